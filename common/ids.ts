@@ -53,11 +53,18 @@ export function newId(prefix: IdPrefix, ms: number): string {
   );
 }
 
+/** A name for one request: sortable, unique, no entity of its own. */
+export function newRequestId(ms: number): string {
+  return `req_${newId('evt', ms).slice(4)}`;
+}
+
 const shape = /^[0-7][0-9a-hjkmnp-tv-z]{25}$/;
 
 /** Whether the text is a well-formed id of this prefix. A malformed id is answered like an unknown one. */
 export function isId(prefix: IdPrefix, text: string): boolean {
-  return text.length === prefix.length + 27 && text.startsWith(`${prefix}_`) && shape.test(text.slice(prefix.length + 1));
+  return (
+    text.length === prefix.length + 27 && text.startsWith(`${prefix}_`) && shape.test(text.slice(prefix.length + 1))
+  );
 }
 
 /** The time inside an id, in epoch milliseconds. Only for ids that passed isId. */

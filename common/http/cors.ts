@@ -1,0 +1,41 @@
+/** Cross-origin rules: SDK endpoints from any web page, dashboard endpoints from listed origins, never with cookies. */
+const exposed = 'X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, Retry-After, X-Request-Id';
+const PREFLIGHT_SECONDS = '86400';
+
+export class Cors {
+  readonly #origins: ReadonlySet<string>;
+
+  constructor(origins: readonly string[]) {
+    this.#origins = new Set(origins);
+  }
+
+  /** The headers that let a page of `origin` read an answer of `path` (below /v1). */
+  headers(path: string, origin: string): [string, string][] {
+    if (isSdk(path)) {
+      return [
+        ['Access-Control-Allow-Origin', '*'],
+        ['Access-Control-Expose-Headers', exposed],
+      ];
+    }
+    if (this.#origins.size === 0) return [];
+    if (!this.#origins.has(origin)) return [['Vary', 'Origin']];
+    return [
+      ['Access-Control-Allow-Origin', origin],
+      ['Access-Control-Expose-Headers', exposed],
+      ['Vary', 'Origin'],
+    ];
+  }
+
+  /** What a preflight (OPTIONS) is told on top. */
+  preflight(): Record<string, string> {
+    return {
+      'Access-Control-Allow-Methods': 'GET, POST, PATCH, DELETE',
+      'Access-Control-Allow-Headers': 'Authorization, Content-Type, Content-Encoding, X-API-Key',
+      'Access-Control-Max-Age': PREFLIGHT_SECONDS,
+    };
+  }
+}
+
+export function isSdk(path: string): boolean {
+  return path.startsWith('/sdk/');
+}

@@ -1,0 +1,158 @@
+/**
+ * One request and its one answer, on a socket that may be gone at any moment.
+ * States: open → answering (a stream) → closed. `closed` is entered by the last byte or by the client's abort,
+ * whichever is first; after it the uWebSockets.js response must not be touched, and nothing here does.
+ */
+import { type ErrorCode, type Rejection, statusOf } from './rejection.ts';
+import type { Answer } from './route.ts';
+import type { HttpResponse } from './uws.ts';
+
+const reasons: Readonly<Record<number, string>> = {
+  200: '200 OK',
+  201: '201 Created',
+  202: '202 Accepted',
+  204: '204 No Content',
+  304: '304 Not Modified',
+  400: '400 Bad Request',
+  401: '401 Unauthorized',
+  403: '403 Forbidden',
+  404: '404 Not Found',
+  429: '429 Too Many Requests',
+  500: '500 Internal Server Error',
+};
+
+/** uWebSockets.js writes values as they are: a line break in one would begin a header of somebody else's choice. */
+const unsafeInHeader = /[^\t\x20-\x7e\x80-\xff]/;
+const STREAM_STALL_MS = 60_000;
+
+export interface Quota {
+  readonly limit: number;
+  readonly remaining: number;
+  /** Unix time in seconds at which the window ends. */
+  readonly resetEpochSeconds: number;
+}
+
+export class Exchange {
+  readonly id: string;
+  readonly receivedMs: number;
+  /** Headers that this answer carries whatever it says: request id, limits, CORS. */
+  readonly headers: [string, string][];
+  closesConnection = false;
+  isBodyComplete = false;
+  isClosed = false;
+  isAnswering = false;
+  readonly #res: HttpResponse;
+  readonly #onClosed: (exchange: Exchange) => void;
+  #onAbort: (() => void) | null = null;
+  #stalledSinceMs = 0;
+
+  constructor(res: HttpResponse, id: string, receivedMs: number, onClosed: (exchange: Exchange) => void) {
+    this.#res = res;
+    this.id = id;
+    this.receivedMs = receivedMs;
+    this.headers = [['X-Request-Id', id]];
+    this.#onClosed = onClosed;
+    res.onAborted(() => this.#close());
+  }
+
+  whenAborted(callback: () => void): void {
+    this.#onAbort = callback;
+  }
+
+  setQuota(quota: Quota): void {
+    this.headers.push(
+      ['X-RateLimit-Limit', String(quota.limit)],
+      ['X-RateLimit-Remaining', String(quota.remaining)],
+      ['X-RateLimit-Reset', String(quota.resetEpochSeconds)],
+    );
+  }
+
+  reject(rejection: Rejection): void {
+    const code: ErrorCode = rejection.code;
+    const headers: Record<string, string> = {};
+    if (rejection.retryAfterSeconds !== null) headers['Retry-After'] = String(rejection.retryAfterSeconds);
+    if (code === 'UNAUTHORIZED') headers['WWW-Authenticate'] = 'Bearer';
+    this.answer({ status: statusOf[code], body: rejection.body, headers });
+  }
+
+  answer(answer: Answer): void {
+    if (this.isClosed || this.isAnswering) return;
+    if ('stream' in answer) {
+      this.isAnswering = true;
+      void this.#stream(answer);
+      return;
+    }
+    const [contentType, bytes] =
+      'bytes' in answer
+        ? [answer.contentType, answer.bytes]
+        : ['application/json; charset=utf-8', JSON.stringify(answer.body)];
+    this.#res.cork(() => {
+      this.#head(answer, contentType);
+      this.#res.end(bytes, this.closesConnection);
+    });
+    this.#close();
+  }
+
+  /** Ends a connection that can't be answered any more (half a stream is already out). */
+  cut(): void {
+    if (!this.isClosed) this.#res.close();
+  }
+
+  isStalled(nowMs: number): boolean {
+    return this.#stalledSinceMs !== 0 && nowMs - this.#stalledSinceMs > STREAM_STALL_MS;
+  }
+
+  #head(answer: Answer, contentType: string): void {
+    this.#res.writeStatus(reasons[answer.status] ?? `${answer.status} Status`);
+    this.#res.writeHeader('Content-Type', contentType);
+    if (!answer.headers?.['Cache-Control']) this.#res.writeHeader('Cache-Control', 'no-store');
+    for (const [name, value] of this.headers) this.#header(name, value);
+    for (const [name, value] of Object.entries(answer.headers ?? {})) this.#header(name, value);
+  }
+
+  #header(name: string, value: string): void {
+    if (unsafeInHeader.test(value)) throw new Error(`the header ${name} would carry a control character`);
+    this.#res.writeHeader(name, value);
+  }
+
+  async #stream(answer: Extract<Answer, { stream: unknown }>): Promise<void> {
+    let resume: (() => void) | null = null;
+    this.#res.onWritable(() => {
+      resume?.();
+      return true;
+    });
+    this.#onAbort = () => resume?.();
+    try {
+      this.#res.cork(() => this.#head(answer, answer.contentType));
+      for await (const chunk of answer.stream) {
+        if (this.isClosed) return;
+        if (chunk.byteLength === 0) continue;
+        let flows = true;
+        this.#res.cork(() => {
+          flows = this.#res.write(chunk);
+        });
+        if (flows) continue;
+        this.#stalledSinceMs = Date.now();
+        await new Promise<void>((drained) => {
+          resume = drained;
+        });
+        resume = null;
+        this.#stalledSinceMs = 0;
+        if (this.isClosed) return;
+      }
+      if (this.isClosed) return;
+      this.#res.cork(() => this.#res.end());
+      this.#close();
+    } catch {
+      // The status is out already: a cut connection is the only way left to say that the rest is missing.
+      this.cut();
+    }
+  }
+
+  #close(): void {
+    if (this.isClosed) return;
+    this.isClosed = true;
+    this.#onAbort?.();
+    this.#onClosed(this);
+  }
+}

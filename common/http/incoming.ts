@@ -1,0 +1,94 @@
+/** What came in: everything of a request is read here before the first await, as uWebSockets.js demands. */
+import { promisify } from 'node:util';
+import { gunzip } from 'node:zlib';
+import type { Exchange } from './exchange.ts';
+import { invalid, type Rejection } from './rejection.ts';
+import type { HttpRequest, HttpResponse } from './uws.ts';
+
+const unpack = promisify(gunzip);
+const noBytes = new Uint8Array(0);
+
+export type Headers = Readonly<Record<string, string>>;
+
+/** Reads all headers. Headers that decide where a request ends or who sent it must not stand twice. */
+export function readHeaders(req: HttpRequest): { headers: Headers; fault: Rejection | null } {
+  const headers: Record<string, string> = Object.create(null);
+  let repeated = '';
+  req.forEach((name, value) => {
+    const before = headers[name];
+    if (before === undefined) {
+      headers[name] = value;
+    } else if (name === 'x-forwarded-for') {
+      headers[name] = `${before}, ${value}`;
+    } else if (mustBeSingle.has(name)) {
+      repeated = name;
+    }
+  });
+  const fault = repeated === '' ? null : invalid(repeated, 'the header is given more than once');
+  return { headers, fault };
+}
+
+const mustBeSingle = new Set([
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'transfer-encoding',
+  'host',
+  'authorization',
+  'x-api-key',
+  'x-forwarded-proto',
+]);
+
+/** Collects a body of at most `bytesMax`, copying each chunk, since uWebSockets.js takes its memory back. */
+export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: number): Promise<Uint8Array | Rejection> {
+  return new Promise((settle) => {
+    let parts: Uint8Array[] = [];
+    let size = 0;
+    exchange.whenAborted(() => settle(invalid('body', 'the connection ended before the body did')));
+    res.onData((chunk, isLast) => {
+      size += chunk.byteLength;
+      if (size > bytesMax) {
+        parts = [];
+        // The rest is not read: an answer now, and the connection ends with it.
+        exchange.closesConnection = true;
+        settle(tooLarge(bytesMax));
+        return;
+      }
+      if (chunk.byteLength > 0) parts.push(Uint8Array.from(new Uint8Array(chunk)));
+      if (!isLast) return;
+      exchange.isBodyComplete = true;
+      const [only] = parts;
+      settle(parts.length === 1 && only ? only : Buffer.concat(parts, size));
+    });
+  });
+}
+
+const tooLarge = (bytesMax: number) => invalid('body', `is larger than ${bytesMax} bytes`);
+
+/** Unpacks a gzip body, never to more than `bytesMax`. */
+export async function unpackBody(
+  bytes: Uint8Array,
+  encoding: string,
+  bytesMax: number,
+): Promise<Uint8Array | Rejection> {
+  if (encoding === '' || encoding === 'identity') return bytes;
+  if (encoding !== 'gzip') return invalid('content-encoding', 'only gzip is accepted');
+  if (bytes.byteLength === 0) return noBytes;
+  try {
+    return await unpack(bytes, { maxOutputLength: bytesMax });
+  } catch (error) {
+    const isTooLarge = error instanceof RangeError && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE';
+    return isTooLarge ? tooLarge(bytesMax) : invalid('body', 'is not valid gzip');
+  }
+}
+
+/** The parameters of a query. A parameter given twice is refused: guessing which one counts would give wrong figures. */
+export function parseQuery(text: string): Record<string, string> | Rejection {
+  const query: Record<string, string> = {};
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (Object.hasOwn(query, name)) return invalid(name, 'is given more than once');
+    if (value.includes('\0')) return invalid(name, 'holds a NUL');
+    Object.defineProperty(query, name, { value, enumerable: true, writable: true, configurable: true });
+  }
+  return query;
+}

@@ -1,0 +1,141 @@
+/**
+ * A list of routes, ready to answer: schemas compiled, guard attached.
+ * The order for each request: guard (limit and caller), body, validation, handler. A request refused at one step
+ * costs nothing of the later ones.
+ */
+import type { Quota } from './exchange.ts';
+import { parseQuery, unpackBody } from './incoming.ts';
+import { parseObject } from './json.ts';
+import { invalid, Rejection } from './rejection.ts';
+import type { Answer, CallerKind, LimitClass, Method, Request, Route } from './route.ts';
+import { bodyValidator, queryValidator, type Validator } from './validation.ts';
+
+const BODY_BYTES_MAX = 65_536;
+
+/** What a guard may look at. */
+export interface Incoming {
+  readonly id: string;
+  readonly ip: string;
+  readonly receivedMs: number;
+  readonly header: (name: string) => string;
+  readonly queryText: string;
+  /** The body, unpacked and bounded; for the few clients that put their key into it. */
+  readonly readBody: () => Promise<Uint8Array | Rejection>;
+}
+
+export interface GuardedRoute {
+  readonly method: Method;
+  readonly path: string;
+  readonly caller: CallerKind;
+  readonly limit: LimitClass;
+}
+
+/**
+ * Decides who calls and charges the request to its one limit class. `route` is null for an unknown address.
+ * The quota is what the X-RateLimit headers say; null only where the limit can't be known.
+ */
+export type Guard = (
+  route: GuardedRoute | null,
+  incoming: Incoming,
+) => Promise<
+  | { readonly caller: unknown; readonly quota: Quota | null }
+  | { readonly rejection: Rejection; readonly quota: Quota | null }
+>;
+
+export interface Mount<Deps> {
+  readonly routes: readonly Route<Deps>[];
+  readonly deps: Deps;
+  readonly guard: Guard;
+}
+
+/** A route without its types: what the server needs to serve it. */
+export interface MountedRoute {
+  readonly method: Method;
+  readonly path: string;
+  readonly parameterNames: readonly string[];
+  readonly hasBody: boolean;
+  readonly bodyBytesMax: number;
+  readonly guard: Guard;
+  readonly guarded: GuardedRoute;
+  readonly run: (incoming: Incoming, caller: unknown, params: Record<string, string>) => Promise<Answer | Rejection>;
+}
+
+export function mountRoutes<Deps>(mount: Mount<Deps>): MountedRoute[] {
+  return mount.routes.map((route) => mountRoute(route, mount));
+}
+
+function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute {
+  const checkParams = route.params ? bodyValidator(route.params) : null;
+  const checkQuery = route.query ? queryValidator(route.query) : null;
+  const checkBody = route.body && route.bodyMode !== 'raw' ? bodyValidator(route.body) : null;
+
+  const run: MountedRoute['run'] = async (incoming, caller, params) => {
+    const query = readQuery(incoming.queryText, checkQuery);
+    if (query instanceof Rejection) return query;
+    const faultyParams = checkParams?.(params);
+    if (faultyParams) return faultyParams;
+    const bytes = await incoming.readBody();
+    if (bytes instanceof Rejection) return bytes;
+    const body = checkBody ? readBody(bytes, incoming.header('content-type'), checkBody, route) : null;
+    if (body instanceof Rejection) return body;
+    const request = {
+      id: incoming.id,
+      caller,
+      params,
+      query,
+      body,
+      bytes,
+      ip: incoming.ip,
+      header: incoming.header,
+      receivedMs: incoming.receivedMs,
+    };
+    // The validators above are what makes this true; the types were erased when the route joined its list.
+    return route.handle(mount.deps, request as Request<never, never, never, never>);
+  };
+
+  return {
+    method: route.method,
+    path: route.path,
+    parameterNames: [...route.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? ''),
+    hasBody: route.method === 'POST' || route.method === 'PATCH',
+    bodyBytesMax: route.bodyBytesMax ?? BODY_BYTES_MAX,
+    guard: mount.guard,
+    guarded: { method: route.method, path: route.path, caller: route.caller, limit: route.limit },
+    run,
+  };
+}
+
+function readQuery(text: string, check: Validator | null): Record<string, string> | Rejection {
+  const query = parseQuery(text);
+  if (query instanceof Rejection) return query;
+  if (check) return check(query) ?? query;
+  const [unknown] = Object.keys(query);
+  return unknown === undefined ? query : invalid(unknown, 'is not a known parameter');
+}
+
+function readBody<Deps>(bytes: Uint8Array, contentType: string, check: Validator, route: Route<Deps>): unknown {
+  // A body that may be left out altogether is an empty object.
+  if (bytes.byteLength === 0 && isOptional(route)) return {};
+  if (!/^application\/json\s*(;|$)/i.test(contentType)) {
+    return invalid('content-type', 'the header must be application/json');
+  }
+  const parsed = parseObject(bytes);
+  if ('rejection' in parsed) return parsed.rejection;
+  return check(parsed.value) ?? parsed.value;
+}
+
+function isOptional<Deps>(route: Route<Deps>): boolean {
+  const required: unknown = route.body && 'required' in route.body ? route.body.required : undefined;
+  const needsOne = route.body !== undefined && 'minProperties' in route.body;
+  return !needsOne && !(Array.isArray(required) && required.length > 0);
+}
+
+/** Unpacks what was collected, to the same bound that held on the wire. */
+export async function finishBody(
+  collected: Promise<Uint8Array | Rejection>,
+  encoding: string,
+  bytesMax: number,
+): Promise<Uint8Array | Rejection> {
+  const bytes = await collected;
+  return bytes instanceof Rejection ? bytes : unpackBody(bytes, encoding, bytesMax);
+}

@@ -1,0 +1,72 @@
+/** The six codes of the API, each with its one status. Every answer that is no success is one of them. */
+export const statusOf = {
+  VALIDATION_ERROR: 400,
+  UNAUTHORIZED: 401,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  RATE_LIMITED: 429,
+  INTERNAL_ERROR: 500,
+} as const;
+
+export type ErrorCode = keyof typeof statusOf;
+
+/** One fault in a request. `field` is dotted and indexed: `ios.bundle_id`, `events[3].name`; `body` for the whole body. */
+export interface FieldError {
+  readonly field: string;
+  readonly message: string;
+}
+
+const FIELD_ERRORS_MAX = 100;
+
+/** An expected refusal: a value that is returned, never thrown. `message` is public text and names no other tenant. */
+export class Rejection {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly errors: readonly FieldError[];
+  /** Seconds after which trying again makes sense; becomes the Retry-After header. */
+  readonly retryAfterSeconds: number | null;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    more: { errors?: readonly FieldError[]; retryAfterSeconds?: number } = {},
+  ) {
+    this.code = code;
+    this.message = message;
+    this.errors = more.errors ?? [];
+    this.retryAfterSeconds = more.retryAfterSeconds ?? null;
+  }
+
+  /** The error envelope. */
+  get body(): object {
+    const first = this.errors[0];
+    if (!first) return { error: { code: this.code, message: this.message } };
+    const details =
+      this.errors.length > 1
+        ? { field: first.field, errors: this.errors.slice(0, FIELD_ERRORS_MAX) }
+        : { field: first.field };
+    return { error: { code: this.code, message: this.message, details } };
+  }
+}
+
+export const unauthorized = (message = 'Authentication is missing or not valid.') =>
+  new Rejection('UNAUTHORIZED', message);
+export const forbidden = (message: string) => new Rejection('FORBIDDEN', message);
+export const notFound = (message = 'There is nothing at this address.') => new Rejection('NOT_FOUND', message);
+export const rateLimited = (retryAfterSeconds: number) =>
+  new Rejection('RATE_LIMITED', `Too many requests. Try again in ${retryAfterSeconds} s.`, { retryAfterSeconds });
+
+/** Something this needs is away. Nothing was done; trying again is right. */
+export const unavailable = (message = 'A part of the service is not available at the moment.', retryAfterSeconds = 5) =>
+  new Rejection('INTERNAL_ERROR', message, { retryAfterSeconds });
+
+export function invalid(field: string, message: string): Rejection {
+  return new Rejection('VALIDATION_ERROR', `${field}: ${message}`, { errors: [{ field, message }] });
+}
+
+export function invalidFields(errors: readonly FieldError[]): Rejection {
+  const [first] = errors;
+  if (!first) throw new Error('a validation error names at least one field');
+  const message = errors.length === 1 ? `${first.field}: ${first.message}` : `${errors.length} fields are not valid.`;
+  return new Rejection('VALIDATION_ERROR', message, { errors });
+}

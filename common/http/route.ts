@@ -1,0 +1,96 @@
+/**
+ * A route is data. The same list is mounted on the server, compiles the validators and prints openapi.json,
+ * so none of the three can say something else than the others.
+ */
+import type { Static, TSchema } from 'typebox';
+import type { Rejection } from './rejection.ts';
+
+export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+/** Who may call: a dashboard user (bearer token), an app (API key), or anybody. */
+export type CallerKind = 'user' | 'app' | 'public';
+/** Every request is charged to exactly one of these. */
+export type LimitClass = 'auth' | 'links' | 'match' | 'events' | 'general';
+
+/** What a handler is given: all of it validated. */
+export interface Request<Caller = unknown, Params = unknown, Query = unknown, Body = unknown> {
+  readonly id: string;
+  readonly caller: Caller;
+  readonly params: Params;
+  readonly query: Query;
+  readonly body: Body;
+  /** The body as it came (unpacked); empty when there is none. */
+  readonly bytes: Uint8Array;
+  /** The client's address after TRUSTED_PROXIES were taken into account. */
+  readonly ip: string;
+  /** A header by its lower-case name; empty when absent. */
+  readonly header: (name: string) => string;
+  readonly receivedMs: number;
+}
+
+export type Answer =
+  | { readonly status: number; readonly body: unknown; readonly headers?: Readonly<Record<string, string>> }
+  | {
+      readonly status: number;
+      readonly contentType: string;
+      readonly bytes: Uint8Array | string;
+      readonly headers?: Readonly<Record<string, string>>;
+    }
+  | {
+      readonly status: number;
+      readonly contentType: string;
+      readonly stream: AsyncIterable<Uint8Array>;
+      readonly headers?: Readonly<Record<string, string>>;
+    };
+
+interface RouteBase {
+  readonly method: Method;
+  /** Below /v1, parameters in braces: `/links/{id}`. */
+  readonly path: string;
+  readonly caller: CallerKind;
+  readonly limit: LimitClass;
+  readonly summary: string;
+  readonly description?: string;
+  readonly tag: string;
+  /** `raw`: the handler gets `bytes` and parses itself; `body` then only documents. */
+  readonly bodyMode?: 'json' | 'raw';
+  readonly bodyBytesMax?: number;
+  /** Success answers by status; the error answers follow from the route itself. */
+  readonly answers: Readonly<
+    Record<number, { description: string; schema?: TSchema; contentType?: string; example?: unknown }>
+  >;
+  readonly bodyExample?: unknown;
+}
+
+/** A route with its types erased, as the server, the validators and the printer use it. */
+export interface Route<Deps> extends RouteBase {
+  readonly params?: TSchema;
+  readonly query?: TSchema;
+  readonly body?: TSchema;
+  readonly handle: (
+    deps: Deps,
+    request: Request<never, never, never, never>,
+  ) => Promise<Answer | Rejection> | Answer | Rejection;
+}
+
+type Known<S> = S extends TSchema ? Static<S> : Record<string, never>;
+
+interface TypedRoute<Deps, Caller, P, Q, B> extends RouteBase {
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  readonly handle: (
+    deps: Deps,
+    request: Request<Caller, Known<P>, Known<Q>, Known<B>>,
+  ) => Promise<Answer | Rejection> | Answer | Rejection;
+}
+
+/** The function with which a room writes its routes: `const route = routesOf<Deps, UserCaller>()`. */
+export function routesOf<Deps, Caller>() {
+  return <
+    P extends TSchema | undefined = undefined,
+    Q extends TSchema | undefined = undefined,
+    B extends TSchema | undefined = undefined,
+  >(
+    spec: TypedRoute<Deps, Caller, P, Q, B>,
+  ): Route<Deps> => spec as unknown as Route<Deps>;
+}

@@ -1,0 +1,250 @@
+/**
+ * The one server of the API and the SDK endpoints, on uWebSockets.js. It answers over HTTPS; a port without TLS is for
+ * a proxy in front and refuses everybody else. A started server is stopped by `stop`: no new connections, the open
+ * requests get their answers, and what is left at the deadline is cut.
+ */
+import { newRequestId } from '../ids.ts';
+import { Cors } from './cors.ts';
+import { Exchange } from './exchange.ts';
+import { collectBody, type Headers, readHeaders } from './incoming.ts';
+import { finishBody, type Guard, type Incoming, type MountedRoute } from './mount.ts';
+import { type Peer, TrustedProxies } from './peer.ts';
+import { forbidden, invalid, notFound, Rejection, unavailable } from './rejection.ts';
+import {
+  App,
+  type HttpRequest,
+  type HttpResponse,
+  LIBUS_LISTEN_EXCLUSIVE_PORT,
+  SSLApp,
+  type TemplatedApp,
+  type us_listen_socket,
+  us_listen_socket_close,
+  us_socket_local_port,
+} from './uws.ts';
+
+const BASE = '/v1';
+const BODY_DEADLINE_MS = 10_000;
+const ANSWER_DEADLINE_MS = 30_000;
+const SWEEP_INTERVAL_MS = 1_000;
+const OPEN_REQUESTS_MAX = 10_000;
+
+export interface ServerOptions {
+  readonly host: string;
+  /** 0 takes a free port; null opens none. */
+  readonly httpsPort: number | null;
+  readonly httpPort: number | null;
+  readonly tlsCertFile: string;
+  readonly tlsKeyFile: string;
+  readonly trustedProxies: readonly string[];
+  readonly corsOrigins: readonly string[];
+  readonly routes: readonly MountedRoute[];
+  /** Charges requests to addresses that no route has. */
+  readonly guardUnknown: Guard;
+  /** Told of every failure that became a 500. `where` is a method and a route pattern, never text from outside. */
+  readonly onFailure: (error: unknown, where: string, requestId: string) => void;
+}
+
+const noBody: Promise<Uint8Array> = Promise.resolve(new Uint8Array(0));
+
+export class HttpServer {
+  readonly #options: ServerOptions;
+  readonly #proxies: TrustedProxies;
+  readonly #cors: Cors;
+  readonly #open = new Set<Exchange>();
+  readonly #apps: TemplatedApp[] = [];
+  readonly #sockets: us_listen_socket[] = [];
+  #sweep: NodeJS.Timeout | null = null;
+  #isStopping = false;
+  httpsPort = 0;
+  httpPort = 0;
+
+  private constructor(options: ServerOptions) {
+    this.#options = options;
+    this.#proxies = new TrustedProxies(options.trustedProxies);
+    this.#cors = new Cors(options.corsOrigins);
+  }
+
+  /** @throws when a port is taken or the certificate can't be read. */
+  static async start(options: ServerOptions): Promise<HttpServer> {
+    const server = new HttpServer(options);
+    if (options.httpsPort !== null) {
+      const app = SSLApp({ cert_file_name: options.tlsCertFile, key_file_name: options.tlsKeyFile });
+      server.httpsPort = await server.#listen(app, options.httpsPort, true);
+    }
+    if (options.httpPort !== null) server.httpPort = await server.#listen(App(), options.httpPort, false);
+    server.#sweep = setInterval(() => server.#cutSlow(), SWEEP_INTERVAL_MS).unref();
+    return server;
+  }
+
+  get openRequests(): number {
+    return this.#open.size;
+  }
+
+  async stop(deadlineMs: number): Promise<void> {
+    this.#isStopping = true;
+    for (const socket of this.#sockets) us_listen_socket_close(socket);
+    const endMs = Date.now() + deadlineMs;
+    while (this.#open.size > 0 && Date.now() < endMs) await new Promise((next) => setTimeout(next, 10));
+    if (this.#sweep) clearInterval(this.#sweep);
+    for (const app of this.#apps) app.close();
+  }
+
+  #listen(app: TemplatedApp, port: number, isTls: boolean): Promise<number> {
+    for (const route of this.#options.routes) this.#mount(app, route, isTls);
+    app.any('/*', (res, req) => this.#receive(res, req, isTls, null));
+    this.#apps.push(app);
+    const { host } = this.#options;
+    return new Promise((settle, fail) => {
+      // Exclusive: a second instance on the port would share it in silence otherwise.
+      const listen = app.listen.bind(app) as unknown as (
+        host: string,
+        port: number,
+        options: number,
+        callback: (socket: us_listen_socket | false) => void,
+      ) => void;
+      listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, (socket) => {
+        if (!socket) return fail(new Error(`port ${port} on ${host} is in use or not allowed`));
+        this.#sockets.push(socket);
+        settle(us_socket_local_port(socket));
+      });
+    });
+  }
+
+  #mount(app: TemplatedApp, route: MountedRoute, isTls: boolean): void {
+    const pattern = BASE + route.path.replaceAll(/\{(\w+)\}/g, ':$1');
+    const receive = (res: HttpResponse, req: HttpRequest) => this.#receive(res, req, isTls, route);
+    switch (route.method) {
+      case 'GET':
+        app.get(pattern, receive);
+        break;
+      case 'POST':
+        app.post(pattern, receive);
+        break;
+      case 'PATCH':
+        app.patch(pattern, receive);
+        break;
+      case 'DELETE':
+        app.del(pattern, receive);
+        break;
+    }
+  }
+
+  /** Reads all of `req` at once: it is gone after the first await. */
+  #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, route: MountedRoute | null): void {
+    const nowMs = Date.now();
+    const exchange = new Exchange(res, newRequestId(nowMs), nowMs, (closed) => this.#open.delete(closed));
+    this.#open.add(exchange);
+    exchange.closesConnection = this.#isStopping;
+    const { headers, fault } = readHeaders(req);
+    const url = req.getUrl();
+    const path = url.startsWith(`${BASE}/`) ? url.slice(BASE.length) : '';
+    const socketIp = Buffer.from(res.getRemoteAddressAsText()).toString('latin1');
+    const peer = this.#proxies.peer(
+      socketIp,
+      isTls,
+      headers['x-forwarded-for'] ?? '',
+      headers['x-forwarded-proto'] ?? '',
+    );
+    exchange.headers.push(...this.#cors.headers(path, headers['origin'] ?? ''));
+    const isPreflight = req.getMethod() === 'options' && headers['access-control-request-method'] !== undefined;
+    const params = route ? readParams(route, req) : {};
+    const queryText = req.getQuery();
+    const refusal = this.#refuseAtOnce(peer, fault, params);
+    if (refusal) {
+      exchange.closesConnection ||= refusal.code !== 'NOT_FOUND';
+      exchange.reject(refusal);
+      return;
+    }
+    const collected = route?.hasBody ? collectBody(res, exchange, route.bodyBytesMax) : noBody;
+    if (!route?.hasBody) exchange.isBodyComplete = true;
+    const incoming = incomingOf(exchange, headers, peer, queryText, collected, route);
+    this.#serve(exchange, incoming, route, params ?? {}, isPreflight).catch((error: unknown) => {
+      this.#options.onFailure(error, route ? `${route.method} ${route.path}` : 'unknown address', exchange.id);
+      exchange.reject(unavailable('Something went wrong on our side. Try again later.'));
+    });
+  }
+
+  #refuseAtOnce(peer: Peer, fault: Rejection | null, params: object | null): Rejection | null {
+    if (!peer.isHttps) return forbidden('HTTPS is required.');
+    if (fault) return fault;
+    if (params === null) return notFound();
+    return this.#open.size > OPEN_REQUESTS_MAX ? unavailable('Too many requests are waiting.', 1) : null;
+  }
+
+  async #serve(
+    exchange: Exchange,
+    incoming: Incoming,
+    route: MountedRoute | null,
+    params: Record<string, string>,
+    isPreflight: boolean,
+  ): Promise<void> {
+    const guard = route?.guard ?? this.#options.guardUnknown;
+    const passed = await guard(route?.guarded ?? null, incoming);
+    if (passed.quota) exchange.setQuota(passed.quota);
+    if ('rejection' in passed) {
+      // What the client is still sending is not wanted: reading it to keep the connection would be work for nothing.
+      exchange.closesConnection ||= !exchange.isBodyComplete;
+      exchange.reject(passed.rejection);
+    } else if (isPreflight) {
+      exchange.answer({ status: 204, contentType: 'text/plain', bytes: '', headers: this.#cors.preflight() });
+    } else if (!route) {
+      exchange.reject(notFound());
+    } else {
+      const answer = await route.run(incoming, passed.caller, params);
+      if (answer instanceof Rejection) exchange.reject(answer);
+      else exchange.answer(answer);
+    }
+  }
+
+  /** uWebSockets.js has no time limit while an answer is pending or a body drips in: this is it. */
+  #cutSlow(): void {
+    const nowMs = Date.now();
+    for (const exchange of this.#open) {
+      const ageMs = nowMs - exchange.receivedMs;
+      if (exchange.isAnswering) {
+        if (exchange.isStalled(nowMs)) exchange.cut();
+      } else if (!exchange.isBodyComplete && ageMs > BODY_DEADLINE_MS) {
+        exchange.closesConnection = true;
+        exchange.reject(invalid('body', `did not arrive within ${BODY_DEADLINE_MS / 1000} s`));
+      } else if (ageMs > ANSWER_DEADLINE_MS) {
+        exchange.reject(unavailable('The answer took too long. Try again later.'));
+      }
+    }
+  }
+}
+
+/** Path parameters, decoded; null when one is not valid percent-encoding or holds a NUL, which no id does. */
+function readParams(route: MountedRoute, req: HttpRequest): Record<string, string> | null {
+  const params: Record<string, string> = {};
+  for (const [at, name] of route.parameterNames.entries()) {
+    try {
+      params[name] = decodeURIComponent(req.getParameter(at) ?? '');
+    } catch {
+      return null;
+    }
+    if (params[name].includes('\0')) return null;
+  }
+  return params;
+}
+
+function incomingOf(
+  exchange: Exchange,
+  headers: Headers,
+  peer: Peer,
+  queryText: string,
+  collected: Promise<Uint8Array | Rejection>,
+  route: MountedRoute | null,
+): Incoming {
+  let body: Promise<Uint8Array | Rejection> | null = null;
+  return {
+    id: exchange.id,
+    ip: peer.ip,
+    receivedMs: exchange.receivedMs,
+    header: (name) => headers[name] ?? '',
+    queryText,
+    readBody: () => {
+      body ??= finishBody(collected, headers['content-encoding'] ?? '', route?.bodyBytesMax ?? 0);
+      return body;
+    },
+  };
+}

@@ -1,0 +1,85 @@
+/** One ajv for bodies and parameters, one that turns the text of a query into numbers and booleans. */
+import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
+import addFormats from 'ajv-formats';
+import type { TSchema } from 'typebox';
+import { type FieldError, invalidFields, type Rejection } from './rejection.ts';
+
+const options = {
+  strict: true,
+  allErrors: true,
+  useDefaults: true,
+  strictTypes: false,
+  allowUnionTypes: true,
+} as const;
+
+function withFormats(ajv: Ajv): Ajv {
+  // The package is CommonJS: under Node's ESM its function is the default of the default.
+  const add = addFormats as unknown as { default?: (ajv: Ajv) => void } & ((ajv: Ajv) => void);
+  (add.default ?? add)(ajv);
+  return ajv;
+}
+
+const bodies = withFormats(new Ajv(options));
+const queries = withFormats(new Ajv({ ...options, coerceTypes: true }));
+
+export type Validator = (value: unknown) => Rejection | null;
+
+/** A check of bodies and path parameters. It fills in defaults. */
+export function bodyValidator(schema: TSchema): Validator {
+  return validator(bodies.compile(schema), 'body');
+}
+
+/** A check of query parameters; `limit=10` becomes a number. */
+export function queryValidator(schema: TSchema): Validator {
+  return validator(queries.compile(schema), 'query');
+}
+
+function validator(check: ValidateFunction, whole: string): Validator {
+  return (value) => (check(value) ? null : invalidFields(fieldErrors(check.errors ?? [], whole)));
+}
+
+function fieldErrors(errors: readonly ErrorObject[], whole: string): FieldError[] {
+  const seen = new Set<string>();
+  const found: FieldError[] = [];
+  for (const error of errors) {
+    // The branches of a union each report; the union's own line says enough.
+    if (error.keyword === 'if') continue;
+    const field = fieldOf(error) || whole;
+    if (seen.has(field)) continue;
+    seen.add(field);
+    found.push({ field, message: messageOf(error) });
+  }
+  return found.length > 0 ? found : [{ field: whole, message: 'is not valid' }];
+}
+
+function fieldOf(error: ErrorObject): string {
+  let field = '';
+  for (const raw of error.instancePath.split('/').slice(1)) {
+    const step = raw.replaceAll('~1', '/').replaceAll('~0', '~');
+    field += /^\d+$/.test(step) ? `[${step}]` : field === '' ? step : `.${step}`;
+  }
+  const last: unknown =
+    error.params['missingProperty'] ?? error.params['additionalProperty'] ?? error.params['propertyName'];
+  if (typeof last !== 'string') return field;
+  return field === '' ? last : `${field}.${last}`;
+}
+
+function messageOf(error: ErrorObject): string {
+  switch (error.keyword) {
+    case 'required':
+      return 'is required';
+    case 'additionalProperties':
+    case 'unevaluatedProperties':
+      return 'is not a known field';
+    case 'enum':
+      return `must be one of ${(error.params['allowedValues'] as unknown[]).join(', ')}`;
+    case 'const':
+      return `must be ${JSON.stringify(error.params['allowedValue'])}`;
+    case 'pattern':
+      return 'has characters or a form that is not allowed';
+    case 'format':
+      return `must be a valid ${String(error.params['format'])}`;
+    default:
+      return error.message ?? 'is not valid';
+  }
+}
