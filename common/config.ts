@@ -129,7 +129,12 @@ export const settings = {
   LOG_REPLICAS: choice('1', ['1', '3', '5'], 'Copies of the log that a NATS cluster keeps.'),
   LOG_BYTES_MAX: integer(10_737_418_240, 16_777_216, Number.MAX_SAFE_INTEGER, 'Size at which the log takes no more.'),
   JOURNAL_SYNC: choice('after_answer', ['after_answer', 'before_answer'], 'Whether an answer waits for fdatasync.'),
-  JOURNAL_BYTES_MAX: integer(8_589_934_592, 1_048_576, Number.MAX_SAFE_INTEGER, 'Size at which a journal takes no more.'),
+  JOURNAL_BYTES_MAX: integer(
+    8_589_934_592,
+    1_048_576,
+    Number.MAX_SAFE_INTEGER,
+    'Size at which a journal takes no more.',
+  ),
   JOURNAL_SEGMENT_BYTES: integer(67_108_864, 65_536, 1_073_741_824, 'Size at which a journal begins a new file.'),
 
   INGEST_BATCH_ROWS: integer(10_000, 1, 100_000, 'Most rows of one insert.'),
@@ -138,7 +143,7 @@ export const settings = {
   LEASE_SECONDS: integer(10, 1, 300, 'How long an ingest owns its partitions without renewing.'),
   RETENTION_DAYS: integer(730, 1, 36_500, 'Age in days at which raw clicks, installs and events are dropped.'),
   LINK_CACHE_ENTRIES: integer(200_000, 100, 10_000_000, 'Most links that a redirector keeps in memory.'),
-  GEOIP_DB: text('', "MaxMind-format country database; empty takes the one the package ships."),
+  GEOIP_DB: text('', 'MaxMind-format country database; empty takes the one the package ships.'),
 } as const satisfies Record<string, Setting<unknown>>;
 
 type Values = { [K in keyof typeof settings]: (typeof settings)[K] extends Setting<infer T> ? T : never };
@@ -148,7 +153,9 @@ export type Config = Readonly<Values>;
 export class ConfigError extends Error {
   readonly faults: readonly string[];
   constructor(faults: readonly string[]) {
-    super(`The settings have ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:\n  ${faults.join('\n  ')}`);
+    super(
+      `The settings have ${faults.length === 1 ? 'a fault' : `${faults.length} faults`}:\n  ${faults.join('\n  ')}`,
+    );
     this.name = 'ConfigError';
     this.faults = faults;
   }
@@ -181,4 +188,9 @@ export function loadConfig(required: readonly SettingName[] = [], env: NodeJS.Pr
 /** The environment of a child process: this one's, with some settings replaced. */
 export function childEnvironment(changes: Partial<Record<SettingName, string>>): NodeJS.ProcessEnv {
   return { ...process.env, ...changes };
+}
+
+/** The folders in which programs are looked for, as the environment gives them. */
+export function searchPath(): string {
+  return process.env.PATH ?? '';
 }

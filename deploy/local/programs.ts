@@ -1,0 +1,32 @@
+import { accessSync, constants } from 'node:fs';
+import { createRequire } from 'node:module';
+import { delimiter, join } from 'node:path';
+import { searchPath } from '#common/config.ts';
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The first of these programs that the PATH (or one of the extra folders) has. */
+export function findProgram(names: readonly string[], extraFolders: readonly string[] = []): string | undefined {
+  const folders = [...searchPath().split(delimiter), ...extraFolders].filter((folder) => folder !== '');
+  for (const name of names) {
+    const found = folders.map((folder) => join(folder, name)).find(isExecutable);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** The file a package offers under this name, seen from another package or from here; nothing when it isn't installed. */
+export function findInPackage(name: string, from: string = import.meta.url): string | undefined {
+  try {
+    return createRequire(from).resolve(name);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,44 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type LocalServer, startNats, startPostgres, startRedis } from './servers.ts';
+
+let folder = '';
+const running: LocalServer[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'signpost-servers-'));
+});
+
+afterEach(async () => {
+  await Promise.all(running.splice(0).map((server) => server.stop()));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+const starts = [
+  ['postgres', (port: number) => startPostgres({ dataDir: join(folder, 'postgres'), port, isDurable: false })],
+  ['nats', (port: number) => startNats({ dataDir: join(folder, 'nats'), port })],
+  ['redis', (port: number) => startRedis({ dataDir: join(folder, 'redis'), port })],
+] as const;
+
+test.each(starts)('%s starts, survives kill -9, and starts again on the same port and folder', async (_name, start) => {
+  const first = await start(0);
+  running.push(first);
+  first.kill('SIGKILL');
+  expect((await first.exited).signal).toBe('SIGKILL');
+  const second = await start(first.port);
+  running.push(second);
+  expect(second.url).toBe(first.url);
+  expect(second.pid).not.toBe(first.pid);
+});
+
+test.each(starts)('%s says which port is in use', async (_name, start) => {
+  const squatter = createServer();
+  await new Promise<void>((resolve) => squatter.listen(0, '127.0.0.1', resolve));
+  const address = squatter.address();
+  const port = typeof address === 'object' && address !== null ? address.port : 0;
+  await expect(start(port)).rejects.toThrow(`port ${port} of 127.0.0.1 is in use`);
+  await new Promise((resolve) => squatter.close(resolve));
+});
