@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { hashPassword, PasswordCheck, verifyPassword } from './password.ts';
+
+test('a password is kept as argon2id with the memory, passes and lanes that OWASP names', async () => {
+  const phc = await hashPassword('correct horse');
+  expect(phc).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
+  expect(phc).not.toContain('correct horse');
+  expect(await hashPassword('correct horse')).not.toBe(phc);
+  expect(await verifyPassword(phc, 'correct horse')).toBe(true);
+  expect(await verifyPassword(phc, 'correct horsf')).toBe(false);
+});
+
+test('what is no hash is a wrong password, not a crash', async () => {
+  expect(await verifyPassword('', 'x')).toBe(false);
+  expect(await verifyPassword('plain', 'plain')).toBe(false);
+});
+
+test('no password opens an account that does not exist or has none', async () => {
+  const check = new PasswordCheck();
+  expect(await check.check(null, '')).toBe('wrong');
+  expect(await check.check(await hashPassword('open sesame'), 'open sesame')).toBe('right');
+});
+
+test('beyond two at once and a full queue the next login is told to come back, and the queue empties again', async () => {
+  const check = new PasswordCheck({ atOnceMax: 2, waitingMax: 3 });
+  const verdicts = await Promise.all(Array.from({ length: 9 }, () => check.check(null, 'x')));
+  expect(verdicts.filter((verdict) => verdict === 'busy')).toHaveLength(4);
+  expect(verdicts.filter((verdict) => verdict === 'wrong')).toHaveLength(5);
+  expect(await check.check(null, 'x')).toBe('wrong');
+});
+
+test('the event loop keeps turning while passwords are hashed', async () => {
+  const check = new PasswordCheck();
+  let turns = 0;
+  const timer = setInterval(() => turns++, 1);
+  await Promise.all([check.check(null, 'a'), check.check(null, 'b'), check.check(null, 'c')]);
+  clearInterval(timer);
+  expect(turns).toBeGreaterThan(5);
+});

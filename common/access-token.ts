@@ -1,0 +1,93 @@
+/**
+ * Access tokens: JWTs (RFC 7519, profile of RFC 9068: `typ` is `at+jwt`) signed with HS256 and nothing else.
+ * Each key of SECRET_KEY gives a signing key of its own by HKDF; `kid` names it. The newest signs, all verify, so a
+ * key can be rotated while tokens of the one before are still alive.
+ */
+import { hkdfSync } from 'node:crypto';
+import { createDecoder, createSigner, createVerifier } from 'fast-jwt';
+import { type Clock, systemClock } from './clock.ts';
+import { isId } from './ids.ts';
+
+/** interface: access tokens expire after 15 minutes. */
+export const ACCESS_TOKEN_SECONDS = 900;
+const TYP = 'at+jwt';
+const ISSUER = 'signpost';
+const AUDIENCE = 'signpost-api';
+/** Ours are about 300 characters; anything longer is refused before it is looked at. */
+const TOKEN_CHARACTERS_MAX = 2048;
+
+/** One entry of SECRET_KEY: its name and its 32 bytes. */
+export interface SigningSecret {
+  readonly id: string;
+  readonly key: Uint8Array;
+}
+
+export class AccessTokens {
+  readonly #sign: (payload: Record<string, unknown>) => string;
+  readonly #verifiers: ReadonlyMap<string, (token: string) => unknown>;
+  readonly #decode = createDecoder({ complete: true });
+  readonly #clock: Clock;
+
+  /** @param secrets newest first; at least one. */
+  constructor(secrets: readonly SigningSecret[], clock: Clock = systemClock) {
+    const [newest] = secrets;
+    if (!newest) throw new Error('access tokens need at least one key');
+    this.#clock = clock;
+    this.#sign = createSigner({
+      key: signingKey(newest),
+      algorithm: 'HS256',
+      kid: newest.id,
+      header: { alg: 'HS256', typ: TYP },
+      noTimestamp: true,
+    });
+    this.#verifiers = new Map(secrets.map((secret) => [secret.id, verifierOf(secret)]));
+  }
+
+  /** A token for this user id, good for 900 s. */
+  issue(userId: string): string {
+    const now = Math.floor(this.#clock() / 1000);
+    return this.#sign({ iss: ISSUER, aud: AUDIENCE, sub: userId, iat: now, exp: now + ACCESS_TOKEN_SECONDS });
+  }
+
+  /** The user id of a token that is ours, whole and not expired; null for anything else, without a reason. */
+  verify(token: string): string | null {
+    if (token.length > TOKEN_CHARACTERS_MAX) return null;
+    try {
+      const kid = kidOf(this.#decode(token));
+      const verify = kid === null ? undefined : this.#verifiers.get(kid);
+      if (!verify) return null;
+      const claims = verify(token);
+      if (typeof claims !== 'object' || claims === null || !('sub' in claims) || !('exp' in claims)) return null;
+      const { sub, exp } = claims;
+      if (typeof exp !== 'number' || exp * 1000 <= this.#clock()) return null;
+      return typeof sub === 'string' && isId('usr', sub) ? sub : null;
+    } catch {
+      return null;
+    }
+  }
+}
+
+function signingKey(secret: SigningSecret): Buffer {
+  return Buffer.from(hkdfSync('sha256', secret.key, 'signpost', 'access-token', 32));
+}
+
+/** The expiry is compared by our own clock, above; everything else here. */
+function verifierOf(secret: SigningSecret): (token: string) => unknown {
+  return createVerifier({
+    key: signingKey(secret),
+    algorithms: ['HS256'],
+    allowedIss: ISSUER,
+    allowedAud: AUDIENCE,
+    checkTyp: TYP,
+    requiredClaims: ['iss', 'aud', 'sub', 'exp'],
+    ignoreExpiration: true,
+    cache: false,
+  });
+}
+
+function kidOf(decoded: unknown): string | null {
+  if (typeof decoded !== 'object' || decoded === null || !('header' in decoded)) return null;
+  const { header } = decoded;
+  if (typeof header !== 'object' || header === null || !('kid' in header)) return null;
+  return typeof header.kid === 'string' ? header.kid : null;
+}
