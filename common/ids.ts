@@ -8,7 +8,7 @@ import { randomFillSync } from 'node:crypto';
 export type IdPrefix = 'usr' | 'org' | 'app' | 'lnk' | 'clk' | 'ins' | 'mat' | 'evt';
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
-const valueOf = new Map([...alphabet].map((character, value) => [character, value]));
+const digitOf = new Map([...alphabet].map((character, value) => [character, value]));
 /** Two characters for each 10-bit number. */
 const pairs = Array.from({ length: 1024 }, (_, n) => alphabet.charAt(n >> 5) + alphabet.charAt(n & 31));
 
@@ -70,6 +70,6 @@ export function isId(prefix: IdPrefix, text: string): boolean {
 /** The time inside an id, in epoch milliseconds. Only for ids that passed isId. */
 export function timeOfId(id: string): number {
   let ms = 0;
-  for (const character of id.slice(4, 14)) ms = ms * 32 + (valueOf.get(character) ?? 0);
+  for (const character of id.slice(4, 14)) ms = ms * 32 + (digitOf.get(character) ?? 0);
   return ms;
 }

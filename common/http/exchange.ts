@@ -77,6 +77,9 @@ export class Exchange {
 
   answer(answer: Answer): void {
     if (this.isClosed || this.isAnswering) return;
+    for (const [name, value] of Object.entries(answer.headers ?? {})) {
+      if (unsafeInHeader.test(value)) throw new Error(`the header ${name} would carry a control character`);
+    }
     if ('stream' in answer) {
       this.isAnswering = true;
       void this.#stream(answer);
@@ -106,13 +109,8 @@ export class Exchange {
     this.#res.writeStatus(reasons[answer.status] ?? `${answer.status} Status`);
     this.#res.writeHeader('Content-Type', contentType);
     if (!answer.headers?.['Cache-Control']) this.#res.writeHeader('Cache-Control', 'no-store');
-    for (const [name, value] of this.headers) this.#header(name, value);
-    for (const [name, value] of Object.entries(answer.headers ?? {})) this.#header(name, value);
-  }
-
-  #header(name: string, value: string): void {
-    if (unsafeInHeader.test(value)) throw new Error(`the header ${name} would carry a control character`);
-    this.#res.writeHeader(name, value);
+    for (const [name, value] of this.headers) this.#res.writeHeader(name, value);
+    for (const [name, value] of Object.entries(answer.headers ?? {})) this.#res.writeHeader(name, value);
   }
 
   async #stream(answer: Extract<Answer, { stream: unknown }>): Promise<void> {

@@ -14,7 +14,7 @@ import {
   App,
   type HttpRequest,
   type HttpResponse,
-  LIBUS_LISTEN_EXCLUSIVE_PORT,
+  listenExclusively,
   SSLApp,
   type TemplatedApp,
   type us_listen_socket,
@@ -89,25 +89,13 @@ export class HttpServer {
     for (const app of this.#apps) app.close();
   }
 
-  #listen(app: TemplatedApp, port: number, isTls: boolean): Promise<number> {
+  async #listen(app: TemplatedApp, port: number, isTls: boolean): Promise<number> {
     for (const route of this.#options.routes) this.#mount(app, route, isTls);
     app.any('/*', (res, req) => this.#receive(res, req, isTls, null));
     this.#apps.push(app);
-    const { host } = this.#options;
-    return new Promise((settle, fail) => {
-      // Exclusive: a second instance on the port would share it in silence otherwise.
-      const listen = app.listen.bind(app) as unknown as (
-        host: string,
-        port: number,
-        options: number,
-        callback: (socket: us_listen_socket | false) => void,
-      ) => void;
-      listen(host, port, LIBUS_LISTEN_EXCLUSIVE_PORT, (socket) => {
-        if (!socket) return fail(new Error(`port ${port} on ${host} is in use or not allowed`));
-        this.#sockets.push(socket);
-        settle(us_socket_local_port(socket));
-      });
-    });
+    const socket = await listenExclusively(app, this.#options.host, port);
+    this.#sockets.push(socket);
+    return us_socket_local_port(socket);
   }
 
   #mount(app: TemplatedApp, route: MountedRoute, isTls: boolean): void {

@@ -1,8 +1,32 @@
 /** The one door to uWebSockets.js: the package exports either names or one default, depending on who packed it. */
+
+import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import * as namespace from 'uWebSockets.js';
 
 const uws: typeof namespace =
   'default' in namespace ? (namespace as unknown as { default: typeof namespace }).default : namespace;
 
-export const { App, SSLApp, us_listen_socket_close, us_socket_local_port, LIBUS_LISTEN_EXCLUSIVE_PORT } = uws;
+export const { App, SSLApp, us_listen_socket_close, us_socket_local_port } = uws;
 export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+
+/** Missing from the package's types: listen with a host and the option not to share the port (1). */
+type ListenExclusively = (
+  host: string,
+  port: number,
+  options: 1,
+  callback: (socket: us_listen_socket | false) => void,
+) => void;
+
+/**
+ * Listens on a port that nobody else has. Without the option a second instance would share it in silence.
+ * @throws when the port is in use or not allowed.
+ */
+export function listenExclusively(app: TemplatedApp, host: string, port: number): Promise<us_listen_socket> {
+  const listen: ListenExclusively = app.listen.bind(app) as unknown as ListenExclusively;
+  return new Promise((settle, fail) => {
+    listen(host, port, 1, (socket) => {
+      if (socket) settle(socket);
+      else fail(new Error(`port ${port} on ${host} is in use or not allowed`));
+    });
+  });
+}

@@ -1,0 +1,271 @@
+import { connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { Type } from 'typebox';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Guard, mountRoutes } from './mount.ts';
+import { invalid, unauthorized } from './rejection.ts';
+import { routesOf } from './route.ts';
+import { HttpServer } from './server.ts';
+
+interface Deps {
+  readonly greeting: string;
+}
+const route = routesOf<Deps, { name: string }>();
+const tag = 'test';
+const answers = { 200: { description: 'ok' } };
+
+const routes = [
+  route({
+    method: 'POST',
+    path: '/things/{id}',
+    caller: 'user',
+    limit: 'general',
+    summary: 'Echoes',
+    tag,
+    answers,
+    params: Type.Object({ id: Type.String() }),
+    query: Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1 })) }, { additionalProperties: false }),
+    body: Type.Object(
+      {
+        name: Type.String({ minLength: 1 }),
+        ios: Type.Optional(Type.Object({ bundle_id: Type.String() }, { additionalProperties: false })),
+        events: Type.Optional(Type.Array(Type.Object({ name: Type.String() }))),
+      },
+      { additionalProperties: false },
+    ),
+    handle: ({ greeting }, { caller, params, query, body, ip }) => ({
+      status: 200,
+      body: { greeting, caller: caller.name, id: params.id, limit: query.limit ?? null, name: body.name, ip },
+    }),
+  }),
+  route({
+    method: 'GET',
+    path: '/throws',
+    caller: 'public',
+    limit: 'general',
+    summary: 'Throws',
+    tag,
+    answers,
+    handle: () => {
+      throw new Error('secret text of the inside');
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/header',
+    caller: 'public',
+    limit: 'general',
+    summary: 'Tries to split a header',
+    tag,
+    answers,
+    handle: () => ({ status: 200, body: {}, headers: { 'X-Split': 'a\r\nX-Injected: yes' } }),
+  }),
+  route({
+    method: 'GET',
+    path: '/stream',
+    caller: 'public',
+    limit: 'general',
+    summary: 'Streams 32 MiB',
+    tag,
+    answers,
+    handle: () => ({ status: 200, contentType: 'text/plain', stream: megabytes(32) }),
+  }),
+];
+
+async function* megabytes(count: number): AsyncGenerator<Uint8Array> {
+  for (let at = 0; at < count; at++) yield await Promise.resolve(Buffer.alloc(1 << 20, 97 + at));
+}
+
+const quota = { limit: 100, remaining: 99, resetEpochSeconds: 1_800_000_000 };
+const guard: Guard = (asked, incoming) => {
+  if (asked?.caller === 'user' && incoming.header('authorization') !== 'Bearer ok') {
+    return Promise.resolve({ rejection: unauthorized(), quota });
+  }
+  return Promise.resolve({ caller: { name: 'ada' }, quota });
+};
+
+let server: HttpServer;
+let base: string;
+const failures: unknown[] = [];
+
+beforeAll(async () => {
+  server = await HttpServer.start({
+    host: '127.0.0.1',
+    httpsPort: null,
+    httpPort: 0,
+    tlsCertFile: '',
+    tlsKeyFile: '',
+    trustedProxies: ['127.0.0.1'],
+    corsOrigins: ['https://dash.example.com'],
+    routes: mountRoutes({ routes, deps: { greeting: 'hello' }, guard }),
+    guardUnknown: guard,
+    onFailure: (error) => failures.push(error),
+  });
+  base = `http://127.0.0.1:${server.httpPort}/v1`;
+});
+afterAll(() => server.stop(1000));
+
+const https = { 'x-forwarded-proto': 'https', 'x-forwarded-for': '192.0.2.7' };
+const json = { ...https, authorization: 'Bearer ok', 'content-type': 'application/json' };
+const post = (body: string | Uint8Array<ArrayBuffer>, headers: Record<string, string> = {}, query = '') =>
+  fetch(`${base}/things/t1${query}`, { method: 'POST', headers: { ...json, ...headers }, body });
+
+async function fieldOf(answer: Response): Promise<string> {
+  expect(answer.status).toBe(400);
+  const { error } = (await answer.json()) as { error: { code: string; details: { field: string } } };
+  expect(error.code).toBe('VALIDATION_ERROR');
+  return error.details.field;
+}
+
+test('a valid request reaches its handler with parameters, query, body, caller and client address', async () => {
+  const answer = await post('{"name":"x"}', {}, '?limit=3');
+  expect(await answer.json()).toEqual({
+    greeting: 'hello',
+    caller: 'ada',
+    id: 't1',
+    limit: 3,
+    name: 'x',
+    ip: '192.0.2.7',
+  });
+  expect(answer.headers.get('x-ratelimit-limit')).toBe('100');
+  expect(answer.headers.get('x-request-id')).toMatch(/^req_/);
+});
+
+test.each([
+  ['{"ios":{}}', 'name'],
+  ['{"name":""}', 'name'],
+  ['{"name":"x","ios":{}}', 'ios.bundle_id'],
+  ['{"name":"x","nmae":1}', 'nmae'],
+  ['{"name":"x","events":[{"name":"a"},{}]}', 'events[1].name'],
+  ['[1]', 'body'],
+  ['{"name":', 'body'],
+  ['', 'body'],
+  ['{"name":"a\\u0000b"}', 'name'],
+  ['{"name":"a\\ud800b"}', 'name'],
+  [`{"name":${'['.repeat(2000)}${']'.repeat(2000)}}`, `name${'[0]'.repeat(31)}`],
+  [JSON.stringify({ name: 'x'.repeat(70_000) }), 'body'],
+])('a faulty body is a 400 that names the field: %#', async (body, field) => {
+  expect(await fieldOf(await post(body))).toBe(field);
+});
+
+test.each(['?limit=0', '?limit=x', '?limit=1&limit=2', '?limit='])(
+  'a bad query parameter is a 400: %s',
+  async (query) => {
+    expect(await fieldOf(await post('{"name":"x"}', {}, query))).toBe('limit');
+  },
+);
+
+test('every fault is listed', async () => {
+  const answer = await post('{"name":"","ios":{}}');
+  const { error } = (await answer.json()) as { error: { details: { errors: { field: string }[] } } };
+  expect(error.details.errors.map((entry) => entry.field)).toEqual(['name', 'ios.bundle_id']);
+});
+
+test('a wrong content type is a 400', async () => {
+  expect(await fieldOf(await post('{"name":"x"}', { 'content-type': 'text/plain' }))).toBe('content-type');
+});
+
+test('a gzip body is unpacked, and a bomb is refused at the same bound', async () => {
+  const small = await post(gzipSync('{"name":"x"}'), { 'content-encoding': 'gzip' });
+  expect(small.status).toBe(200);
+  const bomb = gzipSync(JSON.stringify({ name: 'x'.repeat(10_000_000) }));
+  expect(await fieldOf(await post(bomb, { 'content-encoding': 'gzip' }))).toBe('body');
+});
+
+test('plain HTTP is a 403 and never its data', async () => {
+  const answer = await fetch(`${base}/things/t1`, { method: 'POST', headers: { authorization: 'Bearer ok' } });
+  expect(answer.status).toBe(403);
+  expect(await answer.json()).toEqual({ error: { code: 'FORBIDDEN', message: 'HTTPS is required.' } });
+});
+
+test('an unknown address or method is a 404 in the envelope', async () => {
+  for (const [method, path] of [
+    ['GET', '/nothing'],
+    ['PATCH', '/throws'],
+    ['GET', '/things/t1'],
+  ] as const) {
+    const answer = await fetch(base + path, { method, headers: json });
+    expect(answer.status).toBe(404);
+    expect(await answer.json()).toMatchObject({ error: { code: 'NOT_FOUND' } });
+  }
+});
+
+test('a failure of ours is a 500 without its text, and is reported', async () => {
+  const answer = await fetch(`${base}/throws`, { headers: https });
+  expect(answer.status).toBe(500);
+  expect(answer.headers.get('retry-after')).not.toBeNull();
+  expect(await answer.text()).not.toContain('secret');
+  expect(failures.length).toBeGreaterThan(0);
+});
+
+test('a header value with a line break never gets out', async () => {
+  const answer = await fetch(`${base}/header`, { headers: https });
+  expect(answer.status).toBe(500);
+  expect(answer.headers.get('x-injected')).toBeNull();
+});
+
+test('a stream arrives whole', async () => {
+  const answer = await fetch(`${base}/stream`, { headers: https });
+  expect((await answer.arrayBuffer()).byteLength).toBe(32 << 20);
+});
+
+test('a listed origin may read dashboard answers, another may not', async () => {
+  const listed = await fetch(`${base}/throws`, { headers: { ...https, origin: 'https://dash.example.com' } });
+  expect(listed.headers.get('access-control-allow-origin')).toBe('https://dash.example.com');
+  const other = await fetch(`${base}/throws`, { headers: { ...https, origin: 'https://evil.example' } });
+  expect(other.headers.get('access-control-allow-origin')).toBeNull();
+});
+
+/** Sends raw bytes and gives back what came until the server closed. */
+function raw(text: string): Promise<string> {
+  return new Promise((settle, fail) => {
+    const socket = connect(server.httpPort, '127.0.0.1', () => socket.write(text));
+    let got = '';
+    socket.setEncoding('latin1').on('data', (chunk) => {
+      got += chunk;
+      socket.end();
+    });
+    socket.on('close', () => settle(got)).on('error', fail);
+  });
+}
+
+test('two Content-Length headers are refused', async () => {
+  const head =
+    'POST /v1/things/t1 HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\nContent-Type: application/json\r\n';
+  const got = await raw(`${head}Content-Length: 12\r\nContent-Length: 2\r\n\r\n{"name":"x"}`);
+  expect(got).toMatch(/^HTTP\/1.1 400/);
+});
+
+test('a client that goes away in the middle of its body leaves nothing behind', async () => {
+  const socket = connect(server.httpPort, '127.0.0.1');
+  await new Promise((connected) => socket.once('connect', connected));
+  socket.write(
+    'POST /v1/things/t1 HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\nAuthorization: Bearer ok\r\nContent-Length: 100\r\n\r\n{"na',
+  );
+  await expect.poll(() => server.openRequests).toBe(1);
+  socket.destroy();
+  await expect.poll(() => server.openRequests).toBe(0);
+});
+
+test('a second server on the same port is refused', async () => {
+  await expect(
+    HttpServer.start({
+      host: '127.0.0.1',
+      httpsPort: null,
+      httpPort: server.httpPort,
+      tlsCertFile: '',
+      tlsKeyFile: '',
+      trustedProxies: [],
+      corsOrigins: [],
+      routes: [],
+      guardUnknown: guard,
+      onFailure: () => {},
+    }),
+  ).rejects.toThrow(/in use/);
+});
+
+test('a rejection names at least one field', () => {
+  expect(invalid('path', 'is required').body).toEqual({
+    error: { code: 'VALIDATION_ERROR', message: 'path: is required', details: { field: 'path' } },
+  });
+});
