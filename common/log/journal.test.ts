@@ -1,0 +1,155 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, expect, test } from 'vitest';
+import { type FrameHeader, payloadOf, readFrame } from './frame.ts';
+import { Journal, type JournalOptions } from './journal.ts';
+
+const folders: string[] = [];
+const open: Journal[] = [];
+afterEach(async () => {
+  for (const journal of open.splice(0)) await journal.close();
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
+});
+
+function root(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'journal-'));
+  folders.push(folder);
+  return folder;
+}
+
+async function journalOf(options: Partial<JournalOptions> & { root: string }): Promise<Journal> {
+  const journal = await Journal.open({
+    slot: 'edge-0',
+    segmentBytes: 1_000_000,
+    bytesMax: 100_000_000,
+    sync: 'after_answer',
+    ...options,
+  });
+  open.push(journal);
+  return journal;
+}
+
+/** Appends and waits for the verdict. */
+function append(journal: Journal, json: string, partition = 0): Promise<'committed' | 'refused'> {
+  return new Promise((done) => {
+    journal.append(journal.lane('click', partition), json, {
+      committed: () => done('committed'),
+      refused: () => done('refused'),
+    });
+  });
+}
+
+interface Stored {
+  header: FrameHeader;
+  lines: string[];
+}
+
+function stored(folder: string): Stored[] {
+  const frames: Stored[] = [];
+  for (const producer of readdirSync(folder)
+    .filter((name) => !name.startsWith('.'))
+    .sort()) {
+    for (const name of readdirSync(join(folder, producer)).sort()) {
+      const bytes = readFileSync(join(folder, producer, name));
+      for (let at = 0; at < bytes.length; ) {
+        const read = readFrame(bytes, at);
+        if (read.state !== 'frame') throw new Error(`${read.state} at ${at} of ${name}`);
+        frames.push({ header: read.header, lines: payloadOf(bytes, read.header, at).toString().trimEnd().split('\n') });
+        at += read.bytes;
+      }
+    }
+  }
+  return frames;
+}
+
+test('what was committed stands in the file, in order, one frame per turn and lane', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder });
+  await Promise.all([append(journal, '{"n":1}'), append(journal, '{"n":2}'), append(journal, '{"n":3}', 7)]);
+  expect(await append(journal, '{"n":"ü😀"}')).toBe('committed');
+  const frames = stored(join(folder, 'edge-0'));
+  expect(frames.map(({ header, lines }) => [header.partition, header.frame_no, header.records, lines])).toEqual([
+    [0, 1, 2, ['{"n":1}', '{"n":2}']],
+    [7, 1, 1, ['{"n":3}']],
+    [0, 2, 1, ['{"n":"ü😀"}']],
+  ]);
+  expect(new Set(frames.map((frame) => frame.header.producer_id))).toEqual(new Set([journal.producerId]));
+});
+
+test('a turn with more than a frame holds becomes several frames without a gap', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, segmentBytes: 300_000 });
+  const line = `{"text":"${'€'.repeat(1000)}"}`;
+  const verdicts = await Promise.all(Array.from({ length: 1200 }, () => append(journal, line)));
+  expect(new Set(verdicts)).toEqual(new Set(['committed']));
+  await Promise.all(Array.from({ length: 1200 }, () => append(journal, '{}')));
+  const frames = stored(join(folder, 'edge-0'));
+  expect(frames.map((frame) => frame.header.frame_no)).toEqual(frames.map((_, index) => index + 1));
+  expect(frames.flatMap((frame) => frame.lines)).toHaveLength(2400);
+  expect(Math.max(...frames.map((frame) => frame.header.payloadBytes))).toBeLessThanOrEqual(262_144 - 64);
+  expect(Math.max(...frames.map((frame) => frame.header.records))).toBe(500);
+});
+
+test('each start is a producer of its own, and sorts behind the earlier ones', async () => {
+  const folder = root();
+  const first = await journalOf({ root: folder });
+  await append(first, '{"n":1}');
+  await first.close();
+  open.pop();
+  const second = await journalOf({ root: folder });
+  await append(second, '{"n":2}');
+  expect(second.producerId > first.producerId).toBe(true);
+  expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1, 1]);
+});
+
+test('a second process on one slot is refused, and takes it once the first has let go', async () => {
+  const folder = root();
+  const first = await journalOf({ root: folder });
+  await expect(journalOf({ root: folder })).rejects.toThrow('belongs to another process');
+  await first.close();
+  open.splice(0);
+  await journalOf({ root: folder });
+});
+
+test('a journal at its bound refuses, and takes records again once space was freed', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, bytesMax: 2_000, segmentBytes: 500 });
+  const line = `{"text":"${'x'.repeat(500)}"}`;
+  const verdicts: string[] = [];
+  for (let n = 0; n < 8; n++) verdicts.push(await append(journal, line));
+  expect(verdicts.slice(0, 3)).toEqual(['committed', 'committed', 'committed']);
+  expect(verdicts.at(-1)).toBe('refused');
+  const producer = join(folder, 'edge-0', journal.producerId);
+  for (const name of readdirSync(producer).sort().slice(0, -1)) rmSync(join(producer, name));
+  await expect.poll(() => append(journal, line), { timeout: 5_000 }).toBe('committed');
+});
+
+test('a record that is too long is refused and its neighbours are kept', async () => {
+  const journal = await journalOf({ root: root() });
+  const verdicts = await Promise.all([
+    append(journal, '{}'),
+    append(journal, 'x'.repeat(80_001)),
+    append(journal, '{}'),
+  ]);
+  expect(verdicts).toEqual(['committed', 'refused', 'committed']);
+});
+
+test('with before_answer the waiter hears only after an fdatasync', async () => {
+  const journal = await journalOf({ root: root(), sync: 'before_answer' });
+  const verdicts = await Promise.all(Array.from({ length: 10 }, () => append(journal, '{}')));
+  expect(new Set(verdicts)).toEqual(new Set(['committed']));
+  expect(journal.counters.syncs).toBeGreaterThan(0);
+});
+
+test('when the folder is gone and back, records are refused and then kept under a new producer', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, segmentBytes: 10 });
+  await append(journal, '{"n":1}');
+  const before = journal.producerId;
+  rmSync(join(folder, 'edge-0', before), { recursive: true });
+  expect(await append(journal, '{"n":2}')).toBe('refused');
+  await expect.poll(() => append(journal, '{"n":3}'), { timeout: 5_000 }).toBe('committed');
+  expect(journal.producerId > before).toBe(true);
+  expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1]);
+});

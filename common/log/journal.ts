@@ -1,0 +1,353 @@
+/**
+ * The journal of an edge process: what makes an answered record a kept one.
+ *
+ *   <root>/<slot>/<producer_id>/00000001.seg, 00000002.seg …
+ *
+ * The slot is the name of the process on its machine and is locked for as long as the process lives. Each start makes a
+ * new producer, so nothing is ever appended behind a torn tail. All appends of one turn of the event loop are one group:
+ * one frame per lane (more if it is large), one write, then the waiters, in order.
+ *
+ *   idle ──append──▶ collecting ──end of turn──▶ written ──▶ waiters committed (sync after_answer)
+ *                        │                          └─fdatasync─▶ waiters committed (sync before_answer)
+ *                        └─write fails─▶ new segment, the same frames again ─fails─▶ waiters refused, producer given up
+ *
+ * Must stay true:
+ * - A waiter hears exactly one of committed() and refused(), never from inside append().
+ * - Per producer and lane, frame numbers on disk have no gap; the same number always has the same bytes. After a group
+ *   could not be written at all, its numbers are spent, so the producer is given up and a new one begins.
+ * - What an fdatasync failed for is written again into a new segment: Linux reports such a failure once and forgets.
+ */
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { newId } from '#common/ids.ts';
+import { encodeFrame, frameBytesMax, frameHeaderBytes, frameRecordsMax, type Lane } from './frame.ts';
+import { type RecordKind, recordCharsMax } from './record.ts';
+import { makeFolder, Segment } from './segment.ts';
+import { SlotLock } from './slot-lock.ts';
+
+/** Who is told what became of a record: an object that is there anyway, so that a request costs no closure. */
+export interface Waiter {
+  committed(): void;
+  refused(): void;
+}
+
+export interface JournalOptions {
+  readonly root: string;
+  readonly slot: string;
+  readonly segmentBytes: number;
+  /** Most bytes of this slot that the sink has not committed yet. */
+  readonly bytesMax: number;
+  readonly sync: 'after_answer' | 'before_answer';
+}
+
+/** Open lanes of this process. Made by `Journal.lane`. */
+export interface JournalLane extends Lane {
+  frame_no: number;
+  records: number;
+  text: string;
+}
+
+/** UTF-8 takes at most three bytes for one UTF-16 code unit. */
+const bytesPerChar = 3;
+const frameCharsMax = Math.floor((frameBytesMax - frameHeaderBytes) / bytesPerChar);
+/** Most characters of one turn; a turn that has more is far beyond what a core can answer. */
+const groupCharsMax = 5_000_000;
+const unsyncedBytesMax = 16_777_216;
+const syncDelayMs = 5;
+const syncFailuresMax = 3;
+const measureIntervalMs = 1000;
+const restartDelayMs = 100;
+
+interface Group {
+  readonly seq: number;
+  readonly bytes: Buffer;
+}
+
+export class Journal {
+  /** Since the start of the process. */
+  readonly counters = {
+    records: 0,
+    refused: 0,
+    frames: 0,
+    bytes: 0,
+    writes: 0,
+    syncs: 0,
+    write_failures: 0,
+    sync_failures: 0,
+  };
+  readonly #options: JournalOptions;
+  readonly #folder: string;
+  readonly #lock: SlotLock;
+  readonly #lanes: JournalLane[] = [];
+  #producer = '';
+  #segment: Segment | undefined;
+  #retiring: Segment[] = [];
+  #restartAt = 0;
+  #out = Buffer.allocUnsafeSlow(1_048_576);
+  #outBytes = 0;
+  #groupChars = 0;
+  #frames = 0;
+  #waiting: Waiter[] = [];
+  #turnedAway: Waiter[] = [];
+  #isScheduled = false;
+  #unsynced: Group[] = [];
+  #unsyncedBytes = 0;
+  #unsyncedWaiters: { seq: number; waiters: Waiter[] }[] = [];
+  #writeSeq = 0;
+  #isSyncing = false;
+  #syncFailuresInRow = 0;
+  #syncTimer: NodeJS.Timeout | undefined;
+  #measuredBytes = 0;
+  #sinceMeasured = 0;
+  readonly #measureTimer: NodeJS.Timeout;
+  #isClosed = false;
+
+  private constructor(options: JournalOptions, folder: string, lock: SlotLock) {
+    this.#options = options;
+    this.#folder = folder;
+    this.#lock = lock;
+    this.#measureTimer = setInterval(() => void this.#measure(), measureIntervalMs).unref();
+  }
+
+  /** @throws Error when another process has the slot, or when the folder can't be written. */
+  static async open(options: JournalOptions): Promise<Journal> {
+    const folder = join(options.root, options.slot);
+    makeFolder(folder);
+    const lock = await SlotLock.take(folder);
+    if (lock === undefined) throw new Error(`The journal ${folder} belongs to another process that is running.`);
+    const journal = new Journal(options, folder, lock);
+    await journal.#measure();
+    journal.#begin();
+    return journal;
+  }
+
+  /** The name of this start of the process in frames and marks; a new one after the disk refused a group. */
+  get producerId(): string {
+    return this.#producer;
+  }
+
+  /** Whether appends are taken: there is room and the last write went well. */
+  get isWritable(): boolean {
+    return (
+      !this.#isClosed &&
+      this.#measuredBytes + this.#sinceMeasured < this.#options.bytesMax &&
+      this.#segment !== undefined
+    );
+  }
+
+  /** Bytes on disk of this slot, those of earlier producers included. */
+  get bytesOnDisk(): number {
+    return this.#measuredBytes + this.#sinceMeasured;
+  }
+
+  /** The handle to append with; ask once, keep it. */
+  lane(kind: RecordKind, partition: number): JournalLane {
+    const known = this.#lanes.find((lane) => lane.kind === kind && lane.partition === partition);
+    if (known !== undefined) return known;
+    const lane = { kind, partition, frame_no: 0, records: 0, text: '' };
+    this.#lanes.push(lane);
+    return lane;
+  }
+
+  /** Takes one record: a line of JSON without its newline, at most recordCharsMax long. */
+  append(lane: JournalLane, json: string, waiter: Waiter): void {
+    if (!this.#isScheduled) {
+      this.#isScheduled = true;
+      setImmediate(() => this.#commit());
+    }
+    const chars = json.length + 1;
+    const isFull = this.#measuredBytes + this.#sinceMeasured >= this.#options.bytesMax;
+    if (isFull || this.#isClosed || chars > recordCharsMax || this.#groupChars + chars > groupCharsMax) {
+      this.#turnedAway.push(waiter);
+      return;
+    }
+    if (lane.records === frameRecordsMax || lane.text.length + chars > frameCharsMax) this.#seal(lane);
+    lane.text += `${json}\n`;
+    lane.records++;
+    this.#groupChars += chars;
+    this.#waiting.push(waiter);
+  }
+
+  /** Writes and syncs what was appended, then lets go of the slot. */
+  async close(): Promise<void> {
+    this.#commit();
+    this.#isClosed = true;
+    clearInterval(this.#measureTimer);
+    clearTimeout(this.#syncTimer);
+    while (this.#isSyncing) await new Promise((done) => setImmediate(done));
+    await this.#sync();
+    for (const segment of this.#retiring) segment.close();
+    this.#segment?.close();
+    this.#segment = undefined;
+    await this.#lock.release();
+  }
+
+  /** Turns what a lane has collected into a frame of the group. */
+  #seal(lane: JournalLane): void {
+    const room = frameHeaderBytes + bytesPerChar * lane.text.length;
+    if (this.#out.length - this.#outBytes < room) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(this.#out.length * 2, this.#outBytes + room));
+      this.#out.copy(larger, 0, 0, this.#outBytes);
+      this.#out = larger;
+    }
+    lane.frame_no++;
+    const { kind, partition, frame_no, records } = lane;
+    const header = { kind, partition, frame_no, records, producer_id: this.#producer, written_at: Date.now() };
+    this.#outBytes += encodeFrame(this.#out, this.#outBytes, header, lane.text);
+    this.#frames++;
+    lane.text = '';
+    lane.records = 0;
+  }
+
+  /** The end of a turn: everything appended is written at once. */
+  #commit(): void {
+    this.#isScheduled = false;
+    for (const lane of this.#lanes) if (lane.records > 0) this.#seal(lane);
+    const waiters = this.#waiting;
+    const turnedAway = this.#turnedAway;
+    const bytes = this.#out.subarray(0, this.#outBytes);
+    this.#waiting = [];
+    this.#turnedAway = [];
+    this.#outBytes = 0;
+    this.#groupChars = 0;
+    if (bytes.length > 0 && this.#write(bytes)) {
+      this.counters.records += waiters.length;
+      this.counters.frames += this.#frames;
+      this.#keepUntilSynced(bytes, waiters);
+    } else {
+      turnedAway.push(...waiters);
+    }
+    this.#frames = 0;
+    this.counters.refused += turnedAway.length;
+    for (const waiter of turnedAway) waiter.refused();
+    if (this.#segment === undefined && Date.now() >= this.#restartAt && !this.#isClosed) this.#begin();
+  }
+
+  #write(bytes: Buffer): boolean {
+    if (this.#segment === undefined) return false;
+    try {
+      if (this.#segment.bytes > 0 && this.#segment.bytes + bytes.length > this.#options.segmentBytes) this.#rotate();
+      this.#segment.append(bytes);
+    } catch {
+      this.counters.write_failures++;
+      if (!this.#writeAgain([bytes])) return false;
+    }
+    this.counters.writes++;
+    this.counters.bytes += bytes.length;
+    this.#sinceMeasured += bytes.length;
+    return true;
+  }
+
+  /** The same frames into a new segment. When that fails too, the producer is given up. */
+  #writeAgain(groups: Buffer[]): boolean {
+    try {
+      this.#rotate();
+      for (const bytes of groups) this.#segment?.append(bytes);
+      return this.#segment !== undefined;
+    } catch {
+      this.counters.write_failures++;
+      this.#giveUp();
+      return false;
+    }
+  }
+
+  #rotate(): void {
+    const old = this.#segment;
+    if (old === undefined) return;
+    this.#segment = Segment.create(join(this.#folder, this.#producer), old.no + 1);
+    this.#retiring.push(old);
+  }
+
+  #giveUp(): void {
+    if (this.#segment !== undefined) this.#retiring.push(this.#segment);
+    this.#segment = undefined;
+    this.#restartAt = Date.now() + restartDelayMs;
+  }
+
+  /** A new producer: its own folder, its frames counted from 1. */
+  #begin(): void {
+    const producer = newId('evt', Date.now()).slice(4);
+    try {
+      makeFolder(join(this.#folder, producer));
+      this.#segment = Segment.create(join(this.#folder, producer), 1);
+    } catch (error) {
+      if (this.#producer === '') throw error;
+      this.counters.write_failures++;
+      this.#giveUp();
+      return;
+    }
+    this.#producer = producer;
+    for (const lane of this.#lanes) lane.frame_no = 0;
+  }
+
+  #keepUntilSynced(bytes: Buffer, waiters: Waiter[]): void {
+    const seq = ++this.#writeSeq;
+    this.#unsynced.push({ seq, bytes: Buffer.from(bytes) });
+    this.#unsyncedBytes += bytes.length;
+    while (this.#unsyncedBytes > unsyncedBytesMax) this.#unsyncedBytes -= this.#unsynced.shift()?.bytes.length ?? 0;
+    if (this.#options.sync === 'before_answer') {
+      this.#unsyncedWaiters.push({ seq, waiters });
+      if (!this.#isSyncing) void this.#sync();
+      return;
+    }
+    if (this.#syncTimer === undefined && !this.#isSyncing)
+      this.#syncTimer = setTimeout(() => void this.#sync(), syncDelayMs);
+    for (const waiter of waiters) waiter.committed();
+  }
+
+  /** One fdatasync at a time, each for everything that was written before it began. */
+  async #sync(): Promise<void> {
+    this.#isSyncing = true;
+    this.#syncTimer = undefined;
+    const seq = this.#writeSeq;
+    const retired = this.#retiring;
+    this.#retiring = [];
+    let isSynced = true;
+    try {
+      for (const segment of retired) await segment.sync();
+      await this.#segment?.sync();
+      this.counters.syncs++;
+      this.#syncFailuresInRow = 0;
+    } catch {
+      this.counters.sync_failures++;
+      isSynced = false;
+    }
+    for (const segment of retired) segment.close();
+    this.#isSyncing = false;
+    const isTriedAgain =
+      !isSynced &&
+      ++this.#syncFailuresInRow < syncFailuresMax &&
+      this.#writeAgain(this.#unsynced.map((group) => group.bytes));
+    if (!isTriedAgain) this.#settle(seq, isSynced);
+    if (!isSynced && !isTriedAgain) this.#giveUp();
+    if (this.#unsynced.length === 0 && this.#retiring.length === 0) return;
+    if (this.#options.sync === 'before_answer') void this.#sync();
+    else if (!this.#isClosed) this.#syncTimer = setTimeout(() => void this.#sync(), syncDelayMs);
+  }
+
+  #settle(seq: number, isSynced: boolean): void {
+    while (this.#unsynced[0] !== undefined && this.#unsynced[0].seq <= seq) {
+      this.#unsyncedBytes -= this.#unsynced.shift()?.bytes.length ?? 0;
+    }
+    while (this.#unsyncedWaiters[0] !== undefined && this.#unsyncedWaiters[0].seq <= seq) {
+      for (const waiter of this.#unsyncedWaiters.shift()?.waiters ?? []) {
+        if (isSynced) waiter.committed();
+        else waiter.refused();
+      }
+    }
+  }
+
+  /** The publisher deletes what the sink has committed; how much is left is looked up, not told. */
+  async #measure(): Promise<void> {
+    const before = this.#sinceMeasured;
+    let bytes = 0;
+    for (const producer of await readdir(this.#folder).catch(() => [])) {
+      const folder = join(this.#folder, producer);
+      for (const name of await readdir(folder).catch(() => [])) {
+        bytes += (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0;
+      }
+    }
+    this.#measuredBytes = bytes;
+    this.#sinceMeasured -= before;
+  }
+}

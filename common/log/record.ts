@@ -1,0 +1,106 @@
+/**
+ * The one schema of what the edge writes to the log, one JSON object per record, one line per object.
+ * A click here is as the edge saw it: nothing is parsed yet, the IP is whole, and privacy_mode says what ingest must do
+ * with it. Fields that are empty are left out, so a reader takes an absent field for an empty one.
+ */
+
+export type RecordKind = 'click' | 'install' | 'event';
+/** The number that a kind has in a frame. Append-only: what was once written to the log stays readable. */
+export const recordKinds: readonly RecordKind[] = ['click', 'install', 'event'];
+
+export const privacyModes = ['anonymize_ip', 'full_ip', 'no_ip'] as const;
+export type PrivacyMode = (typeof privacyModes)[number];
+
+export const clickTriggers = ['link', 'universal_link'] as const;
+export type ClickTrigger = (typeof clickTriggers)[number];
+
+/** Longest line of one record, in UTF-16 code units; a longer one is refused before it is written. */
+export const recordCharsMax = 80_000;
+
+/** A click at the edge. Texts that are not known are empty. */
+export interface Click {
+  click_id: string;
+  organization_id: string;
+  app_id: string;
+  link_id: string;
+  /** Epoch milliseconds. */
+  time: number;
+  ip: string;
+  privacy_mode: PrivacyMode;
+  user_agent: string;
+  /** The Accept-Language header as it came. */
+  language: string;
+  /** The Referer header as it came. */
+  referrer: string;
+  /** The query string without its question mark. */
+  query: string;
+  campaign: string;
+  utm_source: string;
+  utm_medium: string;
+  utm_campaign: string;
+  utm_term: string;
+  utm_content: string;
+  trigger: ClickTrigger;
+  /** Sec-Purpose or Purpose said prefetch. */
+  is_prefetch: boolean;
+  /** It was answered with the page for preview crawlers. */
+  is_preview: boolean;
+}
+
+/** Longest free texts of a click in UTF-16 code units; the edge cuts what is longer. */
+export const clickTextMax = {
+  ip: 45,
+  user_agent: 1024,
+  language: 256,
+  referrer: 2048,
+  query: 2048,
+  campaign: 255,
+  utm_source: 255,
+  utm_medium: 255,
+  utm_campaign: 255,
+  utm_term: 255,
+  utm_content: 255,
+} as const;
+
+export type ClickText = keyof typeof clickTextMax;
+
+const needsEscape = /["\\\u0000-\u001f\u007f-\uffff]/;
+
+/** A JSON string. The check costs a third of JSON.stringify, and hardly any header needs more than the quotes. */
+export function jsonText(text: string): string {
+  return needsEscape.test(text) ? JSON.stringify(text) : `"${text}"`;
+}
+
+function field(name: ClickText, value: string): string {
+  if (value === '') return '';
+  const max = clickTextMax[name];
+  return `,"${name}":${jsonText(value.length > max ? cut(value, max) : value)}`;
+}
+
+/** The first characters of a text, never half of a surrogate pair at its end. */
+export function cut(text: string, max: number): string {
+  const last = text.charCodeAt(max - 1);
+  return text.slice(0, last >= 0xd800 && last <= 0xdbff ? max - 1 : max);
+}
+
+/** The line of a click, without its newline. Ids and enumerations are ours and need no escape. About 1 µs. */
+export function clickJson(click: Click): string {
+  return (
+    `{"v":1,"click_id":"${click.click_id}","organization_id":"${click.organization_id}"` +
+    `,"app_id":"${click.app_id}","link_id":"${click.link_id}","time":${click.time}` +
+    `,"privacy_mode":"${click.privacy_mode}","trigger":"${click.trigger}"` +
+    field('ip', click.ip) +
+    field('user_agent', click.user_agent) +
+    field('language', click.language) +
+    field('referrer', click.referrer) +
+    field('query', click.query) +
+    field('campaign', click.campaign) +
+    field('utm_source', click.utm_source) +
+    field('utm_medium', click.utm_medium) +
+    field('utm_campaign', click.utm_campaign) +
+    field('utm_term', click.utm_term) +
+    field('utm_content', click.utm_content) +
+    (click.is_prefetch ? ',"is_prefetch":true' : '') +
+    (click.is_preview ? ',"is_preview":true}' : '}')
+  );
+}
