@@ -1,0 +1,123 @@
+/**
+ * ClickHouse's engine inside this process (chdb), and the only file that knows it.
+ *
+ * Every query gets a session of its own (0.08 ms): settings, parameters, the current database and `readonly` can't leak
+ * from one caller to the next. Parameters go in by SET, because the binding's own ones are shared by all sessions.
+ */
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { type ChdbQueryStream, Session } from 'chdb';
+import { quote } from './statement.ts';
+
+/** The part of the binding's native side that is needed: an INSERT's bytes go in without being copied through a string. */
+interface Native {
+  InsertRawAsyncConnection(
+    connection: unknown,
+    prefix: string,
+    body: Buffer,
+    countLines: boolean,
+  ): Promise<{ rowsWritten: number; bytesWritten: number; elapsed: number }>;
+}
+
+function loadNative(): Native {
+  const require = createRequire(import.meta.url);
+  return require(join(dirname(require.resolve('chdb/package.json')), 'dist', 'loader.js')).loadNative();
+}
+
+export interface Circumstances {
+  readonly queryId: string;
+  readonly database: string;
+  readonly settings: ReadonlyMap<string, string>;
+  /** Values in ClickHouse's escaped text form, as they stand in a URL after its own decoding. */
+  readonly params: ReadonlyMap<string, string>;
+  readonly readonly: 0 | 1 | 2;
+}
+
+export interface Written {
+  readonly rows: number;
+  readonly bytes: number;
+  readonly elapsedNs: number;
+}
+
+/** What holds unless a query says otherwise. An asynchronous insert would be answered before it is on the disk. */
+const defaults: readonly [string, string][] = [
+  ['async_insert', '0'],
+  ['max_memory_usage', '4000000000'],
+];
+
+function preludeOf(at: Circumstances): string {
+  const name = `\`${at.database.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+  const settings = new Map([...defaults, ...at.settings]);
+  // The comment is how this query is found again when it has to be stopped.
+  settings.set('log_comment', at.queryId);
+  const assignments = [...settings].map(([key, value]) => `${key} = ${quote(value)}`);
+  for (const [key, value] of at.params) assignments.push(`param_${key} = ${quote(value)}`);
+  const statements = [`USE ${name}`, `SET ${assignments.join(', ')}`];
+  // Last, because nothing can be set after it.
+  if (at.readonly > 0) statements.push(`SET readonly = ${at.readonly}`);
+  return statements.join('; ');
+}
+
+export class Engine {
+  readonly #dataDir: string;
+  readonly #native = loadNative();
+  /** The engine lives as long as one session is open. */
+  readonly #anchor: Session;
+
+  /** @throws when another process has the folder open. */
+  constructor(dataDir: string) {
+    this.#dataDir = dataDir;
+    this.#anchor = new Session(dataDir);
+  }
+
+  /** Runs a query to its end and returns the whole result. */
+  async query(at: Circumstances, sql: string, format: string): Promise<Uint8Array> {
+    return await this.#within(at, async (session) => (await session.queryAsync(sql, { format })).bytes());
+  }
+
+  /** Runs a SELECT and yields its result in parts; ending the iteration early ends the query. */
+  async *stream(at: Circumstances, sql: string, format: string): AsyncGenerator<Uint8Array> {
+    const session = new Session(this.#dataDir);
+    let parts: ChdbQueryStream | undefined;
+    try {
+      await session.queryAsync(preludeOf(at));
+      parts = session.queryStream(sql, { format });
+      for await (const part of parts) yield part.raw();
+    } finally {
+      parts?.cancel();
+      session.close();
+    }
+  }
+
+  /** Runs an INSERT. `body` follows `head` after a line break; the counts include what views wrote. */
+  async insert(at: Circumstances, head: string, body: Buffer): Promise<Written> {
+    return await this.#within(at, async (session) => {
+      const done = await this.#native.InsertRawAsyncConnection(session.connection, head, body, false);
+      return { rows: done.rowsWritten, bytes: done.bytesWritten, elapsedNs: Math.round(done.elapsed * 1e9) };
+    });
+  }
+
+  /** Asks the engine to end a running query. Its caller then sees QUERY_WAS_CANCELLED (394). */
+  async kill(queryId: string): Promise<void> {
+    const session = new Session(this.#dataDir);
+    try {
+      await session.queryAsync(`KILL QUERY WHERE Settings['log_comment'] = ${quote(queryId)}`);
+    } finally {
+      session.close();
+    }
+  }
+
+  close(): void {
+    this.#anchor.close();
+  }
+
+  async #within<T>(at: Circumstances, work: (session: Session) => Promise<T>): Promise<T> {
+    const session = new Session(this.#dataDir);
+    try {
+      await session.queryAsync(preludeOf(at));
+      return await work(session);
+    } finally {
+      session.close();
+    }
+  }
+}

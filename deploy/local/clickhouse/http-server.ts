@@ -1,0 +1,126 @@
+/**
+ * ClickHouse's HTTP protocol, as far as its own clients use it, over the engine in this process. For one machine: no
+ * users, no TLS, loopback only, and pages in a browser are refused.
+ */
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { type AnswerKind, answerFailure, answerParts, answerText, answerWritten } from './answer.ts';
+import type { Engine } from './engine.ts';
+import { failure, toFailure } from './failure.ts';
+import { Lane } from './lane.ts';
+import { type ClickHouseRequest, readRequest } from './request.ts';
+import { isStreamable, readStatement, type Statement } from './statement.ts';
+
+export interface ServerLimits {
+  readonly bodyBytesMax: number;
+  readonly queriesMax: number;
+  readonly insertsMax: number;
+  readonly waitingMax: number;
+}
+
+/** Queries and inserts together stay below the threads of the pool (`threadPoolSize` of spawn). */
+export const defaultLimits: ServerLimits = {
+  bodyBytesMax: 64 * 1024 * 1024,
+  queriesMax: 8,
+  insertsMax: 4,
+  waitingMax: 128,
+};
+
+/** The head of a body is enough to tell a query from an INSERT with its data behind it. */
+const headBytes = 64 * 1024;
+const browserOrLoopback = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
+
+function singleOf(sql: string): Statement {
+  const statement = readStatement(sql);
+  if (!statement.isSingle) throw failure(62, 'SYNTAX_ERROR', 'Syntax error: more than one statement in a query');
+  return statement;
+}
+
+export class ClickHouseServer {
+  readonly #engine: Engine;
+  readonly #limits: ServerLimits;
+  readonly #queries: Lane;
+  readonly #inserts: Lane;
+  readonly http: Server;
+
+  constructor(engine: Engine, limits: ServerLimits) {
+    this.#engine = engine;
+    this.#limits = limits;
+    this.#queries = new Lane(limits.queriesMax, limits.waitingMax);
+    this.#inserts = new Lane(limits.insertsMax, limits.waitingMax);
+    this.http = createServer({ keepAliveTimeout: 10_000, requestTimeout: 120_000, maxHeaderSize: 1024 * 1024 });
+    this.http.on('request', (request, response) => void this.#serve(request, response));
+  }
+
+  get busy(): number {
+    return this.#queries.busy + this.#inserts.busy;
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    response.on('error', () => undefined);
+    const url = new URL(request.url ?? '/', 'http://localhost');
+    let queryId = url.searchParams.get('query_id') ?? '';
+    try {
+      if (!browserOrLoopback.test(request.headers.host ?? '') || request.headers.origin !== undefined) {
+        throw failure(497, 'ACCESS_DENIED', 'Only programs on this machine may ask');
+      }
+      if (url.pathname === '/ping' || url.pathname === '/replicas_status') return answerText(response, 200, 'Ok.\n');
+      if (url.pathname !== '/') return answerText(response, 404, 'There is no such path.\n');
+      if (request.method !== 'GET' && request.method !== 'POST') return answerText(response, 405, 'GET or POST.\n');
+      const asked = await readRequest(request, url, this.#limits.bodyBytesMax);
+      queryId = asked.at.queryId;
+      await this.#run(asked, response);
+    } catch (error) {
+      answerFailure(response, queryId, toFailure(error));
+      if (!request.complete) request.destroy();
+    }
+  }
+
+  async #run(asked: ClickHouseRequest, response: ServerResponse): Promise<void> {
+    if (asked.urlQuery === '' && asked.body.length === 0) return answerText(response, 200, 'Ok.\n');
+    const head = asked.urlQuery === '' ? asked.body.toString('utf8', 0, headBytes) : asked.urlQuery;
+    let statement = readStatement(head);
+    if (statement.kind === 'insert') {
+      // Without a FORMAT the rest is SQL too (VALUES, SELECT) and must be looked at to its end.
+      if (statement.format === '' || /^values$/i.test(statement.format)) singleOf(`${asked.urlQuery}\n${asked.body}`);
+      return await this.#insert(asked, response);
+    }
+    const sql = `${asked.urlQuery}\n${asked.body}`.trim();
+    statement = singleOf(sql);
+    const format = statement.format === '' ? asked.defaultFormat : statement.format;
+    const kind: AnswerKind = { queryId: asked.at.queryId, format, wantsGzip: asked.wantsGzip };
+    const isStream = statement.kind === 'select' && isStreamable(format);
+    const parts = isStream ? this.#engine.stream(asked.at, sql, format) : this.#whole(asked, sql, format);
+    await this.#within(this.#queries, () => this.#answer(response, kind, parts));
+  }
+
+  async #insert(asked: ClickHouseRequest, response: ServerResponse): Promise<void> {
+    const written = await this.#within(this.#inserts, () => {
+      return this.#engine.insert(asked.at, asked.urlQuery === '' ? ' ' : asked.urlQuery, asked.body);
+    });
+    answerWritten(response, { queryId: asked.at.queryId, format: 'Null', wantsGzip: false }, written);
+  }
+
+  async *#whole(asked: ClickHouseRequest, sql: string, format: string): AsyncGenerator<Uint8Array> {
+    yield await this.#engine.query(asked.at, sql, format);
+  }
+
+  /** A caller that goes away takes its query along. */
+  async #answer(response: ServerResponse, kind: AnswerKind, parts: AsyncGenerator<Uint8Array>): Promise<void> {
+    if (response.destroyed) return;
+    let isRunning = true;
+    response.once('close', () => {
+      // The engine may refuse when the query has just ended; there is nothing to do about it then.
+      if (isRunning) this.#engine.kill(kind.queryId).catch(() => undefined);
+    });
+    try {
+      await answerParts(response, kind, parts);
+    } finally {
+      isRunning = false;
+    }
+  }
+
+  async #within<T>(lane: Lane, work: () => Promise<T>): Promise<T> {
+    if (lane.isFull) throw failure(202, 'TOO_MANY_SIMULTANEOUS_QUERIES', 'Too many queries are waiting');
+    return await lane.run(work);
+  }
+}

@@ -1,0 +1,51 @@
+/** ClickHouse for one machine, as a process of its own: `main.ts <data folder> <port> [host]`. */
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { Engine } from './engine.ts';
+import { ClickHouseServer, defaultLimits } from './http-server.ts';
+
+const drainMs = 20_000;
+const [dataDir = '', portText = '8123', host = '127.0.0.1'] = process.argv.slice(2);
+const port = Number(portText);
+
+function fail(sentence: string): never {
+  console.error(sentence);
+  process.exit(1);
+}
+
+if (dataDir === '' || !Number.isInteger(port) || port < 0 || port > 65_535) {
+  fail('Usage: main.ts <data folder> <port> [host]');
+}
+if (!/^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host)) {
+  fail(`This server has no users and listens on loopback only, not on ${host}.`);
+}
+
+function openEngine(): Engine {
+  try {
+    mkdirSync(dataDir, { recursive: true });
+    return new Engine(dataDir);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return fail(`${dataDir} can't be opened; another process may be using it. The engine says: ${reason}`);
+  }
+}
+
+const engine = openEngine();
+const server = new ClickHouseServer(engine, defaultLimits);
+
+server.http.once('error', (error) => fail(`Can't listen on ${host}:${port}: ${error.message}`));
+server.http.listen(port, host);
+await once(server.http, 'listening');
+console.log(`ClickHouse (chdb) answers on http://${host}:${port}, its data in ${dataDir}`);
+
+async function stop(): Promise<void> {
+  server.http.close();
+  server.http.closeIdleConnections();
+  const deadline = Date.now() + drainMs;
+  while (server.busy > 0 && Date.now() < deadline) await delay(20);
+  engine.close();
+  process.exit(0);
+}
+
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => void stop());

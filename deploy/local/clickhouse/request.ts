@@ -1,0 +1,122 @@
+/** One HTTP request of ClickHouse's protocol, read whole. Source: clickhouse.com/docs/interfaces/http. */
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { promisify } from 'node:util';
+import { gunzip, inflate } from 'node:zlib';
+import type { Circumstances } from './engine.ts';
+import { failure } from './failure.ts';
+
+const gunzipAll = promisify(gunzip);
+const inflateAll = promisify(inflate);
+
+export interface ClickHouseRequest {
+  readonly at: Circumstances;
+  /** The `query` of the URL; empty if the body is the query. */
+  readonly urlQuery: string;
+  readonly body: Buffer;
+  readonly defaultFormat: string;
+  readonly wantsGzip: boolean;
+}
+
+/** Parts of the URL that are no settings of the engine. Sessions, roles and users do not exist here. */
+const notSettings = new Set([
+  'query',
+  'database',
+  'default_format',
+  'query_id',
+  'user',
+  'password',
+  'quota_key',
+  'readonly',
+  'buffer_size',
+  'wait_end_of_query',
+  'send_progress_in_http_headers',
+  'enable_http_compression',
+  'http_zlib_compression_level',
+  'client_protocol_version',
+]);
+const refused = new Set(['session_id', 'session_timeout', 'session_check', 'compress', 'decompress', 'role']);
+const identifier = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
+const settingsMax = 256;
+
+function readonlyOf(method: string, given: string | null): 0 | 1 | 2 {
+  if (given === '1') return 1;
+  if (given === '2') return method === 'GET' ? 1 : 2;
+  if (given === null || given === '0') return method === 'GET' ? 1 : 0;
+  throw failure(72, 'CANNOT_PARSE_NUMBER', `readonly must be 0, 1 or 2, not ${given}`);
+}
+
+function header(request: IncomingMessage, name: string): string {
+  const value = request.headers[name];
+  return typeof value === 'string' ? value : '';
+}
+
+function circumstancesOf(request: IncomingMessage, url: URL): Circumstances {
+  const settings = new Map<string, string>();
+  const params = new Map<string, string>();
+  for (const [name, value] of url.searchParams) {
+    if (refused.has(name)) throw failure(48, 'NOT_IMPLEMENTED', `${name} is not supported by this server`);
+    if (notSettings.has(name)) continue;
+    if (!identifier.test(name)) throw failure(115, 'UNKNOWN_SETTING', `${JSON.stringify(name)} is no setting`);
+    if (name.startsWith('param_')) params.set(name.slice(6), value);
+    else settings.set(name, value);
+  }
+  if (settings.size + params.size > settingsMax) {
+    throw failure(115, 'UNKNOWN_SETTING', `More than ${settingsMax} settings and parameters`);
+  }
+  return {
+    queryId: url.searchParams.get('query_id') || randomUUID(),
+    database: url.searchParams.get('database') || header(request, 'x-clickhouse-database') || 'default',
+    settings,
+    params,
+    readonly: readonlyOf(request.method ?? 'GET', url.searchParams.get('readonly')),
+  };
+}
+
+/**
+ * The whole body as it was sent.
+ * @throws when it is larger than allowed, or when the connection ended before the body did.
+ */
+async function readBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request) {
+    if (!Buffer.isBuffer(chunk)) throw new TypeError('the body was given an encoding');
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw failure(307, 'TOO_MANY_BYTES', `The body is larger than ${bytesMax} bytes`);
+    chunks.push(chunk);
+  }
+  // An insert that was cut off must not be taken for a short one.
+  if (!request.complete) throw failure(32, 'ATTEMPT_TO_READ_AFTER_EOF', 'The body was cut off');
+  return Buffer.concat(chunks, bytes);
+}
+
+async function decompress(body: Buffer, encoding: string, bytesMax: number): Promise<Buffer> {
+  if (encoding === '' || encoding === 'identity' || body.length === 0) return body;
+  if (encoding !== 'gzip' && encoding !== 'deflate') {
+    throw failure(48, 'NOT_IMPLEMENTED', `Content-Encoding ${encoding} is not supported by this server`);
+  }
+  try {
+    return await (encoding === 'gzip' ? gunzipAll : inflateAll)(body, { maxOutputLength: bytesMax });
+  } catch (error) {
+    const isTooLarge = error instanceof RangeError;
+    if (isTooLarge) throw failure(307, 'TOO_MANY_BYTES', `The body is larger than ${bytesMax} bytes`);
+    throw failure(32, 'ATTEMPT_TO_READ_AFTER_EOF', `The compressed body is broken or was cut off`);
+  }
+}
+
+/** @throws Failure for whatever is wrong with the request. */
+export async function readRequest(request: IncomingMessage, url: URL, bytesMax: number): Promise<ClickHouseRequest> {
+  const sent = await readBody(request, bytesMax);
+  if (header(request, 'content-type').startsWith('multipart/')) {
+    throw failure(48, 'NOT_IMPLEMENTED', 'Multipart bodies are not supported by this server');
+  }
+  const compression = url.searchParams.get('enable_http_compression');
+  return {
+    at: circumstancesOf(request, url),
+    urlQuery: url.searchParams.get('query') ?? '',
+    body: await decompress(sent, header(request, 'content-encoding'), bytesMax),
+    defaultFormat: url.searchParams.get('default_format') || header(request, 'x-clickhouse-format') || 'TabSeparated',
+    wantsGzip: (compression === '1' || compression === 'true') && /\bgzip\b/.test(header(request, 'accept-encoding')),
+  };
+}

@@ -1,0 +1,38 @@
+/** Starts ClickHouse for one machine as a process of its own, for the launcher and for tests. */
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { searchPath } from '#common/config.ts';
+import { type LocalServer, startServer } from '#deploy/local/local-server.ts';
+import { answers } from '#deploy/local/ports.ts';
+
+/** More than the queries and inserts that may run at once, so that a gzip or a KILL never waits for one of them. */
+const threadPoolSize = 24;
+
+export interface ClickHousePlace {
+  readonly dataDir: string;
+  /** 0 or absent: any free port. */
+  readonly port?: number;
+  /** The server's entry file. `.ts` runs under tsx (development, tests), anything else under plain node. */
+  readonly entry?: string;
+}
+
+/**
+ * Resolves when the server answers /ping.
+ * @throws StartupError with the end of the server's log.
+ */
+export async function startClickHouse(place: ClickHousePlace): Promise<LocalServer> {
+  const entry = place.entry ?? fileURLToPath(new URL('./main.ts', import.meta.url));
+  const loader = entry.endsWith('.ts') ? ['--import', createRequire(import.meta.url).resolve('tsx')] : [];
+  return await startServer(place, {
+    name: 'clickhouse',
+    command: (port) => ({
+      command: process.execPath,
+      args: [...loader, entry, join(place.dataDir, 'store'), String(port)],
+      env: { PATH: searchPath(), TZ: 'UTC', UV_THREADPOOL_SIZE: String(threadPoolSize) },
+    }),
+    url: (port) => `http://127.0.0.1:${port}`,
+    isReady: (port) => answers(port, 'GET /ping HTTP/1.0\r\nHost: localhost\r\n\r\n', 'HTTP/1.1 200'),
+    readyTimeoutMs: 30_000,
+  });
+}
