@@ -1,0 +1,78 @@
+import { expect, test } from 'vitest';
+import { chargeOf, LocalWindows, limitKey, RateLimiter, windowOf } from './rate-limit.ts';
+
+const limits = { auth: 5, links: 30, match: 1000, events: 500, general: 100 };
+const away = () => Promise.reject(new Error('away'));
+
+test('the request that reaches the limit is answered, the next is told how many whole seconds to wait', () => {
+  const window = (count: number) => ({ count, resetMs: 60_500 });
+  expect(chargeOf(5, window(1), 500)).toEqual({
+    quota: { limit: 5, remaining: 4, resetEpochSeconds: 61 },
+    rejection: null,
+  });
+  expect(chargeOf(5, window(5), 30_000).rejection).toBeNull();
+  const refused = chargeOf(5, window(6), 30_000);
+  expect(refused.quota?.remaining).toBe(0);
+  expect(refused.rejection).toMatchObject({ code: 'RATE_LIMITED', retryAfterSeconds: 31 });
+});
+
+test('who waits as long as Retry-After says finds a new window', () => {
+  for (let nowMs = 500; nowMs < 60_500; nowMs += 37) {
+    const waited = nowMs + (chargeOf(1, { count: 2, resetMs: 60_500 }, nowMs).rejection?.retryAfterSeconds ?? 0) * 1000;
+    expect(waited).toBeGreaterThanOrEqual(60_500);
+  }
+});
+
+test('without Redis authentication is refused with a 500 and a time to come back', async () => {
+  const charge = await new RateLimiter(away, limits).charge('auth', '192.0.2.1');
+  expect(charge).toMatchObject({ quota: null, rejection: { code: 'INTERNAL_ERROR' } });
+  expect(charge.rejection?.retryAfterSeconds).toBeGreaterThan(0);
+});
+
+test('without Redis everything else is counted in this process, each subject by itself', async () => {
+  let nowMs = 1_000;
+  const limiter = new RateLimiter(away, { ...limits, general: 2 }, () => nowMs);
+  const one = async (subject: string) => (await limiter.charge('general', subject)).rejection?.code ?? 'answered';
+  expect(await one('a')).toBe('answered');
+  expect(await one('a')).toBe('answered');
+  expect(await one('a')).toBe('RATE_LIMITED');
+  expect(await one('b')).toBe('answered');
+  nowMs += 60_000;
+  expect(await one('a')).toBe('answered');
+});
+
+test('a Redis that hangs is asked once a second, not by every request, and asked again after that', async () => {
+  let nowMs = 1_000;
+  let asked = 0;
+  let isAway = true;
+  const limiter = new RateLimiter(
+    () => {
+      asked++;
+      return isAway ? away() : Promise.resolve([7, '61000']);
+    },
+    limits,
+    () => nowMs,
+  );
+  for (let request = 0; request < 50; request++) await limiter.charge('general', 'a');
+  expect(asked).toBe(1);
+  isAway = false;
+  nowMs += 1_000;
+  expect((await limiter.charge('general', 'a')).quota?.remaining).toBe(93);
+});
+
+test('the windows of this process are bounded in number', () => {
+  const windows = new LocalWindows();
+  for (let subject = 0; subject < 200_000; subject++) windows.take(`ip-${subject}`, 1_000);
+  expect(windows.take('ip-199999', 1_000).count).toBe(2);
+  expect(windows.take('ip-0', 1_000).count).toBe(1);
+});
+
+test('classes do not share a window', () => {
+  expect(limitKey('auth', 'x')).not.toBe(limitKey('general', 'x'));
+});
+
+test('an answer that is no window is an error, not an open door', () => {
+  expect(() => windowOf('OK')).toThrow();
+  expect(() => windowOf([null, undefined])).toThrow();
+  expect(windowOf([3, '61000'])).toEqual({ count: 3, resetMs: 61_000 });
+});

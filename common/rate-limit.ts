@@ -1,0 +1,123 @@
+/**
+ * Limits per minute: a fixed window of 60 s that begins with the first request of whoever is counted, held in Redis
+ * so that every process counts together. One script call per request.
+ * Redis away: authentication is refused (guessing passwords must not become free), everything else is counted in
+ * this process until Redis answers again.
+ */
+import { LRUCache } from 'lru-cache';
+import { type Clock, systemClock } from './clock.ts';
+import type { Quota } from './http/exchange.ts';
+import { type Rejection, rateLimited, unavailable } from './http/rejection.ts';
+import type { LimitClass } from './http/route.ts';
+
+export const WINDOW_MS = 60_000;
+/** Those who can be counted in this process while Redis is away; beyond it the longest unseen are forgotten. */
+const LOCAL_WINDOWS_MAX = 100_000;
+/** After a failure Redis is left alone for this long, so that a hanging one is not waited for by every request. */
+const REDIS_PAUSE_MS = 1_000;
+
+/**
+ * The counting as a Lua function, for scripts that do more in the same round trip.
+ * `take(key, reset_ms, window_ms)` counts one request and returns the count and the end of the window (epoch ms);
+ * `reset_ms` is the end that a window beginning with this request would have.
+ */
+export const takeLua = `
+local function take(key, reset_ms, window_ms)
+  local count = redis.call('HINCRBY', key, 'count', 1)
+  if count > 1 then return count, redis.call('HGET', key, 'reset_ms') end
+  redis.call('HSET', key, 'reset_ms', reset_ms)
+  redis.call('PEXPIRE', key, window_ms)
+  return count, reset_ms
+end
+`;
+
+/** One script: KEYS[1] who is counted; ARGV[1] the end of a window that begins now, ARGV[2] its length in ms. */
+export const limitScript = `${takeLua}
+local count, reset_ms = take(KEYS[1], ARGV[1], ARGV[2])
+return {count, reset_ms}
+`;
+
+/** Runs limitScript. @throws whatever the client throws when Redis is away. */
+export type RunLimitScript = (key: string, resetMs: string, windowMs: string) => Promise<unknown>;
+
+export interface Window {
+  readonly count: number;
+  readonly resetMs: number;
+}
+
+/** The key in Redis under which a subject (a limit address, a user id, an app id) is counted. */
+export function limitKey(limitClass: LimitClass, subject: string): string {
+  return `limit:${limitClass}:${subject}`;
+}
+
+/** What a script that ended in `take` answered, as numbers. @throws when it is something else. */
+export function windowOf(answer: unknown): Window {
+  if (!Array.isArray(answer)) throw new Error('the limit script answered no list');
+  const count = Number(answer[0]);
+  const resetMs = Number(answer[1]);
+  if (!Number.isFinite(count) || !Number.isFinite(resetMs)) throw new Error('the limit script answered no numbers');
+  return { count, resetMs };
+}
+
+/** A charged request: what its headers say, and the refusal if it was one too many. */
+export interface Charge {
+  readonly quota: Quota | null;
+  readonly rejection: Rejection | null;
+}
+
+/** The verdict on a counted request. Retry-After is rounded up: after it, the window is over. */
+export function chargeOf(limit: number, window: Window, nowMs: number): Charge {
+  const quota = {
+    limit,
+    remaining: Math.max(0, limit - window.count),
+    resetEpochSeconds: Math.ceil(window.resetMs / 1000),
+  };
+  if (window.count <= limit) return { quota, rejection: null };
+  return { quota, rejection: rateLimited(Math.max(1, Math.ceil((window.resetMs - nowMs) / 1000))) };
+}
+
+/** The same windows, in this process alone. */
+export class LocalWindows {
+  readonly #windows = new LRUCache<string, { count: number; resetMs: number }>({ max: LOCAL_WINDOWS_MAX });
+
+  take(key: string, nowMs: number): Window {
+    let window = this.#windows.get(key);
+    if (!window || window.resetMs <= nowMs) {
+      window = { count: 0, resetMs: nowMs + WINDOW_MS };
+      this.#windows.set(key, window);
+    }
+    window.count++;
+    return window;
+  }
+}
+
+export class RateLimiter {
+  readonly #run: RunLimitScript;
+  readonly #limits: Readonly<Record<LimitClass, number>>;
+  readonly #clock: Clock;
+  readonly #local = new LocalWindows();
+  #redisPausedUntilMs = 0;
+
+  /** @param limits requests a minute of each class. */
+  constructor(run: RunLimitScript, limits: Readonly<Record<LimitClass, number>>, clock: Clock = systemClock) {
+    this.#run = run;
+    this.#limits = limits;
+    this.#clock = clock;
+  }
+
+  /** Charges one request to one class. The subject is an address (limitAddress), a user id, or an app id. */
+  async charge(limitClass: LimitClass, subject: string): Promise<Charge> {
+    const nowMs = this.#clock();
+    const limit = this.#limits[limitClass];
+    const key = limitKey(limitClass, subject);
+    if (nowMs >= this.#redisPausedUntilMs) {
+      try {
+        return chargeOf(limit, windowOf(await this.#run(key, String(nowMs + WINDOW_MS), String(WINDOW_MS))), nowMs);
+      } catch {
+        this.#redisPausedUntilMs = this.#clock() + REDIS_PAUSE_MS;
+      }
+    }
+    if (limitClass === 'auth') return { quota: null, rejection: unavailable() };
+    return chargeOf(limit, this.#local.take(key, nowMs), nowMs);
+  }
+}
