@@ -3,7 +3,7 @@
  * a proxy in front and refuses everybody else. A started server is stopped by `stop`: no new connections, the open
  * requests get their answers, and what is left at the deadline is cut.
  */
-import { newRequestId } from '../ids.ts';
+import { newRequestId } from '#common/ids.ts';
 import { Cors } from './cors.ts';
 import { Exchange } from './exchange.ts';
 import { collectBody, type Headers, readHeaders } from './incoming.ts';

@@ -1,0 +1,193 @@
+/**
+ * The shape of the house, checked: walls between rooms, one vendor per file, names, sizes. The tables below are the
+ * rules themselves; ARCHITECTURE.md explains them.
+ */
+import { execFileSync } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const rooms = [
+  'common',
+  'gateway',
+  'ingest',
+  'api',
+  'redirector',
+  'clickhouse',
+  'pg-migrations',
+  'bench',
+  'deploy',
+] as const;
+type Room = (typeof rooms)[number];
+
+/** What the code of a room may import, beside itself. */
+const walls: Record<Room, readonly Room[]> = {
+  common: [],
+  clickhouse: ['common'],
+  'pg-migrations': ['common'],
+  gateway: ['common'],
+  redirector: ['common'],
+  ingest: ['common', 'clickhouse'],
+  api: ['common', 'clickhouse', 'pg-migrations'],
+  bench: rooms,
+  deploy: rooms,
+};
+
+/** Each vendor's package has one door; everybody else goes through it. */
+const vendors: Record<string, readonly string[]> = {
+  'uWebSockets.js': ['common/http/uws.ts'],
+  nats: ['common/nats.ts'],
+  pg: ['common/postgres.ts'],
+  ioredis: ['common/redis.ts'],
+  '@clickhouse/client': ['clickhouse/client.ts'],
+  chdb: ['deploy/local/clickhouse/'],
+  'fast-jwt': ['common/access-token.ts'],
+  '@node-rs/argon2': ['api/auth/password.ts'],
+  pino: ['common/telemetry.ts'],
+  'prom-client': ['common/telemetry.ts'],
+};
+
+const bannedInNames = /(^|[-./])(utils?|helpers?|manager|service|handler|process|data|info|misc|index)([-.]|$)/;
+const LINES_MAX = 400;
+const FUNCTION_LINES_MAX = 70;
+
+const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { encoding: 'utf8' })
+  .split('\n')
+  .filter((file) => file !== '' && existsSync(file));
+const sources = tracked.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
+const isTest = (file: string) => file.endsWith('.test.ts') || file.includes('/fixtures/');
+const textOf = (file: string) => readFileSync(file, 'utf8');
+const roomOf = (path: string) => rooms.find((room) => path.startsWith(`${room}/`));
+
+function importsOf(file: string): string[] {
+  const found = textOf(file).matchAll(
+    /(?:^|\s)(?:import|export)\s[^'"`;]*?from\s+'([^']+)'|import\('([^']+)'\)|^import\s+'([^']+)'/gm,
+  );
+  return [...found].map((match) => match[1] ?? match[2] ?? match[3] ?? '');
+}
+
+const code = sources.filter((file) => !isTest(file));
+
+test('the search finds the sources', () => {
+  expect(code.length).toBeGreaterThan(10);
+});
+
+test('no import goes up with ../, and none leaves out the .ts', () => {
+  const faults = sources.flatMap((file) =>
+    importsOf(file)
+      .filter((target) => target.startsWith('../') || (/^[.#]/.test(target) && !/\.(ts|json)$/.test(target)))
+      .map((target) => `${file} → ${target}`),
+  );
+  expect(faults).toEqual([]);
+});
+
+test('a room imports only the rooms on its list', () => {
+  const faults = code.flatMap((file) => {
+    const from = roomOf(file);
+    if (!from) return [];
+    return importsOf(file).flatMap((target) => {
+      const to = target.startsWith('#') ? roomOf(target.slice(1)) : undefined;
+      return to && to !== from && !walls[from].includes(to) ? [`${file} → ${target}`] : [];
+    });
+  });
+  expect(faults).toEqual([]);
+});
+
+test('within api, no entity imports another, and only analytics imports ClickHouse', () => {
+  const faults = code
+    .filter((file) => file.startsWith('api/') && dirname(file) !== 'api')
+    .flatMap((file) => {
+      const own = file.split('/')[1];
+      return importsOf(file).flatMap((target) => {
+        const other = /^#api\/([^/]+)\//.exec(target)?.[1];
+        const crosses = other !== undefined && other !== own && own !== 'admin';
+        const reads = target.startsWith('#clickhouse/') && own !== 'analytics' && own !== 'admin';
+        return crosses || reads ? [`${file} → ${target}`] : [];
+      });
+    });
+  expect(faults).toEqual([]);
+});
+
+test('each vendor is imported by its one file alone', () => {
+  const faults = code.flatMap((file) =>
+    importsOf(file).flatMap((target) => {
+      const doors = vendors[target];
+      return doors && !doors.some((door) => file.startsWith(door)) ? [`${file} → ${target}`] : [];
+    }),
+  );
+  // The bare server that figures are compared with is the vendor itself, without our kernel.
+  expect(faults.filter((fault) => !fault.startsWith('bench/'))).toEqual([]);
+});
+
+test('the environment is read in common/config.ts alone', () => {
+  const readers = code.filter((file) => file !== 'common/config.ts' && /process\.env\b/.test(textOf(file)));
+  expect(readers).toEqual([]);
+});
+
+test('file names are nouns that say what is inside', () => {
+  expect(sources.filter((file) => bannedInNames.test(basename(file)))).toEqual([]);
+});
+
+test(`no file is longer than ${LINES_MAX} lines`, () => {
+  const long = sources.filter((file) => !isTest(file) && textOf(file).split('\n').length > LINES_MAX);
+  expect(long).toEqual([]);
+});
+
+test(`no function is longer than ${FUNCTION_LINES_MAX} lines`, () => {
+  const long: string[] = [];
+  for (const file of code) {
+    const lines = textOf(file).split('\n');
+    for (const [at, line] of lines.entries()) {
+      const start =
+        /^( *)(?:export )?(?:default )?(?:static |private |async |get |set )*(?:function\b|[#\w]+(?:<[^>]*>)?\([^)]*\)?.*\{$)/.exec(
+          line,
+        );
+      if (!start || /^ *(?:if|for|while|switch|return|else|await|test|describe|expect)\b/.test(line)) continue;
+      const end = lines.findIndex((next, below) => below > at && next.startsWith(`${start[1]}}`));
+      if (end - at > FUNCTION_LINES_MAX) long.push(`${file}:${at + 1} (${end - at} lines)`);
+    }
+  }
+  expect(long).toEqual([]);
+});
+
+test('nothing is left for later in the code, and no test is switched off', () => {
+  const mark = new RegExp(`\\b(${['TO', 'DO'].join('')}|${['FIX', 'ME'].join('')}|X{3}|HACK)\\b`);
+  const off = new RegExp(`\\b(?:it|test|describe)\\.(?:${['on', 'ly'].join('')}|todo)\\(`);
+  expect(sources.filter((file) => file !== 'tidy.test.ts' && mark.test(textOf(file)))).toEqual([]);
+  expect(sources.filter((file) => isTest(file) && off.test(textOf(file)))).toEqual([]);
+});
+
+test('every optional package of the lock file is in it, so that npm ci accepts it everywhere', () => {
+  type Entry = { optionalDependencies?: Record<string, string> };
+  const { packages } = JSON.parse(textOf('package-lock.json')) as { packages: Record<string, Entry> };
+  const missing = Object.entries(packages).flatMap(([at, entry]) =>
+    Object.keys(entry.optionalDependencies ?? {}).flatMap((name) => {
+      for (let dir = at; ; dir = dir.slice(0, Math.max(0, dir.lastIndexOf('/node_modules/')))) {
+        if (packages[`${dir === '' ? '' : `${dir}/`}node_modules/${name}`]) return [];
+        if (dir === '') return [`${name}, wanted by ${at}`];
+      }
+    }),
+  );
+  expect(missing).toEqual([]);
+});
+
+test('versions are exact', () => {
+  const { dependencies, devDependencies } = JSON.parse(textOf('package.json')) as Record<
+    string,
+    Record<string, string>
+  >;
+  const loose = Object.entries({ ...dependencies, ...devDependencies }).filter(
+    ([, version]) => !/^(npm:[\w-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(version),
+  );
+  expect(loose).toEqual([]);
+});
+
+test('a link in a page of ours leads to a file', () => {
+  const pages = tracked.filter((file) => file.endsWith('.md'));
+  const broken = pages.flatMap((page) =>
+    [...textOf(page).matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)/g)].flatMap((match) =>
+      existsSync(join(dirname(page), match[1] ?? '')) ? [] : [`${page} → ${match[1]}`],
+    ),
+  );
+  expect(broken).toEqual([]);
+});
