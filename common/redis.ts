@@ -1,0 +1,144 @@
+/** The only door to Redis (or Valkey). When it is away a command fails at once: nothing waits in a queue. */
+import { Redis as Client } from 'ioredis';
+
+export type RedisCommands = Client;
+
+export interface RedisOptions {
+  readonly url: string;
+  /** Shown in CLIENT LIST. */
+  readonly name: string;
+  /** Longest a command may take before it counts as failed. */
+  readonly commandTimeoutMs?: number;
+  /** Told when the connection is lost or can't be made; it is tried again until close. */
+  readonly onError?: (error: Error) => void;
+}
+
+const connectTimeoutMs = 2_000;
+const reconnectPauseMaxMs = 1_000;
+
+/** A Lua script: its keys, its arguments, its reply. Sent by hash, and whole once when the server doesn't know it. */
+export type Script = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
+
+export interface Subscription {
+  close(): Promise<void>;
+}
+
+function pauseBeforeAttempt(attempt: number): number {
+  return Math.min(25 * 2 ** Math.min(attempt, 10), reconnectPauseMaxMs);
+}
+
+/**
+ * Whether the failure speaks of the server's condition (away, loading, out of memory, a read-only replica) and not of
+ * the command. The first word of an error reply is its code (Redis serialization protocol specification).
+ */
+export function isRedisUnavailable(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  if (error.name !== 'ReplyError') return !(error instanceof TypeError) && !(error instanceof RangeError);
+  const code = error.message.split(' ', 1)[0] ?? '';
+  return ['LOADING', 'OOM', 'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN'].includes(code);
+}
+
+export class Redis {
+  /** Every command of Redis; those given in one turn of the event loop travel together. */
+  readonly commands: RedisCommands;
+  readonly #options: RedisOptions;
+  #closing = false;
+
+  constructor(options: RedisOptions) {
+    this.#options = options;
+    this.commands = this.#open(options.name, options.commandTimeoutMs ?? 1_000);
+  }
+
+  /**
+   * Waits for the first connection, at most two seconds. A server that is away is no reason not to start: false is
+   * returned, and the connection is made as soon as it is back.
+   */
+  async connect(): Promise<boolean> {
+    if (this.commands.status === 'wait') this.commands.connect().catch(() => undefined);
+    return this.#whenReady(connectTimeoutMs);
+  }
+
+  isConnected(): boolean {
+    return this.commands.status === 'ready';
+  }
+
+  async isReady(): Promise<boolean> {
+    try {
+      return (await this.commands.ping()) === 'PONG';
+    } catch {
+      return false;
+    }
+  }
+
+  script(name: string, lua: string): Script {
+    const command = `signpost_${name}`;
+    this.commands.defineCommand(command, { lua });
+    const run: unknown = Reflect.get(this.commands, command);
+    if (typeof run !== 'function') throw new Error(`the script ${name} was not defined`);
+    return (keys, args) => Promise.resolve(Reflect.apply(run, this.commands, [keys.length, ...keys, ...args]));
+  }
+
+  /**
+   * Listens on a connection of its own, also after every reconnection. `onGap` is told at each (re)connection: what was
+   * published while there was none is lost, so whoever keeps something must doubt it then.
+   */
+  async subscribe(
+    channels: readonly string[],
+    onMessage: (channel: string, message: string) => void,
+    onGap: () => void,
+  ): Promise<Subscription> {
+    const connection = this.#open(`${this.#options.name}-subscriber`, 0);
+    connection.on('message', onMessage);
+    connection.on('ready', () => {
+      connection.subscribe(...channels).then(onGap, (error: Error) => {
+        this.#options.onError?.(error);
+        connection.disconnect(true);
+      });
+    });
+    connection.connect().catch(() => undefined);
+    return {
+      close: async () => {
+        connection.removeAllListeners('ready');
+        connection.disconnect();
+      },
+    };
+  }
+
+  /** Waits for running commands, then closes. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    if (this.isConnected()) await this.commands.quit().catch(() => undefined);
+    this.commands.disconnect();
+  }
+
+  #open(name: string, commandTimeoutMs: number): Client {
+    const client = new Client(this.#options.url, {
+      lazyConnect: true,
+      connectionName: name,
+      connectTimeout: connectTimeoutMs,
+      // A command fails when it can't be sent now, and when its connection breaks before the answer.
+      enableOfflineQueue: false,
+      maxRetriesPerRequest: 0,
+      autoResubscribe: false,
+      enableAutoPipelining: true,
+      retryStrategy: (attempt) => (this.#closing ? null : pauseBeforeAttempt(attempt)),
+      ...(commandTimeoutMs === 0 ? {} : { commandTimeout: commandTimeoutMs }),
+    });
+    client.on('error', (error: Error) => this.#options.onError?.(error));
+    return client;
+  }
+
+  #whenReady(timeoutMs: number): Promise<boolean> {
+    if (this.isConnected()) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const onReady = () => finish(true);
+      const timer = setTimeout(() => finish(false), timeoutMs);
+      const finish = (isReady: boolean) => {
+        clearTimeout(timer);
+        this.commands.off('ready', onReady);
+        resolve(isReady);
+      };
+      this.commands.on('ready', onReady);
+    });
+  }
+}

@@ -1,0 +1,130 @@
+/** What a process tells of itself: its log (JSON lines on standard output), its metrics, and whether it is ready. */
+import { createServer, type Server } from 'node:http';
+import { type Logger, pino } from 'pino';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { Config } from './config.ts';
+
+export type Log = Logger;
+
+/** Names under which secrets travel; their values never reach the log. */
+const secretNames = [
+  'password',
+  'access_token',
+  'refresh_token',
+  'api_key',
+  'authorization',
+  'cookie',
+  'client_secret',
+];
+
+/** Text from outside is a JSON string in the line, so it can't forge one. */
+export function createLog(name: string, config: Pick<Config, 'LOG_LEVEL' | 'INSTANCE'>): Log {
+  return pino({
+    base: { process: name, ...(config.INSTANCE === '' ? {} : { instance: config.INSTANCE }), pid: process.pid },
+    level: config.LOG_LEVEL,
+    timestamp: pino.stdTimeFunctions.isoTime,
+    formatters: { level: (label) => ({ level: label }) },
+    redact: { paths: secretNames.flatMap((name) => [name, `*.${name}`]) },
+  });
+}
+
+/** A registry of its own per process part, so that tests can make many. */
+export function createMetrics(name: string): Registry {
+  const registry = new Registry();
+  registry.setDefaultLabels({ process: name });
+  collectDefaultMetrics({ register: registry });
+  return registry;
+}
+
+/** True, or why not, in a few words. Anything thrown counts as not ready. */
+export type ReadinessCheck = () => Promise<boolean | string> | boolean | string;
+
+export interface TelemetryServer {
+  readonly port: number;
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+export interface TelemetryOptions {
+  readonly host: string;
+  /** 0: any free one. */
+  readonly port: number;
+  readonly metrics: Registry;
+  readonly checks: Readonly<Record<string, ReadinessCheck>>;
+}
+
+const checkTimeoutMs = 2_000;
+
+async function runCheck(check: ReadinessCheck): Promise<string> {
+  let timer: NodeJS.Timeout | undefined;
+  try {
+    const overdue = new Promise<string>((resolve) => {
+      timer = setTimeout(() => resolve('no answer in time'), checkTimeoutMs);
+    });
+    const result = await Promise.race([Promise.resolve().then(check), overdue]);
+    if (result === true) return 'ok';
+    return result === false ? 'not ready' : result;
+  } catch (error) {
+    return error instanceof Error ? error.name : 'failed';
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** `{ready, checks: {name: "ok" or why not}}` */
+export async function readiness(checks: TelemetryOptions['checks']) {
+  const results = await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => [name, await runCheck(check)] as const),
+  );
+  return { ready: results.every(([, result]) => result === 'ok'), checks: Object.fromEntries(results) };
+}
+
+/** GET /metrics (Prometheus text), /healthz (the process answers), /readyz (it can do its work: 200, else 503). */
+export async function startTelemetry(options: TelemetryOptions): Promise<TelemetryServer> {
+  const server = createServer((request, response) => {
+    const answer = (status: number, type: string, body: string) => {
+      response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' });
+      response.end(request.method === 'HEAD' ? undefined : body);
+    };
+    const path = request.url?.split('?')[0];
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      answer(405, 'text/plain', 'GET only\n');
+    } else if (path === '/healthz') {
+      answer(200, 'application/json', '{"healthy":true}\n');
+    } else if (path === '/readyz') {
+      void readiness(options.checks).then((state) => {
+        answer(state.ready ? 200 : 503, 'application/json', `${JSON.stringify(state)}\n`);
+      });
+    } else if (path === '/metrics') {
+      options.metrics.metrics().then(
+        (text) => answer(200, options.metrics.contentType, text),
+        () => answer(500, 'text/plain', 'a metric could not be read\n'),
+      );
+    } else {
+      answer(404, 'text/plain', '/metrics, /healthz or /readyz\n');
+    }
+  });
+  server.requestTimeout = 5_000;
+  server.maxConnections = 64;
+  const port = await listen(server, options.host, options.port);
+  return {
+    port,
+    url: `http://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function listen(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.removeListener('error', reject);
+      const address = server.address();
+      resolve(typeof address === 'object' && address !== null ? address.port : port);
+    });
+  });
+}

@@ -1,0 +1,37 @@
+import { join } from 'node:path';
+import { runner } from 'node-pg-migrate';
+import { packageRoot } from '#common/paths.ts';
+
+export interface PostgresMigrationOptions {
+  readonly url: string;
+  /** Told one line per migration that was run. */
+  readonly log?: (line: string) => void;
+  /** Folder with other files, for tests. */
+  readonly folder?: string;
+}
+
+/** Every other file of the folder, this one and the dumped schema, is passed over. */
+const notMigrations = '(?!\\d{4}_[a-z0-9_]+\\.sql$).*';
+
+/**
+ * Runs every pg-migrations/NNNN_name.sql that was not run yet, in order and in one transaction. Forward only.
+ * Two processes at once: the second waits, and then finds nothing to do.
+ * @returns the names of the migrations that were run, without `.sql`.
+ */
+export async function migratePostgres(options: PostgresMigrationOptions): Promise<string[]> {
+  const quiet = () => undefined;
+  const done = await runner({
+    databaseUrl: { connectionString: options.url, connectionTimeoutMillis: 5_000, application_name: 'migrate' },
+    dir: options.folder ?? join(packageRoot(), 'pg-migrations'),
+    ignorePattern: notMigrations,
+    migrationsTable: 'pg_migrations',
+    direction: 'up',
+    // Rooms number their migrations in blocks of their own, so a lower number may well be the newer one.
+    checkOrder: false,
+    advisoryLockMode: 'wait',
+    logger: { info: quiet, debug: quiet, warn: (line) => options.log?.(line), error: (line) => options.log?.(line) },
+  });
+  const names = done.map((migration) => migration.name);
+  for (const name of names) options.log?.(`migrated ${name}`);
+  return names;
+}
