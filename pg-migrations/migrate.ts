@@ -26,6 +26,7 @@ export async function migratePostgres(options: PostgresMigrationOptions): Promis
     ignorePattern: notMigrations,
     migrationsTable: 'pg_migrations',
     direction: 'up',
+    singleTransaction: true,
     // Rooms number their migrations in blocks of their own, so a lower number may well be the newer one.
     checkOrder: false,
     advisoryLockMode: 'wait',

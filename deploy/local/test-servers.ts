@@ -1,0 +1,118 @@
+/**
+ * Real servers for tests. Postgres and ClickHouse are shared by a whole run, each caller has a database of its own in
+ * them; NATS and Redis start in milliseconds, so each caller has its own. All live in temporary folders and on free
+ * ports: a running installation on the same machine is never touched.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { inject } from 'vitest';
+import { Postgres } from '#common/postgres.ts';
+import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { startClickHouse } from './clickhouse/spawn.ts';
+import type { LocalServer } from './local-server.ts';
+import { startNats } from './nats.ts';
+import { startPostgres } from './postgres.ts';
+import { startRedis } from './redis.ts';
+
+export interface TestDatabase {
+  readonly url: string;
+  readonly database: string;
+  /** Drops it. For Postgres it fails when a connection is still open: a pool was leaked. */
+  stop(): Promise<void>;
+}
+
+export interface TestServer {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: () => number;
+  readonly dataDir: string;
+  kill(signal: NodeJS.Signals): Promise<void>;
+  /** Starts it again on the same port and folder; `isWiped` empties the folder first. The server must have ended. */
+  restart(options?: { isWiped?: boolean }): Promise<void>;
+  /** Ends it and removes its folder. */
+  stop(): Promise<void>;
+}
+
+function databaseName(): string {
+  return `test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
+}
+
+/** A fresh, migrated Postgres database. */
+export async function postgresForTest(options: { isMigrated?: boolean } = {}): Promise<TestDatabase> {
+  const shared = inject('postgresUrl');
+  const database = databaseName();
+  const admin = async (work: (postgres: Postgres) => Promise<void>) => {
+    const postgres = new Postgres({ url: shared, name: 'test-admin', connectionsMax: 1 });
+    try {
+      await work(postgres);
+    } finally {
+      await postgres.close();
+    }
+  };
+  await admin(async (postgres) => void (await postgres.execute(`CREATE DATABASE ${database}`)));
+  const url = new URL(shared);
+  url.pathname = `/${database}`;
+  if (options.isMigrated !== false) await migratePostgres({ url: url.href });
+  return { url: url.href, database, stop: () => admin((postgres) => dropDatabase(postgres, database)) };
+}
+
+/** A closed connection leaves the list of sessions a moment after the client is gone. */
+const leakGraceMs = 2_000;
+
+async function dropDatabase(postgres: Postgres, database: string): Promise<void> {
+  const deadline = Date.now() + leakGraceMs;
+  let leaked: { application_name: string }[];
+  do {
+    leaked = await postgres.query('SELECT application_name FROM pg_stat_activity WHERE datname = $1', [database]);
+  } while (leaked.length > 0 && Date.now() < deadline);
+  await postgres.execute(`DROP DATABASE ${database} WITH (FORCE)`);
+  if (leaked.length > 0) {
+    const names = leaked.map((session) => session.application_name).join(', ');
+    throw new Error(`${leaked.length} Postgres connections were left open: ${names}`);
+  }
+}
+
+async function serverForTest(start: (dataDir: string, port: number) => Promise<LocalServer>): Promise<TestServer> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'signpost-test-'));
+  const clean = () => rmSync(dataDir, { recursive: true, force: true });
+  let server = await start(dataDir, 0);
+  return {
+    url: server.url,
+    port: server.port,
+    pid: () => server.pid,
+    dataDir,
+    kill: async (signal) => {
+      server.kill(signal);
+      if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') await server.exited;
+    },
+    restart: async (options) => {
+      if (!server.hasExited()) await server.stop();
+      if (options?.isWiped === true) clean();
+      server = await start(dataDir, server.port);
+    },
+    stop: async () => {
+      if (!server.hasExited()) server.kill('SIGCONT');
+      await server.stop();
+      clean();
+    },
+  };
+}
+
+export function natsForTest(): Promise<TestServer> {
+  return serverForTest((dataDir, port) => startNats({ dataDir, port }));
+}
+
+export function redisForTest(): Promise<TestServer> {
+  return serverForTest((dataDir, port) => startRedis({ dataDir, port }));
+}
+
+/** A Postgres of one's own, for tests that kill it. Not migrated. */
+export function ownPostgresForTest(): Promise<TestServer> {
+  return serverForTest((dataDir, port) => startPostgres({ dataDir, port, isDurable: false }));
+}
+
+/** A ClickHouse of one's own, for tests that kill it. Not migrated. */
+export function ownClickhouseForTest(): Promise<TestServer> {
+  return serverForTest((dataDir, port) => startClickHouse({ dataDir, port }));
+}

@@ -1,0 +1,40 @@
+import { defineConfig } from 'vitest/config';
+
+const shared = { pool: 'forks' as const, exclude: ['node_modules/**', 'dist/**', '.data/**'] };
+
+/** unit: no servers. live: real servers, two of them shared, the rest per file. journeys: the whole, over HTTP. */
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        test: {
+          ...shared,
+          name: 'unit',
+          include: ['**/*.test.ts'],
+          exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**'],
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'live',
+          include: ['**/*.live.test.ts'],
+          exclude: [...shared.exclude, 'deploy/journeys/**'],
+          globalSetup: ['deploy/local/test-setup.ts'],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'journeys',
+          include: ['deploy/journeys/**/*.test.ts'],
+          testTimeout: 60_000,
+          hookTimeout: 120_000,
+          maxWorkers: 1,
+        },
+      },
+    ],
+  },
+});
