@@ -1,0 +1,145 @@
+/**
+ * Which frames of a lane the sink has committed: all up to the mark, and some ranges ahead of it. What lies between are
+ * holes: frames that were published later than their neighbours. Ingest keeps the marks in Postgres and announces them;
+ * publishers follow the announcements and delete what is committed.
+ */
+import type { FrameHeader, Lane } from './frame.ts';
+import { isObject } from './log-stream.ts';
+import { type RecordKind, recordKinds } from './record.ts';
+
+export type FrameRange = readonly [from: number, to: number];
+/** Most ranges ahead of a mark. A frame that would make one more is not taken, and comes again. */
+export const rangesAheadMax = 256;
+
+/** The frames of one lane of one producer. */
+export class FrameSet {
+  #mark: number;
+  #ahead: FrameRange[];
+
+  constructor(mark = 0, ahead: readonly FrameRange[] = []) {
+    this.#mark = mark;
+    this.#ahead = [...ahead];
+  }
+
+  /** Every frame up to here is in the set. */
+  get mark(): number {
+    return this.#mark;
+  }
+
+  get ahead(): readonly FrameRange[] {
+    return this.#ahead;
+  }
+
+  has(frameNo: number): boolean {
+    return frameNo <= this.#mark || this.#ahead.some(([from, to]) => frameNo >= from && frameNo <= to);
+  }
+
+  /** Whether the frame can be added without going over the bound. */
+  hasRoomFor(frameNo: number): boolean {
+    if (this.#ahead.length < rangesAheadMax || frameNo <= this.#mark + 1) return true;
+    return this.#ahead.some(([from, to]) => frameNo >= from - 1 && frameNo <= to + 1);
+  }
+
+  add(frameNo: number): void {
+    if (this.has(frameNo)) return;
+    if (frameNo === this.#mark + 1 && this.#ahead.length === 0) {
+      this.#mark = frameNo;
+      return;
+    }
+    const at = this.#ahead.findIndex(([from]) => from > frameNo);
+    this.#ahead.splice(at === -1 ? this.#ahead.length : at, 0, [frameNo, frameNo]);
+    const merged: [number, number][] = [];
+    for (const [from, to] of this.#ahead) {
+      const last = merged.at(-1);
+      if (last !== undefined && from <= last[1] + 1) last[1] = Math.max(last[1], to);
+      else merged.push([from, to]);
+    }
+    const first = merged[0];
+    if (first !== undefined && first[0] === this.#mark + 1) {
+      this.#mark = first[1];
+      merged.shift();
+    }
+    this.#ahead = merged;
+  }
+}
+
+/** The name of a lane of a producer in maps. */
+export function laneKey(producerId: string, lane: Lane): string {
+  return `${producerId}:${lane.kind}:${lane.partition}`;
+}
+
+export function laneKeyOf(header: FrameHeader): string {
+  return laneKey(header.producer_id, header);
+}
+
+export const marksSubject = 'ingest.marks';
+export const marksRequestSubject = 'ingest.marks.get';
+/** Lanes in one announcement: 256 ranges each still fit into a message. */
+const lanesPerAnnouncement = 100;
+
+export interface LaneMarks extends Lane {
+  readonly producer_id: string;
+  readonly mark: number;
+  readonly ahead: readonly FrameRange[];
+}
+
+/** What ingest announces after each commit and answers when asked. */
+export interface Announcement {
+  readonly partition: number;
+  /** Stream time (epoch ms) up to which every message of this partition was read and committed. */
+  readonly committed_to: number;
+  readonly lanes: readonly LaneMarks[];
+}
+
+export function encodeAnnouncements(announcement: Announcement): Buffer[] {
+  const messages: Buffer[] = [];
+  for (let at = 0; at === 0 || at < announcement.lanes.length; at += lanesPerAnnouncement) {
+    messages.push(
+      Buffer.from(JSON.stringify({ ...announcement, lanes: announcement.lanes.slice(at, at + lanesPerAnnouncement) })),
+    );
+  }
+  return messages;
+}
+
+/** @returns `undefined` for what is no announcement: anyone may write to a subject. */
+export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(bytes.toString());
+  } catch {
+    return undefined;
+  }
+  if (!isObject(parsed) || !isCount(parsed.partition) || !isCount(parsed.committed_to) || !Array.isArray(parsed.lanes))
+    return undefined;
+  const lanes: LaneMarks[] = [];
+  for (const lane of parsed.lanes) {
+    const marks = laneMarksOf(lane);
+    if (marks === undefined) return undefined;
+    lanes.push(marks);
+  }
+  return { partition: parsed.partition, committed_to: parsed.committed_to, lanes };
+}
+
+function laneMarksOf(value: unknown): LaneMarks | undefined {
+  if (!isObject(value) || typeof value.producer_id !== 'string' || !isCount(value.partition) || !isCount(value.mark))
+    return undefined;
+  const kind: RecordKind | undefined = recordKinds.find((one) => one === value.kind);
+  const ahead = rangesOf(value.ahead);
+  if (kind === undefined || ahead === undefined) return undefined;
+  return { producer_id: value.producer_id, kind, partition: value.partition, mark: value.mark, ahead };
+}
+
+/** Ranges as they stand in JSON, or `undefined` if something else does. */
+export function rangesOf(value: unknown): FrameRange[] | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const ranges: FrameRange[] = [];
+  for (const range of value) {
+    if (!Array.isArray(range) || range.length !== 2 || !isCount(range[0]) || !isCount(range[1])) return undefined;
+    ranges.push([range[0], range[1]]);
+  }
+  return ranges;
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}

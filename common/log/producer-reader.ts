@@ -1,0 +1,214 @@
+/**
+ * Reads the journal of one producer from its first segment on, while it is being written or after its process has died.
+ *
+ * An incomplete or damaged end of a segment means: not written yet (the last segment of a living producer), cut off by a
+ * death (the last segment of a dead one), or written again in the next segment after an error. A damaged frame with sound
+ * ones behind it, or a gap in a lane's frame numbers, means that the disk has lost something: reading stops there for good,
+ * the files stay, and somebody has to look.
+ */
+import { closeSync, openSync, readdirSync, readSync, rmdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { type FrameHeader, frameBytesMax, readFrame } from './frame.ts';
+import { laneKeyOf } from './marks.ts';
+import { segmentName, segmentShape } from './segment.ts';
+
+export interface JournalFrame {
+  readonly header: FrameHeader;
+  /** The whole frame, in memory of its own. */
+  readonly bytes: Buffer;
+  readonly position: Position;
+}
+
+export interface Position {
+  readonly segment: number;
+  readonly offset: number;
+}
+
+export type ReadOutcome =
+  | { readonly state: 'frame'; readonly frame: JournalFrame }
+  /** Nothing more now. */
+  | { readonly state: 'end' }
+  | { readonly state: 'damaged'; readonly reason: string };
+
+/** What is known of one file. */
+export interface SegmentState {
+  readonly no: number;
+  readonly name: string;
+  /** Last frame number seen in it, by lane. */
+  readonly last: Map<string, number>;
+  /** Read to its end, and nothing will be appended to it. */
+  isFinished: boolean;
+}
+
+const chunkBytes = 1_048_576;
+const empty = Buffer.alloc(0);
+const magicText = Buffer.from('SPF1');
+
+export class ProducerReader {
+  readonly folder: string;
+  readonly producerId: string;
+  /** Whether its process may still write. Set by who looks at the slot's lock, before the last read. */
+  isAlive = true;
+  /** Bytes of torn tails that were passed over. */
+  tornBytes = 0;
+  #segments: SegmentState[] = [];
+  #at = 0;
+  #offset = 0;
+  #fd = -1;
+  /** Bytes of the file from #offset on stand in #buffer from #from to #to. */
+  #buffer = empty;
+  #from = 0;
+  #to = 0;
+  #isWhole = true;
+  #lastFrame = new Map<string, number>();
+  #damage = '';
+
+  constructor(folder: string, producerId: string) {
+    this.folder = folder;
+    this.producerId = producerId;
+  }
+
+  get segments(): readonly SegmentState[] {
+    return this.#segments;
+  }
+
+  /** Read to the end of a dead producer's last segment. */
+  get isFinished(): boolean {
+    return this.#damage === '' && this.#segments.every((segment) => segment.isFinished);
+  }
+
+  /** Learns of new segments. */
+  scan(): void {
+    const known = new Set(this.#segments.map((segment) => segment.name));
+    const names = readdirSync(this.folder).filter((name) => segmentShape.test(name) && !known.has(name));
+    if (this.#segments.length === 0 && names.length > 0) this.#isWhole = names.sort()[0] === segmentName(1);
+    for (const name of names.sort()) {
+      this.#segments.push({ no: Number.parseInt(name, 10), name, last: new Map(), isFinished: false });
+    }
+  }
+
+  next(): ReadOutcome {
+    if (this.#damage !== '') return { state: 'damaged', reason: this.#damage };
+    for (;;) {
+      const segment = this.#segments[this.#at];
+      if (segment === undefined) return { state: 'end' };
+      const read = this.#readAt(segment);
+      if (read.state === 'frame') return read;
+      if (read.state === 'damaged') {
+        this.#damage = read.reason;
+        return read;
+      }
+      if (this.#at === this.#segments.length - 1) {
+        if (!this.isAlive) segment.isFinished = true;
+        return { state: 'end' };
+      }
+      segment.isFinished = true;
+      this.#enter(this.#at + 1, 0);
+    }
+  }
+
+  /** Goes back to a position, or to the first segment that is left. */
+  rewind(position?: Position): void {
+    const at = position === undefined ? 0 : this.#segments.findIndex((segment) => segment.no === position.segment);
+    const segment = this.#segments[Math.max(at, 0)];
+    const offset = at === -1 ? 0 : (position?.offset ?? 0);
+    this.#damage = '';
+    this.#lastFrame = new Map();
+    this.#isWhole = segment === undefined || (segment.no === 1 && offset === 0);
+    for (const segment of this.#segments.slice(Math.max(at, 0))) segment.isFinished = false;
+    this.#enter(Math.max(at, 0), offset);
+  }
+
+  /** Deletes a segment that was read to its end. */
+  removeFirst(): void {
+    const segment = this.#segments.shift();
+    if (segment === undefined) return;
+    if (this.#at === 0) this.#enter(0, 0);
+    else this.#at--;
+    rmSync(join(this.folder, segment.name), { force: true });
+  }
+
+  /** Deletes the empty folder of a dead producer. */
+  removeFolder(): void {
+    this.close();
+    rmdirSync(this.folder);
+  }
+
+  /** Lets go of the file; reading again begins where it was. */
+  close(): void {
+    if (this.#fd !== -1) closeSync(this.#fd);
+    this.#fd = -1;
+    this.#buffer = empty;
+    this.#from = 0;
+    this.#to = 0;
+  }
+
+  #enter(at: number, offset: number): void {
+    this.close();
+    this.#at = at;
+    this.#offset = offset;
+  }
+
+  #readAt(segment: SegmentState): ReadOutcome {
+    for (;;) {
+      const readable = this.#buffer.subarray(this.#from, this.#to);
+      const read = readFrame(readable, 0);
+      if (read.state === 'frame') {
+        const frame = {
+          header: read.header,
+          bytes: Buffer.from(readable.subarray(0, read.bytes)),
+          position: { segment: segment.no, offset: this.#offset },
+        };
+        this.#offset += read.bytes;
+        this.#from += read.bytes;
+        const outcome = this.#accept(segment, frame);
+        if (outcome !== undefined) return outcome;
+      } else if (this.#refill(segment) === 0) {
+        return this.#tail(segment, read.state === 'bad', this.#buffer.subarray(this.#from, this.#to));
+      }
+    }
+  }
+
+  /** Checks a frame's number. `undefined` for one that was written again after an error and is known. */
+  #accept(segment: SegmentState, frame: JournalFrame): ReadOutcome | undefined {
+    const key = laneKeyOf(frame.header);
+    const { frame_no } = frame.header;
+    const expected = (this.#lastFrame.get(key) ?? (this.#isWhole ? 0 : frame_no - 1)) + 1;
+    if (frame_no < expected) return undefined;
+    if (frame_no > expected) {
+      return { state: 'damaged', reason: `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}` };
+    }
+    this.#lastFrame.set(key, frame_no);
+    segment.last.set(key, Math.max(frame_no, segment.last.get(key) ?? 0));
+    return { state: 'frame', frame };
+  }
+
+  /** Reads on. @returns how many bytes came. */
+  #refill(segment: SegmentState): number {
+    if (this.#fd === -1) this.#fd = openSync(join(this.folder, segment.name), 'r');
+    const kept = this.#to - this.#from;
+    if (kept > frameBytesMax) return 0;
+    if (this.#buffer.length === 0) this.#buffer = Buffer.allocUnsafeSlow(frameBytesMax + chunkBytes);
+    this.#buffer.copyWithin(0, this.#from, this.#to);
+    this.#from = 0;
+    const bytes = readSync(this.#fd, this.#buffer, kept, this.#buffer.length - kept, this.#offset + kept);
+    this.#to = kept + bytes;
+    return bytes;
+  }
+
+  /** The end of what can be read of a segment: nothing, a torn tail, or damage. */
+  #tail(segment: SegmentState, isBad: boolean, tail: Buffer): ReadOutcome {
+    if (tail.length === 0) return { state: 'end' };
+    const damaged: ReadOutcome = {
+      state: 'damaged',
+      reason: `a damaged frame at byte ${this.#offset} of ${segment.name}`,
+    };
+    if (isBad && tail.length > frameBytesMax) return damaged;
+    for (let at = tail.indexOf(magicText, 1); at !== -1; at = tail.indexOf(magicText, at + 1)) {
+      if (readFrame(tail, at).state === 'frame') return damaged;
+    }
+    const isLast = this.#at === this.#segments.length - 1;
+    if (!isLast || !this.isAlive) this.tornBytes += tail.length;
+    return { state: 'end' };
+  }
+}

@@ -1,0 +1,87 @@
+/** The publisher of a machine: a process of its own, so that a dead edge's journal still drains. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Counter, Gauge } from 'prom-client';
+import { systemClock } from '#common/clock.ts';
+import { loadConfig } from '#common/config.ts';
+import { Lifecycle } from '#common/lifecycle.ts';
+import { Nats } from '#common/nats.ts';
+import { createLog, createMetrics, startTelemetry } from '#common/telemetry.ts';
+import { keepLogStream } from './log-stream.ts';
+import { Publisher } from './publisher.ts';
+import { SlotLock } from './slot-lock.ts';
+
+const config = loadConfig(['NATS_URL']);
+const log = createLog('publisher', config);
+const metrics = createMetrics('publisher');
+const root = join(config.DATA_DIR, 'journal');
+
+mkdirSync(root, { recursive: true });
+const lock = await SlotLock.take(root);
+if (lock === undefined) {
+  log.fatal({ root }, 'another publisher works on this folder');
+  process.exit(1);
+}
+
+const nats = await Nats.connect({ url: config.NATS_URL, name: 'publisher' });
+const publisher = new Publisher({
+  root,
+  nats,
+  clock: systemClock,
+  ensureLog: () =>
+    keepLogStream(nats, { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) }, (line) =>
+      log.warn(line),
+    ),
+  onDamage: (producer_id, reason) =>
+    log.error({ producer_id, reason }, 'a journal is damaged; its files are left as they are'),
+  log: (line) => log.warn(line),
+});
+
+for (const name of Object.keys(publisher.counters) as (keyof typeof publisher.counters)[]) {
+  new Counter({
+    name: `publisher_${name}_total`,
+    help: `Since the start of the process: ${name.replaceAll('_', ' ')}.`,
+    registers: [metrics],
+    collect() {
+      this.reset();
+      this.inc(publisher.counters[name]);
+    },
+  });
+}
+const gauges: Record<string, () => number> = {
+  frames_in_flight: () => publisher.framesInFlight,
+  damaged_journals: () => publisher.damaged.length,
+  uncommitted_seconds: () => Math.max(0, (systemClock() - publisher.committedTo) / 1000),
+};
+for (const [name, read] of Object.entries(gauges)) {
+  new Gauge({
+    name: `publisher_${name}`,
+    help: `Now: ${name.replaceAll('_', ' ')}.`,
+    registers: [metrics],
+    collect() {
+      this.set(read());
+    },
+  });
+}
+
+const lifecycle = new Lifecycle({ log });
+await lifecycle.run([
+  { name: 'lock', stop: () => lock.release() },
+  { name: 'nats', stop: () => nats.close() },
+  { name: 'publisher', start: () => publisher.start(), stop: () => publisher.stop() },
+  {
+    name: 'telemetry',
+    start: async () => {
+      const telemetry = await startTelemetry({
+        host: config.METRICS_HOST,
+        port: config.METRICS_PORT,
+        metrics,
+        checks: {
+          nats: () => nats.isConnected || 'not connected',
+          journals: () => publisher.damaged.length === 0 || `${publisher.damaged.length} damaged`,
+        },
+      });
+      log.info({ url: telemetry.url }, 'metrics');
+    },
+  },
+]);

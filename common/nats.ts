@@ -1,0 +1,137 @@
+/**
+ * The connection to NATS, and the only file that knows its client. JetStream is spoken through its own JSON API
+ * (docs.nats.io, "JetStream wire API"), because what Signpost needs of it are a raw publish with a reply inbox, a pull
+ * with one, and a stream whose configuration is read back.
+ */
+import { connect, createInbox, Empty, Events, headers, type Msg, type NatsConnection } from 'nats';
+
+/** One message as the rooms see it. */
+export interface NatsMessage {
+  readonly subject: string;
+  /** Where an answer goes; for a delivery from a stream, where it stands in it. Empty if there is none. */
+  readonly reply: string;
+  readonly bytes: Buffer;
+  /** Status of an answer without content (404 no messages, 408 timeout, 503 nobody there), or 0. */
+  readonly status: number;
+  header(name: string): string;
+}
+
+export interface NatsOptions {
+  readonly url: string;
+  readonly name: string;
+}
+
+const pingIntervalMs = 2_000;
+const reconnectMs = 250;
+
+export class Nats {
+  readonly #connection: NatsConnection;
+  #isConnected = true;
+  readonly #reconnected = new Set<() => void>();
+
+  private constructor(connection: NatsConnection) {
+    this.#connection = connection;
+    void this.#watch();
+  }
+
+  /** Connects, waiting for as long as the server takes to be there, and connects again whenever it comes back. */
+  static async connect(options: NatsOptions): Promise<Nats> {
+    const url = new URL(options.url);
+    const connection = await connect({
+      servers: url.host,
+      name: options.name,
+      ...(url.username === ''
+        ? {}
+        : { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) }),
+      ...(url.protocol === 'tls:' ? { tls: {} } : {}),
+      maxReconnectAttempts: -1,
+      waitOnFirstConnect: true,
+      reconnectTimeWait: reconnectMs,
+      reconnectJitter: 100,
+      pingInterval: pingIntervalMs,
+      maxPingOut: 2,
+    });
+    return new Nats(connection);
+  }
+
+  get isConnected(): boolean {
+    return this.#isConnected;
+  }
+
+  get isClosed(): boolean {
+    return this.#connection.isClosed();
+  }
+
+  /** Calls back each time that a connection was lost and is there again: whatever was under way may be lost. */
+  onReconnect(callback: () => void): void {
+    this.#reconnected.add(callback);
+  }
+
+  publish(subject: string, bytes: Uint8Array, options: { reply?: string; messageId?: string } = {}): void {
+    if (options.messageId === undefined) {
+      this.#connection.publish(subject, bytes, options.reply === undefined ? {} : { reply: options.reply });
+      return;
+    }
+    const head = headers();
+    head.set('Nats-Msg-Id', options.messageId);
+    this.#connection.publish(
+      subject,
+      bytes,
+      options.reply === undefined ? { headers: head } : { reply: options.reply, headers: head },
+    );
+  }
+
+  /** @returns a function that ends the subscription. */
+  subscribe(subject: string, callback: (message: NatsMessage) => void): () => void {
+    const subscription = this.#connection.subscribe(subject, {
+      callback: (error, message) => {
+        if (error === null) callback(messageOf(message));
+      },
+    });
+    return () => subscription.unsubscribe();
+  }
+
+  inbox(): string {
+    return createInbox();
+  }
+
+  /** One question and its answer. `undefined` when nobody answered in time. */
+  async request(subject: string, bytes: Uint8Array = Empty, timeoutMs = 5_000): Promise<NatsMessage | undefined> {
+    try {
+      return messageOf(await this.#connection.request(subject, bytes, { timeout: timeoutMs }));
+    } catch {
+      return undefined;
+    }
+  }
+
+  /** Waits until the server has seen everything that was published. */
+  async flush(): Promise<void> {
+    await this.#connection.flush();
+  }
+
+  async close(): Promise<void> {
+    this.#reconnected.clear();
+    await this.#connection.close();
+  }
+
+  async #watch(): Promise<void> {
+    for await (const status of this.#connection.status()) {
+      if (status.type === Events.Disconnect) this.#isConnected = false;
+      if (status.type === Events.Reconnect) {
+        this.#isConnected = true;
+        for (const callback of this.#reconnected) callback();
+      }
+    }
+  }
+}
+
+function messageOf(message: Msg): NatsMessage {
+  const { data } = message;
+  return {
+    subject: message.subject,
+    reply: message.reply ?? '',
+    bytes: Buffer.from(data.buffer, data.byteOffset, data.byteLength),
+    status: message.headers?.code ?? 0,
+    header: (name) => message.headers?.get(name) ?? '',
+  };
+}
