@@ -4,8 +4,11 @@
  * Every query gets a session of its own (0.08 ms): settings, parameters, the current database and `readonly` can't leak
  * from one caller to the next. Parameters go in by SET, because the binding's own ones are shared by all sessions.
  */
+import { randomUUID } from 'node:crypto';
+import { mkdirSync, rmSync } from 'node:fs';
+import { rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { type ChdbQueryStream, Session } from 'chdb';
 import { quote } from './statement.ts';
 
@@ -32,6 +35,16 @@ export interface Circumstances {
   readonly params: ReadonlyMap<string, string>;
   readonly readonly: 0 | 1 | 2;
 }
+
+/** `INSERT INTO … FORMAT …`, cut where SETTINGS or FORMAT begins. */
+export interface InsertHead {
+  readonly before: string;
+  readonly clauses: string;
+  readonly format: string;
+}
+
+/** Formats whose data may stand behind the statement; that of all others goes through a file. */
+const textFormats = new Set(['JSONEachRow', 'JSONCompactEachRow', 'TabSeparated', 'TSV', 'CSV']);
 
 export interface Written {
   readonly rows: number;
@@ -60,6 +73,7 @@ function preludeOf(at: Circumstances): string {
 
 export class Engine {
   readonly #dataDir: string;
+  readonly #incomingDir: string;
   readonly #native = loadNative();
   /** The engine lives as long as one session is open. */
   readonly #anchor: Session;
@@ -67,7 +81,11 @@ export class Engine {
   /** @throws when another process has the folder open. */
   constructor(dataDir: string) {
     this.#dataDir = dataDir;
+    this.#incomingDir = resolve(dataDir, '..', 'incoming');
     this.#anchor = new Session(dataDir);
+    // What a killed process left; the folder is ours alone once the engine is open.
+    rmSync(this.#incomingDir, { recursive: true, force: true });
+    mkdirSync(this.#incomingDir, { recursive: true, mode: 0o700 });
   }
 
   /** Runs a query to its end and returns the whole result. */
@@ -89,10 +107,28 @@ export class Engine {
     }
   }
 
-  /** Runs an INSERT. `body` follows `head` after a line break; the counts include what views wrote. */
-  async insert(at: Circumstances, head: string, body: Buffer): Promise<Written> {
+  /** Runs an INSERT that is all SQL (VALUES, SELECT). */
+  async insertSql(at: Circumstances, sql: string): Promise<Written> {
+    return await this.#insert(at, ' ', Buffer.from(sql));
+  }
+
+  /** Runs `INSERT … FORMAT …` with its data. The counts include what views wrote. */
+  async insertRows(at: Circumstances, head: InsertHead, body: Buffer): Promise<Written> {
+    // The engine takes a blank line for the end of the data, and what follows for another statement.
+    const isSafe = textFormats.has(head.format) && !body.includes('\n\n');
+    if (isSafe) return await this.#insert(at, `${head.before}${head.clauses}`, body);
+    const file = join(this.#incomingDir, randomUUID());
+    try {
+      await writeFile(file, body, { flag: 'wx', mode: 0o600 });
+      return await this.#insert(at, `${head.before} FROM INFILE ${quote(file)} ${head.clauses}`, Buffer.from(' '));
+    } finally {
+      await rm(file, { force: true });
+    }
+  }
+
+  async #insert(at: Circumstances, sql: string, body: Buffer): Promise<Written> {
     return await this.#within(at, async (session) => {
-      const done = await this.#native.InsertRawAsyncConnection(session.connection, head, body, false);
+      const done = await this.#native.InsertRawAsyncConnection(session.connection, sql, body, false);
       return { rows: done.rowsWritten, bytes: done.bytesWritten, elapsedNs: Math.round(done.elapsed * 1e9) };
     });
   }

@@ -4,7 +4,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AnswerKind, answerFailure, answerParts, answerText, answerWritten } from './answer.ts';
-import type { Engine } from './engine.ts';
+import type { Engine, Written } from './engine.ts';
 import { failure, toFailure } from './failure.ts';
 import { Lane } from './lane.ts';
 import { type ClickHouseRequest, readRequest } from './request.ts';
@@ -78,14 +78,10 @@ export class ClickHouseServer {
   async #run(asked: ClickHouseRequest, response: ServerResponse): Promise<void> {
     if (asked.urlQuery === '' && asked.body.length === 0) return answerText(response, 200, 'Ok.\n');
     const head = asked.urlQuery === '' ? asked.body.toString('utf8', 0, headBytes) : asked.urlQuery;
-    let statement = readStatement(head);
-    if (statement.kind === 'insert') {
-      // Without a FORMAT the rest is SQL too (VALUES, SELECT) and must be looked at to its end.
-      if (statement.format === '' || /^values$/i.test(statement.format)) singleOf(`${asked.urlQuery}\n${asked.body}`);
-      return await this.#insert(asked, response);
-    }
+    const first = readStatement(head);
+    if (first.kind === 'insert') return await this.#insert(asked, response, head, first);
     const sql = `${asked.urlQuery}\n${asked.body}`.trim();
-    statement = singleOf(sql);
+    const statement = singleOf(sql);
     const format = statement.format === '' ? asked.defaultFormat : statement.format;
     const kind: AnswerKind = { queryId: asked.at.queryId, format, wantsGzip: asked.wantsGzip };
     const isStream = statement.kind === 'select' && isStreamable(format);
@@ -93,11 +89,28 @@ export class ClickHouseServer {
     await this.#within(this.#queries, () => this.#answer(response, kind, parts));
   }
 
-  async #insert(asked: ClickHouseRequest, response: ServerResponse): Promise<void> {
-    const written = await this.#within(this.#inserts, () => {
-      return this.#engine.insert(asked.at, asked.urlQuery === '' ? ' ' : asked.urlQuery, asked.body);
-    });
-    answerWritten(response, { queryId: asked.at.queryId, format: 'Null', wantsGzip: false }, written);
+  async #insert(asked: ClickHouseRequest, response: ServerResponse, head: string, statement: Statement) {
+    const { at, urlQuery, body } = asked;
+    const { format, clauseAt, formatEndsAt } = statement;
+    let insert: () => Promise<Written>;
+    if (format === '' || format.toLowerCase() === 'values') {
+      // The rest is SQL too and must be looked at to its end.
+      const sql = `${urlQuery}\n${body}`;
+      singleOf(sql);
+      insert = () => this.#engine.insertSql(at, sql);
+    } else {
+      const parts = { before: head.slice(0, clauseAt), clauses: head.slice(clauseAt, formatEndsAt), format };
+      const rest = head.slice(formatEndsAt);
+      const rows =
+        urlQuery === ''
+          ? body.subarray(Buffer.byteLength(head.slice(0, formatEndsAt)))
+          : Buffer.concat([Buffer.from(rest.trim() === '' ? '' : rest), body]);
+      // Between FORMAT and the data there may be blanks and one line break.
+      const gap = /^[ \t\f]*\r?\n?/.exec(rows.toString('latin1', 0, 64))?.[0].length ?? 0;
+      insert = () => this.#engine.insertRows(at, parts, urlQuery === '' ? rows.subarray(gap) : rows);
+    }
+    const written = await this.#within(this.#inserts, insert);
+    answerWritten(response, { queryId: at.queryId, format: 'Null', wantsGzip: false }, written);
   }
 
   async *#whole(asked: ClickHouseRequest, sql: string, format: string): AsyncGenerator<Uint8Array> {

@@ -4,8 +4,11 @@ export interface Statement {
   readonly kind: 'select' | 'insert' | 'other';
   /** The name after the last FORMAT, as written; empty without one. */
   readonly format: string;
-  /** Where an INSERT's inline data begins is the engine's to find; this says only whether the text before it is one statement. */
+  /** Of an INSERT's data nothing is said: it is not looked at. */
   readonly isSingle: boolean;
+  /** Where SETTINGS or FORMAT begins, and where the name after FORMAT ends; -1 without them. */
+  readonly clauseAt: number;
+  readonly formatEndsAt: number;
 }
 
 /** Quoted text, comments, words, and every other character by itself. Source: ClickHouse's lexer. */
@@ -21,6 +24,9 @@ export function readStatement(sql: string): Statement {
   let format = '';
   let ended = false;
   let isSingle = true;
+  let previousAt = -1;
+  let clauseAt = -1;
+  let formatEndsAt = -1;
   for (const match of sql.matchAll(token)) {
     const text = match[0];
     if (/^\s|^--|^#[! ]|^\/\*/.test(text)) continue;
@@ -34,11 +40,16 @@ export function readStatement(sql: string): Statement {
     if (first === '' && text !== '(') first = word;
     if (previous === 'format' && /^[a-z]/.test(word)) {
       format = text;
+      formatEndsAt = match.index + text.length;
+      if (clauseAt < 0) clauseAt = previousAt;
       if (first === 'insert') break;
     }
+    if (word === 'settings' && clauseAt < 0) clauseAt = match.index;
     previous = word;
+    previousAt = match.index;
   }
-  return { kind: first === 'insert' ? 'insert' : selects.has(first) ? 'select' : 'other', format, isSingle };
+  const kind = first === 'insert' ? 'insert' : selects.has(first) ? 'select' : 'other';
+  return { kind, format, isSingle, clauseAt, formatEndsAt };
 }
 
 /** Formats whose parts, one after the other, are the whole: a result in them can be sent while it is computed. */
