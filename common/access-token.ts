@@ -3,9 +3,9 @@
  * Each key of SECRET_KEY gives a signing key of its own by HKDF; `kid` names it. The newest signs, all verify, so a
  * key can be rotated while tokens of the one before are still alive.
  */
-import { hkdfSync } from 'node:crypto';
 import { createDecoder, createSigner, createVerifier } from 'fast-jwt';
 import { type Clock, systemClock } from './clock.ts';
+import { deriveKey, type SecretKey } from './encryption.ts';
 import { isId } from './ids.ts';
 
 /** interface: access tokens expire after 15 minutes. */
@@ -16,12 +16,6 @@ const AUDIENCE = 'signpost-api';
 /** Ours are about 300 characters; anything longer is refused before it is looked at. */
 const TOKEN_CHARACTERS_MAX = 2048;
 
-/** One entry of SECRET_KEY: its name and its 32 bytes. */
-export interface SigningSecret {
-  readonly id: string;
-  readonly key: Uint8Array;
-}
-
 export class AccessTokens {
   readonly #sign: (payload: Record<string, unknown>) => string;
   readonly #verifiers: ReadonlyMap<string, (token: string) => unknown>;
@@ -29,7 +23,7 @@ export class AccessTokens {
   readonly #clock: Clock;
 
   /** @param secrets newest first; at least one. */
-  constructor(secrets: readonly SigningSecret[], clock: Clock = systemClock) {
+  constructor(secrets: readonly SecretKey[], clock: Clock = systemClock) {
     const [newest] = secrets;
     if (!newest) throw new Error('access tokens need at least one key');
     this.#clock = clock;
@@ -67,12 +61,12 @@ export class AccessTokens {
   }
 }
 
-function signingKey(secret: SigningSecret): Buffer {
-  return Buffer.from(hkdfSync('sha256', secret.key, 'signpost', 'access-token', 32));
+function signingKey(secret: SecretKey): Buffer {
+  return deriveKey(secret, 'access-token');
 }
 
 /** The expiry is compared by our own clock, above; everything else here. */
-function verifierOf(secret: SigningSecret): (token: string) => unknown {
+function verifierOf(secret: SecretKey): (token: string) => unknown {
   return createVerifier({
     key: signingKey(secret),
     algorithms: ['HS256'],

@@ -6,9 +6,11 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Clock, systemClock } from './clock.ts';
+import type { Config } from './config.ts';
 import type { Quota } from './http/exchange.ts';
 import { type Rejection, rateLimited, unavailable } from './http/rejection.ts';
 import type { LimitClass } from './http/route.ts';
+import type { Script } from './redis.ts';
 
 export const WINDOW_MS = 60_000;
 /** Those who can be counted in this process while Redis is away; beyond it the longest unseen are forgotten. */
@@ -36,9 +38,6 @@ export const limitScript = `${takeLua}
 local count, reset_ms = take(KEYS[1], ARGV[1], ARGV[2])
 return {count, reset_ms}
 `;
-
-/** Runs limitScript. @throws whatever the client throws when Redis is away. */
-export type RunLimitScript = (key: string, resetMs: string, windowMs: string) => Promise<unknown>;
 
 export interface Window {
   readonly count: number;
@@ -92,15 +91,18 @@ export class LocalWindows {
 }
 
 export class RateLimiter {
-  readonly #run: RunLimitScript;
+  readonly #take: Script;
   readonly #limits: Readonly<Record<LimitClass, number>>;
   readonly #clock: Clock;
   readonly #local = new LocalWindows();
   #redisPausedUntilMs = 0;
 
-  /** @param limits requests a minute of each class. */
-  constructor(run: RunLimitScript, limits: Readonly<Record<LimitClass, number>>, clock: Clock = systemClock) {
-    this.#run = run;
+  /**
+   * @param take limitScript, defined on a Redis: `redis.script('limit', limitScript)`.
+   * @param limits requests a minute of each class.
+   */
+  constructor(take: Script, limits: Readonly<Record<LimitClass, number>>, clock: Clock = systemClock) {
+    this.#take = take;
     this.#limits = limits;
     this.#clock = clock;
   }
@@ -112,7 +114,7 @@ export class RateLimiter {
     const key = limitKey(limitClass, subject);
     if (nowMs >= this.#redisPausedUntilMs) {
       try {
-        return chargeOf(limit, windowOf(await this.#run(key, String(nowMs + WINDOW_MS), String(WINDOW_MS))), nowMs);
+        return chargeOf(limit, windowOf(await this.#take([key], [nowMs + WINDOW_MS, WINDOW_MS])), nowMs);
       } catch {
         this.#redisPausedUntilMs = this.#clock() + REDIS_PAUSE_MS;
       }
@@ -120,4 +122,15 @@ export class RateLimiter {
     if (limitClass === 'auth') return { quota: null, rejection: unavailable() };
     return chargeOf(limit, this.#local.take(key, nowMs), nowMs);
   }
+}
+
+/** The limits as the settings give them. */
+export function configuredLimits(config: Config): Record<LimitClass, number> {
+  return {
+    auth: config.RATE_LIMIT_AUTH,
+    links: config.RATE_LIMIT_LINKS,
+    match: config.RATE_LIMIT_MATCH,
+    events: config.RATE_LIMIT_EVENTS,
+    general: config.RATE_LIMIT_GENERAL,
+  };
 }

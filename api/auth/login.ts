@@ -1,0 +1,29 @@
+import { Type } from 'typebox';
+import { rateLimited, unauthorized } from '#common/http/rejection.ts';
+import { route, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
+
+/** A full queue of passwords drains in about this time. */
+const BUSY_SECONDS = 2;
+
+export const login = route({
+  method: 'POST',
+  path: '/auth/login',
+  caller: 'public',
+  limit: 'auth',
+  tag,
+  summary: 'Log in with e-mail and password',
+  description: 'An unknown e-mail and a wrong password are answered alike.',
+  body: Type.Object(
+    { email: Type.String({ minLength: 1, maxLength: 320 }), password: Type.String({ minLength: 1, maxLength: 1024 }) },
+    { additionalProperties: false },
+  ),
+  bodyExample: { email: 'ada@example.com', password: 'correct horse battery staple' },
+  answers: { 200: { description: 'A token pair.', schema: TokenPairSchema, example: tokenPairExample } },
+  async handle({ auth }, { body }) {
+    const account = await auth.accounts.byEmail(body.email);
+    const verdict = await auth.passwords.check(account?.password_hash ?? null, body.password);
+    if (verdict === 'busy') return rateLimited(BUSY_SECONDS);
+    if (verdict === 'wrong' || !account) return unauthorized('The e-mail or the password is wrong.');
+    return { status: 200, body: await auth.sessions.begin(account.id) };
+  },
+});

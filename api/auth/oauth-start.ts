@@ -1,0 +1,49 @@
+import { Type } from 'typebox';
+import { invalid, notFound, unavailable } from '#common/http/rejection.ts';
+import { ATTEMPT_SECONDS } from './oauth-attempts.ts';
+import { route, tag } from './parts.ts';
+
+export const oauthStart = route({
+  method: 'POST',
+  path: '/auth/oauth/{provider}/start',
+  caller: 'public',
+  limit: 'auth',
+  tag,
+  summary: 'Begin a login through a provider',
+  description: 'Send the browser to authorization_url. A provider that is not configured is a 404.',
+  params: Type.Object({ provider: Type.String({ description: 'google or github' }) }),
+  body: Type.Object(
+    {
+      redirect_uri: Type.Optional(
+        Type.String({ maxLength: 2048, description: 'One of OAUTH_REDIRECT_URIS; the first of them if absent.' }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  bodyExample: { redirect_uri: 'https://dashboard.example.com/callback' },
+  answers: {
+    200: {
+      description: 'Where to send the browser.',
+      schema: Type.Object({
+        authorization_url: Type.String({ format: 'uri' }),
+        state: Type.String({ description: 'Comes back with the code; good once.' }),
+        expires_in: Type.Integer({ description: 'Seconds that the state is good for.' }),
+      }),
+      example: {
+        authorization_url: 'https://accounts.google.com/o/oauth2/v2/auth?client_id=…',
+        state: 'b1kq0b8F7b3s0oYFvX1n5bK2bqJ8o1oPpZrYwq0c9uE',
+        expires_in: ATTEMPT_SECONDS,
+      },
+    },
+  },
+  async handle({ auth }, { params, body }) {
+    const provider = auth.providers.get(params.provider);
+    if (!provider) return notFound();
+    const redirectUri = auth.redirectUris.find((allowed) => allowed === (body.redirect_uri ?? auth.redirectUris[0]));
+    if (redirectUri === undefined) return invalid('redirect_uri', 'is not on the list of allowed addresses');
+    const attempt = await auth.attempts.begin(provider.name, redirectUri);
+    const url = await provider.authorizationUrl(attempt);
+    if (url === 'unavailable') return unavailable('The provider does not answer. Try again later.');
+    return { status: 200, body: { authorization_url: url, state: attempt.state, expires_in: ATTEMPT_SECONDS } };
+  },
+});

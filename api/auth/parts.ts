@@ -1,0 +1,68 @@
+/** What the authentication endpoints are made of. */
+import { Type } from 'typebox';
+import type { AccessTokens } from '#common/access-token.ts';
+import { type Clock, systemClock } from '#common/clock.ts';
+import type { Config } from '#common/config.ts';
+import { routesOf } from '#common/http/route.ts';
+import type { Postgres } from '#common/postgres.ts';
+import { Accounts } from './accounts.ts';
+import { OAuthAttempts } from './oauth-attempts.ts';
+import { type OAuthProvider, oauthProviders } from './oauth-provider.ts';
+import { PasswordCheck } from './password.ts';
+import { Sessions } from './sessions.ts';
+
+export interface AuthParts {
+  readonly accounts: Accounts;
+  readonly passwords: PasswordCheck;
+  readonly sessions: Sessions;
+  readonly providers: ReadonlyMap<string, OAuthProvider>;
+  readonly attempts: OAuthAttempts;
+  /** Addresses that a login through a provider may return to; the first is the default. */
+  readonly redirectUris: readonly string[];
+  /** Whether a login through a provider without an account makes one. */
+  readonly allowsSignup: boolean;
+}
+
+/** The part of the API's deps that these endpoints use. */
+export interface AuthDeps {
+  readonly auth: AuthParts;
+}
+
+/** @throws when an OAuth setting is no https URL. */
+export function authParts(db: Postgres, tokens: AccessTokens, config: Config, clock: Clock = systemClock): AuthParts {
+  return {
+    accounts: new Accounts(db, clock),
+    passwords: new PasswordCheck(),
+    sessions: new Sessions(db, tokens, clock),
+    providers: oauthProviders(config),
+    attempts: new OAuthAttempts(db, clock),
+    redirectUris: config.OAUTH_REDIRECT_URIS,
+    allowsSignup: config.OAUTH_SIGNUP,
+  };
+}
+
+/** How the routes of this folder are written: anybody may call them, and nothing is known of who does. */
+export const route = routesOf<AuthDeps, null>();
+
+export const tag = 'Authentication';
+
+/** The answer of login, refresh and OAuth callback. */
+export const TokenPairSchema = Type.Object({
+  access_token: Type.String({ description: 'Send it as Authorization: Bearer.' }),
+  refresh_token: Type.String({ description: 'Good once, for 24 hours.' }),
+  expires_in: Type.Integer({ description: 'Seconds that the access token lives.' }),
+  token_type: Type.Literal('Bearer'),
+});
+
+export const tokenPairExample = {
+  access_token: 'eyJhbGciOiJIUzI1NiIsInR5cCI6ImF0K2p3dCIsImtpZCI6IjEifQ.eyJzdWIiOiJ1c3JfMDFrIn0.c2lnbmF0dXJl',
+  refresh_token: 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA',
+  expires_in: 900,
+  token_type: 'Bearer',
+};
+
+/** A refresh token as it is sent; its form is not checked, so that a wrong one is a 401 like any other. */
+export const RefreshTokenBody = Type.Object(
+  { refresh_token: Type.String({ minLength: 1, maxLength: 1024 }) },
+  { additionalProperties: false },
+);

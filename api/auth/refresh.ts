@@ -1,0 +1,20 @@
+import { unauthorized } from '#common/http/rejection.ts';
+import { RefreshTokenBody, route, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
+
+export const refresh = route({
+  method: 'POST',
+  path: '/auth/refresh',
+  caller: 'public',
+  limit: 'auth',
+  tag,
+  summary: 'Renew the tokens',
+  description:
+    'The refresh token that was sent is dead afterwards. Sending it again revokes every token that came from the same login.',
+  body: RefreshTokenBody,
+  bodyExample: { refresh_token: tokenPairExample.refresh_token },
+  answers: { 200: { description: 'A new token pair.', schema: TokenPairSchema, example: tokenPairExample } },
+  async handle({ auth }, { body }) {
+    const pair = await auth.sessions.renew(body.refresh_token);
+    return pair ? { status: 200, body: pair } : unauthorized();
+  },
+});

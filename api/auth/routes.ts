@@ -1,0 +1,9 @@
+import type { Route } from '#common/http/route.ts';
+import { login } from './login.ts';
+import { logout } from './logout.ts';
+import { oauthCallback } from './oauth-callback.ts';
+import { oauthStart } from './oauth-start.ts';
+import type { AuthDeps } from './parts.ts';
+import { refresh } from './refresh.ts';
+
+export const authRoutes: readonly Route<AuthDeps>[] = [login, refresh, logout, oauthStart, oauthCallback];

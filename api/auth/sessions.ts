@@ -1,0 +1,137 @@
+/**
+ * Refresh tokens: 256 random bits, kept as a hash, good once and for 24 hours.
+ *
+ * A family is one login and all that it was renewed to; its first row stands for it. States of a family:
+ *   live    → renewed: the token is marked used and its successor is stored, in one transaction.
+ *   live    → revoked: by logout, or because a token that had been used came again, which means that two hold it.
+ *   revoked → (never left).
+ * What must stay true: each token has at most one successor, and nothing renews a revoked family. Both writers lock
+ * the family's first row before they look, so of any number of parallel calls exactly one is answered with a pair.
+ * Source: RFC 9700 (OAuth 2.0 Security Best Current Practice), section 4.14.2.
+ */
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { ACCESS_TOKEN_SECONDS, type AccessTokens } from '#common/access-token.ts';
+import type { Clock } from '#common/clock.ts';
+import type { Postgres, Queries } from '#common/postgres.ts';
+
+/** interface: refresh tokens expire after 24 hours. */
+export const REFRESH_TOKEN_MS = 24 * 60 * 60 * 1000;
+
+export interface TokenPair {
+  readonly access_token: string;
+  readonly refresh_token: string;
+  /** Seconds that the access token lives. */
+  readonly expires_in: number;
+  readonly token_type: 'Bearer';
+}
+
+interface StoredToken {
+  readonly user_id: string;
+  readonly family_id: string;
+  readonly is_revoked: boolean;
+}
+
+export class Sessions {
+  readonly #db: Postgres;
+  readonly #tokens: AccessTokens;
+  readonly #clock: Clock;
+
+  constructor(db: Postgres, tokens: AccessTokens, clock: Clock) {
+    this.#db = db;
+    this.#tokens = tokens;
+    this.#clock = clock;
+  }
+
+  /** A login: the first pair of a new family. Families of the same user of which nothing is alive are cleared away. */
+  async begin(userId: string): Promise<TokenPair> {
+    const now = new Date(this.#clock());
+    const refreshToken = newRefreshToken();
+    const id = randomUUID();
+    await this.#db.query(
+      `WITH dead AS (
+         DELETE FROM refresh_tokens t WHERE t.user_id = $2 AND t.expires_at <= $4
+            AND NOT EXISTS (SELECT FROM refresh_tokens f WHERE f.family_id = t.family_id AND f.expires_at > $4))
+       INSERT INTO refresh_tokens (id, family_id, user_id, token_hash, created_at, expires_at)
+       VALUES ($1, $1, $2, $3, $4, $5)`,
+      [id, userId, hashOf(refreshToken), now, new Date(now.getTime() + REFRESH_TOKEN_MS)],
+      'session_begin',
+    );
+    return this.#pair(userId, refreshToken);
+  }
+
+  /** The next pair for a refresh token; null when it is unknown, expired, revoked or used (which revokes its family). */
+  async renew(refreshToken: string): Promise<TokenPair | null> {
+    const now = new Date(this.#clock());
+    const hash = hashOf(refreshToken);
+    const next = newRefreshToken();
+    const userId = await this.#db.transaction(async (queries) => {
+      const stored = await lockFamily(queries, hash);
+      if (!stored || stored.is_revoked) return null;
+      const renewed = await queries.query<{ user_id: string }>(
+        `WITH used AS (
+           UPDATE refresh_tokens SET used_at = $2, replaced_by = $3
+            WHERE token_hash = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2
+              AND EXISTS (SELECT FROM users WHERE id = user_id AND deleted_at IS NULL)
+           RETURNING user_id, family_id),
+         outlived AS (
+           DELETE FROM refresh_tokens t USING used
+            WHERE t.family_id = used.family_id AND t.id <> t.family_id AND t.expires_at <= $2)
+         INSERT INTO refresh_tokens (id, family_id, user_id, token_hash, created_at, expires_at)
+         SELECT $3, family_id, user_id, $4, $2, $5 FROM used RETURNING user_id`,
+        [hash, now, randomUUID(), hashOf(next), new Date(now.getTime() + REFRESH_TOKEN_MS)],
+        'session_renew',
+      );
+      const [row] = renewed;
+      if (row) return row.user_id;
+      await queries.execute(
+        `UPDATE refresh_tokens SET revoked_at = $2
+          WHERE id = $3 AND EXISTS (SELECT FROM refresh_tokens WHERE token_hash = $1 AND used_at IS NOT NULL)`,
+        [hash, now, stored.family_id],
+        'session_reuse',
+      );
+      return null;
+    });
+    return userId === null ? null : this.#pair(userId, next);
+  }
+
+  /** Revokes the token's whole family. False when there is no such token. */
+  async end(refreshToken: string): Promise<boolean> {
+    const families = await this.#db.execute(
+      `UPDATE refresh_tokens root SET revoked_at = coalesce(root.revoked_at, $2)
+         FROM refresh_tokens token WHERE token.token_hash = $1 AND root.id = token.family_id`,
+      [hashOf(refreshToken), new Date(this.#clock())],
+      'session_end',
+    );
+    return families > 0;
+  }
+
+  #pair(userId: string, refreshToken: string): TokenPair {
+    return {
+      access_token: this.#tokens.issue(userId),
+      refresh_token: refreshToken,
+      expires_in: ACCESS_TOKEN_SECONDS,
+      token_type: 'Bearer',
+    };
+  }
+}
+
+/** Waits for the family's first row, so that whoever comes second sees what the first has done. */
+async function lockFamily(queries: Queries, hash: Buffer): Promise<StoredToken | undefined> {
+  const [stored] = await queries.query<StoredToken>(
+    `SELECT token.user_id, token.family_id, root.revoked_at IS NOT NULL AS is_revoked
+       FROM refresh_tokens token JOIN refresh_tokens root ON root.id = token.family_id
+      WHERE token.token_hash = $1 FOR UPDATE OF root`,
+    [hash],
+    'session_lock',
+  );
+  return stored;
+}
+
+function newRefreshToken(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+/** 256 random bits need no slow hash: there is nothing to guess. Looked up by equality of the hash, never compared here. */
+function hashOf(refreshToken: string): Buffer {
+  return createHash('sha256').update(refreshToken).digest();
+}

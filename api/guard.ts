@@ -1,0 +1,97 @@
+/**
+ * Who calls, and may they call this often? Asked before a body is read. The order is by cost: the limit per address,
+ * what the headers alone give away, the token's signature, and only then Postgres. A refused request costs no query.
+ */
+import type { AccessTokens } from '#common/access-token.ts';
+import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
+import { limitAddress } from '#common/http/peer.ts';
+import { forbidden, type Rejection, unauthorized, unavailable } from '#common/http/rejection.ts';
+import { type Postgres, PostgresUnavailable } from '#common/postgres.ts';
+import type { Charge, RateLimiter } from '#common/rate-limit.ts';
+import type { Membership, UserCaller } from './route.ts';
+
+export interface GuardParts {
+  readonly db: Postgres;
+  readonly limiter: RateLimiter;
+  readonly tokens: AccessTokens;
+}
+
+type Credential = { readonly kind: 'api_key' | 'nothing' } | { readonly kind: 'token'; readonly token: string };
+
+/**
+ * The guard of dashboard and public routes. Its caller is a UserCaller, or null on a public route.
+ * A route that creates links is charged to its user, or to the address when there is no user to charge.
+ */
+export function apiGuard(parts: GuardParts): Guard {
+  return async (route, incoming) => {
+    const credential = credentialOf(incoming);
+    if (route?.limit !== 'links') {
+      const charge = await chargeAddress(parts, route, incoming);
+      if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
+      if (!route) return { caller: null, quota: charge.quota };
+      const userId = identify(route, credential, parts.tokens);
+      return passed(parts, userId, charge);
+    }
+    const userId = identify(route, credential, parts.tokens);
+    const charge =
+      typeof userId === 'string'
+        ? await parts.limiter.charge('links', userId)
+        : await parts.limiter.charge('general', limitAddress(incoming.ip));
+    if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
+    return passed(parts, userId, charge);
+  };
+}
+
+function chargeAddress(parts: GuardParts, route: GuardedRoute | null, incoming: Incoming): Promise<Charge> {
+  const limitClass = route?.limit ?? 'general';
+  if (limitClass !== 'auth' && limitClass !== 'general') {
+    throw new Error(`${route?.method} ${route?.path} is charged to ${limitClass}, which is no class of the dashboard`);
+  }
+  return parts.limiter.charge(limitClass, limitAddress(incoming.ip));
+}
+
+/** The user id a verified token names, null on a public route. */
+function identify(route: GuardedRoute, credential: Credential, tokens: AccessTokens): string | null | Rejection {
+  if (credential.kind === 'api_key') return forbidden('An API key may be used on /sdk endpoints only.');
+  switch (route.caller) {
+    case 'public':
+      return null;
+    case 'user':
+      return (credential.kind === 'token' ? tokens.verify(credential.token) : null) ?? unauthorized();
+    case 'app':
+      throw new Error(`${route.method} ${route.path} is for apps and needs the guard of the SDK endpoints`);
+  }
+}
+
+async function passed(parts: GuardParts, userId: string | null | Rejection, { quota }: Charge): ReturnType<Guard> {
+  if (userId === null) return { caller: null, quota };
+  if (typeof userId !== 'string') return { rejection: userId, quota };
+  try {
+    const memberships = await membershipsOf(parts.db, userId);
+    if (!memberships) return { rejection: unauthorized(), quota };
+    const caller: UserCaller = { kind: 'user', user_id: userId, memberships };
+    return { caller, quota };
+  } catch (error) {
+    if (error instanceof PostgresUnavailable) return { rejection: unavailable(), quota };
+    throw error;
+  }
+}
+
+/** Asked on every request: a user who is deleted, or loses a membership, has lost it with the next request. */
+async function membershipsOf(db: Postgres, userId: string): Promise<Membership[] | null> {
+  const rows = await db.query<Membership | { organization_id: null; role: null }>(
+    `SELECT m.organization_id, m.role FROM users u LEFT JOIN memberships m ON m.user_id = u.id
+      WHERE u.id = $1 AND u.deleted_at IS NULL`,
+    [userId],
+    'guard_memberships',
+  );
+  if (rows.length === 0) return null;
+  return rows.filter((row): row is Membership => row.organization_id !== null);
+}
+
+function credentialOf(incoming: Incoming): Credential {
+  if (incoming.header('x-api-key') !== '') return { kind: 'api_key' };
+  const [, token] = /^Bearer +(\S+) *$/i.exec(incoming.header('authorization')) ?? [];
+  if (token === undefined) return { kind: 'nothing' };
+  return token.startsWith('lk_') ? { kind: 'api_key' } : { kind: 'token', token };
+}
