@@ -1,0 +1,54 @@
+import { copyFileSync, statSync, truncateSync } from 'node:fs';
+import { get } from 'node:http';
+import { join } from 'node:path';
+import { type Child, logBytesMax, startChild, waitUntilReady } from './child.ts';
+
+export interface NodeProcess {
+  readonly name: string;
+  /** File to run, .js. */
+  readonly entry: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly logFolder: string;
+  /** Where it answers /healthz and /readyz. */
+  readonly metricsPort: number;
+}
+
+const readyTimeoutMs = 30_000;
+
+/** Whether a path of the process's own small server is answered with 200. */
+function isOk(port: number, path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const request = get({ host: '127.0.0.1', port, path, timeout: 2_000 }, (response) => {
+      response.resume();
+      resolve(response.statusCode === 200);
+    });
+    request.on('timeout', () => request.destroy());
+    request.on('error', () => resolve(false));
+  });
+}
+
+/**
+ * Starts a process of ours. The first start waits until it is ready; a later one only until it lives, because what it
+ * waits for may itself be on its way back.
+ */
+export async function startNodeProcess(plan: NodeProcess, isFirst: boolean): Promise<Child> {
+  const logFile = join(plan.logFolder, `${plan.name}.log`);
+  const child = await startChild({
+    name: plan.name,
+    command: process.execPath,
+    args: ['--enable-source-maps', plan.entry],
+    env: plan.env,
+    logFile,
+    stopGraceMs: 20_000,
+  });
+  const path = isFirst ? '/readyz' : '/healthz';
+  await waitUntilReady(child, logFile, () => isOk(plan.metricsPort, path), readyTimeoutMs);
+  return child;
+}
+
+/** Sets a log that has outgrown its bound aside as `.1`. Its writer appends, so it goes on at the top of the emptied file. */
+export function boundLog(file: string, bytesMax = logBytesMax): void {
+  if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) <= bytesMax) return;
+  copyFileSync(file, `${file}.1`);
+  truncateSync(file, 0);
+}

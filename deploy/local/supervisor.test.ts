@@ -1,0 +1,118 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { type Child, startChild } from './child.ts';
+import { Supervisor } from './supervisor.ts';
+
+let folder = '';
+let lines: string[] = [];
+let givenUp: string[] = [];
+let supervisor: Supervisor;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'signpost-supervisor-'));
+  lines = [];
+  givenUp = [];
+  supervisor = new Supervisor({
+    say: (line) => lines.push(line),
+    onGiveUp: (name) => givenUp.push(name),
+    pauseMs: 1,
+    pauseMaxMs: 4,
+    deathsMax: 3,
+  });
+});
+
+afterEach(async () => {
+  await supervisor.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function shell(name: string, script: string): Promise<Child> {
+  return startChild({
+    name,
+    command: '/bin/sh',
+    args: ['-c', script],
+    logFile: join(folder, `${name}.log`),
+    cwd: folder,
+  });
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.startsWith('Z') === false;
+  } catch {
+    return false;
+  }
+}
+
+test('a child that dies is started again, with a line that says so', async () => {
+  const first = await supervisor.add('sleeper', () => shell('sleeper', 'exec sleep 60'));
+  first.kill('SIGKILL');
+  await vi.waitFor(() => expect(lines).toHaveLength(2));
+  expect(lines[0]).toContain(`sleeper (pid ${first.pid}) ended by itself (SIGKILL)`);
+  const [again] = supervisor.list();
+  expect(again?.pid).not.toBe(first.pid);
+  expect(lines[1]).toBe(`sleeper runs again (pid ${again?.pid})`);
+});
+
+test('a child that will not stay up is given up once, after a bounded number of deaths', async () => {
+  await supervisor.add('broken', () => shell('broken', 'echo start >> starts; exit 3'));
+  await vi.waitFor(() => expect(givenUp).toEqual(['broken']), 5_000);
+  expect(readFileSync(join(folder, 'starts'), 'utf8')).toBe('start\n'.repeat(3));
+  expect(lines.at(-1)).toBe('broken ended 3 times in a row; giving up');
+});
+
+test('children stop in the reverse of their order, and none comes back', async () => {
+  const script = (name: string) =>
+    `trap 'echo ${name} >> order; exit 0' TERM; echo up > ${name}.up; while :; do sleep 0.01; done`;
+  const children = [];
+  for (const name of ['first', 'second', 'third']) {
+    children.push(await supervisor.add(name, () => shell(name, script(name))));
+    await vi.waitFor(() => expect(readFileSync(join(folder, `${name}.up`), 'utf8')).toBe('up\n'));
+  }
+  await supervisor.stop();
+  expect(readFileSync(join(folder, 'order'), 'utf8')).toBe('third\nsecond\nfirst\n');
+  expect(children.map((child) => isAlive(child.pid))).toEqual([false, false, false]);
+  expect(supervisor.list()).toEqual([]);
+});
+
+test('stop waits for a child that is just starting, and ends it', async () => {
+  let release: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  let pid = 0;
+  const added = supervisor.add('late', async () => {
+    await gate;
+    const child = await shell('late', 'exec sleep 60');
+    pid = child.pid;
+    return child;
+  });
+  const stopped = supervisor.stop();
+  release();
+  await Promise.all([added, stopped]);
+  expect(isAlive(pid)).toBe(false);
+});
+
+test('a child ends when the process that started it is killed', async () => {
+  const childModule = join(import.meta.dirname, 'child.ts');
+  const code = `import { startChild } from ${JSON.stringify(childModule)};
+    const child = await startChild({ name: 'orphan', command: '/bin/sleep', args: ['60'], logFile: 'orphan.log' });
+    process.stdout.write(child.pid + '\\n');`;
+  const launcher = await startChild({
+    name: 'launcher',
+    command: process.execPath,
+    args: ['--import', import.meta.resolve('tsx'), '--input-type=module', '-e', code],
+    logFile: join(folder, 'launcher.log'),
+    cwd: folder,
+  });
+  const pid = await vi.waitFor(() => {
+    const text = readFileSync(join(folder, 'launcher.log'), 'utf8');
+    expect(text).toMatch(/^\d+\n$/);
+    return Number(text);
+  }, 10_000);
+  expect(isAlive(pid)).toBe(true);
+  launcher.kill('SIGKILL');
+  await vi.waitFor(() => expect(isAlive(pid)).toBe(false), 5_000);
+});
