@@ -1,0 +1,238 @@
+import { randomBytes } from 'node:crypto';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
+import { pairOf, startTestOrigin, type TestOrigin } from './test-origin.ts';
+
+let database: TestDatabase;
+let redis: TestServer;
+let origin: TestOrigin;
+const password = 'correct horse battery staple';
+
+beforeAll(async () => {
+  [database, redis] = await Promise.all([postgresForTest(), redisForTest()]);
+  origin = await startTestOrigin(database.url, redis.url);
+  await origin.addUser('ada@example.com', password);
+});
+
+afterAll(async () => {
+  await origin.close();
+  await Promise.all([database.stop(), redis.stop()]);
+});
+
+const login = (email = 'ada@example.com', secret = password, ip?: string) =>
+  origin.send('/auth/login', { body: { email, password: secret }, ...(ip === undefined ? {} : { ip }) });
+const refresh = (refresh_token: string) => origin.send('/auth/refresh', { body: { refresh_token } });
+const logout = (refresh_token: string) => origin.send('/auth/logout', { body: { refresh_token } });
+
+test('a login gives a pair with which the user is known', async () => {
+  const answer = await login();
+  expect(answer.status).toBe(200);
+  expect(Object.keys(answer.body as object).sort()).toEqual([
+    'access_token',
+    'expires_in',
+    'refresh_token',
+    'token_type',
+  ]);
+  expect(answer.body).toMatchObject({ expires_in: 900, token_type: 'Bearer' });
+  const me = await origin.send('/me', { token: pairOf(answer).access_token });
+  expect(me).toMatchObject({ status: 200, body: { user: { email: 'ada@example.com', name: '' }, organizations: [] } });
+});
+
+test('an e-mail is one account however it is typed', async () => {
+  expect((await login(' Ada@Example.COM ')).status).toBe(200);
+});
+
+test.each<[string, object, string]>([
+  ['no e-mail', { password }, 'email'],
+  ['no password', { email: 'ada@example.com' }, 'password'],
+  ['an empty password', { email: 'ada@example.com', password: '' }, 'password'],
+  ['a password that is no text', { email: 'ada@example.com', password: 7 }, 'password'],
+  ['an e-mail that is no text', { email: ['ada@example.com'], password }, 'email'],
+  ['a field nobody knows', { email: 'ada@example.com', password, remember: true }, 'remember'],
+  ['a password of a megabyte', { email: 'ada@example.com', password: 'a'.repeat(1025) }, 'password'],
+])('a login with %s is a 400 that names the field', async (_, body, field) => {
+  expect(await origin.send('/auth/login', { body })).toMatchObject({
+    status: 400,
+    body: { error: { code: 'VALIDATION_ERROR', details: { field } } },
+  });
+});
+
+test('an unknown e-mail, a wrong password, an account without one and a deleted one get the same answer', async () => {
+  await origin.addUser('provider@example.com', null);
+  const gone = await origin.addUser('gone@example.com', password);
+  await origin.db.query('UPDATE users SET deleted_at = now() WHERE id = $1', [gone]);
+  const answers = await Promise.all([
+    login('nobody@example.com'),
+    login('ada@example.com', 'wrong'),
+    login('provider@example.com', ''.padEnd(8, 'x')),
+    login('gone@example.com'),
+  ]);
+  expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([401]));
+  expect(new Set(answers.map((answer) => JSON.stringify(answer.body))).size).toBe(1);
+});
+
+test('an unknown e-mail takes as long as a wrong password: medians over 200 differ by no more than 5 %', async () => {
+  const times = { unknown: [] as number[], wrong: [] as number[] };
+  for (let round = 0; round < 200; round++) {
+    // Which goes first alternates, so that neither is always the one that finds the caches warm.
+    const order = round % 2 === 0 ? (['unknown', 'wrong'] as const) : (['wrong', 'unknown'] as const);
+    for (const kind of order) {
+      const startMs = performance.now();
+      await login(kind === 'unknown' ? `nobody-${round}@example.com` : 'ada@example.com', 'wrong password');
+      times[kind].push(performance.now() - startMs);
+    }
+  }
+  const median = (list: number[]) => list.sort((a, b) => a - b)[list.length / 2] ?? 0;
+  const [unknown, wrong] = [median(times.unknown), median(times.wrong)];
+  console.log(`median of 200: unknown e-mail ${unknown.toFixed(2)} ms, wrong password ${wrong.toFixed(2)} ms`);
+  expect(Math.abs(unknown - wrong) / wrong).toBeLessThan(0.05);
+}, 120_000);
+
+test('a refresh token is good once; its successor is another', async () => {
+  const first = pairOf(await login());
+  const second = pairOf(await refresh(first.refresh_token));
+  expect(second.refresh_token).not.toBe(first.refresh_token);
+  const third = pairOf(await refresh(second.refresh_token));
+  expect((await origin.send('/me', { token: third.access_token })).status).toBe(200);
+});
+
+test('a refresh token that comes again revokes all that came from the same login, and nothing else', async () => {
+  const other = pairOf(await login());
+  const first = pairOf(await login());
+  const second = pairOf(await refresh(first.refresh_token));
+  expect((await refresh(first.refresh_token)).status).toBe(401);
+  expect((await refresh(second.refresh_token)).status).toBe(401);
+  expect((await refresh(other.refresh_token)).status).toBe(200);
+});
+
+test('of 100 refreshes of one token at once exactly one is answered with a pair, and the family is revoked', async () => {
+  const first = pairOf(await login());
+  const answers = await Promise.all(Array.from({ length: 100 }, () => refresh(first.refresh_token)));
+  const pairs = answers.filter((answer) => answer.status === 200);
+  expect(pairs).toHaveLength(1);
+  expect(answers.filter((answer) => answer.status === 401)).toHaveLength(99);
+  const [family] = await origin.db.query<{ tokens: number; revoked: number }>(
+    `SELECT count(*) AS tokens, count(revoked_at) AS revoked FROM refresh_tokens
+      WHERE family_id = (SELECT family_id FROM refresh_tokens ORDER BY created_at DESC LIMIT 1)`,
+  );
+  expect(family).toEqual({ tokens: 2, revoked: 1 });
+  for (const pair of pairs) expect((await refresh(pairOf(pair).refresh_token)).status).toBe(401);
+});
+
+test('whatever is renewed while an old token comes again, nothing of the family lives afterwards', async () => {
+  for (let round = 0; round < 20; round++) {
+    const first = pairOf(await login());
+    let current = pairOf(await refresh(first.refresh_token)).refresh_token;
+    const holder = (async () => {
+      for (let step = 0; step < 10; step++) {
+        const answer = await refresh(current);
+        if (answer.status !== 200) return;
+        current = pairOf(answer).refresh_token;
+      }
+    })();
+    const thief = refresh(first.refresh_token);
+    await Promise.all([holder, thief]);
+    expect((await refresh(current)).status).toBe(401);
+  }
+});
+
+test('a logout kills the whole family, as often as it is asked', async () => {
+  const first = pairOf(await login());
+  const second = pairOf(await refresh(first.refresh_token));
+  expect(await logout(first.refresh_token)).toMatchObject({ status: 200, body: { revoked: true } });
+  expect(await logout(second.refresh_token)).toMatchObject({ status: 200, body: { revoked: true } });
+  expect((await refresh(second.refresh_token)).status).toBe(401);
+});
+
+test.each<[string, string]>([
+  ['garbage', 'garbage'],
+  ['a token that was never given out', randomBytes(32).toString('base64url')],
+])('%s is a 401 at refresh and logout', async (_, token) => {
+  expect((await refresh(token)).status).toBe(401);
+  expect((await logout(token)).status).toBe(401);
+});
+
+test('a refresh token ends after 24 hours, an access token after 15 minutes', async () => {
+  const early = pairOf(await login());
+  const late = pairOf(await login());
+  origin.advance(15 * 60_000 - 2_000);
+  expect((await origin.send('/me', { token: early.access_token })).status).toBe(200);
+  origin.advance(4_000);
+  expect((await origin.send('/me', { token: early.access_token })).status).toBe(401);
+  origin.advance(24 * 3_600_000 - 15 * 60_000 - 60_000);
+  expect((await refresh(early.refresh_token)).status).toBe(200);
+  origin.advance(120_000);
+  expect((await refresh(late.refresh_token)).status).toBe(401);
+});
+
+test('what is kept of old sessions is bounded: a login clears the dead ones of its user, a refresh those of its family', async () => {
+  const user = await origin.addUser('tidy@example.com', password);
+  const rows = async () => {
+    const [row] = await origin.db.query<{ n: number }>('SELECT count(*) AS n FROM refresh_tokens WHERE user_id = $1', [
+      user,
+    ]);
+    return row?.n;
+  };
+  let token = pairOf(await login('tidy@example.com')).refresh_token;
+  for (let day = 0; day < 5; day++) {
+    origin.advance(23 * 3_600_000);
+    token = pairOf(await refresh(token)).refresh_token;
+  }
+  expect(await rows()).toBeLessThanOrEqual(4);
+  expect((await refresh(token)).status).toBe(200);
+  origin.advance(25 * 3_600_000);
+  await login('tidy@example.com');
+  expect(await rows()).toBe(1);
+});
+
+test('a deleted user is nobody at once: access token, refresh token and password', async () => {
+  const user = await origin.addUser('leaver@example.com', password);
+  const pair = pairOf(await login('leaver@example.com'));
+  await origin.db.query('UPDATE users SET deleted_at = now() WHERE id = $1', [user]);
+  expect((await origin.send('/me', { token: pair.access_token })).status).toBe(401);
+  expect((await refresh(pair.refresh_token)).status).toBe(401);
+  expect((await login('leaver@example.com')).status).toBe(401);
+});
+
+test('no refresh token stands in the database', async () => {
+  const { refresh_token } = pairOf(await login());
+  const rows = await origin.db.query<{ line: string }>('SELECT t::text AS line FROM refresh_tokens t');
+  expect(rows.length).toBeGreaterThan(0);
+  for (const { line } of rows) expect(line).not.toContain(refresh_token);
+});
+
+test('GET /me lists the organizations with their roles', async () => {
+  const user = await origin.addUser('member@example.com', password);
+  for (const [id, role] of [
+    ['org_a', 'owner'],
+    ['org_b', 'viewer'],
+  ] as const) {
+    await origin.db.query('INSERT INTO organizations (id, name) VALUES ($1, $1)', [id]);
+    await origin.db.query('INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, $3)', [
+      user,
+      id,
+      role,
+    ]);
+  }
+  expect((await origin.send('/me', { token: origin.tokens.issue(user) })).body).toMatchObject({
+    organizations: [
+      { id: 'org_a', name: 'org_a', role: 'owner' },
+      { id: 'org_b', name: 'org_b', role: 'viewer' },
+    ],
+  });
+});
+
+test('more logins than passwords can be compared are told to come back, and the others are answered', async () => {
+  const answers = await Promise.all(
+    Array.from({ length: 80 }, (_, at) => login('ada@example.com', 'wrong', `198.51.100.${at}`)),
+  );
+  const busy = answers.filter((answer) => answer.status === 429);
+  expect(answers.filter((answer) => answer.status === 401).length + busy.length).toBe(80);
+  expect(busy.length).toBeGreaterThan(0);
+  expect(busy.length).toBeLessThanOrEqual(80 - 34);
+  for (const answer of busy) {
+    expect(answer.body).toMatchObject({ error: { code: 'RATE_LIMITED' } });
+    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+  }
+  expect((await login()).status).toBe(200);
+});

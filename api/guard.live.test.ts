@@ -1,0 +1,199 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AccessTokens } from '#common/access-token.ts';
+import { loadConfig } from '#common/config.ts';
+import type { GuardedRoute, Incoming } from '#common/http/mount.ts';
+import { limitAddress } from '#common/http/peer.ts';
+import { newId } from '#common/ids.ts';
+import { Postgres } from '#common/postgres.ts';
+import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
+import { Redis } from '#common/redis.ts';
+import {
+  ownPostgresForTest,
+  postgresForTest,
+  redisForTest,
+  type TestDatabase,
+  type TestServer,
+} from '#deploy/local/test-servers.ts';
+import { startTestOrigin, type TestOrigin } from './auth/test-origin.ts';
+import { apiGuard } from './guard.ts';
+
+let database: TestDatabase;
+let redis: TestServer;
+let origin: TestOrigin;
+let owner: string;
+
+beforeAll(async () => {
+  [database, redis] = await Promise.all([postgresForTest(), redisForTest()]);
+  // The limits of the interface, unchanged.
+  origin = await startTestOrigin(database.url, redis.url, { RATE_LIMIT_AUTH: '', RATE_LIMIT_GENERAL: '' });
+  owner = await origin.addUser('owner@example.com', 'correct horse battery staple');
+});
+
+afterAll(async () => {
+  await origin.close();
+  await Promise.all([database.stop(), redis.stop()]);
+});
+
+const wrongLogin = (ip: string) =>
+  origin.send('/auth/login', { body: { email: 'owner@example.com', password: 'wrong' }, ip });
+
+test('of 50 logins at once from one address exactly 5 reach the password', async () => {
+  const before = origin.queries();
+  const answers = await Promise.all(Array.from({ length: 50 }, () => wrongLogin('203.0.113.1')));
+  expect(answers.filter((answer) => answer.status === 401)).toHaveLength(5);
+  expect(answers.filter((answer) => answer.status === 429)).toHaveLength(45);
+  expect(origin.queries() - before).toBe(5);
+});
+
+test('the headers count down to the limit and name one end of the window; a 429 says when to come back', async () => {
+  const remaining: (string | null)[] = [];
+  const resets = new Set<string | null>();
+  for (let request = 0; request < 6; request++) {
+    const { headers } = await wrongLogin('203.0.113.2');
+    expect(headers.get('x-ratelimit-limit')).toBe('5');
+    remaining.push(headers.get('x-ratelimit-remaining'));
+    resets.add(headers.get('x-ratelimit-reset'));
+  }
+  expect(remaining).toEqual(['4', '3', '2', '1', '0', '0']);
+  expect(resets.size).toBe(1);
+  const [reset] = [...resets];
+  const now = Date.now() / 1000;
+  expect(Number(reset)).toBeGreaterThan(now);
+  expect(Number(reset)).toBeLessThanOrEqual(now + 61);
+  const refused = await wrongLogin('203.0.113.2');
+  expect(refused.status).toBe(429);
+  const retryAfter = Number(refused.headers.get('retry-after'));
+  expect(retryAfter).toBeGreaterThanOrEqual(1);
+  expect(retryAfter).toBeLessThanOrEqual(60);
+});
+
+test('all of one IPv6 /64 is one address, the next /64 is another', async () => {
+  for (let host = 1; host <= 5; host++) expect((await wrongLogin(`2001:db8:0:1::${host}`)).status).toBe(401);
+  expect((await wrongLogin('2001:db8:0:1:ffff::1')).status).toBe(429);
+  expect((await wrongLogin('2001:db8:0:2::1')).status).toBe(401);
+});
+
+test('every endpoint of authentication is charged to one class, all others to another', async () => {
+  const ip = '203.0.113.3';
+  await origin.send('/auth/login', { body: {}, ip });
+  await origin.send('/auth/refresh', { body: {}, ip });
+  await origin.send('/auth/logout', { body: {}, ip });
+  await origin.send('/auth/oauth/google/start', { body: {}, ip });
+  await origin.send('/auth/oauth/google/callback', { body: {}, ip });
+  expect((await wrongLogin(ip)).status).toBe(429);
+  const me = await origin.send('/me', { ip, token: origin.tokens.issue(owner) });
+  expect([me.status, me.headers.get('x-ratelimit-limit'), me.headers.get('x-ratelimit-remaining')]).toEqual([
+    200,
+    '100',
+    '99',
+  ]);
+});
+
+test('an unknown address is charged too, and a refused request asks Postgres nothing', async () => {
+  const ip = '203.0.113.4';
+  const before = origin.queries();
+  for (let request = 0; request < 100; request++) expect((await origin.send('/nothing', { ip })).status).toBe(404);
+  expect((await origin.send('/nothing', { ip })).status).toBe(429);
+  expect((await origin.send('/me', { ip, token: origin.tokens.issue(owner) })).status).toBe(429);
+  const other = '203.0.113.5';
+  expect((await origin.send('/me', { ip: other })).status).toBe(401);
+  expect((await origin.send('/me', { ip: other, token: 'garbage' })).status).toBe(401);
+  expect((await origin.send('/me', { ip: other, token: 'lk_junk' })).status).toBe(403);
+  expect((await origin.send('/me', { ip: other, headers: { 'X-API-Key': 'x' } })).status).toBe(403);
+  expect(origin.queries() - before).toBe(0);
+});
+
+test('without Redis logins are refused with a 500 and a time to come back, the rest is answered; both recover', async () => {
+  const own = await redisForTest();
+  const fragile = await startTestOrigin(database.url, own.url);
+  try {
+    const login = () => fragile.send('/auth/login', { body: { email: 'owner@example.com', password: 'wrong' } });
+    expect((await login()).status).toBe(401);
+    await own.kill('SIGKILL');
+    const refused = await login();
+    expect(refused).toMatchObject({ status: 500, body: { error: { code: 'INTERNAL_ERROR' } } });
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+    const me = await fragile.send('/me', { token: fragile.tokens.issue(owner) });
+    expect([me.status, me.headers.get('x-ratelimit-limit')]).toEqual([200, '100000']);
+    await own.restart();
+    await expect.poll(async () => (await login()).status, { timeout: 10_000 }).toBe(401);
+  } finally {
+    await fragile.close();
+    await own.stop();
+  }
+});
+
+/** The guard alone, on parts of its own. */
+async function guardOn(db: Postgres) {
+  const client = new Redis({ url: redis.url, name: 'guard-test', onError: () => undefined });
+  await client.connect();
+  const tokens = new AccessTokens([{ id: '1', key: Buffer.alloc(32, 7) }]);
+  const config = loadConfig([], { RATE_LIMIT_LINKS: '3', RATE_LIMIT_GENERAL: '7' });
+  const limiter = new RateLimiter(client.script('limit', limitScript), configuredLimits(config));
+  return { guard: apiGuard({ db, limiter, tokens }), tokens, close: () => client.close() };
+}
+
+const createLink: GuardedRoute = { method: 'POST', path: '/links', caller: 'user', limit: 'links' };
+const incoming = (ip: string, token?: string): Incoming => ({
+  id: 'req',
+  ip,
+  receivedMs: Date.now(),
+  header: (name) => (name === 'authorization' && token !== undefined ? `Bearer ${token}` : ''),
+  queryText: '',
+  readBody: () => Promise.resolve(new Uint8Array(0)),
+});
+
+test('making links is charged to the user wherever the requests come from, and without a user to the address', async () => {
+  const { guard, tokens, close } = await guardOn(origin.db);
+  try {
+    const token = tokens.issue(owner);
+    for (let at = 0; at < 3; at++) {
+      const passed = await guard(createLink, incoming(`198.51.100.${at}`, token));
+      expect(passed).toMatchObject({
+        caller: { kind: 'user', user_id: owner, memberships: [] },
+        quota: { limit: 3, remaining: 2 - at },
+      });
+    }
+    expect(await guard(createLink, incoming('198.51.100.9', token))).toMatchObject({
+      rejection: { code: 'RATE_LIMITED' },
+    });
+    for (let at = 0; at < 7; at++) {
+      const refused = await guard(createLink, incoming('198.51.100.10', 'garbage'));
+      expect(refused).toMatchObject({ rejection: { code: 'UNAUTHORIZED' }, quota: { limit: 7 } });
+    }
+    expect(await guard(createLink, incoming('198.51.100.10', 'garbage'))).toMatchObject({
+      rejection: { code: 'RATE_LIMITED' },
+    });
+  } finally {
+    await close();
+  }
+});
+
+test('a token of a user who is not there is a 401; Postgres being away is a 500 with a time to come back', async () => {
+  const server = await ownPostgresForTest();
+  const db = new Postgres({ url: server.url, name: 'guard-test', onError: () => undefined });
+  const { guard, tokens, close } = await guardOn(origin.db);
+  const away = await guardOn(db);
+  try {
+    const stranger = tokens.issue(newId('usr', Date.now()));
+    expect(await guard(createLink, incoming('198.51.100.30', stranger))).toMatchObject({
+      rejection: { code: 'UNAUTHORIZED' },
+    });
+    await server.kill('SIGKILL');
+    expect(
+      await away.guard(createLink, incoming('198.51.100.30', tokens.issue(newId('usr', Date.now())))),
+    ).toMatchObject({
+      rejection: { code: 'INTERNAL_ERROR', retryAfterSeconds: 5 },
+      quota: { limit: 3 },
+    });
+  } finally {
+    await Promise.all([close(), away.close(), db.close()]);
+    await server.stop();
+  }
+});
+
+test('an address stands for itself in IPv4 and for its /64 in IPv6', () => {
+  expect(limitAddress('203.0.113.9')).toBe('203.0.113.9');
+  expect(limitAddress('2001:db8::1')).toBe('2001:db8:0:0::/64');
+  expect(limitAddress('2001:db8::1')).toBe(limitAddress('2001:db8::ffff:1'));
+});
