@@ -143,6 +143,12 @@ export const settings = {
   LEASE_SECONDS: integer(10, 1, 300, 'How long an ingest owns its partitions without renewing.'),
   RETENTION_DAYS: integer(730, 1, 36_500, 'Age in days at which raw clicks, installs and events are dropped.'),
   LINK_CACHE_ENTRIES: integer(200_000, 100, 10_000_000, 'Most links that a redirector keeps in memory.'),
+  LINK_CACHE_BYTES: integer(
+    134_217_728,
+    1_048_576,
+    17_179_869_184,
+    'Most bytes of links that a redirector keeps in memory.',
+  ),
   GEOIP_DB: text('', 'MaxMind-format country database; empty takes the one the package ships.'),
 } as const satisfies Record<string, Setting<unknown>>;
 
@@ -193,4 +199,9 @@ export function childEnvironment(changes: Partial<Record<SettingName, string>>):
 /** The folders in which programs are looked for, as the environment gives them. */
 export function searchPath(): string {
   return process.env.PATH ?? '';
+}
+
+/** Whether npm runs this process, as a script of the package. */
+export function isRunByNpm(): boolean {
+  return process.env.npm_lifecycle_event !== undefined;
 }

@@ -1,0 +1,203 @@
+/**
+ * Links by URL and apps by host for whoever answers visitors: process → Redis → Postgres, with changes announced.
+ *
+ * Announcements are Redis pub/sub, which loses what is published while nobody listens. So every cache also publishes a beat to
+ * itself over the same two connections: as long as beats come back, announcements do, and entries are believed for a minute;
+ * when they stop, for a second; when they are back, everything known before is looked up again.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Clock } from './clock.ts';
+import {
+  type AppSnapshot,
+  isAppSnapshot,
+  isLinkSnapshot,
+  type LinkDatabase,
+  type LinkSnapshot,
+  linkKey,
+  readApps,
+  readLinks,
+} from './link-snapshot.ts';
+import type { Redis, RedisCommands, Subscription } from './redis.ts';
+import { changeMarker, type SharedStore, SnapshotCache, snapshotLimits } from './snapshot-cache.ts';
+
+/** A link that was made, changed or deleted, or an app that was (for a new host: once for the old and once for the new). */
+export type LinkChange =
+  | { readonly kind: 'link'; readonly host: string; readonly short_code: string }
+  | { readonly kind: 'app'; readonly host: string };
+
+const channel = 'links:changes';
+const prefixes = { link: 'link:1:', app: 'host:1:' } as const;
+
+const beatIntervalMs = 300;
+/** Silence after which announcements count as lost. */
+const silenceMaxMs = 900;
+const announceAttempts = 3;
+const announcePauseMs = 100;
+
+const keyOf = (change: LinkChange): string =>
+  change.kind === 'link' ? linkKey(change.host, change.short_code) : change.host;
+
+/**
+ * Tells every process of changes that are committed: call it after the commit, before the answer. The marker comes first,
+ * so that whoever hears of the change finds nothing old in Redis.
+ * @returns false when Redis did not take it; caches then find out when their entries expire (at most 6 minutes; 1 s
+ * for those that have lost Redis too).
+ */
+export async function announceChange(
+  redis: Pick<Redis, 'commands'>,
+  ...changes: readonly LinkChange[]
+): Promise<boolean> {
+  const waits = Array.from({ length: announceAttempts - 1 }, (_, n) => announcePauseMs * 3 ** n);
+  for (const waitMs of [...waits, undefined]) {
+    try {
+      await Promise.all(
+        changes.map((change) =>
+          redis.commands.set(prefixes[change.kind] + keyOf(change), changeMarker, 'PX', snapshotLimits.markerMs),
+        ),
+      );
+      await Promise.all(changes.map((change) => redis.commands.publish(channel, `${change.kind} ${keyOf(change)}`)));
+      return true;
+    } catch {
+      if (waitMs !== undefined) await new Promise((done) => setTimeout(done, waitMs));
+    }
+  }
+  return false;
+}
+
+function sharedStore(commands: RedisCommands): SharedStore {
+  return {
+    mget: (keys) => commands.mget([...keys]),
+    addMissing: async (entries) => {
+      await Promise.all(entries.map(({ key, value, ttlMs }) => commands.set(key, value, 'PX', ttlMs, 'NX')));
+    },
+  };
+}
+
+/** Where snapshots are kept besides, for the time when no store answers. */
+export interface LinkShelf {
+  put(key: string, text: string | null): void;
+  find(key: string): Promise<string | undefined>;
+}
+
+export interface LinkCacheOptions {
+  readonly redis: Redis;
+  readonly db: LinkDatabase;
+  readonly clock: Clock;
+  readonly entriesMax: number;
+  readonly bytesMax: number;
+  readonly shelf?: LinkShelf;
+}
+
+export class LinkCache {
+  /** By host and short code (`linkKey`). */
+  readonly links: SnapshotCache<LinkSnapshot>;
+  /** By host. */
+  readonly apps: SnapshotCache<AppSnapshot>;
+  readonly #redis: Redis;
+  readonly #clock: Clock;
+  readonly #shelf: LinkShelf | undefined;
+  readonly #beatChannel = `links:beat:${randomBytes(9).toString('base64url')}`;
+  #subscription: Subscription | undefined;
+  #beat: NodeJS.Timeout | undefined;
+  #heardMs = 0;
+  #isHeard = false;
+
+  constructor({ redis, db, clock, entriesMax, bytesMax, shelf }: LinkCacheOptions) {
+    this.#redis = redis;
+    this.#clock = clock;
+    this.#shelf = shelf;
+    const store = sharedStore(redis.commands);
+    this.links = new SnapshotCache({
+      source: { prefix: prefixes.link, isSnapshot: isLinkSnapshot, read: (keys) => readLinks(db, keys) },
+      store,
+      clock,
+      entriesMax,
+      bytesMax,
+      ...this.#onShelf('link'),
+    });
+    this.apps = new SnapshotCache({
+      source: { prefix: prefixes.app, isSnapshot: isAppSnapshot, read: (keys) => readApps(db, keys) },
+      store,
+      clock,
+      entriesMax,
+      bytesMax,
+      ...this.#onShelf('app'),
+    });
+  }
+
+  /** Whether changes are heard within a second at the moment. */
+  get isHeard(): boolean {
+    return this.#isHeard;
+  }
+
+  /** Begins to listen. Redis need not be there. */
+  async start(): Promise<void> {
+    this.#subscription = await this.#redis.subscribe(
+      [channel, this.#beatChannel],
+      (from, message) => (from === channel ? this.#hear(message) : this.#hearBeat()),
+      () => this.#gap(),
+    );
+    this.#beat = setInterval(() => this.#sendBeat(), beatIntervalMs).unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#beat);
+    await this.#subscription?.close();
+  }
+
+  /**
+   * A link and its app by the parts of a URL. Null when there is no such link; undefined when no store answers and
+   * nothing is known. Archived and expired links are given: what they mean is the caller's rule.
+   */
+  async find(host: string, shortCode: string): Promise<{ app: AppSnapshot; link: LinkSnapshot } | null | undefined> {
+    const nowMs = this.#clock();
+    const key = linkKey(host, shortCode);
+    const knownApp = this.apps.get(host, nowMs);
+    const knownLink = this.links.get(key, nowMs);
+    const [app, link] = await Promise.all([
+      knownApp === undefined ? this.apps.load(host) : knownApp,
+      knownLink === undefined ? this.links.load(key) : knownLink,
+    ]);
+    if (app === null || link === null) return null;
+    if (app === undefined || link === undefined) return undefined;
+    return link.app_id === app.id ? { app, link } : null;
+  }
+
+  #onShelf(kind: LinkChange['kind']) {
+    const shelf = this.#shelf;
+    if (shelf === undefined) return {};
+    return {
+      onChecked: (key: string, text: string | null) => shelf.put(`${kind} ${key}`, text),
+      lastResort: (key: string) => shelf.find(`${kind} ${key}`),
+    };
+  }
+
+  #hear(message: string): void {
+    const space = message.indexOf(' ');
+    const key = message.slice(space + 1);
+    if (message.startsWith('link ')) this.links.changed(key);
+    else if (message.startsWith('app ')) this.apps.changed(key);
+  }
+
+  #sendBeat(): void {
+    if (this.#isHeard && this.#clock() - this.#heardMs > silenceMaxMs) this.#setHeard(false);
+    this.#redis.commands.publish(this.#beatChannel, '').catch(() => this.#setHeard(false));
+  }
+
+  #hearBeat(): void {
+    this.#heardMs = this.#clock();
+    if (!this.#isHeard) this.#setHeard(true);
+  }
+
+  #gap(): void {
+    this.#heardMs = this.#clock();
+    this.#setHeard(true);
+  }
+
+  #setHeard(isHeard: boolean): void {
+    if (!isHeard && !this.#isHeard) return;
+    this.#isHeard = isHeard;
+    this.links.setHeard(isHeard);
+    this.apps.setHeard(isHeard);
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * What a redirect and an attribution need to know, as it is kept in Redis and in memory: the link, and the app that owns
+ * its host. Two snapshots and not one, so that a change of an app is one entry and not one per link.
+ */
+import { type PrivacyMode, privacyModes } from './log/record.ts';
+
+export interface LinkSnapshot {
+  readonly id: string;
+  readonly app_id: string;
+  readonly short_code: string;
+  readonly path: string;
+  readonly campaign: string | null;
+  readonly archived: boolean;
+  readonly title: string | null;
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly ios_url: string | null;
+  readonly android_url: string | null;
+  readonly fallback_url: string | null;
+  readonly utm_source: string | null;
+  readonly utm_medium: string | null;
+  readonly utm_campaign: string | null;
+  readonly utm_term: string | null;
+  readonly utm_content: string | null;
+  readonly og_title: string | null;
+  readonly og_description: string | null;
+  readonly og_image_url: string | null;
+  /** Epoch milliseconds. */
+  readonly expires_at: number | null;
+  readonly expired_url: string | null;
+}
+
+export interface AppSnapshot {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly host: string;
+  readonly ios: {
+    readonly bundle_id: string | null;
+    readonly team_id: string | null;
+    readonly app_store_id: string | null;
+    readonly uri_scheme: string | null;
+  } | null;
+  readonly android: {
+    readonly package_name: string | null;
+    readonly sha256_cert_fingerprints: readonly string[];
+    readonly uri_scheme: string | null;
+  } | null;
+  readonly fallback_url: string | null;
+  readonly privacy_mode: PrivacyMode;
+}
+
+/** The part of the Postgres wrapper that the look-ups need. */
+export interface LinkDatabase {
+  query<Row extends object>(sql: string, values: readonly unknown[]): Promise<readonly Row[]>;
+}
+
+/** The key of a link: host and short code as in the URL, `myapp.localhost/summer`. */
+export function linkKey(host: string, shortCode: string): string {
+  return `${host}/${shortCode}`;
+}
+
+const linksByKey = `
+SELECT a.host, l.id, l.app_id, l.short_code, l.path, l.campaign, l.archived, l.title, l.data,
+       l.ios_url, l.android_url, l.fallback_url,
+       l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
+       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url
+  FROM unnest($1::text[], $2::text[]) AS k(host, short_code)
+  JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL
+  JOIN links l ON l.app_id = a.id AND l.short_code = k.short_code AND l.deleted_at IS NULL`;
+
+interface LinkRow extends Omit<LinkSnapshot, 'expires_at'> {
+  readonly host: string;
+  readonly expires_at: Date | null;
+}
+
+/** Links by key, archived ones included, deleted ones not. Keys that are not in the answer do not exist. */
+export async function readLinks(db: LinkDatabase, keys: readonly string[]): Promise<Map<string, LinkSnapshot>> {
+  const hosts: string[] = [];
+  const codes: string[] = [];
+  for (const key of keys) {
+    const slash = key.indexOf('/');
+    hosts.push(key.slice(0, slash));
+    codes.push(key.slice(slash + 1));
+  }
+  const found = new Map<string, LinkSnapshot>();
+  for (const { host, ...row } of await db.query<LinkRow>(linksByKey, [hosts, codes])) {
+    const expires_at = row.expires_at === null ? null : new Date(row.expires_at).getTime();
+    found.set(linkKey(host, row.short_code), { ...row, data: row.data ?? {}, expires_at });
+  }
+  return found;
+}
+
+const appsByHost = `
+SELECT id, organization_id, host, ios, android, fallback_url, settings
+  FROM apps
+ WHERE host = ANY($1::text[]) AND deleted_at IS NULL`;
+
+interface AppRow {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly host: string;
+  readonly ios: Readonly<Record<string, unknown>> | null;
+  readonly android: Readonly<Record<string, unknown>> | null;
+  readonly fallback_url: string | null;
+  readonly settings: Readonly<Record<string, unknown>> | null;
+}
+
+/** Apps by host, deleted ones not. */
+export async function readApps(db: LinkDatabase, hosts: readonly string[]): Promise<Map<string, AppSnapshot>> {
+  const found = new Map<string, AppSnapshot>();
+  for (const row of await db.query<AppRow>(appsByHost, [hosts])) found.set(row.host, appOf(row));
+  return found;
+}
+
+function appOf(row: AppRow): AppSnapshot {
+  const { ios, android, settings } = row;
+  const fingerprints = android?.['sha256_cert_fingerprints'];
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    host: row.host,
+    ios: ios && {
+      bundle_id: textOf(ios['bundle_id']),
+      team_id: textOf(ios['team_id']),
+      app_store_id: textOf(ios['app_store_id']),
+      uri_scheme: textOf(ios['uri_scheme']),
+    },
+    android: android && {
+      package_name: textOf(android['package_name']),
+      sha256_cert_fingerprints: Array.isArray(fingerprints) ? fingerprints.map(String) : [],
+      uri_scheme: textOf(android['uri_scheme']),
+    },
+    fallback_url: row.fallback_url,
+    privacy_mode: privacyModes.find((mode) => mode === settings?.['privacy_mode']) ?? 'anonymize_ip',
+  };
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+/** Whether what Redis holds is a snapshot. Its key carries the version of the shape, so the ids tell enough. */
+export function isLinkSnapshot(value: unknown): value is LinkSnapshot {
+  return isRecord(value) && typeof value['id'] === 'string' && typeof value['app_id'] === 'string';
+}
+
+export function isAppSnapshot(value: unknown): value is AppSnapshot {
+  return isRecord(value) && typeof value['id'] === 'string' && typeof value['organization_id'] === 'string';
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

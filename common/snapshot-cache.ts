@@ -1,0 +1,370 @@
+/**
+ * Snapshots by key: process → Redis → Postgres.
+ *
+ * An entry is in one of four states:
+ *   fresh    checked within `freshMs`, and since the last time announcements were missed: given at once
+ *   suspect  older than that, or announced as changed: the request waits for a look-up, at most `staleWaitMs`
+ *   stale    suspect, and the stores do not answer: given all the same, for `staleMaxMs`; a look-up goes on behind it
+ *   absent   a negative answer, kept apart so that a scan of unknown keys can't push out what is in use
+ *
+ * Must stay true:
+ * - One look-up in flight per key; Redis is asked once per turn of the event loop for all keys of that turn, Postgres at most
+ *   `1000 / queryIntervalMs` times a second however many unknown keys come in.
+ * - An entry counts as checked from the moment its look-up began, so a change during a look-up is never lost.
+ * - Nothing old gets into Redis after a change: a change leaves a marker for `markerMs`, longer than any look-up may take,
+ *   and entries are only ever added (SET NX), which the marker refuses.
+ * - `get` makes no promise and parses nothing.
+ */
+import { LRUCache } from 'lru-cache';
+import type { Clock } from './clock.ts';
+
+export const snapshotLimits = {
+  /** How long an entry is taken as it is while changes are announced … */
+  freshMs: 60_000,
+  /** … and while announcements can't be heard. */
+  freshUnheardMs: 1_000,
+  absentFreshMs: 5_000,
+  staleMaxMs: 86_400_000,
+  staleWaitMs: 250,
+  lookupMs: 2_000,
+  retryMs: 1_000,
+  redisTtlMs: 300_000,
+  redisAbsentTtlMs: 5_000,
+  markerMs: 10_000,
+  queryIntervalMs: 10,
+  keysPerQueryMax: 500,
+  lookupsMax: 10_000,
+  absentMax: 50_000,
+} as const;
+
+/** What Redis holds under a key for a while after a change. */
+export const changeMarker = '!';
+
+/** The part of the Redis wrapper that the cache needs. */
+export interface SharedStore {
+  mget(keys: readonly string[]): Promise<readonly (string | null)[]>;
+  /** Adds entries whose key is not there yet; the rest is left as it is. */
+  addMissing(entries: readonly { key: string; value: string; ttlMs: number }[]): Promise<void>;
+}
+
+export interface SnapshotSource<T> {
+  /** Prefix of the keys in Redis; changes with the shape of the snapshot. */
+  readonly prefix: string;
+  readonly isSnapshot: (value: unknown) => value is T;
+  /** The truth. Keys without an entry in the answer do not exist. Rejects when it can't be asked. */
+  readonly read: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
+}
+
+export interface SnapshotCacheOptions<T> {
+  readonly source: SnapshotSource<T>;
+  readonly store: SharedStore;
+  readonly clock: Clock;
+  readonly entriesMax: number;
+  readonly bytesMax: number;
+  /** Told of each snapshot that a store gave (null: none), so that it can be kept elsewhere too. */
+  readonly onChecked?: (key: string, text: string | null) => void;
+  /** Asked when no store answers and nothing is in memory: the text that onChecked was given, if it is known. */
+  readonly lastResort?: (key: string) => Promise<string | undefined>;
+}
+
+interface Entry<T> {
+  value: T | null;
+  checkedMs: number;
+  /** After a failed look-up: until then the entry is given without trying again. */
+  retryMs: number;
+}
+
+interface Lookup<T> {
+  readonly key: string;
+  readonly startedMs: number;
+  readonly promise: Promise<T | null | undefined>;
+  readonly settle: (value: T | null | undefined) => void;
+  readonly stale: Entry<T> | undefined;
+  isChanged: boolean;
+}
+
+export class SnapshotCache<T extends object> {
+  /** Since the start of the process. */
+  readonly counters = {
+    process_hits: 0,
+    redis_hits: 0,
+    postgres_hits: 0,
+    absent: 0,
+    stale: 0,
+    last_resort_hits: 0,
+    unavailable: 0,
+    queries: 0,
+    redis_failures: 0,
+    postgres_failures: 0,
+  };
+  readonly #options: SnapshotCacheOptions<T>;
+  readonly #present: LRUCache<string, Entry<T>>;
+  readonly #absent: LRUCache<string, Entry<T>>;
+  readonly #lookups = new Map<string, Lookup<T>>();
+  #freshMs: number = snapshotLimits.freshUnheardMs;
+  #validSinceMs = 0;
+  #trustedSinceMs = 0;
+  #wasHeard = false;
+  #forRedis: Lookup<T>[] = [];
+  #forPostgres: Lookup<T>[] = [];
+  #isAsking = false;
+  #redisRestUntilMs = 0;
+  #postgresRestUntilMs = 0;
+  #sweeper: NodeJS.Timeout | undefined;
+
+  constructor(options: SnapshotCacheOptions<T>) {
+    this.#options = options;
+    this.#present = new LRUCache({ max: options.entriesMax, maxSize: options.bytesMax });
+    this.#absent = new LRUCache({ max: Math.min(snapshotLimits.absentMax, options.entriesMax) });
+  }
+
+  get size(): number {
+    return this.#present.size;
+  }
+
+  /** Look-ups that wait for a store. */
+  get waiting(): number {
+    return this.#lookups.size;
+  }
+
+  /** The snapshot, null when there is none, undefined when a look-up has to be waited for (`load`). */
+  get(key: string, nowMs: number): T | null | undefined {
+    const entry = this.#present.get(key) ?? this.#absent.get(key);
+    if (entry === undefined) return undefined;
+    if (this.#isFresh(entry, nowMs)) {
+      this.counters.process_hits++;
+      return entry.value;
+    }
+    if (nowMs < entry.retryMs && this.#isUsable(entry, nowMs)) {
+      this.counters.stale++;
+      return entry.value;
+    }
+    // Postgres did not answer last time: nobody waits to see whether it does now.
+    if (this.#postgresRestUntilMs > 0 && this.#isUsable(entry, nowMs)) {
+      void this.load(key);
+      this.counters.stale++;
+      return entry.value;
+    }
+    return undefined;
+  }
+
+  /** As `get`, and waits for the stores; undefined when none of them answers and nothing is known. Never rejects. */
+  load(key: string): Promise<T | null | undefined> {
+    const running = this.#lookups.get(key);
+    if (running !== undefined) return running.promise;
+    const nowMs = this.#options.clock();
+    const known = this.#present.get(key) ?? this.#absent.get(key);
+    const stale = known !== undefined && this.#isUsable(known, nowMs) ? known : undefined;
+    if (this.#lookups.size >= snapshotLimits.lookupsMax) {
+      this.counters[stale === undefined ? 'unavailable' : 'stale']++;
+      return Promise.resolve(stale?.value);
+    }
+    let settle: Lookup<T>['settle'] = () => {};
+    const promise = new Promise<T | null | undefined>((done) => {
+      settle = done;
+    });
+    const lookup: Lookup<T> = { key, startedMs: nowMs, promise, settle, stale, isChanged: false };
+    this.#lookups.set(key, lookup);
+    if (this.#forRedis.length === 0) setImmediate(() => void this.#askRedis());
+    this.#forRedis.push(lookup);
+    this.#sweeper ??= setInterval(() => this.#sweep(), snapshotLimits.staleWaitMs / 2).unref();
+    return promise;
+  }
+
+  /** A key was announced as changed. What is known stays only as what is given when no store answers. */
+  changed(key: string): void {
+    this.#absent.delete(key);
+    const entry = this.#present.peek(key);
+    if (entry !== undefined) {
+      entry.checkedMs = 0;
+      entry.retryMs = 0;
+    }
+    const lookup = this.#lookups.get(key);
+    if (lookup !== undefined) lookup.isChanged = true;
+  }
+
+  /** Whether announcements can be heard. When they can again, everything known before is suspect. */
+  setHeard(isHeard: boolean): void {
+    this.#freshMs = isHeard ? snapshotLimits.freshMs : snapshotLimits.freshUnheardMs;
+    if (!isHeard) return;
+    this.#validSinceMs = this.#options.clock();
+    // A Redis that was away may have missed changes too; what it held before is believed only on the first start.
+    if (this.#wasHeard) this.#trustedSinceMs = this.#validSinceMs;
+    this.#wasHeard = true;
+  }
+
+  #isFresh(entry: Entry<T>, nowMs: number): boolean {
+    const freshMs = entry.value === null ? Math.min(this.#freshMs, snapshotLimits.absentFreshMs) : this.#freshMs;
+    return nowMs - entry.checkedMs < freshMs && entry.checkedMs >= this.#validSinceMs;
+  }
+
+  #isUsable(entry: Entry<T>, nowMs: number): boolean {
+    return entry.value !== null && nowMs - Math.max(entry.checkedMs, entry.retryMs) < snapshotLimits.staleMaxMs;
+  }
+
+  async #askRedis(): Promise<void> {
+    const lookups = this.#forRedis;
+    this.#forRedis = [];
+    const { clock, source, store } = this.#options;
+    for (let at = 0; at < lookups.length; at += snapshotLimits.keysPerQueryMax) {
+      const some = lookups.slice(at, at + snapshotLimits.keysPerQueryMax);
+      if (clock() < this.#redisRestUntilMs) {
+        this.#queueForPostgres(some);
+        continue;
+      }
+      try {
+        const texts = await within(
+          store.mget(some.map((lookup) => source.prefix + lookup.key)),
+          snapshotLimits.staleWaitMs,
+        );
+        this.#queueForPostgres(some.filter((lookup, n) => !this.#takeFromRedis(lookup, texts[n] ?? null)));
+      } catch {
+        this.counters.redis_failures++;
+        this.#redisRestUntilMs = clock() + snapshotLimits.retryMs;
+        this.#queueForPostgres(some);
+      }
+    }
+  }
+
+  /** Whether the text settles the look-up. Redis entries are the time of the check, a space, and JSON or nothing. */
+  #takeFromRedis(lookup: Lookup<T>, text: string | null): boolean {
+    if (text === null || text === changeMarker) return false;
+    const checkedMs = Number(text.slice(0, text.indexOf(' ')));
+    if (!(checkedMs > this.#trustedSinceMs)) return false;
+    const json = text.slice(text.indexOf(' ') + 1);
+    const value = json === '' ? null : this.#parse(json);
+    if (value === undefined) return false;
+    this.counters.redis_hits++;
+    this.#finish(lookup, value, json);
+    return true;
+  }
+
+  #parse(json: string): T | undefined {
+    try {
+      const value: unknown = JSON.parse(json);
+      return this.#options.source.isSnapshot(value) ? value : undefined;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #queueForPostgres(lookups: readonly Lookup<T>[]): void {
+    this.#forPostgres.push(...lookups);
+    if (!this.#isAsking && this.#forPostgres.length > 0) void this.#askPostgres();
+  }
+
+  /** One query at a time, never sooner than queryIntervalMs after the one before. */
+  async #askPostgres(): Promise<void> {
+    this.#isAsking = true;
+    const { clock, source } = this.#options;
+    while (this.#forPostgres.length > 0) {
+      const lookups = this.#forPostgres.splice(0, snapshotLimits.keysPerQueryMax);
+      if (clock() < this.#postgresRestUntilMs) {
+        await Promise.all(lookups.map((lookup) => this.#fail(lookup)));
+        continue;
+      }
+      try {
+        this.counters.queries++;
+        const found = await within(source.read(lookups.map((lookup) => lookup.key)), snapshotLimits.lookupMs);
+        this.#postgresRestUntilMs = 0;
+        this.#takeFromPostgres(lookups, found);
+      } catch {
+        this.counters.postgres_failures++;
+        this.#postgresRestUntilMs = clock() + snapshotLimits.retryMs;
+        await Promise.all(lookups.map((lookup) => this.#fail(lookup)));
+      }
+      await new Promise((done) => setTimeout(done, snapshotLimits.queryIntervalMs));
+    }
+    this.#isAsking = false;
+  }
+
+  #takeFromPostgres(lookups: readonly Lookup<T>[], found: ReadonlyMap<string, T>): void {
+    const { clock, source, store } = this.#options;
+    const entries: { key: string; value: string; ttlMs: number }[] = [];
+    for (const lookup of lookups) {
+      const value = found.get(lookup.key) ?? null;
+      const json = value === null ? '' : JSON.stringify(value);
+      this.counters[value === null ? 'absent' : 'postgres_hits']++;
+      this.#finish(lookup, value, json);
+      entries.push({
+        key: source.prefix + lookup.key,
+        value: `${lookup.startedMs} ${json}`,
+        ttlMs: value === null ? snapshotLimits.redisAbsentTtlMs : snapshotLimits.redisTtlMs,
+      });
+    }
+    if (clock() < this.#redisRestUntilMs) return;
+    within(store.addMissing(entries), snapshotLimits.staleWaitMs).catch(() => {
+      this.counters.redis_failures++;
+      this.#redisRestUntilMs = clock() + snapshotLimits.retryMs;
+    });
+  }
+
+  #finish(lookup: Lookup<T>, value: T | null, json: string): void {
+    const entry = { value, checkedMs: lookup.isChanged ? 0 : lookup.startedMs, retryMs: 0 };
+    if (value === null) {
+      this.#present.delete(lookup.key);
+      this.#absent.set(lookup.key, entry);
+    } else {
+      this.#absent.delete(lookup.key);
+      this.#present.set(lookup.key, entry, { size: 2 * (json.length + lookup.key.length) + 200 });
+    }
+    this.#options.onChecked?.(lookup.key, value === null ? null : json);
+    this.#end(lookup, value);
+  }
+
+  /** No store answered: what is known, and if that is nothing, what was kept elsewhere. */
+  async #fail(lookup: Lookup<T>): Promise<void> {
+    const retryMs = this.#options.clock() + snapshotLimits.retryMs;
+    if (lookup.stale !== undefined) {
+      lookup.stale.retryMs = retryMs;
+      this.counters.stale++;
+      this.#end(lookup, lookup.stale.value);
+      return;
+    }
+    const json = await this.#options.lastResort?.(lookup.key).catch(() => undefined);
+    const value = json === undefined ? undefined : this.#parse(json);
+    if (value === undefined || json === undefined) {
+      this.counters.unavailable++;
+      this.#end(lookup, undefined);
+      return;
+    }
+    this.counters.last_resort_hits++;
+    this.#present.set(lookup.key, { value, checkedMs: 0, retryMs }, { size: 2 * json.length + 200 });
+    this.#end(lookup, value);
+  }
+
+  #end(lookup: Lookup<T>, value: T | null | undefined): void {
+    lookup.settle(value);
+    if (this.#lookups.get(lookup.key) === lookup) this.#lookups.delete(lookup.key);
+    if (this.#lookups.size > 0) return;
+    clearInterval(this.#sweeper);
+    this.#sweeper = undefined;
+  }
+
+  /** Gives the known to those that waited long enough, and up on look-ups that take too long. */
+  #sweep(): void {
+    const nowMs = this.#options.clock();
+    for (const lookup of this.#lookups.values()) {
+      const waitedMs = nowMs - lookup.startedMs;
+      if (waitedMs < snapshotLimits.staleWaitMs) return;
+      if (lookup.stale !== undefined) {
+        lookup.stale.retryMs = nowMs + snapshotLimits.retryMs;
+        lookup.settle(lookup.stale.value);
+      }
+      if (waitedMs >= snapshotLimits.lookupMs + 2 * snapshotLimits.staleWaitMs) void this.#fail(lookup);
+    }
+  }
+}
+
+/** The promise, or a rejection after so many milliseconds. */
+async function within<R>(promise: Promise<R>, ms: number): Promise<R> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

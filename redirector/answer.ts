@@ -1,0 +1,57 @@
+/** Writes answers. Only text that was made here or came out of the URL parser reaches a header. */
+import type { HttpResponse } from '#common/http/uws.ts';
+import { type RefusalReason, refusals } from './page.ts';
+
+/** How an answer goes out. */
+export interface Manner {
+  readonly isHead: boolean;
+  readonly wantsJson: boolean;
+  /** The connection is to end with this answer: the process is stopping. */
+  readonly isLast: boolean;
+}
+
+const securityHeaders =
+  "default-src 'none'; style-src 'unsafe-inline'; img-src https:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+export function sendRedirect(res: HttpResponse, location: string, isLast: boolean): void {
+  res.writeStatus('302 Found');
+  res.writeHeader('Location', location);
+  res.writeHeader('Cache-Control', 'private, no-store');
+  res.endWithoutBody(0, isLast);
+}
+
+export function sendText(
+  res: HttpResponse,
+  status: string,
+  contentType: string,
+  text: string,
+  manner: Manner,
+  headers: Readonly<Record<string, string>>,
+): void {
+  res.writeStatus(status);
+  res.writeHeader('Content-Type', contentType);
+  res.writeHeader('X-Content-Type-Options', 'nosniff');
+  for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value);
+  if (manner.isHead) res.endWithoutBody(Buffer.byteLength(text), manner.isLast);
+  else res.end(text, manner.isLast);
+}
+
+export function sendPage(res: HttpResponse, html: string, manner: Manner): void {
+  sendText(res, '200 OK', 'text/html; charset=utf-8', html, manner, {
+    'Cache-Control': 'private, no-store',
+    'Content-Security-Policy': securityHeaders,
+  });
+}
+
+export function sendRefusal(res: HttpResponse, reason: RefusalReason, manner: Manner): void {
+  const { status, html, json } = refusals[reason];
+  const headers: Record<string, string> = { 'Cache-Control': 'private, no-store', Vary: 'Accept' };
+  if (reason === 'method_not_allowed') headers['Allow'] = 'GET, HEAD';
+  if (reason === 'unavailable') headers['Retry-After'] = '2';
+  if (manner.wantsJson) {
+    sendText(res, status, 'application/json', json, manner, headers);
+    return;
+  }
+  headers['Content-Security-Policy'] = securityHeaders;
+  sendText(res, status, 'text/html; charset=utf-8', html, manner, headers);
+}

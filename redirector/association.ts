@@ -1,0 +1,29 @@
+/** The two files by which phones learn which app opens the links of a host. */
+import type { AppSnapshot } from '#common/link-snapshot.ts';
+
+/**
+ * Apple, "Supporting associated domains": `components` for iOS 13 and later, `paths` and `appID` for older ones.
+ * Null when the app has no iOS bundle or team.
+ */
+export function appleAssociation(app: AppSnapshot): string | null {
+  const { bundle_id, team_id } = app.ios ?? {};
+  if (!bundle_id || !team_id) return null;
+  const appId = `${team_id}.${bundle_id}`;
+  const components = [{ '/': '/', exclude: true }, { '/': '/*' }];
+  return JSON.stringify({
+    applinks: { apps: [], details: [{ appIDs: [appId], components, appID: appId, paths: ['NOT /', '*'] }] },
+    webcredentials: { apps: [appId] },
+  });
+}
+
+/** Google, "Digital Asset Links: statement lists". Null when the app has no package or no fingerprints. */
+export function androidAssociation(app: AppSnapshot): string | null {
+  const { package_name, sha256_cert_fingerprints = [] } = app.android ?? {};
+  if (!package_name || sha256_cert_fingerprints.length === 0) return null;
+  return JSON.stringify([
+    {
+      relation: ['delegate_permission/common.handle_all_urls'],
+      target: { namespace: 'android_app', package_name, sha256_cert_fingerprints },
+    },
+  ]);
+}

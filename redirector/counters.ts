@@ -1,0 +1,111 @@
+/** What a redirector counts, and how /metrics shows it. Plain numbers: a label look-up per request would cost more than the answer. */
+import { Counter, Gauge, type Registry } from 'prom-client';
+import type { LinkCache } from '#common/link-cache.ts';
+import type { Journal } from '#common/log/journal.ts';
+
+export const answerKinds = [
+  'redirect',
+  'preview',
+  'head',
+  'expired',
+  'root',
+  'association',
+  'static',
+  'not_found',
+  'gone',
+  'unavailable',
+  'method_not_allowed',
+  'bad_request',
+] as const;
+
+export type AnswerKind = (typeof answerKinds)[number];
+
+export class Counters {
+  readonly answers: Record<AnswerKind, number> = {
+    redirect: 0,
+    preview: 0,
+    head: 0,
+    expired: 0,
+    root: 0,
+    association: 0,
+    static: 0,
+    not_found: 0,
+    gone: 0,
+    unavailable: 0,
+    method_not_allowed: 0,
+    bad_request: 0,
+  };
+  /** Clicks that were answered but that the journal did not take. */
+  not_recorded = 0;
+  /** Visitors that went away before their answer. Their clicks are kept. */
+  aborted = 0;
+}
+
+export interface Counted {
+  readonly counters: Counters;
+  readonly cache: LinkCache;
+  readonly journal: Journal;
+  /** Requests that wait for the journal or for a look-up. */
+  readonly waiting: () => number;
+}
+
+/** Shows the counters in the registry; they are read when it is asked, not before. */
+export function exposeCounters(registry: Registry, { counters, cache, journal, waiting }: Counted): void {
+  const registers = [registry];
+  counter('redirector_answers_total', 'Answers by kind.', ['kind'], (set) => {
+    for (const kind of answerKinds) set({ kind }, counters.answers[kind]);
+  });
+  counter('redirector_clicks_not_recorded_total', 'Clicks answered without a record.', [], (set) =>
+    set({}, counters.not_recorded),
+  );
+  counter('redirector_aborted_total', 'Visitors gone before their answer.', [], (set) => set({}, counters.aborted));
+  counter('redirector_lookups_total', 'Look-ups by what was asked for and what answered.', ['of', 'by'], (set) => {
+    for (const [of, one] of [
+      ['link', cache.links],
+      ['app', cache.apps],
+    ] as const) {
+      for (const [by, count] of Object.entries(one.counters)) set({ of, by }, count);
+    }
+  });
+  counter(
+    'redirector_journal_total',
+    'Journal: records, refused, frames, bytes, writes, syncs, failures.',
+    ['what'],
+    (set) => {
+      for (const [what, count] of Object.entries(journal.counters)) set({ what }, count);
+    },
+  );
+  gauge('redirector_journal_bytes', 'Bytes of the journal that are still on disk.', () => journal.bytesOnDisk);
+  gauge('redirector_cached_links', 'Links in memory.', () => cache.links.size);
+  gauge('redirector_waiting_requests', 'Requests that wait for the journal or a look-up.', waiting);
+  gauge(
+    'redirector_waiting_lookups',
+    'Look-ups that wait for a store.',
+    () => cache.links.waiting + cache.apps.waiting,
+  );
+  gauge('redirector_changes_heard', '1 while changes of links are heard at once.', () => (cache.isHeard ? 1 : 0));
+
+  type Set = (labels: Record<string, string>, value: number) => void;
+  function counter(name: string, help: string, labelNames: string[], read: (set: Set) => void): void {
+    new Counter({
+      name,
+      help,
+      labelNames,
+      registers,
+      collect() {
+        this.reset();
+        read((labels, value) => this.inc(labels, value));
+      },
+    });
+  }
+  function gauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+}

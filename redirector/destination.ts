@@ -1,0 +1,148 @@
+/**
+ * Where a visitor is sent. Rules, in this order:
+ *
+ *   iOS      link.ios_url, else the App Store page, else as others
+ *   Android  link.android_url, else the Play page with the click id in its referrer, else as others
+ *   others   link.fallback_url, else app.fallback_url, else nowhere
+ *
+ * A web destination gets the visitor's query parameters (they win) and the link's utm fields (they fill in what is missing).
+ * A store page gets neither, but for Play, whose referrer carries the click id and the utm fields to the installed app.
+ * A destination is never taken from the query. Whatever comes out was written by the URL parser, so it is ASCII
+ * without control characters.
+ */
+import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
+import type { Platform } from './device.ts';
+
+/** Worked out once per link, platform and change; what differs between visitors is filled in by `locationOf`. */
+export type Destination =
+  | { readonly kind: 'web'; readonly href: string; readonly url: string; readonly utm: UtmFields }
+  | {
+      readonly kind: 'play';
+      readonly packageName: string;
+      readonly before: string;
+      readonly after: string;
+      readonly utm: UtmFields;
+    }
+  | { readonly kind: 'page'; readonly href: string };
+
+export interface UtmFields {
+  readonly utm_source: string;
+  readonly utm_medium: string;
+  readonly utm_campaign: string;
+  readonly utm_term: string;
+  readonly utm_content: string;
+}
+
+export const utmNames = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
+
+export function utmOf(link: LinkSnapshot): UtmFields {
+  return {
+    utm_source: link.utm_source ?? '',
+    utm_medium: link.utm_medium ?? '',
+    utm_campaign: link.utm_campaign ?? '',
+    utm_term: link.utm_term ?? '',
+    utm_content: link.utm_content ?? '',
+  };
+}
+
+/** The link's fields with those of the visitor's query in their place. */
+export function effectiveUtm(own: UtmFields, query: string): UtmFields {
+  if (!query.includes('utm_')) return own;
+  const given = new URLSearchParams(query);
+  return {
+    utm_source: given.get('utm_source') ?? own.utm_source,
+    utm_medium: given.get('utm_medium') ?? own.utm_medium,
+    utm_campaign: given.get('utm_campaign') ?? own.utm_campaign,
+    utm_term: given.get('utm_term') ?? own.utm_term,
+    utm_content: given.get('utm_content') ?? own.utm_content,
+  };
+}
+
+export function destinationOf(link: LinkSnapshot, app: AppSnapshot, platform: Platform): Destination | null {
+  const utm = utmOf(link);
+  switch (platform) {
+    case 'ios':
+      return webDestination(link.ios_url, utm) ?? appStorePage(app) ?? destinationOf(link, app, 'other');
+    case 'android':
+      return webDestination(link.android_url, utm) ?? playPage(app, utm) ?? destinationOf(link, app, 'other');
+    case 'other':
+      return webDestination(link.fallback_url, utm) ?? webDestination(app.fallback_url, utm);
+  }
+}
+
+/** What an expired link answers with instead: its own address for that, and no other. */
+export function expiredDestinationOf(link: LinkSnapshot): Destination | null {
+  return webDestination(link.expired_url, utmOf(link));
+}
+
+/**
+ * The Location of one visit.
+ * @param clickId empty when no click is recorded; the Play referrer then has none.
+ */
+export function locationOf(destination: Destination, query: string, clickId: string): string {
+  switch (destination.kind) {
+    case 'page':
+      return destination.href;
+    case 'web':
+      return query === '' ? destination.href : withQuery(destination, query);
+    case 'play': {
+      if (clickId !== '' && !query.includes('utm_')) return destination.before + clickId + destination.after;
+      return playUrl(destination.packageName, clickId, effectiveUtm(destination.utm, query));
+    }
+  }
+}
+
+/** Null unless the text is an https URL. `href` has the utm fields, `url` has not. */
+export function webDestination(text: string | null, utm: UtmFields): Destination | null {
+  const url = parsedWebUrl(text);
+  if (url === null) return null;
+  const bare = url.href;
+  addMissing(url, utm);
+  return { kind: 'web', href: url.href, url: bare, utm };
+}
+
+function parsedWebUrl(text: string | null): URL | null {
+  if (text === null || !URL.canParse(text)) return null;
+  const url = new URL(text);
+  return url.protocol === 'https:' ? url : null;
+}
+
+function withQuery(destination: Extract<Destination, { kind: 'web' }>, query: string): string {
+  const url = new URL(destination.url);
+  const given = new URLSearchParams(query);
+  for (const name of new Set(given.keys())) url.searchParams.delete(name);
+  for (const [name, value] of given) url.searchParams.append(name, value);
+  addMissing(url, destination.utm);
+  return url.href;
+}
+
+function addMissing(url: URL, utm: UtmFields): void {
+  for (const name of utmNames) {
+    if (utm[name] !== '' && !url.searchParams.has(name)) url.searchParams.append(name, utm[name]);
+  }
+}
+
+/** `apps.apple.com/app/id…` finds the visitor's own country (Apple, "Linking to the App Store"). */
+function appStorePage(app: AppSnapshot): Destination | null {
+  const id = /^(?:id)?(\d{1,19})$/.exec(app.ios?.app_store_id ?? '')?.[1];
+  return id === undefined ? null : { kind: 'page', href: `https://apps.apple.com/app/id${id}` };
+}
+
+const clickIdPlaceholder = 'clk_placeholder';
+
+function playPage(app: AppSnapshot, utm: UtmFields): Destination | null {
+  const packageName = app.android?.package_name ?? '';
+  // Android, "Configure the app module": letters, digits and underscores in dotted segments.
+  if (!/^[A-Za-z]\w*(?:\.[A-Za-z]\w*)+$/.test(packageName)) return null;
+  const [before = '', after = ''] = playUrl(packageName, clickIdPlaceholder, utm).split(clickIdPlaceholder);
+  return { kind: 'play', packageName, before, after, utm };
+}
+
+/** The referrer is a query string inside a query string (Android, "Play Install Referrer"), so it is encoded twice. */
+function playUrl(packageName: string, clickId: string, utm: UtmFields): string {
+  const referrer: string[] = clickId === '' ? [] : [`click_id=${clickId}`];
+  for (const name of utmNames)
+    if (utm[name] !== '') referrer.push(`${name}=${encodeURIComponent(utm[name].toWellFormed())}`);
+  const page = `https://play.google.com/store/apps/details?id=${packageName}`;
+  return new URL(referrer.length === 0 ? page : `${page}&referrer=${encodeURIComponent(referrer.join('&'))}`).href;
+}

@@ -1,0 +1,94 @@
+/**
+ * What the redirector has to know about a visitor at once: which store is theirs, and whether a page instead of a redirect
+ * is wanted. Everything else that a user agent tells is worked out later, away from the visitor's waiting.
+ *
+ * Safari on an iPad says word for word what Safari on a Mac says (iPadOS 13 and later, "desktop-class browsing"), and no
+ * header tells them apart: such a visitor gets what a desktop gets. Apps on an iPad do tell, and are believed.
+ */
+export type Platform = 'ios' | 'android' | 'other';
+
+export interface Device {
+  readonly platform: Platform;
+  /** Fetches the page to show a preview of it in a chat or feed. */
+  readonly isPreviewCrawler: boolean;
+}
+
+/**
+ * Names from the operators' pages on their link previews. In-app browsers of the same firms (`[Pinterest/iOS]`,
+ * `Instagram 300.0`, `WhatsApp` opens the system's browser) must not match.
+ */
+const previewCrawler = new RegExp(
+  [
+    'facebookexternalhit',
+    'facebot\\b',
+    'meta-externalfetcher',
+    'twitterbot',
+    'linkedinbot',
+    'slackbot',
+    'slack-imgproxy',
+    'discordbot',
+    'telegrambot',
+    '^whatsapp/',
+    '^viber/',
+    'pinterestbot',
+    'pinterest/0\\.',
+    'redditbot',
+    'skypeuripreview',
+    'microsoftpreview',
+    'bingpreview',
+    'vkshare',
+    'line-poker',
+    'kakaotalk-scrap',
+    'snap url preview',
+    'iframely',
+    'embedly',
+    '^mastodon/',
+    'bluesky cardyb',
+    'google-pagerenderer',
+    'googlemessages',
+    'developers\\.google\\.com/\\+/web/snippet',
+    'yahoo link preview',
+    'tumblr/14',
+    'synapse \\(bot',
+    'zoombot',
+    'intercom.*linkpreview',
+    'notionembedder',
+    'flipboardproxy',
+    'opengraph',
+  ].join('|'),
+  'i',
+);
+
+/** An app's browser on an iPad that calls itself a Macintosh: `Mobile/15E148`, `FBDV/iPad13,1`, `(iPad13,4; iOS 17_0`. */
+const iPadInDisguise = /\bMobile\/|iPad\d|\biOS \d/;
+
+export function deviceOf(userAgent: string): Device {
+  return { platform: platformOf(userAgent), isPreviewCrawler: previewCrawler.test(userAgent) };
+}
+
+function platformOf(userAgent: string): Platform {
+  // Windows phones name both of the others to be sent to mobile sites.
+  if (userAgent.includes('Windows Phone') || userAgent.includes('IEMobile')) return 'other';
+  if (/\b(?:iPhone|iPad|iPod)\b/.test(userAgent)) return 'ios';
+  if (userAgent.includes('Macintosh')) return iPadInDisguise.test(userAgent) ? 'ios' : 'other';
+  if (/\bAndroid\b/.test(userAgent)) return 'android';
+  // Apps that load a link with the system's HTTP client and no browser.
+  if (userAgent.includes('CFNetwork/') && /\biOS\b|iPhone|iPad/.test(userAgent)) return 'ios';
+  return 'other';
+}
+
+const devicesMax = 20_000;
+
+/** Devices by user agent. When it is full it starts anew: the strings in use are back within a second. */
+export class Devices {
+  readonly #known = new Map<string, Device>();
+
+  of(userAgent: string): Device {
+    const known = this.#known.get(userAgent);
+    if (known !== undefined) return known;
+    const device = deviceOf(userAgent);
+    if (this.#known.size >= devicesMax) this.#known.clear();
+    this.#known.set(userAgent, device);
+    return device;
+  }
+}

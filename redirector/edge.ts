@@ -1,0 +1,207 @@
+/**
+ * The short-link edge: resolve → platform → destination → record → answer.
+ *
+ * A visit of a link in memory makes no promise: it is decided within the request handler, its click goes to the journal, and
+ * the answer is held until the journal has it, at the end of the same turn of the event loop.
+ */
+import type { Clock } from '#common/clock.ts';
+import { TrustedProxies } from '#common/http/peer.ts';
+import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
+import { newId } from '#common/ids.ts';
+import type { LinkCache } from '#common/link-cache.ts';
+import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
+import type { Journal, JournalLane } from '#common/log/journal.ts';
+import { clickJson } from '#common/log/record.ts';
+import { type Manner, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
+import { androidAssociation, appleAssociation } from './association.ts';
+import { Counters } from './counters.ts';
+import { locationOf } from './destination.ts';
+import { Devices } from './device.ts';
+import type { RefusalReason } from './page.ts';
+import { LinkPlans, rootDestinationOf } from './plan.ts';
+import { Visit, type VisitState } from './visit.ts';
+import { hostOf, isAmbiguous, isHost, isShortCodePath, readVisitor, type Visitor, wantsJson } from './visitor.ts';
+
+export interface EdgeOptions {
+  readonly cache: LinkCache;
+  readonly journal: Journal;
+  readonly lane: JournalLane;
+  readonly clock: Clock;
+  readonly trustedProxies: readonly string[];
+}
+
+const robots = 'User-agent: *\nAllow: /\n';
+
+/** Paths that an app's host answers besides its links. */
+const appPaths = new Set([
+  '/',
+  '/.well-known/apple-app-site-association',
+  '/apple-app-site-association',
+  '/.well-known/assetlinks.json',
+]);
+
+export class Edge {
+  readonly counters = new Counters();
+  readonly state: VisitState;
+  readonly #cache: LinkCache;
+  readonly #journal: Journal;
+  readonly #lane: JournalLane;
+  readonly #clock: Clock;
+  readonly #proxies: TrustedProxies | null;
+  readonly #devices = new Devices();
+  readonly #plans = new LinkPlans();
+
+  constructor({ cache, journal, lane, clock, trustedProxies }: EdgeOptions) {
+    this.#cache = cache;
+    this.#journal = journal;
+    this.#lane = lane;
+    this.#clock = clock;
+    this.#proxies = trustedProxies.length === 0 ? null : new TrustedProxies(trustedProxies);
+    this.state = { counters: this.counters, waiting: 0, isStopping: false };
+  }
+
+  /** The straight path. Whatever is not a visit of a link in memory goes on in `lookUp`. */
+  get(res: HttpResponse, req: HttpRequest): void {
+    const nowMs = this.#clock();
+    const host = hostOf(req.getHeader('host'));
+    const app = this.#cache.apps.get(host, nowMs);
+    if (app) {
+      const link = this.#cache.links.get(host + req.getUrl(), nowMs);
+      if (link && link.app_id === app.id && req.getHeader('content-length') === '') {
+        const visitor = readVisitor(req, res, this.#proxies);
+        this.#visit(res, req.getHeader('accept'), visitor, app, link, nowMs);
+        return;
+      }
+    }
+    this.lookUp(res, req, false);
+  }
+
+  /** Every other GET and HEAD: what may have to wait for a store, and what is no link at all. */
+  lookUp(res: HttpResponse, req: HttpRequest, isHead: boolean): void {
+    const accept = req.getHeader('accept');
+    const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
+    if (req.getHeader('content-length') !== '' && isAmbiguous(req)) {
+      this.#refuse(res, 'bad_request', { ...manner, isLast: true });
+      return;
+    }
+    const host = hostOf(req.getHeader('host'));
+    const path = req.getUrl();
+    if (path === '/robots.txt' || path === '/favicon.ico') {
+      this.counters.answers.static++;
+      if (path === '/robots.txt') {
+        sendText(res, '200 OK', 'text/plain', robots, manner, { 'Cache-Control': 'public, max-age=86400' });
+      } else {
+        res.writeStatus('204 No Content').writeHeader('Cache-Control', 'public, max-age=86400');
+        res.endWithoutBody(undefined, manner.isLast);
+      }
+      return;
+    }
+    if (!isHost(host) || (!appPaths.has(path) && !isShortCodePath(path))) {
+      this.#refuse(res, 'not_found', manner);
+      return;
+    }
+    const visitor = readVisitor(req, res, this.#proxies);
+    if (appPaths.has(path)) {
+      this.#wait(res, this.#loadApp(host), (app) => {
+        if (app) this.#answerForApp(res, app, path, visitor.query, manner);
+        else this.#refuse(res, app === null ? 'not_found' : 'unavailable', manner);
+      });
+      return;
+    }
+    this.#wait(res, this.#cache.find(host, path.slice(1)), (found) => {
+      if (!found) this.#refuse(res, found === null ? 'not_found' : 'unavailable', manner);
+      else if (isHead) this.#answerHead(res, visitor, found.app, found.link, manner);
+      else this.#visit(res, accept, visitor, found.app, found.link, this.#clock());
+    });
+  }
+
+  refuseMethod(res: HttpResponse, req: HttpRequest): void {
+    // What follows may be a body that was never meant to be read as a request, so the connection ends here.
+    const manner = { isHead: false, wantsJson: wantsJson(req.getHeader('accept')), isLast: true };
+    this.#refuse(res, 'method_not_allowed', manner);
+  }
+
+  #visit(
+    res: HttpResponse,
+    accept: string,
+    visitor: Visitor,
+    app: AppSnapshot,
+    link: LinkSnapshot,
+    nowMs: number,
+  ): void {
+    const plan = this.#plans.of(app, link);
+    const decision = plan.decide(this.#devices.of(visitor.user_agent), nowMs);
+    if (decision.kind === 'not_found' || decision.kind === 'gone') {
+      this.#refuse(res, decision.kind, { isHead: false, wantsJson: wantsJson(accept), isLast: this.state.isStopping });
+      return;
+    }
+    const clickId = newId('clk', nowMs);
+    const isPreview = decision.kind === 'preview';
+    const content = isPreview ? decision.html : locationOf(decision.destination, visitor.query, clickId);
+    const visit = new Visit(this.state, res, decision.kind, content);
+    res.onAborted(() => visit.abort());
+    this.#journal.append(this.#lane, clickJson(plan.click(clickId, visitor, isPreview, nowMs)), visit);
+  }
+
+  #answerHead(res: HttpResponse, visitor: Visitor, app: AppSnapshot, link: LinkSnapshot, manner: Manner): void {
+    const decision = this.#plans.of(app, link).decide(this.#devices.of(visitor.user_agent), this.#clock());
+    switch (decision.kind) {
+      case 'not_found':
+      case 'gone':
+        this.#refuse(res, decision.kind, manner);
+        return;
+      case 'preview':
+        this.counters.answers.head++;
+        sendPage(res, decision.html, manner);
+        return;
+      case 'redirect':
+      case 'expired':
+        this.counters.answers.head++;
+        sendRedirect(res, locationOf(decision.destination, visitor.query, ''), manner.isLast);
+    }
+  }
+
+  async #loadApp(host: string): Promise<AppSnapshot | null | undefined> {
+    const known = this.#cache.apps.get(host, this.#clock());
+    return known === undefined ? await this.#cache.apps.load(host) : known;
+  }
+
+  #answerForApp(res: HttpResponse, app: AppSnapshot, path: string, query: string, manner: Manner): void {
+    if (path === '/') {
+      const destination = rootDestinationOf(app);
+      if (destination === null) {
+        this.#refuse(res, 'not_found', manner);
+        return;
+      }
+      this.counters.answers.root++;
+      sendRedirect(res, locationOf(destination, query, ''), manner.isLast);
+      return;
+    }
+    const json = path.endsWith('assetlinks.json') ? androidAssociation(app) : appleAssociation(app);
+    if (json === null) {
+      this.#refuse(res, 'not_found', manner);
+      return;
+    }
+    this.counters.answers.association++;
+    sendText(res, '200 OK', 'application/json', json, manner, { 'Cache-Control': 'public, max-age=60' });
+  }
+
+  #refuse(res: HttpResponse, reason: RefusalReason, manner: Manner): void {
+    this.counters.answers[reason]++;
+    sendRefusal(res, reason, manner);
+  }
+
+  /** Answers when the look-up has, unless the visitor is gone by then. Look-ups end in bounded time and never reject. */
+  #wait<Found>(res: HttpResponse, lookup: Promise<Found>, answer: (found: Found) => void): void {
+    let isAborted = false;
+    this.state.waiting++;
+    res.onAborted(() => {
+      isAborted = true;
+    });
+    void lookup.then((found) => {
+      this.state.waiting--;
+      if (isAborted) this.counters.aborted++;
+      else res.cork(() => answer(found));
+    });
+  }
+}

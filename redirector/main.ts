@@ -1,0 +1,96 @@
+/** The redirector: answers short links and records a click for each visit. Starts whether or not its stores are there. */
+import { join } from 'node:path';
+import { systemClock } from '#common/clock.ts';
+import { loadConfig } from '#common/config.ts';
+import { Lifecycle } from '#common/lifecycle.ts';
+import { LinkCache } from '#common/link-cache.ts';
+import { Journal } from '#common/log/journal.ts';
+import { Postgres } from '#common/postgres.ts';
+import { Redis } from '#common/redis.ts';
+import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { exposeCounters } from './counters.ts';
+import { Edge } from './edge.ts';
+import { RedirectorServer } from './server.ts';
+
+const drainMs = 10_000;
+
+const config = loadConfig(['REDIS_URL', 'DATABASE_URL']);
+const instance = config.INSTANCE || 'redirector-0';
+const log = createLog('redirector', config);
+const metrics = createMetrics('redirector');
+
+const onRedisError = (error: Error) => log.debug({ err: error }, 'Redis is away');
+const onPostgresError = (error: Error) => log.warn({ err: error }, 'Postgres is away');
+const redis = new Redis({ url: config.REDIS_URL, name: instance, commandTimeoutMs: 250, onError: onRedisError });
+const db = new Postgres({
+  url: config.DATABASE_URL,
+  name: instance,
+  connectionsMax: 2,
+  statementTimeoutMs: 1_500,
+  onError: onPostgresError,
+});
+
+const journal = await Journal.open({
+  root: join(config.DATA_DIR, 'journal'),
+  slot: instance,
+  segmentBytes: config.JOURNAL_SEGMENT_BYTES,
+  bytesMax: config.JOURNAL_BYTES_MAX,
+  sync: config.JOURNAL_SYNC,
+});
+const cache = new LinkCache({
+  redis,
+  db,
+  clock: systemClock,
+  entriesMax: config.LINK_CACHE_ENTRIES,
+  bytesMax: config.LINK_CACHE_BYTES,
+});
+const edge = new Edge({
+  cache,
+  journal,
+  lane: journal.lane('click', 0),
+  clock: systemClock,
+  trustedProxies: config.TRUSTED_PROXIES,
+});
+const server = new RedirectorServer(edge, systemClock);
+exposeCounters(metrics, { counters: edge.counters, cache, journal, waiting: () => edge.state.waiting });
+
+const host = config.REDIRECTOR_HOST;
+const tls = { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE };
+let telemetry: TelemetryServer | undefined;
+
+await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
+  { name: 'journal', stop: () => journal.close() },
+  { name: 'postgres', stop: () => db.close() },
+  { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
+  { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
+  {
+    name: 'telemetry',
+    start: async () => {
+      telemetry = await startTelemetry({
+        host: config.METRICS_HOST,
+        port: config.METRICS_PORT,
+        metrics,
+        checks: {
+          listening: () => server.isListening || 'no port is open',
+          journal: () => journal.isWritable || 'clicks can’t be recorded',
+          redis: () => redis.isReady(),
+          postgres: () => db.isReady(),
+        },
+      });
+    },
+    stop: () => telemetry?.close(),
+  },
+  {
+    name: 'server',
+    start: async () => {
+      if (config.REDIRECTOR_HTTP_PORT > 0) await server.listen({ host, port: config.REDIRECTOR_HTTP_PORT });
+      if (config.REDIRECTOR_HTTPS_PORT > 0 && tls.certFile !== '') {
+        await server.listen({ host, port: config.REDIRECTOR_HTTPS_PORT, tls });
+      }
+      if (!server.isListening)
+        throw new Error('REDIRECTOR_HTTP_PORT, or REDIRECTOR_HTTPS_PORT with a certificate, must be set');
+      log.info({ http: config.REDIRECTOR_HTTP_PORT, https: config.REDIRECTOR_HTTPS_PORT }, 'listening');
+    },
+    stop: () => server.stop(drainMs),
+  },
+]);

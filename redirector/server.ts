@@ -1,0 +1,82 @@
+/**
+ * The redirector's ports. Several processes may listen on the same ones; the kernel deals out the connections.
+ * A stopping redirector takes no new connections and ends each open one with its next answer, so that no request fails.
+ */
+import type { Clock } from '#common/clock.ts';
+import {
+  App,
+  SSLApp,
+  type TemplatedApp,
+  type us_listen_socket,
+  us_listen_socket_close,
+  us_socket_local_port,
+} from '#common/http/uws.ts';
+import type { Edge } from './edge.ts';
+
+export interface Listening {
+  readonly host: string;
+  /** 0 takes a free port. */
+  readonly port: number;
+  readonly tls?: { readonly certFile: string; readonly keyFile: string };
+}
+
+const closePollMs = 20;
+
+export class RedirectorServer {
+  readonly #edge: Edge;
+  readonly #clock: Clock;
+  readonly #apps: TemplatedApp[] = [];
+  readonly #sockets: us_listen_socket[] = [];
+  #connections = 0;
+
+  constructor(edge: Edge, clock: Clock) {
+    this.#edge = edge;
+    this.#clock = clock;
+  }
+
+  get isListening(): boolean {
+    return this.#sockets.length > 0;
+  }
+
+  get connections(): number {
+    return this.#connections;
+  }
+
+  /**
+   * Opens a port, shared with other processes that open it.
+   * @returns the port. @throws when it can't be opened or the certificate can't be read.
+   */
+  listen({ host, port, tls }: Listening): Promise<number> {
+    const edge = this.#edge;
+    const app = tls ? SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile }) : App();
+    app.get('/*', (res, req) => edge.get(res, req));
+    app.head('/*', (res, req) => edge.lookUp(res, req, true));
+    app.any('/*', (res, req) => edge.refuseMethod(res, req));
+    const countConnections = (_: unknown, change: number) => {
+      this.#connections += change > 0 ? 1 : -1;
+    };
+    app.filter(countConnections);
+    this.#apps.push(app);
+    return new Promise((done, fail) => {
+      app.listen(host, port, (socket) => {
+        if (!socket) {
+          fail(new Error(`port ${port} on ${host} is in use or not allowed`));
+          return;
+        }
+        this.#sockets.push(socket);
+        done(us_socket_local_port(socket));
+      });
+    });
+  }
+
+  /** What is idle at the deadline is closed. */
+  async stop(deadlineMs: number): Promise<void> {
+    this.#edge.state.isStopping = true;
+    for (const socket of this.#sockets.splice(0)) us_listen_socket_close(socket);
+    const endMs = this.#clock() + deadlineMs;
+    while ((this.#connections > 0 || this.#edge.state.waiting > 0) && this.#clock() < endMs) {
+      await new Promise((next) => setTimeout(next, closePollMs));
+    }
+    for (const app of this.#apps) app.close();
+  }
+}

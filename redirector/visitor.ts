@@ -1,0 +1,95 @@
+/** What a request says, read at once: uWebSockets.js takes the request back when the handler returns. */
+import type { TrustedProxies } from '#common/http/peer.ts';
+import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
+
+export interface Visitor {
+  readonly ip: string;
+  readonly user_agent: string;
+  readonly language: string;
+  readonly referrer: string;
+  /** Without its question mark. */
+  readonly query: string;
+  readonly is_prefetch: boolean;
+}
+
+export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: TrustedProxies | null): Visitor {
+  return {
+    ip:
+      proxies === null
+        ? socketAddress(res)
+        : proxies.peer(socketAddress(res), false, req.getHeader('x-forwarded-for'), '').ip,
+    user_agent: req.getHeader('user-agent'),
+    language: req.getHeader('accept-language'),
+    referrer: req.getHeader('referer'),
+    query: req.getQuery(),
+    is_prefetch: isPrefetch(req),
+  };
+}
+
+/** Sec-Purpose (Fetch standard) may carry more: `prefetch;prerender`. Purpose is its older name. */
+function isPrefetch(req: HttpRequest): boolean {
+  const purpose = req.getHeader('sec-purpose') || req.getHeader('purpose');
+  return purpose !== '' && purpose.includes('prefetch');
+}
+
+const octets = Array.from({ length: 256 }, (_, n) => String(n));
+
+/** The peer's address as text; IPv4 in IPv6 clothes as IPv4. */
+export function socketAddress(res: HttpResponse): string {
+  const address = res.getRemoteAddress();
+  const bytes = new Uint8Array(address);
+  if (bytes.length === 4) return dotted(bytes, 0);
+  if (bytes.length !== 16) return '';
+  if (isMapped(bytes)) return dotted(bytes, 12);
+  return compressed(bytes);
+}
+
+function dotted(bytes: Uint8Array, at: number): string {
+  return `${octets[bytes[at] ?? 0]}.${octets[bytes[at + 1] ?? 0]}.${octets[bytes[at + 2] ?? 0]}.${octets[bytes[at + 3] ?? 0]}`;
+}
+
+function isMapped(bytes: Uint8Array): boolean {
+  for (let at = 0; at < 10; at++) if (bytes[at] !== 0) return false;
+  return bytes[10] === 0xff && bytes[11] === 0xff;
+}
+
+/** RFC 5952: the URL parser writes addresses in this form. */
+function compressed(bytes: Uint8Array): string {
+  const groups: string[] = [];
+  for (let at = 0; at < 16; at += 2) groups.push((((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0)).toString(16));
+  return new URL(`http://[${groups.join(':')}]`).hostname.slice(1, -1);
+}
+
+/** The Host header without its port, in lower case. */
+export function hostOf(header: string): string {
+  const colon = header.indexOf(':');
+  return (colon === -1 ? header : header.slice(0, colon)).toLowerCase();
+}
+
+/** Names that can be a short-link host; anything else is not worth a look-up. */
+export function isHost(host: string): boolean {
+  return host.length <= 253 && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/.test(host);
+}
+
+/** `/` and a short code as they are made: letters, digits, `_` and `-`, 3 to 64 of them. */
+export function isShortCodePath(path: string): boolean {
+  return /^\/[A-Za-z0-9_-]{3,64}$/.test(path);
+}
+
+export function wantsJson(accept: string): boolean {
+  return accept.includes('application/json') && !accept.includes('text/html');
+}
+
+/**
+ * Whether the request could be read in two ways by two servers in a row: more than one length, or a length and chunks
+ * (RFC 9112 section 6.3). Only asked when there is a Content-Length at all.
+ */
+export function isAmbiguous(req: HttpRequest): boolean {
+  let lengths = 0;
+  let isChunked = false;
+  req.forEach((name) => {
+    if (name === 'content-length') lengths++;
+    if (name === 'transfer-encoding') isChunked = true;
+  });
+  return lengths > 1 || (lengths === 1 && isChunked);
+}
