@@ -1,0 +1,170 @@
+/** The main journey: a person logs in, makes an app and a link, people and bots follow it, and the figures say so. */
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { chromium } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import userAgents from './fixtures/user-agents.json' with { type: 'json' };
+import { isRunning, Stack } from './stack.ts';
+
+interface Totals {
+  readonly clicks: number;
+  readonly unique_clicks: number;
+  readonly bot_clicks: number;
+}
+type Caller = Awaited<ReturnType<Stack['loggedIn']>>;
+
+const CLICKS = 1_000;
+const people = userAgents.filter((one) => !one.is_bot).length;
+const bots = userAgents.length - people;
+
+let stack: Stack;
+let call: Caller;
+let app: { id: string; host: string };
+
+beforeAll(async () => {
+  stack = await Stack.start();
+  call = await stack.loggedIn();
+  app = (
+    await call('/apps', { method: 'POST', body: { name: 'Journey', fallback_url: 'https://example.com/' } })
+  ).json();
+});
+afterAll(() => stack.stop());
+
+async function newLink(path: string): Promise<{ id: string; short_code: string; url: string }> {
+  const reply = await call('/links', { method: 'POST', body: { app_id: app.id, path, campaign: 'journey' } });
+  expect(reply.status, reply.text).toBe(201);
+  return reply.json();
+}
+
+/** Follows the link `count` times, user agents of the corpus in turn. @returns people and bots that were answered. */
+async function follow(
+  code: string,
+  count: number,
+  betweenHalves?: () => void,
+): Promise<{ people: number; bots: number }> {
+  const answered = { people: 0, bots: 0 };
+  let next = 0;
+  const visit = async () => {
+    while (next < count) {
+      const at = next++;
+      if (at === Math.floor(count / 2)) betweenHalves?.();
+      const who = userAgents[at % userAgents.length];
+      if (!who) throw new Error('the corpus is empty');
+      const reply = await stack.redirector(`/${code}`, { headers: { host: app.host, 'user-agent': who.user_agent } });
+      expect(reply.status).toBe(302);
+      if (who.is_bot) answered.bots++;
+      else answered.people++;
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, visit));
+  return answered;
+}
+
+async function totalsOf(linkId: string): Promise<Totals> {
+  const reply = await call(`/analytics/overview?link_id=${linkId}`);
+  expect(reply.status, reply.text).toBe(200);
+  return reply.json<{ totals: Totals }>().totals;
+}
+
+function settled(linkId: string, clicks: number, botClicks: number, timeout = 20_000) {
+  return expect
+    .poll(
+      async () => {
+        const totals = await totalsOf(linkId);
+        return [totals.clicks, totals.bot_clicks];
+      },
+      { timeout, interval: 100 },
+    )
+    .toEqual([clicks, botClicks]);
+}
+
+test(`1,000 clicks of ${people} people's and ${bots} bots' user agents are exactly counted, people and bots apart`, async () => {
+  const link = await newLink('/exact');
+  const answered = await follow(link.short_code, CLICKS);
+  expect(answered.people + answered.bots).toBe(CLICKS);
+  await settled(link.id, answered.people, answered.bots);
+
+  const stats = (await call(`/links/${link.id}/stats`)).json<{
+    totals: Totals;
+    timeseries: { clicks: number }[];
+    by_platform: { platform: string; clicks: number }[];
+  }>();
+  expect(stats.totals.clicks).toBe(answered.people);
+  expect(stats.timeseries.reduce((sum, bucket) => sum + bucket.clicks, 0)).toBe(answered.people);
+  const perRound = (platform: string) => userAgents.filter((one) => one.platform === platform).length;
+  for (const { platform, clicks } of stats.by_platform) {
+    expect(Math.abs(clicks - (perRound(platform) * CLICKS) / userAgents.length)).toBeLessThanOrEqual(
+      perRound(platform),
+    );
+  }
+});
+
+test('a click is in the overview within 2 seconds', async () => {
+  const link = await newLink('/soon');
+  const startedMs = Date.now();
+  await follow(link.short_code, 1);
+  await settled(link.id, 1, 0, 5_000);
+  expect(Date.now() - startedMs).toBeLessThan(2_000);
+});
+
+test.each(['ingest', 'nats', 'clickhouse', 'publisher', 'postgres', 'redis'])(
+  '1,000 clicks are 1,000 when %s is killed in the middle of them, and it is running again',
+  async (name) => {
+    const link = await newLink(`/killed-${name}`);
+    const pid = stack.pidOf(name);
+    const answered = await follow(link.short_code, CLICKS, () => process.kill(pid, 'SIGKILL'));
+    expect(answered.people + answered.bots).toBe(CLICKS);
+    await settled(link.id, answered.people, answered.bots, 40_000);
+    expect(stack.pidOf(name)).not.toBe(pid);
+    expect(isRunning(stack.pidOf(name))).toBe(true);
+  },
+);
+
+const browser = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
+
+test.runIf(browser !== undefined)('a real browser follows a link and is one click of a person', async () => {
+  const link = await newLink('/browser');
+  const isolated = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'];
+  const rules = `MAP ${app.host} 127.0.0.1, MAP example.com 127.0.0.1:9`;
+  const chrome = await chromium.launch({
+    executablePath: browser ?? '',
+    args: [...isolated, '--disable-sync', '--no-first-run', '--disable-quic', `--host-resolver-rules=${rules}`],
+  });
+  try {
+    // Headless mode says so in its user agent, and would rightly be counted as a bot.
+    const userAgent = userAgents.find((one) => one.platform === 'desktop')?.user_agent ?? '';
+    const page = await (await chrome.newContext({ userAgent })).newPage();
+    const hop = page.waitForResponse((response) => response.url().endsWith(link.short_code));
+    await page.goto(`http://${app.host}:${stack.redirectorPort}/${link.short_code}`).catch(() => null);
+    const response = await hop;
+    expect(response.status()).toBe(302);
+    expect(response.headers()['location']).toMatch(/^https:\/\/example\.com\//);
+  } finally {
+    await chrome.close();
+  }
+  await settled(link.id, 1, 0);
+});
+
+test('the printed curl lines work as printed', () => {
+  const lines = stack.printedScript.split('\n');
+  const from = lines.findIndex((line) => line.trimStart().startsWith('api='));
+  const to = lines.findIndex((line) => line.includes('/analytics/overview'));
+  expect(from).toBeGreaterThan(-1);
+  expect(to).toBeGreaterThan(from);
+  const script = lines.slice(from, to + 1).join('\n');
+  const printed = execFileSync('bash', ['-c', script], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+  expect(printed.trim().split('\n').at(-1)).toMatch(/^[1-9]\d*$/);
+});
+
+test('Ctrl-C ends everything and leaves no process; the next start keeps the data and is ready in 6 seconds', async () => {
+  const link = await newLink('/kept');
+  await follow(link.short_code, 10);
+  await settled(link.id, 10, 0);
+  const pids = stack.parts.map((part) => part.pid);
+  expect(await stack.interrupt()).toBe(0);
+  await expect.poll(() => pids.filter(isRunning), { timeout: 5_000 }).toEqual([]);
+  const tookMs = await stack.launch();
+  expect(tookMs).toBeLessThan(6_000);
+  call = await stack.loggedIn();
+  await settled(link.id, 10, 0);
+});

@@ -1,0 +1,202 @@
+/**
+ * A whole Signpost for a journey: `npm start` with a folder and ports of its own, used as a person would, over HTTP alone.
+ * What the launcher prints is kept, and shown when it does not get ready.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { request as httpRequest } from 'node:http';
+import { Agent, request as httpsRequest } from 'node:https';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const readyTimeoutMs = 60_000;
+const stopTimeoutMs = 30_000;
+
+export const login = { email: 'first@example.com', password: 'correct horse battery staple' };
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  readonly text: string;
+  /** The body as JSON. @throws when it is none. */
+  json<T>(): T;
+}
+
+export interface Call {
+  readonly method?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+}
+
+export interface RunningPart {
+  readonly name: string;
+  readonly pid: number;
+}
+
+export class Stack {
+  readonly dataDir: string;
+  readonly #environment: Readonly<Record<string, string>>;
+  readonly #agent = new Agent({ keepAlive: true, rejectUnauthorized: false, maxSockets: 32 });
+  readonly apiPort: number;
+  readonly redirectorPort: number;
+  #child: ChildProcess | null = null;
+  output = '';
+
+  private constructor(
+    dataDir: string,
+    ports: readonly [number, number, number],
+    settings: Readonly<Record<string, string>>,
+  ) {
+    this.dataDir = dataDir;
+    [this.apiPort, this.redirectorPort] = ports;
+    this.#environment = {
+      DATA_DIR: dataDir,
+      API_PORT: String(ports[0]),
+      REDIRECTOR_HTTP_PORT: String(ports[1]),
+      REDIRECTOR_HTTPS_PORT: String(ports[2]),
+      ADMIN_EMAIL: login.email,
+      ADMIN_PASSWORD: login.password,
+      REDIRECTOR_PROCESSES: '1',
+      RATE_LIMIT_GENERAL: '100000',
+      RATE_LIMIT_AUTH: '1000',
+      RATE_LIMIT_LINKS: '10000',
+      ...settings,
+    };
+  }
+
+  static async start(settings: Readonly<Record<string, string>> = {}): Promise<Stack> {
+    const dataDir = mkdtempSync(join(tmpdir(), 'signpost-journey-'));
+    const stack = new Stack(dataDir, [await freePort(), await freePort(), await freePort()], settings);
+    await stack.launch();
+    return stack;
+  }
+
+  /** Runs the launcher until it prints `ready`. @returns the milliseconds that took. */
+  launch(): Promise<number> {
+    const startedMs = Date.now();
+    this.output = '';
+    const child = spawn('npm', ['start', '--silent'], {
+      env: { ...process.env, ...this.#environment },
+      stdio: ['pipe', 'pipe', 'pipe'],
+      detached: true,
+    });
+    this.#child = child;
+    return new Promise((settle, fail) => {
+      const giveUp = (why: string) => fail(new Error(`${why}\n${this.output}`));
+      const timer = setTimeout(() => giveUp('npm start was not ready in time'), readyTimeoutMs);
+      const listen = (chunk: Buffer) => {
+        this.output += chunk.toString();
+        if (!/^ready$/m.test(this.output)) return;
+        clearTimeout(timer);
+        settle(Date.now() - startedMs);
+      };
+      child.stdout.on('data', listen);
+      child.stderr.on('data', listen);
+      child.once('exit', (code) => {
+        clearTimeout(timer);
+        giveUp(`npm start ended with ${code}`);
+      });
+    });
+  }
+
+  /** What runs, by the table that the launcher keeps for operators. */
+  get parts(): RunningPart[] {
+    return JSON.parse(readFileSync(join(this.dataDir, 'processes.json'), 'utf8')) as RunningPart[];
+  }
+
+  pidOf(name: string): number {
+    const part = this.parts.find((one) => one.name === name);
+    if (!part) throw new Error(`${name} is not among ${this.parts.map((one) => one.name).join(', ')}`);
+    return part.pid;
+  }
+
+  /** The curl lines that the launcher prints. */
+  get printedScript(): string {
+    return this.output;
+  }
+
+  api(path: string, call: Call = {}): Promise<Reply> {
+    return this.#send(httpsRequest, { port: this.apiPort, path: `/v1${path}`, agent: this.#agent }, call);
+  }
+
+  /** GET of a short link, as a phone on the network would send it. */
+  redirector(path: string, call: Call = {}): Promise<Reply> {
+    return this.#send(httpRequest, { port: this.redirectorPort, path }, call);
+  }
+
+  #send(send: typeof httpRequest, target: object, { method = 'GET', headers = {}, body }: Call): Promise<Reply> {
+    const payload = body === undefined ? '' : JSON.stringify(body);
+    const type =
+      body === undefined ? {} : { 'content-type': 'application/json', 'content-length': Buffer.byteLength(payload) };
+    return new Promise((settle, fail) => {
+      const options = { host: '127.0.0.1', method, headers: { ...type, ...headers }, ...target };
+      const request = send(options, (response) => {
+        let text = '';
+        response.setEncoding('utf8');
+        response.on('data', (chunk: string) => {
+          text += chunk;
+        });
+        response.on('error', fail);
+        response.on('end', () =>
+          settle({
+            status: response.statusCode ?? 0,
+            headers: response.headers,
+            text,
+            json: <T>() => JSON.parse(text) as T,
+          }),
+        );
+      });
+      request.on('error', fail);
+      request.end(payload);
+    });
+  }
+
+  async loggedIn(): Promise<(path: string, call?: Call) => Promise<Reply>> {
+    const reply = await this.api('/auth/login', { method: 'POST', body: login });
+    const { access_token } = reply.json<{ access_token: string }>();
+    return (path, call = {}) =>
+      this.api(path, { ...call, headers: { ...call.headers, authorization: `Bearer ${access_token}` } });
+  }
+
+  /** Ends the launcher as Ctrl-C does: a SIGINT to the whole group. @returns its exit code. */
+  async interrupt(): Promise<number | null> {
+    const child = this.#child;
+    if (!child || child.exitCode !== null) return child?.exitCode ?? null;
+    child.removeAllListeners('exit');
+    const ended = new Promise<number | null>((settle) => child.once('exit', settle));
+    if (child.pid !== undefined) process.kill(-child.pid, 'SIGINT');
+    const timer = setTimeout(() => child.kill('SIGKILL'), stopTimeoutMs);
+    const code = await ended;
+    clearTimeout(timer);
+    return code;
+  }
+
+  async stop(): Promise<void> {
+    await this.interrupt();
+    this.#agent.destroy();
+    rmSync(this.dataDir, { recursive: true, force: true });
+  }
+}
+
+export function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((settle, fail) => {
+    const probe = createServer();
+    probe.once('error', fail);
+    probe.listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() =>
+        address && typeof address === 'object' ? settle(address.port) : fail(new Error('no free port')),
+      );
+    });
+  });
+}
