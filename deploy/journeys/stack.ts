@@ -76,8 +76,8 @@ export class Stack {
   launch(): Promise<number> {
     const startedMs = Date.now();
     this.output = '';
-    const child = spawn('npm', ['start', '--silent'], {
-      env: { ...process.env, ...this.#environment },
+    const settings = Object.entries(this.#environment).map(([name, value]) => `${name}=${value}`);
+    const child = spawn('env', [...settings, 'npm', 'start', '--silent'], {
       stdio: ['pipe', 'pipe', 'pipe'],
       detached: true,
     });
