@@ -1,5 +1,5 @@
 /** What a first start makes and later ones find again: the secret key, the first password, the certificate. */
-import { X509Certificate, randomBytes } from 'node:crypto';
+import { randomBytes, X509Certificate } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { generate } from 'selfsigned';

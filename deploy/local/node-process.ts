@@ -10,15 +10,16 @@ export interface NodeProcess {
   readonly env: NodeJS.ProcessEnv;
   readonly logFolder: string;
   /** Where it answers /healthz and /readyz. */
+  readonly host: string;
   readonly metricsPort: number;
 }
 
 const readyTimeoutMs = 30_000;
 
 /** Whether a path of the process's own small server is answered with 200. */
-function isOk(port: number, path: string): Promise<boolean> {
+function isOk(host: string, port: number, path: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const request = get({ host: '127.0.0.1', port, path, timeout: 2_000 }, (response) => {
+    const request = get({ host, port, path, timeout: 2_000 }, (response) => {
       response.resume();
       resolve(response.statusCode === 200);
     });
@@ -42,7 +43,7 @@ export async function startNodeProcess(plan: NodeProcess, isFirst: boolean): Pro
     stopGraceMs: 20_000,
   });
   const path = isFirst ? '/readyz' : '/healthz';
-  await waitUntilReady(child, logFile, () => isOk(plan.metricsPort, path), readyTimeoutMs);
+  await waitUntilReady(child, logFile, () => isOk(plan.host, plan.metricsPort, path), readyTimeoutMs);
   return child;
 }
 

@@ -7,6 +7,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { Postgres } from '#common/postgres.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { startClickHouse } from './clickhouse/spawn.ts';
@@ -55,6 +57,33 @@ export async function postgresForTest(options: { isMigrated?: boolean } = {}): P
   url.pathname = `/${database}`;
   if (options.isMigrated !== false) await migratePostgres({ url: url.href });
   return { url: url.href, database, stop: () => admin((postgres) => dropDatabase(postgres, database)) };
+}
+
+/** A fresh ClickHouse database, migrated, in the server that the run shares. */
+export async function clickhouseForTest(
+  options: { isMigrated?: boolean; retentionDays?: number } = {},
+): Promise<TestDatabase> {
+  const database = databaseName();
+  const url = new URL(inject('clickhouseUrl'));
+  url.pathname = `/${database}`;
+  const withClient = async (work: (clickhouse: ClickHouse) => Promise<unknown>) => {
+    const clickhouse = new ClickHouse({ url: url.href, connectionsMax: 1 });
+    try {
+      await work(clickhouse);
+    } finally {
+      await clickhouse.close();
+    }
+  };
+  await withClient((clickhouse) =>
+    options.isMigrated === false
+      ? clickhouse.createDatabase('')
+      : migrateClickHouse(clickhouse, { retentionDays: options.retentionDays ?? 36_500 }),
+  );
+  return {
+    url: url.href,
+    database,
+    stop: () => withClient((clickhouse) => clickhouse.command(`DROP DATABASE IF EXISTS ${database}`)),
+  };
 }
 
 /** A closed connection leaves the list of sessions a moment after the client is gone. */

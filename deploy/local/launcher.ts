@@ -1,0 +1,215 @@
+/**
+ * One machine, one command. Starts, in this order: the servers no URL is given for, the migrations of both stores, the
+ * first user, our processes. Ends them in reverse.
+ *
+ *   starting → ready → stopping → ended
+ *
+ * A fault while starting ends in one sentence and code 1. A child that dies is started again; one that won't stay up
+ * ends everything with code 1. SIGTERM, SIGINT and the end of npm lead to stopping and code 0.
+ */
+import { join } from 'node:path';
+import { type Config, childEnvironment } from '#common/config.ts';
+import { packageRoot } from '#common/paths.ts';
+import { StartupError } from './child.ts';
+import { startClickHouse } from './clickhouse/spawn.ts';
+import { createFirstUser } from './first-user.ts';
+import { instructions } from './instructions.ts';
+import { type LaunchFacts, type ProcessPlan, processPlans } from './launch-plan.ts';
+import type { LocalServer } from './local-server.ts';
+import { type CertificateFiles, certificate, firstPassword, secretKey } from './made-once.ts';
+import { migrateStores } from './migrate-stores.ts';
+import { boundLog, startNodeProcess } from './node-process.ts';
+import { freePort, portFor } from './ports.ts';
+import { writeProcesses } from './processes-file.ts';
+import type { Progress } from './progress.ts';
+import { startNats, startPostgres, startRedis } from './servers.ts';
+import type { Supervisor } from './supervisor.ts';
+
+const logCheckMs = 30_000;
+
+export interface LauncherParts {
+  readonly config: Config;
+  readonly dataDir: string;
+  readonly supervisor: Supervisor;
+  readonly progress: Progress;
+  /** Resolves once dist/ is up to date. */
+  readonly built: Promise<void>;
+}
+
+export class Launcher {
+  readonly #parts: LauncherParts;
+  readonly #metricsUrls = new Map<string, string>();
+  readonly #logFiles: string[] = [];
+  #logTimer: NodeJS.Timeout | undefined;
+
+  constructor(parts: LauncherParts) {
+    this.#parts = parts;
+  }
+
+  get processesFile(): string {
+    return join(this.#parts.dataDir, 'processes.json');
+  }
+
+  /** Everything up, from nothing to the text with the addresses. */
+  async start(): Promise<string> {
+    const { config, dataDir } = this.#parts;
+    const apiPort = await portFor('The API', config.API_PORT, 'API_PORT', config.API_HOST);
+    await this.#checkPorts();
+    const key = config.SECRET_KEY === '' ? secretKey(dataDir) : config.SECRET_KEY;
+    const [tls, urls] = await Promise.all([this.#certificate(), this.#startServers()]);
+    const facts: LaunchFacts = { dataDir, secretKey: key, apiPort, ...tls, ...urls };
+    await migrateStores({
+      databaseUrl: facts.databaseUrl,
+      clickhouseUrl: facts.clickhouseUrl,
+      retentionDays: config.RETENTION_DAYS,
+    });
+    this.#parts.progress.done('both stores are migrated');
+    const password = config.ADMIN_PASSWORD === '' ? firstPassword(dataDir) : null;
+    const email = config.ADMIN_EMAIL === '' ? 'admin@localhost.localdomain' : config.ADMIN_EMAIL;
+    const [isNewUser] = await Promise.all([
+      createFirstUser({ env: this.#environment(facts, {}), email, password: password?.value ?? config.ADMIN_PASSWORD }),
+      this.#startProcesses(facts),
+    ]);
+    this.#logTimer = setInterval(() => this.#boundLogs(), logCheckMs);
+    this.listProcesses();
+    return instructions({
+      apiUrl: `https://${shownHost(config.API_HOST)}:${apiPort}/v1`,
+      redirectorHttp: shownUrl('http', config.REDIRECTOR_HOST, config.REDIRECTOR_HTTP_PORT),
+      redirectorHttps: shownUrl('https', config.REDIRECTOR_HOST, config.REDIRECTOR_HTTPS_PORT),
+      dataDir,
+      certFile: facts.certFile,
+      email,
+      newPassword: isNewUser && password !== null ? password.value : null,
+      passwordFile: password?.file ?? null,
+      processesFile: this.processesFile,
+    });
+  }
+
+  /** Writes the table of processes anew. */
+  listProcesses(): void {
+    const processes = this.#parts.supervisor.list();
+    writeProcesses(
+      this.processesFile,
+      processes.map(({ name, pid }) => ({ name, pid, metrics_url: this.#metricsUrls.get(name) ?? null })),
+    );
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#logTimer);
+    await this.#parts.supervisor.stop();
+    this.listProcesses();
+  }
+
+  async #checkPorts(): Promise<void> {
+    const { config } = this.#parts;
+    for (const name of ['REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT', 'API_HTTP_PORT'] as const) {
+      const host = name === 'API_HTTP_PORT' ? config.API_HOST : config.REDIRECTOR_HOST;
+      if (config[name] !== 0) await portFor(name, config[name], name, host);
+    }
+  }
+
+  async #certificate(): Promise<CertificateFiles> {
+    const { config, dataDir } = this.#parts;
+    if (config.TLS_CERT_FILE !== '' && config.TLS_KEY_FILE !== '') {
+      return { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE };
+    }
+    return certificate(dataDir, config.SHORT_LINK_DOMAIN);
+  }
+
+  async #startServers() {
+    const { config, dataDir, progress, built } = this.#parts;
+    const warn = (line: string) => progress.note(line);
+    const entry = join(packageRoot(), 'dist', 'deploy', 'local', 'clickhouse', 'main.js');
+    const place = (name: string) => join(dataDir, name);
+    const [databaseUrl, natsUrl, redisUrl, clickhouseUrl] = await Promise.all([
+      this.#server('postgres', config.DATABASE_URL, (port) => startPostgres({ dataDir: place('postgres'), port })),
+      this.#server('nats', config.NATS_URL, (port) => startNats({ dataDir: place('nats'), port })),
+      this.#server('redis', config.REDIS_URL, (port, isFirst) =>
+        startRedis({ dataDir: place('redis'), port, ...(isFirst ? { warn } : {}) }),
+      ),
+      this.#server('clickhouse', config.CLICKHOUSE_URL, async (port) => {
+        await built;
+        return startClickHouse({ dataDir: place('clickhouse'), port, entry });
+      }),
+    ]);
+    return { databaseUrl, natsUrl, redisUrl, clickhouseUrl };
+  }
+
+  /** The URL given, or that of a local server which keeps its port for as long as the launcher runs. */
+  async #server(name: string, url: string, start: (port: number, isFirst: boolean) => Promise<LocalServer>) {
+    if (url !== '') return url;
+    let port = 0;
+    const server = await this.#parts.supervisor.add(name, async (isFirst) => {
+      const started = await start(port, isFirst);
+      port = started.port;
+      return started;
+    });
+    this.#logFiles.push(join(this.#parts.dataDir, name, 'server.log'));
+    this.#parts.progress.done(`${name} is up`);
+    return server.url;
+  }
+
+  #environment(facts: LaunchFacts, settings: ProcessPlan['settings']): NodeJS.ProcessEnv {
+    const { databaseUrl, redisUrl, natsUrl, clickhouseUrl, secretKey: key, dataDir } = facts;
+    return childEnvironment({
+      DATA_DIR: dataDir,
+      DATABASE_URL: databaseUrl,
+      REDIS_URL: redisUrl,
+      NATS_URL: natsUrl,
+      CLICKHOUSE_URL: clickhouseUrl,
+      SECRET_KEY: key,
+      ...settings,
+    });
+  }
+
+  async #startProcesses(facts: LaunchFacts): Promise<void> {
+    const { config, dataDir, supervisor, progress } = this.#parts;
+    const logFolder = join(dataDir, 'logs');
+    const starts = processPlans(config, facts).map(async (plan, index) => {
+      const metricsPort = config.METRICS_PORT === 0 ? await freePort() : config.METRICS_PORT + index;
+      const env = this.#environment(facts, { ...plan.settings, METRICS_PORT: String(metricsPort) });
+      const entry = join(packageRoot(), 'dist', plan.entry);
+      const host = probeHost(config.METRICS_HOST);
+      this.#metricsUrls.set(plan.name, `http://${host}:${metricsPort}`);
+      this.#logFiles.push(join(logFolder, `${plan.name}.log`));
+      return { name: plan.name, plan: { name: plan.name, entry, env, logFolder, host, metricsPort } };
+    });
+    // All ports are chosen before the first start, so that the order of stopping is the order of the plans.
+    const plans = await Promise.all(starts);
+    await Promise.all(
+      plans.map(async ({ name, plan }) => {
+        await supervisor.add(name, (isFirst) => startNodeProcess(plan, isFirst));
+        progress.done(`${name} is ready`);
+      }),
+    );
+  }
+
+  #boundLogs(): void {
+    for (const file of this.#logFiles) {
+      try {
+        boundLog(file);
+      } catch (error) {
+        this.#parts.progress.fault(`${file} could not be cut: ${error instanceof Error ? error.message : error}`);
+      }
+    }
+  }
+}
+
+/** An address that reaches a listener bound to this one. */
+function probeHost(host: string): string {
+  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
+}
+
+function shownHost(host: string): string {
+  const reachable = probeHost(host);
+  return reachable.includes(':') ? `[${reachable}]` : reachable;
+}
+
+function shownUrl(scheme: string, host: string, port: number): string {
+  return port === 0 ? '' : `${scheme}://${shownHost(host)}:${port}`;
+}
+
+export function faultText(error: unknown): string {
+  if (error instanceof StartupError) return error.message;
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

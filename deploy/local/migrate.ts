@@ -1,0 +1,19 @@
+/** `npm run migrate`: brings the stores at DATABASE_URL and CLICKHOUSE_URL to the newest schema. */
+import { ConfigError, loadConfig } from '#common/config.ts';
+import { migrateStores } from './migrate-stores.ts';
+
+async function main(): Promise<void> {
+  const config = loadConfig(['DATABASE_URL', 'CLICKHOUSE_URL']);
+  await migrateStores({
+    databaseUrl: config.DATABASE_URL,
+    clickhouseUrl: config.CLICKHOUSE_URL,
+    retentionDays: config.RETENTION_DAYS,
+    log: (line) => console.log(line),
+  });
+  console.log('both stores are migrated');
+}
+
+main().catch((error: unknown) => {
+  console.error(error instanceof ConfigError ? error.message : error);
+  process.exit(1);
+});

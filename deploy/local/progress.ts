@@ -1,0 +1,23 @@
+/** What the launcher says: plain lines, or with a little colour and times on a terminal. */
+export interface Progress {
+  /** A step that is done. */
+  done(what: string): void;
+  /** Something worth knowing that is no step. */
+  note(line: string): void;
+  fault(line: string): void;
+  text(block: string): void;
+}
+
+export function createProgress(output: NodeJS.WriteStream): Progress {
+  const started = performance.now();
+  const isTerminal = output.isTTY === true;
+  const paint = (code: number, text: string) => (isTerminal ? `\x1b[${code}m${text}\x1b[0m` : text);
+  const write = (line: string) => void output.write(`${line}\n`);
+  const seconds = () => `${((performance.now() - started) / 1000).toFixed(1)} s`;
+  return {
+    done: (what) => write(`${paint(32, isTerminal ? '✓' : '-')} ${what} ${paint(2, `(${seconds()})`)}`),
+    note: (line) => write(`${paint(33, isTerminal ? '!' : '*')} ${line}`),
+    fault: (line) => write(`${paint(31, isTerminal ? '✗' : 'x')} ${line}`),
+    text: write,
+  };
+}

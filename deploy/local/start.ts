@@ -1,0 +1,101 @@
+/** `npm start`: everything on one machine. */
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join, resolve, sep } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { ConfigError, isRunByNpm, loadConfig } from '#common/config.ts';
+import { packageRoot } from '#common/paths.ts';
+import { StartupError } from './child.ts';
+import { lockFolder } from './folder-lock.ts';
+import { faultText, Launcher } from './launcher.ts';
+import { createProgress, type Progress } from './progress.ts';
+import { Supervisor } from './supervisor.ts';
+
+/** A launcher that was killed leaves its children a moment to end; after that the folder's servers are free again. */
+const parentCheckMs = 500;
+/** npm and the terminal may both pass one Ctrl-C on; a signal later than this is a second one. */
+const sameSignalMs = 1_000;
+
+/** Builds dist/ from the sources, if there are any and they changed since. */
+function buildIfStale(): Promise<void> {
+  const root = packageRoot();
+  const isBuilt = fileURLToPath(import.meta.url).startsWith(join(root, 'dist') + sep);
+  if (isBuilt || !existsSync(join(root, 'build.mjs'))) return Promise.resolve();
+  return new Promise((done, fail) => {
+    execFile(process.execPath, [join(root, 'build.mjs'), '--if-stale'], (error, _stdout, stderr) => {
+      if (error === null) done();
+      else fail(new StartupError(`The build failed: ${stderr.trim()}`));
+    });
+  });
+}
+
+async function main(progress: Progress): Promise<void> {
+  const config = loadConfig();
+  const dataDir = resolve(config.DATA_DIR);
+  const lock = await lockFolder(dataDir);
+  const built = buildIfStale();
+  // Whoever awaits it reports the failure; until then it is no unhandled one.
+  built.catch(() => undefined);
+
+  let ending: Promise<void> | undefined;
+  const end = (code: number) => {
+    ending ??= launcher.stop().then(
+      () => finish(code),
+      (error: unknown) => {
+        progress.fault(faultText(error));
+        finish(1);
+      },
+    );
+    return ending;
+  };
+  const finish = (code: number) => {
+    lock.release();
+    process.exit(code);
+  };
+  const supervisor: Supervisor = new Supervisor({
+    say: (line) => progress.note(line),
+    onGiveUp: () => void end(1),
+    onChange: () => launcher.listProcesses(),
+  });
+  const launcher = new Launcher({ config, dataDir, supervisor, progress, built });
+  endOnSignals((reason) => {
+    progress.note(`${reason}: stopping`);
+    void end(0);
+  });
+
+  try {
+    const text = await launcher.start();
+    if (ending !== undefined) return;
+    progress.text(text);
+    progress.text('ready');
+  } catch (error) {
+    if (ending === undefined) progress.fault(faultText(error));
+    await end(1);
+  }
+}
+
+/** One end for a signal or for npm's; a second signal, well after the first, cuts everything off: the guards clean up. */
+function endOnSignals(onEnd: (reason: string) => void): void {
+  let first = 0;
+  const onReason = (reason: string) => {
+    const now = Date.now();
+    if (first === 0) {
+      first = now;
+      onEnd(reason);
+    } else if (now - first > sameSignalMs) {
+      process.exit(130);
+    }
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => onReason(signal));
+  if (!isRunByNpm()) return;
+  const parent = process.ppid;
+  setInterval(() => {
+    if (process.ppid !== parent && first === 0) onReason('npm is gone');
+  }, parentCheckMs).unref();
+}
+
+const progress = createProgress(process.stdout);
+main(progress).catch((error: unknown) => {
+  progress.fault(error instanceof ConfigError ? error.message : faultText(error));
+  process.exit(1);
+});
