@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apiKeyHash, apiKeyPreview, isApiKey, newApiKey } from './api-key.ts';
+import { ApiKeys, apiKeyPreview, isApiKey, newApiKey } from './api-key.ts';
 import { newSecretKey, parseSecretKeys } from './encryption.ts';
 
 test('a new key is lk_ and 40 base62 characters, and is taken for a key', () => {
@@ -22,7 +22,15 @@ test('a key with one character changed is junk', () => {
 });
 
 test('anything that is no key is junk', () => {
-  for (const junk of ['', 'lk_', `lk_${'0'.repeat(40)}`, `${newApiKey()} `, newApiKey().slice(1), newApiKey().toUpperCase(), 'lk_é']) {
+  for (const junk of [
+    '',
+    'lk_',
+    `lk_${'0'.repeat(40)}`,
+    `${newApiKey()} `,
+    newApiKey().slice(1),
+    newApiKey().toUpperCase(),
+    'lk_é',
+  ]) {
     expect(isApiKey(junk), junk).toBe(false);
   }
 });
@@ -33,9 +41,19 @@ test('a preview does not give the key away', () => {
   expect(key.startsWith(apiKeyPreview(key).slice(0, 7))).toBe(true);
 });
 
-test('equal keys have equal hashes, different keys different ones', () => {
-  const hash = apiKeyHash(parseSecretKeys(newSecretKey('a')));
+test('a stored key shows again for its own app only, and is found by its hash', () => {
+  const old = newSecretKey('a');
+  const before = new ApiKeys(parseSecretKeys(old));
+  const after = new ApiKeys(parseSecretKeys(`${newSecretKey('b')},${old}`));
   const key = newApiKey();
-  expect(hash.newest(key).equals(hash.newest(key))).toBe(true);
-  expect(hash.newest(key).equals(hash.newest(newApiKey()))).toBe(false);
+  const stored = before.store(key, 'app_1');
+  expect(JSON.stringify(stored)).not.toContain(key);
+  expect(before.show(stored.api_key_ciphertext, 'app_1')).toBe(key);
+  expect(() => before.show(stored.api_key_ciphertext, 'app_2')).toThrow();
+  expect(before.hash(key).equals(stored.api_key_hash)).toBe(true);
+  expect(before.hash(newApiKey()).equals(stored.api_key_hash)).toBe(false);
+
+  expect(after.show(stored.api_key_ciphertext, 'app_1')).toBe(key);
+  expect(after.hashes(key).some((hash) => hash.equals(stored.api_key_hash))).toBe(true);
+  expect([before, after].map((keys) => keys.isOutdated(stored.api_key_ciphertext))).toEqual([false, true]);
 });

@@ -62,5 +62,7 @@ test.each([
 
 test('a fault in SECRET_KEY does not print the key', () => {
   const key = randomBytes(33).toString('base64');
-  expect(() => parseSecretKeys(`a:${key}`)).toThrow(expect.not.objectContaining({ message: expect.stringContaining(key) }));
+  expect(() => parseSecretKeys(`a:${key}`)).toThrow(
+    expect.not.objectContaining({ message: expect.stringContaining(key) }),
+  );
 });

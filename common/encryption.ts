@@ -38,7 +38,8 @@ export function parseSecretKeys(text: string): SecretKey[] {
 function parseSecretKey(entry: string, at: number): SecretKey {
   const colon = entry.indexOf(':');
   const id = entry.slice(0, Math.max(colon, 0));
-  if (!keyId.test(id)) throw new Error(`key ${at + 1} of SECRET_KEY has no id before a colon (letters, digits, - and _)`);
+  if (!keyId.test(id))
+    throw new Error(`key ${at + 1} of SECRET_KEY has no id before a colon (letters, digits, - and _)`);
   const encoded = entry.slice(colon + 1);
   const key = base64.test(encoded) ? Buffer.from(encoded, 'base64') : Buffer.alloc(0);
   if (key.length !== KEY_BYTES) throw new Error(`key ${id} of SECRET_KEY is not base64 of ${KEY_BYTES} bytes`);
@@ -88,7 +89,9 @@ export class Encryption {
     const decipher = createDecipheriv('aes-256-gcm', this.#keyOf(id), body.subarray(0, IV_BYTES));
     decipher.setAAD(Buffer.from(context));
     decipher.setAuthTag(body.subarray(body.length - TAG_BYTES));
-    return decipher.update(body.subarray(IV_BYTES, body.length - TAG_BYTES), undefined, 'utf8') + decipher.final('utf8');
+    return (
+      decipher.update(body.subarray(IV_BYTES, body.length - TAG_BYTES), undefined, 'utf8') + decipher.final('utf8')
+    );
   }
 
   #keyOf(id: string): Buffer {

@@ -1,0 +1,24 @@
+/** What a user may do: read what belongs to their organizations, write where they are no viewer. */
+import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
+import { isId } from '#common/ids.ts';
+import type { TenantQueries } from '#common/tenancy.ts';
+import type { UserCaller } from './route.ts';
+
+/** Ids of every organization the user belongs to. */
+export function organizationsOf(caller: UserCaller): string[] {
+  return caller.memberships.map((membership) => membership.organization_id);
+}
+
+/** Null when the user may change things of this organization. */
+export function refuseWrite(caller: UserCaller, organizationId: string): Rejection | null {
+  const membership = caller.memberships.find((one) => one.organization_id === organizationId);
+  if (!membership) return forbidden('This belongs to an organization you are not a member of.');
+  return membership.role === 'viewer' ? forbidden('A viewer may look but not change anything.') : null;
+}
+
+/** Why an app or a link is not among the caller's: another organization has it (403), or nobody (404). */
+export async function absent(tenant: TenantQueries, kind: 'app' | 'link', id: string): Promise<Rejection> {
+  const owner = isId(kind === 'app' ? 'app' : 'lnk', id) ? await tenant.ownerOf(kind, id) : null;
+  if (owner !== null) return forbidden(`This ${kind} belongs to another organization.`);
+  return notFound(`There is no ${kind} with this id.`);
+}

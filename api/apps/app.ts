@@ -1,0 +1,102 @@
+/** An app as Postgres keeps it and as the API answers it. */
+import { Type } from 'typebox';
+import { absent } from '#api/access.ts';
+import type { AppSettings } from '#common/app-snapshot.ts';
+import type { Rejection } from '#common/http/rejection.ts';
+import { nullable } from '#common/link/fields.ts';
+import type { TenantQueries } from '#common/tenancy.ts';
+import type { AppFields } from './fields.ts';
+
+export interface AppRow extends AppFields {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly api_key_ciphertext: string;
+  readonly api_key_hash: Buffer;
+  readonly api_key_preview: string;
+  readonly version: number;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+export const appColumns = `id, organization_id, name, host, ios, android, fallback_url, allowed_destination_hosts, settings,
+  api_key_ciphertext, api_key_hash, api_key_preview, version, created_at, updated_at`;
+
+const byId = `SELECT ${appColumns} FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
+
+/** An app of the caller's organizations, or why it is not there for them. `lock` keeps it until the transaction ends. */
+export async function findApp(tenant: TenantQueries, id: string, lock = false): Promise<AppRow | Rejection> {
+  const [app] = await tenant.query<AppRow>(lock ? `${byId} FOR UPDATE` : byId, [id]);
+  return app ?? absent(tenant, 'app', id);
+}
+
+/** An app as it is answered, with its key in whole (`api_key`) or in part (`api_key_preview`). */
+export function appAnswer(row: AppRow, key: { api_key: string } | { api_key_preview: string }): object {
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    name: row.name,
+    ...key,
+    host: row.host,
+    ios: row.ios,
+    android: row.android,
+    fallback_url: row.fallback_url,
+    allowed_destination_hosts: row.allowed_destination_hosts,
+    settings: row.settings,
+    created_at: row.created_at.toISOString(),
+    updated_at: row.updated_at.toISOString(),
+  };
+}
+
+const text = Type.String();
+const shared = {
+  id: text,
+  organization_id: text,
+  name: text,
+  host: Type.String({ description: 'Host of the short links, without scheme.' }),
+  ios: nullable(
+    Type.Object({ bundle_id: text, team_id: nullable(text), app_store_id: nullable(text), uri_scheme: nullable(text) }),
+  ),
+  android: nullable(
+    Type.Object({ package_name: text, sha256_cert_fingerprints: Type.Array(text), uri_scheme: nullable(text) }),
+  ),
+  fallback_url: nullable(text),
+  allowed_destination_hosts: Type.Array(text),
+  settings: Type.Object({
+    attribution_window_hours: Type.Integer(),
+    probabilistic_window_hours: Type.Integer(),
+    min_confidence: Type.Number(),
+    privacy_mode: Type.Unsafe<AppSettings['privacy_mode']>({
+      type: 'string',
+      enum: ['anonymize_ip', 'full_ip', 'no_ip'],
+    }),
+    conversion_events: Type.Array(text),
+  }),
+  created_at: Type.String({ format: 'date-time' }),
+  updated_at: Type.String({ format: 'date-time' }),
+};
+
+export const appSchema = Type.Object({ ...shared, api_key: text });
+export const listedAppSchema = Type.Object({ ...shared, api_key_preview: text });
+export const appParams = Type.Object({ id: Type.String({ examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'] }) });
+
+const example = {
+  id: 'app_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  organization_id: 'org_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  name: 'Shop',
+  host: 'go.example.com',
+  ios: { bundle_id: 'com.example.shop', team_id: 'ABCDE12345', app_store_id: '123456789', uri_scheme: 'shop' },
+  android: { package_name: 'com.example.shop', sha256_cert_fingerprints: [], uri_scheme: 'shop' },
+  fallback_url: 'https://www.example.com/',
+  allowed_destination_hosts: ['www.example.com'],
+  settings: {
+    attribution_window_hours: 168,
+    probabilistic_window_hours: 6,
+    min_confidence: 0.6,
+    privacy_mode: 'anonymize_ip',
+    conversion_events: ['purchase'],
+  },
+  created_at: '2026-01-15T09:30:00.000Z',
+  updated_at: '2026-01-15T09:30:00.000Z',
+};
+export const appExample = { ...example, api_key: 'lk_exampleexampleexampleexampleexample0000' };
+export const listedAppExample = { ...example, api_key_preview: 'lk_exam…0000' };

@@ -1,0 +1,110 @@
+import { randomInt } from 'node:crypto';
+import { refuseWrite } from '#api/access.ts';
+import type { ApiDeps } from '#api/deps.ts';
+import { route, type UserCaller } from '#api/route.ts';
+import { newApiKey } from '#common/api-key.ts';
+import { forbidden, invalid, notFound, Rejection } from '#common/http/rejection.ts';
+import { isId, newId } from '#common/ids.ts';
+import { violatedConstraint } from '#common/postgres.ts';
+import { type AppRow, appAnswer, appColumns, appExample, appSchema } from './app.ts';
+import { type AppFields, changedApp, emptyApp, newAppBody } from './fields.ts';
+import { hostLabel, isAnothersHost } from './host.ts';
+
+export const create = route({
+  method: 'POST',
+  path: '/apps',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Apps',
+  summary: 'Create an app',
+  description: 'The answer holds its API key.',
+  body: newAppBody,
+  bodyExample: { name: 'Shop', ios: appExample.ios, fallback_url: appExample.fallback_url },
+  answers: { 201: { description: 'The new app.', schema: appSchema, example: appExample } },
+  handle: async (deps, { caller, body }) => {
+    const { organization_id: asked, ...given } = body;
+    const host = given.host ?? `${hostLabel(given.name)}.${deps.shortLinkDomain}`;
+    const fields = changedApp({ ...emptyApp, name: '', host: '' }, { ...given, host });
+    if ('rejection' in fields) return fields.rejection;
+    const organizationId = await chooseOrganization(deps, caller, asked);
+    if (organizationId instanceof Rejection) return organizationId;
+    const denied = refuseWrite(caller, organizationId);
+    if (denied) return denied;
+
+    const api_key = newApiKey();
+    const app = await insertFree(deps, organizationId, fields, api_key, given.host === undefined);
+    if (app instanceof Rejection) return app;
+    await deps.announce({ kind: 'app', host: app.host });
+    return { status: 201, body: appAnswer(app, { api_key }) };
+  },
+});
+
+/** The organization that is asked for, or the user's only one. */
+async function chooseOrganization(
+  { db }: ApiDeps,
+  caller: UserCaller,
+  asked: string | undefined,
+): Promise<string | Rejection> {
+  const [only, another] = caller.memberships;
+  if (asked === undefined) {
+    if (only && !another) return only.organization_id;
+    const why = only ? 'you belong to more than one organization' : 'you belong to no organization';
+    return invalid('organization_id', `is required: ${why}`);
+  }
+  if (caller.memberships.some((one) => one.organization_id === asked)) return asked;
+  const exists = isId('org', asked) && (await db.query('SELECT FROM organizations WHERE id = $1', [asked])).length > 0;
+  return exists
+    ? forbidden('You are not a member of this organization.')
+    : notFound('There is no organization with this id.');
+}
+
+const ATTEMPTS_MAX = 5;
+
+/** Inserts the app; a host that was made from its name gets a number when it is taken. */
+async function insertFree(
+  deps: ApiDeps,
+  organizationId: string,
+  fields: AppFields,
+  apiKey: string,
+  isHostOurs: boolean,
+): Promise<AppRow | Rejection> {
+  let { host } = fields;
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const app = await insert(deps, organizationId, { ...fields, host }, apiKey);
+    if (app) return app;
+    if (!isHostOurs) return invalid('host', 'is taken');
+    host = `${hostLabel(fields.name)}-${randomInt(1_000, 1_000_000)}.${deps.shortLinkDomain}`;
+  }
+  throw new Error(`${ATTEMPTS_MAX} hosts with random numbers in a row were taken`);
+}
+
+const insertion = `
+  INSERT INTO apps (id, organization_id, name, host, ios, android, fallback_url, allowed_destination_hosts, settings,
+                    api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
+  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13 FROM unnest($1::text[]) AS o (id)
+  RETURNING ${appColumns}`;
+
+/** Undefined when the host is taken. */
+async function insert(
+  { tenancy, clock, apiKeys }: ApiDeps,
+  organizationId: string,
+  fields: AppFields,
+  apiKey: string,
+): Promise<AppRow | undefined> {
+  const nowMs = clock();
+  const id = newId('app', nowMs);
+  const key = apiKeys.store(apiKey, id);
+  const { name, host, ios, android, fallback_url, allowed_destination_hosts, settings } = fields;
+  const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings];
+  const stored = [key.api_key_ciphertext, key.api_key_hash, key.api_key_preview, new Date(nowMs)];
+  try {
+    return await tenancy.within([organizationId], async (tenant) => {
+      if (await isAnothersHost(tenant, host, organizationId)) return undefined;
+      const [row] = await tenant.query<AppRow>(insertion, [id, ...given, ...stored]);
+      return row;
+    });
+  } catch (error) {
+    if (violatedConstraint(error) === 'apps_host_key') return undefined;
+    throw error;
+  }
+}

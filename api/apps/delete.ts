@@ -1,0 +1,34 @@
+import { Type } from 'typebox';
+import { route } from '#api/route.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { type AppRow, appColumns, appExample, appParams } from './app.ts';
+import { changeApp } from './change.ts';
+
+const markDeleted = `UPDATE apps SET deleted_at = $3, updated_at = $3, version = version + 1
+  WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING ${appColumns}`;
+
+export const remove = route({
+  method: 'DELETE',
+  path: '/apps/{id}',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Apps',
+  summary: 'Delete an app',
+  description: 'Stops its links (404) and its key (401) at once. Its figures stay until the retention ends.',
+  params: appParams,
+  answers: {
+    200: {
+      description: 'It is gone.',
+      schema: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+      example: { id: appExample.id, deleted: true },
+    },
+  },
+  handle: async (deps, { caller, params }) => {
+    const change = await changeApp(deps, caller, params.id, async (tenant, before) => {
+      const [after] = await tenant.query<AppRow>(markDeleted, [before.id, new Date(deps.clock())]);
+      if (!after) throw new Error('an app that is locked was not deleted');
+      return after;
+    });
+    return change instanceof Rejection ? change : { status: 200, body: { id: change.after.id, deleted: true } };
+  },
+});

@@ -1,0 +1,192 @@
+/** The fields of an app that a caller may write: shapes, defaults, and the rules that a schema can't say. */
+import { type Static, type TSchema, Type } from 'typebox';
+import type { AppSettings } from '#common/app-snapshot.ts';
+import { type FieldError, invalidFields, type Rejection } from '#common/http/rejection.ts';
+import { nullable } from '#common/link/fields.ts';
+import { hostOf, URL_CHARACTERS_MAX, urlFaults } from '#common/web-address.ts';
+
+export const defaultSettings: AppSettings = {
+  attribution_window_hours: 168,
+  probabilistic_window_hours: 6,
+  min_confidence: 0.6,
+  privacy_mode: 'anonymize_ip',
+  conversion_events: [],
+};
+
+/** A scheme of the app's own (RFC 3986). Those that browsers give a meaning to are refused. */
+const uriScheme = nullable(
+  Type.String({
+    pattern:
+      '^(?!(?:https?|javascript|vbscript|data|file|blob|about|intent|mailto|tel|sms|ftp|wss?)$)[a-z][a-z0-9+.-]{1,63}$',
+    description: 'A scheme that opens the app, in lower case and without ://',
+  }),
+);
+
+const closed = { additionalProperties: false } as const;
+
+const iosFields = {
+  bundle_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9.-]{0,154}$' }),
+  team_id: nullable(Type.String({ pattern: '^[A-Z0-9]{10}$', description: 'Needed for universal links.' })),
+  app_store_id: nullable(
+    Type.String({ pattern: '^[0-9]{1,20}$', description: 'The number in the App Store address.' }),
+  ),
+  uri_scheme: uriScheme,
+};
+
+const androidFields = {
+  package_name: Type.String({ maxLength: 255, pattern: '^[A-Za-z][A-Za-z0-9_]*(?:\\.[A-Za-z][A-Za-z0-9_]*)+$' }),
+  sha256_cert_fingerprints: nullable(
+    Type.Array(Type.String({ pattern: '^(?:[0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2}$' }), {
+      maxItems: 20,
+      description: 'Of the signing certificates; needed for app links.',
+    }),
+  ),
+  uri_scheme: uriScheme,
+};
+
+const settingsFields = {
+  attribution_window_hours: nullable(Type.Integer({ minimum: 1, maximum: 2160, description: 'Default 168.' })),
+  probabilistic_window_hours: nullable(
+    Type.Integer({ minimum: 0, maximum: 72, description: '0 turns it off; default 6.' }),
+  ),
+  min_confidence: nullable(Type.Number({ minimum: 0, maximum: 1, description: 'Default 0.6.' })),
+  privacy_mode: Type.Optional(
+    Type.Unsafe<AppSettings['privacy_mode'] | null>({
+      type: ['string', 'null'],
+      enum: ['anonymize_ip', 'full_ip', 'no_ip', null],
+      description: 'What is kept of a visitor’s IP address; default anonymize_ip.',
+    }),
+  ),
+  conversion_events: nullable(
+    Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: 20, uniqueItems: true }),
+  ),
+};
+
+/** Every property may be left out: what is required is judged once the change is merged into what was there. */
+const partial = (fields: Record<string, TSchema>, description: string) =>
+  Type.Unsafe<Record<string, unknown> | null>({
+    type: ['object', 'null'],
+    description,
+    properties: fields,
+    ...closed,
+  });
+
+const written = {
+  name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' }),
+  host: Type.String({
+    minLength: 1,
+    maxLength: 253,
+    description: 'Host of the short links, without scheme; made from the name if absent.',
+  }),
+  ios: partial(iosFields, 'bundle_id is required in it.'),
+  android: partial(androidFields, 'package_name is required in it.'),
+  fallback_url: nullable(
+    Type.String({
+      minLength: 1,
+      maxLength: URL_CHARACTERS_MAX,
+      description: 'Where desktops and unknown platforms go; https.',
+    }),
+  ),
+  allowed_destination_hosts: nullable(
+    Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
+      maxItems: 100,
+      description: 'Hosts that links made with the API key may point to.',
+    }),
+  ),
+  settings: partial(settingsFields, 'Those that are left out keep their value.'),
+};
+
+const { name, ...others } = written;
+const optional = Object.fromEntries(
+  Object.entries(others).map(([field, schema]) => [field, Type.Optional(schema)]),
+) as { [K in keyof typeof others]: ReturnType<typeof Type.Optional<(typeof others)[K]>> };
+
+export const newAppBody = Type.Object(
+  {
+    organization_id: Type.Optional(Type.String({ description: 'May be left out by a user of one organization.' })),
+    name,
+    ...optional,
+  },
+  closed,
+);
+export const appChangesBody = Type.Object({ name: Type.Optional(name), ...optional }, { ...closed, minProperties: 1 });
+
+export type AppChanges = Static<typeof appChangesBody>;
+
+/** The columns of `apps` that a caller writes. */
+export interface AppFields {
+  readonly name: string;
+  readonly host: string;
+  readonly ios: Readonly<Record<string, unknown>> | null;
+  readonly android: Readonly<Record<string, unknown>> | null;
+  readonly fallback_url: string | null;
+  readonly allowed_destination_hosts: readonly string[];
+  readonly settings: AppSettings;
+}
+
+/** What an app is before anything was said of it. */
+export const emptyApp: Omit<AppFields, 'name' | 'host'> = {
+  ios: null,
+  android: null,
+  fallback_url: null,
+  allowed_destination_hosts: [],
+  settings: defaultSettings,
+};
+
+/** The app after a change: what is left out stays, null clears, and the parts of ios, android and settings likewise. */
+export function changedApp(before: AppFields, changes: AppChanges): AppFields | { readonly rejection: Rejection } {
+  const faults: FieldError[] = urlFaults(changes, ['fallback_url']);
+  const host = changes.host === undefined ? before.host : hostOf(changes.host);
+  if (host === null) faults.push({ field: 'host', message: 'must be a host name such as go.example.com' });
+  const hosts = changes.allowed_destination_hosts;
+  const allowed = hosts === undefined ? before.allowed_destination_hosts : allowedHosts(hosts ?? [], faults);
+  const ios = mergedPart(before.ios, changes.ios, iosFields);
+  if (ios && ios['bundle_id'] === null) faults.push({ field: 'ios.bundle_id', message: 'is required' });
+  const android = mergedPart(before.android, changes.android, androidFields);
+  if (android && android['package_name'] === null)
+    faults.push({ field: 'android.package_name', message: 'is required' });
+  if (faults.length > 0 || host === null) return { rejection: invalidFields(faults) };
+  return {
+    name: changes.name?.trim() ?? before.name,
+    host,
+    ios,
+    android: android && { ...android, sha256_cert_fingerprints: fingerprints(android['sha256_cert_fingerprints']) },
+    fallback_url: changes.fallback_url === undefined ? before.fallback_url : changes.fallback_url,
+    allowed_destination_hosts: allowed,
+    settings: mergedSettings(before.settings, changes.settings),
+  };
+}
+
+function mergedPart(
+  before: Readonly<Record<string, unknown>> | null,
+  changes: Record<string, unknown> | null | undefined,
+  fields: Record<string, TSchema>,
+): Record<string, unknown> | null {
+  if (changes === null) return null;
+  if (changes === undefined) return before;
+  return Object.fromEntries(
+    Object.keys(fields).map((name) => [name, (name in changes ? changes : before)?.[name] ?? null]),
+  );
+}
+
+function mergedSettings(before: AppSettings, changes: Record<string, unknown> | null | undefined): AppSettings {
+  if (changes === null || changes === undefined) return changes === null ? defaultSettings : before;
+  const merged = Object.entries({ ...before, ...changes }).map(([name, value]) => [
+    name,
+    value ?? Reflect.get(defaultSettings, name),
+  ]);
+  return Object.fromEntries(merged);
+}
+
+function allowedHosts(given: readonly string[], faults: FieldError[]): string[] {
+  const hosts = given.map((text, at) => {
+    const host = hostOf(text);
+    if (host === null) faults.push({ field: `allowed_destination_hosts[${at}]`, message: 'must be a host name' });
+    return host ?? '';
+  });
+  return [...new Set(hosts)];
+}
+
+function fingerprints(value: unknown): string[] {
+  return Array.isArray(value) ? [...new Set(value.map((one) => String(one).toUpperCase()))] : [];
+}

@@ -1,0 +1,51 @@
+import { route } from '#api/route.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { violatedConstraint } from '#common/postgres.ts';
+import { type AppRow, appAnswer, appColumns, appExample, appParams, appSchema } from './app.ts';
+import { changeApp } from './change.ts';
+import { appChangesBody, changedApp } from './fields.ts';
+import { isAnothersHost } from './host.ts';
+
+const write = `
+  UPDATE apps SET name = $3, host = $4, ios = $5, android = $6, fallback_url = $7, allowed_destination_hosts = $8,
+                  settings = $9, updated_at = $10, version = version + 1
+   WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING ${appColumns}`;
+
+export const update = route({
+  method: 'PATCH',
+  path: '/apps/{id}',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Apps',
+  summary: 'Update an app',
+  description: 'Fields that are left out stay, also those inside ios, android and settings; null clears.',
+  params: appParams,
+  body: appChangesBody,
+  bodyExample: { settings: { privacy_mode: 'no_ip' }, fallback_url: null },
+  answers: { 200: { description: 'The app as it is now.', schema: appSchema, example: appExample } },
+  handle: async (deps, { caller, params, body }) => {
+    try {
+      const change = await changeApp(deps, caller, params.id, async (tenant, before) => {
+        const fields = changedApp(before, body);
+        if ('rejection' in fields) return fields.rejection;
+        const { name, host, ios, android, fallback_url, allowed_destination_hosts, settings } = fields;
+        if (host !== before.host && (await isAnothersHost(tenant, host, before.organization_id))) {
+          return invalid('host', 'is taken');
+        }
+        const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings];
+        const [after] = await tenant.query<AppRow>(write, [before.id, ...given, new Date(deps.clock())]);
+        if (!after) throw new Error('an app that is locked was not updated');
+        return after;
+      });
+      if (change instanceof Rejection) return change;
+      const { after } = change;
+      return {
+        status: 200,
+        body: appAnswer(after, { api_key: deps.apiKeys.show(after.api_key_ciphertext, after.id) }),
+      };
+    } catch (error) {
+      if (violatedConstraint(error) === 'apps_host_key') return invalid('host', 'is taken');
+      throw error;
+    }
+  },
+});

@@ -1,0 +1,36 @@
+/** What the handlers of the API are given. Made once, in main.ts; an entity uses the few parts it needs. */
+import type { ApiKeys } from '#common/api-key.ts';
+import type { AppSnapshots } from '#common/app-snapshot.ts';
+import type { Clock } from '#common/clock.ts';
+import type { LinkChange } from '#common/link-cache.ts';
+import type { Postgres } from '#common/postgres.ts';
+import type { Tenancy } from '#common/tenancy.ts';
+import type { AuthParts } from './auth/parts.ts';
+
+/** A link and how many clicks it has had. */
+export interface RankedLink {
+  readonly link_id: string;
+  readonly clicks: number;
+}
+
+/** The most clicked links that are ranked; those beyond it are listed like links without clicks. */
+export const RANKED_LINKS_MAX = 10_000;
+
+export interface ApiDeps {
+  /** The whole database, for accounts. Whatever belongs to tenants is reached through `tenancy`. */
+  readonly db: Postgres;
+  readonly tenancy: Tenancy;
+  readonly clock: Clock;
+  readonly auth: AuthParts;
+  readonly apiKeys: ApiKeys;
+  readonly appSnapshots: AppSnapshots;
+  /** Tells redirectors of committed changes; false when they could not be told and will find out later. */
+  readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;
+  /**
+   * Links of these organizations (of one app, if given) by clicks, most first, at most RANKED_LINKS_MAX.
+   * Figures are kept in another store, which the links' own folder does not know.
+   */
+  readonly rankByClicks: (organizationIds: readonly string[], appId: string | null) => Promise<readonly RankedLink[]>;
+  /** Domain under which apps get a host if they name none. */
+  readonly shortLinkDomain: string;
+}

@@ -1,0 +1,55 @@
+import { absent, organizationsOf, refuseWrite } from '#api/access.ts';
+import { route, type UserCaller } from '#api/route.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { createLink, type LinkOwner } from '#common/link/creation.ts';
+import { newLinkBody, refuseLink } from '#common/link/fields.ts';
+import { linkAnswer, linkExample, linkSchema } from '#common/link/link.ts';
+import type { Tenancy } from '#common/tenancy.ts';
+
+export const create = route({
+  method: 'POST',
+  path: '/links',
+  caller: 'user',
+  limit: 'links',
+  tag: 'Links',
+  summary: 'Create a link',
+  description: 'A short code that is taken or reserved is refused, never replaced.',
+  body: newLinkBody,
+  bodyExample: { app_id: linkExample.app_id, path: '/products/42', campaign: 'summer_sale', short_code: 'summer' },
+  answers: { 201: { description: 'The new link.', schema: linkSchema, example: linkExample } },
+  handle: async ({ tenancy, clock, announce }, { caller, body }) => {
+    const refused = refuseLink(body);
+    if (refused) return refused;
+    const owner = await findOwner(tenancy, caller, body.app_id);
+    if (owner instanceof Rejection) return owner;
+    const denied = refuseWrite(caller, owner.organization_id);
+    if (denied) return denied;
+
+    const creation = await createLink({ tenancy, clock }, owner, 'dashboard', body);
+    switch (creation.kind) {
+      case 'taken':
+        return invalid(creation.field, 'is taken by another link of this app');
+      case 'no_app':
+        return invalid('app_id', 'is the id of an app that was deleted');
+      case 'created': {
+        const { link } = creation;
+        // The code may be remembered as unknown by a redirector that was asked for it before.
+        await announce({ kind: 'link', host: link.host, short_code: link.short_code });
+        return { status: 201, body: linkAnswer(link) };
+      }
+    }
+  },
+});
+
+const anyOfMine = `SELECT id AS app_id, organization_id FROM apps
+  WHERE organization_id = ANY ($1) AND deleted_at IS NULL AND ($2::text IS NULL OR id = $2) LIMIT 2`;
+
+/** The app that is asked for, or the only one that the caller can see. */
+function findOwner(tenancy: Tenancy, caller: UserCaller, appId: string | undefined): Promise<LinkOwner | Rejection> {
+  return tenancy.within(organizationsOf(caller), async (tenant) => {
+    const [app, another] = await tenant.query<LinkOwner>(anyOfMine, [appId ?? null]);
+    if (appId !== undefined) return app ?? absent(tenant, 'app', appId);
+    if (!app) return invalid('app_id', 'is required: there is no app yet');
+    return another ? invalid('app_id', 'is required: there is more than one app') : app;
+  });
+}

@@ -1,0 +1,40 @@
+import { Type } from 'typebox';
+import { organizationsOf, refuseWrite } from '#api/access.ts';
+import { route } from '#api/route.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { linkExample } from '#common/link/link.ts';
+import { findLink, linkParams } from './read.ts';
+
+const markDeleted = `UPDATE links SET deleted_at = $3, updated_at = $3
+  WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
+
+export const remove = route({
+  method: 'DELETE',
+  path: '/links/{id}',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Links',
+  summary: 'Delete a link',
+  description: 'It answers 404 within a second. Its figures stay, and its short code is not given out again.',
+  params: linkParams,
+  answers: {
+    200: {
+      description: 'It is gone.',
+      schema: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+      example: { id: linkExample.id, deleted: true },
+    },
+  },
+  handle: async ({ tenancy, clock, announce }, { caller, params }) => {
+    const link = await tenancy.within(organizationsOf(caller), async (tenant) => {
+      const found = await findLink(tenant, params.id, true);
+      if (found instanceof Rejection) return found;
+      const denied = refuseWrite(caller, found.organization_id);
+      if (denied) return denied;
+      await tenant.query(markDeleted, [params.id, new Date(clock())]);
+      return found;
+    });
+    if (link instanceof Rejection) return link;
+    await announce({ kind: 'link', host: link.host, short_code: link.short_code });
+    return { status: 200, body: { id: link.id, deleted: true } };
+  },
+});

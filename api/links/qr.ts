@@ -1,0 +1,45 @@
+import QRCode from 'qrcode';
+import { Type } from 'typebox';
+import { route } from '#api/route.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { shortUrl } from '#common/link/link.ts';
+import { linkParams, readLink } from './read.ts';
+
+const SIZE_DEFAULT = 300;
+const SIZE_MAX = 1024;
+
+export const qr = route({
+  method: 'GET',
+  path: '/links/{id}/qr',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Links',
+  summary: 'Get a QR code of a link',
+  params: linkParams,
+  query: Type.Object(
+    {
+      format: Type.Optional(
+        Type.Unsafe<'svg' | 'png'>({ type: 'string', enum: ['svg', 'png'], description: 'Default svg.' }),
+      ),
+      size: Type.Optional(
+        Type.Integer({ minimum: 64, maximum: SIZE_MAX, description: `Width in pixels; default ${SIZE_DEFAULT}.` }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  answers: { 200: { description: 'The code, as image/svg+xml or image/png.', contentType: 'image/svg+xml' } },
+  handle: async ({ tenancy }, { caller, params, query }) => {
+    const link = await readLink(tenancy, caller, params.id);
+    if (link instanceof Rejection) return link;
+    const url = shortUrl(link.host, link.short_code);
+    const options = { width: query.size ?? SIZE_DEFAULT, margin: 2, errorCorrectionLevel: 'M' } as const;
+    if (query.format === 'png') {
+      return { status: 200, contentType: 'image/png', bytes: await QRCode.toBuffer(url, options) };
+    }
+    return {
+      status: 200,
+      contentType: 'image/svg+xml',
+      bytes: await QRCode.toString(url, { ...options, type: 'svg' }),
+    };
+  },
+});

@@ -1,0 +1,67 @@
+import { organizationsOf, refuseWrite } from '#api/access.ts';
+import { route, type UserCaller } from '#api/route.ts';
+import type { Clock } from '#common/clock.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { type LinkChanges, linkChangesBody, linkFieldNames, refuseLink, storedValue } from '#common/link/fields.ts';
+import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/link/link.ts';
+import type { LinkChange } from '#common/link-cache.ts';
+import { violatedConstraint } from '#common/postgres.ts';
+import type { Tenancy } from '#common/tenancy.ts';
+import { findLink, linkParams } from './read.ts';
+
+export const update = route({
+  method: 'PATCH',
+  path: '/links/{id}',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Links',
+  summary: 'Update a link',
+  description: 'Fields that are left out stay; null clears. Redirects follow the change within a second.',
+  params: linkParams,
+  body: linkChangesBody,
+  bodyExample: { campaign: 'autumn_sale', expires_at: null },
+  answers: { 200: { description: 'The link as it is now.', schema: linkSchema, example: linkExample } },
+  handle: async ({ tenancy, clock, announce }, { caller, params, body }) => {
+    const refused = refuseLink(body);
+    if (refused) return refused;
+    const change = await changeLink({ tenancy, clock }, caller, params.id, body);
+    if (change instanceof Rejection) return change;
+    const { before, after } = change;
+    const changes: LinkChange[] = [{ kind: 'link', host: after.host, short_code: after.short_code }];
+    if (before.short_code !== after.short_code) {
+      changes.push({ kind: 'link', host: before.host, short_code: before.short_code });
+    }
+    await announce(...changes);
+    return { status: 200, body: linkAnswer(after) };
+  },
+});
+
+async function changeLink(
+  { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
+  caller: UserCaller,
+  id: string,
+  changes: LinkChanges,
+): Promise<{ before: LinkRow; after: LinkRow } | Rejection> {
+  const names = linkFieldNames.filter((name) => changes[name] !== undefined);
+  const assignments = names.map((name, at) => `${name} = $${at + 4}`).join(', ');
+  const sql = `WITH l AS (UPDATE links SET updated_at = $3, ${assignments}
+                           WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING *)
+               SELECT ${linkColumns} FROM l JOIN apps a ON a.id = l.app_id`;
+  const values = names.map((name) => storedValue(name, changes[name]));
+  try {
+    return await tenancy.within(organizationsOf(caller), async (tenant) => {
+      const before = await findLink(tenant, id, true);
+      if (before instanceof Rejection) return before;
+      const denied = refuseWrite(caller, before.organization_id);
+      if (denied) return denied;
+      const [after] = await tenant.query<LinkRow>(sql, [id, new Date(clock()), ...values]);
+      if (!after) throw new Error('a link that is locked was not updated');
+      return { before, after };
+    });
+  } catch (error) {
+    const constraint = violatedConstraint(error);
+    if (constraint === 'links_short_code_key') return invalid('short_code', 'is taken by another link of this app');
+    if (constraint === 'links_external_id_key') return invalid('external_id', 'is taken by another link of this app');
+    throw error;
+  }
+}

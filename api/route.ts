@@ -1,0 +1,22 @@
+/** How the API writes its routes: bound to what their handlers are given and to the caller a guard yields. */
+import { routesOf } from '#common/http/route.ts';
+import type { ApiDeps } from './deps.ts';
+
+export type Role = 'owner' | 'member' | 'viewer';
+
+export interface Membership {
+  readonly organization_id: string;
+  readonly role: Role;
+}
+
+/** A dashboard user whose token was verified, and what they belong to at this moment. */
+export interface UserCaller {
+  readonly kind: 'user';
+  readonly user_id: string;
+  readonly memberships: readonly Membership[];
+}
+
+/** A route for dashboard users. */
+export const route = routesOf<ApiDeps, UserCaller>();
+/** A route that needs no caller. */
+export const publicRoute = routesOf<ApiDeps, unknown>();

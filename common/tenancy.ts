@@ -1,0 +1,50 @@
+/**
+ * The one way to the rows of tenants. Every query is bound to organizations twice: `$1` is always their ids, and the
+ * transaction runs as a role that row-level security lets see nothing else (pg-migrations, tenancy).
+ */
+import type { Postgres } from './postgres.ts';
+
+/** Queries of one tenant (or of the several that one user belongs to). In each statement `$1` is the organization ids. */
+export interface TenantQueries {
+  /** Rows of the answer; `values` begin at `$2`. */
+  query<Row extends object>(sql: string, values?: readonly unknown[]): Promise<Row[]>;
+  /** Whose an app or a link is, for telling "somebody else's" from "nobody's"; null for the latter. */
+  ownerOf(kind: 'app' | 'link', id: string): Promise<string | null>;
+}
+
+const owners = {
+  app: 'SELECT signpost_owner_of_app($1) AS owner',
+  link: 'SELECT signpost_owner_of_link($1) AS owner',
+} as const;
+
+const enter = `SELECT set_config('role', 'signpost_api', true), set_config('signpost.organization_ids', $1, true)`;
+/** Organizations of one caller. */
+const ORGANIZATIONS_MAX = 1_000;
+
+export class Tenancy {
+  readonly #db: Pick<Postgres, 'transaction'>;
+
+  constructor(db: Pick<Postgres, 'transaction'>) {
+    this.#db = db;
+  }
+
+  /** Runs the work in one transaction: commits when it returns, rolls back when it throws. */
+  within<T>(organizationIds: readonly string[], work: (tenant: TenantQueries) => Promise<T>): Promise<T> {
+    if (organizationIds.length > ORGANIZATIONS_MAX)
+      throw new Error(`more than ${ORGANIZATIONS_MAX} organizations at once`);
+    return this.#db.transaction(async (queries) => {
+      // Both settings end with the transaction, so a pooled connection carries nothing to its next user.
+      await queries.query(enter, [organizationIds.join(',')], 'enter_tenant');
+      return work({
+        query: (sql, values = []) => {
+          if (!sql.includes('$1')) throw new Error('a query on the rows of a tenant must use $1, its organizations');
+          return queries.query(sql, [organizationIds, ...values]);
+        },
+        ownerOf: async (kind, id) => {
+          const [row] = await queries.query<{ owner: string | null }>(owners[kind], [id]);
+          return row?.owner ?? null;
+        },
+      });
+    });
+  }
+}
