@@ -1,0 +1,197 @@
+/**
+ * An event in the log, one JSON object per record. What the app sent is passed on as it came, under `sent`; beside it stand
+ * what only the edge knows (who sent it, when, from where) and what it decided (id, time, money, conversion).
+ * `sent` was checked against the schema of events at the edge; the decoder here checks it again and never throws.
+ */
+import { isId } from '#common/ids.ts';
+import { jsonText, type PrivacyMode, privacyModes } from './record.ts';
+
+export const sdkPlatforms = ['ios', 'android', 'web'] as const;
+export type SdkPlatform = (typeof sdkPlatforms)[number];
+
+/** Longest texts of an event, in UTF-16 code units. */
+export const eventTextMax = {
+  name: 128,
+  event_id: 64,
+  install_id: 128,
+  device_id: 256,
+  user_id: 256,
+  session_id: 128,
+  link_id: 64,
+  click_id: 64,
+} as const;
+
+export type EventText = keyof typeof eventTextMax;
+
+/** An event as ingest gets it. Texts that are not known are empty. */
+export interface EventRecord {
+  event_id: string;
+  organization_id: string;
+  app_id: string;
+  name: string;
+  /** Epoch milliseconds, as the app says. */
+  time: number;
+  /** Epoch milliseconds at which it came in. */
+  received_at: number;
+  ip: string;
+  privacy_mode: PrivacyMode;
+  platform: SdkPlatform | '';
+  install_id: string;
+  device_id: string;
+  user_id: string;
+  session_id: string;
+  link_id: string;
+  click_id: string;
+  campaign: string;
+  utm_source: string;
+  utm_medium: string;
+  utm_campaign: string;
+  utm_term: string;
+  utm_content: string;
+  /** A decimal with at most 9 places, or empty. */
+  revenue_amount: string;
+  revenue_currency: string;
+  is_conversion: boolean;
+  /** JSON text of an object, or empty. */
+  properties: string;
+}
+
+/** What all events of one request have in common. */
+export interface EventOrigin {
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly received_at: number;
+  readonly ip: string;
+  readonly privacy_mode: PrivacyMode;
+  /** Values for events that do not say themselves. */
+  readonly defaults: Readonly<Partial<Record<'platform' | EventText, string>>>;
+}
+
+/** The beginning of the line of every event of one request. */
+export function eventPrefix(origin: EventOrigin): string {
+  let text =
+    `{"v":1,"organization_id":"${origin.organization_id}","app_id":"${origin.app_id}"` +
+    `,"received_at":${origin.received_at},"privacy_mode":"${origin.privacy_mode}"`;
+  if (origin.ip !== '' && origin.privacy_mode !== 'no_ip') text += `,"ip":${jsonText(origin.ip)}`;
+  for (const [name, value] of Object.entries(origin.defaults)) if (value) text += `,"${name}":${jsonText(value)}`;
+  return text;
+}
+
+/** What the edge decided about one event. */
+export interface EventDecision {
+  readonly event_id: string;
+  readonly time: number;
+  readonly revenue_amount: string;
+  readonly revenue_currency: string;
+  readonly is_conversion: boolean;
+  /** Fields of the event's own link, as JSON members that begin with a comma, or empty. */
+  readonly linkFields: string;
+}
+
+/** The line of an event, without its newline. `sent` is the JSON text of the event as the app sent it. */
+export function eventJson(prefix: string, decision: EventDecision, sent: string): string {
+  let text = `${prefix},"event_id":${jsonText(decision.event_id)},"time":${decision.time}`;
+  if (decision.revenue_amount !== '') {
+    text += `,"revenue_amount":"${decision.revenue_amount}","revenue_currency":"${decision.revenue_currency}"`;
+  }
+  if (decision.is_conversion) text += ',"is_conversion":true';
+  return `${text}${decision.linkFields},"sent":${sent}}`;
+}
+
+export type EventFault = 'not_json' | 'not_an_object' | 'bad_field' | 'unstorable_text';
+
+const decimal = /^-?\d{1,29}(\.\d{1,9})?$/;
+/** NUL and halves of surrogate pairs have no place in a column; they can only come as escapes. */
+const suspicious = /\\u(?:0000|[dD][89a-fA-F])/;
+
+/** Reads the line of an event. A reason, never an exception, for what is none. */
+export function decodeEvent(line: string): EventRecord | EventFault {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return 'not_json';
+  }
+  if (!isObject(value) || !isObject(value['sent'])) return 'not_an_object';
+  if (suspicious.test(line) && !isStorable(value)) return 'unstorable_text';
+  return eventOf(value, value['sent']) ?? 'bad_field';
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isStorable(value: unknown): boolean {
+  if (typeof value === 'string') return !value.includes('\0') && value.isWellFormed();
+  if (typeof value !== 'object' || value === null) return true;
+  return Object.entries(value).every(([key, entry]) => isStorable(key) && isStorable(entry));
+}
+
+class Texts {
+  isFaulty = false;
+  readonly #sent: Record<string, unknown>;
+  readonly #known: Record<string, unknown>;
+
+  constructor(sent: Record<string, unknown>, known: Record<string, unknown>) {
+    this.#sent = sent;
+    this.#known = known;
+  }
+
+  /** What the app sent, else what the request said for all of its events, else empty. */
+  own(name: EventText): string {
+    return this.#take(this.#sent[name] ?? this.#known[name], eventTextMax[name]);
+  }
+
+  edge(name: string, max: number): string {
+    return this.#take(this.#known[name], max);
+  }
+
+  #take(value: unknown, max: number): string {
+    if (value === undefined || value === null) return '';
+    if (typeof value === 'string' && value.length <= max) return value;
+    this.isFaulty = true;
+    return '';
+  }
+}
+
+function eventOf(known: Record<string, unknown>, sent: Record<string, unknown>): EventRecord | null {
+  const texts = new Texts(sent, known);
+  const { time, received_at } = known;
+  const privacy_mode = privacyModes.find((mode) => mode === known['privacy_mode']);
+  const said = sent['platform'] ?? known['platform'];
+  const platform = sdkPlatforms.find((one) => one === said) ?? '';
+  const properties = sent['properties'];
+  const event: Omit<EventRecord, 'time' | 'received_at' | 'privacy_mode'> = {
+    event_id: texts.edge('event_id', eventTextMax.event_id),
+    organization_id: texts.edge('organization_id', 30),
+    app_id: texts.edge('app_id', 30),
+    name: texts.own('name'),
+    ip: texts.edge('ip', 45),
+    platform,
+    install_id: texts.own('install_id'),
+    device_id: texts.own('device_id'),
+    user_id: texts.own('user_id'),
+    session_id: texts.own('session_id'),
+    link_id: texts.own('link_id'),
+    click_id: texts.own('click_id'),
+    campaign: texts.edge('campaign', 255),
+    utm_source: texts.edge('utm_source', 255),
+    utm_medium: texts.edge('utm_medium', 255),
+    utm_campaign: texts.edge('utm_campaign', 255),
+    utm_term: texts.edge('utm_term', 255),
+    utm_content: texts.edge('utm_content', 255),
+    revenue_amount: texts.edge('revenue_amount', 40),
+    revenue_currency: texts.edge('revenue_currency', 3),
+    is_conversion: known['is_conversion'] === true,
+    properties: isObject(properties) ? JSON.stringify(properties) : '',
+  };
+  if (texts.isFaulty || privacy_mode === undefined || event.event_id === '' || event.name === '') return null;
+  if (!isId('app', event.app_id) || !isId('org', event.organization_id)) return null;
+  if (!isTime(time) || !isTime(received_at)) return null;
+  if (event.revenue_amount !== '' && !decimal.test(event.revenue_amount)) return null;
+  return { ...event, time, received_at, privacy_mode };
+}
+
+function isTime(value: unknown): value is number {
+  return Number.isSafeInteger(value) && typeof value === 'number' && value > 0 && value < 8_640_000_000_000_000;
+}

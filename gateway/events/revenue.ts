@@ -1,0 +1,65 @@
+/** Money as an exact decimal: what was sent is what is added up. */
+
+/** Digits before the point, and behind it, that the column has. */
+const INTEGER_DIGITS_MAX = 29;
+const SCALE_MAX = 9;
+const decimal = /^([+-]?)(\d+)(?:\.(\d+))?$/;
+
+export interface Revenue {
+  /** A decimal without superfluous zeros: `-12.5`, `0`, `1999`. */
+  readonly amount: string;
+  /** ISO 4217, in capitals. */
+  readonly currency: string;
+}
+
+export interface RevenueFault {
+  readonly field: 'revenue' | 'revenue.amount' | 'revenue.currency';
+  readonly message: string;
+}
+
+/** Reads `{amount, currency}`. */
+export function readRevenue(value: object): Revenue | RevenueFault {
+  if (!('amount' in value)) return { field: 'revenue.amount', message: 'is required' };
+  if (!('currency' in value)) return { field: 'revenue.currency', message: 'is required' };
+  const amount = decimalOf(value.amount);
+  if (amount === null) {
+    return {
+      field: 'revenue.amount',
+      message: 'must be a decimal with at most 29 digits before and 9 behind the point; send long ones as text',
+    };
+  }
+  const { currency } = value;
+  if (typeof currency !== 'string' || !/^[A-Za-z]{3}$/.test(currency)) {
+    return { field: 'revenue.currency', message: 'must be an ISO 4217 code' };
+  }
+  return { amount, currency: currency.toUpperCase() };
+}
+
+/**
+ * The decimal that was meant. A JSON number of up to 15 significant digits survives parsing exactly (IEEE 754 double); the
+ * dust of computing with such numbers (0.1 + 0.2) lies beyond the ninth place and is rounded away. What may have lost
+ * a digit that counts is refused and has to come as text.
+ */
+export function decimalOf(value: unknown): string | null {
+  if (typeof value === 'string') return normalised(value);
+  if (typeof value !== 'number' || !Number.isFinite(value)) return null;
+  if (Math.abs(value) >= 1e15) return null;
+  const text = String(value);
+  const significant = text
+    .replace(/^-?0*\.?0*/, '')
+    .replace('.', '')
+    .replace(/e.*$/, '').length;
+  if (significant > 15 && Math.abs(value) >= 1e6) return null;
+  if (significant > 15 || text.includes('e')) return normalised(value.toFixed(SCALE_MAX));
+  return normalised(text);
+}
+
+function normalised(text: string): string | null {
+  const match = decimal.exec(text);
+  if (!match) return null;
+  const integer = (match[2] ?? '').replace(/^0+(?=\d)/, '');
+  const fraction = (match[3] ?? '').replace(/0+$/, '');
+  if (integer.length > INTEGER_DIGITS_MAX || fraction.length > SCALE_MAX) return null;
+  const amount = fraction === '' ? integer : `${integer}.${fraction}`;
+  return match[1] === '-' && amount !== '0' ? `-${amount}` : amount;
+}

@@ -1,0 +1,30 @@
+/** When an event happened, as apps say it: ISO 8601 with an offset, or epoch milliseconds as a number or its digits. */
+
+const DAY_MS = 86_400_000;
+export const EVENT_AGE_MAX_MS = 90 * DAY_MS;
+export const EVENT_AHEAD_MAX_MS = 3_600_000;
+
+const iso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/;
+const digits = /^\d{12,14}$/;
+
+/** Epoch milliseconds, or what is wrong with the value. */
+export function eventTime(value: unknown, nowMs: number): number | string {
+  if (value === undefined || value === null) return nowMs;
+  const ms = readTime(value);
+  if (ms === null) return 'must be an ISO 8601 time with an offset, or epoch milliseconds';
+  if (ms < nowMs - EVENT_AGE_MAX_MS) {
+    return ms > 0 && ms < 10_000_000_000 ? 'must be in milliseconds; this looks like seconds' : 'is older than 90 days';
+  }
+  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour ahead';
+  return ms;
+}
+
+/** Epoch milliseconds, rounded down; null for anything that is no time. */
+export function readTime(value: unknown): number | null {
+  if (typeof value === 'number') return Number.isFinite(value) ? Math.floor(value) : null;
+  if (typeof value !== 'string') return null;
+  if (digits.test(value)) return Number(value);
+  if (!iso.test(value)) return null;
+  const ms = Date.parse(value);
+  return Number.isNaN(ms) ? null : ms;
+}

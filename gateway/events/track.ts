@@ -1,0 +1,57 @@
+import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
+import { route } from '#gateway/deps.ts';
+import { readBatch } from './batch.ts';
+import { BatchSchema, TrackedSchema } from './event-schema.ts';
+
+const BODY_BYTES_MAX = 1_048_576;
+
+export const trackEvents = route({
+  method: 'POST',
+  path: '/sdk/events',
+  caller: 'app',
+  limit: 'events',
+  tag: 'SDK',
+  summary: 'Track events',
+  description:
+    'One to 1,000 events, or one bare event. 202 means that every accepted event is stored. Bad events are refused one ' +
+    'by one; the same event_id of an app counts once within 24 hours.',
+  bodyMode: 'raw',
+  bodyBytesMax: BODY_BYTES_MAX,
+  body: BatchSchema,
+  bodyExample: {
+    events: [
+      {
+        name: 'purchase',
+        event_id: 'order-1042',
+        device_id: 'device-7',
+        properties: { sku: 'A-1' },
+        revenue: { amount: '19.99', currency: 'EUR' },
+      },
+    ],
+  },
+  answers: {
+    202: {
+      description: 'What became of the events.',
+      schema: TrackedSchema,
+      example: { accepted: 1, duplicates: 0, rejected: 0, errors: [] },
+    },
+  },
+  async handle({ events }, { caller, bytes, ip, receivedMs, header }) {
+    if (!/^application\/json\s*(;|$)/i.test(header('content-type'))) {
+      return invalid('content-type', 'the header must be application/json');
+    }
+    const batch = readBatch(bytes, receivedMs);
+    if (batch instanceof Rejection) return batch;
+    const tracked = await events.track(batch, { app: caller.app, ip, receivedMs });
+    if (tracked instanceof Rejection) return tracked;
+    if (tracked.accepted + tracked.duplicates > 0) return { status: 202, body: tracked };
+    return invalidFields(
+      tracked.errors.map(({ index, field, message }) => ({ field: fieldOf(index, field, batch.isSingle), message })),
+    );
+  },
+});
+
+function fieldOf(index: number, field: string, isSingle: boolean): string {
+  if (isSingle) return field === '' ? 'body' : field;
+  return field === '' ? `events[${index}]` : `events[${index}].${field}`;
+}

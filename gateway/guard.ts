@@ -1,0 +1,83 @@
+/**
+ * Who calls, and may they call this often? The key comes in X-API-Key or as the bearer value; the two endpoints for other
+ * services' clients take it where those clients put it. Junk is refused by its checksum, without a look-up.
+ */
+import { isApiKey } from '#common/api-key.ts';
+import { parseObject } from '#common/http/json.ts';
+import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
+import { limitAddress } from '#common/http/peer.ts';
+import { Rejection, unauthorized } from '#common/http/rejection.ts';
+import type { RateLimiter } from '#common/rate-limit.ts';
+import type { AppCaller } from './caller.ts';
+import type { KeyCheck } from './key-check.ts';
+
+export interface GatewayGuardParts {
+  readonly check: KeyCheck;
+  /** Charges requests that name no app. */
+  readonly limiter: RateLimiter;
+}
+
+/** Where clients of other services put the key: a member of the body, or the user of basic authentication. */
+const keysInBody: Readonly<Record<string, string>> = {
+  '/sdk/segment/v1/batch': 'writeKey',
+  '/sdk/posthog/batch/': 'api_key',
+};
+
+/** The guard of the SDK endpoints. Its caller is an AppCaller. */
+export function gatewayGuard(parts: GatewayGuardParts): Guard {
+  return async (route, incoming) => {
+    const bodyField = route ? keysInBody[route.path] : undefined;
+    let key = keyOf(incoming, bodyField !== undefined);
+    let sharedBody: Record<string, unknown> | null = null;
+    if (route && key === '' && bodyField !== undefined) {
+      const body = await readShared(incoming);
+      if (body instanceof Rejection) return charged(parts, incoming, body);
+      const value = body[bodyField];
+      sharedBody = body;
+      key = typeof value === 'string' ? value : '';
+    }
+    if (!route || !isApiKey(key)) return charged(parts, incoming, unauthorized());
+    return passed(parts, route, incoming, key, sharedBody);
+  };
+}
+
+async function passed(
+  parts: GatewayGuardParts,
+  route: GuardedRoute,
+  incoming: Incoming,
+  key: string,
+  sharedBody: Record<string, unknown> | null,
+): ReturnType<Guard> {
+  const verdict = await parts.check.check(key, route.limit, incoming.ip);
+  if ('app' in verdict) {
+    const caller: AppCaller = { kind: 'app', app: verdict.app, sharedBody };
+    return { caller, quota: verdict.charge.quota };
+  }
+  if (!verdict.charge) return charged(parts, incoming, verdict.rejection);
+  return { rejection: verdict.rejection, quota: verdict.charge.quota };
+}
+
+/** A request of nobody is charged to its address. */
+async function charged(parts: GatewayGuardParts, incoming: Incoming, rejection: Rejection): ReturnType<Guard> {
+  const charge = await parts.limiter.charge('general', limitAddress(incoming.ip));
+  return { rejection: charge.rejection ?? rejection, quota: charge.quota };
+}
+
+function keyOf(incoming: Incoming, takesBasic: boolean): string {
+  const own = incoming.header('x-api-key');
+  if (own !== '') return own;
+  const authorization = incoming.header('authorization');
+  const [, bearer] = /^Bearer +(\S+) *$/i.exec(authorization) ?? [];
+  if (bearer !== undefined) return bearer;
+  const [, basic] = takesBasic ? (/^Basic +([A-Za-z0-9+/_=-]{1,400}) *$/i.exec(authorization) ?? []) : [];
+  if (basic === undefined) return '';
+  const [user] = Buffer.from(basic, 'base64').toString('latin1').split(':', 1);
+  return user ?? '';
+}
+
+async function readShared(incoming: Incoming): Promise<Record<string, unknown> | Rejection> {
+  const bytes = await incoming.readBody();
+  if (bytes instanceof Rejection) return bytes;
+  const parsed = parseObject(bytes);
+  return 'rejection' in parsed ? parsed.rejection : parsed.value;
+}

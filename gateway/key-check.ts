@@ -1,0 +1,193 @@
+/**
+ * Whose API key is this, and may the app call again? One round trip to Redis answers both. What Redis doesn't know is
+ * read from Postgres and put there. While Redis is away, Postgres is asked, its answers are kept for seconds, and
+ * requests are counted in this process.
+ */
+import { LRUCache } from 'lru-cache';
+import type { ApiKeys } from '#common/api-key.ts';
+import {
+  type AppSnapshot,
+  AppSnapshots,
+  parseSnapshot,
+  readAppByKey,
+  snapshotKey,
+  snapshotLua,
+} from '#common/app-snapshot.ts';
+import type { Clock } from '#common/clock.ts';
+import { limitAddress } from '#common/http/peer.ts';
+import { type Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
+import type { LimitClass } from '#common/http/route.ts';
+import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
+import { type Charge, chargeOf, LocalWindows, limitKey, takeLua, WINDOW_MS, windowOf } from '#common/rate-limit.ts';
+import type { Redis, Script } from '#common/redis.ts';
+
+const KEYS_REMEMBERED_MAX = 10_000;
+const LOOKUPS_MAX = 50;
+const AWAY_FRESH_MS = 5_000;
+const REDIS_PAUSE_MS = 1_000;
+
+/**
+ * KEYS[1] the snapshot key. ARGV: what the limit key begins with; what it ends with; whether the app id stands
+ * between them ("1"); end of a window that begins now; its length. Answers {json, count, end}, or null for an unknown key.
+ */
+const checkScript = `${snapshotLua}${takeLua}
+local json, app_id = snapshot(KEYS[1])
+if not json then return nil end
+local key = ARGV[1]
+if ARGV[3] == '1' then key = key .. app_id end
+local count, reset_ms = take(key .. ARGV[2], ARGV[4], ARGV[5])
+return {json, count, reset_ms}
+`;
+
+/** A key that passed, or why not; the charge says what the limit headers are to show. */
+export type KeyVerdict =
+  | { readonly app: AppSnapshot; readonly charge: Charge }
+  | { readonly rejection: Rejection; readonly charge: Charge | null };
+
+type Refused = Extract<KeyVerdict, { rejection: Rejection }>;
+
+export interface KeyCheckParts {
+  readonly redis: Redis;
+  readonly db: Queries;
+  readonly keys: ApiKeys;
+  /** Requests a minute of each class. */
+  readonly limits: Readonly<Record<LimitClass, number>>;
+  readonly clock: Clock;
+}
+
+interface Subject {
+  readonly head: string;
+  readonly tail: string;
+  readonly isOfApp: boolean;
+}
+
+/** What is counted: an app, an app at an address, or an address. */
+function subjectOf(limitClass: LimitClass, ip: string): Subject {
+  switch (limitClass) {
+    case 'match':
+    case 'events':
+      return { head: limitKey(limitClass, ''), tail: '', isOfApp: true };
+    case 'links':
+      return { head: limitKey(limitClass, ''), tail: `:${limitAddress(ip)}`, isOfApp: true };
+    case 'general':
+    case 'auth':
+      return { head: limitKey('general', limitAddress(ip)), tail: '', isOfApp: false };
+  }
+}
+
+export class KeyCheck {
+  /** Since the start of the process. */
+  readonly counters = { redis_hits: 0, postgres_reads: 0, redis_failures: 0 };
+  readonly #parts: KeyCheckParts;
+  readonly #snapshots: AppSnapshots;
+  readonly #check: Script;
+  readonly #hashes = new LRUCache<string, Buffer>({ max: KEYS_REMEMBERED_MAX });
+  /** Parsed snapshots by their own text, so that a text is parsed once and an app is one object. */
+  readonly #parsed = new LRUCache<string, { json: string; app: AppSnapshot }>({ max: KEYS_REMEMBERED_MAX });
+  readonly #whileAway = new LRUCache<string, { app: AppSnapshot | null; readMs: number }>({ max: KEYS_REMEMBERED_MAX });
+  readonly #lookups = new Map<string, Promise<AppSnapshot | null>>();
+  readonly #windows = new LocalWindows();
+  readonly #misses = new LocalWindows();
+  #redisPausedUntilMs = 0;
+
+  constructor(parts: KeyCheckParts) {
+    this.#parts = parts;
+    this.#snapshots = new AppSnapshots(parts.redis);
+    this.#check = parts.redis.script('check_key', checkScript);
+  }
+
+  /** `key` has passed isApiKey. */
+  async check(key: string, limitClass: LimitClass, ip: string): Promise<KeyVerdict> {
+    const nowMs = this.#parts.clock();
+    const isAway = nowMs < this.#redisPausedUntilMs;
+    if (!isAway) {
+      const verdict = await this.#ask(key, limitClass, ip, nowMs);
+      if (verdict) return verdict;
+    }
+    const app = await this.#read(key, ip, nowMs, nowMs < this.#redisPausedUntilMs);
+    if (!app || 'rejection' in app) return app ?? { rejection: unauthorized(), charge: null };
+    if (nowMs >= this.#redisPausedUntilMs) {
+      const verdict = await this.#ask(key, limitClass, ip, nowMs);
+      if (verdict) return verdict;
+      // It was changed or forgotten between the two: whatever is true now, asking again will tell.
+      if (nowMs >= this.#redisPausedUntilMs) return { rejection: unavailable(undefined, 1), charge: null };
+    }
+    const subject = subjectOf(limitClass, ip);
+    const counted = subject.head + (subject.isOfApp ? app.app_id : '') + subject.tail;
+    return verdictOf(app, chargeOf(this.#parts.limits[limitClass], this.#windows.take(counted, nowMs), nowMs));
+  }
+
+  /** Null when Redis doesn't know the key, or is away. */
+  async #ask(key: string, limitClass: LimitClass, ip: string, nowMs: number): Promise<KeyVerdict | null> {
+    const { head, tail, isOfApp } = subjectOf(limitClass, ip);
+    const args = [head, tail, isOfApp ? '1' : '0', String(nowMs + WINDOW_MS), String(WINDOW_MS)];
+    let answer: unknown;
+    try {
+      answer = await this.#check([snapshotKey(this.#hash(key))], args);
+    } catch {
+      this.counters.redis_failures++;
+      this.#redisPausedUntilMs = nowMs + REDIS_PAUSE_MS;
+      return null;
+    }
+    if (!Array.isArray(answer) || typeof answer[0] !== 'string') return null;
+    this.counters.redis_hits++;
+    const charge = chargeOf(this.#parts.limits[limitClass], windowOf(answer.slice(1)), nowMs);
+    return verdictOf(this.#parse(key, answer[0]), charge);
+  }
+
+  /** From Postgres: one look-up at a time for each key, few for all, and few unknown keys from one address. */
+  async #read(key: string, ip: string, nowMs: number, isAway: boolean): Promise<AppSnapshot | Refused | null> {
+    const known = isAway ? this.#whileAway.get(key) : undefined;
+    if (known && nowMs - known.readMs < AWAY_FRESH_MS) return known.app;
+    let lookup = this.#lookups.get(key);
+    if (!lookup) {
+      if (this.#misses.take(limitAddress(ip), nowMs).count > this.#parts.limits.general) {
+        return { rejection: rateLimited(WINDOW_MS / 1000), charge: null };
+      }
+      if (this.#lookups.size >= LOOKUPS_MAX) return { rejection: unavailable(undefined, 1), charge: null };
+      lookup = this.#lookUp(key, isAway).finally(() => this.#lookups.delete(key));
+      this.#lookups.set(key, lookup);
+    }
+    try {
+      const app = await lookup;
+      if (isAway) this.#whileAway.set(key, { app, readMs: nowMs });
+      return app;
+    } catch (error) {
+      if (error instanceof PostgresUnavailable) return { rejection: unavailable(), charge: null };
+      throw error;
+    }
+  }
+
+  async #lookUp(key: string, isAway: boolean): Promise<AppSnapshot | null> {
+    this.counters.postgres_reads++;
+    const app = await readAppByKey(this.#parts.db, this.#parts.keys.hashes(key));
+    if (app && !isAway) {
+      await this.#snapshots.write(this.#hash(key), app).catch(() => {
+        this.counters.redis_failures++;
+        this.#redisPausedUntilMs = this.#parts.clock() + REDIS_PAUSE_MS;
+      });
+    }
+    return app;
+  }
+
+  #hash(key: string): Buffer {
+    let hash = this.#hashes.get(key);
+    if (!hash) {
+      hash = this.#parts.keys.hash(key);
+      this.#hashes.set(key, hash);
+    }
+    return hash;
+  }
+
+  #parse(key: string, json: string): AppSnapshot {
+    const known = this.#parsed.get(key);
+    if (known?.json === json) return known.app;
+    const app = parseSnapshot(json);
+    this.#parsed.set(key, { json, app });
+    return app;
+  }
+}
+
+function verdictOf(app: AppSnapshot, charge: Charge): KeyVerdict {
+  return charge.rejection ? { rejection: charge.rejection, charge } : { app, charge };
+}

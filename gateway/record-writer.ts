@@ -1,0 +1,67 @@
+/** Records of one request on their way into the journal, and the one answer that all of them wait for. */
+import type { Journal, JournalLane, Waiter } from '#common/log/journal.ts';
+import { partitionOf } from '#common/log/partition.ts';
+import type { RecordKind } from '#common/log/record.ts';
+
+export interface PendingRecord {
+  /** What is counted once: event_id, install_id, click_id. */
+  readonly id: string;
+  readonly json: string;
+}
+
+class AllWaiter implements Waiter {
+  #left: number;
+  #isRefused = false;
+  readonly #done: (isKept: boolean) => void;
+
+  constructor(count: number, done: (isKept: boolean) => void) {
+    this.#left = count;
+    this.#done = done;
+  }
+
+  committed(): void {
+    if (--this.#left === 0) this.#done(!this.#isRefused);
+  }
+
+  refused(): void {
+    this.#isRefused = true;
+    this.committed();
+  }
+}
+
+export class RecordWriter {
+  readonly #journal: Journal;
+  readonly #partitions: number;
+  readonly #lanes = new Map<RecordKind, JournalLane[]>();
+
+  constructor(journal: Journal, partitions: number) {
+    this.#journal = journal;
+    this.#partitions = partitions;
+    for (const kind of ['click', 'install', 'event'] as const) {
+      this.#lanes.set(
+        kind,
+        Array.from({ length: partitions }, (_, partition) => journal.lane(kind, partition)),
+      );
+    }
+  }
+
+  /** Whether the journal takes records now; asked first, so that a batch is refused whole and not in part. */
+  get isOpen(): boolean {
+    return this.#journal.isWritable;
+  }
+
+  /** True when every record is kept; false when the journal refused at least one. */
+  write(kind: RecordKind, appId: string, records: readonly PendingRecord[]): Promise<boolean> {
+    if (records.length === 0) return Promise.resolve(true);
+    return new Promise((done) => {
+      const waiter = new AllWaiter(records.length, done);
+      for (const { id, json } of records) this.#journal.append(this.#lane(kind, appId, id), json, waiter);
+    });
+  }
+
+  #lane(kind: RecordKind, appId: string, id: string): JournalLane {
+    const lane = this.#lanes.get(kind)?.[partitionOf(appId, id, this.#partitions)];
+    if (!lane) throw new Error(`there is no lane for ${kind}`);
+    return lane;
+  }
+}
