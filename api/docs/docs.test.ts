@@ -1,0 +1,157 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { authRoutes } from '#api/auth/routes.ts';
+import { meRoutes } from '#api/me/read.ts';
+import { mountRoutes } from '#common/http/mount.ts';
+import { openapi } from '#common/http/openapi.ts';
+import type { Route } from '#common/http/route.ts';
+import { HttpServer } from '#common/http/server.ts';
+import { docsRoutes } from './routes.ts';
+
+const about = {
+  title: 'Signpost',
+  version: '1',
+  description: 'Links.',
+  serverUrl: 'https://127.0.0.1:8443/v1',
+  limits: { auth: 5, links: 30, match: 1000, events: 500, general: 100 },
+};
+const documented: Route<never>[] = [...authRoutes, ...meRoutes];
+const docs = docsRoutes(documented, about);
+
+interface Document {
+  readonly paths: Record<string, Record<string, Operation>>;
+  readonly components: { readonly responses: Record<string, Response>; readonly headers: object };
+}
+interface Operation {
+  readonly operationId: string;
+  readonly parameters: { name: string; in: string; required: boolean }[];
+  readonly requestBody?: { content: Content };
+  readonly responses: Record<string, { $ref: string } | Response>;
+}
+interface Response {
+  readonly headers: Record<string, { $ref: string }>;
+  readonly content?: Content;
+}
+type Content = Record<string, { schema: object; example?: unknown }>;
+
+const document = openapi([...documented, ...docs], about) as unknown as Document;
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ name: `${method} ${path}`, path, operation })),
+);
+
+test('every route is in the document, once, under an id of its own', () => {
+  expect(operations).toHaveLength(documented.length + docs.length);
+  expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length);
+  expect(() => openapi([...documented, ...documented], about)).toThrow();
+});
+
+test('every reference leads somewhere', () => {
+  const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path = '']) => path);
+  expect(references.length).toBeGreaterThan(0);
+  for (const path of new Set(references)) {
+    let found: unknown = document;
+    for (const step of path.split('/')) found = (found as Record<string, unknown>)[step];
+    expect(found, path).toBeTypeOf('object');
+  }
+});
+
+test.each(operations)(
+  '$name: path parameters, error answers, limit headers and examples are there',
+  ({ path, operation }) => {
+    const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    expect(operation.parameters.filter((one) => one.in === 'path').map(({ name }) => name)).toEqual(inPath);
+    for (const status of ['400', '403', '429', '500']) expect(operation.responses).toHaveProperty(status);
+    for (const answer of Object.values(operation.responses)) {
+      const resolved = '$ref' in answer ? document.components.responses[answer.$ref.split('/').at(-1) ?? ''] : answer;
+      expect(Object.keys(resolved?.headers ?? {})).toEqual(
+        expect.arrayContaining(['X-Request-Id', 'X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset']),
+      );
+      for (const content of Object.values(resolved?.content ?? {})) expect(content).toHaveProperty('example');
+    }
+  },
+);
+
+test.each(operations)('$name: its examples are what its schemas ask for', ({ operation }) => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, schemas: [{ $id: 'doc', ...document }] });
+  const contents = [
+    operation.requestBody?.content,
+    ...Object.values(operation.responses).map((answer) => ('$ref' in answer ? undefined : answer.content)),
+  ];
+  for (const content of contents) {
+    for (const { schema, example } of Object.values(content ?? {})) {
+      const check = ajv.compile(schema);
+      expect(check(example), JSON.stringify(check.errors)).toBe(true);
+    }
+  }
+});
+
+let server: HttpServer;
+let base: string;
+
+beforeAll(async () => {
+  const guard = () => Promise.resolve({ caller: null, quota: null });
+  server = await HttpServer.start({
+    host: '127.0.0.1',
+    httpsPort: null,
+    httpPort: 0,
+    tlsCertFile: '',
+    tlsKeyFile: '',
+    trustedProxies: ['127.0.0.1'],
+    corsOrigins: [],
+    routes: mountRoutes({ routes: docs, deps: null, guard }),
+    guardUnknown: guard,
+    onFailure: (error) => console.error(error),
+  });
+  base = `http://127.0.0.1:${server.httpPort}/v1`;
+});
+afterAll(() => server.stop(1_000));
+
+const get = (path: string, headers: Record<string, string> = {}) =>
+  fetch(base + path, { headers: { 'X-Forwarded-Proto': 'https', ...headers } });
+
+test('the document is served as it is printed', async () => {
+  const answer = await get('/openapi.json');
+  expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/json; charset=utf-8']);
+  expect(await answer.json()).toEqual(document);
+});
+
+test('the page asks nobody but us for anything, and the files it names are there with their types', async () => {
+  const answer = await get('/docs');
+  expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8');
+  expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'");
+  const html = await answer.text();
+  expect(html).not.toMatch(/https?:\/\//);
+  expect(html).not.toMatch(/<script>|style=|onload=/);
+  const types: string[] = [];
+  for (const [, file = ''] of html.matchAll(/(?:src|href)="(docs\/[^"]+)"/g)) {
+    const asset = await get(`/${file}`);
+    expect(asset.status, file).toBe(200);
+    expect((await asset.arrayBuffer()).byteLength).toBeGreaterThan(100);
+    types.push(asset.headers.get('content-type') ?? '');
+  }
+  expect(types).toEqual([
+    'text/css; charset=utf-8',
+    'image/png',
+    'text/javascript; charset=utf-8',
+    'text/javascript; charset=utf-8',
+  ]);
+});
+
+test('who does not take gzip gets the same file without it', async () => {
+  const packed = await get('/docs/swagger-ui.css', { 'Accept-Encoding': 'gzip' });
+  const plain = await get('/docs/swagger-ui.css', { 'Accept-Encoding': 'identity' });
+  expect([packed.headers.get('content-encoding'), plain.headers.get('content-encoding')]).toEqual(['gzip', null]);
+  expect(await packed.text()).toBe(await plain.text());
+});
+
+test.each([
+  'package.json',
+  'index.html',
+  '..%2Fpackage.json',
+  '%2e%2e%2fpackage.json',
+  'constructor',
+  '__proto__',
+  'swagger-ui.css.map',
+])('no other file is served: %s', async (name) => {
+  expect((await get(`/docs/${name}`)).status).toBe(404);
+});

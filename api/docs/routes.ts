@@ -1,0 +1,69 @@
+/** The API describes itself: as a document for programs and as a page for people. */
+import { Type } from 'typebox';
+import { type About, openapi } from '#common/http/openapi.ts';
+import { notFound } from '#common/http/rejection.ts';
+import { type Route, routesOf } from '#common/http/route.ts';
+import { PageAssets, page, pagePolicy } from './page.ts';
+
+const route = routesOf<unknown, unknown>();
+const tag = 'Documentation';
+/** They change with a release only; an hour is short enough for that. */
+const cached = { 'Cache-Control': 'public, max-age=3600', 'X-Content-Type-Options': 'nosniff' };
+
+/**
+ * GET /openapi.json, GET /docs and the page's files, for whoever asks.
+ * @param documented every other route of this origin, in the order in which the document lists them.
+ */
+export function docsRoutes(documented: readonly Route<never>[], about: About): Route<unknown>[] {
+  const assets = new PageAssets();
+  let text: string | null = null;
+
+  const document = route({
+    method: 'GET',
+    path: '/openapi.json',
+    caller: 'public',
+    limit: 'general',
+    tag,
+    summary: 'This description, as an OpenAPI 3.1 document',
+    answers: { 200: { description: 'The document.', schema: Type.Object({ openapi: Type.String() }) } },
+    handle() {
+      text ??= JSON.stringify(openapi([...documented, ...own], about));
+      return { status: 200, contentType: 'application/json; charset=utf-8', bytes: text, headers: cached };
+    },
+  });
+
+  const read = route({
+    method: 'GET',
+    path: '/docs',
+    caller: 'public',
+    limit: 'general',
+    tag,
+    summary: 'This description, as a page',
+    answers: { 200: { description: 'The page.', contentType: 'text/html', example: '<!doctype html>' } },
+    handle() {
+      const headers = { ...cached, 'Content-Security-Policy': pagePolicy, 'Referrer-Policy': 'no-referrer' };
+      return { status: 200, contentType: 'text/html; charset=utf-8', bytes: page, headers };
+    },
+  });
+
+  const file = route({
+    method: 'GET',
+    path: '/docs/{file}',
+    caller: 'public',
+    limit: 'general',
+    tag,
+    summary: 'A file of that page',
+    params: Type.Object({ file: Type.String() }),
+    answers: { 200: { description: 'The file.', contentType: 'text/javascript', example: '' } },
+    async handle(_, { params, header }) {
+      const asset = await assets.read(params.file);
+      if (!asset) return notFound();
+      const isGzip = /\bgzip\b/.test(header('accept-encoding'));
+      const headers = { ...cached, Vary: 'Accept-Encoding', ...(isGzip ? { 'Content-Encoding': 'gzip' } : {}) };
+      return { status: 200, contentType: asset.contentType, bytes: isGzip ? asset.gzipped : asset.bytes, headers };
+    },
+  });
+
+  const own: Route<unknown>[] = [document, read, file];
+  return own;
+}
