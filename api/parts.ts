@@ -1,0 +1,68 @@
+/** The API put together from its clients: alone (main.ts), or beside the SDK endpoints on one origin. */
+import type { ClickHouse } from '#clickhouse/client.ts';
+import { AccessTokens } from '#common/access-token.ts';
+import { ApiKeys } from '#common/api-key.ts';
+import { AppSnapshots } from '#common/app-snapshot.ts';
+import type { Clock } from '#common/clock.ts';
+import type { Config } from '#common/config.ts';
+import { parseSecretKeys } from '#common/encryption.ts';
+import type { Guard, Mount } from '#common/http/mount.ts';
+import type { About } from '#common/http/openapi.ts';
+import { announceChange } from '#common/link-cache.ts';
+import type { Postgres } from '#common/postgres.ts';
+import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
+import type { Redis } from '#common/redis.ts';
+import { Tenancy } from '#common/tenancy.ts';
+import { authParts } from './auth/parts.ts';
+import { rankByClicks } from './click-ranking.ts';
+import type { ApiDeps } from './deps.ts';
+import { apiGuard } from './guard.ts';
+import { apiRoutes } from './routes.ts';
+
+export interface ApiClients {
+  readonly db: Postgres;
+  readonly redis: Redis;
+  /** One that can only read. */
+  readonly clickhouse: ClickHouse;
+}
+
+export interface ApiParts {
+  readonly mount: Mount<ApiDeps>;
+  /** Also charges requests to addresses that no route has. */
+  readonly guard: Guard;
+  readonly about: About;
+}
+
+/** What one query of the dashboard may cost at most. */
+export const readLimits = { executionSecondsMax: 10, rowsToReadMax: 1_000_000_000, resultRowsMax: 1_000_000 } as const;
+
+/** @throws when SECRET_KEY or an OAuth setting is not usable. */
+export function apiParts(config: Config, { db, redis, clickhouse }: ApiClients, clock: Clock): ApiParts {
+  const secrets = parseSecretKeys(config.SECRET_KEY);
+  const tokens = new AccessTokens(secrets, clock);
+  const limits = configuredLimits(config);
+  const limiter = new RateLimiter(redis.script('limit', limitScript), limits, clock);
+  const guard = apiGuard({ db, limiter, tokens });
+  const deps: ApiDeps = {
+    db,
+    tenancy: new Tenancy(db),
+    clock,
+    auth: authParts(db, tokens, config, clock),
+    apiKeys: new ApiKeys(secrets),
+    appSnapshots: new AppSnapshots(redis),
+    announce: (...changes) => announceChange(redis, ...changes),
+    rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
+    shortLinkDomain: config.SHORT_LINK_DOMAIN,
+  };
+  return { mount: { routes: apiRoutes, deps, guard }, guard, about: aboutApi(config) };
+}
+
+function aboutApi(config: Config): About {
+  return {
+    title: 'Signpost',
+    version: '1',
+    description: 'Short links, click to install to event, and analytics over all of it.',
+    serverUrl: config.API_PUBLIC_URL || `https://${config.API_HOST}:${config.API_PORT}/v1`,
+    limits: configuredLimits(config),
+  };
+}
