@@ -1,63 +1,53 @@
 /** The text a start ends with: where everything is, and commands that work as pasted. */
 export interface Addresses {
   readonly apiUrl: string;
+  /** Empty: that port is not opened. */
   readonly redirectorHttp: string;
   readonly redirectorHttps: string;
   readonly dataDir: string;
   readonly certFile: string;
-  readonly email: string;
-  /** Null: the user existed already, or the password was given in the environment. */
-  readonly newPassword: string | null;
-  /** File with the password that was made up, or null when it was given. */
-  readonly passwordFile: string | null;
   readonly processesFile: string;
+  readonly loginFile: string;
+  readonly email: string;
+  /** A password that was made up in this start; null when it was given, or made up earlier. */
+  readonly newPassword: string | null;
 }
 
-/** Single quotes for a shell. */
+/** Single quotes for a shell, only where they are needed. */
 function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
-function loginLine(addresses: Addresses): string {
-  if (addresses.newPassword !== null) {
-    return `${addresses.email}, password ${addresses.newPassword} (kept in ${addresses.passwordFile})`;
-  }
-  if (addresses.passwordFile !== null) return `${addresses.email}, password in ${addresses.passwordFile}`;
-  return `${addresses.email}, password as given in ADMIN_PASSWORD`;
-}
+const phone =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Version/18.5 Mobile/15E148 Safari/604.1';
 
-/**
- * From login to a number: every line can be pasted, with nothing but curl and sed. The field that is wanted stands once
- * in each answer, so sed is enough to read it.
- */
+/** From login to a number: shell lines that work as pasted, with nothing but curl and sed. */
 function tour(addresses: Addresses): string[] {
-  const password =
-    addresses.passwordFile === null ? '$' + '{ADMIN_PASSWORD:?}' : `$(cat ${quoted(addresses.passwordFile)})`;
-  const json = `-H 'content-type: application/json'`;
-  const call = `curl -sS --cacert ${quoted(addresses.certFile)} -H "authorization: Bearer $TOKEN"`;
-  const click =
-    addresses.redirectorHttp === ''
-      ? `curl -sSk -A 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)' -H "host: $HOST" -o /dev/null -w '%{http_code} %{redirect_url}\\n' ${addresses.redirectorHttps}/$CODE`
-      : `curl -sS -A 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X)' -H "host: $HOST" -o /dev/null -w '%{http_code} %{redirect_url}\\n' ${addresses.redirectorHttp}/$CODE`;
+  const isPlain = addresses.redirectorHttp !== '';
+  const redirector = isPlain ? addresses.redirectorHttp : addresses.redirectorHttps;
   return [
-    `field() { sed -n "s/.*\\"$1\\" *: *\\"\\([^\\"]*\\)\\".*/\\1/p"; }`,
-    `TOKEN=$(curl -sS --cacert ${quoted(addresses.certFile)} ${json} -d "{\\"email\\":\\"${addresses.email}\\",\\"password\\":\\"${password}\\"}" ${addresses.apiUrl}/auth/login | field access_token)`,
-    `APP=$(${call} ${json} -d '{"name":"Tour","fallback_url":"https://example.com/"}' ${addresses.apiUrl}/apps); APP_ID=$(echo "$APP" | field id); HOST=$(echo "$APP" | field host)`,
-    `CODE=$(${call} ${json} -d "{\\"app_id\\":\\"$APP_ID\\",\\"path\\":\\"/welcome\\",\\"campaign\\":\\"tour\\"}" ${addresses.apiUrl}/links | field short_code)`,
-    click,
-    `sleep 2; ${call} ${quoted(`${addresses.apiUrl}/analytics/overview?interval=24h`)}`,
+    `api=${addresses.apiUrl} cert=${quoted(addresses.certFile)}`,
+    'call() { curl -sS --cacert "$cert" -H "authorization: Bearer $token" -H "content-type: application/json" "$@"; }',
+    `text() { sed -n 's/.*"'$1'" *: *"\\([^"]*\\)".*/\\1/p'; }`,
+    `token=$(token= call -d @${quoted(addresses.loginFile)} $api/auth/login | text access_token)`,
+    `app=$(call -d '{"name":"Tour","fallback_url":"https://example.com/"}' $api/apps)`,
+    'link=$(call -d \'{"app_id":"\'$(echo "$app" | text id)\'","path":"/welcome","campaign":"tour"}\' $api/links)',
+    `curl -sS${isPlain ? '' : 'k'} -o /dev/null -w '%{http_code} %{redirect_url}\\n' -A '${phone}' -H "host: $(echo "$app" | text host)" ${redirector}/$(echo "$link" | text short_code)`,
+    `for try in $(seq 50); do call "$api/analytics/overview?link_id=$(echo "$link" | text id)" | grep -o '"clicks":[1-9][0-9]*' | head -n 1 | cut -d : -f 2 | grep . && break; sleep 0.2; done`,
   ];
 }
 
 export function instructions(addresses: Addresses): string {
+  const { email, newPassword, loginFile } = addresses;
+  const password = newPassword === null ? `password in ${loginFile}` : `password ${newPassword} (kept in ${loginFile})`;
   return [
     '',
-    `API         ${addresses.apiUrl}  (certificate: ${addresses.certFile})`,
-    `Short links ${[addresses.redirectorHttp, addresses.redirectorHttps].filter((url) => url !== '').join('  ')}`,
-    `Login       ${loginLine(addresses)}`,
-    `Data        ${addresses.dataDir}  (processes and their metrics: ${addresses.processesFile})`,
+    `API          ${addresses.apiUrl}   its pages: ${addresses.apiUrl}/docs   its certificate: ${addresses.certFile}`,
+    `Short links  ${[addresses.redirectorHttp, addresses.redirectorHttps].filter((url) => url !== '').join('   ')}`,
+    `Login        ${email}, ${password}`,
+    `Data         ${addresses.dataDir}   its processes and where their metrics are: ${addresses.processesFile}`,
     '',
-    'From login to a number, as pasted:',
+    'From login to a number, as pasted into a shell:',
     '',
     ...tour(addresses).map((line) => `  ${line}`),
     '',

@@ -43,9 +43,9 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
   const plan = (name: string, entry: string): ProcessPlan => ({ name, entry, settings: { ...common, INSTANCE: name } });
   const redirectors = Array.from({ length: redirectorCount(config) }, (_, n) => `redirector-${n}`);
   return [
-    plan('ingest-0', join('ingest', 'main.js')),
-    plan('publisher-0', join('common', 'log', 'publisher-main.js')),
-    plan('origin-0', join('deploy', 'local', 'origin.js')),
+    plan('ingest', join('ingest', 'main.js')),
+    plan('publisher', join('common', 'log', 'publisher-main.js')),
+    plan('origin', join('deploy', 'local', 'origin.js')),
     ...redirectors.map((name) => plan(name, join('redirector', 'main.js'))),
   ];
 }

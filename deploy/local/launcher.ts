@@ -16,7 +16,7 @@ import { createFirstUser } from './first-user.ts';
 import { instructions } from './instructions.ts';
 import { type LaunchFacts, type ProcessPlan, processPlans } from './launch-plan.ts';
 import type { LocalServer } from './local-server.ts';
-import { type CertificateFiles, certificate, firstPassword, secretKey } from './made-once.ts';
+import { type CertificateFiles, certificate, firstLogin, keepLogin, loginFile, secretKey } from './made-once.ts';
 import { migrateStores } from './migrate-stores.ts';
 import { boundLog, startNodeProcess } from './node-process.ts';
 import { freePort, portFor } from './ports.ts';
@@ -64,12 +64,12 @@ export class Launcher {
       retentionDays: config.RETENTION_DAYS,
     });
     this.#parts.progress.done('both stores are migrated');
-    const password = config.ADMIN_PASSWORD === '' ? firstPassword(dataDir) : null;
-    const email = config.ADMIN_EMAIL === '' ? 'admin@localhost.localdomain' : config.ADMIN_EMAIL;
+    const login = firstLogin(dataDir, { email: config.ADMIN_EMAIL, password: config.ADMIN_PASSWORD });
     const [isNewUser] = await Promise.all([
-      createFirstUser({ env: this.#environment(facts, {}), email, password: password?.value ?? config.ADMIN_PASSWORD }),
+      createFirstUser({ env: this.#environment(facts, {}), ...login }),
       this.#startProcesses(facts),
     ]);
+    if (isNewUser) keepLogin(dataDir, login);
     this.#logTimer = setInterval(() => this.#boundLogs(), logCheckMs);
     this.listProcesses();
     return instructions({
@@ -78,9 +78,9 @@ export class Launcher {
       redirectorHttps: shownUrl('https', config.REDIRECTOR_HOST, config.REDIRECTOR_HTTPS_PORT),
       dataDir,
       certFile: facts.certFile,
-      email,
-      newPassword: isNewUser && password !== null ? password.value : null,
-      passwordFile: password?.file ?? null,
+      email: login.email,
+      newPassword: isNewUser && login.isMadeUp ? login.password : null,
+      loginFile: loginFile(dataDir),
       processesFile: this.processesFile,
     });
   }

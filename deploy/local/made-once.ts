@@ -15,27 +15,46 @@ function writeSecret(file: string, text: string): void {
   }
 }
 
-function keptOrMade(file: string, make: () => string): { value: string; isNew: boolean } {
-  if (existsSync(file)) return { value: readFileSync(file, 'utf8').trim(), isNew: false };
-  const value = make();
-  writeSecret(file, `${value}\n`);
-  return { value, isNew: true };
-}
-
 /** Value for SECRET_KEY. Losing the file makes API keys at rest unreadable and ends every session. */
 export function secretKey(dataDir: string): string {
-  return keptOrMade(join(dataDir, 'secret-key'), () => `k1:${randomBytes(32).toString('base64')}`).value;
+  const file = join(dataDir, 'secret-key');
+  if (!existsSync(file)) writeSecret(file, `k1:${randomBytes(32).toString('base64')}\n`);
+  return readFileSync(file, 'utf8').trim();
 }
 
-export interface FirstPassword {
-  readonly value: string;
-  readonly isNew: boolean;
-  readonly file: string;
+/** The login of the first user. The file is a body for POST /auth/login, readable by its owner alone. */
+export interface FirstLogin {
+  readonly email: string;
+  readonly password: string;
 }
 
-export function firstPassword(dataDir: string): FirstPassword {
-  const file = join(dataDir, 'admin-password');
-  return { ...keptOrMade(file, () => randomBytes(15).toString('base64url')), file };
+export function loginFile(dataDir: string): string {
+  return join(dataDir, 'login.json');
+}
+
+function readLogin(dataDir: string): FirstLogin | undefined {
+  if (!existsSync(loginFile(dataDir))) return undefined;
+  const kept: unknown = JSON.parse(readFileSync(loginFile(dataDir), 'utf8'));
+  if (typeof kept !== 'object' || kept === null || !('email' in kept) || !('password' in kept)) return undefined;
+  return { email: String(kept.email), password: String(kept.password) };
+}
+
+/**
+ * The login to make the first user with: what is given, else what an earlier start made up, else made up now.
+ * Kept before the user is made, so that no crash in between loses a password that nobody has seen.
+ */
+export function firstLogin(dataDir: string, given: FirstLogin): FirstLogin & { readonly isMadeUp: boolean } {
+  const kept = readLogin(dataDir);
+  const login = {
+    email: given.email || kept?.email || 'admin@example.com',
+    password: given.password || kept?.password || randomBytes(15).toString('base64url'),
+  };
+  if (kept === undefined) keepLogin(dataDir, login);
+  return { ...login, isMadeUp: given.password === '' };
+}
+
+export function keepLogin(dataDir: string, { email, password }: FirstLogin): void {
+  writeSecret(loginFile(dataDir), `${JSON.stringify({ email, password })}\n`);
 }
 
 export interface CertificateFiles {

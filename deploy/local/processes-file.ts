@@ -9,6 +9,6 @@ export interface ListedProcess {
 
 /** Replaces the file that tells operators and tests which process is which. */
 export function writeProcesses(file: string, processes: readonly ListedProcess[]): void {
-  writeFileSync(`${file}.new`, `${JSON.stringify({ processes }, null, 2)}\n`);
+  writeFileSync(`${file}.new`, `${JSON.stringify(processes, null, 2)}\n`);
   renameSync(`${file}.new`, file);
 }

@@ -1,0 +1,53 @@
+import { Counter } from 'prom-client';
+import { afterEach, expect, test } from 'vitest';
+import { createMetrics, readiness, startTelemetry, type TelemetryServer } from './telemetry.ts';
+
+const open: TelemetryServer[] = [];
+
+afterEach(async () => {
+  await Promise.all(open.splice(0).map((server) => server.close()));
+});
+
+async function serve(checks: Parameters<typeof readiness>[0]) {
+  const metrics = createMetrics('test');
+  const server = await startTelemetry({ host: '127.0.0.1', port: 0, metrics, checks });
+  open.push(server);
+  return { url: server.url, metrics };
+}
+
+test('metrics are in the text format, with the name of the process on each', async () => {
+  const { url, metrics } = await serve({});
+  new Counter({ name: 'clicks_total', help: 'Clicks.', registers: [metrics] }).inc(3);
+  const response = await fetch(`${url}/metrics`);
+  expect(response.headers.get('content-type')).toContain('text/plain');
+  const text = await response.text();
+  expect(text).toContain('clicks_total{process="test"} 3');
+  expect(text).toContain('process_cpu_seconds_total');
+});
+
+test('ready is 200 while every check passes, else 503 with the reason; alive is 200 all the time', async () => {
+  let isUp = true;
+  const { url } = await serve({ store: () => isUp || 'away', log: async () => true });
+  expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ ready: true, checks: { store: 'ok', log: 'ok' } });
+  isUp = false;
+  const response = await fetch(`${url}/readyz`);
+  expect(response.status).toBe(503);
+  expect(await response.json()).toEqual({ ready: false, checks: { store: 'away', log: 'ok' } });
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
+});
+
+test('a check that throws is told by the kind of its error, never by its text', async () => {
+  const fails = () => {
+    throw new TypeError('postgres://user:secret@host');
+  };
+  expect(await readiness({ store: fails, other: () => Promise.reject(new Error('secret')) })).toEqual({
+    ready: false,
+    checks: { store: 'TypeError', other: 'Error' },
+  });
+});
+
+test('only three paths and only reading', async () => {
+  const { url } = await serve({});
+  expect((await fetch(`${url}/`)).status).toBe(404);
+  expect((await fetch(`${url}/metrics`, { method: 'POST' })).status).toBe(405);
+});

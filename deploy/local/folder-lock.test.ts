@@ -1,0 +1,44 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { startChild } from './child.ts';
+import { lockFolder } from './folder-lock.ts';
+
+let folder = '';
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'signpost-lock-'));
+});
+
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+test('a folder is held by one at a time, and the one refused is told who has it', async () => {
+  const lock = await lockFolder(folder);
+  await expect(lockFolder(folder)).rejects.toThrow(`is in use by process ${process.pid}`);
+  lock.release();
+  (await lockFolder(folder)).release();
+});
+
+test('the lock of a process that is gone counts for nothing, nor does that of another with its pid', async () => {
+  const child = await startChild({ name: 'holder', command: '/bin/sleep', args: ['60'], logFile: join(folder, 'log') });
+  (await lockFolder(folder)).passTo(child.pid);
+  await expect(lockFolder(folder)).rejects.toThrow(`is in use by process ${child.pid}`);
+  await child.stop();
+  (await lockFolder(folder)).release();
+  writeFileSync(join(folder, 'lock'), `${process.pid} 1`);
+  (await lockFolder(folder)).release();
+});
+
+test('of many that want a folder left by a dead process, one gets it', async () => {
+  writeFileSync(join(folder, 'lock'), '999999999 1');
+  const results = await Promise.allSettled(Array.from({ length: 20 }, () => lockFolder(folder)));
+  expect(results.filter((result) => result.status === 'fulfilled')).toHaveLength(1);
+  expect(readFileSync(join(folder, 'lock'), 'utf8').split(' ')[0]).toBe(String(process.pid));
+});
+
+test('a folder that cannot be made is one sentence', async () => {
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  await expect(lockFolder(join(file, 'data'))).rejects.toThrow(/can't be written \(ENOTDIR\).*DATA_DIR/);
+});
