@@ -70,8 +70,9 @@ export class ClickHouseServer {
       queryId = asked.at.queryId;
       await this.#run(asked, response);
     } catch (error) {
+      // The rest of a body that was refused is not waited for.
+      if (!request.complete) response.shouldKeepAlive = false;
       answerFailure(response, queryId, toFailure(error));
-      if (!request.complete) request.destroy();
     }
   }
 

@@ -1,0 +1,243 @@
+/** ClickHouse, and the only file that knows its client library. */
+import { Readable } from 'node:stream';
+import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+
+type Library = ReturnType<typeof createClient>;
+export type Settings = Readonly<Record<string, string | number>>;
+export type Params = Readonly<Record<string, unknown>>;
+
+/**
+ * Why ClickHouse did not do it. `refused`: it answered no, and will again. `unavailable`: it was not reached, did not
+ * answer, or can't just now; whether an insert took place is then unknown.
+ */
+export class ClickHouseFailure extends Error {
+  readonly kind: 'unavailable' | 'refused';
+  /** ClickHouse's number of the exception; 0 when there was no answer. */
+  readonly code: number;
+  constructor(kind: 'unavailable' | 'refused', code: number, message: string, cause: unknown) {
+    super(message, { cause });
+    this.name = 'ClickHouseFailure';
+    this.kind = kind;
+    this.code = code;
+  }
+}
+
+export interface ReadLimits {
+  readonly executionSecondsMax: number;
+  readonly rowsToReadMax: number;
+  readonly resultRowsMax: number;
+}
+
+export interface ClickHouseOptions {
+  /** http(s)://user:password@host:port/database */
+  readonly url: string;
+  /** Given, the client can only read, and no more than this: for queries that callers shape. */
+  readonly reads?: ReadLimits;
+  readonly requestTimeoutMs?: number;
+  readonly connectionsMax?: number;
+}
+
+export interface InsertOptions {
+  /** The same token with the same bytes is stored once. */
+  readonly token: string;
+  readonly format: 'JSONEachRow' | 'JSONCompactEachRow' | 'RowBinary';
+  readonly columns: readonly string[];
+}
+
+export type InsertOutcome =
+  /** `rows` counts what views wrote as well: at least the rows sent, also when the token was known already. */
+  | { readonly kind: 'written'; readonly rows: number }
+  | { readonly kind: 'unavailable' | 'refused'; readonly code: number; readonly message: string };
+
+/** Exceptions that pass: too much at once, no memory or disk, a query ended, ZooKeeper away, a table that is read-only. */
+const passing = new Set([159, 201, 202, 209, 210, 225, 236, 241, 242, 243, 252, 319, 394, 439, 473, 999]);
+
+/**
+ * One insert is one block, so that its token covers it whole; parsing in parallel would cut it at will, and an
+ * asynchronous insert would be answered before it is on the disk. Tokens reach the rollups through the last setting.
+ */
+const insertSettings: Settings = {
+  async_insert: 0,
+  input_format_parallel_parsing: 0,
+  max_insert_block_size: 1_000_000,
+  min_insert_block_size_rows: 1_000_000,
+  min_insert_block_size_bytes: 0,
+  max_insert_threads: 1,
+  insert_deduplicate: 1,
+  deduplicate_blocks_in_dependent_materialized_views: 1,
+  materialized_views_ignore_errors: 0,
+  wait_end_of_query: 1,
+};
+
+/** A name as ClickHouse's SQL takes it, whatever is in it. */
+export function identifier(name: string): string {
+  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+}
+
+function failureOf(error: unknown): ClickHouseFailure {
+  if (error instanceof ClickHouseFailure) return error;
+  if (error instanceof ClickHouseError) {
+    const code = Number(error.code);
+    return new ClickHouseFailure(passing.has(code) ? 'unavailable' : 'refused', code, error.message, error);
+  }
+  const message = error instanceof Error ? error.message : String(error);
+  return new ClickHouseFailure('unavailable', 0, message, error);
+}
+
+function readSettings(reads: ReadLimits): Settings {
+  return {
+    // 2 would still allow file().
+    readonly: 1,
+    max_execution_time: reads.executionSecondsMax,
+    max_rows_to_read: reads.rowsToReadMax,
+    max_result_rows: reads.resultRowsMax,
+    result_overflow_mode: 'throw',
+  };
+}
+
+export class ClickHouse {
+  readonly #library: Library;
+  readonly #options: ClickHouseOptions;
+
+  constructor(options: ClickHouseOptions) {
+    this.#options = options;
+    this.#library = this.#open({});
+  }
+
+  /** A client of the library; connections are opened when they are needed. */
+  #open(changes: { readonly database?: string }): Library {
+    const { url, reads, requestTimeoutMs = 30_000, connectionsMax = 10 } = this.#options;
+    const address = new URL(url);
+    const database = changes.database ?? (decodeURIComponent(address.pathname.slice(1)) || 'default');
+    const [username, password] = [decodeURIComponent(address.username), decodeURIComponent(address.password)];
+    return createClient({
+      url: `${address.protocol}//${address.host}`,
+      ...(username === '' ? {} : { username, password }),
+      database,
+      application: 'signpost',
+      request_timeout: requestTimeoutMs,
+      max_open_connections: connectionsMax,
+      keep_alive: { enabled: true, idle_socket_ttl: 2_500 },
+      compression: { request: false, response: false },
+      log: { level: ClickHouseLogLevel.OFF },
+      clickhouse_settings: {
+        output_format_json_quote_64bit_integers: 0,
+        ...(reads === undefined ? {} : readSettings(reads)),
+      },
+    });
+  }
+
+  /**
+   * All rows of a SELECT. 64-bit integers come as numbers: above 2^53, select toString() of them.
+   * @param params values of `{name:Type}` in the text.
+   * @throws ClickHouseFailure
+   */
+  async query<Row>(sql: string, params: Params = {}, settings: Settings = {}): Promise<Row[]> {
+    try {
+      const result = await this.#library.query({
+        query: sql,
+        query_params: { ...params },
+        clickhouse_settings: settings,
+        format: 'JSONEachRow',
+      });
+      return await result.json<Row>();
+    } catch (error) {
+      throw failureOf(error);
+    }
+  }
+
+  /**
+   * The rows of a SELECT in lots, as they come and no faster than they are taken; leaving the loop ends the query.
+   * @throws ClickHouseFailure, also in the middle.
+   */
+  async *stream<Row>(sql: string, params: Params = {}, settings: Settings = {}): AsyncGenerator<Row[]> {
+    const stop = new AbortController();
+    try {
+      const result = await this.#library.query({
+        query: sql,
+        query_params: { ...params },
+        clickhouse_settings: settings,
+        format: 'JSONEachRow',
+        abort_signal: stop.signal,
+      });
+      for await (const lot of result.stream<Row>()) yield lot.map((row) => row.json());
+    } catch (error) {
+      throw failureOf(error);
+    } finally {
+      stop.abort();
+    }
+  }
+
+  /**
+   * Stores rows that are encoded already, at most 1,000,000 of them and all of one partition, in one insert.
+   * Nothing is retried here: a retry repeats the same bytes with the same token.
+   */
+  async insert(table: string, bytes: Uint8Array, { token, format, columns }: InsertOptions): Promise<InsertOutcome> {
+    const query = `INSERT INTO ${identifier(table)} (${columns.map(identifier).join(', ')}) FORMAT ${format}`;
+    try {
+      const result = await this.#library.exec({
+        query,
+        values: Readable.from([bytes], { objectMode: false }),
+        clickhouse_settings: { ...insertSettings, insert_deduplication_token: token },
+      });
+      for await (const _ of result.stream);
+      const rows = Number(result.summary?.written_rows);
+      if (!Number.isInteger(rows)) throw new TypeError('ClickHouse did not say how many rows were written');
+      return { kind: 'written', rows };
+    } catch (error) {
+      const { kind, code, message } = failureOf(error);
+      return { kind, code, message };
+    }
+  }
+
+  /**
+   * Runs a statement that returns no rows.
+   * @throws ClickHouseFailure
+   */
+  async command(sql: string, params: Params = {}, settings: Settings = {}): Promise<void> {
+    try {
+      await this.#library.command({ query: sql, query_params: { ...params }, clickhouse_settings: settings });
+    } catch (error) {
+      throw failureOf(error);
+    }
+  }
+
+  /** Makes the database of the URL. @throws ClickHouseFailure */
+  async createDatabase(onCluster: string): Promise<void> {
+    const name = decodeURIComponent(new URL(this.#options.url).pathname.slice(1));
+    if (name === '' || name === 'default') return;
+    const library = this.#open({ database: 'default' });
+    try {
+      await library.command({ query: `CREATE DATABASE IF NOT EXISTS ${identifier(name)} ${onCluster}` });
+    } catch (error) {
+      throw failureOf(error);
+    } finally {
+      await library.close();
+    }
+  }
+
+  /** Whether the server answers within the time limit of a request. */
+  async isReachable(): Promise<boolean> {
+    return (await this.#library.ping()).success;
+  }
+
+  /**
+   * Something that stays the same for as long as the server runs, and changes when it restarts: a row in a table kept
+   * in memory. When two ask at once for the first time it may change once more, which costs a check too many.
+   * @throws ClickHouseFailure
+   */
+  async bootId(): Promise<string> {
+    const read = async () => {
+      const rows = await this.query<{ id: string }>('SELECT argMin(toString(id), (made_at, id)) AS id FROM boots');
+      return rows[0]?.id ?? '';
+    };
+    const known = await read();
+    if (known !== '') return known;
+    await this.command('INSERT INTO boots SELECT generateUUIDv4(), now64(9)', {}, { async_insert: 0 });
+    return await read();
+  }
+
+  async close(): Promise<void> {
+    await this.#library.close();
+  }
+}

@@ -1,0 +1,85 @@
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { MigrationError, migrateClickHouse, readMigrations } from '#clickhouse/migrate.ts';
+import type { LocalServer } from '#deploy/local/local-server.ts';
+import { startClickHouse } from './spawn.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'signpost-migrate-'));
+let server: LocalServer;
+let client: ClickHouse;
+
+beforeAll(async () => {
+  server = await startClickHouse({ dataDir: join(folder, 'server') });
+  client = new ClickHouse({ url: `${server.url}/a-database` });
+});
+
+afterAll(async () => {
+  await client.close();
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
+
+async function schema() {
+  return await client.query(
+    'SELECT name, create_table_query, metadata_modification_time FROM system.tables WHERE database = currentDatabase() ORDER BY name',
+  );
+}
+
+test('migrations make the database and run once; a second time is a no-op', async () => {
+  const names = readMigrations().map(({ name }) => name);
+  expect(await migrateClickHouse(client, { retentionDays: 730 })).toEqual(names);
+  const before = await schema();
+  expect(await migrateClickHouse(client, { retentionDays: 730 })).toEqual([]);
+  expect(await schema()).toEqual(before);
+});
+
+test('a migration that was cut off before it was recorded is run again', async () => {
+  const before = await schema();
+  await client.command('TRUNCATE TABLE migrations');
+  expect(await migrateClickHouse(client, { retentionDays: 730 })).toHaveLength(
+    before.length > 0 ? readMigrations().length : 0,
+  );
+  expect(await schema()).toEqual(before);
+});
+
+test('two migrators at once leave one schema', async () => {
+  const other = new ClickHouse({ url: `${server.url}/race` });
+  await Promise.all([1, 2].map(() => migrateClickHouse(other, { retentionDays: 730 })));
+  expect(await migrateClickHouse(other, { retentionDays: 730 })).toEqual([]);
+  await other.close();
+});
+
+test('another retention changes the tables of raw rows', async () => {
+  const ttl = () =>
+    client.query(
+      "SELECT DISTINCT extract(engine_full, 'toIntervalDay\\\\((\\\\d+)\\\\)') AS days FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL%'",
+    );
+  expect(await ttl()).toEqual([{ days: '730' }]);
+  await migrateClickHouse(client, { retentionDays: 90 });
+  expect(await ttl()).toEqual([{ days: '90' }]);
+});
+
+test('every table that counts remembers tokens and is on the disk before an insert is answered', async () => {
+  const bare = await client.query(
+    `SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name != 'migrations'
+     AND NOT (engine_full LIKE '%non_replicated_deduplication_window = 10000%' AND engine_full LIKE '%fsync_after_insert = 1%'
+     AND engine_full LIKE '%fsync_part_directory = 1%')`,
+  );
+  expect(bare).toEqual([]);
+});
+
+test('an edited migration and a database from a newer version are refused', async () => {
+  const edited = join(folder, 'edited');
+  const first = readMigrations()[0];
+  if (first === undefined) throw new Error('there are no migrations');
+  cpSync(join(import.meta.dirname, '..', '..', '..', 'clickhouse', 'migrations'), edited, { recursive: true });
+  writeFileSync(join(edited, first.name), `${first.sql}\n-- a word more`);
+  await expect(migrateClickHouse(client, { retentionDays: 90, folder: edited })).rejects.toThrow(/was changed after/);
+  const older = join(folder, 'older');
+  cpSync(edited, older, { recursive: true });
+  for (const { name } of readMigrations().slice(1)) rmSync(join(older, name));
+  await expect(migrateClickHouse(client, { retentionDays: 90, folder: older })).rejects.toThrow(MigrationError);
+});

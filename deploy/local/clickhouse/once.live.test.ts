@@ -1,0 +1,137 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { migrateClickHouse } from '#clickhouse/migrate.ts';
+import type { LocalServer } from '#deploy/local/local-server.ts';
+import { clickColumns, clickRow } from './click-rows.ts';
+import { startClickHouse } from './spawn.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'signpost-once-'));
+const database = 'signpost';
+let server: LocalServer;
+let client: ClickHouse;
+
+async function open(): Promise<void> {
+  server = await startClickHouse({ dataDir: folder });
+  client = new ClickHouse({ url: `${server.url}/${database}` });
+}
+
+beforeAll(async () => {
+  await open();
+  // Longer than a DateTime reaches: nothing may be dropped for that.
+  await migrateClickHouse(client, { retentionDays: 36_500 });
+});
+
+afterAll(async () => {
+  await client.close();
+  await server.stop();
+  rmSync(folder, { recursive: true });
+});
+
+function insert(token: string, rows: readonly unknown[][]) {
+  const bytes = Buffer.from(rows.map((row) => JSON.stringify(row)).join('\n'));
+  return client.insert('clicks', bytes, { token, format: 'JSONCompactEachRow', columns: clickColumns });
+}
+
+/** Rows of a batch in the raw table, and of its link (each batch of these tests has one of its own) in the rollup. */
+async function stored(batch: string) {
+  const [raw] = await client.query<{ rows: number; clicks: number; visitors: number }>(
+    `SELECT count() AS rows, countIf(NOT is_bot) AS clicks, uniqExactIf(visitor, NOT is_bot) AS visitors
+     FROM clicks WHERE batch_id = {batch:String}`,
+    { batch },
+  );
+  const [rollup] = await client.query<{ rows: number; clicks: number; visitors: number }>(
+    `SELECT sum(rows) AS rows, sum(clicks) AS clicks, uniqMerge(unique_clicks) AS visitors
+     FROM figures_by_link WHERE link_id = {link:String}`,
+    { link: `lnk_${batch}` },
+  );
+  return { raw, rollup };
+}
+
+function both(rows: number, clicks: number, visitors: number) {
+  return { raw: { rows, clicks, visitors }, rollup: { rows, clicks, visitors } };
+}
+
+const rowsOf = (batch: string, count: number) => Array.from({ length: count }, (_, idx) => clickRow(batch, idx));
+
+test('the same token twice is stored once, in the raw table and in the rollup', async () => {
+  const rows = rowsOf('twice', 10_000);
+  for (let times = 0; times < 3; times++) {
+    const outcome = await insert('token-twice', rows);
+    expect(outcome.kind).toBe('written');
+    if (outcome.kind === 'written') expect(outcome.rows).toBeGreaterThanOrEqual(10_000);
+  }
+  // Every tenth is a bot; a hundred visitors.
+  expect(await stored('twice')).toEqual(both(10_000, 9_000, 90));
+});
+
+test('two batches with the same rows and tokens of their own are both stored', async () => {
+  const rows = rowsOf('both', 10);
+  await insert('token-both-1', rows);
+  await insert('token-both-2', rows);
+  expect(await stored('both')).toEqual(both(20, 18, 9));
+});
+
+test('the same token at the same time from eight callers is stored once', async () => {
+  const rows = rowsOf('race', 1_000);
+  const outcomes = await Promise.all(Array.from({ length: 8 }, () => insert('token-race', rows)));
+  expect(outcomes.some(({ kind }) => kind === 'written')).toBe(true);
+  expect(await stored('race')).toEqual(both(1_000, 900, 90));
+});
+
+test('a time is stored to the millisecond as it was given', async () => {
+  await insert('token-time', [clickRow('time', 0, '2026-03-29T01:59:59.987Z')]);
+  expect(await client.query("SELECT toString(time) AS time FROM clicks WHERE batch_id = 'time'")).toEqual([
+    { time: '2026-03-29 01:59:59.987' },
+  ]);
+  expect(
+    await client.query("SELECT toString(bucket) AS bucket FROM figures_by_link WHERE link_id = 'lnk_time'"),
+  ).toEqual([{ bucket: '2026-03-29 01:45:00' }]);
+});
+
+test('a bad row is refused and takes the whole insert with it', async () => {
+  const rows = [...rowsOf('bad', 3), ['too', 'short']];
+  expect((await insert('token-bad', rows)).kind).toBe('refused');
+  expect((await stored('bad')).raw?.rows).toBe(0);
+});
+
+test('a token is remembered, and the boot changes, over a restart and over a kill', async () => {
+  const rows = rowsOf('restart', 500);
+  await insert('token-restart', rows);
+  const boots = [await client.bootId()];
+  expect(await client.bootId()).toBe(boots[0]);
+  for (const end of ['stop', 'kill']) {
+    await client.close();
+    if (end === 'kill') server.kill('SIGKILL');
+    await server.stop();
+    await open();
+    boots.push(await client.bootId());
+    expect((await insert('token-restart', rows)).kind).toBe('written');
+    expect(await stored('restart')).toEqual(both(500, 450, 90));
+  }
+  expect(new Set(boots).size).toBe(3);
+});
+
+test('what was answered is stored after a kill in the middle of inserts', async () => {
+  const answered: string[] = [];
+  let tried = 0;
+  for (let round = 0; round < 3; round++) {
+    const isEnough = answered.length + 4;
+    const inserts = async () => {
+      for (;;) {
+        const batch = `kill-${tried++}`;
+        if ((await insert(`token-${batch}`, rowsOf(batch, 300))).kind !== 'written') return;
+        answered.push(batch);
+        if (answered.length >= isEnough) server.kill('SIGKILL');
+      }
+    };
+    await Promise.all([inserts(), inserts()]);
+    await client.close();
+    await server.stop();
+    await open();
+  }
+  expect(answered.length).toBeGreaterThanOrEqual(12);
+  for (const batch of answered) expect(await stored(batch), batch).toEqual(both(300, 270, 90));
+});
