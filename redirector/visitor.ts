@@ -21,7 +21,8 @@ export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: Truste
     user_agent: req.getHeader('user-agent'),
     language: req.getHeader('accept-language'),
     referrer: req.getHeader('referer'),
-    query: req.getQuery(),
+    // Undefined when there is no question mark, whatever its type says.
+    query: req.getQuery() ?? '',
     is_prefetch: isPrefetch(req),
   };
 }

@@ -1,0 +1,251 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
+import { get, Rows, TestEdge } from './test-edge.ts';
+
+const host = 'myapp.localhost';
+const iphone =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4 Mobile/15E148 Safari/604.1';
+const pixel =
+  'Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Mobile Safari/537.36';
+const desktop = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36';
+const facebook = 'facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)';
+
+let database: TestDatabase;
+let redis: TestServer;
+let rows: Rows;
+let edge: TestEdge;
+let appId: string;
+const links: Record<string, string> = {};
+
+beforeAll(async () => {
+  [database, redis] = await Promise.all([postgresForTest(), redisForTest()]);
+  rows = new Rows(database.url);
+  await rows.begin();
+  appId = await rows.app({
+    host,
+    ios: { bundle_id: 'com.example.app', team_id: 'TEAM123456', app_store_id: '123456789', uri_scheme: 'example' },
+    android: { package_name: 'com.example.app', sha256_cert_fingerprints: ['AA:BB'], uri_scheme: 'example' },
+    fallback_url: 'https://example.com/get?v=1',
+  });
+  const bare = await rows.app({ host: 'bare.localhost' });
+  links['summer'] = await rows.link(appId, {
+    short_code: 'summer',
+    path: '/sale',
+    campaign: 'summer-26',
+    fallback_url: 'https://example.com/sale?ref=link',
+    utm_source: 'mail',
+    utm_campaign: 'summer 26',
+  });
+  await rows.link(appId, { short_code: 'urls', ios_url: 'https://i.example/', android_url: 'https://a.example/x' });
+  await rows.link(appId, {
+    short_code: 'preview',
+    og_title: 'A <b>"sale"</b>',
+    og_description: 'Half & half',
+    og_image_url: 'https://example.com/a.png',
+  });
+  await rows.link(appId, {
+    short_code: 'old',
+    expires_at: new Date(Date.now() - 1000),
+    expired_url: 'https://example.com/over',
+  });
+  await rows.link(appId, { short_code: 'older', expires_at: new Date(Date.now() - 1000) });
+  await rows.link(appId, { short_code: 'archived', archived: true, fallback_url: 'https://example.com/' });
+  await rows.link(appId, { short_code: 'deleted', deleted_at: new Date(), fallback_url: 'https://example.com/' });
+  await rows.link(bare, { short_code: 'nowhere' });
+  edge = await TestEdge.start({ redis: redis.url, postgres: database.url });
+});
+
+afterAll(async () => {
+  await edge.stop();
+  await rows.db.close();
+  await redis.stop();
+  await database.stop();
+});
+
+test('a person who opens a link is redirected, and the click is in the journal when the answer is there', async () => {
+  for (const isCached of [false, true]) {
+    const before = edge.clicks().length;
+    const reply = await edge.get(host, '/summer', {
+      'user-agent': desktop,
+      'accept-language': 'de-DE,de;q=0.9',
+      referer: 'https://news.example/',
+    });
+    expect(reply.status).toBe(302);
+    expect(reply.headers.location).toBe('https://example.com/sale?ref=link&utm_source=mail&utm_campaign=summer+26');
+    expect(reply.headers['cache-control']).toBe('private, no-store');
+    expect(edge.clicks().slice(before), `cached: ${isCached}`).toMatchObject([
+      {
+        v: 1,
+        click_id: expect.stringMatching(/^clk_/),
+        organization_id: rows.organization_id,
+        app_id: appId,
+        link_id: links['summer'],
+        ip: '127.0.0.1',
+        privacy_mode: 'full_ip',
+        user_agent: desktop,
+        language: 'de-DE,de;q=0.9',
+        referrer: 'https://news.example/',
+        campaign: 'summer-26',
+        utm_source: 'mail',
+        trigger: 'link',
+      },
+    ]);
+  }
+});
+
+test('the query of the visitor is passed on and wins over the defaults of the link, in the record too', async () => {
+  const before = edge.clicks().length;
+  const query = 'utm_source=friend&gclid=7&a=%20x&a=y&url=https://evil.example/';
+  const reply = await edge.get(host, `/summer?${query}`, { 'user-agent': desktop });
+  const location = new URL(reply.headers.location ?? '');
+  expect(location.origin + location.pathname).toBe('https://example.com/sale');
+  expect([...location.searchParams]).toEqual([
+    ['ref', 'link'],
+    ['utm_source', 'friend'],
+    ['gclid', '7'],
+    ['a', ' x'],
+    ['a', 'y'],
+    ['url', 'https://evil.example/'],
+    ['utm_campaign', 'summer 26'],
+  ]);
+  expect(edge.clicks().slice(before)).toMatchObject([{ query, utm_source: 'friend', utm_campaign: 'summer 26' }]);
+});
+
+test.each([
+  ['urls', iphone, 'https://i.example/'],
+  ['urls', pixel, 'https://a.example/x'],
+  ['urls', desktop, 'https://example.com/get?v=1'],
+  ['summer', iphone, 'https://apps.apple.com/app/id123456789'],
+])('%s on %s leads to %s…', async (code, userAgent, location) => {
+  const reply = await edge.get(host, `/${code}`, { 'user-agent': userAgent });
+  expect([reply.status, reply.headers.location]).toEqual([302, location]);
+});
+
+test('Android without an address of its own goes to the Play page with the id of the recorded click', async () => {
+  const reply = await edge.get(host, '/summer', { 'user-agent': pixel });
+  const url = new URL(reply.headers.location ?? '');
+  expect(url.origin + url.pathname).toBe('https://play.google.com/store/apps/details');
+  expect(url.searchParams.get('id')).toBe('com.example.app');
+  const click = edge.clicks().at(-1);
+  expect(url.search).toContain(`&referrer=click_id%3D${click?.['click_id']}%26utm_source%3Dmail`);
+  const referrer = new URLSearchParams(url.searchParams.get('referrer') ?? '');
+  expect(Object.fromEntries(referrer)).toEqual({
+    click_id: click?.['click_id'],
+    utm_source: 'mail',
+    utm_campaign: 'summer 26',
+  });
+});
+
+test('HEAD is answered like GET and is no click', async () => {
+  const before = edge.clicks().length;
+  const reply = await edge.get(host, '/summer', { 'user-agent': desktop }, 'HEAD');
+  expect(reply.status).toBe(302);
+  expect(reply.headers.location).toBe('https://example.com/sale?ref=link&utm_source=mail&utm_campaign=summer+26');
+  expect((await edge.get(host, '/unknown', {}, 'HEAD')).status).toBe(404);
+  expect((await edge.get(host, '/preview', { 'user-agent': facebook }, 'HEAD')).status).toBe(200);
+  expect(edge.clicks().length).toBe(before);
+});
+
+test('a preview crawler gets a page with the tags, escaped, and is recorded as one; a person is redirected', async () => {
+  const reply = await edge.get(host, '/preview', { 'user-agent': facebook });
+  expect(reply.status).toBe(200);
+  expect(reply.headers['content-type']).toBe('text/html; charset=utf-8');
+  expect(reply.body).toContain('<meta property="og:title" content="A &lt;b&gt;&quot;sale&quot;&lt;/b&gt;">');
+  expect(reply.body).toContain('<meta property="og:image" content="https://example.com/a.png">');
+  expect(reply.body).toContain('<meta name="twitter:card" content="summary_large_image">');
+  expect(reply.body).not.toContain('<b>');
+  expect(edge.clicks().at(-1)).toMatchObject({ is_preview: true, user_agent: facebook });
+  expect((await edge.get(host, '/preview', { 'user-agent': desktop })).status).toBe(302);
+  expect(edge.clicks().at(-1)).not.toHaveProperty('is_preview');
+  expect((await edge.get(host, '/summer', { 'user-agent': facebook })).status).toBe(302);
+});
+
+test('a prefetch is redirected and recorded as one', async () => {
+  await edge.get(host, '/summer', { 'user-agent': desktop, 'sec-purpose': 'prefetch;prerender' });
+  expect(edge.clicks().at(-1)).toMatchObject({ is_prefetch: true });
+});
+
+test('an expired link leads to its address for that, else it is gone', async () => {
+  const reply = await edge.get(host, '/old');
+  expect([reply.status, reply.headers.location]).toEqual([302, 'https://example.com/over']);
+  expect((await edge.get(host, '/older')).status).toBe(410);
+});
+
+test.each([
+  ['unknown', host, '/nosuch'],
+  ['archived', host, '/archived'],
+  ['deleted', host, '/deleted'],
+  ['of another host', 'bare.localhost', '/summer'],
+  ['on an unknown host', 'nobody.localhost', '/summer'],
+  ['without any destination', 'bare.localhost', '/nowhere'],
+  ['with a path that is no code', host, '/a/b'],
+  ['too short', host, '/ab'],
+  ['in other case', host, '/SUMMER'],
+  ['encoded', host, '/%73ummer'],
+])('a link that is %s is a small page with 404, twice the same', async (_, where, path) => {
+  const before = edge.clicks().length;
+  for (let turn = 0; turn < 2; turn++) {
+    const reply = await edge.get(where, path, { accept: 'text/html' });
+    expect([reply.status, reply.headers['content-type']]).toEqual([404, 'text/html; charset=utf-8']);
+    expect(reply.body.length).toBeLessThan(1500);
+    const json = await edge.get(where, path, { accept: 'application/json' });
+    expect([json.status, JSON.parse(json.body).error.code]).toEqual([404, 'NOT_FOUND']);
+  }
+  expect(edge.clicks().length).toBe(before);
+});
+
+test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('%s is refused with what is allowed', async (method) => {
+  const reply = await edge.get(host, '/summer', {}, method);
+  expect([reply.status, reply.headers.allow]).toEqual([405, 'GET, HEAD']);
+});
+
+test('each host has the association files of its app, and none without the settings they need', async () => {
+  for (const path of ['/.well-known/apple-app-site-association', '/apple-app-site-association']) {
+    const reply = await edge.get(host, path);
+    expect([reply.status, reply.headers['content-type']]).toEqual([200, 'application/json']);
+    expect(JSON.parse(reply.body).applinks.details[0].appIDs).toEqual(['TEAM123456.com.example.app']);
+    expect((await edge.get('bare.localhost', path)).status).toBe(404);
+    expect((await edge.get('nobody.localhost', path)).status).toBe(404);
+  }
+  const reply = await edge.get(host, '/.well-known/assetlinks.json');
+  expect([reply.status, reply.headers['content-type']]).toEqual([200, 'application/json']);
+  expect(JSON.parse(reply.body)[0].target).toEqual({
+    namespace: 'android_app',
+    package_name: 'com.example.app',
+    sha256_cert_fingerprints: ['AA:BB'],
+  });
+  expect((await edge.get('bare.localhost', '/.well-known/assetlinks.json')).status).toBe(404);
+});
+
+test('robots may come in, there is no icon, and the bare host leads to the fallback of the app', async () => {
+  expect((await edge.get(host, '/robots.txt')).status).toBe(200);
+  expect((await edge.get(host, '/favicon.ico')).status).toBe(204);
+  const root = await edge.get(host, '/?a=1');
+  expect([root.status, root.headers.location]).toEqual([302, 'https://example.com/get?v=1&a=1']);
+  expect((await edge.get('bare.localhost', '/')).status).toBe(404);
+});
+
+test('the port in the Host header and its case do not matter', async () => {
+  expect((await edge.get('MyApp.LocalHost:8080', '/summer')).status).toBe(302);
+});
+
+test('the address of a visitor behind a trusted proxy is the visitor’s, and nobody else is believed', async () => {
+  await edge.get(host, '/summer', { 'x-forwarded-for': '203.0.113.9' });
+  expect(edge.clicks().at(-1)).toMatchObject({ ip: '127.0.0.1' });
+  const behind = await TestEdge.start(
+    { redis: redis.url, postgres: database.url },
+    { trustedProxies: ['127.0.0.0/8'] },
+  );
+  await get(behind.port, host, '/summer', { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' });
+  expect(behind.clicks().at(-1)).toMatchObject({ ip: '203.0.113.9' });
+  await behind.stop();
+});
+
+test('a journal that takes no more does not keep a visitor from being redirected, and is counted', async () => {
+  const full = await TestEdge.start({ redis: redis.url, postgres: database.url }, { journalBytesMax: 1 });
+  await get(full.port, host, '/summer');
+  const reply = await get(full.port, host, '/summer');
+  expect(reply.status).toBe(302);
+  expect(full.edge.counters.not_recorded).toBeGreaterThan(0);
+  await full.stop();
+});
