@@ -1,0 +1,35 @@
+/** Addresses behind which many people stand, so that sharing one says little. */
+import ipaddr from 'ipaddr.js';
+import { LRUCache } from 'lru-cache';
+
+/**
+ * Egress of iCloud Private Relay (mask-api.icloud.com/egress-ip-ranges.csv: Akamai, Cloudflare, Fastly), Cloudflare WARP,
+ * shared address space (RFC 6598), and T-Mobile's translated addresses.
+ */
+const networks: readonly [ipaddr.IPv4 | ipaddr.IPv6, number][] = [
+  '172.224.0.0/12',
+  '104.28.0.0/16',
+  '146.75.128.0/17',
+  '140.248.0.0/16',
+  '2a02:26f7::/32',
+  '2606:54c0::/32',
+  '2a09:bac0::/29',
+  '2a04:4e41::/32',
+  '100.64.0.0/10',
+  '172.32.0.0/11',
+].map((text) => ipaddr.parseCIDR(text));
+
+const cache = new LRUCache<string, boolean>({ max: 20_000 });
+
+export function isSharedAddress(ip: string): boolean {
+  let isShared = cache.get(ip);
+  if (isShared === undefined) {
+    isShared = ipaddr.isValid(ip) && isWithin(ipaddr.process(ip));
+    cache.set(ip, isShared);
+  }
+  return isShared;
+}
+
+function isWithin(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
+  return networks.some(([network, bits]) => address.kind() === network.kind() && address.match(network, bits));
+}

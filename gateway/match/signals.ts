@@ -1,0 +1,118 @@
+/**
+ * Signals of a click and of a device in one form, so that two descriptions of the same phone are equal although a browser
+ * wrote one and an SDK the other.
+ */
+import { LRUCache } from 'lru-cache';
+import { limitAddress } from '#common/http/peer.ts';
+import type { SdkPlatform } from '#common/log/event-record.ts';
+import { type Family, readUserAgent, versionOf } from './user-agent.ts';
+
+export interface Signals {
+  readonly family: Family;
+  readonly maybeIpad: boolean;
+  /** The address, of IPv6 the /64; empty when unknown. */
+  readonly ip: string;
+  readonly os_version: readonly number[];
+  readonly device_model: string;
+  /** Primary language and region; empty when unknown. */
+  readonly language: readonly [string, string];
+  readonly timezone: string;
+  /** Sizes in CSS pixels that may be meant, smaller side first; empty when unknown. */
+  readonly screens: readonly (readonly [number, number])[];
+}
+
+/** What an SDK says of its device. */
+export interface DeviceFields {
+  readonly platform: SdkPlatform;
+  readonly os_version?: string | null;
+  readonly device_model?: string | null;
+  readonly language?: string | null;
+  readonly timezone?: string | null;
+  readonly screen_width?: number | null;
+  readonly screen_height?: number | null;
+  readonly screen_scale?: number | null;
+  readonly user_agent?: string | null;
+}
+
+/** What a browser said when the link was opened. */
+export interface ClickFields {
+  readonly ip: string;
+  readonly user_agent: string;
+  /** The Accept-Language header. */
+  readonly language: string;
+}
+
+export function clickSignals(click: ClickFields): Signals {
+  const agent = readUserAgent(click.user_agent);
+  return {
+    family: agent.family,
+    maybeIpad: agent.maybeIpad,
+    ip: limitAddress(click.ip),
+    os_version: agent.os_version,
+    device_model: agent.device_model,
+    language: languageOf(agent.language || (click.language.split(/[,;]/, 1)[0] ?? '')),
+    timezone: '',
+    screens: agent.screen ? [sorted(agent.screen[0], agent.screen[1])] : [],
+  };
+}
+
+export function deviceSignals(device: DeviceFields, ip: string): Signals {
+  const agent = readUserAgent(device.user_agent ?? '');
+  const version = versionOf(device.os_version ?? undefined);
+  const model = (device.device_model ?? '').trim().toLowerCase();
+  const family = device.platform === 'web' ? agent.family : device.platform;
+  return {
+    family,
+    // On the web an iPad is as hard to tell as in a click.
+    maybeIpad: device.platform === 'web' ? agent.maybeIpad : model.startsWith('ipad'),
+    ip: limitAddress(ip),
+    os_version: version.length > 0 ? version : agent.os_version,
+    device_model: model || agent.device_model,
+    language: languageOf(device.language || agent.language),
+    timezone: timezoneOf(device.timezone ?? ''),
+    screens: screensOf(device),
+  };
+}
+
+/** Old codes and those that two systems use for one language (BCP 47, IANA language subtag registry). */
+const languageAliases: Readonly<Record<string, string>> = { iw: 'he', in: 'id', ji: 'yi', no: 'nb', tl: 'fil' };
+
+/** `en_US`, `en-us`, `zh-Hans-CN` and `en_US.UTF-8` as language and region. */
+export function languageOf(text: string): [string, string] {
+  const [primary = '', ...rest] = text
+    .trim()
+    .replace(/[.@].*$/, '')
+    .toLowerCase()
+    .split(/[-_]/);
+  if (!/^[a-z]{2,3}$/.test(primary)) return ['', ''];
+  return [languageAliases[primary] ?? primary, rest.find((part) => /^([a-z]{2}|\d{3})$/.test(part)) ?? ''];
+}
+
+const timezones = new LRUCache<string, string>({ max: 1_000 });
+
+/** One name for zones that have several (`Asia/Calcutta` and `Asia/Kolkata`); empty for what is none. */
+function timezoneOf(text: string): string {
+  if (text === '') return '';
+  let name = timezones.get(text);
+  if (name === undefined) {
+    try {
+      name = new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions().timeZone;
+    } catch {
+      name = '';
+    }
+    timezones.set(text, name);
+  }
+  return name;
+}
+
+/** The size as given, and as native pixels over the scale: SDKs send either. */
+function screensOf({ screen_width, screen_height, screen_scale }: DeviceFields): (readonly [number, number])[] {
+  if (!screen_width || !screen_height || screen_width <= 0 || screen_height <= 0) return [];
+  const given = sorted(screen_width, screen_height);
+  if (!screen_scale || screen_scale <= 1) return [given];
+  return [given, sorted(screen_width / screen_scale, screen_height / screen_scale)];
+}
+
+function sorted(a: number, b: number): readonly [number, number] {
+  return a < b ? [a, b] : [b, a];
+}
