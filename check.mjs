@@ -7,7 +7,8 @@ const lanes = [
     ['types', 'tsc', '-p', '.'],
     ['format and lint', 'biome', 'ci', '--diagnostic-level=warn', '.'],
     ['unused code', 'knip', '--no-progress'],
-    ['OpenAPI', 'tsx', 'deploy/local/generate.ts', '--check-openapi'],
+    ['generated pages', 'tsx', 'deploy/local/generate.ts', '--check'],
+    ['OpenAPI', 'redocly', 'lint', 'docs/openapi.json'],
   ],
   [
     ['floating promises', 'eslint', '.'],

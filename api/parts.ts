@@ -57,7 +57,7 @@ export function apiParts(config: Config, { db, redis, clickhouse }: ApiClients, 
   return { mount: { routes: apiRoutes, deps, guard }, guard, about: aboutApi(config) };
 }
 
-function aboutApi(config: Config): About {
+export function aboutApi(config: Config): About {
   return {
     title: 'Signpost',
     version: '1',

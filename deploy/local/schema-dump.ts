@@ -1,5 +1,12 @@
 /** The schemas of both stores as text, for reading: what all the migrations together come to. */
-import type { Queries } from '#common/postgres.ts';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { Postgres, type Queries } from '#common/postgres.ts';
+import { startClickHouse } from './clickhouse/spawn.ts';
+import { migrateStores } from './migrate-stores.ts';
+import { startPostgres } from './postgres.ts';
 
 const header = (store: string) =>
   `-- The schema of ${store} after all migrations. Written by \`npm run generate\`; not run by anything.\n`;
@@ -60,4 +67,25 @@ export async function dumpClickHouse(query: (sql: string) => Promise<Statement[]
       WHERE database = currentDatabase() AND NOT startsWith(name, '.inner') AND name NOT LIKE '%migration%' ORDER BY name`,
   );
   return `${header('ClickHouse')}\n${statements.map((one) => `${one.sql.trim()};`).join('\n\n')}\n`;
+}
+
+/** Migrates empty stores of its own and writes the two schema.sql files below `root`. */
+export async function writeSchemas(root: string): Promise<void> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'signpost-schema-'));
+  const postgresServer = await startPostgres({ dataDir: join(dataDir, 'postgres'), isDurable: false });
+  const clickhouseServer = await startClickHouse({ dataDir: join(dataDir, 'clickhouse') });
+  const postgres = new Postgres({ url: postgresServer.url, name: 'generate' });
+  const clickhouse = new ClickHouse({ url: clickhouseServer.url });
+  try {
+    await migrateStores({ databaseUrl: postgresServer.url, clickhouseUrl: clickhouseServer.url, retentionDays: 730 });
+    writeFileSync(join(root, 'pg-migrations', 'schema.sql'), await dumpPostgres(postgres));
+    writeFileSync(
+      join(root, 'clickhouse', 'schema.sql'),
+      await dumpClickHouse((sql) => clickhouse.query<Statement>(sql)),
+    );
+  } finally {
+    await Promise.all([postgres.close(), clickhouse.close()]);
+    await Promise.all([postgresServer.stop(), clickhouseServer.stop()]);
+    rmSync(dataDir, { recursive: true, force: true });
+  }
 }

@@ -1,0 +1,48 @@
+/**
+ * `npm run generate`: writes what is read but not written by hand: docs/openapi.json, docs/settings.md and the dumps of both
+ * schemas. `--check` writes nothing and says what is out of date; it looks at what needs no servers.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { aboutApi } from '#api/parts.ts';
+import { apiRoutes } from '#api/routes.ts';
+import { loadConfig } from '#common/config.ts';
+import { openapi } from '#common/http/openapi.ts';
+import { packageRoot } from '#common/paths.ts';
+import { gatewayRoutes } from '#gateway/routes.ts';
+import { settingsPage } from './settings-page.ts';
+
+type Page = readonly [file: string, text: () => string | Promise<string>];
+
+const pages: Page[] = [
+  ['docs/settings.md', settingsPage],
+  // Without the environment: the same text on every machine.
+  [
+    'docs/openapi.json',
+    () => `${JSON.stringify(openapi([...apiRoutes, ...gatewayRoutes], aboutApi(loadConfig([], {}))), null, 2)}\n`,
+  ],
+];
+
+const isCheck = process.argv.includes('--check');
+const stale: string[] = [];
+for (const [file, text] of pages) {
+  const path = join(packageRoot(), file);
+  const wanted = await text();
+  let current = '';
+  try {
+    current = readFileSync(path, 'utf8');
+  } catch {
+    // Not there yet, which is as stale as it gets.
+  }
+  if (current === wanted) continue;
+  if (isCheck) stale.push(file);
+  else writeFileSync(path, wanted);
+}
+if (!isCheck) {
+  const { writeSchemas } = await import('./schema-dump.ts');
+  await writeSchemas(packageRoot());
+}
+if (stale.length > 0) {
+  console.error(`${stale.join(' and ')} no longer fit the code: npm run generate`);
+  process.exitCode = 1;
+}

@@ -1,0 +1,350 @@
+-- The schema of Postgres after all migrations. Written by `npm run generate`; not run by anything.
+
+CREATE TABLE ingest.batch (
+  batch_id text NOT NULL,
+  partition integer NOT NULL,
+  epoch bigint NOT NULL,
+  frames jsonb NOT NULL,
+  parts jsonb NOT NULL,
+  boot_id text NOT NULL,
+  stream_time bigint NOT NULL,
+  is_suspect boolean NOT NULL DEFAULT false,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT batch_pkey PRIMARY KEY (batch_id)
+);
+
+CREATE TABLE ingest.checkpoint (
+  partition integer NOT NULL,
+  stream_time bigint NOT NULL,
+  CONSTRAINT checkpoint_pkey PRIMARY KEY (partition)
+);
+
+CREATE TABLE ingest.lease (
+  partition integer NOT NULL,
+  owner text NOT NULL,
+  epoch bigint NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT lease_pkey PRIMARY KEY (partition)
+);
+
+CREATE TABLE ingest.mark (
+  producer_id text NOT NULL,
+  kind text NOT NULL,
+  partition integer NOT NULL,
+  mark bigint NOT NULL,
+  ahead jsonb NOT NULL DEFAULT '[]'::jsonb,
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT mark_pkey PRIMARY KEY (partition, kind, producer_id)
+);
+
+CREATE TABLE ingest.progress (
+  machine text NOT NULL,
+  committed_to bigint NOT NULL,
+  updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT progress_pkey PRIMARY KEY (machine)
+);
+
+CREATE TABLE ingest.repair (
+  clickhouse_partition text NOT NULL,
+  partition integer NOT NULL,
+  epoch bigint NOT NULL,
+  started_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT repair_pkey PRIMARY KEY (clickhouse_partition)
+);
+
+CREATE TABLE ingest.visitor_salt (
+  day integer NOT NULL,
+  salt text NOT NULL,
+  CONSTRAINT visitor_salt_pkey PRIMARY KEY (day)
+);
+
+CREATE TABLE public.apps (
+  id text NOT NULL,
+  organization_id text NOT NULL,
+  name text NOT NULL,
+  host text NOT NULL,
+  ios jsonb,
+  android jsonb,
+  fallback_url text,
+  allowed_destination_hosts text[] NOT NULL DEFAULT '{}'::text[],
+  settings jsonb NOT NULL,
+  api_key_ciphertext text NOT NULL,
+  api_key_hash bytea NOT NULL,
+  api_key_preview text NOT NULL,
+  version bigint NOT NULL DEFAULT 1,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  deleted_at timestamp with time zone,
+  CONSTRAINT apps_host_check CHECK (((host = lower(host)) AND ((char_length(host) >= 1) AND (char_length(host) <= 253)))),
+  CONSTRAINT apps_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+  CONSTRAINT apps_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT apps_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE public.link_counts (
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  active bigint NOT NULL DEFAULT 0,
+  archived bigint NOT NULL DEFAULT 0,
+  CONSTRAINT link_counts_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  CONSTRAINT link_counts_pkey PRIMARY KEY (app_id)
+);
+
+CREATE TABLE public.link_tags (
+  organization_id text NOT NULL,
+  tag text NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  link_id text NOT NULL,
+  CONSTRAINT link_tags_link_id_fkey FOREIGN KEY (link_id) REFERENCES links(id) ON DELETE CASCADE,
+  CONSTRAINT link_tags_pkey PRIMARY KEY (organization_id, tag, created_at, link_id)
+);
+
+CREATE TABLE public.links (
+  id text NOT NULL,
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  short_code text NOT NULL,
+  path text NOT NULL,
+  campaign text,
+  source text NOT NULL,
+  archived boolean NOT NULL DEFAULT false,
+  title text,
+  data jsonb NOT NULL DEFAULT '{}'::jsonb,
+  tags text[] NOT NULL DEFAULT '{}'::text[],
+  external_id text,
+  ios_url text,
+  android_url text,
+  fallback_url text,
+  utm_source text,
+  utm_medium text,
+  utm_campaign text,
+  utm_term text,
+  utm_content text,
+  og_title text,
+  og_description text,
+  og_image_url text,
+  expires_at timestamp with time zone,
+  expired_url text,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  deleted_at timestamp with time zone,
+  CONSTRAINT links_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  CONSTRAINT links_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT links_pkey PRIMARY KEY (id),
+  CONSTRAINT links_short_code_check CHECK (((char_length(short_code) >= 3) AND (char_length(short_code) <= 64))),
+  CONSTRAINT links_source_check CHECK ((source = ANY (ARRAY['dashboard'::text, 'sdk'::text])))
+);
+
+CREATE TABLE public.memberships (
+  user_id text NOT NULL,
+  organization_id text NOT NULL,
+  role text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT memberships_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id) ON DELETE CASCADE,
+  CONSTRAINT memberships_pkey PRIMARY KEY (user_id, organization_id),
+  CONSTRAINT memberships_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text, 'viewer'::text]))),
+  CONSTRAINT memberships_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+CREATE TABLE public.oauth_states (
+  state_hash bytea NOT NULL,
+  provider text NOT NULL,
+  verifier text NOT NULL,
+  redirect_uri text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT oauth_states_pkey PRIMARY KEY (state_hash)
+);
+
+CREATE TABLE public.organizations (
+  id text NOT NULL,
+  name text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT organizations_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
+  CONSTRAINT organizations_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE public.pg_migrations (
+  id integer NOT NULL DEFAULT nextval('pg_migrations_id_seq'::regclass),
+  name character varying(255) NOT NULL,
+  run_on timestamp without time zone NOT NULL,
+  CONSTRAINT pg_migrations_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE public.refresh_tokens (
+  id text NOT NULL,
+  user_id text NOT NULL,
+  family_id text NOT NULL,
+  token_hash bytea NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone NOT NULL,
+  used_at timestamp with time zone,
+  revoked_at timestamp with time zone,
+  replaced_by text,
+  CONSTRAINT refresh_tokens_pkey PRIMARY KEY (id),
+  CONSTRAINT refresh_tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+CREATE TABLE public.users (
+  id text NOT NULL,
+  email text NOT NULL,
+  name text NOT NULL DEFAULT ''::text,
+  password_hash text,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  deleted_at timestamp with time zone,
+  CONSTRAINT users_email_check CHECK (((email = lower(email)) AND ((char_length(email) >= 3) AND (char_length(email) <= 320)))),
+  CONSTRAINT users_name_check CHECK ((char_length(name) <= 200)),
+  CONSTRAINT users_pkey PRIMARY KEY (id)
+);
+
+CREATE INDEX batch_partition ON ingest.batch USING btree (partition);
+
+CREATE UNIQUE INDEX apps_api_key_hash_key ON public.apps USING btree (api_key_hash);
+
+CREATE INDEX apps_by_organization ON public.apps USING btree (organization_id, created_at DESC, id DESC) WHERE (deleted_at IS NULL);
+
+CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE (deleted_at IS NULL);
+
+CREATE INDEX apps_host_of_deleted ON public.apps USING btree (host) WHERE (deleted_at IS NOT NULL);
+
+CREATE INDEX link_counts_organization ON public.link_counts USING btree (organization_id);
+
+CREATE INDEX link_tags_link ON public.link_tags USING btree (link_id);
+
+CREATE INDEX links_by_app ON public.links USING btree (organization_id, app_id, created_at DESC, id DESC) INCLUDE (archived) WHERE (deleted_at IS NULL);
+
+CREATE INDEX links_by_campaign ON public.links USING btree (organization_id, campaign, created_at DESC, id DESC) INCLUDE (app_id, archived) WHERE ((deleted_at IS NULL) AND (campaign IS NOT NULL));
+
+CREATE INDEX links_by_organization ON public.links USING btree (organization_id, created_at DESC, id DESC) INCLUDE (app_id, archived) WHERE (deleted_at IS NULL);
+
+CREATE UNIQUE INDEX links_external_id_key ON public.links USING btree (app_id, external_id) WHERE ((deleted_at IS NULL) AND (external_id IS NOT NULL));
+
+CREATE UNIQUE INDEX links_short_code_key ON public.links USING btree (app_id, short_code);
+
+CREATE INDEX links_text ON public.links USING gin (signpost_link_text(short_code, path, title, campaign) gin_trgm_ops) WHERE (deleted_at IS NULL);
+
+CREATE INDEX memberships_organization ON public.memberships USING btree (organization_id);
+
+CREATE INDEX oauth_states_expiry ON public.oauth_states USING btree (expires_at);
+
+CREATE INDEX refresh_tokens_expiry ON public.refresh_tokens USING btree (expires_at);
+
+CREATE INDEX refresh_tokens_family ON public.refresh_tokens USING btree (family_id);
+
+CREATE UNIQUE INDEX refresh_tokens_token_hash_key ON public.refresh_tokens USING btree (token_hash);
+
+CREATE INDEX refresh_tokens_user ON public.refresh_tokens USING btree (user_id);
+
+CREATE UNIQUE INDEX users_email_key ON public.users USING btree (email) WHERE (deleted_at IS NULL);
+
+CREATE OR REPLACE FUNCTION public.signpost_count_links_inserted()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  INSERT INTO link_counts AS c (organization_id, app_id, active, archived)
+    SELECT organization_id, app_id, count(*) FILTER (WHERE NOT archived), count(*) FILTER (WHERE archived)
+      FROM inserted WHERE deleted_at IS NULL GROUP BY organization_id, app_id ORDER BY app_id
+    ON CONFLICT (app_id) DO UPDATE SET active = c.active + EXCLUDED.active, archived = c.archived + EXCLUDED.archived;
+  INSERT INTO link_tags (organization_id, tag, created_at, link_id)
+    SELECT DISTINCT i.organization_id, t.tag, i.created_at, i.id FROM inserted i CROSS JOIN LATERAL unnest(i.tags) AS t (tag)
+     WHERE i.deleted_at IS NULL AND i.tags <> '{}';
+  RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_count_links_updated()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  UPDATE link_counts c SET active = c.active + d.active, archived = c.archived + d.archived
+    FROM (SELECT app_id,
+                 coalesce(sum(sign) FILTER (WHERE NOT archived), 0)::bigint AS active,
+                 coalesce(sum(sign) FILTER (WHERE archived), 0)::bigint AS archived
+            FROM (SELECT app_id, archived, 1 AS sign FROM new_rows WHERE deleted_at IS NULL
+                  UNION ALL SELECT app_id, archived, -1 FROM old_rows WHERE deleted_at IS NULL) AS changes
+           GROUP BY app_id) AS d
+   WHERE c.app_id = d.app_id AND (d.active <> 0 OR d.archived <> 0);
+  DELETE FROM link_tags t USING old_rows o JOIN new_rows n USING (id)
+   WHERE t.link_id = o.id AND (o.tags <> n.tags OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
+  INSERT INTO link_tags (organization_id, tag, created_at, link_id)
+    SELECT DISTINCT n.organization_id, t.tag, n.created_at, n.id
+      FROM new_rows n JOIN old_rows o USING (id) CROSS JOIN LATERAL unnest(n.tags) AS t (tag)
+     WHERE n.deleted_at IS NULL AND (o.tags <> n.tags OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
+  RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_host_was_anothers(wanted text, mine text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND organization_id <> mine) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_link_text(short_code text, path text, title text, campaign text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$ SELECT lower(short_code || E'\n' || path || E'\n' || coalesce(title, '') || E'\n' || coalesce(campaign, '')) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_links_matching(pattern text)
+ RETURNS SETOF text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$ SELECT id FROM links
+      WHERE organization_id = ANY (signpost_organizations()) AND deleted_at IS NULL
+        AND signpost_link_text(short_code, path, title, campaign) LIKE lower(pattern) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_organizations()
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+AS $function$ SELECT string_to_array(current_setting('signpost.organization_ids', true), ',') $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_owner_of_app(wanted text)
+ RETURNS text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$ SELECT organization_id FROM apps WHERE id = wanted AND deleted_at IS NULL $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_owner_of_link(wanted text)
+ RETURNS text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$ SELECT l.organization_id FROM links l JOIN apps a ON a.id = l.app_id
+      WHERE l.id = wanted AND l.deleted_at IS NULL AND a.deleted_at IS NULL $function$
+;
+
+CREATE TRIGGER links_inserted AFTER INSERT ON public.links REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION signpost_count_links_inserted();
+
+CREATE TRIGGER links_updated AFTER UPDATE ON public.links REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION signpost_count_links_updated();
+
+ALTER TABLE public.apps ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.link_counts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.link_tags ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.links ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY tenant ON public.apps FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY tenant ON public.link_counts FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY tenant ON public.link_tags FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY tenant ON public.links FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
