@@ -56,13 +56,13 @@ CREATE FUNCTION signpost_host_was_anothers(wanted text, mine text) RETURNS boole
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS
   $$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND organization_id <> mine) $$;
 
--- Ids of the caller's links whose text matches a LIKE pattern in lower case. Row-level security would keep the planner
+-- Ids of the caller's links whose text matches a LIKE pattern, whatever the case. Row-level security would keep the planner
 -- from the trigram index, so this function sets the same bound itself.
 CREATE FUNCTION signpost_links_matching(pattern text) RETURNS SETOF text
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public ROWS 1000 AS
   $$ SELECT id FROM links
       WHERE organization_id = ANY (signpost_organizations()) AND deleted_at IS NULL
-        AND signpost_link_text(short_code, path, title, campaign) LIKE pattern $$;
+        AND signpost_link_text(short_code, path, title, campaign) LIKE lower(pattern) $$;
 
 REVOKE ALL ON FUNCTION signpost_owner_of_app(text), signpost_owner_of_link(text), signpost_host_was_anothers(text, text),
   signpost_links_matching(text) FROM PUBLIC;

@@ -51,7 +51,7 @@ function conditions(filters: LinkFilters, values: Values): string {
 
 /** A pattern for LIKE that finds the text anywhere. */
 export function likePattern(text: string): string {
-  return `%${text.toLowerCase().replaceAll(/[\\%_]/g, '\\$&')}%`;
+  return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`;
 }
 
 /** How many links pass, exactly. With no filter but app and archived the answer is kept; otherwise they are counted. */

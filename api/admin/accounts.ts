@@ -1,0 +1,207 @@
+/** What an administrator does to users and organizations. Every refusal is a value. */
+import { hashPassword, PASSWORD_LENGTH } from '#api/auth/password.ts';
+import type { Role } from '#api/route.ts';
+import type { Clock } from '#common/clock.ts';
+import { isId, newId } from '#common/ids.ts';
+import type { Postgres, Queries } from '#common/postgres.ts';
+
+export interface AdminParts {
+  readonly db: Postgres;
+  readonly clock: Clock;
+}
+
+export interface Refused {
+  readonly kind: 'refused';
+  readonly message: string;
+}
+
+const refused = (message: string): Refused => ({ kind: 'refused', message });
+
+/** Null when the text can be an address to log in with. */
+export function emailFault(email: string): string | null {
+  return /^[^\s@]+@[^\s@]+$/.test(email) && email.length <= 320 ? null : 'must be an e-mail address';
+}
+
+export function passwordFault(password: string): string | null {
+  const { min, max } = PASSWORD_LENGTH;
+  return password.length >= min && password.length <= max ? null : `must have ${min} to ${max} characters`;
+}
+
+export function nameFault(name: string): string | null {
+  return name.trim() !== '' && name.length <= 100 ? null : 'must have 1 to 100 characters';
+}
+
+export interface NewUser {
+  readonly email: string;
+  readonly name: string;
+  readonly password: string;
+  /** Id or name of one that exists, else the name of a new one. */
+  readonly organization: string;
+  /** Default: owner of a new organization, member of one that exists. */
+  readonly role?: Role;
+}
+
+export interface CreatedUser {
+  readonly kind: 'created';
+  readonly user_id: string;
+  readonly organization_id: string;
+  readonly role: Role;
+}
+
+/** Makes a user and, if there is none of that name, the organization. */
+export async function createUser(parts: AdminParts, user: NewUser): Promise<CreatedUser | Refused> {
+  const outcome = await insertUser(parts, user, false);
+  if (outcome.kind === 'exists') throw new Error('a user was refused for not being the first');
+  return outcome;
+}
+
+/** The same, but only when there is no user at all yet; `exists` otherwise. Two at once make one user. */
+export async function createFirstUser(
+  parts: AdminParts,
+  user: NewUser,
+): Promise<CreatedUser | Refused | { readonly kind: 'exists' }> {
+  return insertUser(parts, user, true);
+}
+
+async function insertUser(
+  { db, clock }: AdminParts,
+  user: NewUser,
+  onlyFirst: boolean,
+): Promise<CreatedUser | Refused | { readonly kind: 'exists' }> {
+  const email = user.email.trim().toLowerCase();
+  const fault = namedFault('e-mail', emailFault(email)) ?? namedFault('password', passwordFault(user.password));
+  if (fault) return fault;
+  // Before the transaction: it takes long, and nothing must wait for it.
+  const hash = onlyFirst && (await hasUsers(db)) ? '' : await hashPassword(user.password);
+  return db.transaction(async (queries): Promise<CreatedUser | Refused | { kind: 'exists' }> => {
+    await queries.execute('LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE');
+    if (onlyFirst && (hash === '' || (await hasUsers(queries)))) return { kind: 'exists' };
+    const taken = await queries.query('SELECT FROM users WHERE email = $1 AND deleted_at IS NULL', [email]);
+    if (taken.length > 0) return refused(`there is a user with the address ${email} already`);
+    const organization = await findOrCreateOrganization(queries, user.organization, clock());
+    if (organization.kind === 'refused') return organization;
+    const role = user.role ?? (organization.isNew ? 'owner' : 'member');
+    const id = newId('usr', clock());
+    await queries.execute('INSERT INTO users (id, email, name, password_hash) VALUES ($1, $2, $3, $4)', [
+      id,
+      email,
+      user.name.trim(),
+      hash,
+    ]);
+    await queries.execute('INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, $3)', [
+      id,
+      organization.id,
+      role,
+    ]);
+    return { kind: 'created', user_id: id, organization_id: organization.id, role };
+  });
+}
+
+function namedFault(what: string, fault: string | null): Refused | null {
+  return fault === null ? null : refused(`the ${what} ${fault}`);
+}
+
+async function hasUsers(db: Queries): Promise<boolean> {
+  return (await db.query('SELECT FROM users WHERE deleted_at IS NULL LIMIT 1')).length > 0;
+}
+
+interface FoundOrganization {
+  readonly kind: 'found';
+  readonly id: string;
+  readonly isNew: boolean;
+}
+
+async function findOrganization(db: Queries, idOrName: string): Promise<FoundOrganization | Refused | null> {
+  const rows = await db.query<{ id: string }>('SELECT id FROM organizations WHERE id = $1 OR name = $1 LIMIT 2', [
+    idOrName.trim(),
+  ]);
+  const [only, another] = rows;
+  if (another) return refused(`there are several organizations named ${idOrName}: give the id of one`);
+  return only ? { kind: 'found', id: only.id, isNew: false } : null;
+}
+
+async function findOrCreateOrganization(
+  db: Queries,
+  idOrName: string,
+  nowMs: number,
+): Promise<FoundOrganization | Refused> {
+  const found = await findOrganization(db, idOrName);
+  if (found) return found;
+  if (isId('org', idOrName)) return refused(`there is no organization ${idOrName}`);
+  const fault = namedFault('name of the organization', nameFault(idOrName));
+  if (fault) return fault;
+  const id = newId('org', nowMs);
+  await db.execute('INSERT INTO organizations (id, name) VALUES ($1, $2)', [id, idOrName.trim()]);
+  return { kind: 'found', id, isNew: true };
+}
+
+/** A new organization, also when another has the same name. */
+export async function createOrganization(
+  { db, clock }: AdminParts,
+  name: string,
+): Promise<{ readonly kind: 'created'; readonly organization_id: string } | Refused> {
+  const fault = namedFault('name', nameFault(name));
+  if (fault) return fault;
+  const id = newId('org', clock());
+  await db.execute('INSERT INTO organizations (id, name) VALUES ($1, $2)', [id, name.trim()]);
+  return { kind: 'created', organization_id: id };
+}
+
+/** Makes a user a member, or gives a member another role. */
+export async function addMember(
+  { db }: AdminParts,
+  email: string,
+  organization: string,
+  role: Role,
+): Promise<{ readonly kind: 'added'; readonly organization_id: string } | Refused> {
+  const found = await findOrganization(db, organization);
+  if (!found) return refused(`there is no organization ${organization}`);
+  if (found.kind === 'refused') return found;
+  const added = await db.execute(
+    `INSERT INTO memberships (user_id, organization_id, role)
+     SELECT id, $2, $3 FROM users WHERE email = $1 AND deleted_at IS NULL
+     ON CONFLICT (user_id, organization_id) DO UPDATE SET role = EXCLUDED.role`,
+    [email.trim().toLowerCase(), found.id, role],
+  );
+  return added === 0 ? refused(`there is no user ${email}`) : { kind: 'added', organization_id: found.id };
+}
+
+/** A new password. Whoever is logged in with the old one can't renew the login: it ends within 15 minutes. */
+export async function resetPassword(
+  { db, clock }: AdminParts,
+  email: string,
+  password: string,
+): Promise<{ readonly kind: 'reset' } | Refused> {
+  const fault = namedFault('password', passwordFault(password));
+  if (fault) return fault;
+  const hash = await hashPassword(password);
+  const changed = await db.execute(
+    `WITH changed AS (UPDATE users SET password_hash = $2 WHERE email = $1 AND deleted_at IS NULL RETURNING id),
+          ended AS (UPDATE refresh_tokens SET revoked_at = $3 WHERE revoked_at IS NULL AND user_id IN (SELECT id FROM changed))
+     SELECT id FROM changed`,
+    [email.trim().toLowerCase(), hash, new Date(clock())],
+  );
+  return changed === 0 ? refused(`there is no user ${email}`) : { kind: 'reset' };
+}
+
+export interface ListedOrganization {
+  readonly id: string;
+  readonly name: string;
+  readonly apps: number;
+  readonly members: readonly { readonly email: string; readonly role: Role }[];
+}
+
+/** Every organization with its members, oldest first; users of none stand under an empty id. */
+export function listAccounts({ db }: AdminParts): Promise<ListedOrganization[]> {
+  return db.query<ListedOrganization>(`
+    SELECT o.id, o.name, (SELECT count(*) FROM apps a WHERE a.organization_id = o.id AND a.deleted_at IS NULL) AS apps,
+           coalesce((SELECT json_agg(json_build_object('email', u.email, 'role', m.role) ORDER BY u.email)
+                       FROM memberships m JOIN users u ON u.id = m.user_id
+                      WHERE m.organization_id = o.id AND u.deleted_at IS NULL), '[]'::json) AS members
+      FROM organizations o
+    UNION ALL
+    SELECT '', '', 0, json_agg(json_build_object('email', u.email, 'role', 'none') ORDER BY u.email)
+      FROM users u
+     WHERE u.deleted_at IS NULL AND NOT EXISTS (SELECT FROM memberships m WHERE m.user_id = u.id) HAVING count(*) > 0
+     ORDER BY 1`);
+}

@@ -1,0 +1,76 @@
+/** What was not given as an option is asked for on a terminal; a script is told the option that is missing. */
+import { cancel, isCancel, password, select, text } from '@clack/prompts';
+
+/** The administrator did something that can't be done, or stopped. Shown as a sentence, without a trace. */
+export class AdminError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'AdminError';
+  }
+}
+
+const STDIN_BYTES_MAX = 4096;
+
+type Fault = (value: string) => string | null;
+
+function isTerminal(): boolean {
+  return process.stdin.isTTY === true && process.stdout.isTTY === true;
+}
+
+function checked(what: string, value: string, fault: Fault): string {
+  const message = fault(value);
+  if (message !== null) throw new AdminError(`${what} ${message}`);
+  return value;
+}
+
+function answered(value: string | symbol): string {
+  if (!isCancel(value)) return String(value);
+  cancel('Nothing was changed.');
+  throw new AdminError('stopped');
+}
+
+/** The option's value, or the answer to a question. */
+export async function ask(option: string, given: string | undefined, question: string, fault: Fault): Promise<string> {
+  if (given !== undefined) return checked(option, given, fault);
+  if (!isTerminal()) throw new AdminError(`${option} is missing`);
+  return answered(await text({ message: question, validate: (value) => fault(value ?? '') ?? undefined }));
+}
+
+export async function choose<const T extends string>(
+  option: string,
+  given: string | undefined,
+  question: string,
+  choices: readonly T[],
+): Promise<T> {
+  let value = given;
+  if (value === undefined) {
+    if (!isTerminal()) throw new AdminError(`${option} is missing: one of ${choices.join(', ')}`);
+    value = answered(await select<string>({ message: question, options: choices.map((value) => ({ value })) }));
+  }
+  const found = choices.find((one) => one === value);
+  if (found === undefined) throw new AdminError(`${option} must be one of ${choices.join(', ')}`);
+  return found;
+}
+
+/**
+ * A password: from ADMIN_PASSWORD (`given`), else asked for twice on a terminal, else the first line of standard input.
+ * Never an option: command lines are visible to every user of the machine and are kept by shells.
+ */
+export async function askPassword(given: string, fault: Fault): Promise<string> {
+  if (given !== '') return checked('ADMIN_PASSWORD', given, fault);
+  if (!isTerminal()) return checked('the password on standard input', await firstLine(), fault);
+  const validate = (value: string | undefined) => fault(value ?? '') ?? undefined;
+  const first = answered(await password({ message: 'Password', validate }));
+  const again = answered(await password({ message: 'The same again' }));
+  if (first !== again) throw new AdminError('the two passwords differ');
+  return first;
+}
+
+async function firstLine(): Promise<string> {
+  let input = '';
+  for await (const chunk of process.stdin.setEncoding('utf8')) {
+    input += String(chunk);
+    if (input.includes('\n') || input.length > STDIN_BYTES_MAX) break;
+  }
+  return input.split(/\r?\n/, 1)[0] ?? '';
+}

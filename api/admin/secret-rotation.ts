@@ -1,0 +1,38 @@
+/** After a new key was put in front of SECRET_KEY: whatever was kept under an older one is kept under the new one. */
+import type { ApiKeys } from '#common/api-key.ts';
+import type { Postgres } from '#common/postgres.ts';
+
+const APPS_AT_ONCE = 200;
+
+interface Row {
+  readonly id: string;
+  readonly api_key_ciphertext: string;
+}
+
+/**
+ * Encrypts and hashes every API key anew that was not kept under the newest key. The keys stay what they are, so no
+ * app notices. A key that is changed meanwhile is left alone: it is under the newest already. Safe to repeat.
+ * @returns how many were done.
+ * @throws when a key was kept under one that SECRET_KEY no longer holds.
+ */
+export async function reencryptApiKeys(db: Postgres, apiKeys: ApiKeys): Promise<number> {
+  let done = 0;
+  let after = '';
+  for (;;) {
+    const rows = await db.query<Row>('SELECT id, api_key_ciphertext FROM apps WHERE id > $1 ORDER BY id LIMIT $2', [
+      after,
+      APPS_AT_ONCE,
+    ]);
+    for (const row of rows) {
+      if (!apiKeys.isOutdated(row.api_key_ciphertext)) continue;
+      const fresh = apiKeys.store(apiKeys.show(row.api_key_ciphertext, row.id), row.id);
+      done += await db.execute(
+        'UPDATE apps SET api_key_ciphertext = $3, api_key_hash = $4 WHERE id = $1 AND api_key_ciphertext = $2',
+        [row.id, row.api_key_ciphertext, fresh.api_key_ciphertext, fresh.api_key_hash],
+      );
+    }
+    const last = rows.at(-1);
+    if (!last || rows.length < APPS_AT_ONCE) return done;
+    after = last.id;
+  }
+}
