@@ -90,16 +90,16 @@ export function statementsOf(sql: string, values: ReadonlyMap<string, string>): 
     .filter((statement) => statement !== '');
 }
 
-/** Raw tables were made with the retention of that day; a changed setting changes them. Old parts follow at a merge. */
+/** Tables were made with the retention of that day; a changed setting changes them. Old parts follow at a merge. */
 async function keepRetention(client: ClickHouse, onCluster: string, retentionDays: number): Promise<void> {
   const tables = await client.query<{ name: string; engine_full: string }>(
     "SELECT name, engine_full FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%ttl_only_drop_parts%'",
   );
   for (const { name, engine_full } of tables) {
-    const days = Number(/toIntervalDay\((\d+)\)/.exec(engine_full)?.[1]);
-    if (days === retentionDays) continue;
+    const [, time = '', days = ''] = /TTL (.+?) \+ toIntervalDay\((\d+)\)/.exec(engine_full) ?? [];
+    if (time === '' || Number(days) === retentionDays) continue;
     await client.command(
-      `ALTER TABLE ${name} ${onCluster} MODIFY TTL toDateTime(time) + toIntervalDay(${retentionDays})`,
+      `ALTER TABLE ${name} ${onCluster} MODIFY TTL ${time} + toIntervalDay(${retentionDays})`,
       {},
       { materialize_ttl_after_modify: 0 },
     );

@@ -43,8 +43,9 @@ async function stored(batch: string) {
     { batch },
   );
   const [rollup] = await client.query<{ rows: number; clicks: number; visitors: number }>(
-    `SELECT sum(rows) AS rows, sum(clicks) AS clicks, uniqMerge(unique_clicks) AS visitors
-     FROM figures_by_link WHERE link_id = {link:String}`,
+    `SELECT sum(rows) AS rows, sumIf(rows, NOT is_bot) AS clicks,
+       uniqCombinedMergeIf(15)(visitors, NOT is_bot) AS visitors
+     FROM clicks_by_link WHERE link_id = {link:String}`,
     { link: `lnk_${batch}` },
   );
   return { raw, rollup };
@@ -67,6 +68,19 @@ test('the same token twice is stored once, in the raw table and in the rollup', 
   expect(await stored('twice')).toEqual(both(10_000, 9_000, 90));
 });
 
+test('the same token twice is stored once in a binary format too, whatever bytes it has', async () => {
+  await client.command(
+    'CREATE TABLE bytes (s String) ENGINE = MergeTree ORDER BY s SETTINGS non_replicated_deduplication_window = 100',
+  );
+  // Two rows: two line breaks, which would end a text, and a semicolon with a NUL.
+  const bytes = Buffer.from('\u0002\n\n\u0002;\0', 'latin1');
+  for (let times = 0; times < 2; times++) {
+    const outcome = await client.insert('bytes', bytes, { token: 'bytes', format: 'RowBinary', columns: ['s'] });
+    expect(outcome).toEqual({ kind: 'written', rows: 2 });
+  }
+  expect(await client.query('SELECT hex(s) AS s FROM bytes ORDER BY s')).toEqual([{ s: '0A0A' }, { s: '3B00' }]);
+});
+
 test('two batches with the same rows and tokens of their own are both stored', async () => {
   const rows = rowsOf('both', 10);
   await insert('token-both-1', rows);
@@ -87,8 +101,8 @@ test('a time is stored to the millisecond as it was given', async () => {
     { time: '2026-03-29 01:59:59.987' },
   ]);
   expect(
-    await client.query("SELECT toString(bucket) AS bucket FROM figures_by_link WHERE link_id = 'lnk_time'"),
-  ).toEqual([{ bucket: '2026-03-29 01:45:00' }]);
+    await client.query("SELECT toString(bucket) AS bucket FROM clicks_by_link WHERE link_id = 'lnk_time'"),
+  ).toEqual([{ bucket: '2026-03-29 00:00:00' }]);
 });
 
 test('a bad row is refused and takes the whole insert with it', async () => {

@@ -1,0 +1,68 @@
+/**
+ * The rollups, and how each follows from its raw table. Whoever repairs or audits one takes the list from here; the views
+ * of the migrations say the same, and a test holds the two together.
+ *
+ * - `<kind>_by_link`: a row for each link, campaign and UTC day.
+ * - `<kind>_by_dimension`: what an app had, by the quarter of an hour (dimension `quarter`, so that the days of every time
+ *   zone add up), by the UTC day (`day`), and by day and value of `platform`, `country` and `campaign`.
+ *
+ * `rows` counts raw rows. Per partition its sum is `rowsPerRecord` times the count of the raw partition.
+ */
+export type Kind = 'clicks' | 'installs' | 'events';
+export const kinds = ['clicks', 'installs', 'events'] as const satisfies readonly Kind[];
+
+export interface Rollup {
+  readonly table: string;
+  readonly raw: Kind;
+  readonly rowsPerRecord: number;
+  /** The SELECT that fills it from raw rows; `where` is a condition on them. */
+  readonly select: (where: string) => string;
+}
+
+/** Columns by which a figure can be asked for and that a rollup keeps, each with the dimension's name. */
+export const dayDimensions = ['platform', 'country', 'campaign'] as const;
+export type DayDimension = (typeof dayDimensions)[number];
+
+const measures: Record<Kind, { readonly keys: string; readonly sums: string }> = {
+  clicks: { keys: 'is_bot', sums: 'count() AS rows, uniqCombinedState(15)(visitor) AS visitors' },
+  installs: { keys: 'attributed', sums: 'count() AS rows' },
+  events: {
+    keys: 'revenue_currency',
+    sums: 'count() AS rows, sum(toUInt64(is_conversion)) AS conversions, sum(ifNull(revenue_amount, 0)) AS revenue',
+  },
+};
+
+const cells = `[
+  ('quarter', '', toStartOfFifteenMinutes(toDateTime(time, 'UTC'))),
+  ('day', '', toDateTime(toStartOfDay(time, 'UTC'), 'UTC')),
+  ('platform', platform, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')),
+  ('country', country, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')),
+  ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))]`;
+
+function byLink(kind: Kind): Rollup {
+  const { keys, sums } = measures[kind];
+  return {
+    table: `${kind}_by_link`,
+    raw: kind,
+    rowsPerRecord: 1,
+    select: (where) =>
+      `SELECT organization_id, app_id, link_id, campaign, ${keys}, toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket, ${sums}
+FROM ${kind} WHERE ${where}
+GROUP BY organization_id, app_id, link_id, campaign, ${keys}, bucket`,
+  };
+}
+
+function byDimension(kind: Kind): Rollup {
+  const { keys, sums } = measures[kind];
+  return {
+    table: `${kind}_by_dimension`,
+    raw: kind,
+    rowsPerRecord: 5,
+    select: (where) =>
+      `SELECT organization_id, app_id, cell.1 AS dimension, cell.2 AS value, ${keys}, cell.3 AS bucket, ${sums}
+FROM ${kind} ARRAY JOIN ${cells} AS cell WHERE ${where}
+GROUP BY organization_id, app_id, dimension, value, ${keys}, bucket`,
+  };
+}
+
+export const rollups: readonly Rollup[] = kinds.flatMap((kind) => [byLink(kind), byDimension(kind)]);
