@@ -3,9 +3,9 @@ import type { ClickHouse } from '#clickhouse/client.ts';
 import { RANKED_LINKS_MAX, type RankedLink } from './deps.ts';
 
 const ranking = `
-  SELECT link_id, sum(clicks) AS total
-    FROM figures_by_link
-   WHERE organization_id IN {organization_ids:Array(String)} AND ({app_id:String} = '' OR app_id = {app_id:String})
+  SELECT link_id, sum(rows) AS total
+    FROM clicks_by_link
+   WHERE organization_id IN {organization_ids:Array(String)} AND NOT is_bot AND ({app_id:String} = '' OR app_id = {app_id:String})
    GROUP BY link_id HAVING total > 0
    ORDER BY total DESC, link_id DESC LIMIT {limit:UInt32}`;
 

@@ -43,9 +43,9 @@ async function stored(batch: string) {
     { batch },
   );
   const [rollup] = await client.query<{ rows: number; clicks: number; visitors: number }>(
-    `SELECT sum(rows) AS rows, sumIf(rows, NOT is_bot) AS clicks,
+    `SELECT sum(r.rows) AS rows, sumIf(r.rows, NOT is_bot) AS clicks,
        uniqCombinedMergeIf(15)(visitors, NOT is_bot) AS visitors
-     FROM clicks_by_link WHERE link_id = {link:String}`,
+     FROM clicks_by_link AS r WHERE link_id = {link:String}`,
     { link: `lnk_${batch}` },
   );
   return { raw, rollup };

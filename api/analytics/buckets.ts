@@ -1,0 +1,76 @@
+/** The buckets of a time series: every one that touches the range, in order, each with its own beginning. */
+import type { Zone } from './zone.ts';
+
+export const granularities = ['hour', 'day', 'week', 'month'] as const;
+export type Granularity = (typeof granularities)[number];
+
+export const bucketsMax = 1_500;
+const hourMs = 3_600_000;
+const dayMs = 86_400_000;
+
+/** Shortest length of each, for refusing a hopeless range without walking through it. */
+const shortestMs: Record<Granularity, number> = {
+  hour: hourMs,
+  day: 23 * hourMs,
+  week: 7 * dayMs - 2 * hourMs,
+  month: 28 * dayMs - 2 * hourMs,
+};
+
+/** Hours for up to two days, days for a quarter, weeks for half a year, then months. */
+export function granularityFor(startMs: number, endMs: number): Granularity {
+  const days = (endMs - startMs) / dayMs;
+  if (days <= 2.1) return 'hour';
+  if (days <= 93) return 'day';
+  return days <= 184 ? 'week' : 'month';
+}
+
+/**
+ * Beginnings of all buckets that touch [startMs, endMs), as epoch milliseconds. The first may lie before startMs.
+ * Null when there are more than `bucketsMax`.
+ */
+export function bucketStarts(startMs: number, endMs: number, granularity: Granularity, zone: Zone): number[] | null {
+  // Twice the bound, since an hour of a changing clock may be halved.
+  if ((endMs - startMs) / shortestMs[granularity] > bucketsMax * 2) return null;
+  const starts: number[] = [];
+  for (let at = firstStart(startMs, granularity, zone); at < endMs; at = nextStart(at, granularity, zone)) {
+    if (starts.length === bucketsMax) return null;
+    starts.push(at);
+  }
+  return starts;
+}
+
+function firstStart(epochMs: number, granularity: Granularity, zone: Zone): number {
+  switch (granularity) {
+    case 'hour':
+      return zone.startOfHour(epochMs);
+    case 'day':
+      return zone.startOfDay(epochMs);
+    case 'week':
+      return zone.addWeeks(epochMs, 0);
+    case 'month':
+      return zone.addMonths(epochMs, 0);
+  }
+}
+
+function nextStart(at: number, granularity: Granularity, zone: Zone): number {
+  // A local day can be missing altogether (Apia, 30 December 2011): then the next step is taken.
+  for (let step = 1; step <= 3; step++) {
+    const next = stepFrom(at, granularity, zone, step);
+    if (next > at) return next;
+  }
+  throw new Error(`no ${granularity} follows ${at} in ${zone.name}`);
+}
+
+function stepFrom(at: number, granularity: Granularity, zone: Zone, step: number): number {
+  switch (granularity) {
+    case 'hour':
+      // To the next full hour on the wall, which half-hour changes of the clock bring nearer.
+      return at + hourMs * step - (zone.localAt(at) % hourMs);
+    case 'day':
+      return zone.addDays(at, step);
+    case 'week':
+      return zone.addWeeks(at, step);
+    case 'month':
+      return zone.addMonths(at, step);
+  }
+}
