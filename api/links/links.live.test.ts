@@ -1,0 +1,296 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type ApiForTest, apiForTest, type Member } from '#api/fixtures/api-for-test.ts';
+import { newId } from '#common/ids.ts';
+import type { Subscription } from '#common/redis.ts';
+
+let api: ApiForTest;
+let owner: Member;
+let stranger: Member;
+let appId = '';
+let host = '';
+
+beforeAll(async () => {
+  api = await apiForTest();
+  owner = await api.member();
+  stranger = await api.member();
+  const app = await owner.call('POST', '/apps', { name: 'Links' });
+  expect(app.status).toBe(201);
+  appId = app.body.id;
+  host = app.body.host;
+});
+afterEach(() => expect(api.failures.splice(0)).toEqual([]));
+afterAll(() => api.stop());
+
+const everything = {
+  path: '/products/42',
+  campaign: 'summer',
+  title: 'Summer sale',
+  data: { coupon: 'SUN', nested: { list: [1, 2.5, null, true] } },
+  tags: ['sale', 'été'],
+  external_id: 'crm-1',
+  ios_url: 'https://ios.example.com/x',
+  android_url: 'https://android.example.com/x',
+  fallback_url: 'https://www.example.com/x?y=1#z',
+  utm_source: 'newsletter',
+  utm_medium: 'email',
+  utm_campaign: 'summer_sale',
+  utm_term: 'shoes',
+  utm_content: 'footer',
+  og_title: 'Shoes',
+  og_description: 'All of them',
+  og_image_url: 'https://img.example.com/1.png',
+  expires_at: '2030-01-02T03:04:05.678Z',
+  expired_url: 'https://www.example.com/over',
+};
+
+async function newLink(fields: object = {}, member = owner) {
+  const reply = await member.call('POST', '/links', { app_id: appId, path: '/x', ...fields });
+  expect(reply.body.error).toBeUndefined();
+  expect(reply.status).toBe(201);
+  return reply.body;
+}
+
+test('a link is answered with every field that was given, and read back the same', async () => {
+  const link = await newLink({ ...everything, short_code: 'Summer-1' });
+  expect(link).toMatchObject({ ...everything, app_id: appId, source: 'dashboard', archived: false });
+  expect(link.id).toMatch(/^lnk_/);
+  expect(link.url).toBe(`https://${host}/Summer-1`);
+  expect(link.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+  expect(link.organization_id).toBeUndefined();
+  const read = await owner.call('GET', `/links/${link.id}`);
+  expect([read.status, read.body]).toEqual([200, link]);
+});
+
+test('a link without a code gets seven base58 characters, and what was not given is null or empty', async () => {
+  const link = await newLink();
+  expect(link.short_code).toMatch(/^[1-9A-HJ-NP-Za-km-z]{7}$/);
+  expect(link).toMatchObject({ campaign: null, title: null, data: {}, tags: [], external_id: null, expires_at: null });
+});
+
+test('a path gets the / it lacks', async () => {
+  expect((await newLink({ path: 'products' })).path).toBe('/products');
+});
+
+test('app_id may be left out by a user who sees exactly one app', async () => {
+  const member = await api.member();
+  const none = await member.call('POST', '/links', { path: '/x' });
+  expect([none.status, none.body.error.details.field]).toEqual([400, 'app_id']);
+  const app = (await member.call('POST', '/apps', { name: 'One' })).body;
+  expect((await member.call('POST', '/links', { path: '/x' })).body.app_id).toBe(app.id);
+  await member.call('POST', '/apps', { name: 'Two' });
+  const two = await member.call('POST', '/links', { path: '/x' });
+  expect([two.status, two.body.error.details.field]).toEqual([400, 'app_id']);
+});
+
+const wrong: [string, Record<string, unknown>, string][] = [
+  ['no path', { path: undefined }, 'path'],
+  ['an empty path', { path: '' }, 'path'],
+  ['a path of 2049', { path: `/${'x'.repeat(2048)}` }, 'path'],
+  ['a path of 2048 without its /', { path: 'x'.repeat(2048) }, 'path'],
+  ['a path with a line break', { path: '/a\r\nb' }, 'path'],
+  ['a path that is a number', { path: 1 }, 'path'],
+  ['a code of 2', { short_code: 'ab' }, 'short_code'],
+  ['a code of 65', { short_code: 'a'.repeat(65) }, 'short_code'],
+  ['a code with a dot', { short_code: 'a.b.c' }, 'short_code'],
+  ['a reserved code', { short_code: 'Apple-App-Site-Association' }, 'short_code'],
+  ['http', { ios_url: 'http://example.com' }, 'ios_url'],
+  ['a scheme of an app', { android_url: 'myapp://x' }, 'android_url'],
+  ['javascript', { fallback_url: 'javascript:alert(1)' }, 'fallback_url'],
+  ['a tab in the scheme', { fallback_url: 'java\tscript:alert(1)' }, 'fallback_url'],
+  ['a header in a URL', { fallback_url: 'https://example.com/\r\nSet-Cookie: a=b' }, 'fallback_url'],
+  ['a URL with a password', { expired_url: 'https://a:b@example.com/' }, 'expired_url'],
+  ['a URL without a host', { og_image_url: 'https:///x' }, 'og_image_url'],
+  ['a backslash host', { og_image_url: 'https:\\\\evil.example' }, 'og_image_url'],
+  ['a URL of 2049', { ios_url: `https://example.com/${'x'.repeat(2029)}` }, 'ios_url'],
+  ['21 tags', { tags: Array.from({ length: 21 }, (_, n) => `t${n}`) }, 'tags'],
+  ['an empty tag', { tags: ['a', ''] }, 'tags[1]'],
+  ['a tag twice', { tags: ['a', 'a'] }, 'tags'],
+  ['data over 10 KiB', { data: { a: 'x'.repeat(10_240) } }, 'data'],
+  ['data that is a list', { data: [] }, 'data'],
+  ['data nested too deep', { data: JSON.parse(`${'{"a":'.repeat(40)}1${'}'.repeat(40)}`) }, `data${'.a'.repeat(31)}`],
+  ['a NUL', { title: 'a\0b' }, 'title'],
+  ['a time without a zone', { expires_at: '2030-01-01T00:00:00' }, 'expires_at'],
+  ['a time before 1970', { expires_at: '0001-01-01T00:00:00Z' }, 'expires_at'],
+  ['a leap second', { expires_at: '2016-12-31T23:59:60Z' }, 'expires_at'],
+  ['a long campaign', { campaign: 'x'.repeat(256) }, 'campaign'],
+  ['an unknown field', { sort_code: 'abc' }, 'sort_code'],
+  ['a field that is not writable', { source: 'sdk' }, 'source'],
+  ['the computed url', { url: 'https://example.com' }, 'url'],
+];
+test.each(wrong)('%s is a 400 that names the field, on creation and on update', async (_, fields, field) => {
+  const created = await owner.call('POST', '/links', { app_id: appId, path: '/x', ...fields });
+  expect([created.status, created.body.error?.code, created.body.error?.details?.field]).toEqual([
+    400,
+    'VALIDATION_ERROR',
+    field,
+  ]);
+  if (fields.path === undefined && 'path' in fields) return;
+  const link = await newLink();
+  const updated = await owner.call('PATCH', `/links/${link.id}`, fields);
+  expect([updated.status, updated.body.error?.details?.field]).toEqual([400, field]);
+});
+
+test('several faults are all told', async () => {
+  const { body } = await owner.call('POST', '/links', { app_id: appId, path: 1, tags: 'x', zzz: 1 });
+  expect(body.error.details.errors.map((fault: { field: string }) => fault.field).sort()).toEqual([
+    'path',
+    'tags',
+    'zzz',
+  ]);
+});
+
+test('a taken code is a 400 and never replaced, also when the link that had it is deleted', async () => {
+  const link = await newLink({ short_code: 'taken-1' });
+  const taken = { app_id: appId, path: '/y', short_code: 'taken-1' };
+  for (const state of ['live', 'deleted']) {
+    const again = await owner.call('POST', '/links', taken);
+    expect([again.status, again.body.error.details.field], state).toEqual([400, 'short_code']);
+    if (state === 'live') await owner.call('DELETE', `/links/${link.id}`);
+  }
+  const other = await newLink();
+  const moved = await owner.call('PATCH', `/links/${other.id}`, { short_code: 'taken-1' });
+  expect([moved.status, moved.body.error.details.field]).toEqual([400, 'short_code']);
+  expect((await newLink({ short_code: 'Taken-1' })).short_code).toBe('Taken-1');
+});
+
+test('an external id is unique in its app while its link lives', async () => {
+  const link = await newLink({ external_id: 'e-1' });
+  const again = await owner.call('POST', '/links', { app_id: appId, path: '/x', external_id: 'e-1' });
+  expect([again.status, again.body.error.details.field]).toEqual([400, 'external_id']);
+  await owner.call('DELETE', `/links/${link.id}`);
+  await newLink({ external_id: 'e-1' });
+});
+
+test('an update changes what is given, clears what is null, and leaves the rest', async () => {
+  const link = await newLink({ ...everything, external_id: 'u-1' });
+  const changed = await owner.call('PATCH', `/links/${link.id}`, {
+    path: 'new',
+    campaign: null,
+    data: null,
+    tags: null,
+    expires_at: null,
+    archived: true,
+    short_code: 'renamed-1',
+    utm_term: 'boots',
+  });
+  expect(changed.status).toBe(200);
+  const { updated_at, ...rest } = changed.body;
+  expect(rest).toEqual({
+    ...Object.fromEntries(Object.entries(link).filter(([name]) => name !== 'updated_at')),
+    path: '/new',
+    campaign: null,
+    data: {},
+    tags: [],
+    expires_at: null,
+    archived: true,
+    short_code: 'renamed-1',
+    url: `https://${host}/renamed-1`,
+    utm_term: 'boots',
+  });
+  expect(updated_at >= link.updated_at).toBe(true);
+  expect((await owner.call('GET', `/links/${link.id}`)).body).toEqual(changed.body);
+});
+
+test.each([
+  ['an empty body', {}, 'body'],
+  ['a field that never changes', { app_id: 'app_x' }, 'app_id'],
+  ['its id', { id: 'lnk_x' }, 'id'],
+  ['its time', { created_at: '2030-01-01T00:00:00Z' }, 'created_at'],
+  ['null where there must be something', { path: null }, 'path'],
+])('an update with %s is a 400', async (_, body, field) => {
+  const link = await newLink();
+  const reply = await owner.call('PATCH', `/links/${link.id}`, body);
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
+});
+
+test('a deleted link is gone for everybody', async () => {
+  const link = await newLink();
+  const gone = await owner.call('DELETE', `/links/${link.id}`);
+  expect([gone.status, gone.body]).toEqual([200, { id: link.id, deleted: true }]);
+  for (const [method, body] of [['GET'], ['PATCH', { title: 'x' }], ['DELETE']] as const) {
+    expect((await owner.call(method, `/links/${link.id}`, body)).status).toBe(404);
+    expect((await stranger.call(method, `/links/${link.id}`, body)).status).toBe(404);
+  }
+});
+
+test('another organization gets 403 for what exists, and everybody 404 for what does not', async () => {
+  const link = await newLink();
+  const requests: [string, string, unknown?][] = [
+    ['GET', ''],
+    ['PATCH', '', { title: 'x' }],
+    ['DELETE', ''],
+    ['GET', '/qr'],
+  ];
+  for (const [method, suffix, body] of requests) {
+    expect((await stranger.call(method, `/links/${link.id}${suffix}`, body)).status, method).toBe(403);
+    for (const id of [newId('lnk', Date.now()), 'lnk_x', appId, "lnk_' OR 1=1", '%F0%9F%98%80', 'x'.repeat(500)]) {
+      const reply = await owner.call(method, `/links/${id}${suffix}`, body);
+      expect([reply.status, reply.body.error.code], `${method} ${id}`).toEqual([404, 'NOT_FOUND']);
+    }
+  }
+  const created = await stranger.call('POST', '/links', { app_id: appId, path: '/x' });
+  expect(created.status).toBe(403);
+  expect((await owner.call('POST', '/links', { app_id: newId('app', Date.now()), path: '/x' })).status).toBe(404);
+  expect((await owner.call('GET', `/links/${link.id}`)).body.title).toBeNull();
+});
+
+test('a viewer reads and does not write; a member does both', async () => {
+  const link = await newLink();
+  const viewer = await api.member('viewer', owner.organization_id);
+  const member = await api.member('member', owner.organization_id);
+  expect((await viewer.call('GET', `/links/${link.id}`)).status).toBe(200);
+  expect((await viewer.call('POST', '/links', { app_id: appId, path: '/x' })).status).toBe(403);
+  expect((await viewer.call('PATCH', `/links/${link.id}`, { title: 'x' })).status).toBe(403);
+  expect((await viewer.call('DELETE', `/links/${link.id}`)).status).toBe(403);
+  expect((await member.call('PATCH', `/links/${link.id}`, { title: 'x' })).status).toBe(200);
+  expect((await member.call('DELETE', `/links/${link.id}`)).status).toBe(200);
+});
+
+test('of 20 who take one code at once, exactly one gets it', async () => {
+  const replies = await Promise.all(
+    Array.from({ length: 20 }, () => owner.call('POST', '/links', { app_id: appId, path: '/x', short_code: 'race-1' })),
+  );
+  expect(replies.map((reply) => reply.status).sort()).toEqual([201, ...Array.from({ length: 19 }, () => 400)]);
+});
+
+test('every change of a link is announced, after it can be read', async () => {
+  const heard: string[] = [];
+  const subscription = await new Promise<Subscription>((listening, fail) => {
+    const subscribed = api.redis.subscribe(
+      ['links:changes'],
+      (_, message) => void heard.push(message),
+      () => void subscribed.then(listening),
+    );
+    subscribed.catch(fail);
+  });
+  const link = await newLink({ short_code: 'heard-1' });
+  await expect.poll(() => heard).toEqual([`link ${host}/heard-1`]);
+  heard.length = 0;
+  await owner.call('PATCH', `/links/${link.id}`, { short_code: 'heard-2' });
+  await expect.poll(() => [...heard].sort()).toEqual([`link ${host}/heard-1`, `link ${host}/heard-2`]);
+  heard.length = 0;
+  await owner.call('DELETE', `/links/${link.id}`);
+  await expect.poll(() => heard).toEqual([`link ${host}/heard-2`]);
+  await subscription.close();
+});
+
+test('a QR code comes as SVG or PNG in the size asked for', async () => {
+  const link = await newLink();
+  const svg = await owner.call('GET', `/links/${link.id}/qr`);
+  expect([svg.status, svg.headers.get('content-type')]).toEqual([200, 'image/svg+xml']);
+  expect(svg.body).toContain('<svg');
+  expect(svg.body).toContain('width="300"');
+  const png = await owner.call('GET', `/links/${link.id}/qr?format=png&size=128`);
+  expect([png.status, png.headers.get('content-type')]).toEqual([200, 'image/png']);
+  expect(png.body).toContain('PNG');
+  for (const [query, field] of [
+    ['format=gif', 'format'],
+    ['size=10', 'size'],
+    ['size=99999', 'size'],
+    ['size=x', 'size'],
+    ['colour=red', 'colour'],
+  ]) {
+    const reply = await owner.call('GET', `/links/${link.id}/qr?${query}`);
+    expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
+  }
+});

@@ -1,0 +1,186 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type ApiForTest, apiForTest, type Member } from '#api/fixtures/api-for-test.ts';
+import { newId } from '#common/ids.ts';
+
+let api: ApiForTest;
+let owner: Member;
+let other: Member;
+const apps: string[] = [];
+/** Newest first, as lists show them. */
+const links: { id: string; n: number }[] = [];
+
+const LINKS = 130;
+
+beforeAll(async () => {
+  api = await apiForTest();
+  owner = await api.member();
+  other = await api.member();
+  for (const name of ['A', 'B']) apps.push((await owner.call('POST', '/apps', { name })).body.id);
+  const foreign = (await other.call('POST', '/apps', { name: 'Foreign' })).body.id;
+  await other.call('POST', '/links', { app_id: foreign, path: '/foreign', tags: ['five'], campaign: 'even' });
+  for (let n = 0; n < LINKS; n++) {
+    const reply = await owner.call('POST', '/links', {
+      app_id: apps[n % 2],
+      path: `/item/${n}`,
+      short_code: `Code-${n}`,
+      title: n % 10 === 0 ? `50% ÉTÉ_${n}` : null,
+      campaign: n % 2 === 0 ? 'even' : null,
+      tags: n % 5 === 0 ? ['five', 'all'] : ['all'],
+      archived: n % 13 === 0,
+    });
+    links.unshift({ id: reply.body.id, n });
+  }
+});
+afterEach(() => expect(api.failures.splice(0)).toEqual([]));
+afterAll(() => api.stop());
+
+const idsOf = (wanted: (n: number) => boolean) => links.filter(({ n }) => wanted(n)).map(({ id }) => id);
+const list = (query: string, member = owner) => member.call('GET', `/links?${query}`);
+const listed = async (query: string) => (await list(query)).body.data.map((link: { id: string }) => link.id);
+
+test('a list is newest first, 50 at a time, with exact totals', async () => {
+  const { status, body } = await list('');
+  expect(status).toBe(200);
+  expect(body.data.map((link: { id: string }) => link.id)).toEqual(links.slice(0, 50).map(({ id }) => id));
+  expect(body.pagination).toEqual({ total: LINKS, limit: 50, offset: 0, has_more: true });
+});
+
+test.each([
+  ['limit=100', 100, 0, true],
+  ['limit=1000', 100, 0, true],
+  ['limit=30&offset=100', 30, 100, false],
+  ['limit=29&offset=100', 29, 100, true],
+  ['offset=130', 50, 130, false],
+  ['offset=9007199254740991', 50, 9007199254740991, false],
+])('%s gives the page asked for and says whether more follow', async (query, limit, offset, has_more) => {
+  const { body } = await list(query);
+  expect(body.pagination).toEqual({ total: LINKS, limit, offset, has_more });
+  expect(body.data.map((link: { id: string }) => link.id)).toEqual(
+    links.slice(offset, offset + limit).map(({ id }) => id),
+  );
+});
+
+test.each([
+  ['limit=0', 'limit'],
+  ['limit=-1', 'limit'],
+  ['limit=x', 'limit'],
+  ['limit=1.5', 'limit'],
+  ['limit=', 'limit'],
+  ['offset=-1', 'offset'],
+  ['offset=1e30', 'offset'],
+  ['archived=maybe', 'archived'],
+  ['sort=random', 'sort'],
+  ['created_after=yesterday', 'created_after'],
+  ['created_before=0000-01-01T00:00:00Z', 'created_before'],
+  ['search=', 'search'],
+  ['search=%00', 'search'],
+  [`search=${'x'.repeat(201)}`, 'search'],
+  ['tag=', 'tag'],
+  ['page=2', 'page'],
+  ['limit=1&limit=2', 'limit'],
+])('%s is a 400 that names the parameter', async (query, field) => {
+  const { status, body } = await list(query);
+  expect([status, body.error?.details?.field]).toEqual([400, field]);
+});
+
+test('each filter alone and with others gives the links that pass, and their number', async () => {
+  const middle = links[60];
+  const createdAt = (await owner.call('GET', `/links/${middle?.id}`)).body.created_at;
+  const cases: [string, (n: number) => boolean][] = [
+    [`app_id=${apps[0]}`, (n) => n % 2 === 0],
+    ['campaign=even', (n) => n % 2 === 0],
+    ['campaign=Even', () => false],
+    ['tag=five', (n) => n % 5 === 0],
+    ['archived=true', (n) => n % 13 === 0],
+    ['archived=false', (n) => n % 13 !== 0],
+    [`app_id=${apps[1]}&archived=true`, (n) => n % 2 === 1 && n % 13 === 0],
+    ['tag=five&campaign=even', (n) => n % 10 === 0],
+    ['search=item/12', (n) => `/item/${n}`.includes('item/12')],
+    ['search=CODE-7', (n) => `code-${n}`.includes('code-7')],
+    [`search=${encodeURIComponent('50% ÉTÉ_1')}`, (n) => n % 10 === 0 && `${n}`.startsWith('1')],
+    ['search=%25', (n) => n % 10 === 0],
+    ['search=_', (n) => n % 10 === 0],
+    ['search=%5C', () => false],
+    ["search='; DROP TABLE links; --", () => false],
+    [`created_after=${createdAt}`, (n) => n >= (middle?.n ?? 0)],
+    [`created_before=${createdAt}`, (n) => n < (middle?.n ?? 0)],
+    [`created_before=${createdAt}&search=item&tag=five&app_id=${apps[0]}`, (n) => n % 10 === 0 && n < (middle?.n ?? 0)],
+  ];
+  for (const [query, wanted] of cases) {
+    const { body } = await list(`limit=100&${query}`);
+    const expected = idsOf(wanted);
+    expect(body.pagination?.total, query).toBe(expected.length);
+    expect(
+      body.data.map((link: { id: string }) => link.id),
+      query,
+    ).toEqual(expected.slice(0, 100));
+    expect(await listed(`limit=5&offset=3&${query}`), query).toEqual(expected.slice(3, 8));
+  }
+});
+
+test('sort=clicks puts the most clicked first, and then the newest', async () => {
+  const clicked = [links[100], links[7], links[55]].map((link) => link?.id ?? '');
+  const rows = clicked.flatMap((link_id, at) =>
+    Array.from({ length: 3 - at }, (_, n) => ({ link_id, n, app_id: apps[0], organization_id: owner.organization_id })),
+  );
+  rows.push({ link_id: links[3]?.id ?? '', n: 1, app_id: apps[0], organization_id: other.organization_id });
+  for (const row of rows) {
+    await api.clickhouse.command(
+      `INSERT INTO figures_by_link (organization_id, app_id, link_id, campaign, bucket, rows, clicks, bot_clicks, unique_clicks)
+       SELECT {organization_id:String}, {app_id:String}, {link_id:String}, '', now() - {n:UInt32} * 900, 1, 1, 0, uniqState(toUInt64(1))`,
+      row,
+    );
+  }
+  const expected = [...clicked, ...links.map(({ id }) => id).filter((id) => !clicked.includes(id))];
+  expect(await listed('sort=clicks&limit=100')).toEqual(expected.slice(0, 100));
+  expect(await listed('sort=clicks&limit=5&offset=1')).toEqual(expected.slice(1, 6));
+  expect(await listed('sort=clicks&limit=50&offset=100')).toEqual(expected.slice(100));
+  const even = expected.filter((id) => links.some((link) => link.id === id && link.n % 2 === 0));
+  expect(await listed('sort=clicks&limit=100&campaign=even')).toEqual(even);
+});
+
+test('a list never holds what belongs to another organization, and a foreign app is a 403', async () => {
+  const foreign = (await list('', other)).body;
+  expect(foreign.pagination.total).toBe(1);
+  expect((await list(`tag=five`, other)).body.pagination.total).toBe(1);
+  expect((await list(`search=item`, other)).body.pagination.total).toBe(0);
+  expect((await list(`app_id=${apps[0]}`, other)).status).toBe(403);
+  expect((await list(`app_id=${newId('app', Date.now())}`)).status).toBe(404);
+});
+
+test('a user of two organizations sees the links of both, in order', async () => {
+  const both = await api.member('viewer', owner.organization_id);
+  await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'viewer')`, [
+    both.user_id,
+    other.organization_id,
+  ]);
+  const { body } = await list('limit=100&offset=100', both);
+  expect(body.pagination.total).toBe(LINKS + 1);
+  expect(body.data).toHaveLength(31);
+  const times = body.data.map((link: { created_at: string }) => link.created_at);
+  expect(times).toEqual([...times].sort().reverse());
+  expect(body.data.some((link: { path: string }) => link.path === '/foreign')).toBe(true);
+});
+
+test('counts and tags follow every change, and a deleted app takes its links out of every list', async () => {
+  const member = await api.member();
+  const app = (await member.call('POST', '/apps', { name: 'C' })).body.id;
+  const made = [];
+  for (let n = 0; n < 4; n++) made.push((await member.call('POST', '/links', { path: `/${n}`, tags: ['t'] })).body.id);
+  const totals = async () => {
+    const queries = ['', 'archived=true', 'archived=false', 'tag=t', 'tag=u', `app_id=${app}`];
+    return Promise.all(queries.map(async (query) => (await list(query, member)).body.pagination?.total ?? null));
+  };
+  expect(await totals()).toEqual([4, 0, 4, 4, 0, 4]);
+  await member.call('PATCH', `/links/${made[0]}`, { archived: true, tags: ['u', 't'] });
+  await member.call('PATCH', `/links/${made[1]}`, { tags: null });
+  await member.call('DELETE', `/links/${made[2]}`);
+  expect(await totals()).toEqual([3, 1, 2, 2, 1, 3]);
+  await member.call('PATCH', `/links/${made[0]}`, { archived: false });
+  await member.call('DELETE', `/links/${made[0]}`);
+  expect(await totals()).toEqual([2, 0, 2, 1, 0, 2]);
+  await member.call('DELETE', `/apps/${app}`);
+  expect(await totals()).toEqual([0, 0, 0, 0, 0, null]);
+  expect((await member.call('GET', `/links/${made[3]}`)).status).toBe(404);
+  expect((await list(`app_id=${app}`, member)).status).toBe(404);
+});
