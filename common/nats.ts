@@ -62,9 +62,13 @@ export class Nats {
     return this.#connection.isClosed();
   }
 
-  /** Calls back each time that a connection was lost and is there again: whatever was under way may be lost. */
-  onReconnect(callback: () => void): void {
+  /**
+   * Calls back each time that a connection was lost and is there again: whatever was under way may be lost.
+   * @returns a function that ends it.
+   */
+  onReconnect(callback: () => void): () => void {
     this.#reconnected.add(callback);
+    return () => this.#reconnected.delete(callback);
   }
 
   publish(subject: string, bytes: Uint8Array, options: { reply?: string; messageId?: string } = {}): void {

@@ -74,6 +74,8 @@ export function laneKeyOf(header: FrameHeader): string {
 
 export const marksSubject = 'ingest.marks';
 export const marksRequestSubject = 'ingest.marks.get';
+/** Publishers tell once a second up to when what is in their journals is committed: {machine, committed_to}. */
+export const progressSubject = 'journal.progress';
 /** Lanes in one announcement: 256 ranges each still fit into a message. */
 const lanesPerAnnouncement = 100;
 

@@ -1,5 +1,6 @@
 /** The publisher of a machine: a process of its own, so that a dead edge's journal still drains. */
 import { mkdirSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
 import { systemClock } from '#common/clock.ts';
@@ -26,6 +27,7 @@ if (lock === undefined) {
 const nats = await Nats.connect({ url: config.NATS_URL, name: 'publisher' });
 const publisher = new Publisher({
   root,
+  machine: hostname(),
   nats,
   clock: systemClock,
   ensureLog: () =>

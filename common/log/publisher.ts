@@ -26,6 +26,7 @@ import {
   laneKeyOf,
   marksRequestSubject,
   marksSubject,
+  progressSubject,
 } from './marks.ts';
 import { type JournalFrame, type Position, ProducerReader } from './producer-reader.ts';
 import { ProgressLog } from './progress-log.ts';
@@ -35,6 +36,7 @@ const windowFrames = 128;
 const windowBytes = 16_777_216;
 const ackTimeoutMs = 5_000;
 const scanIntervalMs = 250;
+const progressIntervalMs = 500;
 const pollMinMs = 4;
 const pollMaxMs = 50;
 const backoffMinMs = 100;
@@ -67,6 +69,8 @@ class Producer {
 
 export interface PublisherOptions {
   readonly root: string;
+  /** Name of this machine in what is told of its progress. */
+  readonly machine: string;
   readonly nats: Nats;
   readonly clock: Clock;
   /** Told once per producer whose journal can't be read on. */
@@ -100,6 +104,7 @@ export class Publisher {
   #waitUntil = 0;
   #scanAt = 0;
   #scannedAt = 0;
+  #toldAt = 0;
   #pollMs = pollMinMs;
   #timer: NodeJS.Timeout | undefined;
   #ends: (() => void)[] = [];
@@ -186,6 +191,7 @@ export class Publisher {
         this.#scanAt = now + scanIntervalMs;
         this.#expire(now);
         this.#sweep();
+        this.#tellProgress(now);
       }
       const isBusy = !this.#isStopped && this.#publishSome(now);
       this.#pollMs = isBusy ? pollMinMs : Math.min(pollMaxMs, this.#pollMs * 1.5);
@@ -193,6 +199,13 @@ export class Publisher {
     } finally {
       this.#isRunning = false;
     }
+  }
+
+  #tellProgress(now: number): void {
+    if (now - this.#toldAt < progressIntervalMs || this.#scannedAt === 0) return;
+    this.#toldAt = now;
+    const progress = { machine: this.#options.machine, committed_to: this.committedTo };
+    this.#options.nats.publish(progressSubject, Buffer.from(JSON.stringify(progress)));
   }
 
   /** Finds new producers and segments, and learns which producers are dead. */

@@ -1,0 +1,166 @@
+/** Frames that were read and not yet committed: each is taken once, and there is a bound to what waits. */
+import { frameHeaderBytes } from '#common/log/frame.ts';
+import { FrameSet, type LaneMarks, laneKeyOf } from '#common/log/marks.ts';
+import type { LogFrame } from './batch.ts';
+
+export interface QueueLimits {
+  readonly batchRows: number;
+  readonly batchBytes: number;
+  readonly flushIntervalMs: number;
+}
+
+/** Bytes of frames that wait for their batch; at it the log is not read on. */
+const waitingBytesMax = 33_554_432;
+/** A row is at most about this much longer than its record. */
+const rowBytesPerRecordByte = 1.6;
+
+interface LaneState {
+  committed: FrameSet;
+  /** Waiting, or in a batch that is being stored. */
+  readonly taken: Set<number>;
+}
+
+export class FrameQueue {
+  readonly counters = { frames: 0, known_frames: 0, frames_without_room: 0 };
+  readonly #limits: QueueLimits;
+  readonly #onRoom: () => void;
+  readonly #lanes = new Map<string, LaneState>();
+  readonly #marks = new Map<string, LaneMarks>();
+  #waiting: LogFrame[] = [];
+  #waitingBytes = 0;
+  #waitingRows = 0;
+  #firstAt = 0;
+  #wake: (() => void) | undefined;
+  #isStopped = false;
+
+  constructor(limits: QueueLimits, marks: readonly LaneMarks[], onRoom: () => void) {
+    this.#limits = limits;
+    this.#onRoom = onRoom;
+    for (const lane of marks) {
+      const key = `${lane.producer_id}:${lane.kind}:${lane.partition}`;
+      this.#lanes.set(key, { committed: new FrameSet(lane.mark, lane.ahead), taken: new Set() });
+      this.#marks.set(key, lane);
+    }
+  }
+
+  /** Marks of every lane that is known. */
+  get marks(): readonly LaneMarks[] {
+    return [...this.#marks.values()];
+  }
+
+  get isEmpty(): boolean {
+    return this.#waiting.length === 0;
+  }
+
+  get waitingBytes(): number {
+    return this.#waitingBytes;
+  }
+
+  /** Takes a frame unless it is known. @returns whether there is room for more. */
+  push(frame: LogFrame): boolean {
+    const key = laneKeyOf(frame.header);
+    let lane = this.#lanes.get(key);
+    if (lane === undefined) {
+      lane = { committed: new FrameSet(), taken: new Set() };
+      this.#lanes.set(key, lane);
+    }
+    const frameNo = frame.header.frame_no;
+    if (lane.committed.has(frameNo) || lane.taken.has(frameNo)) {
+      this.counters.known_frames++;
+    } else if (lane.committed.hasRoomFor(frameNo)) {
+      lane.taken.add(frameNo);
+      this.#add(frame);
+    } else {
+      this.counters.frames_without_room++;
+    }
+    return this.#waitingBytes < waitingBytesMax;
+  }
+
+  #add(frame: LogFrame): void {
+    this.counters.frames++;
+    if (this.#waiting.length === 0) this.#firstAt = performance.now();
+    this.#waiting.push(frame);
+    this.#waitingBytes += frame.bytes.length;
+    this.#waitingRows += frame.header.records;
+    if (this.#waiting.length === 1 || this.#isFull) this.#wake?.();
+  }
+
+  get #isFull(): boolean {
+    return (
+      this.#waitingRows >= this.#limits.batchRows ||
+      this.#waitingBytes * rowBytesPerRecordByte >= this.#limits.batchBytes
+    );
+  }
+
+  /** The frames of the next batch: as many as fit into one, or what came in a flush interval. Empty once stopped. */
+  async take(): Promise<LogFrame[]> {
+    while (!this.#isStopped && !this.#isFull) {
+      const left = this.isEmpty ? undefined : this.#firstAt + this.#limits.flushIntervalMs - performance.now();
+      if (left !== undefined && left <= 0) break;
+      await this.#sleep(left);
+    }
+    if (this.#isStopped) return [];
+    let rows = 0;
+    let bytes = 0;
+    let count = 0;
+    for (const { header, bytes: frame } of this.#waiting) {
+      rows += header.records;
+      bytes += frame.length - frameHeaderBytes;
+      const isOver = rows > this.#limits.batchRows || bytes * rowBytesPerRecordByte > this.#limits.batchBytes;
+      if (count > 0 && isOver) break;
+      count++;
+    }
+    const taken = this.#waiting.splice(0, count);
+    for (const frame of taken) {
+      this.#waitingBytes -= frame.bytes.length;
+      this.#waitingRows -= frame.header.records;
+    }
+    this.#onRoom();
+    return taken;
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#wake?.();
+  }
+
+  /** The marks as they will be with these frames committed. Nothing changes yet. */
+  marksWith(frames: readonly Pick<LogFrame, 'header'>[]): LaneMarks[] {
+    const sets = new Map<string, { set: FrameSet; lane: Omit<LaneMarks, 'mark' | 'ahead'> }>();
+    for (const { header } of frames) {
+      const key = laneKeyOf(header);
+      let entry = sets.get(key);
+      if (entry === undefined) {
+        const known = this.#lanes.get(key)?.committed ?? new FrameSet();
+        const { producer_id, kind, partition } = header;
+        entry = { set: new FrameSet(known.mark, known.ahead), lane: { producer_id, kind, partition } };
+        sets.set(key, entry);
+      }
+      entry.set.add(header.frame_no);
+    }
+    return [...sets.values()].map(({ set, lane }) => ({ ...lane, mark: set.mark, ahead: set.ahead }));
+  }
+
+  /** The marks were written. */
+  committed(frames: readonly Pick<LogFrame, 'header'>[], marks: readonly LaneMarks[]): void {
+    for (const lane of marks) {
+      const key = `${lane.producer_id}:${lane.kind}:${lane.partition}`;
+      this.#marks.set(key, lane);
+      const state = this.#lanes.get(key);
+      if (state !== undefined) state.committed = new FrameSet(lane.mark, lane.ahead);
+      else this.#lanes.set(key, { committed: new FrameSet(lane.mark, lane.ahead), taken: new Set() });
+    }
+    for (const { header } of frames) this.#lanes.get(laneKeyOf(header))?.taken.delete(header.frame_no);
+  }
+
+  #sleep(ms: number | undefined): Promise<void> {
+    return new Promise((done) => {
+      const timer = ms === undefined ? undefined : setTimeout(() => this.#wake?.(), ms);
+      this.#wake = () => {
+        clearTimeout(timer);
+        this.#wake = undefined;
+        done();
+      };
+    });
+  }
+}

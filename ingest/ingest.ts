@@ -1,0 +1,146 @@
+/** All parts of ingest put together: what main.ts runs, and what tests run with places to die at. */
+import { hostname } from 'node:os';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { systemClock } from '#common/clock.ts';
+import type { Config } from '#common/config.ts';
+import { isObject, keepLogStream } from '#common/log/log-stream.ts';
+import { marksRequestSubject, progressSubject } from '#common/log/marks.ts';
+import { Nats } from '#common/nats.ts';
+import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
+import { BatchFormer } from './batch.ts';
+import { Checkpoints } from './checkpoints.ts';
+import type { Failpoints } from './failpoints.ts';
+import { PartitionOwner } from './partition-owner.ts';
+import { PipelineRun } from './pipeline.ts';
+import { Rollups } from './rollups.ts';
+import { newSinkCounters } from './sink.ts';
+import { addressStep, openCountryDatabase } from './steps/address.ts';
+import { deviceStep } from './steps/device.ts';
+import { headersStep } from './steps/headers.ts';
+import { VisitorSalts } from './visitor-salts.ts';
+
+/** Distinct user agents and addresses that are remembered; about 30 MB together. */
+const agentsMax = 50_000;
+const addressesMax = 100_000;
+const insertTimeoutMs = 60_000;
+
+export interface IngestOptions {
+  readonly config: Config;
+  readonly failpoints: Failpoints;
+  readonly log: (fields: object, line: string) => void;
+}
+
+export class Ingest {
+  readonly counters = newSinkCounters();
+  readonly pipeline: PipelineRun;
+  readonly owners: readonly PartitionOwner[];
+  readonly nats: Nats;
+  readonly postgres: Postgres;
+  readonly clickhouse: ClickHouse;
+  readonly #options: IngestOptions;
+  readonly #checkpoints: Checkpoints;
+  readonly #ends: (() => void)[] = [];
+
+  private constructor(options: IngestOptions, nats: Nats) {
+    const { config, failpoints, log } = options;
+    this.#options = options;
+    this.nats = nats;
+    this.postgres = new Postgres({ url: config.DATABASE_URL, name: 'ingest', connectionsMax: 4 });
+    this.clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, requestTimeoutMs: insertTimeoutMs });
+    this.#checkpoints = new Checkpoints(this.postgres);
+    const salts = new VisitorSalts(this.#checkpoints);
+    this.pipeline = new PipelineRun([
+      ['device', deviceStep(agentsMax)],
+      ['address', addressStep(openCountryDatabase(config.GEOIP_DB), salts.of, addressesMax)],
+      ['headers', headersStep],
+    ]);
+    const former = new BatchFormer({ pipeline: this.pipeline, prepareDays: (days) => salts.prepare(days) });
+    const sink = {
+      checkpoints: this.#checkpoints,
+      clickhouse: this.clickhouse,
+      rollups: new Rollups(this.clickhouse),
+      former,
+      failpoints,
+      log,
+    };
+    this.owners = Array.from({ length: config.LOG_PARTITIONS }, (_, partition) => {
+      return new PartitionOwner({
+        partition,
+        owner: `${hostname()}/${config.INSTANCE || process.pid}`,
+        leaseSeconds: config.LEASE_SECONDS,
+        nats,
+        limits: {
+          batchRows: config.INGEST_BATCH_ROWS,
+          batchBytes: config.INGEST_BATCH_BYTES,
+          flushIntervalMs: config.INGEST_FLUSH_INTERVAL_MS,
+        },
+        sink,
+        counters: this.counters,
+        clock: systemClock,
+      });
+    });
+  }
+
+  /** Connects to the log and makes sure that it is as it must be. */
+  static async create(options: IngestOptions): Promise<Ingest> {
+    const { config, log } = options;
+    const nats = await Nats.connect({ url: config.NATS_URL, name: 'ingest' });
+    const streamOptions = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
+    await keepLogStream(nats, streamOptions, (line) => log({}, line));
+    return new Ingest(options, nats);
+  }
+
+  start(): void {
+    this.#ends.push(
+      this.nats.subscribe(marksRequestSubject, (message) => {
+        const producerIds = producersIn(message.bytes);
+        if (producerIds === undefined) return;
+        for (const owner of this.owners) owner.announceAll(producerIds);
+      }),
+      this.nats.subscribe(progressSubject, (message) => void this.#onProgress(message.bytes)),
+    );
+    for (const owner of this.owners) owner.start();
+  }
+
+  async stop(): Promise<void> {
+    for (const end of this.#ends) end();
+    await Promise.all(this.owners.map((owner) => owner.stop()));
+    await this.nats.close();
+    await this.clickhouse.close();
+    await this.postgres.close();
+  }
+
+  /** What publishers tell of their journals is kept where queries find it; the owner of partition 0 does it for all. */
+  async #onProgress(bytes: Buffer): Promise<void> {
+    if (this.owners[0]?.state !== 'running') return;
+    const { machine, committed_to } = objectIn(bytes);
+    if (typeof machine !== 'string' || machine.length > 255 || typeof committed_to !== 'number') return;
+    try {
+      await this.#checkpoints.reportProgress(machine, Math.floor(committed_to));
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+      this.#options.log({ reason: error.message }, 'progress could not be kept');
+    }
+  }
+}
+
+function objectIn(bytes: Buffer): Record<string, unknown> {
+  try {
+    const parsed: unknown = JSON.parse(bytes.toString());
+    return isObject(parsed) ? parsed : {};
+  } catch {
+    return {};
+  }
+}
+
+/** The producer ids in a request; `undefined` for what is no request. */
+function producersIn(bytes: Buffer): Set<string> | undefined {
+  const text = bytes.toString();
+  if (!text.startsWith('["') && text !== '[]') return undefined;
+  try {
+    const parsed: unknown = JSON.parse(text);
+    return Array.isArray(parsed) ? new Set(parsed.filter((id) => typeof id === 'string')) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,238 @@
+/**
+ * Reads one partition of the log from a point in time on, through a consumer that is thrown away at the first doubt.
+ *
+ *   stopped ──start(time)──▶ creating ──created──▶ pulling ──┐ buffer full: no pull until there is room
+ *                              ▲ ▲                    │      │
+ *                              │ └─back-off─ refused ◀┘◀─────┘
+ *                              └──── reconnect, silence, a delivery missing, consumer gone: start again at the time
+ *                                    that the owner has committed
+ *
+ * Must stay true: nothing here decides what was committed. Whatever is delivered twice is dropped by the marks, so starting
+ * again too early is harmless, and stream sequences and acknowledgement state, which go back when a server loses its tail, are
+ * never asked for.
+ */
+import { frameRecordsMax, readFrame } from '#common/log/frame.ts';
+import { streamName } from '#common/log/log-stream.ts';
+import type { Nats, NatsMessage } from '#common/nats.ts';
+import type { LogFrame } from './batch.ts';
+import { isTime } from './record-decoder.ts';
+
+export interface LogReaderOptions {
+  readonly nats: Nats;
+  readonly partition: number;
+  /** Stream time (epoch ms) to begin at; asked at each start. 0: the beginning. */
+  readonly position: () => number;
+  /** Takes a frame. Returns whether more may come now; otherwise `resume` says when. */
+  readonly onFrame: (frame: LogFrame) => boolean;
+  /** Everything that the log holds was delivered. */
+  readonly onCaughtUp: () => void;
+  readonly log: (line: string) => void;
+}
+
+/** Before the committed time, for messages that were stored in another order than they were stamped. */
+const marginMs = 120_000;
+const pullMessages = 256;
+const pullBytes = 8_388_608;
+const pullExpiresMs = 2_000;
+const heartbeatMs = 1_000;
+const silenceMs = 4_000;
+const watchMs = 500;
+const restartDelayMs = 250;
+const nanosPerMs = 1_000_000;
+const inactiveThresholdMs = 30_000;
+
+/** Tokens of a delivery's reply subject, with and without a domain. docs.nats.io, "JetStream wire API", MSG.NEXT. */
+const tokensOfDelivery = 9;
+
+interface Delivery {
+  readonly consumerSequence: number;
+  readonly streamTime: number;
+  readonly pending: number;
+}
+
+function deliveryOf(reply: string): Delivery | undefined {
+  const tokens = reply.split('.');
+  const from = tokens.length === tokensOfDelivery ? 4 : 6;
+  if (tokens.length < tokensOfDelivery || tokens[0] !== '$JS') return undefined;
+  return {
+    consumerSequence: Number(tokens[from + 2]),
+    streamTime: Math.floor(Number(tokens[from + 3]) / nanosPerMs),
+    pending: Number(tokens[from + 4]),
+  };
+}
+
+export class LogReader {
+  readonly counters = { messages: 0, bad_messages: 0, restarts: 0 };
+  readonly #options: LogReaderOptions;
+  #generation = 0;
+  #consumer = '';
+  #unsubscribe: (() => void) | undefined;
+  #endReconnect: (() => void) | undefined;
+  #inbox = '';
+  #expected = 1;
+  #outstanding = 0;
+  #isPulling = false;
+  #mayPull = true;
+  #heardAt = 0;
+  #watch: NodeJS.Timeout | undefined;
+  #restart: NodeJS.Timeout | undefined;
+  #isStarted = false;
+
+  constructor(options: LogReaderOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#isStarted = true;
+    this.#endReconnect = this.#options.nats.onReconnect(() => this.#again('the connection was lost'));
+    this.#watch = setInterval(() => this.#lookForSilence(), watchMs);
+    void this.#create();
+  }
+
+  stop(): void {
+    this.#isStarted = false;
+    this.#generation++;
+    this.#endReconnect?.();
+    clearInterval(this.#watch);
+    clearTimeout(this.#restart);
+    this.#forget();
+  }
+
+  /** There is room for frames again. */
+  resume(): void {
+    this.#mayPull = true;
+    if (this.#isStarted && this.#consumer !== '' && !this.#isPulling) this.#pull();
+  }
+
+  /** Starts over from the committed time. */
+  #again(reason: string): void {
+    if (!this.#isStarted) return;
+    this.counters.restarts++;
+    this.#options.log(`reading partition ${this.#options.partition} anew: ${reason}`);
+    this.#generation++;
+    this.#forget();
+    clearTimeout(this.#restart);
+    this.#restart = setTimeout(() => void this.#create(), restartDelayMs);
+  }
+
+  #forget(): void {
+    this.#unsubscribe?.();
+    this.#unsubscribe = undefined;
+    if (this.#consumer !== '') {
+      this.#options.nats.publish(`$JS.API.CONSUMER.DELETE.${streamName}.${this.#consumer}`, Buffer.alloc(0));
+    }
+    this.#consumer = '';
+    this.#isPulling = false;
+  }
+
+  async #create(): Promise<void> {
+    const generation = ++this.#generation;
+    const { nats, partition, position } = this.#options;
+    const from = position();
+    const name = nats.inbox().slice('_INBOX.'.length);
+    const config = {
+      name,
+      ack_policy: 'none',
+      replay_policy: 'instant',
+      filter_subject: `log.*.${partition}`,
+      inactive_threshold: inactiveThresholdMs * nanosPerMs,
+      mem_storage: true,
+      num_replicas: 1,
+      max_waiting: 8,
+      ...(from === 0
+        ? { deliver_policy: 'all' }
+        : { deliver_policy: 'by_start_time', opt_start_time: new Date(from - marginMs).toISOString() }),
+    };
+    const answer = await nats.request(
+      `$JS.API.CONSUMER.CREATE.${streamName}.${name}`,
+      Buffer.from(JSON.stringify({ stream_name: streamName, config, action: 'create' })),
+    );
+    if (generation !== this.#generation || !this.#isStarted) return;
+    const text = answer?.status === 0 ? answer.bytes.toString() : '';
+    if (text === '' || text.includes('"error"')) {
+      this.#again(text === '' ? 'JetStream does not answer' : text.slice(0, 200));
+      return;
+    }
+    this.#consumer = name;
+    this.#inbox = nats.inbox();
+    this.#unsubscribe = nats.subscribe(this.#inbox, (message) => this.#onMessage(message));
+    this.#expected = 1;
+    this.#heardAt = performance.now();
+    if (this.#mayPull) this.#pull();
+  }
+
+  #pull(): void {
+    this.#isPulling = true;
+    this.#outstanding = pullMessages;
+    this.#heardAt = performance.now();
+    const request = {
+      batch: pullMessages,
+      max_bytes: pullBytes,
+      expires: pullExpiresMs * nanosPerMs,
+      idle_heartbeat: heartbeatMs * nanosPerMs,
+    };
+    this.#options.nats.publish(
+      `$JS.API.CONSUMER.MSG.NEXT.${streamName}.${this.#consumer}`,
+      Buffer.from(JSON.stringify(request)),
+      { reply: this.#inbox },
+    );
+  }
+
+  #onMessage(message: NatsMessage): void {
+    this.#heardAt = performance.now();
+    const delivery = deliveryOf(message.reply);
+    if (delivery === undefined) {
+      this.#onStatus(message.status);
+      return;
+    }
+    if (delivery.consumerSequence !== this.#expected) {
+      this.#again(`delivery ${delivery.consumerSequence} came instead of ${this.#expected}`);
+      return;
+    }
+    this.#expected++;
+    this.#outstanding--;
+    this.counters.messages++;
+    const frame = this.#frameIn(message, delivery);
+    if (frame !== undefined) this.#mayPull = this.#options.onFrame(frame);
+    if (delivery.pending === 0) this.#options.onCaughtUp();
+    if (this.#outstanding <= 0) this.#finishPull();
+  }
+
+  /** 100 is a heartbeat; 404 and 408 end a pull that found no more; 409 one that was too large, or a consumer that is gone. */
+  #onStatus(status: number): void {
+    if (status === 100) {
+      this.#options.onCaughtUp();
+      return;
+    }
+    if (status === 404 || status === 408) this.#options.onCaughtUp();
+    if (status === 404 || status === 408 || status === 409) this.#finishPull();
+    else this.#again(`JetStream answered ${status}`);
+  }
+
+  #finishPull(): void {
+    this.#isPulling = false;
+    if (this.#mayPull) this.#pull();
+  }
+
+  #lookForSilence(): void {
+    if (!this.#isPulling || performance.now() - this.#heardAt < silenceMs) return;
+    this.#again('nothing was heard');
+  }
+
+  /** What is no frame of ours, or was damaged in the log, is counted; the journal still has the sound one. */
+  #frameIn(message: NatsMessage, delivery: Delivery): LogFrame | undefined {
+    const read = readFrame(message.bytes, 0);
+    const isSound =
+      read.state === 'frame' &&
+      read.bytes === message.bytes.length &&
+      read.header.partition === this.#options.partition &&
+      read.header.records <= frameRecordsMax &&
+      isTime(read.header.written_at);
+    if (!isSound) {
+      this.counters.bad_messages++;
+      this.#options.log(`a message on ${message.subject} is no sound frame`);
+      return undefined;
+    }
+    return { header: read.header, bytes: Buffer.from(message.bytes), streamTime: delivery.streamTime };
+  }
+}

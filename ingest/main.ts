@@ -1,0 +1,79 @@
+/** Ingest: the log into ClickHouse. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Counter, Gauge } from 'prom-client';
+import { loadConfig } from '#common/config.ts';
+import { Lifecycle } from '#common/lifecycle.ts';
+import { SlotLock } from '#common/log/slot-lock.ts';
+import { createLog, createMetrics, startTelemetry } from '#common/telemetry.ts';
+import { noFailpoints } from './failpoints.ts';
+import { Ingest } from './ingest.ts';
+
+const config = loadConfig(['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL']);
+const log = createLog('ingest', config);
+const metrics = createMetrics('ingest');
+// A restarted ingest takes its partitions back at once, so its name must be its own.
+const slot = join(config.DATA_DIR, 'ingest', config.INSTANCE || `pid-${process.pid}`);
+mkdirSync(slot, { recursive: true });
+const lock = await SlotLock.take(slot);
+if (lock === undefined) {
+  log.fatal({ slot }, 'another ingest of this name is running');
+  process.exit(1);
+}
+const lifecycle = new Lifecycle({ log });
+const ingest = await Ingest.create({ config, failpoints: noFailpoints, log: (fields, line) => log.info(fields, line) });
+
+new Counter({
+  name: 'ingest_sink_total',
+  help: 'What the sink has done since the start of the process, by what.',
+  labelNames: ['what'],
+  registers: [metrics],
+  collect() {
+    this.reset();
+    for (const [what, count] of Object.entries(ingest.counters)) this.inc({ what }, count);
+    for (const { queue, reader } of ingest.owners) {
+      for (const [what, count] of Object.entries({ ...queue?.counters, ...reader?.counters }))
+        this.inc({ what }, count);
+    }
+  },
+});
+new Counter({
+  name: 'ingest_step_seconds_total',
+  help: 'Time spent in each step of enrichment.',
+  labelNames: ['step'],
+  registers: [metrics],
+  collect() {
+    this.reset();
+    for (const [step, figures] of ingest.pipeline.figures) this.inc({ step }, figures.microseconds / 1e6);
+  },
+});
+new Gauge({
+  name: 'ingest_waiting_bytes',
+  help: 'Bytes of frames that wait for their batch.',
+  registers: [metrics],
+  collect() {
+    this.set(ingest.owners.reduce((sum, owner) => sum + (owner.queue?.waitingBytes ?? 0), 0));
+  },
+});
+
+await lifecycle.run([
+  { name: 'lock', stop: () => lock.release() },
+  { name: 'ingest', start: () => ingest.start(), stop: () => ingest.stop() },
+  {
+    name: 'telemetry',
+    start: async () => {
+      const telemetry = await startTelemetry({
+        host: config.METRICS_HOST,
+        port: config.METRICS_PORT,
+        metrics,
+        checks: {
+          nats: () => ingest.nats.isConnected || 'not connected',
+          postgres: () => ingest.postgres.isReady(),
+          clickhouse: () => ingest.clickhouse.isReachable(),
+          partitions: () => ingest.owners.every((owner) => owner.state !== 'recovering') || 'recovering',
+        },
+      });
+      log.info({ url: telemetry.url }, 'metrics');
+    },
+  },
+]);

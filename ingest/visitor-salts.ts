@@ -1,0 +1,31 @@
+/** The salts of the days that ingest has met lately. They are made at random, kept for some days and then forgotten for good. */
+import type { Checkpoints } from './checkpoints.ts';
+
+/** The log keeps records for three days; a journal may wait longer for it. */
+const keptDays = 14;
+const cachedMax = 64;
+
+export class VisitorSalts {
+  readonly #checkpoints: Checkpoints;
+  readonly #salts = new Map<number, string>();
+
+  constructor(checkpoints: Checkpoints) {
+    this.#checkpoints = checkpoints;
+  }
+
+  /** @throws PostgresUnavailable */
+  async prepare(days: ReadonlySet<number>): Promise<void> {
+    for (const day of days) {
+      if (this.#salts.has(day)) continue;
+      if (this.#salts.size >= cachedMax) this.#salts.clear();
+      this.#salts.set(day, await this.#checkpoints.salt(day, Math.floor(Date.now() / 86_400_000) - keptDays));
+    }
+  }
+
+  /** The salt of a day that was prepared. */
+  readonly of = (day: number): string => {
+    const salt = this.#salts.get(day);
+    if (salt === undefined) throw new Error(`The salt of day ${day} was not prepared.`);
+    return salt;
+  };
+}
