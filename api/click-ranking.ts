@@ -6,7 +6,7 @@ const ranking = `
   SELECT link_id, sum(rows) AS total
     FROM clicks_by_link
    WHERE organization_id IN {organization_ids:Array(String)} AND NOT is_bot AND ({app_id:String} = '' OR app_id = {app_id:String})
-   GROUP BY link_id HAVING total > 0
+   GROUP BY link_id
    ORDER BY total DESC, link_id DESC LIMIT {limit:UInt32}`;
 
 /** Links of these organizations, of one app if given, by the clicks of people, most first. @throws ClickHouseFailure */

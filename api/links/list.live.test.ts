@@ -120,17 +120,15 @@ test('each filter alone and with others gives the links that pass, and their num
 
 test('sort=clicks puts the most clicked first, and then the newest', async () => {
   const clicked = [links[100], links[7], links[55]].map((link) => link?.id ?? '');
-  const rows = clicked.flatMap((link_id, at) =>
-    Array.from({ length: 3 - at }, (_, n) => ({ link_id, n, app_id: apps[0], organization_id: owner.organization_id })),
-  );
-  rows.push({ link_id: links[3]?.id ?? '', n: 1, app_id: apps[0], organization_id: other.organization_id });
-  for (const row of rows) {
-    await api.clickhouse.command(
-      `INSERT INTO figures_by_link (organization_id, app_id, link_id, campaign, bucket, rows, clicks, bot_clicks, unique_clicks)
-       SELECT {organization_id:String}, {app_id:String}, {link_id:String}, '', now() - {n:UInt32} * 900, 1, 1, 0, uniqState(toUInt64(1))`,
-      row,
+  const click = (link_id: string, organization_id = owner.organization_id, is_bot = false) =>
+    api.clickhouse.command(
+      `INSERT INTO clicks (click_id, organization_id, app_id, link_id, time, is_bot)
+       VALUES ({click_id:String}, {organization_id:String}, {app_id:String}, {link_id:String}, now64(3), {is_bot:Bool})`,
+      { click_id: newId('clk', Date.now()), organization_id, app_id: apps[0], link_id, is_bot },
     );
-  }
+  for (const [at, link_id] of clicked.entries()) for (let n = 3; n > at; n--) await click(link_id);
+  for (let n = 0; n < 9; n++) await click(links[3]?.id ?? '', owner.organization_id, true);
+  for (let n = 0; n < 9; n++) await click(links[4]?.id ?? '', other.organization_id);
   const expected = [...clicked, ...links.map(({ id }) => id).filter((id) => !clicked.includes(id))];
   expect(await listed('sort=clicks&limit=100')).toEqual(expected.slice(0, 100));
   expect(await listed('sort=clicks&limit=5&offset=1')).toEqual(expected.slice(1, 6));
