@@ -15,7 +15,7 @@
  *   and entries are only ever added (SET NX), which the marker refuses.
  * - `get` makes no promise and parses nothing.
  */
-import { LRUCache } from 'lru-cache';
+import { BoundedMap, type Sized } from './bounded-map.ts';
 import type { Clock } from './clock.ts';
 
 export const snapshotLimits = {
@@ -67,7 +67,10 @@ export interface SnapshotCacheOptions<T> {
   readonly lastResort?: (key: string) => Promise<string | undefined>;
 }
 
-interface Entry<T> {
+/** What an entry takes besides its text: objects, map slots. */
+const entryBytes = 300;
+
+interface Entry<T> extends Sized {
   value: T | null;
   checkedMs: number;
   /** After a failed look-up: until then the entry is given without trying again. */
@@ -98,8 +101,8 @@ export class SnapshotCache<T extends object> {
     postgres_failures: 0,
   };
   readonly #options: SnapshotCacheOptions<T>;
-  readonly #present: LRUCache<string, Entry<T>>;
-  readonly #absent: LRUCache<string, Entry<T>>;
+  readonly #present: BoundedMap<Entry<T>>;
+  readonly #absent: BoundedMap<Entry<T>>;
   readonly #lookups = new Map<string, Lookup<T>>();
   #freshMs: number = snapshotLimits.freshUnheardMs;
   #validSinceMs = 0;
@@ -114,8 +117,8 @@ export class SnapshotCache<T extends object> {
 
   constructor(options: SnapshotCacheOptions<T>) {
     this.#options = options;
-    this.#present = new LRUCache({ max: options.entriesMax, maxSize: options.bytesMax });
-    this.#absent = new LRUCache({ max: Math.min(snapshotLimits.absentMax, options.entriesMax) });
+    this.#present = new BoundedMap(options.entriesMax, options.bytesMax);
+    this.#absent = new BoundedMap(Math.min(snapshotLimits.absentMax, options.entriesMax), options.bytesMax);
   }
 
   get size(): number {
@@ -300,13 +303,14 @@ export class SnapshotCache<T extends object> {
   }
 
   #finish(lookup: Lookup<T>, value: T | null, json: string): void {
-    const entry = { value, checkedMs: lookup.isChanged ? 0 : lookup.startedMs, retryMs: 0 };
+    const bytes = 2 * (json.length + lookup.key.length) + entryBytes;
+    const entry = { value, checkedMs: lookup.isChanged ? 0 : lookup.startedMs, retryMs: 0, bytes, isUsed: false };
     if (value === null) {
       this.#present.delete(lookup.key);
       this.#absent.set(lookup.key, entry);
     } else {
       this.#absent.delete(lookup.key);
-      this.#present.set(lookup.key, entry, { size: 2 * (json.length + lookup.key.length) + 200 });
+      this.#present.set(lookup.key, entry);
     }
     this.#options.onChecked?.(lookup.key, value === null ? null : json);
     this.#end(lookup, value);
@@ -329,7 +333,8 @@ export class SnapshotCache<T extends object> {
       return;
     }
     this.counters.last_resort_hits++;
-    this.#present.set(lookup.key, { value, checkedMs: 0, retryMs }, { size: 2 * json.length + 200 });
+    const bytes = 2 * (json.length + lookup.key.length) + entryBytes;
+    this.#present.set(lookup.key, { value, checkedMs: 0, retryMs, bytes, isUsed: false });
     this.#end(lookup, value);
   }
 

@@ -5,12 +5,16 @@
  * Safari on an iPad says word for word what Safari on a Mac says (iPadOS 13 and later, "desktop-class browsing"), and no
  * header tells them apart: such a visitor gets what a desktop gets. Apps on an iPad do tell, and are believed.
  */
+import { clickField } from './click-field.ts';
+
 export type Platform = 'ios' | 'android' | 'other';
 
 export interface Device {
   readonly platform: Platform;
   /** Fetches the page to show a preview of it in a chat or feed. */
   readonly isPreviewCrawler: boolean;
+  /** The user agent as it stands in the record of a click. */
+  readonly json: string;
 }
 
 /**
@@ -63,7 +67,11 @@ const previewCrawler = new RegExp(
 const iPadInDisguise = /\bMobile\/|iPad\d|\biOS \d/;
 
 export function deviceOf(userAgent: string): Device {
-  return { platform: platformOf(userAgent), isPreviewCrawler: previewCrawler.test(userAgent) };
+  return {
+    platform: platformOf(userAgent),
+    isPreviewCrawler: previewCrawler.test(userAgent),
+    json: clickField('user_agent', userAgent),
+  };
 }
 
 function platformOf(userAgent: string): Platform {

@@ -11,7 +11,6 @@ import { newId } from '#common/ids.ts';
 import type { LinkCache } from '#common/link-cache.ts';
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 import type { Journal, JournalLane } from '#common/log/journal.ts';
-import { clickJson } from '#common/log/record.ts';
 import { type Manner, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
 import { androidAssociation, appleAssociation } from './association.ts';
 import { Counters } from './counters.ts';
@@ -69,7 +68,7 @@ export class Edge {
       const link = this.#cache.links.get(host + req.getUrl(), nowMs);
       if (link && link.app_id === app.id && req.getHeader('content-length') === '') {
         const visitor = readVisitor(req, res, this.#proxies);
-        this.#visit(res, req.getHeader('accept'), visitor, app, link, nowMs);
+        this.#visit(res, req, visitor, app, link, nowMs);
         return;
       }
     }
@@ -123,16 +122,19 @@ export class Edge {
 
   #visit(
     res: HttpResponse,
-    accept: string,
+    accept: string | HttpRequest,
     visitor: Visitor,
     app: AppSnapshot,
     link: LinkSnapshot,
     nowMs: number,
   ): void {
     const plan = this.#plans.of(app, link);
-    const decision = plan.decide(this.#devices.of(visitor.user_agent), nowMs);
+    const device = this.#devices.of(visitor.user_agent);
+    const decision = plan.decide(device, nowMs);
     if (decision.kind === 'not_found' || decision.kind === 'gone') {
-      this.#refuse(res, decision.kind, { isHead: false, wantsJson: wantsJson(accept), isLast: this.state.isStopping });
+      const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
+      const isLast = this.state.isStopping;
+      this.#refuse(res, decision.kind, { isHead: false, wantsJson: wantsJson(accepted), isLast });
       return;
     }
     const clickId = newId('clk', nowMs);
@@ -140,7 +142,7 @@ export class Edge {
     const content = isPreview ? decision.html : locationOf(decision.destination, visitor.query, clickId);
     const visit = new Visit(this.state, res, decision.kind, content);
     res.onAborted(() => visit.abort());
-    this.#journal.append(this.#lane, clickJson(plan.click(clickId, visitor, isPreview, nowMs)), visit);
+    this.#journal.append(this.#lane, plan.record(clickId, visitor, device, isPreview, nowMs), visit);
   }
 
   #answerHead(res: HttpResponse, visitor: Visitor, app: AppSnapshot, link: LinkSnapshot, manner: Manner): void {

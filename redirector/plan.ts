@@ -1,12 +1,14 @@
 /** What a visit of a link comes to. All that does not depend on the visitor is worked out once per link and change. */
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
-import type { Click } from '#common/log/record.ts';
+import { type Click, clickJson } from '#common/log/record.ts';
+import { clickField } from './click-field.ts';
 import {
   type Destination,
   destinationOf,
   effectiveUtm,
   expiredDestinationOf,
   type UtmFields,
+  utmNames,
   utmOf,
   webDestination,
 } from './destination.ts';
@@ -20,6 +22,9 @@ export type Decision =
   | { readonly kind: 'not_found' }
   | { readonly kind: 'gone' };
 
+/** What every click of a link has in common. */
+type ConstantFields = Pick<Click, 'organization_id' | 'app_id' | 'link_id' | 'privacy_mode' | 'trigger' | 'campaign'>;
+
 const notFound: Decision = { kind: 'not_found' };
 const gone: Decision = { kind: 'gone' };
 
@@ -27,6 +32,8 @@ export class LinkPlan {
   readonly app: AppSnapshot;
   readonly link: LinkSnapshot;
   readonly #utm: UtmFields;
+  readonly #constant: ConstantFields;
+  readonly #constantJson: string;
   readonly #onIos: Decision;
   readonly #onAndroid: Decision;
   readonly #onOther: Decision;
@@ -38,6 +45,15 @@ export class LinkPlan {
     this.app = app;
     this.link = link;
     this.#utm = utmOf(link);
+    this.#constant = {
+      organization_id: app.organization_id,
+      app_id: app.id,
+      link_id: link.id,
+      privacy_mode: app.privacy_mode,
+      trigger: 'link',
+      campaign: link.campaign ?? '',
+    };
+    this.#constantJson = constantJson(this.#constant, this.#utm);
     this.#onIos = redirectTo(destinationOf(link, app, 'ios'), notFound);
     this.#onAndroid = redirectTo(destinationOf(link, app, 'android'), notFound);
     this.#onOther = redirectTo(destinationOf(link, app, 'other'), notFound);
@@ -60,32 +76,39 @@ export class LinkPlan {
     }
   }
 
+  /** The record of a visit, as `clickJson` writes it. */
+  record(clickId: string, visitor: Visitor, device: Device, isPreview: boolean, nowMs: number): string {
+    if (visitor.query.includes('utm_')) return clickJson(this.click(clickId, visitor, isPreview, nowMs));
+    return (
+      `{"v":1,"click_id":"${clickId}","time":${nowMs}${this.#constantJson}${device.json}` +
+      clickField('ip', visitor.ip) +
+      clickField('language', visitor.language) +
+      clickField('referrer', visitor.referrer) +
+      clickField('query', visitor.query) +
+      (visitor.is_prefetch ? ',"is_prefetch":true' : '') +
+      (isPreview ? ',"is_preview":true}' : '}')
+    );
+  }
+
   click(clickId: string, visitor: Visitor, isPreview: boolean, nowMs: number): Click {
-    const { link, app } = this;
-    const utm = effectiveUtm(this.#utm, visitor.query);
     return {
+      ...visitor,
+      ...this.#constant,
+      ...effectiveUtm(this.#utm, visitor.query),
       click_id: clickId,
-      organization_id: app.organization_id,
-      app_id: app.id,
-      link_id: link.id,
       time: nowMs,
-      ip: visitor.ip,
-      privacy_mode: app.privacy_mode,
-      user_agent: visitor.user_agent,
-      language: visitor.language,
-      referrer: visitor.referrer,
-      query: visitor.query,
-      campaign: link.campaign ?? '',
-      utm_source: utm.utm_source,
-      utm_medium: utm.utm_medium,
-      utm_campaign: utm.utm_campaign,
-      utm_term: utm.utm_term,
-      utm_content: utm.utm_content,
-      trigger: 'link',
-      is_prefetch: visitor.is_prefetch,
       is_preview: isPreview,
     };
   }
+}
+
+function constantJson(fields: ConstantFields, utm: UtmFields): string {
+  const { organization_id, app_id, link_id, privacy_mode, trigger, campaign } = fields;
+  return (
+    `,"organization_id":"${organization_id}","app_id":"${app_id}","link_id":"${link_id}"` +
+    `,"privacy_mode":"${privacy_mode}","trigger":"${trigger}"${clickField('campaign', campaign)}` +
+    utmNames.map((name) => clickField(name, utm[name])).join('')
+  );
 }
 
 function redirectTo(

@@ -1,0 +1,49 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { BoundedMap } from './bounded-map.ts';
+
+const entry = (bytes = 1) => ({ bytes, isUsed: false });
+
+test('the map never holds more entries or bytes than it may, and never loses count', () => {
+  const step = fc.tuple(
+    fc.constantFrom('set', 'get', 'delete'),
+    fc.integer({ min: 0, max: 30 }),
+    fc.integer({ min: 1, max: 40 }),
+  );
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
+      const map = new BoundedMap<ReturnType<typeof entry>>(10, 100);
+      const kept = new Map<string, number>();
+      for (const [what, n, bytes] of steps) {
+        const key = String(n);
+        if (what === 'set') {
+          map.set(key, entry(bytes));
+          kept.set(key, bytes);
+        } else if (what === 'get') map.get(key);
+        else map.delete(key);
+        expect(map.size).toBeLessThanOrEqual(10);
+        expect(map.bytes).toBeLessThanOrEqual(100);
+      }
+      let bytes = 0;
+      for (const [key, size] of kept) if (map.peek(key)) bytes += size;
+      expect(map.bytes).toBe(bytes);
+    }),
+  );
+});
+
+test('what is asked for stays, what is not goes', () => {
+  const map = new BoundedMap<ReturnType<typeof entry>>(100, 1e9);
+  for (let n = 0; n < 50; n++) map.set(`hot${n}`, entry());
+  for (let n = 0; n < 10_000; n++) {
+    map.set(`cold${n}`, entry());
+    map.get(`hot${n % 50}`);
+  }
+  for (let n = 0; n < 50; n++) expect(map.peek(`hot${n}`), `hot${n}`).toBeDefined();
+});
+
+test('an entry larger than the map is not kept and pushes nothing out', () => {
+  const map = new BoundedMap<ReturnType<typeof entry>>(10, 100);
+  map.set('a', entry());
+  map.set('b', entry(101));
+  expect([map.size, map.peek('b')]).toEqual([1, undefined]);
+});

@@ -1,0 +1,71 @@
+/**
+ * A map that is bounded in entries and in bytes and lets go of what was not asked for lately: second chance (Corbató 1968).
+ * A hit is one look-up and one flag, a third of what keeping a true order of use costs; the order is made up for when
+ * something has to go.
+ */
+export interface Sized {
+  /** About how much memory it takes. */
+  readonly bytes: number;
+  /** Set by each hit; belongs to the map. */
+  isUsed: boolean;
+}
+
+export class BoundedMap<V extends Sized> {
+  readonly #entries = new Map<string, V>();
+  readonly #entriesMax: number;
+  readonly #bytesMax: number;
+  #bytes = 0;
+
+  constructor(entriesMax: number, bytesMax: number) {
+    this.#entriesMax = entriesMax;
+    this.#bytesMax = bytesMax;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get(key: string): V | undefined {
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) entry.isUsed = true;
+    return entry;
+  }
+
+  /** Looks without counting it as a use. */
+  peek(key: string): V | undefined {
+    return this.#entries.get(key);
+  }
+
+  /** An entry larger than the whole map is not kept. */
+  set(key: string, entry: V): void {
+    this.delete(key);
+    if (entry.bytes > this.#bytesMax) return;
+    this.#entries.set(key, entry);
+    this.#bytes += entry.bytes;
+    while (this.#entries.size > this.#entriesMax || this.#bytes > this.#bytesMax) this.#evict();
+  }
+
+  delete(key: string): boolean {
+    const entry = this.#entries.get(key);
+    if (entry === undefined) return false;
+    this.#bytes -= entry.bytes;
+    return this.#entries.delete(key);
+  }
+
+  /** Drops the oldest that was not used since it came to the front. Each one that was goes to the back, once. */
+  #evict(): void {
+    for (const [key, entry] of this.#entries) {
+      this.#entries.delete(key);
+      if (!entry.isUsed) {
+        this.#bytes -= entry.bytes;
+        return;
+      }
+      entry.isUsed = false;
+      this.#entries.set(key, entry);
+    }
+  }
+}
