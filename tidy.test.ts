@@ -43,8 +43,6 @@ const vendors: Record<string, readonly string[]> = {
   chdb: ['deploy/local/clickhouse/'],
   'fast-jwt': ['common/access-token.ts'],
   '@node-rs/argon2': ['api/auth/password.ts'],
-  pino: ['common/telemetry.ts'],
-  'prom-client': ['common/telemetry.ts'],
 };
 
 const bannedInNames = /(^|[-./])(utils?|helpers?|manager|service|handler|process|data|info|misc|index)([-.]|$)/;
@@ -55,7 +53,9 @@ const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--excl
   .split('\n')
   .filter((file) => file !== '' && existsSync(file));
 const sources = tracked.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
-const isTest = (file: string) => file.endsWith('.test.ts') || file.includes('/fixtures/');
+/** Tests, and what only tests import: `test-edge.ts`, `way-for-test.ts`, fixtures. */
+const isTest = (file: string) =>
+  /\.test\.ts$|(?:^|\/)(?:test-[\w-]+|[\w-]+-(?:for-test|fixture))\.ts$|\/fixtures\//.test(file);
 const textOf = (file: string) => readFileSync(file, 'utf8');
 const roomOf = (path: string) => rooms.find((room) => path.startsWith(`${room}/`));
 
