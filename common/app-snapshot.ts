@@ -38,8 +38,13 @@ export interface AppSnapshot {
 
 /** A snapshot is read again from Postgres after this long, whatever happened. */
 export const SNAPSHOT_SECONDS = 300;
-/** Longer than any snapshot and any reader of Postgres can live. */
+/** Longer than any snapshot lives, and than any process can stand still between reading Postgres and writing here. */
 export const VERSION_SECONDS = 3600;
+/**
+ * Until a change is committed its version holds for this long only: longer than the commit may take, so that one that
+ * failed does not keep the app's snapshots out for an hour.
+ */
+const PENDING_SECONDS = 30;
 
 /** `hash` is ApiKeys.hash of the API key. */
 export function snapshotKey(hash: Buffer): string {
@@ -118,10 +123,14 @@ export class AppSnapshots {
 
   /** Before the commit of a change: no snapshot below this version is used again, by anybody. */
   async raise(appId: string, version: number): Promise<void> {
-    await this.#raise([versionKey(appId)], [version, VERSION_SECONDS]);
+    await this.#raise([versionKey(appId)], [version, PENDING_SECONDS]);
   }
 
-  /** After the commit of a change. Tidiness only: the raised version has made the snapshot worthless already. */
+  /** After the commit: the version stays, and the old key's snapshot goes. What it holds was worthless already. */
+  async settle(hash: Buffer, appId: string, version: number): Promise<void> {
+    await Promise.all([this.#raise([versionKey(appId)], [version, VERSION_SECONDS]), this.forget(hash)]);
+  }
+
   async forget(hash: Buffer): Promise<void> {
     await this.#redis.commands.del(snapshotKey(hash));
   }

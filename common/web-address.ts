@@ -32,6 +32,8 @@ export function urlFaults<Name extends string>(
   });
 }
 
+/** Where a host would end, or be something else than it looks, to the URL parser. */
+const notInHost = /[\s\p{Cc}/?#@:%\\[\]]/u;
 const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
 /**
@@ -39,7 +41,8 @@ const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
  * least two labels, no IP address. Null when the text is none.
  */
 export function hostOf(text: string): string | null {
-  const host = domainToASCII(text.trim().toLowerCase());
+  const given = text.trim();
+  const host = notInHost.test(given) ? '' : domainToASCII(given.toLowerCase());
   if (host === '' || host.length > HOST_CHARACTERS_MAX || ipaddr.isValid(host)) return null;
   const labels = host.split('.');
   return labels.length >= 2 && labels.every((one) => label.test(one)) && !/^\d+$/.test(labels.at(-1) ?? '')

@@ -2,7 +2,7 @@
 import { organizationsOf, refuseWrite } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import type { UserCaller } from '#api/route.ts';
-import { Rejection } from '#common/http/rejection.ts';
+import { Rejection, unavailable } from '#common/http/rejection.ts';
 import type { TenantQueries } from '#common/tenancy.ts';
 import { type AppRow, findApp } from './app.ts';
 
@@ -13,7 +13,7 @@ export interface AppChange {
 
 /**
  * Changes one app of the caller's: locks it, lets `write` change it (it must set `version = version + 1`), makes every
- * copy of the old version worthless, commits, and tells the redirectors.
+ * copy of the old version worthless, commits, and tells the redirectors. Refused while Redis is away.
  */
 export async function changeApp(
   { tenancy, appSnapshots, announce }: ApiDeps,
@@ -21,21 +21,31 @@ export async function changeApp(
   id: string,
   write: (tenant: TenantQueries, before: AppRow) => Promise<AppRow | Rejection>,
 ): Promise<AppChange | Rejection> {
-  const change = await tenancy.within(organizationsOf(caller), async (tenant) => {
-    const before = await findApp(tenant, id, true);
-    if (before instanceof Rejection) return before;
-    const denied = refuseWrite(caller, before.organization_id);
-    if (denied) return denied;
-    const after = await write(tenant, before);
-    if (after instanceof Rejection) return after;
-    if (after.version !== before.version + 1) throw new Error('a change of an app did not raise its version by one');
-    await appSnapshots.raise(id, after.version);
-    return { before, after };
-  });
+  let isTold = true;
+  let change: AppChange | Rejection;
+  try {
+    change = await tenancy.within(organizationsOf(caller), async (tenant) => {
+      const before = await findApp(tenant, id, true);
+      if (before instanceof Rejection) return before;
+      const denied = refuseWrite(caller, before.organization_id);
+      if (denied) return denied;
+      const after = await write(tenant, before);
+      if (after instanceof Rejection) return after;
+      if (after.version !== before.version + 1) throw new Error('a change of an app did not raise its version by one');
+      isTold = false;
+      await appSnapshots.raise(id, after.version);
+      isTold = true;
+      return { before, after };
+    });
+  } catch (error) {
+    if (!isTold) return unavailable();
+    throw error;
+  }
   if (change instanceof Rejection) return change;
-  // The raised version has done the work already: a Redis that fails here changes nothing.
-  await appSnapshots.forget(change.before.api_key_hash).catch(() => undefined);
-  const hosts = new Set([change.before.host, change.after.host]);
+  const { before, after } = change;
+  // A Redis that fails from here on changes nothing: the raised version has done the work.
+  await appSnapshots.settle(before.api_key_hash, id, after.version).catch(() => undefined);
+  const hosts = new Set([before.host, after.host]);
   await announce(...[...hosts].map((host) => ({ kind: 'app', host }) as const));
   return change;
 }

@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import { hostOf, urlFault } from './web-address.ts';
+
+test.each([
+  'https://example.com',
+  'https://example.com/a/b?c=d#e',
+  'HTTPS://EXAMPLE.COM/',
+  'https://bücher.example/ü',
+  'https://192.0.2.1:8443/',
+  'https://localhost/x',
+])('%s is an address that a link may lead to', (text) => {
+  expect(urlFault(text)).toBeNull();
+});
+
+test.each([
+  ['http://example.com', 'https'],
+  ['ftp://example.com', 'https'],
+  ['javascript:alert(1)', 'https'],
+  ['data:text/html,x', 'https'],
+  ['//example.com', 'absolute'],
+  ['/x', 'absolute'],
+  ['example.com', 'absolute'],
+  ['', 'absolute'],
+  ['https://', 'absolute'],
+  ['https:example.com', 'host'],
+  ['https:///example.com', 'host'],
+  [' https://example.com', 'spaces'],
+  ['https://example.com/a b', 'spaces'],
+  ['ht\ttps://example.com', 'spaces'],
+  ['https://example.com/\u0085', 'spaces'],
+  ['https://example.com\\@evil.example', 'backslashes'],
+  ['https://a@example.com', 'user name'],
+  ['https://:b@example.com', 'user name'],
+  [`https://example.com/${'x'.repeat(2030)}`, 'at most'],
+])('%j is none, because of its %s', (text, reason) => {
+  expect(urlFault(text)).toContain(reason);
+});
+
+test.each([
+  ['go.example.com', 'go.example.com'],
+  [' GO.Example.COM ', 'go.example.com'],
+  ['bücher.example', 'xn--bcher-kva.example'],
+  ['my_app.localhost', 'my_app.localhost'],
+  ['localhost', null],
+  ['go..example', null],
+  ['.example', null],
+  ['example.', null],
+  ['-a.example', null],
+  ['127.0.0.1', null],
+  ['2130706433', null],
+  ['a.b.123', null],
+  ['::1', null],
+  [`${'a'.repeat(64)}.example`, null],
+  [`${'a.'.repeat(127)}example`, null],
+  ['go.example.com:80', null],
+  ['go.example.com/x', null],
+  ['go.exa mple.com', null],
+])('the host of %j is %j', (text, host) => {
+  expect(hostOf(text)).toBe(host);
+});
