@@ -1,0 +1,109 @@
+/** An install in the log, one JSON object per record. The edge has decided all of it but the country. */
+import { isId } from '#common/ids.ts';
+import { type SdkPlatform, sdkPlatforms } from './event-record.ts';
+import { type PrivacyMode, privacyModes } from './record.ts';
+
+/** Longest texts of an install, in UTF-16 code units. */
+export const installTextMax = {
+  install_id: 128,
+  organization_id: 30,
+  app_id: 30,
+  link_id: 30,
+  click_id: 30,
+  device_id: 256,
+  user_id: 256,
+  match_id: 30,
+  match_type: 20,
+  os_version: 64,
+  device_model: 128,
+  app_version: 64,
+  sdk_name: 64,
+  sdk_version: 64,
+  language: 64,
+  ip: 45,
+  campaign: 255,
+  utm_source: 255,
+  utm_medium: 255,
+  utm_campaign: 255,
+  utm_term: 255,
+  utm_content: 255,
+} as const;
+
+export type InstallText = keyof typeof installTextMax;
+const textNames = Object.keys(installTextMax) as InstallText[];
+
+/** Texts that are not known are empty. */
+export interface InstallRecord extends Record<InstallText, string> {
+  /** Epoch milliseconds at which it was kept. */
+  time: number;
+  /** Epoch milliseconds, as the app says. */
+  installed_at: number;
+  match_guaranteed: boolean;
+  /** 0 to 1. */
+  confidence: number;
+  attributed: boolean;
+  platform: SdkPlatform;
+  privacy_mode: PrivacyMode;
+  /** JSON text of an object, or empty. */
+  properties: string;
+}
+
+/** The line of an install, without its newline. */
+export function installJson(install: InstallRecord): string {
+  const { properties, ip, ...fields } = install;
+  const address = install.privacy_mode === 'no_ip' ? '' : ip;
+  const line = JSON.stringify({ v: 1, ...fields, ip: address }, (_key, value: unknown) =>
+    value === '' ? undefined : value,
+  );
+  return properties === '' ? line : `${line.slice(0, -1)},"properties":${properties}}`;
+}
+
+export type InstallFault = 'not_json' | 'not_an_object' | 'bad_field' | 'unstorable_text';
+
+/** Reads the line of an install. A reason, never an exception, for what is none. */
+export function decodeInstall(line: string): InstallRecord | InstallFault {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return 'not_json';
+  }
+  if (!isObject(value)) return 'not_an_object';
+  const texts: Partial<Record<InstallText, string>> = {};
+  for (const name of textNames) {
+    const text = value[name] ?? '';
+    if (typeof text !== 'string' || text.length > installTextMax[name]) return 'bad_field';
+    if (text.includes('\0') || !text.isWellFormed()) return 'unstorable_text';
+    texts[name] = text;
+  }
+  const { time, installed_at, confidence, properties } = value;
+  const platform = sdkPlatforms.find((one) => one === value['platform']);
+  const privacy_mode = privacyModes.find((one) => one === value['privacy_mode']);
+  if (!isTime(time) || !isTime(installed_at) || platform === undefined || privacy_mode === undefined)
+    return 'bad_field';
+  if (typeof confidence !== 'number' || !(confidence >= 0 && confidence <= 1)) return 'bad_field';
+  const complete = texts as Record<InstallText, string>;
+  if (!isId('app', complete.app_id) || !isId('org', complete.organization_id) || complete.install_id === '')
+    return 'bad_field';
+  const properties_json = isObject(properties) ? JSON.stringify(properties) : '';
+  if (/\\u(?:0000|[dD][89a-fA-F])/.test(properties_json)) return 'unstorable_text';
+  return {
+    ...complete,
+    time,
+    installed_at,
+    confidence,
+    match_guaranteed: value['match_guaranteed'] === true,
+    attributed: value['attributed'] === true,
+    platform,
+    privacy_mode,
+    properties: properties_json,
+  };
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isTime(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 && value < 8_640_000_000_000_000;
+}

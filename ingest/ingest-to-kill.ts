@@ -1,0 +1,16 @@
+/** Ingest as tests run it: a process that dies at the place named on its command line, `before:2` say. */
+import { loadConfig } from '#common/config.ts';
+import { deadlyFailpoint, noFailpoints } from './failpoints.ts';
+import { Ingest } from './ingest.ts';
+
+const spec = process.argv[2];
+const ingest = await Ingest.create({
+  config: loadConfig(['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL']),
+  failpoints: spec === undefined || spec === '' ? noFailpoints : deadlyFailpoint(spec),
+  log: (fields, line) => process.stdout.write(`${line} ${JSON.stringify(fields)}\n`),
+});
+ingest.start();
+process.on('SIGTERM', () => {
+  process.stdout.write(`${JSON.stringify(ingest.counters)}\n`);
+  void ingest.stop().then(() => process.exit(0));
+});

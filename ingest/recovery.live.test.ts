@@ -1,0 +1,50 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { failpointNames } from './failpoints.ts';
+import { WayForTest } from './way-for-test.ts';
+
+let way: WayForTest;
+beforeAll(async () => {
+  way = await WayForTest.start();
+});
+afterAll(() => way.stop());
+afterEach(() => way.stopIngests());
+
+const patience = { timeout: 25_000, interval: 200 };
+
+test('clicks that were answered stand in ClickHouse once, enriched, in the raw table and in the rollup', async () => {
+  const ingest = way.ingest();
+  await way.keep(1_000);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  const [row] = await way.client.query('SELECT * FROM clicks LIMIT 1');
+  expect(row).toMatchObject({
+    ip: '8.8.8.0',
+    platform: 'ios',
+    os: 'iOS',
+    os_version: '17.4',
+    device_model: 'iPhone',
+    country: 'US',
+    language: 'de-DE',
+    referrer_host: 'example.com',
+    is_bot: false,
+  });
+  await ingest.stop();
+  expect(ingest.output).toContain('"rows":1000');
+});
+
+test.each(failpointNames.map((name) => [name]))(
+  'ingest killed at %s, twice, loses nothing and counts nothing twice',
+  async (name) => {
+    for (const at of [1, 2]) {
+      const ingest = way.ingest(`${name}:${at}`);
+      while (ingest.process.exitCode === null && ingest.process.signalCode === null) {
+        await way.keep(20);
+        await way.figures();
+      }
+      expect(ingest.process.signalCode).toBe('SIGKILL');
+    }
+    const last = way.ingest();
+    await way.keep(100);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await last.stop();
+  },
+);
