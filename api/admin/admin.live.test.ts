@@ -1,0 +1,197 @@
+import { spawn } from 'node:child_process';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { verifyPassword } from '#api/auth/password.ts';
+import { ApiKeys, newApiKey } from '#common/api-key.ts';
+import { systemClock } from '#common/clock.ts';
+import { childEnvironment } from '#common/config.ts';
+import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
+import { newId } from '#common/ids.ts';
+import { Postgres } from '#common/postgres.ts';
+import { postgresForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import { type AdminParts, addMember, createFirstUser, createUser, listAccounts } from './accounts.ts';
+import { reencryptApiKeys } from './secret-rotation.ts';
+
+let database: TestDatabase;
+let parts: AdminParts;
+
+beforeAll(async () => {
+  database = await postgresForTest();
+  parts = { db: new Postgres({ url: database.url, name: 'admin-test' }), clock: systemClock };
+});
+beforeEach(() => parts.db.execute('TRUNCATE organizations, users CASCADE'));
+afterAll(async () => {
+  await parts.db.close();
+  await database.stop();
+});
+
+interface Run {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** The command as a script would run it: no terminal, a password on standard input at most. */
+function admin(args: string[], input = '', settings: Record<string, string> = {}): Promise<Run> {
+  const env = { ...childEnvironment({ DATABASE_URL: database.url }), ADMIN_EMAIL: '', ADMIN_PASSWORD: '', ...settings };
+  const child = spawn(process.execPath, ['--import', 'tsx', 'api/admin.ts', ...args], { env, stdio: 'pipe' });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk) => (stdout += String(chunk)));
+  child.stderr.on('data', (chunk) => (stderr += String(chunk)));
+  child.stdin.on('error', () => undefined).end(input);
+  return new Promise((done) => child.on('close', (code) => done({ code, stdout, stderr })));
+}
+
+async function passwordHash(email: string): Promise<string> {
+  const [row] = await parts.db.query<{ password_hash: string }>('SELECT password_hash FROM users WHERE email = $1', [
+    email,
+  ]);
+  return row?.password_hash ?? '';
+}
+
+test('a script makes a user with flags and a password on standard input', async () => {
+  const args = ['create-user', '--email', 'Ada@Example.com', '--organization', 'Engines', '--name', 'Ada'];
+  const made = await admin(args, 'correct horse\n');
+  expect([made.code, made.stderr]).toEqual([0, '']);
+  expect(made.stdout).toMatch(/^Ada@Example\.com is owner of org_\w+, as usr_\w+\n$/);
+  expect(made.stdout).not.toContain('correct');
+  expect(await verifyPassword(await passwordHash('ada@example.com'), 'correct horse')).toBe(true);
+  const again = await admin(args, 'correct horse\n');
+  expect([again.code, again.stderr]).toEqual([1, 'there is a user with the address ada@example.com already\n']);
+});
+
+test.each([
+  [['create-user', '--organization', 'x'], 'long enough', '--email is missing'],
+  [['create-user', '--email', 'nobody', '--organization', 'x'], 'long enough', '--email must be an e-mail address'],
+  [['create-user', '--email', 'a@b.example'], 'long enough', '--organization is missing'],
+  [['create-user', '--email', 'a@b.example', '--organization', 'x'], 'short', 'must have 8 to 1024 characters'],
+  [['create-user', '--email', 'a@b.example', '--organization', 'x'], '', 'must have 8 to 1024 characters'],
+  [
+    ['create-user', '--email', 'a@b.example', '--organization', newId('org', 1)],
+    'long enough',
+    'there is no organization',
+  ],
+  [
+    ['add-member', '--email', 'a@b.example', '--organization', 'x', '--role', 'member'],
+    '',
+    'there is no organization x',
+  ],
+  [['add-member', '--email', 'a@b.example', '--organization', 'x', '--role', 'king'], '', 'Allowed choices are'],
+  [['reset-password', '--email', 'a@b.example'], 'long enough', 'there is no user a@b.example'],
+  [['create-user', '--password', 'secret'], '', 'unknown option'],
+  [['dance'], '', 'unknown command'],
+])('admin %j with %j on standard input fails, saying %s', async (args, input, reason) => {
+  const run = await admin(args, input);
+  expect(run.code).toBe(1);
+  expect(run.stderr).toContain(reason);
+  expect(run.stderr).not.toContain('    at ');
+  expect(await parts.db.query('SELECT FROM users')).toEqual([]);
+});
+
+test('--help names every command without a database', async () => {
+  const { code, stdout } = await admin(['--help'], '', { DATABASE_URL: '' });
+  expect(code).toBe(0);
+  for (const name of ['create-user', 'create-organization', 'add-member', 'reset-password', 'list', 'rotate-secret']) {
+    expect(stdout).toContain(name);
+  }
+});
+
+test('the first user is made from the environment, once, and printed once', async () => {
+  const settings = { ADMIN_EMAIL: 'first@example.com', ADMIN_PASSWORD: 'a long password' };
+  const first = await admin(['create-user', '--if-none'], '', settings);
+  expect([first.code, first.stdout]).toEqual([0, 'login first@example.com\n']);
+  const second = await admin(['create-user', '--if-none'], '', { ...settings, ADMIN_EMAIL: 'second@example.com' });
+  expect([second.code, second.stdout]).toEqual([0, 'There is a user already: nothing was changed.\n']);
+  expect(await verifyPassword(await passwordHash('first@example.com'), 'a long password')).toBe(true);
+});
+
+test('a first password that nobody gave is made up, printed and works', async () => {
+  const { stdout } = await admin(['create-user', '--if-none']);
+  const [, password = ''] = /^login admin@example\.com password (\S{20})\n$/.exec(stdout) ?? [];
+  expect(await verifyPassword(await passwordHash('admin@example.com'), password)).toBe(true);
+});
+
+test('of ten that make the first user at once, one does', async () => {
+  const outcomes = await Promise.all(
+    Array.from({ length: 10 }, (_, n) =>
+      createFirstUser(parts, { email: `u${n}@example.com`, name: '', password: 'long enough', organization: 'x' }),
+    ),
+  );
+  expect(outcomes.filter((outcome) => outcome.kind === 'created')).toHaveLength(1);
+  expect(await parts.db.query('SELECT FROM users')).toHaveLength(1);
+  expect(await parts.db.query('SELECT FROM organizations')).toHaveLength(1);
+});
+
+test('members are added, given other roles, and listed', async () => {
+  await createUser(parts, { email: 'a@example.com', name: '', password: 'long enough', organization: 'One' });
+  await createUser(parts, { email: 'b@example.com', name: '', password: 'long enough', organization: 'One' });
+  const two = await admin(['create-organization', '--name', 'Two']);
+  expect(two.stdout).toMatch(/^org_\w+\n$/);
+  await addMember(parts, 'A@example.com', two.stdout.trim(), 'viewer');
+  await addMember(parts, 'a@example.com', 'Two', 'member');
+  const listed = await listAccounts(parts);
+  expect(listed.map(({ name, apps, members }) => ({ name, apps, members }))).toEqual([
+    {
+      name: 'One',
+      apps: 0,
+      members: [
+        { email: 'a@example.com', role: 'owner' },
+        { email: 'b@example.com', role: 'member' },
+      ],
+    },
+    { name: 'Two', apps: 0, members: [{ email: 'a@example.com', role: 'member' }] },
+  ]);
+  expect((await admin(['list'])).stdout).toContain('    owner   a@example.com');
+  expect(JSON.parse((await admin(['list', '--json'])).stdout)).toEqual(listed);
+});
+
+test('a new password ends what was begun with the old one', async () => {
+  const user = await createUser(parts, {
+    email: 'a@example.com',
+    name: '',
+    password: 'old password',
+    organization: 'x',
+  });
+  if (user.kind !== 'created') throw new Error(user.message);
+  await parts.db.execute(
+    `INSERT INTO refresh_tokens (id, user_id, family_id, token_hash, expires_at) VALUES ('t', $1, 't', '\\x00', now() + interval '1 day')`,
+    [user.user_id],
+  );
+  const reset = await admin(['reset-password', '--email', 'a@example.com'], 'new password');
+  expect([reset.code, reset.stderr]).toEqual([0, '']);
+  expect(await verifyPassword(await passwordHash('a@example.com'), 'new password')).toBe(true);
+  expect(await parts.db.query('SELECT FROM refresh_tokens WHERE revoked_at IS NULL')).toEqual([]);
+});
+
+test('after a rotation of the secret every key is the same, under the new secret alone', async () => {
+  const old = newSecretKey('old');
+  const before = new ApiKeys(parseSecretKeys(old));
+  const organization = newId('org', 1);
+  await parts.db.execute('INSERT INTO organizations (id, name) VALUES ($1, $1)', [organization]);
+  const keys = new Map<string, string>();
+  for (let n = 0; n < 5; n++) {
+    const [id, key] = [newId('app', n), newApiKey()];
+    const stored = before.store(key, id);
+    keys.set(id, key);
+    await parts.db.execute(
+      `INSERT INTO apps (id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
+       VALUES ($1, $2, 'a', $1, '{}', $3, $4, $5, now(), now())`,
+      [id, organization, stored.api_key_ciphertext, stored.api_key_hash, stored.api_key_preview],
+    );
+  }
+  const printed = (await admin(['rotate-secret', '--new'], '', { SECRET_KEY: old })).stdout.trim();
+  expect(printed.endsWith(`,${old}`)).toBe(true);
+  expect((await admin(['rotate-secret'], '', { SECRET_KEY: printed })).stdout).toMatch(
+    /^5 API keys are now kept under k/,
+  );
+  const after = new ApiKeys(parseSecretKeys(printed.split(',').slice(0, 1).join()));
+  for (const [id, key] of keys) {
+    const [row] = await parts.db.query<{ api_key_ciphertext: string; api_key_hash: Buffer }>(
+      'SELECT * FROM apps WHERE id = $1',
+      [id],
+    );
+    expect(after.show(row?.api_key_ciphertext ?? '', id)).toBe(key);
+    expect(after.hash(key).equals(row?.api_key_hash ?? Buffer.alloc(0))).toBe(true);
+  }
+  expect(await reencryptApiKeys(parts.db, new ApiKeys(parseSecretKeys(printed)))).toBe(0);
+});
