@@ -1,10 +1,23 @@
 /** What the handlers of the SDK endpoints are given. */
+import type { Clock } from '#common/clock.ts';
 import { routesOf } from '#common/http/route.ts';
+import type { LinkChange } from '#common/link-cache.ts';
+import type { Tenancy } from '#common/tenancy.ts';
 import type { AppCaller } from './caller.ts';
 import type { EventTracking } from './events/tracking.ts';
+import type { Installation } from './install/installation.ts';
+import type { LinkIndex } from './links/link-facts.ts';
+import type { Matching } from './match/matching.ts';
 
 export interface GatewayDeps {
   readonly events: EventTracking;
+  readonly matching: Matching;
+  readonly installation: Installation;
+  readonly links: LinkIndex;
+  readonly tenancy: Tenancy;
+  readonly clock: Clock;
+  /** Tells redirectors of a new link. */
+  readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;
 }
 
 /** A route for apps. */

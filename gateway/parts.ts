@@ -1,50 +1,67 @@
-/** Puts the SDK edge together: the same parts whether it has a process of its own or shares one with the API. */
-import type { ApiKeys } from '#common/api-key.ts';
+/** The SDK edge put together from its clients: alone (main.ts), or beside the API on one origin. */
+import { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Config } from '#common/config.ts';
-import type { Guard } from '#common/http/mount.ts';
-import type { LimitClass } from '#common/http/route.ts';
+import { parseSecretKeys } from '#common/encryption.ts';
+import type { Guard, Mount } from '#common/http/mount.ts';
+import { announceChange, type LinkCache } from '#common/link-cache.ts';
 import type { Journal } from '#common/log/journal.ts';
 import type { Postgres } from '#common/postgres.ts';
-import { limitScript, RateLimiter } from '#common/rate-limit.ts';
+import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
 import type { Redis } from '#common/redis.ts';
+import { Tenancy } from '#common/tenancy.ts';
 import type { GatewayDeps } from './deps.ts';
 import { EventTracking } from './events/tracking.ts';
 import { gatewayGuard } from './guard.ts';
+import { InstallStore } from './install/install-store.ts';
+import { Installation } from './install/installation.ts';
 import { KeyCheck } from './key-check.ts';
 import { LinkIndex } from './links/link-facts.ts';
+import { type ClickArchive, noArchive } from './match/click-archive.ts';
+import { LinkOpens } from './match/link-opens.ts';
+import { Matching } from './match/matching.ts';
 import { RecordWriter } from './record-writer.ts';
+import { gatewayRoutes } from './routes.ts';
 
-export interface GatewayNeeds {
-  readonly config: Config;
+export interface GatewayClients {
   readonly db: Postgres;
   readonly redis: Redis;
-  readonly keys: ApiKeys;
   readonly journal: Journal;
-  readonly clock: Clock;
+  /** Finds links by URL; started and stopped by whoever made it. */
+  readonly cache: LinkCache;
+  readonly archive?: ClickArchive;
 }
 
 export interface GatewayParts {
-  readonly deps: GatewayDeps;
+  readonly mount: Mount<GatewayDeps>;
+  /** Also charges requests to addresses that no route has. */
   readonly guard: Guard;
   readonly check: KeyCheck;
 }
 
-export function gatewayOf({ config, db, redis, keys, journal, clock }: GatewayNeeds): GatewayParts {
-  const limits: Readonly<Record<LimitClass, number>> = {
-    auth: config.RATE_LIMIT_AUTH,
-    links: config.RATE_LIMIT_LINKS,
-    match: config.RATE_LIMIT_MATCH,
-    events: config.RATE_LIMIT_EVENTS,
-    general: config.RATE_LIMIT_GENERAL,
-  };
+/** @throws when SECRET_KEY is not usable. */
+export function gatewayParts(config: Config, clients: GatewayClients, clock: Clock): GatewayParts {
+  const { db, redis, journal, cache } = clients;
+  const limits = configuredLimits(config);
   const limiter = new RateLimiter(redis.script('gateway_limit', limitScript), limits, clock);
+  const keys = new ApiKeys(parseSecretKeys(config.SECRET_KEY));
   const check = new KeyCheck({ redis, db, keys, limits, clock });
+  const guard = gatewayGuard({ check, limiter });
   const records = new RecordWriter(journal, config.LOG_PARTITIONS);
   const links = new LinkIndex(db, clock);
-  return {
-    deps: { events: new EventTracking(records, links) },
-    guard: gatewayGuard({ check, limiter }),
-    check,
+  const clicks = new RecentClicks(redis);
+  const opens = new LinkOpens(cache, records, clock);
+  const matching = new Matching({ clicks, opens, archive: clients.archive ?? noArchive, clock });
+  const store = new InstallStore(db);
+  const deps: GatewayDeps = {
+    events: new EventTracking(records, links),
+    matching,
+    installation: new Installation({ store, matching, links, clicks, records, clock }),
+    links,
+    tenancy: new Tenancy(db),
+    clock,
+    announce: (...changes) => announceChange(redis, ...changes),
   };
+  return { mount: { routes: gatewayRoutes, deps, guard }, guard, check };
 }

@@ -2,5 +2,8 @@
 import type { Route } from '#common/http/route.ts';
 import type { GatewayDeps } from './deps.ts';
 import { trackEvents } from './events/track.ts';
+import { trackInstall } from './install/install.ts';
+import { createSdkLink } from './links/create.ts';
+import { matchDevice } from './match/match.ts';
 
-export const gatewayRoutes: readonly Route<GatewayDeps>[] = [trackEvents];
+export const gatewayRoutes: readonly Route<GatewayDeps>[] = [matchDevice, trackInstall, trackEvents, createSdkLink];

@@ -163,7 +163,7 @@ test('keys: header, bearer; junk, unknown, rotated, deleted and none at all are 
     expect([answer.status, answer.body.error.code]).toEqual([401, 'UNAUTHORIZED']);
     expect(answer.headers.get('x-ratelimit-remaining')).not.toBeNull();
   }
-  const next = await edge.rotate(app_id, key);
+  const next = await edge.rotate(app_id);
   expect((await edge.post('/sdk/events', key, body)).status).toBe(401);
   expect((await edge.post('/sdk/events', next, body)).status).toBe(202);
   await edge.db.execute('UPDATE apps SET deleted_at = now() WHERE id = $1', [app_id]);

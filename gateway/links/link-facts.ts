@@ -65,6 +65,11 @@ export class LinkIndex {
     return found;
   }
 
+  /** One link of the app; null when there is none by that id, undefined when it could not be looked up. */
+  async find(appId: string, id: string): Promise<LinkFacts | null | undefined> {
+    return id === '' ? null : (await this.ofApp(appId, [id])).get(id);
+  }
+
   async #read(appId: string, ids: string[], found: Map<string, LinkFacts | null>, nowMs: number): Promise<void> {
     try {
       const rows = await this.#db.query<LinkFacts>(byIds, [ids, appId], 'links_of_app');

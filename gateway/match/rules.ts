@@ -29,6 +29,8 @@ const SHARED_ADDRESS_PART = 0.25;
 const HOUSEHOLD_DEVICES = 4;
 const SCREEN_TOLERANCE_PX = 2;
 const HOUR_MS = 3_600_000;
+/** How far the clocks of two of our machines may be apart. */
+const CLOCK_SKEW_MS = 5_000;
 
 export interface CandidateClick {
   readonly click_id: string;
@@ -125,7 +127,7 @@ function passesGates(click: ScoredClick, { app_id, claimant, device, nowMs }: Ma
   if (click.app_id !== app_id || click.is_bot) return false;
   if (click.claimed_by !== '' && click.claimed_by !== claimant) return false;
   const ageMs = nowMs - click.time;
-  if (ageMs < 0 || ageMs > windowMs) return false;
+  if (ageMs < -CLOCK_SKEW_MS || ageMs > windowMs) return false;
   if (!isSamePlatform(device, click.signals)) return false;
   const [a] = device.os_version;
   const [b] = click.signals.os_version;

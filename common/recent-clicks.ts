@@ -1,0 +1,318 @@
+/**
+ * Clicks, claims and installs in Redis: what ingest writes as clicks come in and the SDK edge matches devices against.
+ *
+ *   click:<click_id>              the click as later events need it, for the app's attribution window
+ *   recent:<app_id>:<address>     sorted by time: clicks from one address (IPv6: one /64), whole IP and user agent, for the
+ *                                 app's probabilistic window; the newest PER_ADDRESS_MAX
+ *   claim:<click_id>              the device that has it, for the attribution window
+ *   match:<app_id>:<device>       the answer a device got
+ *   match_id:<match_id>           the same answer, by its id
+ *   install:<app_id>:<install_id>, device:<app_id>:<device_id>     what events inherit from their install
+ *   windows:<app_id>              the app's two windows, written by the SDK edge whenever it sees them change
+ *
+ * All of it can be lost: claims and installs are kept for good elsewhere, clicks are in ClickHouse.
+ */
+import { limitAddress } from './http/peer.ts';
+import type { Redis, Script } from './redis.ts';
+
+export const PER_ADDRESS_MAX = 100;
+const CLICKS_PER_CALL_MAX = 200;
+const HOUR_MS = 3_600_000;
+const INSTALL_TTL_MS = 30 * 24 * HOUR_MS;
+
+export interface Windows {
+  readonly attribution_window_hours: number;
+  readonly probabilistic_window_hours: number;
+}
+
+/** What an app has until it says otherwise. */
+export const defaultWindows: Windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
+
+/** A click as attribution needs it. */
+export interface RecentClick {
+  readonly click_id: string;
+  readonly app_id: string;
+  readonly link_id: string;
+  /** Epoch milliseconds. */
+  readonly time: number;
+  readonly query: string;
+  readonly campaign: string;
+  readonly utm_source: string;
+  readonly utm_medium: string;
+  readonly utm_campaign: string;
+  readonly utm_term: string;
+  readonly utm_content: string;
+  readonly is_bot: boolean;
+}
+
+/** What tells one device at an address from another. Only of apps that match by it, and not of bots. */
+export interface ClickTraces {
+  readonly ip: string;
+  readonly user_agent: string;
+  /** The Accept-Language header. */
+  readonly language: string;
+}
+
+/** A click at an address, and who has it already. */
+export interface ClickAtAddress extends ClickTraces {
+  readonly click_id: string;
+  readonly link_id: string;
+  readonly time: number;
+  readonly claimed_by: string;
+}
+
+/** What events inherit. */
+export interface InstallFacts {
+  readonly install_id: string;
+  readonly link_id: string;
+  readonly click_id: string;
+  readonly platform: string;
+  readonly country: string;
+  readonly campaign: string;
+  readonly utm_source: string;
+  readonly utm_medium: string;
+  readonly utm_campaign: string;
+  readonly utm_term: string;
+  readonly utm_content: string;
+}
+
+function clickKey(clickId: string): string {
+  return `click:${clickId}`;
+}
+function addressKey(appId: string, ip: string): string {
+  return `recent:${appId}:${limitAddress(ip)}`;
+}
+function windowsKey(appId: string): string {
+  return `windows:${appId}`;
+}
+
+/** ARGV in groups of seven: click key, JSON, TTL in ms; address key or empty, member, TTL in ms, time. */
+const putScript = `
+for at = 1, #ARGV, 7 do
+  redis.call('SET', ARGV[at], ARGV[at + 1], 'PX', ARGV[at + 2])
+  local key = ARGV[at + 3]
+  if key ~= '' then
+    redis.call('ZADD', key, ARGV[at + 6], ARGV[at + 4])
+    if redis.call('ZCARD', key) > ${PER_ADDRESS_MAX} then redis.call('ZREMRANGEBYRANK', key, 0, -${PER_ADDRESS_MAX + 1}) end
+    redis.call('PEXPIRE', key, ARGV[at + 5])
+  end
+end
+return 1
+`;
+
+/** KEYS: answer of the device, address key, then click keys. Answers {answer, {member, owner, ...}, {json, owner, ...}}. */
+const gatherScript = `
+local answer = redis.call('GET', KEYS[1])
+local near = {}
+if ARGV[1] == '1' then
+  for _, member in ipairs(redis.call('ZREVRANGE', KEYS[2], 0, ${PER_ADDRESS_MAX - 1})) do
+    near[#near + 1] = member
+    near[#near + 1] = redis.call('GET', 'claim:' .. string.sub(member, 1, 30)) or ''
+  end
+end
+local named = {}
+for at = 3, #KEYS do
+  named[#named + 1] = redis.call('GET', KEYS[at]) or ''
+  named[#named + 1] = redis.call('GET', 'claim:' .. string.sub(KEYS[at], 7)) or ''
+end
+return {answer or '', near, named}
+`;
+
+/**
+ * KEYS: claim, answer of the device, answer by id. ARGV: device, TTL in ms, answer, whether the device may ask again ("1").
+ * Answers {"kept", answer of before} | {"taken"} | {"claimed"}.
+ */
+const claimScript = `
+if ARGV[4] == '1' then
+  local before = redis.call('GET', KEYS[2])
+  if before then return {'kept', before} end
+end
+local owner = redis.call('GET', KEYS[1])
+if owner and owner ~= ARGV[1] then return {'taken'} end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+if ARGV[4] == '1' then redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2]) end
+redis.call('SET', KEYS[3], ARGV[3], 'PX', ARGV[2])
+return {'claimed'}
+`;
+
+export interface Gathered {
+  /** The answer this device got before, or empty. */
+  readonly answer: string;
+  readonly near: readonly ClickAtAddress[];
+  /** In the order asked for; null for a click that is not known. */
+  readonly named: readonly ({ readonly click: RecentClick; readonly claimed_by: string } | null)[];
+}
+
+export type ClaimOutcome =
+  | { readonly state: 'claimed' }
+  | { readonly state: 'taken' }
+  | { readonly state: 'kept'; readonly answer: string };
+
+/** Every method throws when Redis is away. */
+export class RecentClicks {
+  readonly #redis: Redis;
+  readonly #put: Script;
+  readonly #gather: Script;
+  readonly #claim: Script;
+
+  constructor(redis: Redis) {
+    this.#redis = redis;
+    this.#put = redis.script('put_clicks', putScript);
+    this.#gather = redis.script('gather_clicks', gatherScript);
+    this.#claim = redis.script('claim_click', claimScript);
+  }
+
+  /** Writing the same click again changes nothing. */
+  async put(clicks: readonly { click: RecentClick; traces: ClickTraces | null; windows: Windows }[]): Promise<void> {
+    for (let from = 0; from < clicks.length; from += CLICKS_PER_CALL_MAX) {
+      const args: (string | number)[] = [];
+      for (const { click, traces, windows } of clicks.slice(from, from + CLICKS_PER_CALL_MAX)) {
+        const { click_id, app_id, link_id, time } = click;
+        args.push(clickKey(click_id), compact(click), windows.attribution_window_hours * HOUR_MS);
+        if (traces && traces.ip !== '' && windows.probabilistic_window_hours > 0) {
+          const member = `${click_id} ${JSON.stringify({ link_id, time, ...traces })}`;
+          args.push(addressKey(app_id, traces.ip), member, windows.probabilistic_window_hours * HOUR_MS, time);
+        } else {
+          args.push('', '', 0, 0);
+        }
+      }
+      await this.#put([], args);
+    }
+  }
+
+  /** Everything a match is decided by, in one round trip. An empty device has no earlier answer. */
+  async gather(
+    appId: string,
+    device: string,
+    ip: string,
+    clickIds: readonly string[],
+    withAddress: boolean,
+  ): Promise<Gathered> {
+    const keys = [answerKey(appId, device), addressKey(appId, ip), ...clickIds.map(clickKey)];
+    const reply = await this.#gather(keys, [withAddress ? '1' : '0']);
+    const [answer, near, named] = Array.isArray(reply) ? reply : [];
+    return {
+      answer: typeof answer === 'string' && device !== '' ? answer : '',
+      near: pairs(near).map(([member, owner]) => ({
+        ...JSON.parse(member.slice(31)),
+        click_id: member.slice(0, 30),
+        claimed_by: owner,
+      })),
+      named: pairs(named).map(([json, owner], at) =>
+        json === '' ? null : { click: expand(clickIds[at] ?? '', json), claimed_by: owner },
+      ),
+    };
+  }
+
+  /** One click, one device: atomically, and with it the answer by which the device is told the same again. */
+  async claim(
+    click: { readonly click_id: string; readonly app_id: string },
+    claimant: { readonly device: string; readonly match_id: string },
+    answer: string,
+    windows: Windows,
+  ): Promise<ClaimOutcome> {
+    const { device, match_id } = claimant;
+    const keys = [`claim:${click.click_id}`, answerKey(click.app_id, device), matchKey(match_id)];
+    const ttlMs = windows.attribution_window_hours * HOUR_MS;
+    const reply = await this.#claim(keys, [device || match_id, ttlMs, answer, device === '' ? '0' : '1']);
+    const [state, before] = Array.isArray(reply) ? reply : [];
+    if (state === 'kept' && typeof before === 'string') return { state, answer: before };
+    if (state === 'taken' || state === 'claimed') return { state };
+    throw new Error('the claim script answered something else');
+  }
+
+  /** The answer by its match_id; null if it is not known (any more). */
+  answerOf(matchId: string): Promise<string | null> {
+    return this.#redis.commands.get(matchKey(matchId));
+  }
+
+  /** An answer that claims no click, kept for a while under a name of its own. */
+  async keepAnswer(names: readonly string[], matchId: string, answer: string, ttlMs: number): Promise<void> {
+    const keys = [...names.map((name) => `open:${name}`), matchKey(matchId)];
+    await Promise.all(keys.map((key) => this.#redis.commands.set(key, answer, 'PX', ttlMs)));
+  }
+
+  keptAnswer(name: string): Promise<string | null> {
+    return this.#redis.commands.get(`open:${name}`);
+  }
+
+  /** Clicks by id, in the order asked for. */
+  async byIds(clickIds: readonly string[]): Promise<(RecentClick | null)[]> {
+    if (clickIds.length === 0) return [];
+    const found = await this.#redis.commands.mget(clickIds.map(clickKey));
+    return found.map((json, at) => (json === null ? null : expand(clickIds[at] ?? '', json)));
+  }
+
+  /** Makes an install findable for events, by its id and by its device. */
+  async putInstall(appId: string, deviceId: string, install: InstallFacts): Promise<void> {
+    const json = JSON.stringify(install);
+    const keys = [installKey(appId, install.install_id), ...(deviceId === '' ? [] : [deviceKey(appId, deviceId)])];
+    await Promise.all(keys.map((key) => this.#redis.commands.set(key, json, 'PX', INSTALL_TTL_MS)));
+  }
+
+  /** Installs by `installKey` and `deviceKey`, in the order asked for. */
+  async installs(keys: readonly string[]): Promise<(InstallFacts | null)[]> {
+    if (keys.length === 0) return [];
+    const found = await this.#redis.commands.mget([...keys]);
+    return found.map((json) => (json === null ? null : JSON.parse(json)));
+  }
+
+  async putWindows(appId: string, windows: Windows): Promise<void> {
+    const { attribution_window_hours, probabilistic_window_hours } = windows;
+    await this.#redis.commands.set(windowsKey(appId), `${attribution_window_hours} ${probabilistic_window_hours}`);
+  }
+
+  /** The windows of apps, in the order asked for. */
+  async windows(appIds: readonly string[]): Promise<Windows[]> {
+    if (appIds.length === 0) return [];
+    const found = await this.#redis.commands.mget(appIds.map(windowsKey));
+    return found.map((text) => {
+      const [attribution_window_hours, probabilistic_window_hours] = (text ?? '').split(' ').map(Number);
+      if (!attribution_window_hours || probabilistic_window_hours === undefined) return defaultWindows;
+      return { attribution_window_hours, probabilistic_window_hours };
+    });
+  }
+}
+
+export function installKey(appId: string, installId: string): string {
+  return `install:${appId}:${installId}`;
+}
+export function deviceKey(appId: string, deviceId: string): string {
+  return `device:${appId}:${deviceId}`;
+}
+function answerKey(appId: string, device: string): string {
+  return `match:${appId}:${device}`;
+}
+function matchKey(matchId: string): string {
+  return `match_id:${matchId}`;
+}
+
+/** The click's JSON without its id and without what is empty. */
+function compact({ click_id: _, ...fields }: RecentClick): string {
+  return JSON.stringify(fields, (_key, value: unknown) => (value === '' || value === false ? undefined : value));
+}
+
+const noClick: Omit<RecentClick, 'click_id'> = {
+  app_id: '',
+  link_id: '',
+  time: 0,
+  query: '',
+  campaign: '',
+  utm_source: '',
+  utm_medium: '',
+  utm_campaign: '',
+  utm_term: '',
+  utm_content: '',
+  is_bot: false,
+};
+
+function expand(click_id: string, json: string): RecentClick {
+  return { ...noClick, ...JSON.parse(json), click_id };
+}
+
+function pairs(list: unknown): [string, string][] {
+  if (!Array.isArray(list)) return [];
+  const found: [string, string][] = [];
+  for (let at = 0; at + 1 < list.length; at += 2) found.push([String(list[at]), String(list[at + 1])]);
+  return found;
+}

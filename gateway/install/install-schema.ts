@@ -1,0 +1,43 @@
+/** What an app sends when it was installed, and what it is answered. */
+import { type Static, Type } from 'typebox';
+import { installTextMax } from '#common/log/install-record.ts';
+import { deviceFields, LinkBriefSchema, matchTypes } from '#gateway/match/match-schema.ts';
+
+function text(maxLength: number, description: string) {
+  return Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], maxLength, description }));
+}
+
+export const InstallBody = Type.Object({
+  ...deviceFields,
+  install_id: text(
+    installTextMax.install_id,
+    "The install, in the app's own terms; made here if absent. This or device_id is required.",
+  ),
+  match_id: text(64, 'The result of POST /sdk/match to use; without it the rules run now.'),
+  installed_at: Type.Optional(
+    Type.Unsafe<string | number | null>({
+      type: ['string', 'number', 'null'],
+      description: 'ISO 8601 or epoch milliseconds; now if absent.',
+    }),
+  ),
+  user_id: text(installTextMax.user_id, "The user, in the app's own terms."),
+  properties: Type.Optional(
+    Type.Unsafe<Record<string, unknown> | null>({ type: ['object', 'null'], description: 'At most 32 KiB of JSON.' }),
+  ),
+});
+export type InstallFields = Static<typeof InstallBody>;
+
+const nullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] });
+
+export const InstallAnswerSchema = Type.Object({
+  install_id: Type.String(),
+  attributed: Type.Boolean(),
+  match_type: Type.Unsafe<string>({ type: 'string', enum: [...matchTypes] }),
+  match_guaranteed: Type.Boolean(),
+  confidence: Type.Number(),
+  click_id: nullableText,
+  link: LinkBriefSchema,
+  campaign: nullableText,
+  duplicate: Type.Boolean(),
+  created_at: Type.String(),
+});

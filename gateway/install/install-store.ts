@@ -1,0 +1,93 @@
+/** Installs as they are kept for good: under any concurrency and across restarts, the first answer stands. */
+import { type Queries, violatedConstraint } from '#common/postgres.ts';
+
+/** What an install was answered, as far as it does not follow from its link. */
+export interface InstallAnswer {
+  readonly attributed: boolean;
+  readonly match_type: string;
+  readonly match_guaranteed: boolean;
+  readonly confidence: number;
+  readonly click_id: string | null;
+  readonly link: object | null;
+  readonly campaign: string | null;
+  /** ISO 8601. */
+  readonly created_at: string;
+}
+
+export interface KeptInstall {
+  readonly is_new: boolean;
+  readonly install_id: string;
+  readonly answer: InstallAnswer;
+  /** The line for the log, until the journal is known to have it. */
+  readonly record: string | null;
+}
+
+export interface NewInstall {
+  readonly app_id: string;
+  readonly install_id: string;
+  readonly names: InstallNames;
+  readonly answer: InstallAnswer;
+  readonly record: string;
+  readonly time: number;
+}
+
+/** The name an install is known by, and the one it can be asked for by as well. */
+export interface InstallNames {
+  readonly first: string;
+  readonly second: string;
+}
+
+export class InstallStore {
+  readonly #db: Queries;
+
+  constructor(db: Queries) {
+    this.#db = db;
+  }
+
+  /** The install under this name, if there is one. */
+  async find(appId: string, name: string): Promise<KeptInstall | null> {
+    const [row] = await this.#db.query<KeptInstall>(
+      `SELECT false AS is_new, a.install_id, a.answer, a.record
+         FROM install_names n JOIN install_answers a ON a.app_id = n.app_id AND a.install_id = n.install_id
+        WHERE n.app_id = $1 AND n.name = $2`,
+      [appId, name],
+      'find_install',
+    );
+    return row ?? null;
+  }
+
+  /** The new install, or the one that was there first; 'click_taken' when another install has the click. */
+  async keep(install: NewInstall): Promise<KeptInstall | 'click_taken'> {
+    const { app_id, install_id, names, answer, record, time } = install;
+    try {
+      const [row] = await this.#db.query<KeptInstall>(
+        'SELECT is_new, install_id, answer, record FROM signpost_keep_install($1, $2, $3, $4, $5, $6, $7, $8)',
+        [
+          app_id,
+          names.first,
+          names.second,
+          install_id,
+          answer.click_id,
+          JSON.stringify(answer),
+          record,
+          new Date(time),
+        ],
+        'keep_install',
+      );
+      if (!row) throw new Error('an install was kept and is not there');
+      return row;
+    } catch (error) {
+      if (violatedConstraint(error) === 'install_answers_click_id_key') return 'click_taken';
+      throw error;
+    }
+  }
+
+  /** The journal has the record. */
+  async recorded(appId: string, installId: string): Promise<void> {
+    await this.#db.execute(
+      'UPDATE install_answers SET record = NULL WHERE app_id = $1 AND install_id = $2',
+      [appId, installId],
+      'install_recorded',
+    );
+  }
+}

@@ -1,0 +1,162 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newId } from '#common/ids.ts';
+import { decodeInstall } from '#common/log/install-record.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
+import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+
+let edge: SdkEdge;
+let clicks: RecentClicks;
+beforeAll(async () => {
+  edge = await SdkEdge.start();
+  clicks = new RecentClicks(edge.redis);
+});
+afterAll(async () => {
+  await edge.stop();
+  expect(edge.failures).toEqual([]);
+});
+
+async function place() {
+  const app = await edge.app();
+  const link_id = await edge.link(app.app_id, 'summer', { campaign: 'sale', utm_source: 'mail' });
+  return { ...app, link_id };
+}
+
+async function click({ app_id, link_id }: { app_id: string; link_id: string }) {
+  const time = Date.now() - 1000;
+  const click_id = newId('clk', time);
+  const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  const recent = { click_id, app_id, link_id, time, query: '', campaign: '', ...utm, is_bot: false };
+  await clicks.put([
+    { click: recent, traces: null, windows: { attribution_window_hours: 168, probabilistic_window_hours: 6 } },
+  ]);
+  return click_id;
+}
+
+function recorded(app_id: string) {
+  return edge
+    .lines('install')
+    .map((line) => {
+      const install = decodeInstall(line);
+      if (typeof install === 'string') throw new Error(install);
+      return install;
+    })
+    .filter((install) => install.app_id === app_id);
+}
+
+const ids = (app_id: string) => new Set(recorded(app_id).map(({ install_id }) => install_id));
+
+test('an attributed install is answered, recorded and found by events', async () => {
+  const app = await place();
+  const click_id = await click(app);
+  const body = {
+    ...{ platform: 'android', os_version: '14', device_id: 'd1', user_id: 'u1', properties: { a: 'ü' } },
+    install_referrer: `click_id=${click_id}`,
+  };
+  const answer = await edge.post('/sdk/install', app.key, body);
+  expect(answer.status).toBe(201);
+  expect(answer.body).toMatchObject({
+    attributed: true,
+    match_type: 'install_referrer',
+    match_guaranteed: true,
+    confidence: 1,
+    click_id,
+    link: { id: app.link_id, short_code: 'summer' },
+    campaign: 'sale',
+    duplicate: false,
+  });
+  expect(answer.body.install_id).toMatch(/^ins_[0-9a-z]{26}$/);
+  expect(recorded(app.app_id)).toMatchObject([
+    {
+      install_id: answer.body.install_id,
+      click_id,
+      link_id: app.link_id,
+      campaign: 'sale',
+      utm_source: 'mail',
+      attributed: true,
+      device_id: 'd1',
+      user_id: 'u1',
+      properties: '{"a":"ü"}',
+      ip: '198.51.100.7',
+    },
+  ]);
+  const [byId] = await clicks.installs([`install:${app.app_id}:${answer.body.install_id}`]);
+  const [byDevice] = await clicks.installs([`device:${app.app_id}:d1`]);
+  expect([byId?.link_id, byDevice?.install_id]).toEqual([app.link_id, answer.body.install_id]);
+});
+
+test('the first answer stands: again, by its id, after a restart and after Redis lost everything', async () => {
+  const app = await place();
+  const click_id = await click(app);
+  const body = { platform: 'ios', device_id: 'd1', click_id };
+  const { body: first } = await edge.post('/sdk/install', app.key, body);
+  const expected = { ...first, duplicate: true };
+  expect(await edge.post('/sdk/install', app.key, body)).toMatchObject({ status: 200, body: expected });
+  const byId = { platform: 'ios', install_id: first.install_id };
+  expect(await edge.post('/sdk/install', app.key, byId)).toMatchObject({ status: 200, body: expected });
+  await edge.close();
+  await edge.redis.commands.flushall();
+  await edge.open();
+  expect(await edge.post('/sdk/install', app.key, body)).toMatchObject({ status: 200, body: expected });
+  expect(recorded(app.app_id)).toHaveLength(1);
+});
+
+test('one click is one install, also when Redis has forgotten who has it', async () => {
+  const app = await place();
+  const click_id = await click(app);
+  const first = await edge.post('/sdk/install', app.key, { platform: 'ios', device_id: 'd1', click_id });
+  const second = await edge.post('/sdk/install', app.key, { platform: 'ios', device_id: 'd2', click_id });
+  await edge.redis.commands.del(`claim:${click_id}`, `match:${app.app_id}:d1`);
+  const third = await edge.post('/sdk/install', app.key, { platform: 'ios', device_id: 'd3', click_id });
+  expect([first.body.attributed, second.body.attributed, third.body.attributed]).toEqual([true, false, false]);
+  expect([first.status, second.status, third.status]).toEqual([201, 201, 201]);
+});
+
+test('the result of a match is used by its id', async () => {
+  const app = await place();
+  const click_id = await click(app);
+  const match = await edge.post('/sdk/match', app.key, { platform: 'ios', click_id, device_id: 'd1' });
+  const install = await edge.post('/sdk/install', app.key, {
+    platform: 'ios',
+    device_id: 'd1',
+    match_id: match.body.match_id,
+  });
+  expect(install.body).toMatchObject({ attributed: true, match_type: 'click_id', click_id });
+});
+
+test('an install without a click is organic, and what is missing is a 400', async () => {
+  const app = await place();
+  const organic = await edge.post('/sdk/install', app.key, { platform: 'ios', install_id: 'mine-1' });
+  expect(organic).toMatchObject({
+    status: 201,
+    body: { install_id: 'mine-1', attributed: false, match_type: 'none', link: null },
+  });
+  for (const [body, field] of [
+    [{ platform: 'ios' }, 'install_id'],
+    [{ device_id: 'd' }, 'platform'],
+    [{ platform: 'ios', device_id: 'd', installed_at: 'soon' }, 'installed_at'],
+    [{ platform: 'ios', device_id: 'd', installed_at: Date.now() + 7_200_000 }, 'installed_at'],
+    [{ platform: 'ios', device_id: 'd', properties: { text: 'x'.repeat(40_000) } }, 'properties'],
+  ] as const) {
+    const answer = await edge.post('/sdk/install', app.key, body);
+    expect([answer.status, answer.body.error.details.field]).toEqual([400, field]);
+  }
+});
+
+test('many installs of few devices at once are one install for each device', async () => {
+  const app = await place();
+  const devices = 100;
+  const answers = await Promise.all(
+    Array.from({ length: 1_000 }, (_, n) => {
+      const device_id = `d${n % devices}`;
+      return edge.post(
+        '/sdk/install',
+        app.key,
+        n % 3 === 0 ? { platform: 'ios', device_id } : { platform: 'ios', device_id, app_version: String(n) },
+      );
+    }),
+  );
+  expect(answers.every(({ status }) => status === 201 || status === 200)).toBe(true);
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(devices);
+  expect(new Set(answers.map(({ body }) => body.install_id)).size).toBe(devices);
+  expect(ids(app.app_id).size).toBe(devices);
+});

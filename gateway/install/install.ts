@@ -1,0 +1,55 @@
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { route } from '#gateway/deps.ts';
+import { EVENT_AHEAD_MAX_MS, readTime } from '#gateway/events/timestamp.ts';
+import { InstallAnswerSchema, InstallBody } from './install-schema.ts';
+
+const PROPERTIES_BYTES_MAX = 32_768;
+
+const description = 'The install, attributed or not.';
+
+export const trackInstall = route({
+  method: 'POST',
+  path: '/sdk/install',
+  caller: 'app',
+  limit: 'general',
+  tag: 'SDK',
+  summary: 'Track an installation',
+  description:
+    'The first answer stands: the same install again, however often and however many at once, is answered the same with ' +
+    '200 and duplicate: true, and counts once. One click is given to one install.',
+  body: InstallBody,
+  bodyExample: {
+    platform: 'android',
+    device_id: 'device-7',
+    install_referrer: 'utm_source=mail',
+    app_version: '2.1.0',
+  },
+  answers: {
+    200: { description: 'The install was known already.', schema: InstallAnswerSchema },
+    201: { description, schema: InstallAnswerSchema },
+  },
+  async handle({ installation }, { caller, body, ip, header, receivedMs }) {
+    const device = body.device_id || body.install_id;
+    if (!device) return invalid('install_id', 'this or device_id is required');
+    const installed_at =
+      body.installed_at === undefined || body.installed_at === null ? null : readTime(body.installed_at);
+    if (
+      body.installed_at &&
+      (installed_at === null || installed_at <= 0 || installed_at > receivedMs + EVENT_AHEAD_MAX_MS)
+    ) {
+      return invalid(
+        'installed_at',
+        'must be an ISO 8601 time with an offset or epoch milliseconds, not in the future',
+      );
+    }
+    if (body.properties && Buffer.byteLength(JSON.stringify(body.properties)) > PROPERTIES_BYTES_MAX) {
+      return invalid('properties', `must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
+    }
+    const asker = { app: caller.app, ip, device, user_agent: header('user-agent') };
+    const installed = await installation.install(body, installed_at, asker);
+    if (installed instanceof Rejection) return installed;
+    const { install_id, answer, duplicate } = installed;
+    const { created_at, ...attribution } = answer;
+    return { status: duplicate ? 200 : 201, body: { install_id, ...attribution, duplicate, created_at } };
+  },
+});

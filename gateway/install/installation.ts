@@ -1,0 +1,211 @@
+/**
+ * One install: looked for, else matched, kept, journalled, answered. Whoever answers, first or again, has seen the record
+ * in the journal: should the process that kept an install die before that, the next one to ask puts it there. A record
+ * that got there twice has the same install_id and is counted once.
+ */
+import { type Clock, isoTime } from '#common/clock.ts';
+import { Rejection, unavailable } from '#common/http/rejection.ts';
+import { newId } from '#common/ids.ts';
+import { type InstallRecord, installJson } from '#common/log/install-record.ts';
+import type { RecentClicks } from '#common/recent-clicks.ts';
+import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
+import { linkBrief } from '#gateway/match/match.ts';
+import type { Asker, Match, Matching } from '#gateway/match/matching.ts';
+import type { RecordWriter } from '#gateway/record-writer.ts';
+import type { InstallFields } from './install-schema.ts';
+import type { InstallAnswer, InstallNames, InstallStore, KeptInstall } from './install-store.ts';
+
+export interface InstallationParts {
+  readonly store: InstallStore;
+  readonly matching: Matching;
+  readonly links: LinkIndex;
+  readonly clicks: RecentClicks;
+  readonly records: RecordWriter;
+  readonly clock: Clock;
+}
+
+export interface Installed {
+  readonly install_id: string;
+  readonly answer: InstallAnswer;
+  readonly duplicate: boolean;
+}
+
+interface Attribution {
+  readonly match: Match | null;
+  readonly link: LinkFacts | null;
+}
+
+export class Installation {
+  /** Since the start of the process. */
+  readonly counters = { attributed: 0, organic: 0, duplicates: 0, refused: 0 };
+  readonly #parts: InstallationParts;
+
+  constructor(parts: InstallationParts) {
+    this.#parts = parts;
+  }
+
+  async install(fields: InstallFields, installed_at: number | null, asker: Asker): Promise<Installed | Rejection> {
+    const { store, records, clock } = this.#parts;
+    if (!records.isOpen) return this.#refuse();
+    const { app_id } = asker.app;
+    const time = clock();
+    const install_id = fields.install_id || newId('ins', time);
+    const names = namesOf(fields, install_id);
+    const known = await store.find(app_id, names.first);
+    if (known) return this.#again(app_id, known);
+    const attribution = await this.#attribute(fields, asker);
+    if (attribution instanceof Rejection) return attribution;
+    const keep = (given: Attribution) => {
+      const record = recordOf(fields, asker, given, { install_id, time, installed_at: installed_at ?? time });
+      return store.keep({
+        app_id,
+        install_id,
+        names,
+        answer: answerOf(given, time),
+        record: installJson(record),
+        time,
+      });
+    };
+    let given = attribution;
+    let kept = await keep(given);
+    if (kept === 'click_taken') {
+      given = organic;
+      kept = await keep(given);
+    }
+    if (kept === 'click_taken') throw new Error('an install without a click has none that is taken');
+    if (!kept.is_new) return this.#again(app_id, kept);
+    if (!(await this.#record(app_id, kept))) return this.#refuse();
+    await this.#remember(app_id, fields, install_id, given);
+    this.counters[kept.answer.attributed ? 'attributed' : 'organic']++;
+    return { install_id, answer: kept.answer, duplicate: false };
+  }
+
+  async #again(appId: string, kept: KeptInstall): Promise<Installed | Rejection> {
+    if (!(await this.#record(appId, kept))) return this.#refuse();
+    this.counters.duplicates++;
+    return { install_id: kept.install_id, answer: kept.answer, duplicate: true };
+  }
+
+  /** True when the journal has the record. */
+  async #record(appId: string, { install_id, record }: KeptInstall): Promise<boolean> {
+    if (record === null) return true;
+    if (!(await this.#parts.records.write('install', appId, [{ id: install_id, json: record }]))) return false;
+    // If this fails, the record is written once more by whoever asks next, and counted once.
+    await this.#parts.store.recorded(appId, install_id).catch(() => undefined);
+    return true;
+  }
+
+  async #attribute(fields: InstallFields, asker: Asker): Promise<Attribution | Rejection> {
+    const { links } = this.#parts;
+    const match = await this.#match(fields, asker);
+    if (match instanceof Rejection) return match;
+    if (!match || match.match_type === 'none') return { match, link: null };
+    const link = await links.find(asker.app.app_id, match.link_id);
+    if (link === undefined) return unavailable();
+    return { match, link };
+  }
+
+  async #match(fields: InstallFields, asker: Asker): Promise<Match | null | Rejection> {
+    const { matching } = this.#parts;
+    if (!fields.match_id) return matching.match(fields, asker);
+    try {
+      const match = await matching.byId(fields.match_id, asker.app.app_id);
+      // "No match" is not kept by id, so an unknown one may be that, or a guess: the rules decide anew.
+      return match ?? (await matching.match(fields, asker));
+    } catch {
+      return unavailable('Matches can not be looked up at the moment. Send the install again later.');
+    }
+  }
+
+  /** Events that follow find their install at once. */
+  async #remember(
+    appId: string,
+    fields: InstallFields,
+    install_id: string,
+    { match, link }: Attribution,
+  ): Promise<void> {
+    const facts = {
+      install_id,
+      link_id: match?.link_id ?? '',
+      click_id: match?.click_id ?? '',
+      platform: fields.platform,
+      country: '',
+      ...campaignOf(link),
+    };
+    await this.#parts.clicks.putInstall(appId, fields.device_id ?? '', facts).catch(() => undefined);
+  }
+
+  #refuse(): Rejection {
+    this.counters.refused++;
+    return unavailable('Installs can not be kept at the moment. Send it again later.');
+  }
+}
+
+const organic: Attribution = { match: null, link: null };
+
+/** An install goes by its id, or by its device if the app gave it none. */
+function namesOf(fields: InstallFields, installId: string): InstallNames {
+  const device = `d:${fields.device_id ?? ''}`;
+  const id = `i:${installId}`;
+  if (!fields.install_id) return { first: device, second: id };
+  return { first: id, second: fields.device_id ? device : id };
+}
+
+function answerOf({ match, link }: Attribution, time: number): InstallAnswer {
+  const attributed = match !== null && match.match_type !== 'none';
+  return {
+    attributed,
+    match_type: match?.match_type ?? 'none',
+    match_guaranteed: attributed && match.match_type !== 'probabilistic',
+    confidence: match?.confidence ?? 0,
+    click_id: match?.click_id || null,
+    link: link ? linkBrief(link) : null,
+    campaign: link?.campaign ?? null,
+    created_at: isoTime(time),
+  };
+}
+
+function campaignOf(link: LinkFacts | null) {
+  return {
+    campaign: link?.campaign ?? '',
+    utm_source: link?.utm_source ?? '',
+    utm_medium: link?.utm_medium ?? '',
+    utm_campaign: link?.utm_campaign ?? '',
+    utm_term: link?.utm_term ?? '',
+    utm_content: link?.utm_content ?? '',
+  };
+}
+
+function recordOf(
+  fields: InstallFields,
+  { app, ip }: Asker,
+  { match, link }: Attribution,
+  own: { readonly install_id: string; readonly time: number; readonly installed_at: number },
+): InstallRecord {
+  const attributed = match !== null && match.match_type !== 'none';
+  return {
+    ...own,
+    organization_id: app.organization_id,
+    app_id: app.app_id,
+    link_id: match?.link_id ?? '',
+    click_id: match?.click_id ?? '',
+    device_id: fields.device_id ?? '',
+    user_id: fields.user_id ?? '',
+    match_id: match?.match_id ?? '',
+    match_type: match?.match_type ?? 'none',
+    match_guaranteed: attributed && match.match_type !== 'probabilistic',
+    confidence: match?.confidence ?? 0,
+    attributed,
+    platform: fields.platform,
+    os_version: fields.os_version ?? '',
+    device_model: fields.device_model ?? '',
+    app_version: fields.app_version ?? '',
+    sdk_name: fields.sdk_name ?? '',
+    sdk_version: fields.sdk_version ?? '',
+    language: fields.language ?? '',
+    ip,
+    privacy_mode: app.settings.privacy_mode,
+    ...campaignOf(link),
+    properties: fields.properties ? JSON.stringify(fields.properties) : '',
+  };
+}

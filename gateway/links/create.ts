@@ -1,0 +1,77 @@
+import { forbidden, invalid } from '#common/http/rejection.ts';
+import { createLink } from '#common/link/creation.ts';
+import { newSdkLinkBody, refuseLink } from '#common/link/fields.ts';
+import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/link/link.ts';
+import type { Tenancy } from '#common/tenancy.ts';
+import { route } from '#gateway/deps.ts';
+
+/** Fields that lead a visitor somewhere. */
+const destinations = ['ios_url', 'android_url', 'fallback_url', 'expired_url'] as const;
+
+export const createSdkLink = route({
+  method: 'POST',
+  path: '/sdk/links',
+  caller: 'app',
+  limit: 'links',
+  tag: 'SDK',
+  summary: 'Create a link from an SDK',
+  description:
+    "As POST /links, for the key's own app. Destinations must be on the app's allowed_destination_hosts. The external_id " +
+    'of a link that is there already gives that link, with 200.',
+  body: newSdkLinkBody,
+  bodyExample: { path: '/invite/7', campaign: 'invites', external_id: 'invite-7' },
+  answers: {
+    200: { description: 'The link that has this external_id.', schema: linkSchema, example: linkExample },
+    201: { description: 'The new link.', schema: linkSchema, example: linkExample },
+  },
+  async handle({ tenancy, clock, announce }, { caller, body }) {
+    const { app } = caller;
+    if (body.app_id !== undefined && body.app_id !== app.app_id) return forbidden('The key belongs to another app.');
+    const refused = refuseLink(body);
+    if (refused) return refused;
+    const elsewhere = destinations.find((name) => !isAllowed(body[name], app.allowed_destination_hosts));
+    if (elsewhere !== undefined)
+      return invalid(elsewhere, 'is on no host that the app allows for links made with its key');
+    if (typeof body.external_id === 'string') {
+      const known = await byExternalId(tenancy, app, body.external_id);
+      if (known) return { status: 200, body: linkAnswer(known) };
+    }
+    const creation = await createLink({ tenancy, clock }, app, 'sdk', body);
+    switch (creation.kind) {
+      case 'created': {
+        const { link } = creation;
+        await announce({ kind: 'link', host: link.host, short_code: link.short_code });
+        return { status: 201, body: linkAnswer(link) };
+      }
+      case 'taken': {
+        // Somebody else made it in the meantime.
+        const known =
+          creation.field === 'external_id' && typeof body.external_id === 'string'
+            ? await byExternalId(tenancy, app, body.external_id)
+            : undefined;
+        if (known) return { status: 200, body: linkAnswer(known) };
+        return invalid(creation.field, 'is taken by another link of this app');
+      }
+      case 'no_app':
+        return forbidden('The app was deleted.');
+    }
+  },
+});
+
+function isAllowed(url: string | null | undefined, hosts: readonly string[]): boolean {
+  if (!url) return true;
+  return URL.canParse(url) && hosts.includes(new URL(url).hostname);
+}
+
+async function byExternalId(
+  tenancy: Tenancy,
+  app: { readonly organization_id: string; readonly app_id: string },
+  externalId: string,
+): Promise<LinkRow | undefined> {
+  const sql = `SELECT ${linkColumns} FROM links l JOIN apps a ON a.id = l.app_id
+    WHERE l.organization_id = ANY ($1) AND l.app_id = $2 AND l.external_id = $3 AND l.deleted_at IS NULL`;
+  const [row] = await tenancy.within([app.organization_id], (tenant) =>
+    tenant.query<LinkRow>(sql, [app.app_id, externalId]),
+  );
+  return row;
+}

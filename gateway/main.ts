@@ -1,0 +1,84 @@
+/** The SDK edge in a process of its own: keys, matches, installs, events. */
+import { join } from 'node:path';
+import { systemClock } from '#common/clock.ts';
+import { loadConfig } from '#common/config.ts';
+import { mountRoutes } from '#common/http/mount.ts';
+import { HttpServer } from '#common/http/server.ts';
+import { Lifecycle } from '#common/lifecycle.ts';
+import { LinkCache } from '#common/link-cache.ts';
+import { Journal } from '#common/log/journal.ts';
+import { Postgres } from '#common/postgres.ts';
+import { Redis } from '#common/redis.ts';
+import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { gatewayParts } from './parts.ts';
+
+const drainMs = 10_000;
+
+const config = loadConfig(['DATABASE_URL', 'REDIS_URL', 'SECRET_KEY']);
+const name = config.INSTANCE || 'gateway-0';
+const log = createLog('gateway', config);
+const metrics = createMetrics('gateway');
+
+const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
+const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
+const journal = await Journal.open({
+  root: join(config.DATA_DIR, 'journal'),
+  slot: name,
+  segmentBytes: config.JOURNAL_SEGMENT_BYTES,
+  bytesMax: config.JOURNAL_BYTES_MAX,
+  sync: config.JOURNAL_SYNC,
+});
+const cache = new LinkCache({
+  redis,
+  db,
+  clock: systemClock,
+  entriesMax: config.LINK_CACHE_ENTRIES,
+  bytesMax: config.LINK_CACHE_BYTES,
+});
+const gateway = gatewayParts(config, { db, redis, journal, cache }, systemClock);
+
+let server: HttpServer | undefined;
+let telemetry: TelemetryServer | undefined;
+
+await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
+  { name: 'journal', stop: () => journal.close() },
+  { name: 'postgres', stop: () => db.close() },
+  { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
+  { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
+  {
+    name: 'telemetry',
+    start: async () => {
+      telemetry = await startTelemetry({
+        host: config.METRICS_HOST,
+        port: config.METRICS_PORT,
+        metrics,
+        checks: {
+          listening: () => server !== undefined || 'no port is open',
+          journal: () => journal.isWritable || 'nothing can be recorded',
+          postgres: () => db.isReady(),
+          redis: () => redis.isReady(),
+        },
+      });
+    },
+    stop: () => telemetry?.close(),
+  },
+  {
+    name: 'server',
+    start: async () => {
+      server = await HttpServer.start({
+        host: config.API_HOST,
+        httpsPort: config.TLS_CERT_FILE === '' ? null : config.API_PORT,
+        httpPort: config.API_HTTP_PORT === 0 ? null : config.API_HTTP_PORT,
+        tlsCertFile: config.TLS_CERT_FILE,
+        tlsKeyFile: config.TLS_KEY_FILE,
+        trustedProxies: config.TRUSTED_PROXIES,
+        corsOrigins: config.CORS_ORIGINS,
+        routes: mountRoutes(gateway.mount),
+        guardUnknown: gateway.guard,
+        onFailure: (err, where, request_id) => log.error({ err, where, request_id }, 'a request failed'),
+      });
+      log.info({ https: server.httpsPort, http: server.httpPort }, 'listening');
+    },
+    stop: () => server?.stop(drainMs),
+  },
+]);

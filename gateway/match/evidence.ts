@@ -1,0 +1,45 @@
+/** Clicks that a device names, taken out of the texts they come in. */
+import { isId } from '#common/ids.ts';
+import type { MatchFields } from './match-schema.ts';
+import type { EvidenceType } from './rules.ts';
+
+export interface NamedClick {
+  readonly type: EvidenceType;
+  readonly click_id: string;
+}
+
+/** In the order in which they count. What is no click id of ours is left out. */
+export function namedClicks(fields: MatchFields): NamedClick[] {
+  const named: NamedClick[] = [];
+  const add = (type: EvidenceType, click_id: string) => {
+    if (isId('clk', click_id) && !named.some((one) => one.click_id === click_id)) named.push({ type, click_id });
+  };
+  add('click_id', fields.click_id ?? '');
+  add('install_referrer', fromReferrer(fields.install_referrer ?? ''));
+  add('clipboard', fromUrl(fields.clipboard_url ?? ''));
+  return named;
+}
+
+/** The Play Store hands the referrer on as it was in the store's URL, or decoded once: both are understood. */
+function fromReferrer(text: string): string {
+  const plain = new URLSearchParams(text).get('click_id');
+  if (plain !== null) return plain;
+  try {
+    return new URLSearchParams(decodeURIComponent(text)).get('click_id') ?? '';
+  } catch {
+    return '';
+  }
+}
+
+function fromUrl(text: string): string {
+  return URL.canParse(text) ? (new URL(text).searchParams.get('click_id') ?? '') : '';
+}
+
+/** Parameters of a query, the first of each name. */
+export function queryParams(query: string): Record<string, string> {
+  const params: Record<string, string> = {};
+  for (const [name, value] of new URLSearchParams(query)) {
+    if (!Object.hasOwn(params, name)) Object.defineProperty(params, name, { value, enumerable: true });
+  }
+  return params;
+}

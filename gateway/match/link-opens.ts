@@ -1,0 +1,91 @@
+/** An app that was opened by a link reports it: the link is found by its URL, and the opening is recorded as a click. */
+import type { Clock } from '#common/clock.ts';
+import { type Rejection, unavailable } from '#common/http/rejection.ts';
+import { newId } from '#common/ids.ts';
+import type { LinkCache } from '#common/link-cache.ts';
+import { clickJson } from '#common/log/record.ts';
+import type { RecordWriter } from '#gateway/record-writer.ts';
+import type { MatchFields } from './match-schema.ts';
+import type { Asker } from './matching.ts';
+
+export interface LinkOpen {
+  readonly click_id: string;
+  readonly link_id: string;
+  /** Epoch milliseconds. */
+  readonly time: number;
+  readonly query: string;
+}
+
+const shortCode = /^\/([A-Za-z0-9_-]{3,64})\/?$/;
+
+export class LinkOpens {
+  readonly #cache: Pick<LinkCache, 'find'>;
+  readonly #records: RecordWriter;
+  readonly #clock: Clock;
+
+  constructor(cache: Pick<LinkCache, 'find'>, records: RecordWriter, clock: Clock) {
+    this.#cache = cache;
+    this.#records = records;
+    this.#clock = clock;
+  }
+
+  /** Null when the URL is no link of the app that may be followed now. */
+  async record(url: string, fields: MatchFields, asker: Asker): Promise<LinkOpen | Rejection | null> {
+    if (!URL.canParse(url)) return null;
+    const { hostname, pathname, search } = new URL(url);
+    const code = shortCode.exec(pathname)?.[1];
+    if (code === undefined) return null;
+    const found = await this.#cache.find(hostname, code);
+    if (found === undefined) return unavailable('Links can not be looked up at the moment. Ask again later.');
+    if (found === null || found.app.id !== asker.app.app_id) return null;
+    const { link, app } = found;
+    const time = this.#clock();
+    if (link.archived || (link.expires_at !== null && link.expires_at <= time)) return null;
+    const open = { click_id: newId('clk', time), link_id: link.id, time, query: search.slice(1) };
+    const json = clickJson({
+      click_id: open.click_id,
+      organization_id: app.organization_id,
+      app_id: app.id,
+      link_id: link.id,
+      time,
+      ip: asker.ip,
+      privacy_mode: app.privacy_mode,
+      user_agent: fields.user_agent || userAgentOf(fields, asker.user_agent),
+      language: fields.language ?? '',
+      referrer: '',
+      query: open.query,
+      campaign: link.campaign ?? '',
+      utm_source: link.utm_source ?? '',
+      utm_medium: link.utm_medium ?? '',
+      utm_campaign: link.utm_campaign ?? '',
+      utm_term: link.utm_term ?? '',
+      utm_content: link.utm_content ?? '',
+      trigger: 'universal_link',
+      is_prefetch: false,
+      is_preview: false,
+    });
+    const isKept = await this.#records.write('click', app.id, [{ id: open.click_id, json }]);
+    return isKept ? open : unavailable('The opening can not be recorded at the moment. Ask again later.');
+  }
+}
+
+/**
+ * The user agent of a native app's own requests names its HTTP library; figures by platform need the device. What the SDK
+ * says of it is put in the words of that platform's browser.
+ */
+function userAgentOf({ platform, os_version, device_model }: MatchFields, header: string): string {
+  const version = /^\d+(\.\d+)*/.exec(os_version ?? '')?.[0] ?? '';
+  switch (platform) {
+    case 'ios': {
+      const device = (device_model ?? '').startsWith('iPad') ? 'iPad' : 'iPhone';
+      const system = version === '' ? '' : `OS ${version.replaceAll('.', '_')} `;
+      return `Mozilla/5.0 (${device}; CPU ${device === 'iPad' ? '' : 'iPhone '}${system}like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148`;
+    }
+    case 'android': {
+      const model = (device_model ?? '').replace(/[^\w ()+.-]/g, '').slice(0, 64) || 'K';
+      return `Mozilla/5.0 (Linux; Android ${version || '10'}; ${model}; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/120.0.0.0 Mobile Safari/537.36`;
+    }
+    case 'web':
+      return header;
+  }
+}

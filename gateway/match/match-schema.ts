@@ -1,0 +1,77 @@
+/** What a device says of itself, and what it is answered. */
+import { type Static, Type } from 'typebox';
+import { sdkPlatforms } from '#common/log/event-record.ts';
+
+/** SDKs write null for what they don't know; it means the same as leaving the field out. */
+function text(maxLength: number, description: string) {
+  return Type.Optional(Type.Unsafe<string | null>({ type: ['string', 'null'], maxLength, description }));
+}
+
+function size(description: string) {
+  return Type.Optional(
+    Type.Unsafe<number | null>({ type: ['number', 'null'], minimum: 0, maximum: 100_000, description }),
+  );
+}
+
+/** The fields of POST /sdk/match; POST /sdk/install has them too. */
+export const deviceFields = {
+  platform: Type.Unsafe<(typeof sdkPlatforms)[number]>({ type: 'string', enum: [...sdkPlatforms] }),
+  os_version: text(64, '`17.5.1`'),
+  device_model: text(128, '`iPhone15,2`, `Pixel 8`'),
+  language: text(64, 'BCP 47; `en_US` is understood too.'),
+  timezone: text(64, 'IANA, `Europe/Paris`.'),
+  screen_width: size('Native or CSS pixels.'),
+  screen_height: size('Native or CSS pixels.'),
+  screen_scale: size('Native pixels for each CSS pixel.'),
+  user_agent: text(1024, "The device's browser, if the SDK can tell."),
+  app_version: text(64, ''),
+  sdk_name: text(64, ''),
+  sdk_version: text(64, ''),
+  device_id: text(256, "The device, in the app's own terms. With it the same question gets the same answer."),
+  click_id: text(64, 'Evidence: the click itself.'),
+  install_referrer: text(4096, "Evidence: the Play Store's referrer as it came."),
+  clipboard_url: text(2048, 'Evidence: a URL from the clipboard with click_id= in it.'),
+  url: text(2048, 'Evidence: the link that opened the app.'),
+};
+
+export const MatchBody = Type.Object(deviceFields);
+export type MatchFields = Static<typeof MatchBody>;
+
+export const matchTypes = ['url', 'click_id', 'install_referrer', 'clipboard', 'probabilistic', 'none'] as const;
+export type MatchType = (typeof matchTypes)[number];
+
+const nullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] });
+
+export const LinkBriefSchema = Type.Unsafe<object | null>({
+  type: ['object', 'null'],
+  properties: {
+    id: { type: 'string' },
+    short_code: { type: 'string' },
+    url: { type: 'string' },
+    path: { type: 'string' },
+    campaign: { type: ['string', 'null'] },
+    title: { type: ['string', 'null'] },
+    utm_source: { type: ['string', 'null'] },
+    utm_medium: { type: ['string', 'null'] },
+    utm_campaign: { type: ['string', 'null'] },
+    utm_term: { type: ['string', 'null'] },
+    utm_content: { type: ['string', 'null'] },
+  },
+});
+
+export const MatchAnswerSchema = Type.Object({
+  matched: Type.Boolean(),
+  match_id: Type.String(),
+  match_type: Type.Unsafe<MatchType>({ type: 'string', enum: [...matchTypes] }),
+  match_guaranteed: Type.Boolean(),
+  confidence: Type.Number({ minimum: 0, maximum: 1 }),
+  matched_factors: Type.Array(Type.String()),
+  ambiguous: Type.Boolean(),
+  competing_links: Type.Integer(),
+  click_id: nullableText,
+  clicked_at: nullableText,
+  link: LinkBriefSchema,
+  path: nullableText,
+  data: Type.Unsafe<object | null>({ type: ['object', 'null'] }),
+  query_params: Type.Unsafe<object>({ type: 'object' }),
+});

@@ -1,0 +1,226 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newId } from '#common/ids.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
+import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+
+const safari =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';
+const iphone = {
+  platform: 'ios',
+  os_version: '17.5.1',
+  device_model: 'iPhone15,2',
+  language: 'en_US',
+  timezone: 'America/New_York',
+};
+
+let edge: SdkEdge;
+let clicks: RecentClicks;
+beforeAll(async () => {
+  edge = await SdkEdge.start();
+  clicks = new RecentClicks(edge.redis);
+});
+afterAll(async () => {
+  await edge.stop();
+  expect(edge.failures).toEqual([]);
+});
+
+interface ClickPlace {
+  app_id: string;
+  link_id: string;
+}
+
+/** A click as ingest would have written it. */
+async function click(
+  place: ClickPlace,
+  more: { ip?: string; ageMs?: number; query?: string; user_agent?: string } = {},
+) {
+  const time = Date.now() - (more.ageMs ?? 60_000);
+  const click_id = newId('clk', time);
+  const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  const recent = { click_id, ...place, time, query: more.query ?? '', campaign: '', ...utm, is_bot: false };
+  const traces = { ip: more.ip ?? '198.51.100.7', user_agent: more.user_agent ?? safari, language: 'en-US,en;q=0.9' };
+  const windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
+  await clicks.put([{ click: recent, traces, windows }]);
+  return click_id;
+}
+
+async function place(settings = {}) {
+  const app = await edge.app(settings);
+  const link_id = await edge.link(app.app_id, 'summer', {
+    campaign: 'sale',
+    title: 'Summer',
+    data: { sku: 7 },
+    path: '/p/7',
+  });
+  return { ...app, link_id };
+}
+
+test('a named click is matched for certain, with its link, data and query, once', async () => {
+  const app = await place();
+  const click_id = await click(app, { query: 'ref=a&ref=b&x=%20y', ip: '203.0.113.1' });
+  const first = await edge.post('/sdk/match', app.key, { platform: 'ios', click_id, device_id: 'd1' });
+  expect(first.status).toBe(200);
+  expect(first.body).toMatchObject({
+    matched: true,
+    match_type: 'click_id',
+    match_guaranteed: true,
+    confidence: 1,
+    matched_factors: ['click_id'],
+    ambiguous: false,
+    competing_links: 0,
+    click_id,
+    link: {
+      id: app.link_id,
+      short_code: 'summer',
+      url: `https://${app.host}/summer`,
+      path: '/p/7',
+      campaign: 'sale',
+      title: 'Summer',
+    },
+    path: '/p/7',
+    data: { sku: 7 },
+    query_params: { ref: 'a', x: ' y' },
+  });
+  const again = await edge.post('/sdk/match', app.key, { platform: 'ios', click_id, device_id: 'd1' });
+  expect(again.body).toEqual(first.body);
+  const other = await edge.post('/sdk/match', app.key, { platform: 'ios', click_id, device_id: 'd2' });
+  expect(other.body).toMatchObject({
+    matched: false,
+    match_type: 'none',
+    click_id: null,
+    link: null,
+    match_guaranteed: false,
+  });
+});
+
+test('the install referrer and the clipboard name clicks too; another app gets nothing by them', async () => {
+  const app = await place();
+  const other = await place();
+  const one = await click(app);
+  const two = await click(app);
+  const referrer = `utm_source%3Dmail%26click_id%3D${one}`;
+  const stranger = await edge.post('/sdk/match', other.key, { platform: 'android', install_referrer: referrer });
+  expect(stranger.body.matched).toBe(false);
+  const android = await edge.post('/sdk/match', app.key, {
+    platform: 'android',
+    install_referrer: referrer,
+    device_id: 'a',
+  });
+  expect(android.body).toMatchObject({ match_type: 'install_referrer', click_id: one });
+  const clipboard_url = `https://${app.host}/summer?click_id=${two}`;
+  const pasted = await edge.post('/sdk/match', app.key, { platform: 'ios', clipboard_url, device_id: 'b' });
+  expect(pasted.body).toMatchObject({ match_type: 'clipboard', click_id: two });
+});
+
+test('the same phone is found by its address and signals, and its click is not given out twice', async () => {
+  const app = await place();
+  const click_id = await click(app, { query: 'from=ad' });
+  const found = await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' });
+  expect(found.body).toMatchObject({
+    matched: true,
+    match_type: 'probabilistic',
+    match_guaranteed: false,
+    confidence: 0.95,
+    click_id,
+    query_params: { from: 'ad' },
+  });
+  expect(found.body.matched_factors).toEqual(['ip', 'os_version', 'language', 'age']);
+  expect((await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' })).body).toMatchObject({ click_id });
+  expect((await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd2' })).body).toMatchObject({
+    match_type: 'none',
+  });
+});
+
+test('two different links that are equally likely are nobody’s', async () => {
+  const app = await place();
+  const second = await edge.link(app.app_id, 'winter');
+  await click(app);
+  await click({ app_id: app.app_id, link_id: second }, { ageMs: 120_000 });
+  const answer = await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' });
+  expect(answer.body).toMatchObject({
+    matched: false,
+    match_type: 'none',
+    ambiguous: true,
+    competing_links: 2,
+    link: null,
+  });
+});
+
+test('a link that opened the app is matched, and recorded as one click', async () => {
+  const app = await place();
+  const url = `https://${app.host}/summer?x=1`;
+  const first = await edge.post('/sdk/match', app.key, { ...iphone, url, device_id: 'd1' });
+  expect(first.body).toMatchObject({
+    match_type: 'url',
+    match_guaranteed: true,
+    confidence: 1,
+    query_params: { x: '1' },
+    path: '/p/7',
+  });
+  expect((await edge.post('/sdk/match', app.key, { ...iphone, url, device_id: 'd1' })).body).toEqual(first.body);
+  const lines = edge
+    .lines('click')
+    .map((line) => JSON.parse(line))
+    .filter(({ app_id }) => app_id === app.app_id);
+  expect(lines).toMatchObject([
+    { click_id: first.body.click_id, link_id: app.link_id, trigger: 'universal_link', query: 'x=1', campaign: 'sale' },
+  ]);
+  const stranger = await place();
+  const foreign = await edge.post('/sdk/match', stranger.key, { platform: 'ios', url });
+  expect(foreign.body.match_type).toBe('none');
+});
+
+test('bad fields are a 400 that names them; unknown fields are ignored', async () => {
+  const { key } = await place();
+  for (const [body, field] of [
+    [{}, 'platform'],
+    [{ platform: 'windows' }, 'platform'],
+    [{ platform: 'ios', os_version: 17 }, 'os_version'],
+    [{ platform: 'ios', screen_width: -1 }, 'screen_width'],
+  ] as const) {
+    const answer = await edge.post('/sdk/match', key, body);
+    expect([answer.status, answer.body.error.details.field]).toEqual([400, field]);
+  }
+  expect((await edge.post('/sdk/match', key, { platform: 'ios', future_field: { a: 1 } })).status).toBe(200);
+});
+
+test('when many devices ask for many clicks at once, no click is given to two devices', async () => {
+  const app = await place({ probabilistic_window_hours: 0 });
+  const ids = await Promise.all(Array.from({ length: 100 }, () => click(app)));
+  const answers = await Promise.all(
+    Array.from({ length: 1_000 }, (_, n) =>
+      edge.post('/sdk/match', app.key, { platform: 'ios', click_id: ids[n % ids.length], device_id: `d${n}` }),
+    ),
+  );
+  const matched = answers.filter(({ body }) => body.matched).map(({ body }) => body.click_id);
+  expect(answers.every(({ status }) => status === 200)).toBe(true);
+  expect(new Set(matched).size).toBe(matched.length);
+  expect(matched).toHaveLength(100);
+});
+
+test('the limit of matches is per app, with its headers and Retry-After', async () => {
+  const app = await place();
+  await edge.close();
+  await edge.open({ RATE_LIMIT_MATCH: '2' });
+  const ask = () => edge.post('/sdk/match', app.key, { platform: 'ios' });
+  const answers = [await ask(), await ask(), await ask()];
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 429]);
+  expect(answers.map(({ headers }) => headers.get('x-ratelimit-remaining'))).toEqual(['1', '0', '0']);
+  expect(Number(answers[2]?.headers.get('retry-after'))).toBeGreaterThan(0);
+  expect(answers[2]?.body.error.code).toBe('RATE_LIMITED');
+  await edge.close();
+  await edge.open();
+});
+
+test('with Redis away, what needs recent clicks is a 500 with Retry-After', async () => {
+  const app = await place();
+  await edge.redisServer.kill('SIGKILL');
+  try {
+    const answer = await edge.post('/sdk/match', app.key, iphone);
+    expect([answer.status, answer.body.error.code]).toEqual([500, 'INTERNAL_ERROR']);
+    expect(answer.headers.get('retry-after')).not.toBeNull();
+  } finally {
+    await edge.redisServer.restart();
+    await expect.poll(() => edge.redis.isReady(), { timeout: 5_000 }).toBe(true);
+  }
+});

@@ -1,0 +1,64 @@
+import { isoTime } from '#common/clock.ts';
+import { Rejection, unavailable } from '#common/http/rejection.ts';
+import { shortUrl } from '#common/link/link.ts';
+import { route } from '#gateway/deps.ts';
+import type { LinkFacts } from '#gateway/links/link-facts.ts';
+import { queryParams } from './evidence.ts';
+import { MatchAnswerSchema, MatchBody } from './match-schema.ts';
+import type { Match } from './matching.ts';
+
+export const matchDevice = route({
+  method: 'POST',
+  path: '/sdk/match',
+  caller: 'app',
+  limit: 'match',
+  tag: 'SDK',
+  summary: 'Match a device to a click',
+  description:
+    'Evidence that names a click or a link is certain; else recent clicks are compared with the device. A click is given ' +
+    'to one device only, and when two different links are equally likely nobody gets either.',
+  body: MatchBody,
+  bodyExample: {
+    platform: 'ios',
+    os_version: '17.5.1',
+    device_model: 'iPhone15,2',
+    language: 'en-US',
+    device_id: 'device-7',
+  },
+  answers: { 200: { description: 'The match, or that there is none.', schema: MatchAnswerSchema } },
+  async handle({ matching, links }, { caller, body, ip, header }) {
+    const device = body.device_id ?? '';
+    const match = await matching.match(body, { app: caller.app, ip, device, user_agent: header('user-agent') });
+    if (match instanceof Rejection) return match;
+    const link = await links.find(match.app_id, match.link_id);
+    if (link === undefined) return unavailable();
+    return { status: 200, body: matchAnswer(match, link) };
+  },
+});
+
+export function linkBrief(link: LinkFacts): object {
+  const { id, host, short_code, path, campaign, title } = link;
+  const { utm_source, utm_medium, utm_campaign, utm_term, utm_content } = link;
+  const utm = { utm_source, utm_medium, utm_campaign, utm_term, utm_content };
+  return { id, short_code, url: shortUrl(host, short_code), path, campaign, title, ...utm };
+}
+
+function matchAnswer(match: Match, link: LinkFacts | null): object {
+  const matched = match.match_type !== 'none';
+  return {
+    matched,
+    match_id: match.match_id,
+    match_type: match.match_type,
+    match_guaranteed: matched && match.match_type !== 'probabilistic',
+    confidence: match.confidence,
+    matched_factors: match.matched_factors,
+    ambiguous: match.competing_links > 0,
+    competing_links: match.competing_links,
+    click_id: match.click_id || null,
+    clicked_at: match.clicked_at === 0 ? null : isoTime(match.clicked_at),
+    link: link ? linkBrief(link) : null,
+    path: link?.path ?? null,
+    data: link?.data ?? null,
+    query_params: queryParams(match.query),
+  };
+}
