@@ -193,13 +193,17 @@ export class WayForTest {
       `SELECT count() AS rows, uniqExact(producer_id, frame_no, idx) AS distinct,
               (SELECT count() FROM dead_letters) AS dead_letters FROM clicks`,
     );
-    const [link] = await this.client.query<{ rows: number }>('SELECT sum(rows) AS rows FROM clicks_by_link');
+    const sums = await this.client.query<{ rows: number }>(
+      `SELECT sum(rows) AS rows FROM clicks_by_link
+       UNION ALL SELECT sum(rows) FROM clicks_by_dimension WHERE dimension = 'day'
+       UNION ALL SELECT sum(rows) FROM clicks_by_dimension WHERE dimension = 'quarter'`,
+    );
     const rows = Number(raw?.rows);
     return {
       rows,
       distinct: Number(raw?.distinct),
       dead_letters: Number(raw?.dead_letters),
-      rollup_difference: Math.abs(Number(link?.rows) - rows),
+      rollup_difference: sums.reduce((difference, sum) => difference + Math.abs(Number(sum.rows) - rows), 0),
     };
   }
 

@@ -1,0 +1,138 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { subjectOf } from '#common/log/frame.ts';
+import { Nats } from '#common/nats.ts';
+import { WayForTest } from './way-for-test.ts';
+
+let way: WayForTest;
+beforeAll(async () => {
+  way = await WayForTest.start();
+});
+afterAll(() => way.stop());
+afterEach(() => way.stopIngests());
+
+const patience = { timeout: 45_000, interval: 250 };
+const long = 90_000;
+
+/** Appends until something has happened. */
+async function keepUntil(done: Promise<unknown>, perRound = 20): Promise<void> {
+  let isDone = false;
+  void done.then(() => {
+    isDone = true;
+  });
+  while (!isDone) {
+    await way.keep(perRound);
+    await new Promise((turn) => setTimeout(turn, 2));
+  }
+}
+
+test(
+  'ClickHouse killed in the middle of inserts loses nothing and counts nothing twice, rollups included',
+  async () => {
+    const ingest = way.ingest();
+    for (let kills = 0; kills < 8; kills++) {
+      await way.keep(500);
+      const before = way.kept;
+      await keepUntil(new Promise((done) => setTimeout(done, 20 + kills * 15)));
+      await way.clickhouse.kill('SIGKILL');
+      await way.keep(100);
+      await way.clickhouse.restart();
+      await expect.poll(async () => (await way.figures()).rows, patience).toBeGreaterThanOrEqual(before);
+    }
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await ingest.stop();
+    console.log(ingest.output.split('\n').at(-2));
+  },
+  long,
+);
+
+test(
+  'ClickHouse and ingest killed together lose nothing and count nothing twice',
+  async () => {
+    for (let kills = 0; kills < 6; kills++) {
+      const ingest = way.ingest();
+      const before = way.kept;
+      await way.keep(300);
+      await expect.poll(async () => (await way.figures()).rows, patience).toBeGreaterThan(before);
+      await keepUntil(new Promise((done) => setTimeout(done, kills * 7)));
+      await way.clickhouse.kill('SIGKILL');
+      ingest.process.kill('SIGKILL');
+      await ingest.exited;
+      await way.clickhouse.restart();
+    }
+    const last = way.ingest();
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await last.stop();
+    console.log(last.output.split('\n').at(-2));
+  },
+  long,
+);
+
+test(
+  'the log killed and wiped while the sink lags loses nothing',
+  async () => {
+    await way.keep(300);
+    await expect.poll(() => way.publisher.framesInFlight, patience).toBe(0);
+    await way.nats.kill('SIGKILL');
+    await way.keep(100);
+    await way.nats.restart({ isWiped: true });
+    await way.keep(100);
+    const ingest = way.ingest();
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    for (const isWiped of [true, false, true]) {
+      await keepUntil(new Promise((done) => setTimeout(done, 100)));
+      await way.nats.kill('SIGKILL');
+      await way.keep(100);
+      await way.nats.restart({ isWiped });
+    }
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await ingest.stop();
+  },
+  long,
+);
+
+test(
+  'a stopped owner whose lease was taken over stores nothing twice when it wakes',
+  async () => {
+    const first = way.ingest('', 'ingest-a', 1);
+    await way.keep(100);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    for (let rounds = 0; rounds < 3; rounds++) {
+      await keepUntil(new Promise((done) => setTimeout(done, 30 + rounds * 10)));
+      first.process.kill('SIGSTOP');
+      const second = way.ingest('', 'ingest-b', 1);
+      await way.keep(200);
+      await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+      first.process.kill('SIGCONT');
+      await way.keep(200);
+      await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+      await second.stop();
+      await way.keep(50);
+      await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    }
+    await first.stop();
+  },
+  long,
+);
+
+test(
+  'a frame that was published twice, and one that is none, change nothing',
+  async () => {
+    const ingest = way.ingest();
+    const nats = await Nats.connect({ url: way.nats.url, name: 'test' });
+    const copies: { subject: string; bytes: Buffer }[] = [];
+    const end = nats.subscribe('log.>', ({ subject, bytes }) => copies.push({ subject, bytes: Buffer.from(bytes) }));
+    await nats.flush();
+    await way.keep(50);
+    await expect.poll(() => copies.length, patience).toBeGreaterThanOrEqual(10);
+    end();
+    for (const { subject, bytes } of copies) nats.publish(subject, bytes);
+    nats.publish(subjectOf({ kind: 'click', partition: 0 }), Buffer.from('no frame'));
+    nats.publish(subjectOf({ kind: 'click', partition: 0 }), Buffer.alloc(0));
+    await nats.flush();
+    await way.keep(50);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await nats.close();
+    await ingest.stop();
+  },
+  long,
+);
