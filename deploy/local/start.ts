@@ -5,13 +5,13 @@ import { join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ConfigError, isRunByNpm, loadConfig } from '#common/config.ts';
 import { packageRoot } from '#common/paths.ts';
+import { ancestors, isIntact } from './ancestry.ts';
 import { StartupError } from './child.ts';
 import { lockFolder } from './folder-lock.ts';
 import { faultText, Launcher } from './launcher.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { Supervisor } from './supervisor.ts';
 
-/** A launcher that was killed leaves its children a moment to end; after that the folder's servers are free again. */
 const parentCheckMs = 500;
 /** npm and the terminal may both pass one Ctrl-C on; a signal later than this is a second one. */
 const sameSignalMs = 1_000;
@@ -88,9 +88,10 @@ function endOnSignals(onEnd: (reason: string) => void): void {
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => onReason(signal));
   if (!isRunByNpm()) return;
-  const parent = process.ppid;
+  // npm passes a signal on to its shell alone, and a kill to nobody: what is below it has to notice.
+  const chain = ancestors();
   setInterval(() => {
-    if (process.ppid !== parent && first === 0) onReason('npm is gone');
+    if (first === 0 && !isIntact(chain)) onReason('npm is gone');
   }, parentCheckMs).unref();
 }
 
