@@ -13,10 +13,15 @@ export interface Manner {
 const securityHeaders =
   "default-src 'none'; style-src 'unsafe-inline'; img-src https:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/**
+ * A redirect in one call: uWebSockets.js writes the status line as it is given, so what is the same in every redirect
+ * travels with it, and the way from JavaScript to the socket is gone once instead of three times (0.4 µs of 8).
+ */
+const redirectHead = '302 Found\r\nCache-Control: private, no-store\r\nLocation: ';
+
+/** @param location out of the URL parser: ASCII without control characters. */
 export function sendRedirect(res: HttpResponse, location: string, isLast: boolean): void {
-  res.writeStatus('302 Found');
-  res.writeHeader('Location', location);
-  res.writeHeader('Cache-Control', 'private, no-store');
+  res.writeStatus(redirectHead + location);
   res.endWithoutBody(0, isLast);
 }
 

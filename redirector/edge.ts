@@ -19,7 +19,16 @@ import { Devices } from './device.ts';
 import type { RefusalReason } from './page.ts';
 import { LinkPlans, rootDestinationOf } from './plan.ts';
 import { Visit, type VisitState } from './visit.ts';
-import { hostOf, isAmbiguous, isHost, isShortCodePath, readVisitor, type Visitor, wantsJson } from './visitor.ts';
+import {
+  Hosts,
+  hostOf,
+  isAmbiguous,
+  isHost,
+  isShortCodePath,
+  readVisitor,
+  type Visitor,
+  wantsJson,
+} from './visitor.ts';
 
 export interface EdgeOptions {
   readonly cache: LinkCache;
@@ -49,6 +58,7 @@ export class Edge {
   readonly #proxies: TrustedProxies | null;
   readonly #devices = new Devices();
   readonly #plans = new LinkPlans();
+  readonly #hosts = new Hosts();
 
   constructor({ cache, journal, lane, clock, trustedProxies }: EdgeOptions) {
     this.#cache = cache;
@@ -62,7 +72,7 @@ export class Edge {
   /** The straight path. Whatever is not a visit of a link in memory goes on in `lookUp`. */
   get(res: HttpResponse, req: HttpRequest): void {
     const nowMs = this.#clock();
-    const host = hostOf(req.getHeader('host'));
+    const host = this.#hosts.of(req.getHeader('host'));
     const app = this.#cache.apps.get(host, nowMs);
     if (app) {
       const link = this.#cache.links.get(host + req.getUrl(), nowMs);

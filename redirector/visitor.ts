@@ -67,6 +67,20 @@ export function hostOf(header: string): string {
   return (colon === -1 ? header : header.slice(0, colon)).toLowerCase();
 }
 
+/** `hostOf` that remembers the last one: most requests of a second are for a handful of hosts. */
+export class Hosts {
+  #header = '';
+  #host = '';
+
+  of(header: string): string {
+    if (header !== this.#header) {
+      this.#header = header;
+      this.#host = hostOf(header);
+    }
+    return this.#host;
+  }
+}
+
 /** Names that can be a short-link host; anything else is not worth a look-up. */
 export function isHost(host: string): boolean {
   return host.length <= 253 && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/.test(host);
