@@ -1,5 +1,5 @@
-/** The one mapping from records to columns: rows of raw tables as JSONCompactEachRow, in the order of the column lists. */
-import { jsonText } from '#common/log/record.ts';
+/** The one mapping from records to columns: rows of the raw tables as RowBinary, in the order of the column lists. */
+import type { RowWriter } from './row-binary.ts';
 
 /** Where a row comes from, so that each can be found again, counted, and told from a copy. */
 export interface RowOrigin {
@@ -91,23 +91,6 @@ export const deadLetterColumns: readonly string[] = [
   'idx',
 ];
 
-function pad(n: number, width: number): string {
-  return String(n).padStart(width, '0');
-}
-
-let secondOfText = -1;
-let secondText = '';
-
-/** A time as ClickHouse takes it fastest: `2026-01-31 23:59:59.123`. Rows come nearly in order, so a second is kept. */
-export function timeText(epochMs: number): string {
-  const second = Math.floor(epochMs / 1000);
-  if (second !== secondOfText) {
-    secondOfText = second;
-    secondText = new Date(second * 1000).toISOString().slice(0, 19).replace('T', ' ');
-  }
-  return `${secondText}.${pad(epochMs - second * 1000, 3)}`;
-}
-
 let monthFrom = 0;
 let monthTo = 0;
 let monthName = '';
@@ -119,27 +102,54 @@ export function partitionOf(epochMs: number): string {
     const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];
     monthFrom = Date.UTC(year, month);
     monthTo = Date.UTC(year, month + 1);
-    monthName = `${pad(year, 4)}${pad(month + 1, 2)}`;
+    monthName = `${year}${String(month + 1).padStart(2, '0')}`;
   }
   return monthName;
 }
 
-/** One row of `clicks` with its newline. Ids, names of ours and numbers need no escape. */
-export function clickRowJson(row: ClickRow, batchId: string): string {
-  return (
-    `["${row.click_id}","${row.organization_id}","${row.app_id}","${row.link_id}","${timeText(row.time)}","${row.ip}",` +
-    `${jsonText(row.user_agent)},"${row.platform}",${jsonText(row.os)},${jsonText(row.os_version)},${jsonText(row.browser)},` +
-    `${jsonText(row.device_model)},${jsonText(row.language)},"${row.country}",${jsonText(row.referrer_host)},` +
-    `${jsonText(row.campaign)},${jsonText(row.utm_source)},${jsonText(row.utm_medium)},${jsonText(row.utm_campaign)},` +
-    `${jsonText(row.utm_term)},${jsonText(row.utm_content)},${jsonText(row.query)},"${row.trigger}",${row.is_bot},` +
-    `"${row.bot_reason}",${row.visitor},"${batchId}","${row.producer_id}",${row.frame_no},${row.idx}]\n`
-  );
+/** One row of `clicks`. */
+export function writeClickRow(into: RowWriter, row: ClickRow, batchId: string): void {
+  into.string(row.click_id);
+  into.string(row.organization_id);
+  into.string(row.app_id);
+  into.string(row.link_id);
+  into.uint64(row.time);
+  into.string(row.ip);
+  into.string(row.user_agent);
+  into.string(row.platform);
+  into.string(row.os);
+  into.string(row.os_version);
+  into.string(row.browser);
+  into.string(row.device_model);
+  into.string(row.language);
+  into.string(row.country);
+  into.string(row.referrer_host);
+  into.string(row.campaign);
+  into.string(row.utm_source);
+  into.string(row.utm_medium);
+  into.string(row.utm_campaign);
+  into.string(row.utm_term);
+  into.string(row.utm_content);
+  into.string(row.query);
+  into.string(row.trigger);
+  into.bool(row.is_bot);
+  into.string(row.bot_reason);
+  into.uint64(row.visitor);
+  writeOrigin(into, row, batchId);
 }
 
-/** One row of `dead_letters` with its newline. */
-export function deadLetterRowJson(row: DeadLetterRow, batchId: string): string {
-  return (
-    `["${row.kind}","${row.reason}","${timeText(row.time)}",${jsonText(row.record)},"${batchId}",` +
-    `"${row.producer_id}",${row.frame_no},${row.idx}]\n`
-  );
+/** One row of `dead_letters`. */
+export function writeDeadLetterRow(into: RowWriter, row: DeadLetterRow, batchId: string): void {
+  into.string(row.kind);
+  into.string(row.reason);
+  into.uint64(row.time);
+  into.string(row.record);
+  writeOrigin(into, row, batchId);
+}
+
+function writeOrigin(into: RowWriter, row: RowOrigin, batchId: string): void {
+  into.string(batchId);
+  into.string(row.producer_id);
+  into.uint64(row.frame_no);
+  into.uint32(row.idx);
 }

@@ -3,14 +3,15 @@
  * under the same batch id give the same bytes, so a batch can be formed again after a crash.
  */
 import { createHash } from 'node:crypto';
+import { RowWriter } from '#clickhouse/row-binary.ts';
 import {
   type ClickRow,
   clickColumns,
-  clickRowJson,
   deadLetterColumns,
-  deadLetterRowJson,
   partitionOf,
   type RowOrigin,
+  writeClickRow,
+  writeDeadLetterRow,
 } from '#clickhouse/rows.ts';
 import { type FrameHeader, payloadOf } from '#common/log/frame.ts';
 import { type Click, cut } from '#common/log/record.ts';
@@ -54,7 +55,7 @@ class PartBody {
   readonly table: string;
   readonly partition: string;
   readonly columns: readonly string[];
-  text = '';
+  readonly writer = new RowWriter();
   rows = 0;
   timeFrom = Number.POSITIVE_INFINITY;
   timeTo = 0;
@@ -65,11 +66,12 @@ class PartBody {
     this.columns = columns;
   }
 
-  add(row: string, time: number): void {
-    this.text += row;
+  /** Counts a row that is about to be written. */
+  add(time: number): RowWriter {
     this.rows++;
     if (time < this.timeFrom) this.timeFrom = time;
     if (time > this.timeTo) this.timeTo = time;
+    return this.writer;
   }
 }
 
@@ -104,12 +106,12 @@ export class BatchFormer {
         rejections.set(click.reason, (rejections.get(click.reason) ?? 0) + 1);
         const time = frame.header.written_at;
         const row = { ...origin, kind: frame.header.kind, reason: click.reason, time, record: kept(line) };
-        bodyFor('dead_letters', deadLetterColumns, time).add(deadLetterRowJson(row, batchId), time);
+        writeDeadLetterRow(bodyFor('dead_letters', deadLetterColumns, time).add(time), row, batchId);
       });
     }
     await this.#options.prepareDays(new Set(clicks.map(({ click }) => dayOf(click.time))));
     this.#options.pipeline.run(clicks);
-    for (const { row } of clicks) bodyFor('clicks', clickColumns, row.time).add(clickRowJson(row, batchId), row.time);
+    for (const { row } of clicks) writeClickRow(bodyFor('clicks', clickColumns, row.time).add(row.time), row, batchId);
     return {
       batchId,
       frames,
@@ -122,7 +124,7 @@ export class BatchFormer {
 }
 
 function partOf(body: PartBody, batchId: string): FormedPart {
-  const bytes = Buffer.from(body.text);
+  const { bytes } = body.writer;
   return {
     table: body.table,
     partition: body.partition,

@@ -22,6 +22,7 @@ import { VisitorSalts } from './visitor-salts.ts';
 /** Distinct user agents and addresses that are remembered; about 30 MB together. */
 const agentsMax = 50_000;
 const addressesMax = 100_000;
+const headersMax = 20_000;
 const insertTimeoutMs = 60_000;
 
 export interface IngestOptions {
@@ -52,7 +53,7 @@ export class Ingest {
     this.pipeline = new PipelineRun([
       ['device', deviceStep(agentsMax)],
       ['address', addressStep(openCountryDatabase(config.GEOIP_DB), salts.of, addressesMax)],
-      ['headers', headersStep],
+      ['headers', headersStep(headersMax)],
     ]);
     const former = new BatchFormer({ pipeline: this.pipeline, prepareDays: (days) => salts.prepare(days) });
     const sink = {

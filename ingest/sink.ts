@@ -197,7 +197,7 @@ export class Sink {
       await this.#lease.ensureHeld();
       const outcome = await clickhouse.insert(part.table, part.body, {
         token: part.token,
-        format: 'JSONCompactEachRow',
+        format: 'RowBinary',
         columns: part.columns,
       });
       if (outcome.kind === 'written') {

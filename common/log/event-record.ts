@@ -52,6 +52,8 @@ export interface EventRecord {
   revenue_amount: string;
   revenue_currency: string;
   is_conversion: boolean;
+  /** The edge made the event_id, so no other event can have it. */
+  is_id_made: boolean;
   /** JSON text of an object, or empty. */
   properties: string;
 }
@@ -84,6 +86,7 @@ export interface EventDecision {
   readonly revenue_amount: string;
   readonly revenue_currency: string;
   readonly is_conversion: boolean;
+  readonly is_id_made: boolean;
   /** Fields of the event's own link, as JSON members that begin with a comma, or empty. */
   readonly linkFields: string;
 }
@@ -95,10 +98,11 @@ export function eventJson(prefix: string, decision: EventDecision, sent: string)
     text += `,"revenue_amount":"${decision.revenue_amount}","revenue_currency":"${decision.revenue_currency}"`;
   }
   if (decision.is_conversion) text += ',"is_conversion":true';
+  if (decision.is_id_made) text += ',"is_id_made":true';
   return `${text}${decision.linkFields},"sent":${sent}}`;
 }
 
-export type EventFault = 'not_json' | 'not_an_object' | 'bad_field' | 'unstorable_text';
+export type EventFault = 'not_json' | 'not_an_object' | 'bad_field' | 'bad_text';
 
 const decimal = /^-?\d{1,29}(\.\d{1,9})?$/;
 /** NUL and halves of surrogate pairs have no place in a column; they can only come as escapes. */
@@ -113,7 +117,7 @@ export function decodeEvent(line: string): EventRecord | EventFault {
     return 'not_json';
   }
   if (!isObject(value) || !isObject(value['sent'])) return 'not_an_object';
-  if (suspicious.test(line) && !isStorable(value)) return 'unstorable_text';
+  if (suspicious.test(line) && !isStorable(value)) return 'bad_text';
   return eventOf(value, value['sent']) ?? 'bad_field';
 }
 
@@ -183,6 +187,7 @@ function eventOf(known: Record<string, unknown>, sent: Record<string, unknown>):
     revenue_amount: texts.edge('revenue_amount', 40),
     revenue_currency: texts.edge('revenue_currency', 3),
     is_conversion: known['is_conversion'] === true,
+    is_id_made: known['is_id_made'] === true,
     properties: isObject(properties) ? JSON.stringify(properties) : '',
   };
   if (texts.isFaulty || privacy_mode === undefined || event.event_id === '' || event.name === '') return null;

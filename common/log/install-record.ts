@@ -58,7 +58,7 @@ export function installJson(install: InstallRecord): string {
   return properties === '' ? line : `${line.slice(0, -1)},"properties":${properties}}`;
 }
 
-export type InstallFault = 'not_json' | 'not_an_object' | 'bad_field' | 'unstorable_text';
+export type InstallFault = 'not_json' | 'not_an_object' | 'bad_field' | 'bad_text';
 
 /** Reads the line of an install. A reason, never an exception, for what is none. */
 export function decodeInstall(line: string): InstallRecord | InstallFault {
@@ -73,7 +73,7 @@ export function decodeInstall(line: string): InstallRecord | InstallFault {
   for (const name of textNames) {
     const text = value[name] ?? '';
     if (typeof text !== 'string' || text.length > installTextMax[name]) return 'bad_field';
-    if (text.includes('\0') || !text.isWellFormed()) return 'unstorable_text';
+    if (text.includes('\0') || !text.isWellFormed()) return 'bad_text';
     texts[name] = text;
   }
   const { time, installed_at, confidence, properties } = value;
@@ -86,7 +86,7 @@ export function decodeInstall(line: string): InstallRecord | InstallFault {
   if (!isId('app', complete.app_id) || !isId('org', complete.organization_id) || complete.install_id === '')
     return 'bad_field';
   const properties_json = isObject(properties) ? JSON.stringify(properties) : '';
-  if (/\\u(?:0000|[dD][89a-fA-F])/.test(properties_json)) return 'unstorable_text';
+  if (/\\u(?:0000|[dD][89a-fA-F])/.test(properties_json)) return 'bad_text';
   return {
     ...complete,
     time,

@@ -1,4 +1,5 @@
 /** Columns made of request headers: language and referrer_host. */
+import { LRUCache } from 'lru-cache';
 import type { Step } from '#ingest/pipeline.ts';
 
 const languageTag = /^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,3}/;
@@ -19,9 +20,24 @@ export function referrerHost(referrer: string): string {
   return host.length > hostCharsMax ? '' : host;
 }
 
-export const headersStep: Step = (clicks) => {
-  for (const { click, row } of clicks) {
-    row.language = firstLanguage(click.language);
-    row.referrer_host = referrerHost(click.referrer);
+/** Columns language and referrer_host, kept per distinct header: there are few. */
+export function headersStep(headersMax: number): Step {
+  const languages = new LRUCache<string, string>({ max: headersMax });
+  const hosts = new LRUCache<string, string>({ max: headersMax });
+  return (clicks) => {
+    for (const { click, row } of clicks) {
+      row.language = kept(languages, click.language, firstLanguage);
+      row.referrer_host = kept(hosts, click.referrer, referrerHost);
+    }
+  };
+}
+
+function kept(known: LRUCache<string, string>, header: string, read: (header: string) => string): string {
+  if (header === '') return '';
+  let value = known.get(header);
+  if (value === undefined) {
+    value = read(header);
+    known.set(header, value);
   }
-};
+  return value;
+}

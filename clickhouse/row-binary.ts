@@ -1,0 +1,70 @@
+/** Rows as ClickHouse reads them cheapest: RowBinary, written into one growing buffer. clickhouse.com/docs/interfaces/formats/RowBinary */
+
+const firstBytes = 65_536;
+/** Up to here a loop over the characters is faster than a call into the native encoder. */
+const shortChars = 48;
+/** A length in three bytes is enough for 2 MiB; ClickHouse takes a varint that is longer than it need be. */
+const lengthBytes = 3;
+
+export class RowWriter {
+  #buffer = Buffer.allocUnsafeSlow(firstBytes);
+  #at = 0;
+
+  get bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#at);
+  }
+
+  /** String: its length in bytes as a varint, then UTF-8. */
+  string(text: string): void {
+    const { length } = text;
+    if (this.#buffer.length - this.#at < lengthBytes + length * 3) this.#grow(lengthBytes + length * 3);
+    const buffer = this.#buffer;
+    if (length <= shortChars) {
+      let at = this.#at + 1;
+      let index = 0;
+      for (; index < length; index++) {
+        const code = text.charCodeAt(index);
+        if (code > 0x7f) break;
+        buffer[at++] = code;
+      }
+      if (index === length) {
+        buffer[this.#at] = length;
+        this.#at = at;
+        return;
+      }
+    }
+    const bytes = buffer.write(text, this.#at + lengthBytes, 'utf8');
+    buffer[this.#at] = (bytes & 0x7f) | 0x80;
+    buffer[this.#at + 1] = ((bytes >>> 7) & 0x7f) | 0x80;
+    buffer[this.#at + 2] = bytes >>> 14;
+    this.#at += lengthBytes + bytes;
+  }
+
+  bool(value: boolean): void {
+    this.#room(1);
+    this.#buffer[this.#at++] = value ? 1 : 0;
+  }
+
+  uint32(value: number): void {
+    this.#room(4);
+    this.#at = this.#buffer.writeUInt32LE(value, this.#at);
+  }
+
+  /** UInt64, and Int64 or DateTime64 of the years after 1970: whole numbers up to 2^53. */
+  uint64(value: number): void {
+    this.#room(8);
+    const high = Math.floor(value / 0x100000000);
+    this.#buffer.writeUInt32LE(value - high * 0x100000000, this.#at);
+    this.#at = this.#buffer.writeUInt32LE(high, this.#at + 4);
+  }
+
+  #room(bytes: number): void {
+    if (this.#buffer.length - this.#at < bytes) this.#grow(bytes);
+  }
+
+  #grow(bytes: number): void {
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.#buffer.length * 2, this.#at + bytes));
+    this.#buffer.copy(larger, 0, 0, this.#at);
+    this.#buffer = larger;
+  }
+}

@@ -1,0 +1,49 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { decodeAnnouncement, encodeAnnouncements, FrameSet, rangesAheadMax } from './marks.ts';
+
+test('a frame set holds exactly what was added, in any order, and its mark has no hole below', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 80 }), (numbers) => {
+      const set = new FrameSet();
+      for (const no of numbers) set.add(no);
+      const there = new Set(numbers);
+      for (let no = 1; no <= 61; no++) expect(set.has(no)).toBe(there.has(no));
+      let mark = 0;
+      while (there.has(mark + 1)) mark++;
+      expect(set.mark).toBe(mark);
+      const copy = new FrameSet(set.mark, set.ahead);
+      for (let no = 1; no <= 61; no++) expect(copy.has(no)).toBe(there.has(no));
+    }),
+  );
+});
+
+test('a frame that would make one range too many has no room, and one that joins a range has', () => {
+  const set = new FrameSet();
+  for (let no = 1; no <= rangesAheadMax; no++) set.add(no * 2);
+  expect(set.ahead).toHaveLength(rangesAheadMax);
+  expect(set.hasRoomFor(rangesAheadMax * 2 + 2)).toBe(false);
+  expect(set.hasRoomFor(rangesAheadMax * 2 + 1)).toBe(true);
+  expect(set.hasRoomFor(1)).toBe(true);
+});
+
+test('an announcement is read back, and what is none is refused', () => {
+  const lanes = Array.from({ length: 250 }, (_, n) => ({
+    producer_id: `p${n}`,
+    kind: 'click' as const,
+    partition: 0,
+    mark: n,
+    ahead: [[n + 2, n + 3]] as const,
+  }));
+  const read = encodeAnnouncements({ partition: 0, committed_to: 5, lanes }).map(decodeAnnouncement);
+  expect(read.flatMap((one) => one?.lanes)).toEqual(lanes);
+  for (const text of [
+    '',
+    '{}',
+    '[]',
+    '{"partition":0,"committed_to":-1,"lanes":[]}',
+    '{"partition":0,"committed_to":1,"lanes":[{}]}',
+  ]) {
+    expect(decodeAnnouncement(Buffer.from(text))).toBeUndefined();
+  }
+});

@@ -1,0 +1,162 @@
+/**
+ * Decides which record is the first of its id, so that an event that a client sent twice, or an install that was journalled
+ * twice, is counted once. A record is known by where it stands in the log (producer, frame, place): asked again about the
+ * same record, the answer is the same, whether its batch was withdrawn, formed again, or is found in ClickHouse already.
+ *
+ * Must stay true:
+ * - An id that was seen within a day is in the memory of recent ids, or in the filter and, once its batch is stored, in
+ *   ClickHouse. Recent ids hold more than all batches that are formed and not yet stored.
+ * - A "maybe" of the filter is looked up before a record is dropped; nothing is dropped because of a filter alone.
+ * - Between the loss of a partition and its return others may have stored ids: `load` is called at each taking.
+ */
+import type { ClickHouse } from '#clickhouse/client.ts';
+import type { RowOrigin } from '#clickhouse/rows.ts';
+import { IdFilter } from './id-filter.ts';
+
+const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+/** An app may say that an event is up to 90 days old, or an hour ahead. */
+const EVENT_TIME_BACK_MS = 91 * DAY_MS;
+/** Two generations of at least this many; a batch has 10,000 rows and two are under way. */
+const RECENT_IDS = 100_000;
+const LOOKUP_IDS_MAX = 5_000;
+const LOAD_ROWS_MAX = 20_000_000;
+
+export interface Claim {
+  readonly kind: 'install' | 'event';
+  readonly app_id: string;
+  readonly id: string;
+  /** Epoch milliseconds at which it came in. */
+  readonly received_at: number;
+  readonly origin: RowOrigin;
+}
+
+interface Stored extends RowOrigin {
+  readonly app_id: string;
+  readonly id: string;
+  readonly received_at: number;
+}
+
+const tables = {
+  event: { id: 'event_id', received: 'received_at' },
+  install: { id: 'install_id', received: 'time' },
+} as const;
+
+export class FirstSeen {
+  /** Since the start of the process. */
+  readonly counters = { duplicates: 0, lookups: 0, looked_up_ids: 0, wrong_maybes: 0, loaded: 0 };
+  readonly #clickhouse: ClickHouse;
+  readonly #filters = { event: new IdFilter(), install: new IdFilter() };
+  #young = new Map<string, Claim>();
+  #old = new Map<string, Claim>();
+
+  constructor(clickhouse: ClickHouse) {
+    this.#clickhouse = clickhouse;
+  }
+
+  /** Learns what is stored of the last day. @throws ClickHouseFailure */
+  async load(nowMs: number): Promise<void> {
+    for (const kind of ['event', 'install'] as const) {
+      const { id, received } = tables[kind];
+      const rows = this.#clickhouse.stream<{ app_id: string; id: string; at: number }>(
+        `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS at FROM ${kind}s
+          WHERE ${received} >= fromUnixTimestamp64Milli({from:Int64}) AND time >= fromUnixTimestamp64Milli({time_from:Int64})
+          LIMIT ${LOAD_ROWS_MAX}`,
+        { from: nowMs - DAY_MS - HOUR_MS, time_from: nowMs - EVENT_TIME_BACK_MS },
+      );
+      for await (const row of rows) {
+        this.#filters[kind].add(row.app_id, row.id, row.at);
+        this.counters.loaded++;
+      }
+    }
+  }
+
+  /** For each claim, whether its record is the one that counts. @throws ClickHouseFailure, and may be asked again then. */
+  async settle(claims: readonly Claim[]): Promise<boolean[]> {
+    const maybe = claims.filter((claim) => this.#recent(claim) === undefined && this.#isMaybe(claim));
+    const stored = maybe.length === 0 ? new Map<string, Stored[]>() : await this.#lookUp(maybe);
+    return claims.map((claim) => {
+      const owner = this.#recent(claim) ?? earliest(claim, stored.get(keyOf(claim)));
+      const isFirst = owner === undefined || isSameRecord(owner.origin, claim.origin) || isPast(owner, claim);
+      if (isFirst) this.#keep(claim);
+      else this.counters.duplicates++;
+      return isFirst;
+    });
+  }
+
+  #recent(claim: Claim): Claim | undefined {
+    const key = keyOf(claim);
+    return this.#young.get(key) ?? this.#old.get(key);
+  }
+
+  #isMaybe(claim: Claim): boolean {
+    const filter = this.#filters[claim.kind];
+    return claim.received_at < filter.horizonMs || filter.mayHave(claim.app_id, claim.id);
+  }
+
+  #keep(claim: Claim): void {
+    if (this.#young.size >= RECENT_IDS) {
+      this.#old = this.#young;
+      this.#young = new Map();
+    }
+    this.#young.set(keyOf(claim), claim);
+    this.#filters[claim.kind].add(claim.app_id, claim.id, claim.received_at);
+  }
+
+  async #lookUp(claims: readonly Claim[]): Promise<Map<string, Stored[]>> {
+    const found = new Map<string, Stored[]>();
+    for (const kind of ['event', 'install'] as const) {
+      const ofKind = claims.filter((claim) => claim.kind === kind);
+      for (let at = 0; at < ofKind.length; at += LOOKUP_IDS_MAX) {
+        for (const row of await this.#rowsOf(kind, ofKind.slice(at, at + LOOKUP_IDS_MAX))) {
+          const key = `${kind} ${row.app_id} ${row.id}`;
+          const known = found.get(key);
+          if (known) known.push(row);
+          else found.set(key, [row]);
+        }
+      }
+    }
+    this.counters.wrong_maybes += claims.filter((claim) => !found.has(keyOf(claim))).length;
+    return found;
+  }
+
+  async #rowsOf(kind: Claim['kind'], claims: readonly Claim[]): Promise<Stored[]> {
+    const { id, received } = tables[kind];
+    this.counters.lookups++;
+    this.counters.looked_up_ids += claims.length;
+    const earliestMs = claims.reduce((least, claim) => Math.min(least, claim.received_at), Number.POSITIVE_INFINITY);
+    return await this.#clickhouse.query<Stored>(
+      `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS received_at, producer_id, frame_no, idx
+         FROM ${kind}s
+        WHERE app_id IN {apps:Array(String)} AND ${id} IN {ids:Array(String)}
+          AND ${received} >= fromUnixTimestamp64Milli({from:Int64}) AND time >= fromUnixTimestamp64Milli({time_from:Int64})`,
+      {
+        apps: [...new Set(claims.map(({ app_id }) => app_id))],
+        ids: claims.map((claim) => claim.id),
+        from: earliestMs - DAY_MS,
+        time_from: earliestMs - EVENT_TIME_BACK_MS,
+      },
+    );
+  }
+}
+
+function keyOf({ kind, app_id, id }: Pick<Claim, 'kind' | 'app_id' | 'id'>): string {
+  return `${kind} ${app_id} ${id}`;
+}
+
+/** The claim's own row if it is stored, else the first that makes it a duplicate. */
+function earliest(claim: Claim, stored: readonly Stored[] | undefined): Claim | undefined {
+  if (!stored) return undefined;
+  const own = stored.find((row) => isSameRecord(row, claim.origin));
+  const near = own ?? stored.find((row) => Math.abs(row.received_at - claim.received_at) <= DAY_MS) ?? stored[0];
+  return near ? { ...claim, received_at: near.received_at, origin: near } : undefined;
+}
+
+function isSameRecord(a: RowOrigin, b: RowOrigin): boolean {
+  return a.producer_id === b.producer_id && Number(a.frame_no) === b.frame_no && a.idx === b.idx;
+}
+
+/** An event's id counts for a day. An install's record is written again with the time of the first, so it never is past. */
+function isPast(owner: Claim, claim: Claim): boolean {
+  return claim.kind === 'event' && Math.abs(claim.received_at - owner.received_at) > DAY_MS;
+}

@@ -1,0 +1,112 @@
+import { expect, test } from 'vitest';
+import { normalizedIp, openCountryDatabase, storedIp, visitorOf } from './address.ts';
+import { deviceOf } from './device.ts';
+import { firstLanguage, referrerHost } from './headers.ts';
+
+const webkit = 'AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4 Mobile/15E148 Safari/604.1';
+const chrome = 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/122.0.0.0 Mobile Safari/537.36';
+
+test.each([
+  [`Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) ${webkit}`, 'ios', 'iOS', '17.4', 'Safari', 'iPhone', false],
+  [`Mozilla/5.0 (iPad; CPU OS 16_6 like Mac OS X) ${webkit}`, 'ios', 'iOS', '16.6', 'Safari', 'iPad', false],
+  [
+    `Mozilla/5.0 (Linux; Android 14; Pixel 8 Pro Build/UQ1A.240105) ${chrome}`,
+    'android',
+    'Android',
+    '14',
+    'Chrome',
+    'Pixel 8 Pro',
+    false,
+  ],
+  [
+    `Mozilla/5.0 (Linux; Android 13; de-de; SM-S918B) ${chrome}`,
+    'android',
+    'Android',
+    '13',
+    'Chrome',
+    'SM-S918B',
+    false,
+  ],
+  [`Mozilla/5.0 (Linux; Android 10; K) ${chrome}`, 'android', 'Android', '10', 'Chrome', '', false],
+  [
+    'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/122.0.0.0 Safari/537.36',
+    'desktop',
+    'Windows',
+    '10',
+    'Chrome',
+    '',
+    false,
+  ],
+  [
+    'Mozilla/5.0 (X11; Linux x86_64; rv:122.0) Gecko/20100101 Firefox/122.0',
+    'desktop',
+    'Linux',
+    '',
+    'Firefox',
+    '',
+    false,
+  ],
+  ['Googlebot/2.1 (+http://www.google.com/bot.html)', 'other', '', '', 'Googlebot', '', true],
+  ['curl/8.4.0', 'other', '', '', '', '', true],
+  ['', 'other', '', '', '', '', false],
+])('%s', (agent, platform, os, os_version, browser, device_model, isBot) => {
+  expect(deviceOf(agent)).toEqual({ platform, os, os_version, browser, device_model, isBot });
+});
+
+test.each([
+  ['203.0.113.77', '203.0.113.0', '203.0.113.77'],
+  ['::ffff:203.0.113.77', '203.0.113.0', '203.0.113.77'],
+  ['2001:0db8:0001:0002:0003:0004:0005:0006', '2001:db8:1::', '2001:db8:1:2:3:4:5:6'],
+  ['::1', '::', '::1'],
+  ['nonsense', '', ''],
+  ['', '', ''],
+])('%s is kept as its network, whole or not at all', (given, network, whole) => {
+  const ip = normalizedIp(given);
+  expect(storedIp(ip, 'anonymize_ip')).toBe(network);
+  expect(storedIp(ip, 'full_ip')).toBe(whole);
+  expect(storedIp(ip, 'no_ip')).toBe('');
+});
+
+test('the shipped database knows countries of both kinds of address', () => {
+  const countries = openCountryDatabase('');
+  expect(countries.countryOf('8.8.8.8')).toBe('US');
+  expect(countries.countryOf('2001:4860:4860::8888')).toBe('US');
+  expect(countries.countryOf('127.0.0.1')).toBe('');
+});
+
+test('a visitor is the same for one app, address, agent and salt, and another one if any of them differs', () => {
+  const base = visitorOf('salt', 'app_1', '1.2.3.4', 'agent');
+  expect(visitorOf('salt', 'app_1', '1.2.3.4', 'agent')).toBe(base);
+  expect(Number.isSafeInteger(base)).toBe(true);
+  const others = [
+    visitorOf('pepper', 'app_1', '1.2.3.4', 'agent'),
+    visitorOf('salt', 'app_2', '1.2.3.4', 'agent'),
+    visitorOf('salt', 'app_1', '1.2.3.5', 'agent'),
+    visitorOf('salt', 'app_1', '1.2.3.4', 'agent 2'),
+  ];
+  expect(new Set([base, ...others]).size).toBe(5);
+});
+
+test.each([
+  ['de-DE,de;q=0.9,en;q=0.8', 'de-DE'],
+  ['PT-br', 'pt-BR'],
+  ['zh-Hant-TW', 'zh-Hant-TW'],
+  [' en ;q=1', 'en'],
+  ['*', ''],
+  ['', ''],
+  ['<script>', ''],
+])('the first language of %j is %j', (header, language) => {
+  expect(firstLanguage(header)).toBe(language);
+});
+
+test.each([
+  ['https://Example.com:8443/a?b#c', 'example.com'],
+  ['https://user:secret@example.com/', 'example.com'],
+  ['android-app://com.google.android.gm/', 'com.google.android.gm'],
+  ['http://[2001:db8::1]/', '[2001:db8::1]'],
+  ['about:blank', ''],
+  ['/relative', ''],
+  ['', ''],
+])('the host of %j is %j', (referrer, host) => {
+  expect(referrerHost(referrer)).toBe(host);
+});
