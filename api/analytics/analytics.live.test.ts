@@ -1,0 +1,291 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  campaigns,
+  countries,
+  makeRecords,
+  makeTenant,
+  media,
+  type PlainFigures,
+  pick,
+  plainFigures,
+  platforms,
+  type Random,
+  randomFrom,
+  sources,
+  storeRecords,
+  type TestRecord,
+} from './records-for-test.ts';
+import { memberOf, type Stage, startStage, storeTenant } from './stage-for-test.ts';
+
+const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
+const fromMs = Date.parse('2026-02-01T00:00:00Z');
+const mine = makeTenant(2, 7, fromMs);
+const second = makeTenant(1, 3, fromMs);
+const foreign = makeTenant(1, 3, fromMs);
+const random = randomFrom(20_260_410);
+const records = [mine, second, foreign].flatMap((tenant) => makeRecords(random, tenant, 12_000, fromMs, nowMs));
+const caller = memberOf(mine.organization_id, second.organization_id);
+const visible = records.filter((record) => record.organization_id !== foreign.organization_id);
+const zones = ['UTC', 'Europe/Berlin', 'America/New_York', 'Asia/Kolkata', 'Asia/Kathmandu', 'Australia/Lord_Howe'];
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage(nowMs);
+  for (const tenant of [mine, second, foreign]) await storeTenant(stage.db, tenant);
+  let batch = 0;
+  for (let from = 0; from < records.length; from += 9_000) {
+    await storeRecords(
+      stage.clickhouse,
+      records.slice(from, from + 9_000).map((r, at) => ({ ...r, idx: at })),
+      `b${batch++}`,
+    );
+  }
+});
+afterAll(() => stage.stop());
+
+interface Case {
+  readonly query: URLSearchParams;
+  readonly zone: string;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly includeBots: boolean;
+  readonly records: readonly TestRecord[];
+}
+
+/** A random question and the records it is about, picked one by one. */
+function randomCase(random: Random): Case {
+  const query = new URLSearchParams();
+  const zone = pick(random, zones);
+  query.set('timezone', zone);
+  const grain = pick(random, [1, 1_000, 900_000, 3_600_000, 86_400_000, 86_400_000]);
+  const round = (ms: number) => Math.floor(ms / grain) * grain;
+  const span = pick(random, [2, 9, 30, 60]) * 86_400_000;
+  const startMs = round(fromMs + random() * (nowMs - fromMs - 86_400_000));
+  const endMs = Math.max(startMs + grain, round(Math.min(startMs + span * random(), nowMs)));
+  query.set('start', new Date(startMs).toISOString());
+  query.set('end', new Date(endMs).toISOString());
+  const includeBots = random() < 0.3;
+  if (includeBots) query.set('include_bots', 'true');
+  let rest = visible.filter((record) => record.time >= startMs && record.time < endMs);
+  const apps = [...mine.apps, ...second.apps];
+  const choices = {
+    app_id: apps.map((app) => app.id),
+    link_id: apps.flatMap((app) => app.links.map((link) => link.id)),
+    campaign: campaigns,
+    platform: platforms,
+    country: countries,
+    utm_source: sources,
+    utm_medium: media,
+  } as const;
+  for (const column of ['app_id', 'link_id', 'campaign', 'platform', 'country', 'utm_source', 'utm_medium'] as const) {
+    if (random() > 0.2) continue;
+    const values = new Set([pick<string>(random, choices[column]), pick<string>(random, choices[column])]);
+    const isExclusion = random() < 0.4;
+    query.set(column, [...values].map((value) => `${isExclusion ? '-' : ''}${value}`).join(','));
+    rest = rest.filter((record) => values.has(record[column]) !== isExclusion);
+  }
+  return { query, zone, startMs, endMs, includeBots, records: rest };
+}
+
+/** The local day, hour, week or month of an instant, by another way than the one that is tested. */
+function bucketName(ms: number, granularity: string, zone: string): string {
+  const parts = Object.fromEntries(
+    new Intl.DateTimeFormat('en-CA', {
+      timeZone: zone,
+      year: 'numeric',
+      month: '2-digit',
+      day: '2-digit',
+      hour: '2-digit',
+      hourCycle: 'h23',
+      timeZoneName: 'longOffset',
+    })
+      .formatToParts(ms)
+      .map(({ type, value }) => [type, value]),
+  );
+  const day = `${parts['year']}-${parts['month']}-${parts['day']}`;
+  if (granularity === 'hour') return `${day} ${parts['hour']} ${parts['timeZoneName']}`;
+  if (granularity === 'month') return day.slice(0, 7);
+  if (granularity === 'day') return day;
+  const noon = new Date(`${day}T12:00:00Z`);
+  noon.setUTCDate(noon.getUTCDate() - ((noon.getUTCDay() + 6) % 7));
+  return noon.toISOString().slice(0, 10);
+}
+
+function expectFigures(got: Partial<PlainFigures>, wanted: Partial<PlainFigures>, hint: string): void {
+  const { unique_clicks: gotUniques = 0, ...exact } = got;
+  const { unique_clicks: uniques = 0, ...wantedExact } = wanted;
+  expect(exact, hint).toEqual(wantedExact);
+  expect(Math.abs(gotUniques - uniques), hint).toBeLessThanOrEqual(Math.max(uniques * 0.02, 0));
+}
+
+function withoutTotals({ bot_clicks: _b, organic_installs: _o, ...metrics }: PlainFigures): Partial<PlainFigures> {
+  return metrics;
+}
+
+function grouped(records: readonly TestRecord[], keyOf: (record: TestRecord) => string): Map<string, TestRecord[]> {
+  const groups = new Map<string, TestRecord[]>();
+  for (const record of records) {
+    const key = keyOf(record);
+    groups.set(key, [...(groups.get(key) ?? []), record]);
+  }
+  return groups;
+}
+
+const isSomething = (f: PlainFigures) => f.clicks + f.installs + f.events > 0;
+
+test('200 random questions are answered as a plain count over the raw records answers them', async () => {
+  const random = randomFrom(7);
+  for (let at = 0; at < 200; at++) {
+    const one = randomCase(random);
+    const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
+    const reply = await stage.get(caller, `/analytics/overview?${one.query}`);
+    expect(reply.status, `${hint} ${JSON.stringify(reply.body)}`).toBe(200);
+    expect(reply.body.start).toBe(new Date(one.startMs).toISOString());
+    expectFigures(reply.body.totals, plainFigures(one.records, one.includeBots), hint);
+  }
+});
+
+test('the time series has every bucket of its zone, and each is right', async () => {
+  const random = randomFrom(8);
+  for (let at = 0; at < 60; at++) {
+    const one = randomCase(random);
+    const granularity = pick(random, ['hour', 'day', 'day', 'week', 'month']);
+    one.query.set('granularity', granularity);
+    const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
+    const reply = await stage.get(caller, `/analytics/timeseries?${one.query}`);
+    if ((one.endMs - one.startMs) / 3_600_000 > 1_499 && granularity === 'hour') {
+      expect(reply.status, hint).toBe(400);
+      continue;
+    }
+    expect(reply.status, `${hint} ${JSON.stringify(reply.body)}`).toBe(200);
+    const groups = grouped(one.records, (record) => bucketName(record.time, granularity, one.zone));
+    const names = new Set<string>();
+    for (const { start, ...metrics } of reply.body.data) {
+      const name = bucketName(Date.parse(start), granularity, one.zone);
+      expect(names.has(name), `${hint} ${name}`).toBe(false);
+      names.add(name);
+      expectFigures(metrics, withoutTotals(plainFigures(groups.get(name) ?? [], one.includeBots)), `${hint} ${name}`);
+      groups.delete(name);
+    }
+    expect([...groups.keys()], hint).toEqual([]);
+  }
+});
+
+test('a grouped series has the ten largest groups and the rest as other, and adds up', async () => {
+  for (const by of ['platform', 'country', 'campaign'] as const) {
+    for (const zone of ['UTC', 'Asia/Kolkata']) {
+      const query = `interval=30d&timezone=${zone}&group_by=${by}&granularity=day`;
+      const { body, status } = await stage.get(caller, `/analytics/timeseries?${query}`);
+      expect(status, JSON.stringify(body)).toBe(200);
+      const within = visible.filter((r) => r.time >= Date.parse(body.start) && r.time < Date.parse(body.end));
+      const groups = new Set(body.data.map((row: Record<string, unknown>) => row[by]));
+      expect(groups.size).toBe(by === 'country' ? 11 : 5);
+      expect(body.data.length).toBe(30 * groups.size);
+      const sum = body.data.reduce((total: number, row: { clicks: number }) => total + row.clicks, 0);
+      expect(sum).toBe(plainFigures(within).clicks);
+      for (const name of groups) {
+        if (name === 'other' && by !== 'platform') continue;
+        const rows = body.data.filter((row: Record<string, unknown>) => row[by] === name);
+        const plain = plainFigures(within.filter((record) => record[by] === (name ?? '')));
+        expect(rows.reduce((n: number, row: { events: number }) => n + row.events, 0)).toBe(plain.events);
+      }
+    }
+  }
+});
+
+test('overview, time series and all pages of links say the same', async () => {
+  const random = randomFrom(9);
+  for (let at = 0; at < 40; at++) {
+    const one = randomCase(random);
+    const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
+    const { totals } = (await stage.get(caller, `/analytics/overview?${one.query}`)).body;
+    const series = (await stage.get(caller, `/analytics/timeseries?${one.query}`)).body.data;
+    const sortBy = pick(random, [
+      'clicks',
+      'unique_clicks',
+      'installs',
+      'events',
+      'conversions',
+      'conversion_rate',
+      'revenue',
+    ]);
+    const rows: (PlainFigures & { link_id: string | null })[] = [];
+    for (let offset = 0; ; offset += 5) {
+      const query = `${one.query}&limit=5&offset=${offset}&sort_by=${sortBy}`;
+      const { status, body } = await stage.get(caller, `/analytics/top-links?${query}`);
+      expect(status, `${hint} ${JSON.stringify(body)}`).toBe(200);
+      rows.push(...body.data);
+      if (!body.pagination.has_more) {
+        expect(body.pagination.total, hint).toBe(rows.length);
+        break;
+      }
+    }
+    for (const metric of ['clicks', 'installs', 'events', 'conversions'] as const) {
+      const sum = (of: PlainFigures[]) => of.reduce((total, row) => total + row[metric], 0);
+      expect([sum(series), sum(rows)], `${hint} ${metric}`).toEqual([totals[metric], totals[metric]]);
+    }
+    for (const { currency, amount } of totals.revenue) {
+      const sum = (of: PlainFigures[]) =>
+        of
+          .flatMap((row) => row.revenue)
+          .reduce((n, r) => n + (r.currency === currency ? Math.round(Number(r.amount) * 1000) : 0), 0);
+      const wanted = Math.round(Number(amount) * 1000);
+      expect([sum(series), sum(rows)], `${hint} ${currency}`).toEqual([wanted, wanted]);
+    }
+    const perLink = [...grouped(one.records, (record) => record.link_id)]
+      .map(([link_id, its]) => ({ link_id, ...plainFigures(its, one.includeBots) }))
+      .filter(isSomething);
+    expect(rows.length, hint).toBe(perLink.length);
+    for (const wanted of perLink) {
+      const { link_id, ...figures } = wanted;
+      const row = rows.find((one) => (one.link_id ?? '') === link_id);
+      expectFigures(metricsIn(row), withoutTotals(figures), `${hint} ${link_id}`);
+    }
+    if (sortBy !== 'revenue') {
+      const values = rows.map((row) => Number(row[sortBy as 'clicks']));
+      expect(values, hint).toEqual([...values].sort((a, b) => b - a));
+    }
+  }
+});
+
+function metricsIn(row: Partial<PlainFigures> | undefined): Partial<PlainFigures> {
+  const { clicks, unique_clicks, installs, events, conversions, conversion_rate, revenue } = row ?? {};
+  return { clicks, unique_clicks, installs, events, conversions, conversion_rate, revenue } as Partial<PlainFigures>;
+}
+
+test('campaigns are ranked with the number of their links, and those without a name left out', async () => {
+  const { body } = await stage.get(caller, '/analytics/top-campaigns?interval=30d&sort_by=events');
+  const within = visible.filter((r) => r.time >= Date.parse('2026-03-12T00:00:00Z') && r.campaign !== '');
+  const groups = grouped(within, (record) => record.campaign);
+  expect(body.pagination.total).toBe(groups.size);
+  for (const row of body.data) {
+    const its = groups.get(row.campaign) ?? [];
+    expectFigures(metricsIn(row), withoutTotals(plainFigures(its)), row.campaign);
+    expect(row.links).toBe(new Set(its.filter((r) => !r.is_bot).map((r) => r.link_id)).size);
+  }
+});
+
+test('the statistics of a link are its figures, broken down', async () => {
+  const link = mine.apps[0]?.links[0];
+  if (!link) throw new Error('no link');
+  const { body, status } = await stage.get(caller, `/links/${link.id}/stats?interval=30d&timezone=Europe/Berlin`);
+  expect(status, JSON.stringify(body)).toBe(200);
+  expect(body.start).toBe('2026-03-11T23:00:00.000Z');
+  expect(body.end).toBe('2026-04-10T22:00:00.000Z');
+  const its = records.filter((record) => record.link_id === link.id);
+  const within = its.filter((r) => r.time >= Date.parse(body.start) && r.time < Date.parse(body.end));
+  expectFigures(body.totals, plainFigures(within), 'totals');
+  expect(body.timeseries.length).toBe(30);
+  const people = within.filter((r) => r.kind === 'clicks' && !r.is_bot);
+  for (const name of ['platform', 'country', 'browser', 'os', 'referrer']) {
+    const rows: { clicks: number }[] = body[`by_${name}`];
+    expect(rows.length).toBeLessThanOrEqual(11);
+    expect(rows.reduce((n, row) => n + row.clicks, 0)).toBe(people.length);
+  }
+  for (const row of body.by_platform) {
+    expect(row.clicks).toBe(people.filter((r) => r.platform === (row.platform ?? '')).length);
+  }
+  const last = its.filter((r) => r.kind === 'clicks' && !r.is_bot).reduce((ms, r) => Math.max(ms, r.time), 0);
+  expect(body.last_clicked_at).toBe(new Date(last).toISOString());
+  expect(body.as_of).toBe(new Date(stage.asOfMs).toISOString());
+});

@@ -1,0 +1,65 @@
+/** One question to ClickHouse, in its turn and within its limits. */
+import { ClickHouseFailure, type Settings } from '#clickhouse/client.ts';
+import type { Question } from '#clickhouse/queries/scope.ts';
+import { invalid, Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
+import type { AnalyticsParts } from './deps.ts';
+
+export const questionLimits: Settings = {
+  max_execution_time: 8,
+  timeout_before_checking_execution_speed: 0,
+  max_rows_to_read: 300_000_000,
+  max_memory_usage: 1_500_000_000,
+  max_threads: 2,
+};
+
+/** Exceptions that say: this question is too large. Sources: ClickHouse's ErrorCodes.cpp. */
+const tooLarge = new Set([
+  158, // TOO_MANY_ROWS
+  159, // TIMEOUT_EXCEEDED
+  160, // TOO_SLOW
+  241, // MEMORY_LIMIT_EXCEEDED
+  307, // TOO_MANY_BYTES
+  396, // TOO_MANY_ROWS_OR_BYTES
+]);
+
+export class Asking {
+  readonly #parts: AnalyticsParts;
+  readonly #tenant: string;
+
+  /** @param tenant whose place in the queue is taken. */
+  constructor(parts: AnalyticsParts, tenant: string) {
+    this.#parts = parts;
+    this.#tenant = tenant;
+  }
+
+  async rows<Row>({ sql, params }: Question): Promise<Row[] | Rejection> {
+    const { queue, clickhouse } = this.#parts;
+    try {
+      const rows = await queue.run(this.#tenant, () => clickhouse.query<Row>(sql, params, questionLimits));
+      return rows === 'full' ? rateLimited(1) : rows;
+    } catch (error) {
+      return rejectionOf(error);
+    }
+  }
+
+  asOf(): Promise<number> {
+    return this.#parts.asOf();
+  }
+}
+
+/** @throws what no caller can do anything about. */
+export function rejectionOf(error: unknown): Rejection {
+  if (!(error instanceof ClickHouseFailure)) throw error;
+  if (tooLarge.has(error.code)) {
+    return invalid(
+      'start',
+      'the question covers too many records to be answered in time: ask for a shorter range, one app or one link, or fewer filters',
+    );
+  }
+  if (error.kind === 'unavailable') return unavailable('The figures are not available at the moment.');
+  throw error;
+}
+
+export function isRejection<T>(value: T | Rejection): value is Rejection {
+  return value instanceof Rejection;
+}

@@ -1,0 +1,130 @@
+import { type TSchema, Type } from 'typebox';
+import type { UserCaller } from '#api/route.ts';
+import { type Breakdown, type BreakdownRow, breakdownOf, breakdowns, lastClick } from '#clickhouse/queries/link.ts';
+import { type FigureRow, series } from '#clickhouse/queries/series.ts';
+import { isoTime } from '#common/clock.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { routesOf } from '#common/http/route.ts';
+import type { AnalyticsDeps } from './deps.ts';
+import { exampleMetrics, metricsFields, totalsFields, totalsOf } from './metrics.ts';
+import { linkStatsQuery, querySchema, readFilters } from './parameters.ts';
+import { finishQuestion } from './question.ts';
+import { bucketsOf, seriesOf } from './timeseries.ts';
+import { Visible } from './visible.ts';
+
+const route = routesOf<AnalyticsDeps, UserCaller>();
+/** Values of a breakdown; all others are one more, `other`. */
+const valuesMax = 10;
+
+function breakdownSchema(name: Breakdown): TSchema {
+  return Type.Array(Type.Object({ [name]: Type.Union([Type.String(), Type.Null()]), clicks: Type.Integer() }));
+}
+
+export const linkStats = route({
+  method: 'GET',
+  path: '/links/{id}/stats',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Links',
+  summary: 'Statistics of a link',
+  description:
+    'Also of a deleted link, whose history stays. Each breakdown has the ten commonest values and `other`; null is what is not known (for referrers: none).',
+  params: Type.Object({ id: Type.String() }),
+  query: querySchema(linkStatsQuery),
+  answers: {
+    200: {
+      description: 'The figures of the link.',
+      schema: Type.Object({
+        link_id: Type.String(),
+        start: Type.String(),
+        end: Type.String(),
+        timezone: Type.String(),
+        granularity: Type.String(),
+        totals: Type.Object(totalsFields),
+        timeseries: Type.Array(Type.Object({ start: Type.String(), ...metricsFields })),
+        ...Object.fromEntries(breakdowns.map((name) => [`by_${name}`, breakdownSchema(name)])),
+        last_clicked_at: Type.Union([Type.String(), Type.Null()]),
+        as_of: Type.String(),
+      }),
+      example: {
+        link_id: 'lnk_01kzg3v5k2e4z9n7q8w6r5t4y3',
+        start: '2026-11-20T00:00:00.000Z',
+        end: '2026-11-21T00:00:00.000Z',
+        timezone: 'UTC',
+        granularity: 'day',
+        totals: { ...exampleMetrics, bot_clicks: 2, organic_installs: 0 },
+        timeseries: [{ start: '2026-11-20T00:00:00.000Z', ...exampleMetrics }],
+        by_platform: [
+          { platform: 'ios', clicks: 700 },
+          { platform: 'android', clicks: 500 },
+        ],
+        by_country: [{ country: 'DE', clicks: 1200 }],
+        by_browser: [{ browser: 'Safari', clicks: 1200 }],
+        by_os: [{ os: 'iOS', clicks: 1200 }],
+        by_referrer: [{ referrer: null, clicks: 1200 }],
+        last_clicked_at: '2026-11-20T17:04:05.678Z',
+        as_of: '2026-11-21T12:00:00.000Z',
+      },
+    },
+  },
+  async handle(deps, { caller, params, query }) {
+    const organizationIds = caller.memberships.map((membership) => membership.organization_id);
+    const visible = new Visible(deps.tenancy, organizationIds);
+    const face = (await visible.links([params.id])).get(params.id);
+    if (!face)
+      return (await visible.refuse('link', [params.id])) ?? new Rejection('NOT_FOUND', 'There is no such link.');
+    const narrowed = readFilters(query);
+    if (narrowed instanceof Rejection) return narrowed;
+    const asked = await finishQuestion(deps, {
+      caller,
+      query,
+      organization_ids: [face.organization_id],
+      visible,
+      filters: {
+        ...narrowed,
+        app_id: { values: [face.app_id], isExclusion: false },
+        link_id: { values: [face.id], isExclusion: false },
+      },
+    });
+    if (asked instanceof Rejection) return asked;
+    const { period, scope, asking } = asked;
+    const buckets = bucketsOf(period, query.granularity);
+    if (buckets instanceof Rejection) return buckets;
+    const [whole, rows, values, last, asOf] = await Promise.all([
+      asking.rows<FigureRow>(series(scope, [period.start_ms], { withBots: true })),
+      asking.rows<FigureRow>(series(scope, buckets.starts)),
+      asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax)),
+      asking.rows<{ last_ms: number }>(lastClick(scope)),
+      asking.asOf(),
+    ]);
+    if (whole instanceof Rejection) return whole;
+    if (rows instanceof Rejection) return rows;
+    if (values instanceof Rejection) return values;
+    if (last instanceof Rejection) return last;
+    const lastMs = last[0]?.last_ms ?? 0;
+    return {
+      status: 200,
+      body: {
+        link_id: face.id,
+        start: isoTime(period.start_ms),
+        end: isoTime(period.end_ms),
+        timezone: period.zone.name,
+        granularity: buckets.granularity,
+        totals: totalsOf(whole),
+        timeseries: seriesOf(buckets.starts, rows),
+        ...Object.fromEntries(breakdowns.map((name) => [`by_${name}`, valuesOf(name, values)])),
+        last_clicked_at: lastMs > 0 ? isoTime(lastMs) : null,
+        as_of: isoTime(asOf),
+      },
+    };
+  },
+});
+
+function valuesOf(name: Breakdown, rows: readonly BreakdownRow[]): object[] {
+  const mine = rows.filter((row) => row.breakdown === name);
+  const counts = new Map<string | null, number>();
+  for (const row of mine) counts.set(row.value === '' ? null : row.value, row.clicks);
+  const rest = (mine[0]?.total ?? 0) - mine.reduce((sum, row) => sum + row.clicks, 0);
+  if (rest > 0) counts.set('other', (counts.get('other') ?? 0) + rest);
+  return [...counts].map(([value, clicks]) => ({ [name]: value, clicks }));
+}

@@ -1,0 +1,167 @@
+/** The figures every answer is made of. */
+import { Type } from 'typebox';
+import type { RankedRow } from '#clickhouse/queries/ranking.ts';
+import type { FigureRow } from '#clickhouse/queries/series.ts';
+
+export interface Amount {
+  /** ISO 4217. */
+  readonly currency: string;
+  /** An exact decimal as text: a sum of money must not go through binary fractions. */
+  readonly amount: string;
+}
+
+export interface Metrics {
+  clicks: number;
+  unique_clicks: number;
+  installs: number;
+  events: number;
+  conversions: number;
+  /** Attributed installs by clicks; 0 without clicks. */
+  conversion_rate: number;
+  revenue: Amount[];
+}
+
+export interface Totals extends Metrics {
+  bot_clicks: number;
+  /** Among the installs, those of no link. */
+  organic_installs: number;
+}
+
+export const metricsFields = {
+  clicks: Type.Integer(),
+  unique_clicks: Type.Integer({
+    description: 'One for each app, IP, user agent and day (UTC); an estimate within 2 %.',
+  }),
+  installs: Type.Integer({ description: 'All of them, organic ones too.' }),
+  events: Type.Integer(),
+  conversions: Type.Integer(),
+  conversion_rate: Type.Number({ description: 'Attributed installs by clicks; 0 without clicks.' }),
+  revenue: Type.Array(
+    Type.Object({ currency: Type.String(), amount: Type.String({ description: 'An exact decimal.' }) }),
+  ),
+};
+
+export const totalsFields = {
+  ...metricsFields,
+  bot_clicks: Type.Integer(),
+  organic_installs: Type.Integer({ description: 'Those of the installs that belong to no link.' }),
+};
+
+export const exampleMetrics = {
+  clicks: 1200,
+  unique_clicks: 911,
+  installs: 84,
+  events: 530,
+  conversions: 31,
+  conversion_rate: 0.06,
+  revenue: [{ currency: 'EUR', amount: '412.5' }],
+};
+
+const scale = 9;
+
+/** Decimals with at most 9 places. */
+export function addDecimals(a: string, b: string): string {
+  return decimalText(scaled(a) + scaled(b));
+}
+
+function scaled(text: string): bigint {
+  const [whole = '0', fraction = ''] = text.split('.');
+  const digits = BigInt(whole.replace('-', '') + fraction.padEnd(scale, '0').slice(0, scale));
+  return text.startsWith('-') ? -digits : digits;
+}
+
+function decimalText(value: bigint): string {
+  const digits = (value < 0n ? -value : value).toString().padStart(scale + 1, '0');
+  const fraction = digits.slice(-scale).replace(/0+$/, '');
+  return `${value < 0n ? '-' : ''}${digits.slice(0, -scale)}${fraction === '' ? '' : `.${fraction}`}`;
+}
+
+function rate(installs: number, organic: number, clicks: number): number {
+  return clicks === 0 ? 0 : (installs - organic) / clicks;
+}
+
+/** Rows of one bucket and group, put together. */
+export function totalsOf(rows: readonly FigureRow[]): Totals {
+  const amounts = new Map<string, string>();
+  const totals: Totals = {
+    clicks: 0,
+    unique_clicks: 0,
+    installs: 0,
+    events: 0,
+    conversions: 0,
+    conversion_rate: 0,
+    revenue: [],
+    bot_clicks: 0,
+    organic_installs: 0,
+  };
+  for (const row of rows) {
+    totals.clicks += row.f_clicks;
+    totals.unique_clicks += row.f_unique_clicks;
+    totals.installs += row.f_installs;
+    totals.events += row.f_events;
+    totals.conversions += row.f_conversions;
+    totals.bot_clicks += row.f_bot_clicks;
+    totals.organic_installs += row.f_organic_installs;
+    if (row.f_currency !== '') {
+      amounts.set(row.f_currency, addDecimals(amounts.get(row.f_currency) ?? '0', row.f_revenue));
+    }
+  }
+  totals.conversion_rate = rate(totals.installs, totals.organic_installs, totals.clicks);
+  totals.revenue = [...amounts].map(([currency, amount]) => ({ currency, amount })).sort(byCurrency);
+  return totals;
+}
+
+export function metricsOf(rows: readonly FigureRow[]): Metrics {
+  const { bot_clicks: _bots, organic_installs: _organic, ...metrics } = totalsOf(rows);
+  return metrics;
+}
+
+export function metricsOfRanked(row: RankedRow, uniqueClicks: number): Metrics {
+  return {
+    clicks: row.clicks,
+    unique_clicks: uniqueClicks,
+    installs: row.installs,
+    events: row.events,
+    conversions: row.conversions,
+    conversion_rate: rate(row.installs, row.organic_installs, row.clicks),
+    revenue: row.revenue.map(([currency, amount]) => ({ currency, amount })),
+  };
+}
+
+const byCurrency = (a: Amount, b: Amount) => (a.currency < b.currency ? -1 : 1);
+
+type Change = Record<Exclude<keyof Totals, 'revenue'>, number | null> & {
+  revenue: { currency: string; ratio: number | null }[];
+};
+
+/** How much more there is than before, as a ratio (0.5 is half as much again); null where there was nothing before. */
+export function changeOf(now: Totals, before: Totals): Change {
+  const ratio = (a: number, b: number) => (b === 0 ? null : (a - b) / b);
+  const amountIn = (totals: Totals, currency: string) =>
+    Number(totals.revenue.find((one) => one.currency === currency)?.amount ?? '0');
+  const currencies = [...new Set([...now.revenue, ...before.revenue].map((one) => one.currency))].sort();
+  return {
+    clicks: ratio(now.clicks, before.clicks),
+    unique_clicks: ratio(now.unique_clicks, before.unique_clicks),
+    installs: ratio(now.installs, before.installs),
+    events: ratio(now.events, before.events),
+    conversions: ratio(now.conversions, before.conversions),
+    conversion_rate: ratio(now.conversion_rate, before.conversion_rate),
+    bot_clicks: ratio(now.bot_clicks, before.bot_clicks),
+    organic_installs: ratio(now.organic_installs, before.organic_installs),
+    revenue: currencies.map((currency) => ({
+      currency,
+      ratio: ratio(amountIn(now, currency), amountIn(before, currency)),
+    })),
+  };
+}
+
+export function bySlot(rows: readonly FigureRow[]): Map<number, FigureRow[]> {
+  const groups = new Map<number, FigureRow[]>();
+  for (const row of rows) {
+    const group = groups.get(row.slot);
+    if (group) group.push(row);
+    else groups.set(row.slot, [row]);
+  }
+  return groups;
+}

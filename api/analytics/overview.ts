@@ -1,0 +1,96 @@
+import { Type } from 'typebox';
+import type { UserCaller } from '#api/route.ts';
+import { type FigureRow, series } from '#clickhouse/queries/series.ts';
+import { isoTime } from '#common/clock.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { routesOf } from '#common/http/route.ts';
+import type { AnalyticsDeps } from './deps.ts';
+import { bySlot, changeOf, exampleMetrics, totalsFields, totalsOf } from './metrics.ts';
+import { commonQuery, querySchema } from './parameters.ts';
+import { previousOf } from './period.ts';
+import { readQuestion, scopeWithin } from './question.ts';
+
+const route = routesOf<AnalyticsDeps, UserCaller>();
+const ratio = Type.Union([Type.Number(), Type.Null()]);
+const { revenue: _revenue, ...numbers } = totalsFields;
+const exampleTotals = { ...exampleMetrics, bot_clicks: 40, organic_installs: 12 };
+
+export const overview = route({
+  method: 'GET',
+  path: '/analytics/overview',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Analytics',
+  summary: 'Aggregate statistics',
+  description: 'Totals of a stretch of time, of the stretch before, and the change between them.',
+  query: querySchema(commonQuery),
+  answers: {
+    200: {
+      description: 'The figures; `as_of` is the time up to which every accepted record is in them.',
+      schema: Type.Object({
+        start: Type.String(),
+        end: Type.String(),
+        timezone: Type.String(),
+        totals: Type.Object(totalsFields),
+        previous: Type.Object({ start: Type.String(), end: Type.String(), ...totalsFields }),
+        change: Type.Object({
+          ...Object.fromEntries(Object.keys(numbers).map((name) => [name, ratio])),
+          revenue: Type.Array(Type.Object({ currency: Type.String(), ratio })),
+        }),
+        as_of: Type.String(),
+      }),
+      example: {
+        start: '2026-10-23T00:00:00.000Z',
+        end: '2026-11-22T00:00:00.000Z',
+        timezone: 'UTC',
+        totals: exampleTotals,
+        previous: {
+          start: '2026-09-23T00:00:00.000Z',
+          end: '2026-10-23T00:00:00.000Z',
+          ...exampleTotals,
+          clicks: 1000,
+        },
+        change: {
+          clicks: 0.2,
+          unique_clicks: 0,
+          installs: 0,
+          events: 0,
+          conversions: 0,
+          conversion_rate: 0,
+          bot_clicks: 0,
+          organic_installs: 0,
+          revenue: [{ currency: 'EUR', ratio: 0 }],
+        },
+        as_of: '2026-11-21T12:00:00.000Z',
+      },
+    },
+  },
+  async handle(deps, { caller, query }) {
+    const asked = await readQuestion(deps, caller, query);
+    if (asked instanceof Rejection) return asked;
+    const { period, asking } = asked;
+    const before = previousOf(period);
+    const both = scopeWithin(asked.scope, { ...period, start_ms: before.start_ms }, deps);
+    const slots = [before.start_ms, period.start_ms];
+    const [rows, asOf] = await Promise.all([
+      asking.rows<FigureRow>(series(both, slots, { withBots: true })),
+      asking.asOf(),
+    ]);
+    if (rows instanceof Rejection) return rows;
+    const groups = bySlot(rows);
+    const of = (ms: number) => totalsOf(groups.get(Math.floor(ms / 1000)) ?? []);
+    const [previous, totals] = [of(before.start_ms), of(period.start_ms)];
+    return {
+      status: 200,
+      body: {
+        start: isoTime(period.start_ms),
+        end: isoTime(period.end_ms),
+        timezone: period.zone.name,
+        totals,
+        previous: { start: isoTime(before.start_ms), end: isoTime(before.end_ms), ...previous },
+        change: changeOf(totals, previous),
+        as_of: isoTime(asOf),
+      },
+    };
+  },
+});

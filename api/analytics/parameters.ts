@@ -1,0 +1,86 @@
+/** The query parameters of the analytics endpoints, as schemas and as values. */
+import { type Static, type TSchema, Type } from 'typebox';
+import { type FilterColumn, type Filters, filterColumns } from '#clickhouse/queries/scope.ts';
+import { invalid, type Rejection } from '#common/http/rejection.ts';
+import { granularities } from './buckets.ts';
+import { intervals } from './period.ts';
+
+export function oneOf<const T extends readonly string[]>(values: T, description: string) {
+  return Type.Unsafe<T[number]>({ type: 'string', enum: [...values], description });
+}
+
+const filterCharsMax = 4_000;
+const filterValuesMax = 100;
+
+function filter(what: string) {
+  return Type.Optional(
+    Type.String({
+      maxLength: filterCharsMax,
+      description: `${what}: one, several with commas between, or all but those behind a minus.`,
+    }),
+  );
+}
+
+export const periodQuery = {
+  start: Type.Optional(Type.String({ maxLength: 40, description: 'Date or ISO 8601 time, inclusive.' })),
+  end: Type.Optional(
+    Type.String({ maxLength: 40, description: 'Date (taken in whole) or ISO 8601 time, exclusive. Default: now.' }),
+  ),
+  interval: Type.Optional(
+    oneOf(intervals, 'Instead of start and end; default 30d. Runs to the end of the present day (24h: hour).'),
+  ),
+  timezone: Type.Optional(Type.String({ maxLength: 64, description: 'IANA name; default UTC.' })),
+  include_bots: Type.Optional(Type.Boolean({ description: 'Whether clicks of bots count too; default false.' })),
+};
+
+const narrowing = {
+  campaign: filter('Campaigns; an empty one stands for none'),
+  platform: filter('Platforms'),
+  country: filter('Countries (ISO 3166-1 alpha-2)'),
+  utm_source: filter('Values of utm_source'),
+  utm_medium: filter('Values of utm_medium'),
+};
+
+export const linkStatsQuery = {
+  ...periodQuery,
+  ...narrowing,
+  granularity: Type.Optional(oneOf(granularities, 'Chosen from the range if absent.')),
+};
+
+export const commonQuery = {
+  ...periodQuery,
+  app_id: filter('Apps'),
+  link_id: filter('Links'),
+  ...narrowing,
+  organization_id: Type.Optional(
+    Type.String({ maxLength: 64, description: 'One of your organizations; default all of them.' }),
+  ),
+};
+
+export function querySchema<P extends Record<string, TSchema>>(properties: P) {
+  return Type.Object(properties, { additionalProperties: false });
+}
+
+const common = querySchema(commonQuery);
+export type CommonQuery = Static<typeof common>;
+
+/** What the filters say, or what is wrong with one. */
+export function readFilters(query: Partial<Record<FilterColumn, string>>): Filters | Rejection {
+  const filters: Partial<Record<FilterColumn, { values: string[]; isExclusion: boolean }>> = {};
+  for (const column of filterColumns) {
+    const text = query[column];
+    if (text === undefined) continue;
+    const entries = text.split(',').map((entry) => entry.trim());
+    if (entries.length > filterValuesMax) return invalid(column, `takes at most ${filterValuesMax} values`);
+    const excluded = entries.filter((entry) => entry.startsWith('-'));
+    if (excluded.length > 0 && excluded.length < entries.length) {
+      return invalid(column, 'takes values with a minus or without, not both');
+    }
+    const isExclusion = excluded.length > 0;
+    const values = isExclusion ? entries.map((entry) => entry.slice(1)) : entries;
+    if ((column === 'app_id' || column === 'link_id') && values.includes(''))
+      return invalid(column, 'holds an empty id');
+    filters[column] = { values, isExclusion };
+  }
+  return filters;
+}

@@ -1,0 +1,100 @@
+/** Which stretch of time a question is about, as instants, from what a caller wrote. */
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { type Zone, zoneNamed } from './zone.ts';
+
+export const intervals = ['24h', '7d', '30d', '90d', '12mo', 'mtd', 'all'] as const;
+export type Interval = (typeof intervals)[number];
+
+export interface Period {
+  /** Epoch milliseconds, inclusive. */
+  readonly start_ms: number;
+  /** Epoch milliseconds, exclusive. */
+  readonly end_ms: number;
+  readonly zone: Zone;
+}
+
+export interface PeriodQuery {
+  readonly start?: string;
+  readonly end?: string;
+  readonly interval?: Interval;
+  readonly timezone?: string;
+}
+
+const hourMs = 3_600_000;
+const dayMs = 86_400_000;
+const earliestMs = Date.UTC(2000, 0, 1);
+const latestMs = Date.UTC(2100, 0, 1);
+
+/** @param firstMs the beginning of `interval=all`; asked for only then. */
+export async function periodOf(
+  query: PeriodQuery,
+  nowMs: number,
+  firstMs: () => Promise<number | Rejection>,
+): Promise<Period | Rejection> {
+  const zone = zoneNamed(query.timezone ?? 'UTC');
+  if (!zone) return invalid('timezone', 'must be the IANA name of a time zone, such as Europe/Berlin');
+  if (query.start === undefined && query.end === undefined) {
+    const interval = query.interval ?? '30d';
+    if (interval !== 'all') return intervalOf(interval, nowMs, zone);
+    const first = await firstMs();
+    if (first instanceof Rejection) return first;
+    const end_ms = zone.addDays(nowMs, 1);
+    return { start_ms: zone.startOfDay(first > 0 ? Math.min(first, nowMs) : nowMs), end_ms, zone };
+  }
+  if (query.interval !== undefined) return invalid('interval', 'can not be given together with start or end');
+  if (query.start === undefined) return invalid('start', 'is required where end is given');
+  const start = readInstant(query.start, zone, 0);
+  if (start === null) return invalid('start', 'must be a date (2026-01-31) or a time in ISO 8601');
+  const end = query.end === undefined ? nowMs : readInstant(query.end, zone, 1);
+  if (end === null) return invalid('end', 'must be a date (2026-01-31) or a time in ISO 8601');
+  if (start < earliestMs || start >= latestMs) return invalid('start', 'must lie between 2000 and 2100');
+  if (end <= start) return invalid('end', 'must be later than start');
+  if (end > latestMs) return invalid('end', 'must lie between 2000 and 2100');
+  return { start_ms: start, end_ms: end, zone };
+}
+
+/** Whole hours or days up to and with the present one. */
+function intervalOf(interval: Exclude<Interval, 'all'>, nowMs: number, zone: Zone): Period {
+  const tomorrow = zone.addDays(nowMs, 1);
+  switch (interval) {
+    case '24h': {
+      const hour = zone.startOfHour(nowMs);
+      return { start_ms: hour - 23 * hourMs, end_ms: hour + hourMs, zone };
+    }
+    case '7d':
+      return { start_ms: zone.addDays(nowMs, -6), end_ms: tomorrow, zone };
+    case '30d':
+      return { start_ms: zone.addDays(nowMs, -29), end_ms: tomorrow, zone };
+    case '90d':
+      return { start_ms: zone.addDays(nowMs, -89), end_ms: tomorrow, zone };
+    case '12mo':
+      return { start_ms: zone.addMonths(nowMs, -11), end_ms: tomorrow, zone };
+    case 'mtd':
+      return { start_ms: zone.addMonths(nowMs, 0), end_ms: tomorrow, zone };
+  }
+}
+
+const shape = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)(Z|[+-]\d{2}:?\d{2})?)?$/i;
+
+/** A bare date is the beginning of that local day, or of the `days`th after it. Null for what is no time. */
+function readInstant(text: string, zone: Zone, days: number): number | null {
+  const match = shape.exec(text);
+  if (!match) return null;
+  const [, date = '', clock, offset] = match;
+  const midnight = Date.parse(`${date}T00:00:00Z`);
+  // Date.parse takes 31 February for 3 March.
+  if (Number.isNaN(midnight) || new Date(midnight).toISOString().slice(0, 10) !== date) return null;
+  if (clock === undefined) return zone.instantOf(midnight + days * dayMs);
+  const local = Date.parse(`${date}T${clock}${(offset ?? 'Z').toUpperCase()}`);
+  if (Number.isNaN(local)) return null;
+  return offset === undefined ? zone.instantOf(local) : local;
+}
+
+/** The stretch directly before, as long in local days where it consists of such, else in time. */
+export function previousOf({ start_ms, end_ms, zone }: Period): Period {
+  if (zone.isStartOfDay(start_ms) && zone.isStartOfDay(end_ms)) {
+    const days = Math.round((zone.localAt(end_ms) - zone.localAt(start_ms)) / dayMs);
+    return { start_ms: zone.addDays(start_ms, -days), end_ms: start_ms, zone };
+  }
+  return { start_ms: start_ms - (end_ms - start_ms), end_ms: start_ms, zone };
+}

@@ -1,0 +1,73 @@
+/** From a request to a scope: whose records, of which time, narrowed by what. */
+import type { UserCaller } from '#api/route.ts';
+import { firstDay } from '#clickhouse/queries/link.ts';
+import type { Filters, Scope } from '#clickhouse/queries/scope.ts';
+import { forbidden, Rejection } from '#common/http/rejection.ts';
+import { Asking } from './ask.ts';
+import type { AnalyticsDeps } from './deps.ts';
+import { type CommonQuery, readFilters } from './parameters.ts';
+import { type Period, periodOf } from './period.ts';
+import { Visible } from './visible.ts';
+
+const dayMs = 86_400_000;
+
+export interface Asked {
+  readonly period: Period;
+  readonly scope: Scope;
+  readonly asking: Asking;
+  readonly visible: Visible;
+}
+
+/** The scope of a period other than the one asked for. Nothing beyond the retention is shown. */
+export function scopeWithin(scope: Scope, period: Period, deps: AnalyticsDeps): Scope {
+  // To the day, so that nothing has to be cut.
+  const oldest = Math.floor(deps.clock() / dayMs - deps.analytics.retentionDays) * dayMs;
+  const start_ms = Math.max(period.start_ms, oldest, 0);
+  return { ...scope, start_ms, end_ms: Math.max(period.end_ms, start_ms) };
+}
+
+export async function readQuestion(
+  deps: AnalyticsDeps,
+  caller: UserCaller,
+  query: CommonQuery,
+): Promise<Asked | Rejection> {
+  const mine = caller.memberships.map((membership) => membership.organization_id);
+  if (query.organization_id !== undefined && !mine.includes(query.organization_id)) {
+    return forbidden('You are not a member of this organization.');
+  }
+  const organization_ids = query.organization_id === undefined ? mine : [query.organization_id];
+  const filters = readFilters(query);
+  if (filters instanceof Rejection) return filters;
+  const visible = new Visible(deps.tenancy, organization_ids);
+  for (const [kind, filter] of [
+    ['app', filters.app_id],
+    ['link', filters.link_id],
+  ] as const) {
+    const refusal = filter ? await visible.refuse(kind, filter.values) : null;
+    if (refusal) return refusal;
+  }
+  return finishQuestion(deps, { caller, query, filters, organization_ids, visible });
+}
+
+export async function finishQuestion(
+  deps: AnalyticsDeps,
+  known: {
+    readonly caller: UserCaller;
+    readonly query: CommonQuery;
+    readonly filters: Filters;
+    readonly organization_ids: readonly string[];
+    readonly visible: Visible;
+  },
+): Promise<Asked | Rejection> {
+  const { caller, query, filters, organization_ids, visible } = known;
+  const include_bots = query.include_bots === true;
+  // A caller without an organization waits in a lane of their own.
+  const asking = new Asking(deps.analytics, organization_ids[0] ?? caller.user_id);
+  const bare: Scope = { organization_ids, start_ms: 0, end_ms: 0, filters, include_bots };
+  const period = await periodOf(query, deps.clock(), async () => {
+    const rows = await asking.rows<{ first_ms: number }>(firstDay(bare));
+    return rows instanceof Rejection ? rows : (rows[0]?.first_ms ?? 0);
+  });
+  if (period instanceof Rejection) return period;
+  return { period, scope: scopeWithin(bare, period, deps), asking, visible };
+}

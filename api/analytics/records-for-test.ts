@@ -1,0 +1,181 @@
+/** Made-up records of a few tenants, from a seed, and the plain way of counting them. */
+import type { ClickHouse } from '#clickhouse/client.ts';
+import { newId } from '#common/ids.ts';
+
+export type Random = () => number;
+
+/** mulberry32. */
+export function randomFrom(seed: number): Random {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+export function pick<T>(random: Random, values: readonly T[]): T {
+  const value = values[Math.floor(random() * values.length)];
+  if (value === undefined) throw new Error('nothing to pick from');
+  return value;
+}
+
+export interface Tenant {
+  readonly organization_id: string;
+  readonly apps: readonly { readonly id: string; readonly links: readonly { id: string; campaign: string }[] }[];
+}
+
+export interface TestRecord {
+  readonly kind: 'clicks' | 'installs' | 'events';
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly link_id: string;
+  readonly campaign: string;
+  readonly platform: string;
+  readonly country: string;
+  readonly utm_source: string;
+  readonly utm_medium: string;
+  readonly browser: string;
+  /** Epoch milliseconds. */
+  readonly time: number;
+  readonly is_bot: boolean;
+  readonly visitor: number;
+  readonly is_conversion: boolean;
+  readonly currency: string;
+  /** In thousandths. */
+  readonly amount: number;
+  readonly idx: number;
+}
+
+export const platforms = ['ios', 'android', 'desktop', 'other', ''] as const;
+export const countries = 'DE FR US GB IT ES PL NL SE NO FI DK AT CH BE PT'.split(' ');
+export const sources = ['', 'newsletter', 'google', "o'brien\\"] as const;
+export const media = ['', 'email', 'cpc'] as const;
+export const campaigns = ['', 'spring', 'summer', 'autumn & "winter"', 'other'] as const;
+
+export function makeTenant(appCount: number, linkCount: number, atMs: number): Tenant {
+  const apps = Array.from({ length: appCount }, (_, app) => ({
+    id: newId('app', atMs),
+    links: Array.from({ length: linkCount }, (_, link) => ({
+      id: newId('lnk', atMs),
+      campaign: campaigns[(app + link) % campaigns.length] ?? '',
+    })),
+  }));
+  return { organization_id: newId('org', atMs), apps };
+}
+
+export function makeRecords(random: Random, tenant: Tenant, count: number, fromMs: number, toMs: number): TestRecord[] {
+  return Array.from({ length: count }, (_, idx) => {
+    const app = pick(random, tenant.apps);
+    const link = app.links[Math.floor(random() ** 2 * app.links.length)] ?? pick(random, app.links);
+    const dice = random();
+    const kind = dice < 0.7 ? 'clicks' : dice < 0.8 ? 'installs' : 'events';
+    const isOrganic = kind !== 'clicks' && random() < 0.2;
+    const time = Math.floor(fromMs + random() * (toMs - fromMs));
+    // A hundred or so people a day, each counted by day.
+    const visitor = Math.floor(time / 86_400_000) * 1_000 + Math.floor(random() * 120);
+    const isPaid = kind === 'events' && random() < 0.3;
+    return {
+      kind,
+      organization_id: tenant.organization_id,
+      app_id: app.id,
+      link_id: isOrganic ? '' : link.id,
+      campaign: isOrganic ? '' : link.campaign,
+      platform: pick(random, platforms),
+      country: countries[Math.floor(random() ** 2 * countries.length)] ?? '',
+      utm_source: pick(random, sources),
+      utm_medium: pick(random, media),
+      browser: `b${Math.floor(random() * 14)}`,
+      time,
+      is_bot: kind === 'clicks' && random() < 0.1,
+      visitor: visitor * 1_000_003,
+      is_conversion: isPaid || (kind === 'events' && random() < 0.1),
+      currency: isPaid ? pick(random, ['EUR', 'USD']) : '',
+      amount: isPaid ? Math.floor(random() * 100_000) : 0,
+      idx,
+    };
+  });
+}
+
+const shared = 'organization_id app_id link_id campaign platform country utm_source utm_medium time'.split(' ');
+const origin = ['batch_id', 'producer_id', 'frame_no', 'idx'];
+const columnsOf = {
+  clicks: [...shared, 'click_id', 'browser', 'is_bot', 'visitor', ...origin],
+  installs: [...shared, 'install_id', 'attributed', ...origin],
+  events: [...shared, 'event_id', 'revenue_amount', 'revenue_currency', 'is_conversion', ...origin],
+};
+
+export async function storeRecords(client: ClickHouse, records: readonly TestRecord[], batch: string): Promise<void> {
+  for (const kind of ['clicks', 'installs', 'events'] as const) {
+    const columns = columnsOf[kind];
+    const mine = records.filter((record) => record.kind === kind);
+    for (let from = 0; from < mine.length; from += 10_000) {
+      const lines = mine.slice(from, from + 10_000).map((record) => {
+        const row: Record<string, unknown> = {
+          ...record,
+          time: new Date(record.time).toISOString().replace('T', ' ').replace('Z', ''),
+          click_id: `${batch}-${record.idx}`,
+          install_id: `${batch}-${record.idx}`,
+          event_id: `${batch}-${record.idx}`,
+          attributed: record.link_id !== '',
+          revenue_amount: record.currency === '' ? null : (record.amount / 1000).toFixed(3),
+          revenue_currency: record.currency,
+          batch_id: batch,
+          producer_id: batch,
+          frame_no: Math.floor(record.idx / 500) + 1,
+          idx: record.idx % 500,
+        };
+        return JSON.stringify(columns.map((column) => row[column]));
+      });
+      const outcome = await client.insert(kind, Buffer.from(lines.join('\n')), {
+        token: `${batch}-${kind}-${from}`,
+        format: 'JSONCompactEachRow',
+        columns,
+      });
+      if (outcome.kind !== 'written') throw new Error(outcome.message);
+    }
+  }
+}
+
+export interface PlainFigures {
+  clicks: number;
+  unique_clicks: number;
+  installs: number;
+  events: number;
+  conversions: number;
+  conversion_rate: number;
+  revenue: { currency: string; amount: string }[];
+  bot_clicks: number;
+  organic_installs: number;
+}
+
+/** Counts one by one, knowing nothing of rollups. */
+export function plainFigures(records: readonly TestRecord[], includeBots = false): PlainFigures {
+  const visitors = new Set<number>();
+  const amounts = new Map<string, number>();
+  const sums = { clicks: 0, installs: 0, events: 0, conversions: 0, bot_clicks: 0, organic_installs: 0 };
+  for (const record of records) {
+    if (record.kind === 'clicks') {
+      if (record.is_bot) sums.bot_clicks++;
+      if (record.is_bot && !includeBots) continue;
+      sums.clicks++;
+      visitors.add(record.visitor);
+    } else if (record.kind === 'installs') {
+      sums.installs++;
+      if (record.link_id === '') sums.organic_installs++;
+    } else {
+      sums.events++;
+      if (record.is_conversion) sums.conversions++;
+      if (record.currency !== '') amounts.set(record.currency, (amounts.get(record.currency) ?? 0) + record.amount);
+    }
+  }
+  return {
+    ...sums,
+    unique_clicks: visitors.size,
+    conversion_rate: sums.clicks === 0 ? 0 : (sums.installs - sums.organic_installs) / sums.clicks,
+    revenue: [...amounts]
+      .map(([currency, amount]) => ({ currency, amount: String(amount / 1000) }))
+      .sort((a, b) => (a.currency < b.currency ? -1 : 1)),
+  };
+}

@@ -1,0 +1,16 @@
+/** The analytics endpoints. */
+import type { Route } from '#common/http/route.ts';
+import type { AnalyticsDeps } from './deps.ts';
+import { linkStats } from './link-stats.ts';
+import { overview } from './overview.ts';
+import { timeseries } from './timeseries.ts';
+import { topCampaigns } from './top-campaigns.ts';
+import { topLinks } from './top-links.ts';
+
+export const analyticsRoutes: readonly Route<AnalyticsDeps>[] = [
+  overview,
+  timeseries,
+  topLinks,
+  topCampaigns,
+  linkStats,
+];

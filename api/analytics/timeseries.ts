@@ -1,0 +1,134 @@
+import { Type } from 'typebox';
+import type { UserCaller } from '#api/route.ts';
+import { otherValue } from '#clickhouse/queries/figures.ts';
+import { type FigureRow, series, topValues } from '#clickhouse/queries/series.ts';
+import { isoTime } from '#common/clock.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { routesOf } from '#common/http/route.ts';
+import { bucketStarts, bucketsMax, type Granularity, granularities, granularityFor } from './buckets.ts';
+import type { AnalyticsDeps } from './deps.ts';
+import { bySlot, exampleMetrics, type Metrics, metricsFields, metricsOf } from './metrics.ts';
+import { commonQuery, oneOf, querySchema } from './parameters.ts';
+import type { Period } from './period.ts';
+import { type Asked, readQuestion } from './question.ts';
+
+const route = routesOf<AnalyticsDeps, UserCaller>();
+/** Groups that a series is split into; all others are one more, `other`. */
+const groupsMax = 10;
+const groupings = ['platform', 'country', 'campaign'] as const;
+type Grouping = (typeof groupings)[number];
+
+export interface Buckets {
+  readonly granularity: Granularity;
+  readonly starts: readonly number[];
+}
+
+export function bucketsOf(period: Period, wanted: Granularity | undefined): Buckets | Rejection {
+  const granularity = wanted ?? granularityFor(period.start_ms, period.end_ms);
+  const starts = bucketStarts(period.start_ms, period.end_ms, granularity, period.zone);
+  if (starts) return { granularity, starts };
+  const hint = granularity === 'month' ? 'ask for a shorter range' : 'ask for a coarser one or a shorter range';
+  return invalid('granularity', `${granularity} makes more than ${bucketsMax} buckets of this range: ${hint}`);
+}
+
+/** One element for each bucket, in order, empty ones too. */
+export function seriesOf(starts: readonly number[], rows: readonly FigureRow[]): ({ start: string } & Metrics)[] {
+  const groups = bySlot(rows);
+  return starts.map((start) => ({ start: isoTime(start), ...metricsOf(groups.get(Math.floor(start / 1000)) ?? []) }));
+}
+
+export const timeseries = route({
+  method: 'GET',
+  path: '/analytics/timeseries',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Analytics',
+  summary: 'Time-series data',
+  description: `One element for each bucket, empty ones too; the first and the last count only what lies in the range. With group_by, an element for each bucket and group: the ${groupsMax} largest groups and \`other\`. A group of null has no value.`,
+  query: querySchema({
+    ...commonQuery,
+    granularity: Type.Optional(oneOf(granularities, 'Chosen from the range if absent.')),
+    group_by: Type.Optional(oneOf(groupings, 'Splits each bucket.')),
+  }),
+  answers: {
+    200: {
+      description: 'The buckets in order.',
+      schema: Type.Object({
+        start: Type.String(),
+        end: Type.String(),
+        timezone: Type.String(),
+        granularity: Type.String(),
+        data: Type.Array(Type.Object({ start: Type.String(), ...metricsFields }, { additionalProperties: true })),
+        as_of: Type.String(),
+      }),
+      example: {
+        start: '2026-11-20T00:00:00.000Z',
+        end: '2026-11-21T00:00:00.000Z',
+        timezone: 'UTC',
+        granularity: 'day',
+        data: [{ start: '2026-11-20T00:00:00.000Z', ...exampleMetrics }],
+        as_of: '2026-11-21T12:00:00.000Z',
+      },
+    },
+  },
+  async handle(deps, { caller, query }) {
+    const asked = await readQuestion(deps, caller, query);
+    if (asked instanceof Rejection) return asked;
+    const buckets = bucketsOf(asked.period, query.granularity);
+    if (buckets instanceof Rejection) return buckets;
+    const [data, asOf] = await Promise.all([
+      query.group_by ? grouped(asked, buckets, query.group_by) : plain(asked, buckets),
+      asked.asking.asOf(),
+    ]);
+    if (data instanceof Rejection) return data;
+    return {
+      status: 200,
+      body: {
+        start: isoTime(asked.period.start_ms),
+        end: isoTime(asked.period.end_ms),
+        timezone: asked.period.zone.name,
+        granularity: buckets.granularity,
+        data,
+        as_of: isoTime(asOf),
+      },
+    };
+  },
+});
+
+async function plain({ scope, asking }: Asked, { starts }: Buckets): Promise<unknown[] | Rejection> {
+  const rows = await asking.rows<FigureRow>(series(scope, starts));
+  return rows instanceof Rejection ? rows : seriesOf(starts, rows);
+}
+
+async function grouped({ scope, asking }: Asked, { starts }: Buckets, by: Grouping): Promise<unknown[] | Rejection> {
+  const found = await asking.rows<{ value: string }>(topValues(scope, by, groupsMax + 1));
+  if (found instanceof Rejection) return found;
+  const top = found.slice(0, groupsMax).map((row) => row.value);
+  const rows = await asking.rows<FigureRow>(
+    series(scope, starts, { groupBy: by, ...(found.length > groupsMax ? { top } : {}) }),
+  );
+  if (rows instanceof Rejection) return rows;
+  // A value that is itself called "other" joins the rest.
+  const label = (value: string) => (value === otherValue ? 'other' : value === '' ? null : value);
+  const labels = new Set(top.map(label));
+  // What came in between the two questions is in the second alone.
+  for (const row of rows) if (!labels.has(label(row.grp))) labels.add('other');
+  const nameOf = (value: string) => (labels.has(label(value)) ? label(value) : 'other');
+  const series_ = [...labels].map((name) => ({
+    name,
+    buckets: seriesOf(
+      starts,
+      rows.filter((row) => nameOf(row.grp) === name),
+    ),
+  }));
+  return starts.flatMap((_, at) =>
+    series_.map(({ name, buckets }) => {
+      const bucket = buckets[at];
+      return bucket ? { start: bucket.start, [by]: name, ...withoutStart(bucket) } : null;
+    }),
+  );
+}
+
+function withoutStart({ start: _start, ...metrics }: { start: string } & Metrics): Metrics {
+  return metrics;
+}

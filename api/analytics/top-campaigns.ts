@@ -1,0 +1,52 @@
+import { Type } from 'typebox';
+import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
+import type { UserCaller } from '#api/route.ts';
+import { linksOfCampaigns } from '#clickhouse/queries/ranking.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { routesOf } from '#common/http/route.ts';
+import type { AnalyticsDeps } from './deps.ts';
+import { exampleMetrics, metricsFields } from './metrics.ts';
+import { commonQuery, querySchema } from './parameters.ts';
+import { readQuestion } from './question.ts';
+import { rankedPage } from './ranked.ts';
+import { sortQuery } from './top-links.ts';
+
+const route = routesOf<AnalyticsDeps, UserCaller>();
+
+export const topCampaigns = route({
+  method: 'GET',
+  path: '/analytics/top-campaigns',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Analytics',
+  summary: 'Top campaigns',
+  description:
+    'Campaigns with any figure in the range, as they were named when it was recorded. Links without a campaign are left out. `links` is how many links had a figure.',
+  query: querySchema({ ...commonQuery, ...pageQuery, sort_by: sortQuery }),
+  answers: {
+    200: {
+      description: 'One page.',
+      schema: listSchema(Type.Object({ campaign: Type.String(), links: Type.Integer(), ...metricsFields })),
+      example: {
+        data: [{ campaign: 'spring', links: 3, ...exampleMetrics }],
+        pagination: { total: 1, limit: 50, offset: 0, has_more: false },
+      },
+    },
+  },
+  async handle(deps, { caller, query }) {
+    const asked = await readQuestion(deps, caller, query);
+    if (asked instanceof Rejection) return asked;
+    const page = pageOf(query);
+    const ranked = await rankedPage(asked, 'campaign', query.sort_by ?? 'clicks', page);
+    if (ranked instanceof Rejection) return ranked;
+    const names = ranked.rows.map((row) => row.id);
+    const counts =
+      names.length === 0
+        ? []
+        : await asked.asking.rows<{ id: string; links: number }>(linksOfCampaigns(asked.scope, names));
+    if (counts instanceof Rejection) return counts;
+    const links = new Map(counts.map((row) => [row.id, row.links]));
+    const data = ranked.rows.map(({ id, metrics }) => ({ campaign: id, links: links.get(id) ?? 0, ...metrics }));
+    return listAnswer(data, ranked.total, page);
+  },
+});

@@ -1,0 +1,66 @@
+/**
+ * What the caller may see: the analytics' one look into Postgres. Deleted apps and links stay visible, since their figures
+ * do. Row-level security stands behind every query here.
+ */
+import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
+import { isId } from '#common/ids.ts';
+import type { Tenancy } from '#common/tenancy.ts';
+
+export interface LinkFace {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly short_code: string;
+  readonly host: string;
+  readonly path: string;
+  readonly title: string | null;
+  readonly campaign: string | null;
+  readonly deleted: boolean;
+}
+
+const faces = `
+  SELECT l.id, l.organization_id, l.app_id, l.short_code, a.host, l.path, l.title, l.campaign,
+         (l.deleted_at IS NOT NULL OR a.deleted_at IS NOT NULL) AS deleted
+    FROM links l JOIN apps a ON a.id = l.app_id
+   WHERE l.organization_id = ANY ($1) AND l.id = ANY ($2)`;
+
+export class Visible {
+  readonly #tenancy: Tenancy;
+  readonly #organizationIds: readonly string[];
+
+  constructor(tenancy: Tenancy, organizationIds: readonly string[]) {
+    this.#tenancy = tenancy;
+    this.#organizationIds = organizationIds;
+  }
+
+  /** Those of the links that are the caller's, by id. */
+  async links(ids: readonly string[]): Promise<Map<string, LinkFace>> {
+    if (ids.length === 0) return new Map();
+    const rows = await this.#tenancy.within(this.#organizationIds, (tenant) =>
+      tenant.query<LinkFace>(faces, [[...ids]]),
+    );
+    return new Map(rows.map((row) => [row.id, row]));
+  }
+
+  /** Null when every id is one of the caller's: else whether somebody has it (403) or nobody (404). */
+  async refuse(kind: 'app' | 'link', ids: readonly string[]): Promise<Rejection | null> {
+    const prefix = kind === 'app' ? 'app' : 'lnk';
+    if (!ids.every((id) => isId(prefix, id))) return notFound(`There is no ${kind} with this id.`);
+    return this.#tenancy.within(this.#organizationIds, async (tenant) => {
+      const table = kind === 'app' ? 'apps' : 'links';
+      const mine = await tenant.query<{ id: string }>(
+        `SELECT id FROM ${table} WHERE organization_id = ANY ($1) AND id = ANY ($2)`,
+        [[...ids]],
+      );
+      const known = new Set(mine.map((row) => row.id));
+      for (const id of ids) {
+        if (known.has(id)) continue;
+        const owner = await tenant.ownerOf(kind, id);
+        return owner === null
+          ? notFound(`There is no ${kind} with this id.`)
+          : forbidden(`This ${kind} belongs to another organization.`);
+      }
+      return null;
+    });
+  }
+}

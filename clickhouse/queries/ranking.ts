@@ -1,0 +1,126 @@
+/** Links or campaigns in the order of a figure, a page at a time, each with its figures. */
+import { figures } from './figures.ts';
+import type { Filters, Question, Scope } from './scope.ts';
+
+export type RankedColumn = 'link_id' | 'campaign';
+
+export const rankedBy = [
+  'clicks',
+  'unique_clicks',
+  'installs',
+  'events',
+  'conversions',
+  'conversion_rate',
+  'revenue',
+] as const;
+export type RankedBy = (typeof rankedBy)[number];
+
+export interface RankedRow {
+  readonly id: string;
+  readonly clicks: number;
+  readonly unique_clicks: number;
+  readonly installs: number;
+  readonly organic_installs: number;
+  readonly events: number;
+  readonly conversions: number;
+  /** Currency and decimal amount. */
+  readonly revenue: readonly (readonly [string, string])[];
+  /** How many there are on all pages. */
+  readonly total: number;
+}
+
+export interface RankingOptions {
+  readonly column: RankedColumn;
+  readonly sortBy: RankedBy;
+  /** The currency whose amounts are compared when sorting by revenue. */
+  readonly currency: string;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+const order: Record<RankedBy, string> = {
+  clicks: 'sum(f_clicks)',
+  unique_clicks: 'sum(f_unique_clicks)',
+  installs: 'sum(f_installs)',
+  events: 'sum(f_events)',
+  conversions: 'sum(f_conversions)',
+  conversion_rate:
+    'if(sum(f_clicks) = 0, 0., (toInt64(sum(f_installs)) - toInt64(sum(f_organic_installs))) / sum(f_clicks))',
+  revenue: 'sumIf(f_revenue, f_currency = {currency:String})',
+};
+
+const isSomething = 'sum(f_clicks) + sum(f_installs) + sum(f_events) > 0';
+
+function conditionOn(column: RankedColumn): string {
+  // Links without a campaign are left out; what belongs to no link is one row.
+  return column === 'campaign' ? "WHERE k_campaign != ''" : '';
+}
+
+/** Unique clicks are 0 unless they decide the order: see uniquesOf. */
+export function ranking(scope: Scope, options: RankingOptions): Question {
+  const { column, sortBy } = options;
+  const { sql, params } = figures(scope, {
+    columns: [column],
+    withUniques: sortBy === 'unique_clicks',
+    withBots: false,
+  });
+  return {
+    sql: `SELECT k_${column} AS id, sum(f_clicks) AS clicks, sum(f_unique_clicks) AS unique_clicks, sum(f_installs) AS installs,
+  sum(f_organic_installs) AS organic_installs, sum(f_events) AS events, sum(f_conversions) AS conversions,
+  arraySort(groupArrayIf((f_currency, toString(f_revenue)), f_currency != '')) AS revenue, count() OVER () AS total
+FROM (${sql}) ${conditionOn(column)} GROUP BY id HAVING ${isSomething}
+ORDER BY ${order[sortBy]} DESC, id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt64}`,
+    params: { ...params, limit: options.limit, offset: options.offset, currency: options.currency },
+  };
+}
+
+/** How many there are, for a page that lies beyond the last. Rows: `total`. */
+export function rankingTotal(scope: Scope, column: RankedColumn): Question {
+  const { sql, params } = figures(scope, { columns: [column], withUniques: false, withBots: false });
+  return {
+    sql: `SELECT count() AS total FROM (SELECT k_${column} AS id FROM (${sql}) ${conditionOn(column)} GROUP BY id HAVING ${isSomething})`,
+    params,
+  };
+}
+
+/** Unique clicks of the ids of one page. Rows: `id`, `unique_clicks`. */
+export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question {
+  const { sql, params } = figures(narrowed(scope, column, ids), {
+    columns: [column],
+    withUniques: true,
+    withBots: false,
+  });
+  return {
+    sql: `SELECT k_${column} AS id, sum(f_unique_clicks) AS unique_clicks FROM (${sql}) GROUP BY id`,
+    params: { ...params },
+  };
+}
+
+/** How many links had something under each campaign of one page. Rows: `id`, `links`. */
+export function linksOfCampaigns(scope: Scope, campaigns: readonly string[]): Question {
+  const { sql, params } = figures(narrowed(scope, 'campaign', campaigns), {
+    columns: ['campaign', 'link_id'],
+    withUniques: false,
+    withBots: false,
+  });
+  return {
+    sql: `SELECT id, count() AS links FROM (
+  SELECT k_campaign AS id, k_link_id FROM (${sql}) WHERE k_link_id != '' GROUP BY id, k_link_id HAVING ${isSomething}) GROUP BY id`,
+    params,
+  };
+}
+
+/** The currency with the most events that carried revenue; none without any. Rows: `currency`. */
+export function mainCurrency(scope: Scope): Question {
+  const { sql, params } = figures(scope, { withUniques: false, withBots: false });
+  return {
+    sql: `SELECT f_currency AS currency FROM (${sql}) WHERE f_currency != '' GROUP BY currency ORDER BY sum(f_events) DESC, currency LIMIT 1`,
+    params,
+  };
+}
+
+/** Ids that were found within the scope already narrow it further, whatever its own filter on that column. */
+function narrowed(scope: Scope, column: RankedColumn, ids: readonly string[]): Scope {
+  const filters: Filters = { ...scope.filters, [column]: { values: ids, isExclusion: false } };
+  return { ...scope, filters };
+}

@@ -1,0 +1,79 @@
+/** What a question is about, and the one place in which it becomes a condition: tenant first, every value bound. */
+import type { Params } from '#clickhouse/client.ts';
+
+/** Columns that every kind of record has and that a question may be narrowed by. */
+export const filterColumns = [
+  'app_id',
+  'link_id',
+  'campaign',
+  'platform',
+  'country',
+  'utm_source',
+  'utm_medium',
+] as const;
+export type FilterColumn = (typeof filterColumns)[number];
+
+export interface Filter {
+  readonly values: readonly string[];
+  /** All but these. */
+  readonly isExclusion: boolean;
+}
+
+export type Filters = Readonly<Partial<Record<FilterColumn, Filter>>>;
+
+export interface Scope {
+  /** What the caller may see. Empty means nothing. */
+  readonly organization_ids: readonly string[];
+  /** Epoch milliseconds, inclusive. */
+  readonly start_ms: number;
+  /** Epoch milliseconds, exclusive. */
+  readonly end_ms: number;
+  readonly filters: Filters;
+  readonly include_bots: boolean;
+}
+
+/** A rollup keeps some columns under another name. */
+export type ColumnNames = Readonly<Partial<Record<FilterColumn, string>>>;
+
+/**
+ * The condition on tenant and filters, without the time. Whoever reads records of tenants uses this and nothing else.
+ * Its parameters are those of scopeParams.
+ */
+export function tenantCondition(scope: Scope, names: ColumnNames = {}): string {
+  const conditions = ['organization_id IN {organization_ids:Array(String)}'];
+  for (const column of filterColumns) {
+    const filter = scope.filters[column];
+    if (!filter) continue;
+    conditions.push(
+      `${names[column] ?? column} ${filter.isExclusion ? 'NOT IN' : 'IN'} {only_${column}:Array(String)}`,
+    );
+  }
+  return conditions.join(' AND ');
+}
+
+/** The condition on the time of raw rows. */
+export const rawTimeCondition =
+  'time >= fromUnixTimestamp64Milli({start_ms:Int64}) AND time < fromUnixTimestamp64Milli({end_ms:Int64})';
+
+export function scopeParams(scope: Scope): Params {
+  const params: Record<string, unknown> = {
+    organization_ids: [...scope.organization_ids],
+    start_ms: scope.start_ms,
+    end_ms: scope.end_ms,
+  };
+  for (const column of filterColumns) {
+    const filter = scope.filters[column];
+    if (filter) params[`only_${column}`] = [...filter.values];
+  }
+  return params;
+}
+
+/** Columns that the filters look at. */
+export function filteredColumns(scope: Scope): FilterColumn[] {
+  return filterColumns.filter((column) => scope.filters[column] !== undefined);
+}
+
+export interface Question {
+  readonly sql: string;
+  readonly params: Params;
+}

@@ -1,0 +1,80 @@
+/** Where a figure is read from: the smallest table that can give it exactly. */
+import type { Kind } from '#clickhouse/rollups.ts';
+import { dayDimensions } from '#clickhouse/rollups.ts';
+import { type ColumnNames, type FilterColumn, filteredColumns, type Scope } from './scope.ts';
+
+const quarterS = 900;
+const dayS = 86_400;
+/**
+ * Cells of a rollup that a boundary may cut; what lies in them is then read raw. Beyond it a finer table is cheaper.
+ * A range with its previous one cuts three.
+ */
+const cutCellsMax = 4;
+
+export type Source =
+  | { readonly kind: 'raw' }
+  | {
+      readonly kind: 'rollup';
+      readonly table: string;
+      /** A condition that picks the dimension; empty where a table has none. */
+      readonly pick: string;
+      readonly names: ColumnNames;
+      /** Beginnings (epoch seconds) of the cells that a boundary cuts: these are read raw instead. */
+      readonly cutCells: readonly number[];
+      readonly cellSeconds: number;
+    };
+
+/**
+ * @param columns what the question groups by, besides its filters.
+ * @param boundariesMs every instant at which the question begins, ends or changes its bucket.
+ */
+export function sourceOf(
+  kind: Kind,
+  scope: Scope,
+  columns: readonly FilterColumn[],
+  boundariesMs: readonly number[],
+): Source {
+  const needed = new Set([...filteredColumns(scope), ...columns]);
+  needed.delete('app_id');
+  const daily = dailySource(kind, [...needed]);
+  const cutDays = cutCells(boundariesMs, dayS);
+  if (daily && cutDays) return { ...daily, cutCells: cutDays, cellSeconds: dayS };
+  const cutQuarters = cutCells(boundariesMs, quarterS);
+  if (needed.size === 0 && cutQuarters) {
+    return {
+      kind: 'rollup',
+      table: `${kind}_by_dimension`,
+      pick: "dimension = 'quarter'",
+      names: {},
+      cutCells: cutQuarters,
+      cellSeconds: quarterS,
+    };
+  }
+  return { kind: 'raw' };
+}
+
+type Daily = Omit<Extract<Source, { kind: 'rollup' }>, 'cutCells' | 'cellSeconds'>;
+
+function dailySource(kind: Kind, needed: readonly FilterColumn[]): Daily | null {
+  const [first] = needed;
+  const table = `${kind}_by_dimension`;
+  if (first === undefined) return { kind: 'rollup', table, pick: "dimension = 'day'", names: {} };
+  const dimension = dayDimensions.find((one) => one === first);
+  if (needed.length === 1 && dimension) {
+    return { kind: 'rollup', table, pick: `dimension = '${dimension}'`, names: { [dimension]: 'value' } };
+  }
+  const isByLink = needed.every((column) => column === 'link_id' || column === 'campaign');
+  return isByLink ? { kind: 'rollup', table: `${kind}_by_link`, pick: '', names: {} } : null;
+}
+
+/** Null when too many are cut. */
+function cutCells(boundariesMs: readonly number[], cellSeconds: number): number[] | null {
+  const cut = new Set<number>();
+  for (const boundary of boundariesMs) {
+    const cell = Math.floor(boundary / 1000 / cellSeconds) * cellSeconds;
+    if (cell * 1000 === boundary) continue;
+    cut.add(cell);
+    if (cut.size > cutCellsMax) return null;
+  }
+  return [...cut];
+}
