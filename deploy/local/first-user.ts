@@ -1,27 +1,28 @@
-import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import { packageRoot } from '#common/paths.ts';
+import { createFirstUser } from '#api/admin/accounts.ts';
+import { systemClock } from '#common/clock.ts';
+import { Postgres } from '#common/postgres.ts';
 import { StartupError } from './child.ts';
-
-export interface FirstUser {
-  readonly env: NodeJS.ProcessEnv;
-  readonly email: string;
-  readonly password: string;
-}
+import type { FirstLogin } from './made-once.ts';
 
 /**
- * Makes the first user and organization when there is no user yet.
+ * Makes the first user and an organization when there is no user yet.
  * @returns whether one was made.
+ * @throws StartupError when the address or the password given is refused.
  */
-export function createFirstUser(user: FirstUser): Promise<boolean> {
-  const admin = join(packageRoot(), 'dist', 'api', 'admin.js');
-  if (!existsSync(admin)) return Promise.resolve(false);
-  const env = { ...user.env, ADMIN_EMAIL: user.email, ADMIN_PASSWORD: user.password };
-  return new Promise((done, fail) => {
-    execFile(process.execPath, [admin, 'create-user', '--if-none'], { env }, (error, stdout, stderr) => {
-      if (error === null) done(stdout.includes(user.email));
-      else fail(new StartupError(`The first user could not be made: ${stderr.trim().split('\n').slice(-3).join(' ')}`));
-    });
-  });
+export async function ensureFirstUser(databaseUrl: string, login: FirstLogin): Promise<boolean> {
+  const db = new Postgres({ url: databaseUrl, name: 'launcher', connectionsMax: 1 });
+  try {
+    const user = { email: login.email, password: login.password, name: '', organization: 'My organization' };
+    const outcome = await createFirstUser({ db, clock: systemClock }, user);
+    switch (outcome.kind) {
+      case 'created':
+        return true;
+      case 'exists':
+        return false;
+      case 'refused':
+        throw new StartupError(`The first user could not be made: ${outcome.message} (ADMIN_EMAIL, ADMIN_PASSWORD).`);
+    }
+  } finally {
+    await db.close();
+  }
 }

@@ -7,12 +7,13 @@
  * A fault while starting ends in one sentence and code 1. A child that dies is started again; one that won't stay up
  * ends everything with code 1. SIGTERM, SIGINT and the end of npm lead to stopping and code 0.
  */
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Config, childEnvironment } from '#common/config.ts';
 import { packageRoot } from '#common/paths.ts';
 import { StartupError } from './child.ts';
 import { startClickHouse } from './clickhouse/spawn.ts';
-import { createFirstUser } from './first-user.ts';
+import { ensureFirstUser } from './first-user.ts';
 import { instructions } from './instructions.ts';
 import { type LaunchFacts, type ProcessPlan, processPlans } from './launch-plan.ts';
 import type { LocalServer } from './local-server.ts';
@@ -65,11 +66,8 @@ export class Launcher {
     });
     this.#parts.progress.done('both stores are migrated');
     const login = firstLogin(dataDir, { email: config.ADMIN_EMAIL, password: config.ADMIN_PASSWORD });
-    const [isNewUser] = await Promise.all([
-      createFirstUser({ env: this.#environment(facts, {}), ...login }),
-      this.#startProcesses(facts),
-    ]);
-    if (isNewUser) keepLogin(dataDir, login);
+    const [isNewUser] = await Promise.all([ensureFirstUser(facts.databaseUrl, login), this.#startProcesses(facts)]);
+    if (isNewUser || !existsSync(loginFile(dataDir))) keepLogin(dataDir, login);
     this.#logTimer = setInterval(() => this.#boundLogs(), logCheckMs);
     this.listProcesses();
     return instructions({

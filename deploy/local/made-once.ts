@@ -41,7 +41,7 @@ function readLogin(dataDir: string): FirstLogin | undefined {
 
 /**
  * The login to make the first user with: what is given, else what an earlier start made up, else made up now.
- * Kept before the user is made, so that no crash in between loses a password that nobody has seen.
+ * One made up is kept before the user is made, so that no crash in between loses a password that nobody has seen.
  */
 export function firstLogin(dataDir: string, given: FirstLogin): FirstLogin & { readonly isMadeUp: boolean } {
   const kept = readLogin(dataDir);
@@ -49,7 +49,7 @@ export function firstLogin(dataDir: string, given: FirstLogin): FirstLogin & { r
     email: given.email || kept?.email || 'admin@example.com',
     password: given.password || kept?.password || randomBytes(15).toString('base64url'),
   };
-  if (kept === undefined) keepLogin(dataDir, login);
+  if (kept === undefined && given.password === '') keepLogin(dataDir, login);
   return { ...login, isMadeUp: given.password === '' };
 }
 
