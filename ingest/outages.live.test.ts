@@ -136,3 +136,38 @@ test(
   },
   long,
 );
+
+test(
+  'poison becomes dead letters with a reason, and its neighbours are stored',
+  async () => {
+    const ingest = way.ingest();
+    const { dead_letters } = await way.figures();
+    const poison = [
+      '',
+      '{',
+      '[[[['.repeat(9_000),
+      '{"v":1}',
+      '{"v":1,"time":1e400}',
+      '"\\ud800"',
+      '\\u0000',
+      `"${'€'.repeat(70_000)}"`,
+    ];
+    for (const line of poison) {
+      await way.keep(3);
+      way.journal.append(way.journal.lane('click', 0), line, { committed: () => undefined, refused: () => undefined });
+      await way.keep(3);
+    }
+    way.journal.append(way.journal.lane('install', 0), '{"v":1}', {
+      committed: () => undefined,
+      refused: () => undefined,
+    });
+    const wanted = { ...way.wanted, dead_letters: dead_letters + poison.length + 1 };
+    await expect.poll(() => way.figures(), patience).toEqual({ ...wanted, rows: way.kept, distinct: way.kept });
+    const reasons = await way.client.query<{ reason: string }>(
+      'SELECT DISTINCT reason FROM dead_letters ORDER BY reason',
+    );
+    expect(reasons.map((row) => row.reason)).toEqual(['bad_id', 'not_an_object', 'not_json', 'unknown_kind']);
+    await ingest.stop();
+  },
+  long,
+);

@@ -1,0 +1,172 @@
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Nats } from '#common/nats.ts';
+import { natsForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { encodeFrame, readFrame } from './frame.ts';
+import { Journal } from './journal.ts';
+import { ensureLogStream, keepLogStream } from './log-stream.ts';
+import { encodeAnnouncements, marksSubject } from './marks.ts';
+import { Publisher } from './publisher.ts';
+
+let root: string;
+let server: TestServer;
+let nats: Nats;
+let publisher: Publisher;
+let damage: string[];
+let now: number;
+/** Message ids and frame numbers in the order in which the log got them. */
+let seen: { id: string; producer_id: string; frame_no: number }[];
+const log = { bytesMax: 100_000_000, replicas: 1 };
+const patience = { timeout: 10_000, interval: 20 };
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), 'publisher-'));
+  server = await natsForTest();
+  nats = await Nats.connect({ url: server.url, name: 'test' });
+  damage = [];
+  seen = [];
+  now = 0;
+  nats.subscribe('log.>', (message) => {
+    const read = readFrame(message.bytes, 0);
+    if (read.state !== 'frame') return;
+    const { producer_id, frame_no } = read.header;
+    seen.push({ id: message.header('Nats-Msg-Id'), producer_id, frame_no });
+  });
+  publisher = new Publisher({
+    root,
+    machine: 'test',
+    nats,
+    clock: () => Date.now() + now,
+    ensureLog: () => keepLogStream(nats, log, () => undefined),
+    onDamage: (_, reason) => damage.push(reason),
+    log: () => undefined,
+  });
+});
+afterEach(async () => {
+  await publisher.stop();
+  await nats.close();
+  await server.stop();
+  rmSync(root, { recursive: true });
+});
+
+const producer = (n: number) => String(n).padStart(26, '0');
+
+/** A journal of a producer whose process is dead. */
+function deadJournal(producer_id: string, frames: number, change: (bytes: Buffer) => Buffer = (bytes) => bytes): void {
+  const folder = join(root, 'edge-0', producer_id);
+  mkdirSync(folder, { recursive: true });
+  const bytes = Array.from({ length: frames }, (_, n) => {
+    const into = Buffer.alloc(200);
+    const header = {
+      kind: 'click',
+      partition: 0,
+      producer_id,
+      frame_no: n + 1,
+      records: 1,
+      written_at: Date.now(),
+    } as const;
+    return into.subarray(0, encodeFrame(into, 0, header, `{"n":${n}}\n`));
+  });
+  writeFileSync(join(folder, '00000001.seg'), change(Buffer.concat(bytes)));
+}
+
+function commit(producer_id: string, mark: number, committed_to = Date.now()): void {
+  const lanes = [{ producer_id, kind: 'click' as const, partition: 0, mark, ahead: [] }];
+  for (const bytes of encodeAnnouncements({ partition: 0, committed_to, lanes })) nats.publish(marksSubject, bytes);
+}
+
+test('journals of dead producers are published, and deleted only once the sink has committed them', async () => {
+  deadJournal(producer(1), 300);
+  deadJournal(producer(2), 5, (bytes) => bytes.subarray(0, bytes.length - 1));
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(304);
+  expect(seen.filter((one) => one.producer_id === producer(1)).map((one) => one.frame_no)).toEqual(
+    Array.from({ length: 300 }, (_, n) => n + 1),
+  );
+  commit(producer(1), 299);
+  commit(producer(2), 4);
+  await expect.poll(() => readdirSync(join(root, 'edge-0')), patience).toEqual([producer(1)]);
+  expect(publisher.counters.torn_bytes).toBeGreaterThan(0);
+  commit(producer(1), 300);
+  await expect.poll(() => readdirSync(join(root, 'edge-0')), patience).toEqual([]);
+});
+
+test('a damaged frame raises an alarm and leaves the files; other journals go on', async () => {
+  deadJournal(producer(1), 10, (bytes) => {
+    bytes[250] = (bytes[250] ?? 0) ^ 0xff;
+    return bytes;
+  });
+  deadJournal(producer(2), 10);
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBeGreaterThanOrEqual(10);
+  await expect.poll(() => damage, patience).toHaveLength(1);
+  expect(publisher.damaged.map((one) => one.producer_id)).toEqual([producer(1)]);
+  commit(producer(1), 10);
+  commit(producer(2), 10);
+  await expect.poll(() => readdirSync(join(root, 'edge-0')), patience).toEqual([producer(1)]);
+});
+
+test('a log that is wiped gets everything again that the sink has not committed', async () => {
+  deadJournal(producer(1), 100);
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(100);
+  commit(producer(1), 40);
+  await nats.flush();
+  await server.kill('SIGKILL');
+  seen = [];
+  await server.restart({ isWiped: true });
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(160);
+  expect(seen.map((one) => one.frame_no)).toEqual(Array.from({ length: 60 }, (_, n) => n + 41));
+});
+
+test('frames that the sink has passed over are published again under another id', async () => {
+  deadJournal(producer(1), 10);
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);
+  commit(producer(1), 7, Date.now() + 30_000);
+  await nats.flush();
+  expect(publisher.counters.passed_over).toBe(0);
+  commit(producer(1), 7, Date.now() + 61_000);
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(13);
+  expect(seen.slice(10).map((one) => one.id)).toEqual([8, 9, 10].map((no) => `${producer(1)}:click:0:${no}:1`));
+  expect(publisher.counters.duplicates).toBe(0);
+});
+
+test('a full log is waited for, with a bounded window, and goes on by itself', async () => {
+  const full = { bytesMax: 20_000, replicas: 1 };
+  expect(await ensureLogStream(nats, full)).toEqual({ state: 'ready' });
+  expect(await ensureLogStream(nats, log)).toEqual({ state: 'different', fields: ['max_bytes'] });
+  log.bytesMax = full.bytesMax;
+  deadJournal(producer(1), 1_000);
+  await publisher.start();
+  await expect.poll(() => publisher.counters.failures, patience).toBeGreaterThan(1);
+  expect(publisher.framesInFlight).toBeLessThanOrEqual(128);
+  const before = publisher.counters.acknowledged;
+  expect(before).toBeGreaterThan(10);
+  await nats.request('$JS.API.STREAM.PURGE.log');
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBeGreaterThan(before + 10);
+  log.bytesMax = 100_000_000;
+});
+
+test('a journal that is being written is followed, and time up to which all is committed is told', async () => {
+  const journal = await Journal.open({ root, slot: 'edge-1', segmentBytes: 500, bytesMax: 1e9, sync: 'after_answer' });
+  await publisher.start();
+  const lane = journal.lane('event', 3);
+  for (let n = 0; n < 50; n++) {
+    await new Promise<void>((done, fail) => {
+      journal.append(lane, `{"n":${n}}`, { committed: done, refused: () => fail(new Error('refused')) });
+    });
+  }
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(50);
+  const before = Date.now();
+  await expect.poll(() => publisher.committedTo, patience).toBeLessThan(before);
+  const lanes = [{ producer_id: journal.producerId, kind: 'event' as const, partition: 3, mark: 50, ahead: [] }];
+  for (const bytes of encodeAnnouncements({ partition: 3, committed_to: before, lanes }))
+    nats.publish(marksSubject, bytes);
+  await expect.poll(() => publisher.committedTo, patience).toBeGreaterThan(before);
+  expect(publisher.counters.segments_deleted).toBeGreaterThan(5);
+  await journal.close();
+  await expect.poll(() => readdirSync(join(root, 'edge-1')), patience).toEqual([]);
+});
