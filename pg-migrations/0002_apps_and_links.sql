@@ -76,13 +76,16 @@ CREATE TABLE link_counts (
 ) WITH (fillfactor = 50);
 CREATE INDEX link_counts_organization ON link_counts (organization_id);
 
--- Row-level security hides the operators of a GIN index on links.tags from the planner, so tags have rows of their own.
+-- Row-level security hides the operators of a GIN index on links.tags from the planner, so tags have rows of their own,
+-- with what else a list filters by.
 CREATE TABLE link_tags (
   organization_id text NOT NULL,
   tag text NOT NULL,
   created_at timestamptz NOT NULL,
   link_id text NOT NULL REFERENCES links ON DELETE CASCADE,
-  PRIMARY KEY (organization_id, tag, created_at, link_id)
+  app_id text NOT NULL,
+  archived boolean NOT NULL,
+  PRIMARY KEY (organization_id, tag, created_at, link_id) INCLUDE (app_id, archived)
 );
 CREATE INDEX link_tags_link ON link_tags (link_id);
 
@@ -92,8 +95,8 @@ BEGIN
     SELECT organization_id, app_id, count(*) FILTER (WHERE NOT archived), count(*) FILTER (WHERE archived)
       FROM inserted WHERE deleted_at IS NULL GROUP BY organization_id, app_id ORDER BY app_id
     ON CONFLICT (app_id) DO UPDATE SET active = c.active + EXCLUDED.active, archived = c.archived + EXCLUDED.archived;
-  INSERT INTO link_tags (organization_id, tag, created_at, link_id)
-    SELECT DISTINCT i.organization_id, t.tag, i.created_at, i.id FROM inserted i CROSS JOIN LATERAL unnest(i.tags) AS t (tag)
+  INSERT INTO link_tags (organization_id, tag, created_at, link_id, app_id, archived)
+    SELECT DISTINCT i.organization_id, t.tag, i.created_at, i.id, i.app_id, i.archived FROM inserted i CROSS JOIN LATERAL unnest(i.tags) AS t (tag)
      WHERE i.deleted_at IS NULL AND i.tags <> '{}';
   RETURN NULL;
 END $$;
@@ -109,11 +112,13 @@ BEGIN
            GROUP BY app_id) AS d
    WHERE c.app_id = d.app_id AND (d.active <> 0 OR d.archived <> 0);
   DELETE FROM link_tags t USING old_rows o JOIN new_rows n USING (id)
-   WHERE t.link_id = o.id AND (o.tags <> n.tags OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
-  INSERT INTO link_tags (organization_id, tag, created_at, link_id)
-    SELECT DISTINCT n.organization_id, t.tag, n.created_at, n.id
+   WHERE t.link_id = o.id
+     AND (o.tags <> n.tags OR o.archived <> n.archived OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
+  INSERT INTO link_tags (organization_id, tag, created_at, link_id, app_id, archived)
+    SELECT DISTINCT n.organization_id, t.tag, n.created_at, n.id, n.app_id, n.archived
       FROM new_rows n JOIN old_rows o USING (id) CROSS JOIN LATERAL unnest(n.tags) AS t (tag)
-     WHERE n.deleted_at IS NULL AND (o.tags <> n.tags OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
+     WHERE n.deleted_at IS NULL
+       AND (o.tags <> n.tags OR o.archived <> n.archived OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
   RETURN NULL;
 END $$;
 
@@ -127,14 +132,16 @@ CREATE FUNCTION signpost_link_text(short_code text, path text, title text, campa
   LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
   $$ SELECT lower(short_code || E'\n' || path || E'\n' || coalesce(title, '') || E'\n' || coalesce(campaign, '')) $$;
 
--- Trigrams make ?search= fast; a server without that extension answers it by reading the organization's links.
+-- Trigrams make ?search= fast, within one organization (btree_gin); a server without the two extensions answers it by
+-- reading the organization's links.
 DO $$
 BEGIN
-  IF EXISTS (SELECT FROM pg_available_extensions WHERE name = 'pg_trgm') THEN
+  IF (SELECT count(*) FROM pg_available_extensions WHERE name IN ('pg_trgm', 'btree_gin')) = 2 THEN
     CREATE EXTENSION IF NOT EXISTS pg_trgm;
-    CREATE INDEX links_text ON links USING gin (signpost_link_text(short_code, path, title, campaign) gin_trgm_ops)
+    CREATE EXTENSION IF NOT EXISTS btree_gin;
+    CREATE INDEX links_text ON links USING gin (organization_id, signpost_link_text(short_code, path, title, campaign) gin_trgm_ops)
       WHERE deleted_at IS NULL;
   END IF;
 EXCEPTION WHEN insufficient_privilege THEN
-  RAISE NOTICE 'pg_trgm may not be created by %; ?search= on links will be slower', current_user;
+  RAISE NOTICE 'pg_trgm and btree_gin may not be created by %; ?search= on links will be slower', current_user;
 END $$;

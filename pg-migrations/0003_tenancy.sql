@@ -56,13 +56,14 @@ CREATE FUNCTION signpost_host_was_anothers(wanted text, mine text) RETURNS boole
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS
   $$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND organization_id <> mine) $$;
 
--- Ids of the caller's links whose text matches a LIKE pattern, whatever the case. Row-level security would keep the planner
--- from the trigram index, so this function sets the same bound itself.
-CREATE FUNCTION signpost_links_matching(pattern text) RETURNS SETOF text
+-- The caller's links whose text matches a LIKE pattern, whatever the case, with what else a list filters by. Row-level
+-- security would keep the planner from the trigram index, so this function sets the same bound itself.
+CREATE FUNCTION signpost_links_matching(pattern text)
+  RETURNS TABLE (id text, organization_id text, app_id text, archived boolean, campaign text, created_at timestamptz)
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public ROWS 1000 AS
-  $$ SELECT id FROM links
-      WHERE organization_id = ANY (signpost_organizations()) AND deleted_at IS NULL
-        AND signpost_link_text(short_code, path, title, campaign) LIKE lower(pattern) $$;
+  $$ SELECT l.id, l.organization_id, l.app_id, l.archived, l.campaign, l.created_at
+       FROM unnest(signpost_organizations()) AS o (id) JOIN links l ON l.organization_id = o.id
+      WHERE l.deleted_at IS NULL AND signpost_link_text(l.short_code, l.path, l.title, l.campaign) LIKE lower(pattern) $$;
 
 REVOKE ALL ON FUNCTION signpost_owner_of_app(text), signpost_owner_of_link(text), signpost_host_was_anothers(text, text),
   signpost_links_matching(text) FROM PUBLIC;

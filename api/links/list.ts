@@ -6,7 +6,7 @@ import { invalid, type Rejection } from '#common/http/rejection.ts';
 import { isStorableTime } from '#common/link/fields.ts';
 import { linkAnswer, linkExample, linkSchema } from '#common/link/link.ts';
 import type { TenantQueries } from '#common/tenancy.ts';
-import { countLinks, rankedPage, timedPage } from './selection.ts';
+import { rankedPage, timedPage } from './selection.ts';
 
 const query = Type.Object(
   {
@@ -60,10 +60,10 @@ export const list = route({
     return tenancy.within(mine, async (tenant) => {
       const refused = await refuseApp(tenant, query.app_id);
       if (refused) return refused;
-      const total = await countLinks(tenant, filters);
-      if (page.offset >= total) return listAnswer([], total, page);
-      const rows = ranking ? rankedPage(tenant, filters, page, ranking) : timedPage(tenant, filters, page);
-      return listAnswer((await rows).map(linkAnswer), total, page);
+      const { total, rows } = await (ranking
+        ? rankedPage(tenant, filters, page, ranking)
+        : timedPage(tenant, filters, page));
+      return listAnswer(rows.map(linkAnswer), total, page);
     });
   },
 });

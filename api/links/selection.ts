@@ -1,6 +1,6 @@
 /**
- * The links that a list shows. Its filters become conditions on `links l`; an organization's newest links are read from
- * an index in order, so that a page costs its offset and not the number of links.
+ * The links that a list shows: where they are looked for, on what conditions, how many there are, and one page of them.
+ * A page costs its offset and not the number of links: the newest of an organization are read from an index in order.
  */
 import type { RankedLink } from '#api/deps.ts';
 import type { Page } from '#api/listing.ts';
@@ -27,39 +27,51 @@ class Values {
   }
 }
 
-/** The conditions after `l.organization_id`. Links of a deleted app are gone, although their rows are not marked. */
-function conditions(filters: LinkFilters, values: Values): string {
-  const parts = ['l.deleted_at IS NULL'];
-  if (filters.app_id !== undefined) parts.push(`l.app_id = ${values.bind(filters.app_id)}`);
-  else
-    parts.push('l.app_id = ANY (ARRAY(SELECT id FROM apps WHERE organization_id = ANY ($1) AND deleted_at IS NULL))');
-  if (filters.campaign !== undefined) parts.push(`l.campaign = ${values.bind(filters.campaign)}`);
-  if (filters.archived !== undefined) parts.push(`l.archived = ${values.bind(filters.archived)}`);
-  if (filters.created_after !== undefined)
-    parts.push(`l.created_at >= ${values.bind(filters.created_after)}::timestamptz`);
-  if (filters.created_before !== undefined)
-    parts.push(`l.created_at < ${values.bind(filters.created_before)}::timestamptz`);
-  if (filters.tag !== undefined) {
-    const tag = values.bind(filters.tag);
-    parts.push(`l.id IN (SELECT link_id FROM link_tags WHERE organization_id = ANY ($1) AND tag = ${tag})`);
+/** What to read as `l`, and its conditions. It has id, organization_id, app_id, archived and created_at in every case. */
+interface Source {
+  readonly from: string;
+  readonly where: string;
+}
+
+const tagged = '(SELECT link_id AS id, organization_id, app_id, archived, created_at, tag FROM link_tags) AS l';
+const idsOfTag = (tag: string) => `SELECT link_id FROM link_tags WHERE organization_id = ANY ($1) AND tag = ${tag}`;
+/** Links of a deleted app are gone, although their rows are not marked. */
+const ofLiveApps =
+  'l.app_id = ANY (ARRAY(SELECT id FROM apps WHERE organization_id = ANY ($1) AND deleted_at IS NULL))';
+
+function sourceOf(filters: LinkFilters, values: Values): Source {
+  const { app_id, campaign, tag, search, archived, created_after, created_before } = filters;
+  const parts = [app_id === undefined ? ofLiveApps : `l.app_id = ${values.bind(app_id)}`];
+  if (campaign !== undefined) parts.push(`l.campaign = ${values.bind(campaign)}`);
+  if (archived !== undefined) parts.push(`l.archived = ${values.bind(archived)}`);
+  if (created_after !== undefined) parts.push(`l.created_at >= ${values.bind(created_after)}::timestamptz`);
+  if (created_before !== undefined) parts.push(`l.created_at < ${values.bind(created_before)}::timestamptz`);
+
+  let from = 'links l';
+  if (search !== undefined) {
+    from = `signpost_links_matching(${values.bind(likePattern(search))}) AS l`;
+    if (tag !== undefined) parts.push(`l.id IN (${idsOfTag(values.bind(tag))})`);
+  } else if (tag !== undefined && campaign === undefined) {
+    from = tagged;
+    parts.push(`l.tag = ${values.bind(tag)}`);
+  } else {
+    parts.push('l.deleted_at IS NULL');
+    if (tag !== undefined) parts.push(`l.id IN (${idsOfTag(values.bind(tag))})`);
   }
-  if (filters.search !== undefined) {
-    parts.push(`l.id IN (SELECT signpost_links_matching(${values.bind(likePattern(filters.search))}))`);
-  }
-  return parts.join(' AND ');
+  return { from, where: parts.join(' AND ') };
 }
 
 /** A pattern for LIKE that finds the text anywhere. */
-export function likePattern(text: string): string {
+function likePattern(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`;
 }
 
 /** How many links pass, exactly. With no filter but app and archived the answer is kept; otherwise they are counted. */
-export async function countLinks(tenant: TenantQueries, filters: LinkFilters): Promise<number> {
+async function countLinks(tenant: TenantQueries, filters: LinkFilters): Promise<number> {
   const { app_id, archived, ...others } = filters;
   const isKept = Object.values(others).every((value) => value === undefined);
   const values = new Values();
-  const sql = isKept ? keptCount(app_id, archived, values) : fullCount(filters, values);
+  const sql = isKept ? keptCount(app_id, archived, values) : fullCount(sourceOf(filters, values));
   const [row] = await tenant.query<{ total: number }>(sql, values.list);
   return row?.total ?? 0;
 }
@@ -71,8 +83,8 @@ function keptCount(appId: string | undefined, archived: boolean | undefined, val
            WHERE c.organization_id = ANY ($1) AND a.deleted_at IS NULL${app}`;
 }
 
-function fullCount(filters: LinkFilters, values: Values): string {
-  return `SELECT count(*) AS total FROM links l WHERE l.organization_id = ANY ($1) AND ${conditions(filters, values)}`;
+function fullCount({ from, where }: Source): string {
+  return `SELECT count(*) AS total FROM ${from} WHERE l.organization_id = ANY ($1) AND ${where}`;
 }
 
 const whole = (page: string) => `
@@ -80,44 +92,75 @@ const whole = (page: string) => `
    WHERE l.organization_id = ANY ($1)`;
 
 /** Ids and times of the newest links that pass, `limit` of each organization. */
-const newest = (filters: string, limit: string) => `
+const newest = ({ from, where }: Source, limit: string) => `
   SELECT n.id, n.created_at FROM unnest($1::text[]) AS o (organization_id) CROSS JOIN LATERAL (
-    SELECT l.id, l.created_at FROM links l
-     WHERE l.organization_id = o.organization_id AND ${filters}
+    SELECT l.id, l.created_at FROM ${from}
+     WHERE l.organization_id = o.organization_id AND ${where}
      ORDER BY l.created_at DESC, l.id DESC LIMIT ${limit}) AS n`;
 
+export interface LinkPage {
+  readonly total: number;
+  readonly rows: readonly LinkRow[];
+}
+
 /** A page of the newest links. */
-export function timedPage(tenant: TenantQueries, filters: LinkFilters, page: Page): Promise<LinkRow[]> {
+export async function timedPage(tenant: TenantQueries, filters: LinkFilters, page: Page): Promise<LinkPage> {
+  // Looking through text is the dear part: both the number and the page come from doing it once.
+  if (filters.search !== undefined) return searchedPage(tenant, filters, page);
+  const total = await countLinks(tenant, filters);
+  if (page.offset >= total) return { total, rows: [] };
   const values = new Values();
   const limit = values.bind(page.limit);
   const offset = values.bind(page.offset);
-  const ids = `${newest(conditions(filters, values), `${limit}::bigint + ${offset}::bigint`)}
+  const ids = `${newest(sourceOf(filters, values), `${limit}::bigint + ${offset}::bigint`)}
    ORDER BY n.created_at DESC, n.id DESC LIMIT ${limit} OFFSET ${offset}`;
-  return tenant.query<LinkRow>(`${whole(ids)} ORDER BY l.created_at DESC, l.id DESC`, values.list);
+  const rows = await tenant.query<LinkRow>(`${whole(ids)} ORDER BY l.created_at DESC, l.id DESC`, values.list);
+  return { total, rows };
+}
+
+async function searchedPage(tenant: TenantQueries, filters: LinkFilters, page: Page): Promise<LinkPage> {
+  const values = new Values();
+  const limit = values.bind(page.limit);
+  const offset = values.bind(page.offset);
+  const { from, where } = sourceOf(filters, values);
+  const sql = `
+    WITH found AS MATERIALIZED (
+      SELECT l.id, l.created_at FROM ${from} WHERE l.organization_id = ANY ($1) AND ${where})
+    SELECT (SELECT count(*) FROM found) AS total,
+           ARRAY(SELECT id FROM found ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}) AS ids`;
+  const [found] = await tenant.query<{ total: number; ids: string[] }>(sql, values.list);
+  if (!found || found.ids.length === 0) return { total: found?.total ?? 0, rows: [] };
+  const ids = `SELECT unnest($2::text[]) AS id`;
+  const rows = await tenant.query<LinkRow>(`${whole(ids)} ORDER BY l.created_at DESC, l.id DESC`, [found.ids]);
+  return { total: found.total, rows };
 }
 
 /** A page of the links by clicks: those of the ranking first, then the newest of the others. */
-export function rankedPage(
+export async function rankedPage(
   tenant: TenantQueries,
   filters: LinkFilters,
   page: Page,
   ranking: readonly RankedLink[],
-): Promise<LinkRow[]> {
+): Promise<LinkPage> {
+  const total = await countLinks(tenant, filters);
+  if (page.offset >= total) return { total, rows: [] };
   const values = new Values();
   const limit = values.bind(page.limit);
   const offset = values.bind(page.offset);
   const linkIds = values.bind(ranking.map((link) => link.link_id));
   const clicks = values.bind(ranking.map((link) => link.clicks));
-  const filter = conditions(filters, values);
+  const source = sourceOf(filters, values);
   const left = `greatest(0, ${limit}::bigint + ${offset}::bigint - (SELECT count(*) FROM ranked))`;
+  const others = { ...source, where: `${source.where} AND l.id NOT IN (SELECT id FROM ranked)` };
   const ids = `
     WITH ranked AS MATERIALIZED (
       SELECT l.id, r.clicks, l.created_at FROM unnest(${linkIds}::text[], ${clicks}::bigint[]) AS r (id, clicks)
-        JOIN links l ON l.id = r.id
-       WHERE l.organization_id = ANY ($1) AND ${filter}),
-    others AS (${newest(`${filter} AND l.id NOT IN (SELECT id FROM ranked)`, left)})
+        JOIN ${source.from} ON l.id = r.id
+       WHERE l.organization_id = ANY ($1) AND ${source.where}),
+    others AS (${newest(others, left)})
     SELECT id, clicks FROM (SELECT id, clicks, created_at FROM ranked
                             UNION ALL SELECT id, 0, created_at FROM others) AS together
      ORDER BY clicks DESC, created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}`;
-  return tenant.query<LinkRow>(`${whole(ids)} ORDER BY p.clicks DESC, l.created_at DESC, l.id DESC`, values.list);
+  const ordered = `${whole(ids)} ORDER BY p.clicks DESC, l.created_at DESC, l.id DESC`;
+  return { total, rows: await tenant.query<LinkRow>(ordered, values.list) };
 }
