@@ -1,0 +1,118 @@
+/** The launcher under rough treatment: killed, started twice, its ports taken. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+
+let folder = '';
+let ports: string[] = [];
+const launched: Launched[] = [];
+
+interface Launched {
+  readonly child: ChildProcess;
+  readonly text: () => string;
+  /** Exit code; null when a signal ended it. */
+  readonly ended: Promise<number | null>;
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const probe = createServer().listen(0, '127.0.0.1', () => {
+      const address = probe.address();
+      probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
+    });
+  });
+}
+
+function launch(): Launched {
+  const names = ['API_PORT', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT'];
+  const settings = names.map((name, at) => `${name}=${ports[at]}`);
+  const words = [...settings, `DATA_DIR=${folder}`, 'REDIRECTOR_PROCESSES=1', process.execPath, 'build.mjs', 'start'];
+  const child = spawn('env', words, { stdio: ['ignore', 'pipe', 'pipe'], detached: true });
+  let text = '';
+  child.stdout.on('data', (chunk) => {
+    text += String(chunk);
+  });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  const it = { child, text: () => text, ended };
+  launched.push(it);
+  return it;
+}
+
+function ready(one: Launched): Promise<void> {
+  return vi.waitFor(() => expect(one.text()).toMatch(/^ready$/m), { timeout: 40_000, interval: 50 });
+}
+
+function pids(): number[] {
+  const listed: { pid: number }[] = JSON.parse(readFileSync(join(folder, 'processes.json'), 'utf8'));
+  return listed.map((one) => one.pid);
+}
+
+function isRunning(pid: number): boolean {
+  return existsSync(`/proc/${pid}`) && !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));
+}
+
+beforeEach(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'signpost-launcher-'));
+  ports = [String(await freePort()), String(await freePort()), String(await freePort())];
+});
+
+afterEach(async () => {
+  for (const { child } of launched) child.kill('SIGTERM');
+  await Promise.all(launched.splice(0).map((one) => one.ended));
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test('a launcher killed by kill -9 takes everything with it, and the next start finds the data and the ports', async () => {
+  const first = launch();
+  await ready(first);
+  const before = pids();
+  expect(before.length).toBeGreaterThanOrEqual(8);
+  const login = readFileSync(join(folder, 'login.json'), 'utf8');
+  first.child.kill('SIGKILL');
+  const second = launch();
+  await ready(second);
+  expect(before.filter(isRunning)).toEqual([]);
+  expect(readFileSync(join(folder, 'login.json'), 'utf8')).toBe(login);
+  second.child.kill('SIGTERM');
+  expect(await second.ended).toBe(0);
+});
+
+test('every process that is killed comes back, with a line that says so', async () => {
+  const running = launch();
+  await ready(running);
+  const before = pids();
+  for (const pid of before) process.kill(pid, 'SIGKILL');
+  await vi.waitFor(() => expect(running.text().match(/ runs again /g)).toHaveLength(before.length), 30_000);
+  expect(pids().filter((pid) => before.includes(pid))).toEqual([]);
+  expect(pids().every(isRunning)).toBe(true);
+  running.child.kill('SIGINT');
+  expect(await running.ended).toBe(0);
+});
+
+test('a second start in the same folder, or on a taken port, ends with one sentence that says what to do', async () => {
+  const first = launch();
+  await ready(first);
+  const second = launch();
+  expect(await second.ended).toBe(1);
+  expect(second.text()).toMatch(/is in use by process \d+: stop that one, or set DATA_DIR to another folder\.\n$/);
+  const used = folder;
+  folder = mkdtempSync(join(tmpdir(), 'signpost-launcher-'));
+  const third = launch();
+  expect(await third.ended).toBe(1);
+  expect(third.text()).toContain(`port ${ports[0]} of 127.0.0.1 is in use`);
+  expect(third.text()).toContain('set API_PORT to another port');
+  rmSync(folder, { recursive: true, force: true });
+  folder = used;
+});
+
+test('a stop in the middle of starting leaves nothing behind', async () => {
+  const starting = launch();
+  await vi.waitFor(() => expect(starting.text()).toContain('nats is up'), { timeout: 10_000, interval: 5 });
+  starting.child.kill('SIGTERM');
+  expect(await starting.ended).toBe(0);
+  expect(existsSync(join(folder, 'lock'))).toBe(false);
+  expect(pids()).toEqual([]);
+});
