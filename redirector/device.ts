@@ -5,7 +5,7 @@
  * Safari on an iPad says word for word what Safari on a Mac says (iPadOS 13 and later, "desktop-class browsing"), and no
  * header tells them apart: such a visitor gets what a desktop gets. Apps on an iPad do tell, and are believed.
  */
-import { clickField } from './click-field.ts';
+import { clickField, inOnePiece } from './click-field.ts';
 
 export type Platform = 'ios' | 'android' | 'other';
 
@@ -70,7 +70,7 @@ export function deviceOf(userAgent: string): Device {
   return {
     platform: platformOf(userAgent),
     isPreviewCrawler: previewCrawler.test(userAgent),
-    json: clickField('user_agent', userAgent),
+    json: inOnePiece(clickField('user_agent', userAgent)),
   };
 }
 
