@@ -19,7 +19,7 @@ import { type LaunchFacts, type ProcessPlan, processPlans } from './launch-plan.
 import type { LocalServer } from './local-server.ts';
 import { type CertificateFiles, certificate, firstLogin, keepLogin, loginFile, secretKey } from './made-once.ts';
 import { migrateStores } from './migrate-stores.ts';
-import { boundLog, startNodeProcess } from './node-process.ts';
+import { boundLog, startNodeProcess } from './node-child.ts';
 import { freePort, portFor } from './ports.ts';
 import { writeProcesses } from './processes-file.ts';
 import type { Progress } from './progress.ts';
