@@ -5,6 +5,7 @@ import type { Clock } from '#common/clock.ts';
 import type { LinkChange } from '#common/link-cache.ts';
 import type { Postgres } from '#common/postgres.ts';
 import type { Tenancy } from '#common/tenancy.ts';
+import type { AnalyticsParts } from './analytics/deps.ts';
 import type { AuthParts } from './auth/parts.ts';
 
 /** A link and how many clicks it has had. */
@@ -22,6 +23,7 @@ export interface ApiDeps {
   readonly tenancy: Tenancy;
   readonly clock: Clock;
   readonly auth: AuthParts;
+  readonly analytics: AnalyticsParts;
   readonly apiKeys: ApiKeys;
   readonly appSnapshots: AppSnapshots;
   /** Tells redirectors of committed changes; false when they could not be told and will find out later. */

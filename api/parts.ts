@@ -13,6 +13,8 @@ import type { Postgres } from '#common/postgres.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import type { Redis } from '#common/redis.ts';
 import { Tenancy } from '#common/tenancy.ts';
+import { asOfFrom } from './analytics/as-of.ts';
+import { analyticsParts } from './analytics/deps.ts';
 import { authParts } from './auth/parts.ts';
 import { rankByClicks } from './click-ranking.ts';
 import type { ApiDeps } from './deps.ts';
@@ -48,6 +50,7 @@ export function apiParts(config: Config, { db, redis, clickhouse }: ApiClients, 
     tenancy: new Tenancy(db),
     clock,
     auth: authParts(db, tokens, config, clock),
+    analytics: analyticsParts({ clickhouse, asOf: asOfFrom(db), retentionDays: config.RETENTION_DAYS }),
     apiKeys: new ApiKeys(secrets),
     appSnapshots: new AppSnapshots(redis),
     announce: (...changes) => announceChange(redis, ...changes),

@@ -1,9 +1,16 @@
 /** Every route of the API, in the order in which they are documented. */
 import type { Route } from '#common/http/route.ts';
+import { analyticsRoutes } from './analytics/routes.ts';
 import { appRoutes } from './apps/routes.ts';
 import { authRoutes } from './auth/routes.ts';
 import type { ApiDeps } from './deps.ts';
 import { linkRoutes } from './links/routes.ts';
 import { meRoutes } from './me/read.ts';
 
-export const apiRoutes: readonly Route<ApiDeps>[] = [...authRoutes, ...meRoutes, ...linkRoutes, ...appRoutes];
+export const apiRoutes: readonly Route<ApiDeps>[] = [
+  ...authRoutes,
+  ...meRoutes,
+  ...linkRoutes,
+  ...appRoutes,
+  ...analyticsRoutes,
+];

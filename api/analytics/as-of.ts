@@ -1,0 +1,13 @@
+import type { Postgres } from '#common/postgres.ts';
+
+/** The instant (epoch ms) before which everything that any machine answered is in the figures, as ingest says; 0 before it ever spoke. */
+export function asOfFrom(db: Pick<Postgres, 'query'>): () => Promise<number> {
+  return async () => {
+    const rows = await db.query<{ as_of: number | null }>(
+      'SELECT min(committed_to) AS as_of FROM ingest.progress',
+      [],
+      'analytics_as_of',
+    );
+    return rows[0]?.as_of ?? 0;
+  };
+}
