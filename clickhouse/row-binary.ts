@@ -58,6 +58,18 @@ export class RowWriter {
     this.#at = this.#buffer.writeUInt32LE(high, this.#at + 4);
   }
 
+  float64(value: number): void {
+    this.#room(8);
+    this.#at = this.#buffer.writeDoubleLE(value, this.#at);
+  }
+
+  /** Int128, and Decimal of 19 to 38 digits as a whole number of its smallest unit. */
+  int128(value: bigint): void {
+    this.#room(16);
+    this.#at = this.#buffer.writeBigUInt64LE(BigInt.asUintN(64, value), this.#at);
+    this.#at = this.#buffer.writeBigInt64LE(BigInt.asIntN(64, value >> 64n), this.#at);
+  }
+
   #room(bytes: number): void {
     if (this.#buffer.length - this.#at < bytes) this.#grow(bytes);
   }

@@ -147,7 +147,8 @@ export function writeDeadLetterRow(into: RowWriter, row: DeadLetterRow, batchId:
   writeOrigin(into, row, batchId);
 }
 
-function writeOrigin(into: RowWriter, row: RowOrigin, batchId: string): void {
+/** The columns that say where a row comes from; the last ones of every raw table. */
+export function writeOrigin(into: RowWriter, row: RowOrigin, batchId: string): void {
   into.string(batchId);
   into.string(row.producer_id);
   into.uint64(row.frame_no);

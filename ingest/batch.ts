@@ -13,8 +13,11 @@ import {
   writeClickRow,
   writeDeadLetterRow,
 } from '#clickhouse/rows.ts';
+import { eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
+import { installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
 import { type FrameHeader, payloadOf } from '#common/log/frame.ts';
 import { type Click, cut } from '#common/log/record.ts';
+import { type Attribution, decodeSdkRecord, type SdkRecord } from './attribution/attribution.ts';
 import type { BatchPart, FrameRun } from './checkpoints.ts';
 import type { EnrichedClick, PipelineRun } from './pipeline.ts';
 import { decodeClick, isRejection, type RejectionReason } from './record-decoder.ts';
@@ -46,6 +49,8 @@ export interface FormerOptions {
   readonly pipeline: PipelineRun;
   /** Called with the UTC days of a batch before it is enriched. */
   readonly prepareDays: (days: ReadonlySet<number>) => Promise<void>;
+  /** Makes rows of installs and events. */
+  readonly attribution: Attribution;
 }
 
 /** Longest part of a bad record that is kept. */
@@ -82,6 +87,11 @@ export class BatchFormer {
     this.#options = options;
   }
 
+  /** Before the first batch after a partition was taken, and again once what its last owner left was settled. */
+  async begin(nowMs: number): Promise<void> {
+    await this.#options.attribution.begin(nowMs);
+  }
+
   async form(batchId: string, frames: readonly LogFrame[]): Promise<FormedBatch> {
     const bodies = new Map<string, PartBody>();
     const bodyFor = (table: string, columns: readonly string[], time: number): PartBody => {
@@ -95,23 +105,30 @@ export class BatchFormer {
       return body;
     };
     const clicks: EnrichedClick[] = [];
+    const fromSdks: SdkRecord[] = [];
     const rejections = new Map<RejectionReason, number>();
     for (const frame of frames) {
       readRecords(frame, (line, origin) => {
-        const click = frame.header.kind === 'click' ? decodeClick(line) : ({ reason: 'unknown_kind' } as const);
-        if (!isRejection(click)) {
-          clicks.push({ click, row: clickRow(click, origin) });
+        const { kind } = frame.header;
+        const read = kind === 'click' ? decodeClick(line) : decodeSdkRecord(kind, line, origin);
+        if (!isRejection(read)) {
+          if ('record' in read) fromSdks.push(read);
+          else clicks.push({ click: read, row: clickRow(read, origin) });
           return;
         }
-        rejections.set(click.reason, (rejections.get(click.reason) ?? 0) + 1);
+        rejections.set(read.reason, (rejections.get(read.reason) ?? 0) + 1);
         const time = frame.header.written_at;
-        const row = { ...origin, kind: frame.header.kind, reason: click.reason, time, record: kept(line) };
+        const row = { ...origin, kind, reason: read.reason, time, record: kept(line) };
         writeDeadLetterRow(bodyFor('dead_letters', deadLetterColumns, time).add(time), row, batchId);
       });
     }
     await this.#options.prepareDays(new Set(clicks.map(({ click }) => dayOf(click.time))));
     this.#options.pipeline.run(clicks);
     for (const { row } of clicks) writeClickRow(bodyFor('clicks', clickColumns, row.time).add(row.time), row, batchId);
+    const { installs, events } = await this.#options.attribution.rows(fromSdks);
+    for (const row of installs)
+      writeInstallRow(bodyFor('installs', installColumns, row.time).add(row.time), row, batchId);
+    for (const row of events) writeEventRow(bodyFor('events', eventColumns, row.time).add(row.time), row, batchId);
     return {
       batchId,
       frames,

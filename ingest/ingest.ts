@@ -7,6 +7,11 @@ import { isObject, keepLogStream } from '#common/log/log-stream.ts';
 import { marksRequestSubject, progressSubject } from '#common/log/marks.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
+import { Redis } from '#common/redis.ts';
+import { Attribution } from './attribution/attribution.ts';
+import { FirstSeen } from './attribution/first-seen.ts';
+import { InstallLookup } from './attribution/install-lookup.ts';
 import { BatchFormer } from './batch.ts';
 import { Checkpoints } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
@@ -38,6 +43,8 @@ export class Ingest {
   readonly nats: Nats;
   readonly postgres: Postgres;
   readonly clickhouse: ClickHouse;
+  /** Null without REDIS_URL: clicks and installs are then found in ClickHouse alone. */
+  readonly redis: Redis | null;
   readonly #options: IngestOptions;
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
@@ -50,12 +57,22 @@ export class Ingest {
     this.clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, requestTimeoutMs: insertTimeoutMs });
     this.#checkpoints = new Checkpoints(this.postgres);
     const salts = new VisitorSalts(this.#checkpoints);
+    const countries = openCountryDatabase(config.GEOIP_DB);
     this.pipeline = new PipelineRun([
       ['device', deviceStep(agentsMax)],
-      ['address', addressStep(openCountryDatabase(config.GEOIP_DB), salts.of, addressesMax)],
+      ['address', addressStep(countries, salts.of, addressesMax)],
       ['headers', headersStep(headersMax)],
     ]);
-    const former = new BatchFormer({ pipeline: this.pipeline, prepareDays: (days) => salts.prepare(days) });
+    this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
+    const clicks = this.redis && new RecentClicks(this.redis);
+    const attribution = new Attribution({
+      firstSeen: new FirstSeen(this.clickhouse),
+      installs: new InstallLookup(clicks, this.clickhouse),
+      clicks,
+      countries,
+    });
+    const prepareDays = (days: ReadonlySet<number>) => salts.prepare(days);
+    const former = new BatchFormer({ pipeline: this.pipeline, prepareDays, attribution });
     const sink = {
       checkpoints: this.#checkpoints,
       clickhouse: this.clickhouse,
@@ -92,6 +109,7 @@ export class Ingest {
   }
 
   start(): void {
+    void this.redis?.connect();
     this.#ends.push(
       this.nats.subscribe(marksRequestSubject, (message) => {
         const producerIds = producersIn(message.bytes);
@@ -106,6 +124,7 @@ export class Ingest {
   async stop(): Promise<void> {
     for (const end of this.#ends) end();
     await Promise.all(this.owners.map((owner) => owner.stop()));
+    await this.redis?.close();
     await this.nats.close();
     await this.clickhouse.close();
     await this.postgres.close();

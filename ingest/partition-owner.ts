@@ -36,6 +36,8 @@ export interface OwnerOptions {
 export type OwnerState = 'waiting' | 'recovering' | 'running' | 'stopped';
 
 const acquirePollMs = 500;
+/** How long a stop waits for ClickHouse and Postgres; what is not stored then comes again. */
+const stopPatienceMs = 5_000;
 const idleAnnounceMs = 1_000;
 /** Journals of producers that were silent for so long are gone. */
 const marksKeptDays = 120;
@@ -43,6 +45,7 @@ const marksKeptDays = 120;
 export class PartitionOwner {
   state: OwnerState = 'waiting';
   readonly #options: OwnerOptions;
+  #lease: HeldLease | undefined;
   #queue: FrameQueue | undefined;
   #reader: LogReader | undefined;
   #isStopping = false;
@@ -73,12 +76,14 @@ export class PartitionOwner {
     this.#done = this.#live();
   }
 
-  /** Stores what is in hand and lets go of the lease. */
+  /** Stores what is in hand, if its servers are there, and lets go of the lease. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     this.#wake?.();
     this.#queue?.stop();
+    const impatience = setTimeout(() => this.#lease?.abandon(), stopPatienceMs);
     await this.#done;
+    clearTimeout(impatience);
     this.state = 'stopped';
   }
 
@@ -96,6 +101,7 @@ export class PartitionOwner {
         await this.#pause(acquirePollMs);
         continue;
       }
+      this.#lease = lease;
       try {
         await this.#own(lease);
       } catch (error) {
@@ -133,7 +139,9 @@ export class PartitionOwner {
     const store = new Sink(sink, lease, queue, counters);
     const entries = await this.#whenThere(() => checkpoints.batches(partition));
     const log = (line: string) => sink.log({ partition }, line);
+    await store.begin(this.#options.clock());
     await recoverBatches({ entries, sink: store, nats, partition, position: () => this.#committedTo, log });
+    if (entries.length > 0) await store.begin(this.#options.clock());
     this.#reader = new LogReader({
       nats,
       partition,

@@ -86,6 +86,11 @@ export class Sink {
     this.counters = counters;
   }
 
+  /** Learns what others have stored of this partition. @throws LeaseLost */
+  async begin(nowMs: number): Promise<void> {
+    await this.#patiently(() => this.#parts.former.begin(nowMs));
+  }
+
   /** Under a new id, or under the one that it had. */
   async form(frames: readonly LogFrame[], batchId: string = randomUUID()): Promise<FormedBatch> {
     this.#parts.failpoints.pass('taken');
@@ -142,12 +147,12 @@ export class Sink {
     for (const partition of partitions) {
       while (!(await this.#patiently(() => checkpoints.beginRepair(lease, partition)))) await pause(repairPollMs);
     }
-    const isStored = await this.#patiently(() => this.#wholeOrNothing(entry));
-    for (const part of entry.parts) {
-      const range = { from: part.time_from, to: part.time_to };
-      const wrong = await this.#patiently(() => this.#parts.rollups.repair(part.table, part.partition, range));
-      this.counters.rebuilt_buckets += wrong;
-    }
+    // An insert whose answer was lost may still have been running, so what was found must still be so at the end.
+    let isStored: boolean;
+    do {
+      isStored = await this.#patiently(() => this.#wholeOrNothing(entry));
+      await this.#repairRollups(entry);
+    } while (!(await this.#patiently(() => this.#hasRows(entry, isStored))));
     if (!isStored) await this.#patiently(() => checkpoints.discard(lease, entry.batch_id));
     for (const partition of partitions) await this.#patiently(() => checkpoints.endRepair(lease, partition));
     this.counters[isStored ? 'doubted_stored' : 'doubted_discarded']++;
@@ -214,8 +219,7 @@ export class Sink {
 
   /** Counts the rows of a batch; unless all are there, deletes what is. */
   async #wholeOrNothing(entry: BatchEntry): Promise<boolean> {
-    const counts = await Promise.all(entry.parts.map((part) => this.#rowsOf(entry, part)));
-    if (counts.every((count, index) => count === entry.parts[index]?.rows)) return true;
+    if (await this.#hasRows(entry, true)) return true;
     for (const part of entry.parts) {
       while ((await this.#rowsOf(entry, part)) > 0) {
         await this.#lease.ensureHeld();
@@ -227,6 +231,18 @@ export class Sink {
       }
     }
     return false;
+  }
+
+  async #hasRows(entry: BatchEntry, isStored: boolean): Promise<boolean> {
+    const counts = await Promise.all(entry.parts.map((part) => this.#rowsOf(entry, part)));
+    return counts.every((count, index) => count === (isStored ? entry.parts[index]?.rows : 0));
+  }
+
+  async #repairRollups(entry: BatchEntry): Promise<void> {
+    for (const { table, partition, time_from, time_to } of entry.parts) {
+      const range = { from: time_from, to: time_to };
+      this.counters.rebuilt_buckets += await this.#patiently(() => this.#parts.rollups.repair(table, partition, range));
+    }
   }
 
   async #rowsOf(entry: BatchEntry, part: BatchPart): Promise<number> {

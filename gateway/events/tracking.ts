@@ -72,8 +72,15 @@ export class EventTracking {
       }
       const { event_id, time, revenue_amount, revenue_currency } = event;
       const is_conversion = revenue_amount !== '' || conversions.includes(event.name);
-      const decision = { event_id, time, revenue_amount, revenue_currency, is_conversion, linkFields: fields };
-      records.push({ id: event_id, json: eventJson(prefix, decision, event.sent) });
+      const decision = {
+        event_id,
+        time,
+        revenue_amount,
+        revenue_currency,
+        is_conversion,
+        is_id_made: !event.isIdGiven,
+      };
+      records.push({ id: event_id, json: eventJson(prefix, { ...decision, linkFields: fields }, event.sent) });
     }
     if (!(await this.#records.write('event', app_id, records))) return this.#shed();
     if (given.length > 0) this.#recent.add(app_id, given);

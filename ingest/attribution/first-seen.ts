@@ -58,15 +58,15 @@ export class FirstSeen {
   async load(nowMs: number): Promise<void> {
     for (const kind of ['event', 'install'] as const) {
       const { id, received } = tables[kind];
-      const rows = this.#clickhouse.stream<{ app_id: string; id: string; at: number }>(
+      const lots = this.#clickhouse.stream<{ app_id: string; id: string; at: number }>(
         `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS at FROM ${kind}s
           WHERE ${received} >= fromUnixTimestamp64Milli({from:Int64}) AND time >= fromUnixTimestamp64Milli({time_from:Int64})
           LIMIT ${LOAD_ROWS_MAX}`,
         { from: nowMs - DAY_MS - HOUR_MS, time_from: nowMs - EVENT_TIME_BACK_MS },
       );
-      for await (const row of rows) {
-        this.#filters[kind].add(row.app_id, row.id, row.at);
-        this.counters.loaded++;
+      for await (const lot of lots) {
+        for (const row of lot) this.#filters[kind].add(row.app_id, row.id, row.at);
+        this.counters.loaded += lot.length;
       }
     }
   }

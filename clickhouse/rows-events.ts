@@ -1,0 +1,103 @@
+/** The one mapping from events to columns, as RowBinary in the order of the column list. */
+import type { RowWriter } from './row-binary.ts';
+import { type RowOrigin, writeOrigin } from './rows.ts';
+
+export interface EventRow extends RowOrigin {
+  event_id: string;
+  organization_id: string;
+  app_id: string;
+  name: string;
+  /** Epoch milliseconds. */
+  time: number;
+  /** Epoch milliseconds. */
+  received_at: number;
+  install_id: string;
+  device_id: string;
+  user_id: string;
+  session_id: string;
+  link_id: string;
+  click_id: string;
+  platform: string;
+  country: string;
+  campaign: string;
+  utm_source: string;
+  utm_medium: string;
+  utm_campaign: string;
+  utm_term: string;
+  utm_content: string;
+  /** A decimal, or empty for none. */
+  revenue_amount: string;
+  revenue_currency: string;
+  is_conversion: boolean;
+  properties: string;
+}
+
+export const eventColumns: readonly string[] = [
+  'event_id',
+  'organization_id',
+  'app_id',
+  'name',
+  'time',
+  'received_at',
+  'install_id',
+  'device_id',
+  'user_id',
+  'session_id',
+  'link_id',
+  'click_id',
+  'platform',
+  'country',
+  'campaign',
+  'utm_source',
+  'utm_medium',
+  'utm_campaign',
+  'utm_term',
+  'utm_content',
+  'revenue_amount',
+  'revenue_currency',
+  'is_conversion',
+  'properties',
+  'batch_id',
+  'producer_id',
+  'frame_no',
+  'idx',
+];
+
+/** Digits behind the point of revenue_amount. */
+const revenueScale = 9;
+
+/** One row of `events`. */
+export function writeEventRow(into: RowWriter, row: EventRow, batchId: string): void {
+  into.string(row.event_id);
+  into.string(row.organization_id);
+  into.string(row.app_id);
+  into.string(row.name);
+  into.uint64(row.time);
+  into.uint64(row.received_at);
+  into.string(row.install_id);
+  into.string(row.device_id);
+  into.string(row.user_id);
+  into.string(row.session_id);
+  into.string(row.link_id);
+  into.string(row.click_id);
+  into.string(row.platform);
+  into.string(row.country);
+  into.string(row.campaign);
+  into.string(row.utm_source);
+  into.string(row.utm_medium);
+  into.string(row.utm_campaign);
+  into.string(row.utm_term);
+  into.string(row.utm_content);
+  into.bool(row.revenue_amount === '');
+  if (row.revenue_amount !== '') into.int128(scaled(row.revenue_amount));
+  into.string(row.revenue_currency);
+  into.bool(row.is_conversion);
+  into.string(row.properties);
+  writeOrigin(into, row, batchId);
+}
+
+/** A decimal as a whole number of its smallest unit. */
+export function scaled(decimal: string): bigint {
+  const [integer = '0', fraction = ''] = decimal.split('.');
+  return BigInt(integer + fraction.slice(0, revenueScale).padEnd(revenueScale, '0'));
+}

@@ -1,0 +1,89 @@
+/** The one mapping from installs to columns, as RowBinary in the order of the column list. */
+import type { RowWriter } from './row-binary.ts';
+import { type RowOrigin, writeOrigin } from './rows.ts';
+
+export interface InstallRow extends RowOrigin {
+  install_id: string;
+  organization_id: string;
+  app_id: string;
+  link_id: string;
+  click_id: string;
+  /** Epoch milliseconds. */
+  time: number;
+  /** Epoch milliseconds. */
+  installed_at: number;
+  device_id: string;
+  user_id: string;
+  match_id: string;
+  match_type: string;
+  match_guaranteed: boolean;
+  confidence: number;
+  attributed: boolean;
+  platform: string;
+  os: string;
+  os_version: string;
+  device_model: string;
+  app_version: string;
+  sdk_name: string;
+  sdk_version: string;
+  language: string;
+  country: string;
+  ip: string;
+  campaign: string;
+  utm_source: string;
+  utm_medium: string;
+  utm_campaign: string;
+  utm_term: string;
+  utm_content: string;
+  properties: string;
+}
+
+const idColumns = ['install_id', 'organization_id', 'app_id', 'link_id', 'click_id'] as const;
+const callerColumns = ['device_id', 'user_id', 'match_id', 'match_type'] as const;
+const deviceColumns = [
+  'platform',
+  'os',
+  'os_version',
+  'device_model',
+  'app_version',
+  'sdk_name',
+  'sdk_version',
+  'language',
+  'country',
+  'ip',
+  'campaign',
+  'utm_source',
+  'utm_medium',
+  'utm_campaign',
+  'utm_term',
+  'utm_content',
+  'properties',
+] as const;
+
+export const installColumns: readonly string[] = [
+  ...idColumns,
+  'time',
+  'installed_at',
+  ...callerColumns,
+  'match_guaranteed',
+  'confidence',
+  'attributed',
+  ...deviceColumns,
+  'batch_id',
+  'producer_id',
+  'frame_no',
+  'idx',
+];
+
+/** One row of `installs`. */
+export function writeInstallRow(into: RowWriter, row: InstallRow, batchId: string): void {
+  for (const name of idColumns) into.string(row[name]);
+  into.uint64(row.time);
+  into.uint64(row.installed_at);
+  for (const name of callerColumns) into.string(row[name]);
+  into.bool(row.match_guaranteed);
+  into.float64(row.confidence);
+  into.bool(row.attributed);
+  for (const name of deviceColumns) into.string(row[name]);
+  writeOrigin(into, row, batchId);
+}

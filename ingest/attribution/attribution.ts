@@ -1,0 +1,167 @@
+/**
+ * Installs and events on their way to rows: those that were there before are dropped, events get the link of their click,
+ * of their own, or of their install, and what the address tells is filled in.
+ */
+import { LRUCache } from 'lru-cache';
+import type { RowOrigin } from '#clickhouse/rows.ts';
+import type { EventRow } from '#clickhouse/rows-events.ts';
+import type { InstallRow } from '#clickhouse/rows-installs.ts';
+import { decodeEvent, type EventRecord } from '#common/log/event-record.ts';
+import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
+import type { RecordKind } from '#common/log/record.ts';
+import type { InstallFacts, RecentClick, RecentClicks } from '#common/recent-clicks.ts';
+import { isRedisUnavailable } from '#common/redis.ts';
+import { isTime, type Rejection } from '#ingest/record-decoder.ts';
+import { type CountryDatabase, normalizedIp, storedIp } from '#ingest/steps/address.ts';
+import type { Claim, FirstSeen } from './first-seen.ts';
+import type { InstallLookup } from './install-lookup.ts';
+
+const ADDRESSES_MAX = 50_000;
+
+/** A record that was read, and where it stands in the log. */
+export type SdkRecord =
+  | { readonly kind: 'install'; readonly record: InstallRecord; readonly origin: RowOrigin }
+  | { readonly kind: 'event'; readonly record: EventRecord; readonly origin: RowOrigin };
+
+export interface SdkRows {
+  readonly installs: readonly InstallRow[];
+  readonly events: readonly EventRow[];
+}
+
+export interface AttributionParts {
+  readonly firstSeen: FirstSeen;
+  readonly installs: InstallLookup;
+  /** Null without Redis. */
+  readonly clicks: RecentClicks | null;
+  readonly countries: CountryDatabase;
+}
+
+/** Reads the line of an install or an event. */
+export function decodeSdkRecord(
+  kind: Exclude<RecordKind, 'click'>,
+  line: string,
+  origin: RowOrigin,
+): SdkRecord | Rejection {
+  if (kind === 'install') {
+    const record = decodeInstall(line);
+    if (typeof record === 'string') return { reason: record };
+    return isTime(record.time) && isTime(record.installed_at) ? { kind, record, origin } : { reason: 'bad_time' };
+  }
+  const record = decodeEvent(line);
+  if (typeof record === 'string') return { reason: record };
+  return isTime(record.time) && isTime(record.received_at) ? { kind, record, origin } : { reason: 'bad_time' };
+}
+
+export class Attribution {
+  readonly #parts: AttributionParts;
+  readonly #countries = new LRUCache<string, string>({ max: ADDRESSES_MAX });
+
+  constructor(parts: AttributionParts) {
+    this.#parts = parts;
+  }
+
+  /** Called when a partition was taken: others may have stored records of it. @throws ClickHouseFailure */
+  async begin(nowMs: number): Promise<void> {
+    await this.#parts.firstSeen.load(nowMs);
+  }
+
+  /** The rows of the records that count. @throws ClickHouseFailure */
+  async rows(records: readonly SdkRecord[]): Promise<SdkRows> {
+    if (records.length === 0) return { installs: [], events: [] };
+    const kept = await this.#firsts(records);
+    const installs = kept.flatMap((one) => (one.kind === 'install' ? [this.#installRow(one.record, one.origin)] : []));
+    const events = kept.flatMap((one) => (one.kind === 'event' ? [one] : []));
+    const clicks = await this.#clicksOf(events.map(({ record }) => record));
+    const sources = events.map(({ record }) => (isNamed(record, clicks) ? nobody : record));
+    const found = await this.#parts.installs.find(sources);
+    return {
+      installs,
+      events: events.map(({ record, origin }, at) =>
+        this.#eventRow(record, origin, clicks.get(record.click_id) ?? null, found[at] ?? null),
+      ),
+    };
+  }
+
+  async #firsts(records: readonly SdkRecord[]): Promise<SdkRecord[]> {
+    const claims: Claim[] = [];
+    for (const one of records) if (hasClaim(one)) claims.push(claimOf(one));
+    const verdicts = claims.length === 0 ? [] : await this.#parts.firstSeen.settle(claims);
+    let at = 0;
+    return records.filter((one) => !hasClaim(one) || verdicts[at++]);
+  }
+
+  /** Clicks that events name, of their own app only. Redis away: such events have the link that they name themselves. */
+  async #clicksOf(events: readonly EventRecord[]): Promise<Map<string, RecentClick>> {
+    const ids = [...new Set(events.flatMap(({ click_id }) => (click_id === '' ? [] : [click_id])))];
+    const known = new Map<string, RecentClick>();
+    try {
+      for (const click of (await this.#parts.clicks?.byIds(ids)) ?? []) if (click) known.set(click.click_id, click);
+    } catch (error) {
+      if (!isRedisUnavailable(error)) throw error;
+    }
+    return known;
+  }
+
+  #installRow(install: InstallRecord, origin: RowOrigin): InstallRow {
+    const { privacy_mode, ip, ...fields } = install;
+    return {
+      ...fields,
+      os: systems[install.platform],
+      country: this.#countryOf(ip),
+      ip: storedIp(normalizedIp(ip), privacy_mode),
+      ...origin,
+    };
+  }
+
+  #eventRow(event: EventRecord, origin: RowOrigin, click: RecentClick | null, install: InstallFacts | null): EventRow {
+    const { privacy_mode: _, ip, is_id_made: __, ...fields } = event;
+    const own = click?.app_id === event.app_id ? click : null;
+    const from = event.link_id === '' ? (own ?? install) : own?.link_id === event.link_id ? own : null;
+    return {
+      ...fields,
+      install_id: event.install_id || install?.install_id || '',
+      link_id: event.link_id || from?.link_id || '',
+      click_id: own?.click_id || (event.link_id === '' ? (install?.click_id ?? '') : '') || '',
+      platform: event.platform || install?.platform || '',
+      country: install?.country || this.#countryOf(ip),
+      campaign: event.campaign || from?.campaign || '',
+      utm_source: event.utm_source || from?.utm_source || '',
+      utm_medium: event.utm_medium || from?.utm_medium || '',
+      utm_campaign: event.utm_campaign || from?.utm_campaign || '',
+      utm_term: event.utm_term || from?.utm_term || '',
+      utm_content: event.utm_content || from?.utm_content || '',
+      ...origin,
+    };
+  }
+
+  #countryOf(text: string): string {
+    if (text === '') return '';
+    let country = this.#countries.get(text);
+    if (country === undefined) {
+      const ip = normalizedIp(text);
+      country = ip === '' ? '' : this.#parts.countries.countryOf(ip);
+      this.#countries.set(text, country);
+    }
+    return country;
+  }
+}
+
+const systems = { ios: 'iOS', android: 'Android', web: '' } as const;
+const nobody = { app_id: '', install_id: '', device_id: '' } as const;
+
+/** Whether an event needs no install: its own click or link says it all but the device's platform. */
+function isNamed(event: EventRecord, clicks: ReadonlyMap<string, RecentClick>): boolean {
+  return event.platform !== '' && (event.link_id !== '' || clicks.get(event.click_id)?.app_id === event.app_id);
+}
+
+function hasClaim(one: SdkRecord): boolean {
+  return one.kind === 'install' || !one.record.is_id_made;
+}
+
+function claimOf(one: SdkRecord): Claim {
+  const { origin, kind } = one;
+  const { app_id } = one.record;
+  return one.kind === 'install'
+    ? { kind, app_id, id: one.record.install_id, received_at: one.record.time, origin }
+    : { kind, app_id, id: one.record.event_id, received_at: one.record.received_at, origin };
+}

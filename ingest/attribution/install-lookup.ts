@@ -1,0 +1,113 @@
+/** The install that an event came from: this process's memory, then Redis, then ClickHouse for what Redis has lost. */
+import { LRUCache } from 'lru-cache';
+import type { ClickHouse } from '#clickhouse/client.ts';
+import { deviceKey, type InstallFacts, installKey, type RecentClicks } from '#common/recent-clicks.ts';
+import { isRedisUnavailable } from '#common/redis.ts';
+
+const REMEMBERED_MAX = 50_000;
+/** An event may be a moment ahead of its install; after this long the install is looked for again. */
+const ABSENT_MS = 5_000;
+const PRESENT_MS = 600_000;
+const STORED_ABSENT_MS = 60_000;
+const LOOKUP_MAX = 2_000;
+
+/** Who an event says it is from. */
+export interface EventSource {
+  readonly app_id: string;
+  readonly install_id: string;
+  readonly device_id: string;
+}
+
+export class InstallLookup {
+  /** Since the start of the process. */
+  readonly counters = { redis_hits: 0, clickhouse_hits: 0, clickhouse_lookups: 0, unknown: 0 };
+  readonly #clicks: RecentClicks | null;
+  readonly #clickhouse: ClickHouse;
+  readonly #known = new LRUCache<string, { facts: InstallFacts | null }>({ max: REMEMBERED_MAX });
+  readonly #notStored = new LRUCache<string, true>({ max: REMEMBERED_MAX, ttl: STORED_ABSENT_MS });
+
+  constructor(clicks: RecentClicks | null, clickhouse: ClickHouse) {
+    this.#clicks = clicks;
+    this.#clickhouse = clickhouse;
+  }
+
+  /** Facts for each source, in their order; null where there is no install. @throws ClickHouseFailure */
+  async find(sources: readonly EventSource[]): Promise<(InstallFacts | null)[]> {
+    const wanted = new Set<string>();
+    for (const source of sources) {
+      for (const key of keysOf(source)) if (!this.#known.has(key)) wanted.add(key);
+    }
+    const missing = await this.#fromRedis([...wanted]);
+    if (missing.length > 0) await this.#fromClickHouse(missing);
+    return sources.map((source) => {
+      for (const key of keysOf(source)) {
+        const facts = this.#known.get(key)?.facts;
+        if (facts) return facts;
+      }
+      return null;
+    });
+  }
+
+  /** The keys that Redis does not have either. */
+  async #fromRedis(keys: readonly string[]): Promise<string[]> {
+    let found: (InstallFacts | null)[] = [];
+    try {
+      found = (await this.#clicks?.installs(keys)) ?? [];
+    } catch (error) {
+      if (!isRedisUnavailable(error)) throw error;
+    }
+    return keys.filter((key, at) => {
+      const facts = found[at] ?? null;
+      if (facts) {
+        this.counters.redis_hits++;
+        this.#known.set(key, { facts }, { ttl: PRESENT_MS });
+      }
+      return facts === null;
+    });
+  }
+
+  async #fromClickHouse(keys: readonly string[]): Promise<void> {
+    const unasked = keys.filter((key) => !this.#notStored.has(key));
+    for (let at = 0; at < unasked.length; at += LOOKUP_MAX) await this.#read(unasked.slice(at, at + LOOKUP_MAX));
+    for (const key of keys) {
+      if (this.#known.has(key)) continue;
+      this.counters.unknown++;
+      this.#known.set(key, { facts: null }, { ttl: ABSENT_MS });
+      this.#notStored.set(key, true);
+    }
+  }
+
+  async #read(keys: readonly string[]): Promise<void> {
+    this.counters.clickhouse_lookups++;
+    const wanted = new Set(keys);
+    const [apps, installs, devices] = [new Set<string>(), new Set<string>(), new Set<string>()];
+    for (const key of keys) {
+      const [kind, app_id = '', ...rest] = key.split(':');
+      apps.add(app_id);
+      (kind === 'install' ? installs : devices).add(rest.join(':'));
+    }
+    const rows = await this.#clickhouse.query<InstallFacts & { app_id: string; device_id: string }>(
+      `SELECT app_id, device_id, install_id, link_id, click_id, platform, country, campaign,
+              utm_source, utm_medium, utm_campaign, utm_term, utm_content
+         FROM installs
+        WHERE app_id IN {apps:Array(String)}
+          AND (install_id IN {installs:Array(String)} OR device_id IN {devices:Array(String)})
+        ORDER BY time`,
+      { apps: [...apps], installs: [...installs], devices: [...devices] },
+    );
+    for (const { app_id, device_id, ...facts } of rows) {
+      const keysOfRow = [installKey(app_id, facts.install_id), deviceKey(app_id, device_id)];
+      for (const key of keysOfRow) if (wanted.has(key)) this.#known.set(key, { facts }, { ttl: PRESENT_MS });
+      this.counters.clickhouse_hits++;
+      await this.#clicks?.putInstall(app_id, device_id, facts).catch(() => undefined);
+    }
+  }
+}
+
+/** What an event names comes first: its install, then its device. */
+function keysOf({ app_id, install_id, device_id }: EventSource): string[] {
+  const keys: string[] = [];
+  if (install_id !== '') keys.push(installKey(app_id, install_id));
+  if (device_id !== '') keys.push(deviceKey(app_id, device_id));
+  return keys;
+}
