@@ -1,5 +1,5 @@
 /** One origin for the whole API on this machine: the dashboard's endpoints and the SDK's, on one port with TLS. */
-
+import { join } from 'node:path';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
@@ -8,9 +8,12 @@ import { loadConfig } from '#common/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { HttpServer } from '#common/http/server.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
+import { LinkCache } from '#common/link-cache.ts';
+import { Journal } from '#common/log/journal.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { gatewayParts } from '#gateway/parts.ts';
 
 const drainMs = 10_000;
 
@@ -23,16 +26,35 @@ const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
 
+const journal = await Journal.open({
+  root: join(config.DATA_DIR, 'journal'),
+  slot: name,
+  segmentBytes: config.JOURNAL_SEGMENT_BYTES,
+  bytesMax: config.JOURNAL_BYTES_MAX,
+  sync: config.JOURNAL_SYNC,
+});
+const cache = new LinkCache({
+  redis,
+  db,
+  clock: systemClock,
+  entriesMax: config.LINK_CACHE_ENTRIES,
+  bytesMax: config.LINK_CACHE_BYTES,
+});
+
 const api = apiParts(config, { db, redis, clickhouse }, systemClock);
-const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
+const gateway = gatewayParts(config, { db, redis, journal, cache }, systemClock);
+const documented = [...api.mount.routes, ...gateway.mount.routes];
+const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api.guard };
 
 let server: HttpServer | undefined;
 let telemetry: TelemetryServer | undefined;
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
+  { name: 'journal', stop: () => journal.close() },
   { name: 'postgres', stop: () => db.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
+  { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   {
     name: 'telemetry',
     start: async () => {
@@ -42,6 +64,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
         metrics,
         checks: {
           listening: () => server !== undefined || 'no port is open',
+          journal: () => journal.isWritable || 'nothing can be recorded',
           postgres: () => db.isReady(),
           redis: () => redis.isReady(),
           clickhouse: () => clickhouse.isReachable(),
@@ -61,7 +84,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
         tlsKeyFile: config.TLS_KEY_FILE,
         trustedProxies: config.TRUSTED_PROXIES,
         corsOrigins: config.CORS_ORIGINS,
-        routes: [...mountRoutes(api.mount), ...mountRoutes(docs)],
+        routes: [...mountRoutes(api.mount), ...mountRoutes(gateway.mount), ...mountRoutes(docs)],
         guardUnknown: api.guard,
         onFailure: (err, where, request_id) => log.error({ err, where, request_id }, 'a request failed'),
       });
