@@ -1,0 +1,120 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { type Destination, destinationOf, expiredDestinationOf, locationOf } from './destination.ts';
+import type { Platform } from './device.ts';
+import { testApp, testLink } from './test-snapshots.ts';
+
+const app = {
+  ...testApp,
+  ios: { bundle_id: 'com.example.app', team_id: 'TEAM', app_store_id: '123', uri_scheme: 'example' },
+  android: { package_name: 'com.example.app', sha256_cert_fingerprints: [], uri_scheme: 'example' },
+  fallback_url: 'https://example.com/app',
+};
+const all = { ios_url: 'https://i.example/x', android_url: 'https://a.example/x', fallback_url: 'https://w.example/x' };
+const appStore = 'https://apps.apple.com/app/id123';
+const play = 'https://play.google.com/store/apps/details?id=com.example.app&referrer=click_id%3Dclk_1';
+const none = { ios: null, android: null, fallback_url: null };
+
+test.each<[Platform, Partial<typeof testLink>, Partial<typeof testApp>, string, string | null]>([
+  ['ios', all, {}, '', 'https://i.example/x'],
+  ['android', all, {}, '', 'https://a.example/x'],
+  ['other', all, {}, '', 'https://w.example/x'],
+  ['ios', {}, {}, 'a=1', appStore],
+  ['ios', {}, { ios: { ...app.ios, app_store_id: 'id123' } }, '', appStore],
+  ['ios', {}, { ios: { ...app.ios, app_store_id: '12/../3' } }, '', 'https://example.com/app'],
+  ['android', {}, {}, '', play],
+  ['android', {}, {}, 'a=1', play],
+  ['android', { utm_source: 'a b&c' }, {}, '', `${play}%26utm_source%3Da%2520b%2526c`],
+  ['android', { utm_source: 'own' }, {}, 'utm_source=given', `${play}%26utm_source%3Dgiven`],
+  ['android', {}, { android: { ...app.android, package_name: 'com.x&id=evil' } }, '', 'https://example.com/app'],
+  ['other', {}, {}, '', 'https://example.com/app'],
+  ['ios', { fallback_url: all.fallback_url }, none, '', 'https://w.example/x'],
+  ['android', { fallback_url: all.fallback_url }, none, '', 'https://w.example/x'],
+  ['ios', {}, none, '', null],
+  ['other', {}, none, '', null],
+  ['other', { fallback_url: 'http://w.example/' }, none, '', null],
+  ['other', { fallback_url: 'javascript:alert(1)' }, none, '', null],
+  ['other', { fallback_url: 'no url' }, none, '', null],
+  ['other', { fallback_url: 'https://w.example/\r\nSet-Cookie: a=b' }, none, '', 'https://w.example/Set-Cookie:%20a=b'],
+  ['other', { fallback_url: 'https://w.example/x#part' }, {}, 'a=1', 'https://w.example/x?a=1#part'],
+  ['other', { fallback_url: 'https://w.example/?a=1&b=2' }, {}, 'b=3&b=4', 'https://w.example/?a=1&b=3&b=4'],
+  ['other', { ...all, utm_source: 'x' }, {}, '', 'https://w.example/x?utm_source=x'],
+  [
+    'other',
+    { fallback_url: 'https://w.example/?utm_source=own', utm_source: 'x' },
+    {},
+    '',
+    'https://w.example/?utm_source=own',
+  ],
+  ['other', { ...all, utm_source: 'x' }, {}, 'utm_source=y', 'https://w.example/x?utm_source=y'],
+  ['other', { ...all, utm_source: 'x' }, {}, 'utm_source=', 'https://w.example/x?utm_source='],
+  [
+    'other',
+    all,
+    {},
+    'url=https://evil.example/&//evil.example',
+    'https://w.example/x?url=https%3A%2F%2Fevil.example%2F&%2F%2Fevil.example=',
+  ],
+  ['other', all, {}, '%0d%0aSet-Cookie:a=b', 'https://w.example/x?%0D%0ASet-Cookie%3Aa=b'],
+  ['other', all, {}, '%', 'https://w.example/x?%25='],
+])('%s with link %j and app %j asked with %j leads to %s', (platform, link, changes, query, expected) => {
+  const destination = destinationOf({ ...testLink, ...link }, { ...app, ...changes }, platform);
+  expect(destination && locationOf(destination, query, 'clk_1')).toBe(expected);
+});
+
+test('without a click the Play referrer has no click id', () => {
+  const destination = destinationOf({ ...testLink, utm_source: 'x' }, app, 'android');
+  expect(destination && locationOf(destination, '', '')).toBe(
+    'https://play.google.com/store/apps/details?id=com.example.app&referrer=utm_source%3Dx',
+  );
+});
+
+test('an expired link leads to its own address for that and to no other', () => {
+  expect(expiredDestinationOf({ ...testLink, ...all })).toBeNull();
+  expect(expiredDestinationOf({ ...testLink, expired_url: 'https://x.example/over' })).toMatchObject({
+    href: 'https://x.example/over',
+  });
+});
+
+test('whatever is in the link, the app and the query, a Location is one line of ASCII, https, and the host of a field', () => {
+  const text = fc.oneof(
+    fc.string({ unit: 'binary' }),
+    fc.webUrl(),
+    fc.string().map((rest) => `https://w.example/${rest}`),
+  );
+  const maybe = fc.option(text);
+  const link = fc
+    .record({ ios_url: maybe, android_url: maybe, fallback_url: maybe, utm_source: maybe, utm_content: maybe })
+    .map((some) => ({ ...testLink, ...some }));
+  const some = fc.record({ id: text, name: text, url: maybe });
+  const query = fc.oneof(
+    fc.webQueryParameters(),
+    fc.string(),
+    fc.string().map((rest) => `utm_source=${rest}`),
+  );
+  fc.assert(
+    fc.property(
+      link,
+      some,
+      query,
+      fc.constantFrom<Platform>('ios', 'android', 'other'),
+      (oneLink, { id, name, url }, oneQuery, platform) => {
+        const oneApp = {
+          ...testApp,
+          ios: { ...app.ios, app_store_id: id },
+          android: { ...app.android, package_name: name },
+          fallback_url: url,
+        };
+        const destination: Destination | null = destinationOf(oneLink, oneApp, platform);
+        if (destination === null) return;
+        const location = locationOf(destination, oneQuery, 'clk_1');
+        expect(location).toMatch(/^https:[\x21-\x7e]+$/);
+        const allowed = [oneLink.ios_url, oneLink.android_url, oneLink.fallback_url, url]
+          .filter((one) => one !== null && URL.canParse(one))
+          .map((one) => new URL(one ?? '').host);
+        expect([...allowed, 'apps.apple.com', 'play.google.com']).toContain(new URL(location).host);
+      },
+    ),
+    { numRuns: 500 },
+  );
+});
