@@ -42,6 +42,12 @@ export class HeldLease {
     }
   }
 
+  /** Counts as lost from now on: whoever waits for a server with it gives up. */
+  abandon(): void {
+    clearInterval(this.#timer);
+    this.#isLost = true;
+  }
+
   /** Lets go, so that another owner need not wait. */
   async release(): Promise<void> {
     clearInterval(this.#timer);

@@ -99,6 +99,7 @@ export class Journal {
   #syncTimer: NodeJS.Timeout | undefined;
   #measuredBytes = 0;
   #sinceMeasured = 0;
+  #isMeasuring = false;
   readonly #measureTimer: NodeJS.Timeout;
   #isClosed = false;
 
@@ -339,6 +340,8 @@ export class Journal {
 
   /** The publisher deletes what the sink has committed; how much is left is looked up, not told. */
   async #measure(): Promise<void> {
+    if (this.#isMeasuring) return;
+    this.#isMeasuring = true;
     const before = this.#sinceMeasured;
     let bytes = 0;
     for (const producer of await readdir(this.#folder).catch(() => [])) {
@@ -349,5 +352,6 @@ export class Journal {
     }
     this.#measuredBytes = bytes;
     this.#sinceMeasured -= before;
+    this.#isMeasuring = false;
   }
 }
