@@ -30,6 +30,33 @@ export class FairQueue {
     return this.#running;
   }
 
+  isFull(key: string): boolean {
+    const lane = this.#lanes.get(key);
+    return lane ? lane.waiting.length >= this.#limits.waitingMax : this.#lanes.size >= this.#limits.keysMax;
+  }
+
+  /** A stream that takes its place when it begins and gives it back when it ends, is left or fails. */
+  async *stream<T>(key: string, open: () => AsyncGenerator<T>): AsyncGenerator<T> {
+    let end: (() => void) | undefined;
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    let begin: (() => void) | undefined;
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve;
+    });
+    const place = this.run(key, async () => {
+      begin?.();
+      await ended;
+    });
+    try {
+      if ((await Promise.race([begun, place])) === 'full') throw new Error('too much of this key waits already');
+      yield* open();
+    } finally {
+      end?.();
+    }
+  }
+
   /** Runs the work in its turn. @returns 'full' when too much of this key waits already. */
   async run<T>(key: string, work: () => Promise<T>): Promise<T | 'full'> {
     const { runningMax, perKeyMax, waitingMax, keysMax } = this.#limits;

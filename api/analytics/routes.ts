@@ -1,6 +1,7 @@
 /** The analytics endpoints. */
 import type { Route } from '#common/http/route.ts';
 import type { AnalyticsDeps } from './deps.ts';
+import { exportRecords } from './export.ts';
 import { linkStats } from './link-stats.ts';
 import { overview } from './overview.ts';
 import { timeseries } from './timeseries.ts';
@@ -12,5 +13,6 @@ export const analyticsRoutes: readonly Route<AnalyticsDeps>[] = [
   timeseries,
   topLinks,
   topCampaigns,
+  exportRecords,
   linkStats,
 ];

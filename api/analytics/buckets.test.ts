@@ -1,0 +1,142 @@
+import { expect, test } from 'vitest';
+import { bucketStarts, bucketsMax, granularityFor } from './buckets.ts';
+import { previousOf } from './period.ts';
+import { utc, type Zone, zoneNamed } from './zone.ts';
+
+function zone(name: string): Zone {
+  const found = zoneNamed(name);
+  if (!found) throw new Error(name);
+  return found;
+}
+
+function starts(name: string, granularity: 'hour' | 'day' | 'week' | 'month', start: string, end: string): string[] {
+  const found = bucketStarts(Date.parse(start), Date.parse(end), granularity, zone(name)) ?? [];
+  return found.map((ms) => new Date(ms).toISOString().slice(0, 16));
+}
+
+const day = ['2026-03-28T23:00', '2026-03-29T22:00'];
+test.each([
+  ['a day of 23 hours', 'Europe/Berlin', 'day', '2026-03-28T23:00:00Z', '2026-03-30T22:00:00Z', day],
+  [
+    'a day of 25 hours',
+    'America/New_York',
+    'day',
+    '2026-11-01T04:00:00Z',
+    '2026-11-02T06:00:00Z',
+    ['2026-11-01T04:00', '2026-11-02T05:00'],
+  ],
+  [
+    'half an hour off',
+    'Asia/Kolkata',
+    'hour',
+    '2026-01-01T00:30:00Z',
+    '2026-01-01T02:30:00Z',
+    ['2026-01-01T00:30', '2026-01-01T01:30'],
+  ],
+  [
+    'three quarters off',
+    'Asia/Kathmandu',
+    'day',
+    '2026-01-01T00:00:00Z',
+    '2026-01-02T00:00:00Z',
+    ['2025-12-31T18:15', '2026-01-01T18:15'],
+  ],
+  [
+    'a clock put back by half an hour',
+    'Australia/Lord_Howe',
+    'hour',
+    '2026-04-04T13:00:00Z',
+    '2026-04-04T17:30:00Z',
+    ['2026-04-04T13:00', '2026-04-04T14:00', '2026-04-04T15:00', '2026-04-04T15:30', '2026-04-04T16:30'],
+  ],
+  [
+    'a clock put forward by half an hour',
+    'Australia/Lord_Howe',
+    'hour',
+    '2026-10-03T14:30:00Z',
+    '2026-10-03T17:00:00Z',
+    ['2026-10-03T14:30', '2026-10-03T15:30', '2026-10-03T16:00'],
+  ],
+  [
+    'a midnight that does not exist',
+    'Africa/Cairo',
+    'day',
+    '2026-04-22T22:00:00Z',
+    '2026-04-24T21:00:00Z',
+    ['2026-04-22T22:00', '2026-04-23T22:00'],
+  ],
+  [
+    'a midnight that comes twice',
+    'America/Havana',
+    'day',
+    '2026-10-31T04:00:00Z',
+    '2026-11-02T05:00:00Z',
+    ['2026-10-31T04:00', '2026-11-01T04:00'],
+  ],
+  [
+    'a day that does not exist',
+    'Pacific/Apia',
+    'day',
+    '2011-12-29T10:00:00Z',
+    '2011-12-31T10:00:00Z',
+    ['2011-12-29T10:00', '2011-12-30T10:00'],
+  ],
+  [
+    'weeks that begin on Monday',
+    'UTC',
+    'week',
+    '2026-01-01T00:00:00Z',
+    '2026-01-13T00:00:00Z',
+    ['2025-12-29T00:00', '2026-01-05T00:00', '2026-01-12T00:00'],
+  ],
+  [
+    'months',
+    'Europe/Berlin',
+    'month',
+    '2026-02-10T00:00:00Z',
+    '2026-04-01T00:00:00Z',
+    ['2026-01-31T23:00', '2026-02-28T23:00', '2026-03-31T22:00'],
+  ],
+] as const)('buckets follow the wall clock: %s', (_, name, granularity, start, end, wanted) => {
+  expect(starts(name, granularity, start, end)).toEqual(wanted);
+});
+
+test.each(['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'Australia/Lord_Howe', 'Asia/Beirut', 'Pacific/Chatham'])(
+  'every bucket of %s begins after the one before, at a full hour or midnight on the wall',
+  (name) => {
+    const where = zone(name);
+    for (const granularity of ['hour', 'day', 'week', 'month'] as const) {
+      const from = Date.parse('2025-09-15T07:31:00Z');
+      const days = granularity === 'hour' ? 60 : 1_000;
+      const found = bucketStarts(from, from + days * 86_400_000, granularity, where);
+      if (!found) throw new Error(granularity);
+      expect(found[0]).toBeLessThanOrEqual(from);
+      for (const [at, start] of found.entries()) {
+        if (at > 0) expect(start).toBeGreaterThan(found[at - 1] ?? 0);
+        const isChange = where.localAt(start) - where.localAt(start - 1) !== 1;
+        const unit = granularity === 'hour' ? 3_600_000 : 86_400_000;
+        if (!isChange) expect(where.localAt(start) % unit).toBe(0);
+      }
+    }
+  },
+);
+
+test(`more than ${bucketsMax} buckets are refused at once, however long the range`, () => {
+  const from = Date.UTC(2000, 0, 1);
+  expect(bucketStarts(from, from + bucketsMax * 3_600_000, 'hour', utc)?.length).toBe(bucketsMax);
+  expect(bucketStarts(from, from + bucketsMax * 3_600_000 + 1, 'hour', utc)).toBeNull();
+  expect(bucketStarts(from, Date.UTC(2100, 0, 1), 'hour', zone('Europe/Berlin'))).toBeNull();
+});
+
+test('the granularity follows the range', () => {
+  const of = (days: number) => granularityFor(0, days * 86_400_000);
+  expect([1, 2, 3, 30, 90, 120, 365].map(of)).toEqual(['hour', 'hour', 'day', 'day', 'day', 'week', 'month']);
+});
+
+test('the stretch before is as long in local days, over a change of the clock too', () => {
+  const berlin = zone('Europe/Berlin');
+  const [start_ms, end_ms] = [Date.parse('2026-03-29T22:00:00Z'), Date.parse('2026-03-30T22:00:00Z')];
+  expect(new Date(previousOf({ start_ms, end_ms, zone: berlin }).start_ms).toISOString()).toBe(
+    '2026-03-28T23:00:00.000Z',
+  );
+});

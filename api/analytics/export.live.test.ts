@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeRecords, makeTenant, randomFrom, storeRecords } from './records-for-test.ts';
+import { memberOf, type Stage, startStage, storeTenant } from './stage-for-test.ts';
+
+const nowMs = Date.parse('2026-04-10T12:00:00Z');
+const fromMs = nowMs - 20 * 86_400_000;
+const mine = makeTenant(2, 3, fromMs);
+const foreign = makeTenant(1, 2, fromMs);
+const caller = memberOf(mine.organization_id);
+const records = makeRecords(randomFrom(1), mine, 9_000, fromMs, nowMs);
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await startStage(nowMs);
+  for (const tenant of [mine, foreign]) await storeTenant(stage.db, tenant);
+  await storeRecords(stage.clickhouse, records, 'mine');
+  await storeRecords(stage.clickhouse, makeRecords(randomFrom(2), foreign, 500, fromMs, nowMs), 'foreign');
+});
+afterAll(() => stage.stop());
+
+interface Line {
+  readonly organization_id: string;
+  readonly cursor: string;
+  readonly time: string;
+  readonly revenue_amount?: string | null;
+}
+
+async function ndjson(query: string): Promise<Line[]> {
+  const reply = await stage.get(caller, `/analytics/export?${query}`);
+  const text = await reply.text();
+  expect(reply.status, text.slice(0, 300)).toBe(200);
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+}
+
+test.each([
+  ['clicks', 'click_id', (r: (typeof records)[number]) => r.kind === 'clicks' && !r.is_bot],
+  ['installs', 'install_id', (r: (typeof records)[number]) => r.kind === 'installs'],
+  ['events', 'event_id', (r: (typeof records)[number]) => r.kind === 'events'],
+] as const)("every one of the caller's %s is exported once, and nobody else's", async (kind, id, isWanted) => {
+  const lines = await ndjson(`kind=${kind}&interval=30d`);
+  const wanted = records.filter(isWanted);
+  expect(new Set(lines.map((line) => (line as unknown as Record<string, string>)[id])).size).toBe(wanted.length);
+  expect(lines.length).toBe(wanted.length);
+  expect(new Set(lines.map((line) => line.organization_id))).toEqual(new Set([mine.organization_id]));
+  const times = lines.map((line) => line.time).sort();
+  expect(times).toEqual(wanted.map((r) => new Date(r.time).toISOString()).sort());
+  for (const line of lines)
+    for (const inner of ['visitor', 'batch_id', 'producer_id']) expect(line).not.toHaveProperty(inner);
+});
+
+test('an export goes on after any record it was cut at', async () => {
+  const whole = await ndjson('kind=events&interval=30d');
+  for (const at of [0, 1, 777, whole.length - 2, whole.length - 1]) {
+    const rest = await ndjson(`kind=events&interval=30d&cursor=${whole[at]?.cursor}`);
+    expect(rest).toEqual(whole.slice(at + 1));
+  }
+});
+
+test('amounts are exact text, and bots are exported on demand', async () => {
+  const events = await ndjson('kind=events&interval=30d');
+  const sum = events.reduce((n, line) => n + Math.round(Number(line.revenue_amount ?? '0') * 1000), 0);
+  expect(sum).toBe(records.reduce((n, record) => n + record.amount, 0));
+  const clicks = await ndjson('kind=clicks&interval=30d&include_bots=true');
+  expect(clicks.length).toBe(records.filter((record) => record.kind === 'clicks').length);
+});
+
+test('a CSV has a head, quotes what must be quoted and starts no formula', async () => {
+  await stage.clickhouse.command(
+    `INSERT INTO clicks (click_id, organization_id, app_id, link_id, time, user_agent, campaign)
+     SELECT 'c1', {organization:String}, {app:String}, 'lnk_1', toDateTime64('2026-04-10 01:00:00', 3, 'UTC'), '=1+1', 'a,"b"'`,
+    { organization: mine.organization_id, app: mine.apps[0]?.id ?? '' },
+  );
+  const reply = await stage.get(
+    caller,
+    '/analytics/export?format=csv&start=2026-04-10T01:00:00Z&end=2026-04-10T01:00:01Z',
+  );
+  const [head = '', ...lines] = (await reply.text()).trimEnd().split('\r\n');
+  expect(head.startsWith('click_id,organization_id,app_id,link_id,time')).toBe(true);
+  const line = lines.find((one) => one.startsWith('c1,')) ?? '';
+  expect(line).toContain(",'=1+1,");
+  expect(line).toContain('"a,""b"""');
+  const rest = await stage.get(
+    caller,
+    `/analytics/export?format=csv&start=2026-04-10T01:00:00Z&end=2026-04-10T01:00:01Z&cursor=${line.split(',').at(-1)}`,
+  );
+  expect(await rest.text()).not.toContain('click_id');
+});
+
+test.each(['nonsense', Buffer.from('[1,2,3,4,5]').toString('base64url'), ''])(
+  'a made-up cursor is a 400: %s',
+  async (cursor) => {
+    const { status, body } = await stage.get(caller, `/analytics/export?cursor=${cursor}`);
+    expect([status, body?.error?.details?.field]).toEqual([400, 'cursor']);
+  },
+);

@@ -1,0 +1,67 @@
+import { Type } from 'typebox';
+import type { UserCaller } from '#api/route.ts';
+import { type ExportPosition, exportColumns, exportRows, exportSettings } from '#clickhouse/queries/export.ts';
+import { type Kind, kinds } from '#clickhouse/rollups.ts';
+import { invalid, Rejection, rateLimited } from '#common/http/rejection.ts';
+import { routesOf } from '#common/http/route.ts';
+import type { AnalyticsDeps } from './deps.ts';
+import { csvLine, type ExportRow, ndjsonLine, readCursor } from './export-lines.ts';
+import { commonQuery, oneOf, querySchema } from './parameters.ts';
+import { readQuestion } from './question.ts';
+
+const route = routesOf<AnalyticsDeps, UserCaller>();
+const formats = ['ndjson', 'csv'] as const;
+type Format = (typeof formats)[number];
+const contentTypes = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;
+
+export const exportRecords = route({
+  method: 'GET',
+  path: '/analytics/export',
+  caller: 'user',
+  limit: 'general',
+  tag: 'Analytics',
+  summary: 'Raw records',
+  description:
+    'All records of the range as a stream, ordered by app, day, link and time. Each carries a `cursor`: where a stream ended early, ask again with the cursor of the last whole record and get the rest. In CSV, a text that a spreadsheet would take for a formula gets an apostrophe in front.',
+  query: querySchema({
+    ...commonQuery,
+    kind: Type.Optional(oneOf(kinds, 'Default clicks.')),
+    format: Type.Optional(oneOf(formats, 'Default ndjson: one JSON object a line.')),
+    cursor: Type.Optional(
+      Type.String({ maxLength: 1_000, description: 'Only what follows the record that carried it.' }),
+    ),
+  }),
+  answers: { 200: { description: 'The records.', contentType: 'application/x-ndjson' } },
+  async handle(deps, { caller, query }) {
+    const { kind = 'clicks', format = 'ndjson' } = query;
+    const after = query.cursor === undefined ? null : readCursor(query.cursor);
+    if (query.cursor !== undefined && after === null) return invalid('cursor', 'is not one that an export gave out');
+    const asked = await readQuestion(deps, caller, query);
+    if (asked instanceof Rejection) return asked;
+    const { exports } = deps.analytics;
+    if (exports.isFull(caller.user_id)) return rateLimited(10);
+    const { scope } = asked;
+    // The place is taken when the first byte is asked for: a caller who left already never holds one.
+    return {
+      status: 200,
+      contentType: contentTypes[format],
+      stream: exports.stream(caller.user_id, () => lines(deps, kind, format, exportRows(kind, scope, after), after)),
+    };
+  },
+});
+
+async function* lines(
+  { analytics }: AnalyticsDeps,
+  kind: Kind,
+  format: Format,
+  { sql, params }: ReturnType<typeof exportRows>,
+  after: ExportPosition | null,
+): AsyncGenerator<Uint8Array> {
+  const columns = exportColumns[kind];
+  // A continued table has its head already.
+  if (format === 'csv' && after === null) yield Buffer.from(`${columns.join(',')},cursor\r\n`);
+  const lineOf = format === 'csv' ? csvLine : ndjsonLine;
+  for await (const lot of analytics.clickhouse.stream<ExportRow>(sql, params, exportSettings)) {
+    yield Buffer.from(lot.map((row) => lineOf(columns, row)).join(''));
+  }
+}

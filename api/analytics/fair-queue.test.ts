@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest';
+import { FairQueue } from './fair-queue.ts';
+
+/** Work that ends when it is told to. */
+function work(log: string[], name: string) {
+  let end: (() => void) | undefined;
+  const ended = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  return {
+    end: () => end?.(),
+    run: async () => {
+      log.push(name);
+      await ended;
+      return name;
+    },
+  };
+}
+
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+test('one that asks a lot waits for itself, and others get their turn at once', async () => {
+  const queue = new FairQueue({ runningMax: 3, perKeyMax: 2, waitingMax: 10, keysMax: 10 });
+  const log: string[] = [];
+  const a = Array.from({ length: 6 }, (_, at) => work(log, `a${at}`));
+  const b = work(log, 'b');
+  const c = work(log, 'c');
+  const all = [...a.map((one) => queue.run('a', one.run)), queue.run('b', b.run), queue.run('c', c.run)];
+  await settle();
+  expect(log).toEqual(['a0', 'a1', 'b']);
+  a[0]?.end();
+  await settle();
+  // Whoever has waited as a key without a turn comes before the next of a.
+  expect(log.slice(3)).toEqual(['a2']);
+  b.end();
+  await settle();
+  expect(log.slice(4)).toEqual(['c']);
+  for (const one of [...a, c]) one.end();
+  expect(await Promise.all(all)).toEqual(['a0', 'a1', 'a2', 'a3', 'a4', 'a5', 'b', 'c']);
+  expect(queue.running).toBe(0);
+});
+
+test('what can not wait any more is told so', async () => {
+  const queue = new FairQueue({ runningMax: 1, perKeyMax: 1, waitingMax: 1, keysMax: 2 });
+  const log: string[] = [];
+  const one = work(log, 'one');
+  const running = [queue.run('a', one.run), queue.run('a', one.run)];
+  expect(await queue.run('a', one.run)).toBe('full');
+  running.push(queue.run('b', one.run));
+  expect(await queue.run('c', one.run)).toBe('full');
+  one.end();
+  expect(await Promise.all(running)).toEqual(['one', 'one', 'one']);
+});
+
+test('work that fails gives its place back', async () => {
+  const queue = new FairQueue({ runningMax: 1, perKeyMax: 1, waitingMax: 1, keysMax: 2 });
+  await expect(queue.run('a', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
+  expect(await queue.run('a', async () => 1)).toBe(1);
+});

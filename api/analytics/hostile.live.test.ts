@@ -1,0 +1,172 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { makeRecords, makeTenant, pick, randomFrom, storeRecords } from './records-for-test.ts';
+import { memberOf, type Stage, startStage, storeTenant } from './stage-for-test.ts';
+
+const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
+const fromMs = nowMs - 5 * 86_400_000;
+const mine = makeTenant(1, 2, fromMs);
+const foreign = makeTenant(1, 2, fromMs);
+const caller = memberOf(mine.organization_id);
+const [app] = mine.apps;
+const [foreignApp] = foreign.apps;
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await startStage(nowMs);
+  for (const [at, tenant] of [mine, foreign].entries()) {
+    await storeTenant(stage.db, tenant);
+    await storeRecords(stage.clickhouse, makeRecords(randomFrom(at), tenant, 2_000, fromMs, nowMs), `hostile-${at}`);
+  }
+});
+afterAll(() => stage.stop());
+
+const endpoints = [
+  '/analytics/overview',
+  '/analytics/timeseries',
+  '/analytics/top-links',
+  '/analytics/top-campaigns',
+  '/analytics/export',
+  `/links/${app?.links[0]?.id}/stats`,
+];
+const parameters =
+  'start end interval timezone app_id link_id campaign platform country utm_source utm_medium include_bots organization_id granularity group_by sort_by limit offset kind format cursor'.split(
+    ' ',
+  );
+const attacks = [
+  "' OR 1=1 --",
+  "') UNION ALL SELECT * FROM clicks --",
+  "x') OR organization_id != ('",
+  '{organization_ids:Array(String)}',
+  "\\') OR 1=1 --",
+  "'; DROP TABLE clicks; --",
+  "file('/etc/passwd')",
+  "url('http://127.0.0.1:1/','CSV','x String')",
+  '`; SELECT 1',
+  '../../etc/passwd',
+  '\t\n\r',
+  '\\N',
+  '\u0001',
+  '\u2028\u{1F4A5}',
+  '%00%27',
+  '[]',
+  "['a','b']",
+  '-',
+  '--',
+  ',,,,',
+  '-a,b',
+  '9'.repeat(400),
+  '-1',
+  '1e309',
+  'NaN',
+  'null',
+  '2026-02-31',
+  '9999-12-31T23:59:60Z',
+  '0000-00-00',
+  '+05:30',
+  'Europe/Berlin\0',
+  'Etc/../UTC',
+  'settings readonly=0',
+  '(SELECT 1)',
+  'toString(sleep(3))',
+  '$(sleep 5)',
+  '<script>alert(1)</script>',
+];
+/** Texts that only the store's own words or paths would bring into an answer. */
+const leak =
+  /DB::Exception|ClickHouse|SELECT |organization_id IN|root:x:|stack|\bat \w+.*\.ts:|clicks_by|pg_|syntax error/i;
+
+test('200 hostile parameter values read no file, reach no other tenant and bring out no SQL', async () => {
+  const random = randomFrom(99);
+  const statuses = new Map<number, number>();
+  const foreignIds = [
+    foreign.organization_id,
+    ...foreign.apps.flatMap((one) => [one.id, ...one.links.map((l) => l.id)]),
+  ];
+  for (let at = 0; at < 200; at++) {
+    const endpoint = pick(random, endpoints);
+    const name = pick(random, parameters);
+    const value = attacks[at % attacks.length] ?? '';
+    const hint = `${endpoint}?${name}=${value}`;
+    const reply = await stage.get(caller, `${endpoint}?${name}=${encodeURIComponent(value)}`);
+    const text = await reply.text();
+    statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1);
+    expect([200, 400, 403, 404], `${hint} ${text.slice(0, 300)}`).toContain(reply.status);
+    // A refusal may name the parameter; it never repeats the store's words.
+    expect(leak.test(text), `${hint} ${text.slice(0, 300)}`).toBe(false);
+    for (const id of foreignIds) expect(text.includes(id), hint).toBe(false);
+  }
+  const [count] = await stage.clickhouse.query<{ n: number }>('SELECT count() AS n FROM clicks');
+  expect(count?.n).toBeGreaterThan(2_000);
+  expect([...statuses.keys()].sort()).toEqual([200, 400, 403, 404]);
+});
+
+test('another organization, its apps and its links are a 403, unknown ones a 404', async () => {
+  const other = foreignApp?.links[0]?.id;
+  const unknown = makeTenant(1, 1, fromMs).apps[0];
+  for (const endpoint of endpoints.slice(0, 5)) {
+    const status = async (query: string) => (await stage.get(caller, `${endpoint}?${query}`)).status;
+    expect(await status(`organization_id=${foreign.organization_id}`), endpoint).toBe(403);
+    expect(await status(`app_id=${foreignApp?.id}`), endpoint).toBe(403);
+    expect(await status(`app_id=-${foreignApp?.id}`), endpoint).toBe(403);
+    expect(await status(`app_id=${app?.id},${foreignApp?.id}`), endpoint).toBe(403);
+    expect(await status(`link_id=${other}`), endpoint).toBe(403);
+    expect(await status(`link_id=${unknown?.links[0]?.id}`), endpoint).toBe(404);
+    expect(await status(`app_id=${unknown?.id}`), endpoint).toBe(404);
+    expect(await status('app_id=nonsense'), endpoint).toBe(404);
+  }
+  expect((await stage.get(caller, `/links/${other}/stats`)).status).toBe(403);
+  expect((await stage.get(caller, `/links/${unknown?.links[0]?.id}/stats`)).status).toBe(404);
+  expect((await stage.get(caller, '/links/nonsense/stats')).status).toBe(404);
+});
+
+test('a caller of no organization sees nothing', async () => {
+  const { body, status } = await stage.get(memberOf(), '/analytics/overview?interval=all');
+  expect([status, body.totals.clicks, body.totals.events]).toEqual([200, 0, 0]);
+});
+
+test('a deleted link keeps its figures and is marked', async () => {
+  const link = app?.links[1];
+  await stage.db.execute('UPDATE links SET deleted_at = now() WHERE id = $1', [link?.id]);
+  const { body } = await stage.get(caller, '/analytics/top-links?interval=7d');
+  const row = body.data.find((one: { link_id: string }) => one.link_id === link?.id);
+  expect(row.deleted).toBe(true);
+  expect(row.clicks).toBeGreaterThan(0);
+  expect(body.data.filter((one: { deleted: boolean }) => one.deleted).length).toBe(1);
+  expect((await stage.get(caller, `/links/${link?.id}/stats?interval=7d`)).body.totals.clicks).toBe(row.clicks);
+  expect((await stage.get(caller, `/analytics/overview?link_id=${link?.id}&interval=7d`)).body.totals.clicks).toBe(
+    row.clicks,
+  );
+});
+
+test.each([
+  ['start=2026-01-01&end=2025-01-01', 'end'],
+  ['end=2026-01-01', 'start'],
+  ['start=yesterday', 'start'],
+  ['start=2026-02-30', 'start'],
+  ['start=1999-01-01', 'start'],
+  ['start=2026-01-01&end=2101-01-01', 'end'],
+  ['interval=30d&start=2026-01-01', 'interval'],
+  ['interval=31d', 'interval'],
+  ['timezone=Mars/Olympus', 'timezone'],
+  ['timezone=%2B05:30', 'timezone'],
+  ['include_bots=perhaps', 'include_bots'],
+  ['platform=ios,-android', 'platform'],
+  ['platform=ios&platform=android', 'platform'],
+  ['granularity=minute', 'granularity'],
+  ['granularity=hour&interval=90d', 'granularity'],
+  ['group_by=ip', 'group_by'],
+  ['colour=red', 'colour'],
+  [`campaign=${'a,'.repeat(100)}`, 'campaign'],
+])('a bad parameter is a 400 that names it: %s', async (query, field) => {
+  const { status, body } = await stage.get(caller, `/analytics/timeseries?${query}`);
+  expect([status, body.error?.code, body.error?.details?.field]).toEqual([400, 'VALIDATION_ERROR', field]);
+});
+
+test('a bare date as the end takes that day in', async () => {
+  const { body } = await stage.get(
+    caller,
+    '/analytics/overview?start=2026-04-08&end=2026-04-09&timezone=Asia/Kathmandu',
+  );
+  expect([body.start, body.end]).toEqual(['2026-04-07T18:15:00.000Z', '2026-04-09T18:15:00.000Z']);
+  expect([body.previous.start, body.previous.end]).toEqual(['2026-04-05T18:15:00.000Z', '2026-04-07T18:15:00.000Z']);
+});

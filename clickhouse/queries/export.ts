@@ -1,0 +1,79 @@
+/** Raw records in the order in which they are stored, which is how a stream of them needs no memory. */
+import type { Settings } from '#clickhouse/client.ts';
+import type { Kind } from '#clickhouse/rollups.ts';
+import { type Question, rawTimeCondition, type Scope, scopeParams, tenantCondition } from './scope.ts';
+
+const context = 'campaign utm_source utm_medium utm_campaign utm_term utm_content'.split(' ');
+
+/** Columns that leave the house, the id first; where a row came from on the way stays inside. */
+export const exportColumns: Record<Kind, readonly string[]> = {
+  clicks: [
+    ...'click_id organization_id app_id link_id time ip user_agent platform os os_version browser'.split(' '),
+    ...'device_model language country referrer_host'.split(' '),
+    ...context,
+    ...'query trigger is_bot bot_reason'.split(' '),
+  ],
+  installs: [
+    ...'install_id organization_id app_id link_id click_id time installed_at device_id user_id match_id'.split(' '),
+    ...'match_type match_guaranteed confidence attributed platform os os_version device_model'.split(' '),
+    ...'app_version sdk_name sdk_version language country ip'.split(' '),
+    ...context,
+    'properties',
+  ],
+  events: [
+    ...'event_id organization_id app_id name time received_at install_id device_id user_id'.split(' '),
+    ...'session_id link_id click_id platform country'.split(' '),
+    ...context,
+    ...'revenue_amount revenue_currency is_conversion properties'.split(' '),
+  ],
+};
+
+/** After which row to go on. */
+export interface ExportPosition {
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly link_id: string;
+  readonly time_ms: number;
+  readonly id: string;
+}
+
+/** Times leave in ISO 8601, amounts as exact text. One thread reads in order; more would only hold more in memory. */
+export const exportSettings: Settings = {
+  date_time_output_format: 'iso',
+  output_format_json_quote_decimals: 1,
+  max_threads: 1,
+  max_block_size: 8192,
+  max_memory_usage: 1_000_000_000,
+  max_execution_time: 3_600,
+  max_rows_to_read: 20_000_000_000,
+  max_result_rows: 0,
+};
+
+export function exportRows(kind: Kind, scope: Scope, after: ExportPosition | null): Question {
+  const columns = exportColumns[kind];
+  const id = columns[0];
+  const order = `organization_id, app_id, toDate(time), link_id, time, ${id}`;
+  const from = after
+    ? ` AND organization_id >= {after_organization:String}
+  AND (${order}) > ({after_organization:String}, {after_app:String}, toDate(fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')),
+    {after_link:String}, fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC'), {after_id:String})`
+    : '';
+  const bots = kind === 'clicks' && !scope.include_bots ? ' AND NOT is_bot' : '';
+  return {
+    sql: `SELECT ${columns.join(', ')}, toUnixTimestamp64Milli(time) AS time_ms FROM ${kind}
+WHERE ${tenantCondition(scope)} AND ${rawTimeCondition}${bots}${from}
+ORDER BY ${order}`,
+    params: {
+      ...scopeParams(scope),
+      ...(after
+        ? {
+            after_organization: after.organization_id,
+            after_app: after.app_id,
+            after_link: after.link_id,
+            after_ms: after.time_ms,
+            after_id: after.id,
+          }
+        : {}),
+    },
+  };
+}
