@@ -175,8 +175,10 @@ export class LinkCache {
   #hear(message: string): void {
     const space = message.indexOf(' ');
     const key = message.slice(space + 1);
-    if (message.startsWith('link ')) this.links.changed(key);
-    else if (message.startsWith('app ')) this.apps.changed(key);
+    const isLink = message.startsWith('link ');
+    if (!isLink && !message.startsWith('app ')) return;
+    (isLink ? this.links : this.apps).changed(key);
+    this.#shelf?.put(message, null);
   }
 
   #sendBeat(): void {

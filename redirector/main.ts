@@ -11,6 +11,7 @@ import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '
 import { exposeCounters } from './counters.ts';
 import { Edge } from './edge.ts';
 import { RedirectorServer } from './server.ts';
+import { Shelf } from './shelf.ts';
 
 const drainMs = 10_000;
 
@@ -37,7 +38,9 @@ const journal = await Journal.open({
   bytesMax: config.JOURNAL_BYTES_MAX,
   sync: config.JOURNAL_SYNC,
 });
+const shelf = new Shelf(join(config.DATA_DIR, 'links'), instance, systemClock);
 const cache = new LinkCache({
+  shelf,
   redis,
   db,
   clock: systemClock,
@@ -62,6 +65,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'journal', stop: () => journal.close() },
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
+  { name: 'shelf', stop: () => shelf.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   {
     name: 'telemetry',

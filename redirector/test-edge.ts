@@ -14,6 +14,7 @@ import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { Edge } from './edge.ts';
 import { RedirectorServer } from './server.ts';
+import { Shelf } from './shelf.ts';
 
 export interface Reply {
   readonly status: number;
@@ -88,6 +89,7 @@ export class Rows {
 
 export class TestEdge {
   readonly folder: string;
+  readonly shelf: Shelf;
   readonly redis: Redis;
   readonly db: Postgres;
   readonly journal: Journal;
@@ -97,9 +99,10 @@ export class TestEdge {
   readonly port: number;
 
   private constructor(
-    parts: Pick<TestEdge, 'folder' | 'redis' | 'db' | 'journal' | 'cache' | 'edge' | 'server' | 'port'>,
+    parts: Pick<TestEdge, 'folder' | 'shelf' | 'redis' | 'db' | 'journal' | 'cache' | 'edge' | 'server' | 'port'>,
   ) {
     this.folder = parts.folder;
+    this.shelf = parts.shelf;
     this.redis = parts.redis;
     this.db = parts.db;
     this.journal = parts.journal;
@@ -111,7 +114,7 @@ export class TestEdge {
 
   static async start(
     urls: { redis: string; postgres: string },
-    options: { journalBytesMax?: number; trustedProxies?: string[] } = {},
+    options: { journalBytesMax?: number; trustedProxies?: string[]; shelfFolder?: string } = {},
   ): Promise<TestEdge> {
     const folder = mkdtempSync(join(tmpdir(), 'signpost-redirector-'));
     const redis = new Redis({ url: urls.redis, name: 'redirector', commandTimeoutMs: 250 });
@@ -124,19 +127,25 @@ export class TestEdge {
       sync: 'after_answer',
     });
     await redis.connect();
-    const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216 });
+    const shelf = new Shelf(
+      options.shelfFolder ?? join(folder, 'links'),
+      `redirector-${process.hrtime.bigint()}`,
+      systemClock,
+    );
+    const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, shelf });
     const lane = journal.lane('click', 0);
     const trustedProxies = options.trustedProxies ?? [];
     const edge = new Edge({ cache, journal, lane, clock: systemClock, trustedProxies });
     const server = new RedirectorServer(edge, systemClock);
     await cache.start();
     const port = await server.listen({ host: '127.0.0.1', port: 0 });
-    return new TestEdge({ folder, redis, db, journal, cache, edge, server, port });
+    return new TestEdge({ folder, shelf, redis, db, journal, cache, edge, server, port });
   }
 
   async stop(): Promise<void> {
     await this.server.stop(500);
     await this.cache.stop();
+    await this.shelf.close();
     await this.redis.close();
     await this.db.close();
     await this.journal.close();

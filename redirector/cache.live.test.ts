@@ -1,0 +1,167 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ownPostgresForTest, redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { Rows, TestEdge, until } from './test-edge.ts';
+
+const host = 'myapp.localhost';
+const first = 'https://example.com/first';
+const second = 'https://example.com/second';
+
+let postgres: TestServer;
+let redis: TestServer;
+let rows: Rows;
+let folder: string;
+let edges: TestEdge[];
+let appId: string;
+let linkId: string;
+
+beforeEach(async () => {
+  [postgres, redis] = await Promise.all([ownPostgresForTest(), redisForTest()]);
+  await migratePostgres({ url: postgres.url });
+  rows = new Rows(postgres.url);
+  await rows.begin();
+  appId = await rows.app({ host });
+  linkId = await rows.link(appId, { short_code: 'summer', fallback_url: first });
+  folder = mkdtempSync(join(tmpdir(), 'signpost-shelf-'));
+  edges = [];
+});
+
+afterEach(async () => {
+  for (const edge of edges) await edge.stop();
+  await rows.db.close();
+  await Promise.all([postgres.stop(), redis.stop()]);
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function start(): Promise<TestEdge> {
+  const edge = await TestEdge.start({ redis: redis.url, postgres: postgres.url }, { shelfFolder: folder });
+  edges.push(edge);
+  await until(() => edge.cache.isHeard, 'changes are heard');
+  return edge;
+}
+
+const location = async (edge: TestEdge, path = '/summer') => {
+  const reply = await edge.get(host, path);
+  return reply.headers.location ?? reply.status;
+};
+
+test('a change, a deletion, a new link and a deleted app reach every process within a second', async () => {
+  const all = [await start(), await start()];
+  const [one] = all;
+  const everywhere = async (path: string, expected: string | number) => {
+    for (const edge of all)
+      await until(async () => (await location(edge, path)) === expected, `${path} is ${expected}`, 1_000);
+  };
+  await everywhere('/summer', first);
+  await everywhere('/winter', 404);
+
+  await rows.set('links', linkId, 'fallback_url', second);
+  await one?.announce({ kind: 'link', host, short_code: 'summer' });
+  await everywhere('/summer', second);
+
+  await rows.link(appId, { short_code: 'winter', fallback_url: first });
+  await one?.announce({ kind: 'link', host, short_code: 'winter' });
+  await everywhere('/winter', first);
+
+  await rows.set('links', linkId, 'deleted_at', new Date());
+  await one?.announce({ kind: 'link', host, short_code: 'summer' });
+  await everywhere('/summer', 404);
+
+  await rows.set('apps', appId, 'deleted_at', new Date());
+  await one?.announce({ kind: 'app', host });
+  await everywhere('/winter', 404);
+});
+
+test('a slow reader can’t put an old snapshot into Redis after a change', async () => {
+  const edge = await start();
+  const key = 'link:1:myapp.localhost/summer';
+  await edge.announce({ kind: 'link', host, short_code: 'summer' });
+  // What a reader that began before the change would still do:
+  const late = await edge.redis.commands.set(key, '1 {"old":true}', 'PX', 60_000, 'NX');
+  expect(late).toBeNull();
+  expect(await location(edge)).toBe(first);
+  expect(await edge.redis.commands.get(key)).toBe('!');
+});
+
+test('a change that was announced while Redis was away is seen when it is back', async () => {
+  const edge = await start();
+  expect(await location(edge)).toBe(first);
+  await redis.kill('SIGKILL');
+  await rows.set('links', linkId, 'fallback_url', second);
+  await until(async () => (await location(edge)) === second, 'without Redis entries are believed for a second', 4_000);
+  await rows.set('links', linkId, 'fallback_url', first);
+  await redis.restart();
+  await until(() => edge.cache.isHeard, 'changes are heard again');
+  await until(async () => (await location(edge)) === first, 'everything is looked up again', 1_000);
+});
+
+test('a served link redirects while Redis and Postgres are away, from another process and a new one too', async () => {
+  const [one, other] = [await start(), await start()];
+  expect(await location(one)).toBe(first);
+  await one.shelf.close();
+  await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
+  for (let turn = 0; turn < 3; turn++) {
+    expect(await location(one)).toBe(first);
+    expect(await location(other)).toBe(first);
+  }
+  const late = await TestEdge.start({ redis: redis.url, postgres: postgres.url }, { shelfFolder: folder });
+  edges.push(late);
+  expect(await location(late)).toBe(first);
+  const unknown = await one.get(host, '/never-seen');
+  expect([unknown.status, unknown.headers['retry-after']]).toEqual([503, '2']);
+  expect(one.clicks().length).toBe(4);
+});
+
+test('stores that hang hold nobody up for long: what is known is given after a moment, then at once', async () => {
+  const edge = await start();
+  expect(await location(edge)).toBe(first);
+  await Promise.all([redis.kill('SIGSTOP'), postgres.kill('SIGSTOP')]);
+  await until(() => !edge.cache.isHeard, 'the silence is noticed');
+  const times: number[] = [];
+  const end = Date.now() + 3_000;
+  while (Date.now() < end) {
+    const began = performance.now();
+    expect(await location(edge)).toBe(first);
+    times.push(performance.now() - began);
+    await new Promise((next) => setTimeout(next, 5));
+  }
+  expect(Math.max(...times)).toBeLessThan(900);
+  expect(times.filter((ms) => ms > 100).length).toBeLessThan(5);
+  await Promise.all([redis.kill('SIGCONT'), postgres.kill('SIGCONT')]);
+  await until(() => edge.cache.isHeard, 'changes are heard again');
+});
+
+test('a scan of unknown codes asks Postgres a bounded number of times, and is told 404 each time', async () => {
+  const edge = await start();
+  const before = edge.cache.links.counters.queries;
+  const began = Date.now();
+  for (let round = 0; round < 10; round++) {
+    const replies = await Promise.all(Array.from({ length: 100 }, (_, n) => edge.get(host, `/scan-${round}-${n}`)));
+    expect(new Set(replies.map((reply) => reply.status))).toEqual(new Set([404]));
+  }
+  const seconds = (Date.now() - began) / 1000;
+  expect(edge.cache.links.counters.queries - before).toBeLessThan(100 * seconds + 10);
+  const known = edge.cache.links.counters.queries;
+  expect(await location(edge, '/scan-9-99')).toBe(404);
+  expect(edge.cache.links.counters.queries).toBe(known);
+});
+
+test('many visits of one unknown key are one look-up', async () => {
+  const edge = await start();
+  const before = edge.cache.links.counters.postgres_hits;
+  const replies = await Promise.all(Array.from({ length: 50 }, () => edge.get(host, '/summer')));
+  expect(new Set(replies.map((reply) => reply.headers.location))).toEqual(new Set([first]));
+  expect(edge.cache.links.counters.postgres_hits - before).toBe(1);
+});
+
+test('it starts while every store is away, and serves as soon as they are there', async () => {
+  await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
+  const edge = await TestEdge.start({ redis: redis.url, postgres: postgres.url });
+  edges.push(edge);
+  expect(await location(edge)).toBe(503);
+  await Promise.all([redis.restart(), postgres.restart()]);
+  await until(async () => (await location(edge)) === first, 'the link is found', 8_000);
+});

@@ -1,0 +1,193 @@
+/**
+ * The last resort when neither Redis nor Postgres answers: what the redirectors of this machine were told lately, on disk.
+ * A link that one process served is then known to the others and to a process that was started anew.
+ *
+ *   <folder>/<instance>.links        lines of `epoch ms, tab, key, tab, snapshot as JSON (or nothing: it changed), newline`
+ *   <folder>/<instance>.old.links    the file before, until the next one is full
+ *
+ * Written behind the answers and in one write for many; lost lines cost nothing but a link that is not known in an outage.
+ * Read only in an outage: the first question makes an index of every file, later ones read on from there. The youngest
+ * line of a key counts, so a change that was heard by one process takes the link from all of them.
+ */
+import { appendFile, mkdir, open, readdir, rename, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { BoundedMap } from '#common/bounded-map.ts';
+import type { Clock } from '#common/clock.ts';
+import type { LinkShelf } from '#common/link-cache.ts';
+
+export const shelfLimits = {
+  fileBytesMax: 33_554_432,
+  /** An unchanged snapshot is written again after this long … */
+  repeatMs: 600_000,
+  /** … and a line is believed for this long. */
+  lineMsMax: 10_800_000,
+  flushMs: 100,
+  pendingCharsMax: 4_194_304,
+  rescanMs: 250,
+  indexMs: 600_000,
+  indexEntriesMax: 500_000,
+  writtenEntriesMax: 500_000,
+} as const;
+
+const suffix = '.links';
+
+interface Place {
+  readonly ino: number;
+  readonly offset: number;
+  readonly length: number;
+  readonly ms: number;
+}
+
+export class Shelf implements LinkShelf {
+  readonly counters = { lines: 0, dropped: 0, write_failures: 0 };
+  readonly #folder: string;
+  readonly #file: string;
+  readonly #clock: Clock;
+  readonly #written = new BoundedMap<{ bytes: number; isUsed: boolean; crc: number; ms: number }>(
+    shelfLimits.writtenEntriesMax,
+    Number.POSITIVE_INFINITY,
+  );
+  #pending = '';
+  #timer: NodeJS.Timeout | undefined;
+  #flushing: Promise<void> = Promise.resolve();
+  #index = new Map<string, Place>();
+  /** How far each file is in the index, by inode: a file keeps it when it is renamed. */
+  #read = new Map<number, number>();
+  #files = new Map<number, string>();
+  #forgetting: NodeJS.Timeout | undefined;
+  #scanning: Promise<void> | undefined;
+  #scannedMs = Number.NEGATIVE_INFINITY;
+
+  constructor(folder: string, instance: string, clock: Clock) {
+    this.#folder = folder;
+    this.#file = join(folder, instance + suffix);
+    this.#clock = clock;
+  }
+
+  put(key: string, text: string | null): void {
+    const nowMs = this.#clock();
+    const crc = text === null ? 0 : crc32(text);
+    const last = this.#written.get(key);
+    if (last === undefined ? text === null : last.crc === crc && nowMs - last.ms < shelfLimits.repeatMs) return;
+    this.#written.set(key, { bytes: 0, isUsed: false, crc, ms: nowMs });
+    this.#add(`${nowMs}\t${key}\t${text ?? ''}\n`);
+  }
+
+  async find(key: string): Promise<string | undefined> {
+    if (this.#clock() - this.#scannedMs > shelfLimits.rescanMs) {
+      this.#scanning ??= this.#scan().finally(() => {
+        this.#scanning = undefined;
+      });
+    }
+    await this.#scanning;
+    this.#forgetting ??= setTimeout(() => this.#forget(), shelfLimits.indexMs).unref();
+    const place = this.#index.get(key);
+    if (place === undefined || place.length === 0 || this.#clock() - place.ms > shelfLimits.lineMsMax) return undefined;
+    const line = await this.#readAt(place);
+    // The file may have been replaced since; the line says itself which key it is of.
+    return line.startsWith(`${place.ms}\t${key}\t`) ? line.slice(line.lastIndexOf('\t') + 1) : undefined;
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    clearTimeout(this.#forgetting);
+    this.#flush();
+    await this.#flushing;
+  }
+
+  #add(line: string): void {
+    if (this.#pending.length + line.length > shelfLimits.pendingCharsMax) {
+      this.counters.dropped++;
+      return;
+    }
+    this.#pending += line;
+    this.counters.lines++;
+    this.#timer ??= setTimeout(() => this.#flush(), shelfLimits.flushMs).unref();
+  }
+
+  #flush(): void {
+    this.#timer = undefined;
+    const text = this.#pending;
+    this.#pending = '';
+    if (text === '') return;
+    this.#flushing = this.#flushing.then(() => this.#write(text)).catch(() => void this.counters.write_failures++);
+  }
+
+  async #write(text: string): Promise<void> {
+    await mkdir(this.#folder, { recursive: true });
+    const bytes = (await stat(this.#file).catch(() => undefined))?.size ?? 0;
+    if (bytes > shelfLimits.fileBytesMax) {
+      await rename(this.#file, this.#file.replace(/\.links$/, `.old${suffix}`));
+      // What only the older file knew is written again when it is next looked up.
+    }
+    await appendFile(this.#file, text, { mode: 0o600 });
+  }
+
+  /** The index is for an outage; it is made again if that goes on. */
+  #forget(): void {
+    this.#forgetting = undefined;
+    this.#index = new Map();
+    this.#read = new Map();
+    this.#files = new Map();
+    this.#scannedMs = Number.NEGATIVE_INFINITY;
+  }
+
+  async #scan(): Promise<void> {
+    for (const name of await readdir(this.#folder).catch(() => [])) {
+      if (name.endsWith(suffix)) await this.#scanFile(join(this.#folder, name)).catch(() => undefined);
+    }
+    this.#scannedMs = this.#clock();
+  }
+
+  async #scanFile(file: string): Promise<void> {
+    const handle = await open(file);
+    try {
+      const { ino } = await handle.stat();
+      this.#files.set(ino, file);
+      let offset = this.#read.get(ino) ?? 0;
+      const chunk = Buffer.allocUnsafe(1_048_576);
+      for (;;) {
+        const { bytesRead } = await handle.read(chunk, 0, chunk.length, offset);
+        const used = this.#indexLines(ino, chunk.subarray(0, bytesRead), offset);
+        if (used === 0) break;
+        offset += used;
+      }
+      this.#read.set(ino, offset);
+    } finally {
+      await handle.close();
+    }
+  }
+
+  /** @returns how many bytes of the chunk were whole lines. */
+  #indexLines(ino: number, chunk: Buffer, offset: number): number {
+    let at = 0;
+    for (let end = chunk.indexOf(10); end !== -1; end = chunk.indexOf(10, at)) {
+      const tab = chunk.indexOf(9, at);
+      const second = chunk.indexOf(9, tab + 1);
+      if (tab !== -1 && second !== -1 && second < end) {
+        const ms = Number(chunk.toString('latin1', at, tab));
+        const key = chunk.toString('utf8', tab + 1, second);
+        const known = this.#index.get(key);
+        const isRoom = known !== undefined || this.#index.size < shelfLimits.indexEntriesMax;
+        if (isRoom && (known === undefined || ms >= known.ms)) {
+          this.#index.set(key, { ino, offset: offset + at, length: second + 1 === end ? 0 : end - at, ms });
+        }
+      }
+      at = end + 1;
+    }
+    return at;
+  }
+
+  async #readAt(place: Place): Promise<string> {
+    const handle = await open(this.#files.get(place.ino) ?? '').catch(() => undefined);
+    if (handle === undefined) return '';
+    try {
+      const bytes = Buffer.allocUnsafe(place.length);
+      await handle.read(bytes, 0, place.length, place.offset);
+      return bytes.toString();
+    } finally {
+      await handle.close();
+    }
+  }
+}
