@@ -10,8 +10,10 @@ import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { Redis } from '#common/redis.ts';
 import { Attribution } from './attribution/attribution.ts';
+import { ClickArchive } from './attribution/click-archive.ts';
 import { FirstSeen } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
+import { RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
 import { BatchFormer } from './batch.ts';
 import { Checkpoints } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
@@ -48,6 +50,8 @@ export class Ingest {
   readonly #options: IngestOptions;
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
+  readonly #archive: ClickArchive;
+  readonly #feeds: readonly RecentClicksFeed[];
 
   private constructor(options: IngestOptions, nats: Nats) {
     const { config, failpoints, log } = options;
@@ -65,6 +69,13 @@ export class Ingest {
     ]);
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
+    this.#archive = new ClickArchive(this.clickhouse);
+    this.#feeds = Array.from({ length: config.LOG_PARTITIONS }, (_, partition) => partition).flatMap((partition) => {
+      const { redis } = this;
+      if (!redis || !clicks) return [];
+      const logLine = (line: string) => log({ partition }, line);
+      return [new RecentClicksFeed({ nats, redis, clicks, partition, clock: systemClock, log: logLine })];
+    });
     const attribution = new Attribution({
       firstSeen: new FirstSeen(this.clickhouse),
       installs: new InstallLookup(clicks, this.clickhouse),
@@ -118,6 +129,11 @@ export class Ingest {
       }),
       this.nats.subscribe(progressSubject, (message) => void this.#onProgress(message.bytes)),
     );
+    this.#ends.push(this.#archive.serve(this.nats));
+    for (const feed of this.#feeds) {
+      void feed.start();
+      this.#ends.push(() => feed.stop());
+    }
     for (const owner of this.owners) owner.start();
   }
 

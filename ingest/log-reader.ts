@@ -13,6 +13,7 @@
  */
 import { frameRecordsMax, readFrame } from '#common/log/frame.ts';
 import { streamName } from '#common/log/log-stream.ts';
+import type { RecordKind } from '#common/log/record.ts';
 import type { Nats, NatsMessage } from '#common/nats.ts';
 import type { LogFrame } from './batch.ts';
 import { isTime } from './record-decoder.ts';
@@ -20,6 +21,8 @@ import { isTime } from './record-decoder.ts';
 export interface LogReaderOptions {
   readonly nats: Nats;
   readonly partition: number;
+  /** Frames of one kind only; all of them if absent. */
+  readonly kind?: RecordKind;
   /** Stream time (epoch ms) to begin at; asked at each start. 0: the beginning. */
   readonly position: () => number;
   /** Takes a frame. Returns whether more may come now; otherwise `resume` says when. */
@@ -127,14 +130,14 @@ export class LogReader {
 
   async #create(): Promise<void> {
     const generation = ++this.#generation;
-    const { nats, partition, position } = this.#options;
+    const { nats, partition, position, kind = '*' } = this.#options;
     const from = position();
     const name = nats.inbox().slice('_INBOX.'.length);
     const config = {
       name,
       ack_policy: 'none',
       replay_policy: 'instant',
-      filter_subject: `log.*.${partition}`,
+      filter_subject: `log.${kind}.${partition}`,
       inactive_threshold: inactiveThresholdMs * nanosPerMs,
       mem_storage: true,
       num_replicas: 1,

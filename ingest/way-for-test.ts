@@ -23,7 +23,7 @@ import {
 const logBytesMax = 1_073_741_824;
 const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
 
-export function testClick(time: number): string {
+function testClick(time: number): string {
   return clickJson({
     click_id: newId('clk', time),
     organization_id,
@@ -145,7 +145,7 @@ export class WayForTest {
   ingest(failpoint = '', instance = 'ingest-0', leaseSeconds = 3): IngestChild {
     const child = spawn(
       process.execPath,
-      ['--import', 'tsx', join(import.meta.dirname, 'ingest-to-kill.ts'), failpoint],
+      ['--import', 'tsx', join(import.meta.dirname, 'fixtures', 'ingest-to-kill.ts'), failpoint],
       {
         env: childEnvironment({
           DATABASE_URL: this.postgres.url,

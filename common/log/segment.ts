@@ -12,7 +12,7 @@ export function segmentName(no: number): string {
 export const segmentShape = /^\d{8}\.seg$/;
 
 /** Makes a name in a folder survive a power loss. */
-export function syncFolder(folder: string): void {
+function syncFolder(folder: string): void {
   const fd = openSync(folder, 'r');
   try {
     fsyncSync(fd);

@@ -1,0 +1,270 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { archiveSubject, readArchiveAnswer } from '#common/click-archive.ts';
+import { newId } from '#common/ids.ts';
+import { type EventDecision, eventJson, eventPrefix } from '#common/log/event-record.ts';
+import { type InstallRecord, installJson } from '#common/log/install-record.ts';
+import type { RecordKind } from '#common/log/record.ts';
+import { Nats } from '#common/nats.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
+import { Redis } from '#common/redis.ts';
+import { redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { failpointNames } from '#ingest/failpoints.ts';
+import { testClick, WayForTest } from '#ingest/way-for-test.ts';
+
+const organization_id = newId('org', 1);
+let app_id = newId('app', 1);
+const link_id = newId('lnk', 1);
+let way: WayForTest;
+let redisServer: TestServer;
+let redis: Redis;
+let clicks: RecentClicks;
+
+beforeAll(async () => {
+  redisServer = await redisForTest();
+  process.env['REDIS_URL'] = redisServer.url;
+  redis = new Redis({ url: redisServer.url, name: 'test' });
+  await redis.connect();
+  clicks = new RecentClicks(redis);
+  way = await WayForTest.start();
+});
+afterAll(async () => {
+  await way.stopIngests();
+  await way.stop();
+  await redis.close();
+  await redisServer.stop();
+});
+
+function event(more: Partial<EventDecision> & { sent?: object } = {}): string {
+  const { sent, ...decided } = more;
+  const now = Date.now();
+  const origin = { organization_id, app_id, received_at: now, ip: '8.8.8.8', privacy_mode: 'full_ip' as const };
+  const decision = {
+    ...{ event_id: newId('evt', now), time: now, revenue_amount: '', revenue_currency: '', is_conversion: false },
+    ...{ is_id_made: false, linkFields: '', ...decided },
+  };
+  return eventJson(
+    eventPrefix({ ...origin, defaults: {} }),
+    decision,
+    JSON.stringify({ name: 'open', device_id: 'd1', ...sent }),
+  );
+}
+
+function install(more: Partial<InstallRecord> = {}): string {
+  const time = Date.now();
+  const none = {
+    user_id: '',
+    match_id: '',
+    os_version: '',
+    device_model: '',
+    app_version: '',
+    sdk_name: '',
+    sdk_version: '',
+    language: '',
+    utm_source: '',
+    utm_medium: '',
+    utm_campaign: '',
+    utm_term: '',
+    utm_content: '',
+  };
+  return installJson({
+    ...none,
+    ...{
+      install_id: newId('ins', time),
+      organization_id,
+      app_id,
+      link_id,
+      click_id: '',
+      device_id: 'd1',
+      time,
+      installed_at: time,
+    },
+    ...{
+      match_type: 'none',
+      match_guaranteed: false,
+      confidence: 0.25,
+      attributed: true,
+      platform: 'ios',
+      privacy_mode: 'anonymize_ip',
+    },
+    ...{ ip: '8.8.8.8', campaign: 'sale', properties: '{"a":"ü"}', ...more },
+  });
+}
+
+/** Each list is one turn, so one frame. */
+async function append(kind: RecordKind, ...turns: string[][]): Promise<void> {
+  for (const turn of turns) {
+    await Promise.all(
+      turn.map(
+        (json) =>
+          new Promise<void>((done, fail) => {
+            way.journal.append(way.journal.lane(kind, 0), json, {
+              committed: done,
+              refused: () => fail(new Error('refused')),
+            });
+          }),
+      ),
+    );
+  }
+}
+
+const rows = <Row>(sql: string) => way.client.query<Row>(sql, { app_id });
+const countOf = async (table: string) =>
+  Number((await rows<{ n: number }>(`SELECT count() AS n FROM ${table} WHERE app_id = {app_id:String}`))[0]?.n);
+const eventually = (read: () => Promise<unknown>, timeout = 15_000) => expect.poll(read, { timeout, interval: 50 });
+
+test('an install and its events become rows, the events with the link of their install', async () => {
+  app_id = newId('app', Date.now());
+  const ingest = way.ingest();
+  const install_id = newId('ins', Date.now());
+  await append('install', [install({ install_id })]);
+  await eventually(() => countOf('installs')).toBe(1);
+  const money = { revenue_amount: '-12345678901234567890.123456789', revenue_currency: 'EUR', is_conversion: true };
+  await append('event', [
+    event({ event_id: 'a', ...money, sent: { properties: { x: [1, 'é'] } } }),
+    event({ event_id: 'b', sent: { device_id: 'other' } }),
+  ]);
+  await eventually(() => countOf('events')).toBe(2);
+  const [first] = await rows<object>(
+    'SELECT * EXCEPT (time, installed_at) FROM installs WHERE app_id = {app_id:String}',
+  );
+  expect(first).toMatchObject({
+    install_id,
+    ip: '8.8.8.0',
+    country: 'US',
+    os: 'iOS',
+    confidence: 0.25,
+    campaign: 'sale',
+    properties: '{"a":"ü"}',
+  });
+  const found = await rows<object>(
+    'SELECT event_id, install_id, link_id, campaign, platform, country, toString(revenue_amount) AS amount, is_conversion, properties FROM events WHERE app_id = {app_id:String} ORDER BY event_id',
+  );
+  expect(found).toEqual([
+    {
+      event_id: 'a',
+      install_id,
+      link_id,
+      campaign: 'sale',
+      platform: 'ios',
+      country: 'US',
+      amount: '-12345678901234567890.123456789',
+      is_conversion: true,
+      properties: '{"x":[1,"é"]}',
+    },
+    {
+      event_id: 'b',
+      install_id: '',
+      link_id: '',
+      campaign: '',
+      platform: '',
+      country: 'US',
+      amount: null,
+      is_conversion: false,
+      properties: '',
+    },
+  ]);
+  await redis.commands.flushall();
+  await append('event', [event({ event_id: 'c', sent: { device_id: 'd1' } })]);
+  await eventually(() => countOf('events')).toBe(3);
+  await ingest.stop();
+  await redis.commands.flushall();
+  const next = way.ingest();
+  await append('event', [event({ event_id: 'd', sent: { device_id: '', install_id } })]);
+  await eventually(() => countOf('events')).toBe(4);
+  const linked = await rows(
+    "SELECT event_id FROM events WHERE app_id = {app_id:String} AND link_id != '' ORDER BY event_id",
+  );
+  expect(linked).toEqual([{ event_id: 'a' }, { event_id: 'c' }, { event_id: 'd' }]);
+  await next.stop();
+});
+
+test.each(failpointNames.map((name) => [name]))(
+  'events and installs sent again are counted once when ingest dies at %s',
+  async (failpoint) => {
+    app_id = newId('app', Date.now());
+    const dying = way.ingest(`${failpoint}:2`);
+    const distinct = 60;
+    const again = install({ install_id: 'same' });
+    for (let n = 0; n < 180; n += 6) {
+      await append(
+        'event',
+        Array.from({ length: 6 }, (_, at) => event({ event_id: `e${(n * 7 + at * 13) % distinct}` })),
+      );
+      if (n % 30 === 0) await append('install', [again]);
+      if (n === 90) await new Promise((turn) => setImmediate(turn));
+    }
+    await eventually(async () => dying.process.exitCode !== null || dying.process.signalCode !== null).toBe(true);
+    const next = way.ingest();
+    await append(
+      'event',
+      Array.from({ length: distinct }, (_, n) => event({ event_id: `e${n}` })),
+    );
+    await append('event', [event({ event_id: 'last' })]);
+    await eventually(
+      () => rows(`SELECT count() AS n FROM events WHERE app_id = {app_id:String} AND event_id = 'last'`),
+      25_000,
+    ).toEqual([{ n: 1 }]);
+    await eventually(() => countOf('installs')).toBe(1);
+    expect(await countOf('events')).toBe(distinct + 1);
+    const [rolled] = await rows<{ n: number }>(
+      'SELECT sum(rows) AS n FROM events_by_link WHERE app_id = {app_id:String}',
+    );
+    expect(Number(rolled?.n)).toBe(distinct + 1);
+    await next.stop();
+  },
+  60_000,
+);
+
+test('what is no event or install becomes a dead letter, and its neighbours are kept', async () => {
+  app_id = newId('app', Date.now());
+  const ingest = way.ingest();
+  const before = Number((await way.client.query<{ n: number }>('SELECT count() AS n FROM dead_letters'))[0]?.n);
+  const bad = [
+    '{',
+    '[]',
+    '{"v":1}',
+    event({ event_id: '' }),
+    event().replace('"time":', '"time":-'),
+    event({ sent: { name: '\0' } }),
+    event({ sent: { name: 'x'.repeat(200) } }),
+  ];
+  await append('event', [event({ event_id: 'x1' }), ...bad, event({ event_id: 'x2' })]);
+  await append('install', ['{"v":1}', install({ install_id: 'i1' })]);
+  await eventually(() => countOf('installs')).toBe(1);
+  await eventually(() => countOf('events')).toBe(2);
+  await eventually(async () =>
+    Number((await way.client.query<{ n: number }>('SELECT count() AS n FROM dead_letters'))[0]?.n),
+  ).toBe(before + bad.length + 1);
+  await ingest.stop();
+});
+
+test('a click is in Redis within seconds while ClickHouse is away, and found in ClickHouse once Redis has lost it', async () => {
+  const ingest = way.ingest();
+  const warm = testClick(Date.now());
+  await append('click', [warm]);
+  const parse = (line: string): { click_id: string; app_id: string } => JSON.parse(line);
+  await eventually(async () => (await clicks.byIds([parse(warm).click_id]))[0]?.click_id).toBe(parse(warm).click_id);
+  await way.clickhouse.kill('SIGSTOP');
+  const click = testClick(Date.now());
+  const { click_id } = parse(click);
+  await append('click', [click]);
+  await eventually(async () => (await clicks.byIds([click_id]))[0]?.campaign).toBe('spring');
+  const near = await clicks.gather(parse(click).app_id, '', '8.8.8.8', [click_id], true);
+  expect(near.near.map((one) => one.click_id)).toContain(click_id);
+  await way.clickhouse.kill('SIGCONT');
+  await eventually(async () => rows(`SELECT count() AS n FROM clicks WHERE click_id = '${click_id}'`)).toEqual([
+    { n: 1 },
+  ]);
+  const nats = await Nats.connect({ url: way.nats.url, name: 'asker' });
+  const ask = async (question: object) => {
+    const answer = await nats.request(archiveSubject, Buffer.from(JSON.stringify(question)), 3_000);
+    return answer && readArchiveAnswer(answer.bytes);
+  };
+  expect(await ask({ app_id: parse(click).app_id, click_id })).toMatchObject({
+    click: { click_id, campaign: 'spring', query: 'a=b' },
+    claimed_by: '',
+  });
+  expect(await ask({ app_id, click_id })).toBeNull();
+  await nats.close();
+  await ingest.stop();
+});

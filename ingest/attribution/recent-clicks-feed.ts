@@ -1,0 +1,193 @@
+/**
+ * Carries clicks from the log to Redis within a second, with a reader of its own, so that a device can be matched to a
+ * click while ClickHouse is away and the sink waits.
+ *
+ *   reading ──buffer full──▶ paused ──written──▶ reading
+ *      └─ Redis away: what was read waits, and is written again until it is taken
+ *
+ * Must stay true: writing a click again changes nothing, so beginning too early is harmless. Where to begin is kept in Redis
+ * itself: when Redis has lost it, it has lost the clicks too, and the last hours are read anew.
+ */
+import { isbot } from 'isbot';
+import { LRUCache } from 'lru-cache';
+import type { Clock } from '#common/clock.ts';
+import { payloadOf } from '#common/log/frame.ts';
+import type { Click } from '#common/log/record.ts';
+import type { Nats } from '#common/nats.ts';
+import type { RecentClick, RecentClicks, Windows } from '#common/recent-clicks.ts';
+import { isRedisUnavailable, type Redis } from '#common/redis.ts';
+import type { LogFrame } from '#ingest/batch.ts';
+import { LogReader } from '#ingest/log-reader.ts';
+import { decodeClick, isRejection } from '#ingest/record-decoder.ts';
+
+const WAITING_FRAMES_MAX = 200;
+const RETRY_MS = 250;
+const POSITION_MS = 1_000;
+const REREAD_MS = 6 * 3_600_000;
+const WINDOWS_FRESH_MS = 5_000;
+const AGENTS_MAX = 20_000;
+const APPS_MAX = 10_000;
+
+export interface FeedOptions {
+  readonly nats: Nats;
+  readonly redis: Redis;
+  readonly clicks: RecentClicks;
+  readonly partition: number;
+  readonly clock: Clock;
+  readonly log: (line: string) => void;
+}
+
+export class RecentClicksFeed {
+  /** Since the start of the process. */
+  readonly counters = { clicks: 0, redis_failures: 0, rereads: 0 };
+  readonly #options: FeedOptions;
+  readonly #positionKey: string;
+  readonly #windows: LRUCache<string, Windows>;
+  readonly #bots = new LRUCache<string, { isBot: boolean }>({ max: AGENTS_MAX });
+  #reader: LogReader | undefined;
+  #waiting: LogFrame[] = [];
+  #isWriting = false;
+  #isStopped = false;
+  #position = 0;
+  #savedAtMs = 0;
+  #wasSaved = false;
+  #wake: (() => void) | undefined;
+
+  constructor(options: FeedOptions) {
+    this.#options = options;
+    this.#positionKey = `recent_clicks:read:${options.partition}`;
+    this.#windows = new LRUCache({ max: APPS_MAX, ttl: WINDOWS_FRESH_MS });
+  }
+
+  /** Reads on from where it was left, as soon as Redis says where that is. */
+  async start(): Promise<void> {
+    const saved = await this.#patiently(() => this.#options.redis.commands.get(this.#positionKey));
+    if (this.#isStopped) return;
+    this.#wasSaved = saved !== null && saved !== undefined;
+    this.#position = Number(saved ?? 0) || this.#options.clock() - REREAD_MS;
+    this.#read();
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#reader?.stop();
+    this.#wake?.();
+  }
+
+  #read(): void {
+    const { nats, partition, log } = this.#options;
+    this.#reader?.stop();
+    this.#reader = new LogReader({
+      nats,
+      partition,
+      kind: 'click',
+      position: () => this.#position,
+      onFrame: (frame) => {
+        this.#waiting.push(frame);
+        if (!this.#isWriting) void this.#write();
+        return this.#waiting.length < WAITING_FRAMES_MAX;
+      },
+      onCaughtUp: () => undefined,
+      log,
+    });
+    this.#reader.start();
+  }
+
+  async #write(): Promise<void> {
+    this.#isWriting = true;
+    while (this.#waiting.length > 0 && !this.#isStopped) {
+      const frames = this.#waiting;
+      this.#waiting = [];
+      const clicks = frames.flatMap(clicksOf);
+      await this.#patiently(() => this.#put(clicks));
+      this.counters.clicks += clicks.length;
+      for (const { streamTime } of frames) this.#position = Math.max(this.#position, streamTime);
+      await this.#savePosition();
+      this.#reader?.resume();
+    }
+    this.#isWriting = false;
+  }
+
+  async #put(clicks: readonly Click[]): Promise<void> {
+    const unknown = [...new Set(clicks.map(({ app_id }) => app_id))].filter((app_id) => !this.#windows.has(app_id));
+    const found = await this.#options.clicks.windows(unknown);
+    const windows = new Map(unknown.map((app_id, at) => [app_id, found[at]]));
+    const entries: Parameters<RecentClicks['put']>[0][number][] = [];
+    for (const click of clicks) {
+      const of = windows.get(click.app_id) ?? this.#windows.get(click.app_id);
+      if (of === undefined) continue;
+      this.#windows.set(click.app_id, of);
+      const is_bot = this.#isBot(click);
+      const isTraced = !is_bot && click.trigger === 'link' && click.privacy_mode !== 'no_ip';
+      const { ip, user_agent, language } = click;
+      entries.push({
+        click: recentOf(click, is_bot),
+        traces: isTraced ? { ip, user_agent, language } : null,
+        windows: of,
+      });
+    }
+    await this.#options.clicks.put(entries);
+  }
+
+  #isBot({ user_agent, is_prefetch, is_preview }: Click): boolean {
+    if (user_agent === '' || is_prefetch || is_preview) return true;
+    let known = this.#bots.get(user_agent);
+    if (!known) {
+      known = { isBot: isbot(user_agent) };
+      this.#bots.set(user_agent, known);
+    }
+    return known.isBot;
+  }
+
+  /** Kept once a second. When what was kept before is gone, Redis has lost everything: the last hours are read anew. */
+  async #savePosition(): Promise<void> {
+    const nowMs = this.#options.clock();
+    if (nowMs - this.#savedAtMs < POSITION_MS) return;
+    this.#savedAtMs = nowMs;
+    const before = await this.#patiently(() => this.#options.redis.commands.getset(this.#positionKey, this.#position));
+    if (before === null && this.#wasSaved) {
+      this.counters.rereads++;
+      this.#position = nowMs - REREAD_MS;
+      this.#waiting = [];
+      this.#windows.clear();
+      this.#read();
+    }
+    this.#wasSaved = true;
+  }
+
+  /** Until Redis takes it; undefined when the feed was stopped before that. */
+  async #patiently<T>(step: () => Promise<T>): Promise<T | undefined> {
+    while (!this.#isStopped) {
+      try {
+        return await step();
+      } catch (error) {
+        if (!isRedisUnavailable(error)) throw error;
+        this.counters.redis_failures++;
+        await new Promise<void>((done) => {
+          const timer = setTimeout(done, RETRY_MS);
+          this.#wake = () => {
+            clearTimeout(timer);
+            done();
+          };
+        });
+      }
+    }
+    return undefined;
+  }
+}
+
+function clicksOf(frame: LogFrame): Click[] {
+  const clicks: Click[] = [];
+  for (const line of payloadOf(frame.bytes, frame.header).toString().split('\n')) {
+    const click = line === '' ? null : decodeClick(line);
+    if (click && !isRejection(click)) clicks.push(click);
+  }
+  return clicks;
+}
+
+function recentOf(click: Click, is_bot: boolean): RecentClick {
+  const { click_id, app_id, link_id, time, query, campaign } = click;
+  const { utm_source, utm_medium, utm_campaign, utm_term, utm_content } = click;
+  const utm = { utm_source, utm_medium, utm_campaign, utm_term, utm_content };
+  return { click_id, app_id, link_id, time, query, campaign, ...utm, is_bot };
+}
