@@ -25,7 +25,7 @@ const byId = `SELECT ${appColumns} FROM apps WHERE organization_id = ANY ($1) AN
 
 /** An app of the caller's organizations, or why it is not there for them. `lock` keeps it until the transaction ends. */
 export async function findApp(tenant: TenantQueries, id: string, lock = false): Promise<AppRow | Rejection> {
-  const [app] = await tenant.query<AppRow>(lock ? `${byId} FOR UPDATE` : byId, [id]);
+  const [app] = await tenant.query<AppRow>(lock ? `${byId} FOR NO KEY UPDATE` : byId, [id]);
   return app ?? absent(tenant, 'app', id);
 }
 

@@ -182,3 +182,30 @@ test('counts and tags follow every change, and a deleted app takes its links out
   expect((await member.call('GET', `/links/${made[3]}`)).status).toBe(404);
   expect((await list(`app_id=${app}`, member)).status).toBe(404);
 });
+
+test('the kept counts are exact after many changes at once', async () => {
+  const member = await api.member();
+  const made: string[] = [];
+  for (const name of ['D', 'E']) made.push((await member.call('POST', '/apps', { name })).body.id);
+  const work = async (n: number) => {
+    const app_id = made[n % 2];
+    const { id } = (await member.call('POST', '/links', { app_id, path: '/x', archived: n % 3 === 0, tags: ['t'] }))
+      .body;
+    if (n % 4 === 0) await member.call('PATCH', `/links/${id}`, { archived: n % 8 === 0, tags: ['u'] });
+    if (n % 5 === 0) await member.call('DELETE', `/links/${id}`);
+    if (n % 20 === 0) await member.call('PATCH', `/apps/${app_id}`, { fallback_url: `https://example.com/${n}` });
+  };
+  for (let round = 0; round < 4; round++) await Promise.all(Array.from({ length: 40 }, (_, n) => work(round * 40 + n)));
+  const counted = `SELECT count(*) FILTER (WHERE NOT archived) AS active, count(*) FILTER (WHERE archived) AS archived,
+    count(*) FILTER (WHERE 'u' = ANY (tags)) AS tagged FROM links WHERE organization_id = $1 AND deleted_at IS NULL`;
+  const [truth] = await api.db.query<{ active: number; archived: number; tagged: number }>(counted, [
+    member.organization_id,
+  ]);
+  const total = async (query: string) => (await list(query, member)).body.pagination.total;
+  expect([await total('archived=false'), await total('archived=true'), await total('tag=u')]).toEqual([
+    truth?.active,
+    truth?.archived,
+    truth?.tagged,
+  ]);
+  expect(truth?.active).toBeGreaterThan(50);
+});

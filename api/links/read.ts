@@ -33,6 +33,6 @@ export function readLink(tenancy: Tenancy, caller: UserCaller, id: string): Prom
 
 /** The same within a transaction; `lock` keeps it as it is until the end of that. */
 export async function findLink(tenant: TenantQueries, id: string, lock = false): Promise<LinkRow | Rejection> {
-  const [link] = await tenant.query<LinkRow>(lock ? `${byId} FOR UPDATE OF l` : byId, [id]);
+  const [link] = await tenant.query<LinkRow>(lock ? `${byId} FOR NO KEY UPDATE OF l` : byId, [id]);
   return link ?? absent(tenant, 'link', id);
 }
