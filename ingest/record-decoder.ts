@@ -21,7 +21,6 @@ export const rejectionReasons = [
   'bad_time',
   'bad_text',
   'bad_field',
-  'unknown_kind',
 ] as const;
 export type RejectionReason = (typeof rejectionReasons)[number];
 
