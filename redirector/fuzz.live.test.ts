@@ -1,0 +1,176 @@
+import { connect } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
+import { Rows, TestEdge, until } from './test-edge.ts';
+
+const host = 'myapp.localhost';
+let database: TestDatabase;
+let redis: TestServer;
+let rows: Rows;
+let edge: TestEdge;
+
+beforeAll(async () => {
+  [database, redis] = await Promise.all([postgresForTest(), redisForTest()]);
+  rows = new Rows(database.url);
+  await rows.begin();
+  const appId = await rows.app({ host, android: { package_name: 'com.example.app' } });
+  await rows.link(appId, { short_code: 'summer', fallback_url: 'https://example.com/', utm_source: 'x' });
+  edge = await TestEdge.start({ redis: redis.url, postgres: database.url });
+});
+
+afterAll(async () => {
+  await edge.stop();
+  await rows.db.close();
+  await redis.stop();
+  await database.stop();
+});
+
+/** Sends bytes, maybe cuts the connection after so many of them, and gives all that comes back within a moment. */
+function send(bytes: Buffer, options: { cutAt?: number; waitMs?: number } = {}): Promise<string> {
+  return new Promise((done) => {
+    let answer = '';
+    const socket = connect(edge.port, '127.0.0.1', () => {
+      if (options.cutAt === undefined) socket.write(bytes);
+      else socket.write(bytes.subarray(0, options.cutAt), () => socket.resetAndDestroy());
+    });
+    const timer = setTimeout(() => socket.destroy(), options.waitMs ?? 300);
+    socket.on('data', (chunk) => {
+      answer += chunk.toString('latin1');
+    });
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      clearTimeout(timer);
+      done(answer);
+    });
+  });
+}
+
+const request = (lines: string[]) => Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1');
+const browser = [
+  'User-Agent: Mozilla/5.0 (Linux; Android 14)',
+  'Accept-Language: de',
+  'Referer: https://news.example/',
+];
+const plain = request(['GET /summer?a=1 HTTP/1.1', `Host: ${host}`, ...browser]);
+
+/** Every header that an answer may have. One that is not here was put there by a visitor. */
+const known = new Set(
+  [
+    'location',
+    'cache-control',
+    'content-length',
+    'content-type',
+    'x-content-type-options',
+    'content-security-policy',
+  ].concat(['vary', 'retry-after', 'allow', 'connection', 'date', 'uwebsockets', 'server', 'transfer-encoding']),
+);
+
+function expectCleanAnswers(text: string): void {
+  for (const head of text.split(/(?=HTTP\/1\.1 )/)) {
+    const [status = '', ...lines] = (head.split('\r\n\r\n')[0] ?? '').split('\r\n');
+    if (head === '') continue;
+    expect(status).toMatch(/^HTTP\/1\.1 \d{3} /);
+    for (const line of lines) expect(known, line).toContain(line.split(':')[0]?.toLowerCase());
+  }
+}
+
+async function expectAlive(): Promise<void> {
+  const reply = await edge.get(host, '/summer');
+  expect(reply.status).toBe(302);
+}
+
+test('a connection that is cut after any byte of a request harms nobody', async () => {
+  for (let cutAt = 0; cutAt <= plain.length; cutAt++) await send(plain, { cutAt });
+  await expectAlive();
+  await until(() => edge.edge.state.waiting === 0, 'no request is left waiting');
+});
+
+test('requests in one packet: what needs no waiting is answered in order, a visit ends the connection, nobody else is harmed', async () => {
+  const robots = request(['GET /robots.txt HTTP/1.1', `Host: ${host}`]);
+  const icon = request(['GET /favicon.ico HTTP/1.1', `Host: ${host}`]);
+  const answers = await send(Buffer.concat([robots, icon, robots]), { waitMs: 500 });
+  expectCleanAnswers(answers);
+  expect([...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => match[1])).toEqual(['200', '204', '200']);
+  // uWebSockets.js takes no second request while the first waits (for the journal, here); RFC 9112 9.3.2 lets clients retry.
+  expectCleanAnswers(await send(Buffer.concat([plain, plain, robots])));
+  await expectAlive();
+});
+
+test.each<[string, Buffer]>([
+  ['two Content-Lengths', request(['GET /summer HTTP/1.1', `Host: ${host}`, 'Content-Length: 0', 'Content-Length: 5'])],
+  [
+    'a length and chunks',
+    request(['GET /summer HTTP/1.1', `Host: ${host}`, 'Content-Length: 5', 'Transfer-Encoding: chunked']),
+  ],
+])('a request with %s is not redirected, and its connection ends', async (_, bytes) => {
+  const answer = await send(bytes);
+  expectCleanAnswers(answer);
+  expect(answer).not.toContain('302 Found');
+});
+
+test.each<[string, Buffer]>([
+  ['no host', request(['GET /summer HTTP/1.1'])],
+  ['an empty host', request(['GET /summer HTTP/1.1', 'Host: '])],
+  ['two hosts', request(['GET /summer HTTP/1.1', `Host: ${host}`, 'Host: evil.example'])],
+  ['a host of dots', request(['GET /summer HTTP/1.1', 'Host: ..%00..'])],
+  ['an address as host', request(['GET /summer HTTP/1.1', 'Host: [::1]:80'])],
+  ['a host of 4 KB', request(['GET /summer HTTP/1.1', `Host: ${'a'.repeat(3500)}`])],
+  ['a path of 8 KB', request([`GET /${'a'.repeat(8000)} HTTP/1.1`, `Host: ${host}`])],
+  ['a query of 3 KB', request([`GET /summer?${'%0d%0a'.repeat(500)} HTTP/1.1`, `Host: ${host}`])],
+  ['line ends in the query', request(['GET /summer?a=%0d%0aSet-Cookie:%20a=b HTTP/1.1', `Host: ${host}`])],
+  [
+    'line ends in a utm field',
+    request(['GET /summer?utm_source=%0d%0aX-Evil:1 HTTP/1.1', `Host: ${host}`, ...browser]),
+  ],
+  ['a bare line feed', Buffer.from(`GET /summer?a=\nX-Evil:1 HTTP/1.1\r\nHost: ${host}\r\n\r\n`)],
+  ['NUL in the path', request(['GET /sum\0mer HTTP/1.1', `Host: ${host}`])],
+  ['NUL in a header', request(['GET /summer HTTP/1.1', `Host: ${host}`, 'User-Agent: a\0b'])],
+  [
+    'bytes that are no UTF-8',
+    request(['GET /summer?\xff\xfe=\xc0\x80 HTTP/1.1', `Host: ${host}`, 'User-Agent: \xf0\x28\x8c']),
+  ],
+  ['half an escape', request(['GET /summer?%=%2 HTTP/1.1', `Host: ${host}`])],
+  ['an escaped code', request(['GET /%73ummer%2f%2e%2e HTTP/1.1', `Host: ${host}`])],
+  ['an absolute address', request(['GET http://evil.example/summer HTTP/1.1', `Host: ${host}`])],
+  ['a star', request(['OPTIONS * HTTP/1.1', `Host: ${host}`])],
+  ['CONNECT', request(['CONNECT evil.example:443 HTTP/1.1', `Host: ${host}`])],
+  ['an unknown method', request(['FROB /summer HTTP/1.1', `Host: ${host}`])],
+  ['an upgrade', request(['GET /summer HTTP/1.1', `Host: ${host}`, 'Connection: Upgrade', 'Upgrade: websocket'])],
+  ['HTTP/1.0', request(['GET /summer HTTP/1.0', `Host: ${host}`])],
+  ['HTTP/2', Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')],
+  ['a TLS hello', Buffer.from('160301020001000001fc0303', 'hex')],
+  ['a header without a name', request(['GET /summer HTTP/1.1', `Host: ${host}`, ': x'])],
+  [
+    'a hundred headers',
+    request(['GET /summer HTTP/1.1', `Host: ${host}`, ...Array.from({ length: 100 }, (_, n) => `X-${n}: 1`)]),
+  ],
+  ['a body', request(['GET /summer HTTP/1.1', `Host: ${host}`, 'Content-Length: 3', '', 'abc'])],
+  ['a body that never comes', request(['POST /summer HTTP/1.1', `Host: ${host}`, 'Content-Length: 999999999999'])],
+  [
+    'a chunked body without end',
+    request(['GET /summer HTTP/1.1', `Host: ${host}`, 'Transfer-Encoding: chunked', '', 'ffffffff']),
+  ],
+])('%s harms nobody and puts no header into an answer', async (_, bytes) => {
+  expectCleanAnswers(await send(bytes));
+  await expectAlive();
+});
+
+test('random damage to a request harms nobody', async () => {
+  let seed = 20_261_121;
+  const random = (below: number) => {
+    seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
+    return (seed >>> 8) % below;
+  };
+  const damaged = Array.from({ length: 400 }, () => {
+    const bytes = Buffer.from(plain);
+    for (let times = 1 + random(4); times > 0; times--) bytes[random(bytes.length)] = random(256);
+    return bytes;
+  });
+  for (let at = 0; at < damaged.length; at += 40) {
+    for (const answer of await Promise.all(damaged.slice(at, at + 40).map((bytes) => send(bytes, { waitMs: 100 })))) {
+      expectCleanAnswers(answer);
+    }
+  }
+  await expectAlive();
+  await until(() => edge.edge.state.waiting === 0, 'no request is left waiting');
+});
