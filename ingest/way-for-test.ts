@@ -23,7 +23,7 @@ import {
 const logBytesMax = 1_073_741_824;
 const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
 
-function testClick(time: number): string {
+export function testClick(time: number): string {
   return clickJson({
     click_id: newId('clk', time),
     organization_id,
