@@ -1,10 +1,51 @@
-/** Where clicks are found that Redis has lost. */
-import type { RecentClick } from '#common/recent-clicks.ts';
+/** Where clicks are found that Redis has lost: ingest is asked, which has ClickHouse. */
+import { LRUCache } from 'lru-cache';
+import { type ArchiveAnswer, archiveSubject, readArchiveAnswer } from '#common/click-archive.ts';
+import { timeOfId } from '#common/ids.ts';
+import type { Nats } from '#common/nats.ts';
 
 export interface ClickArchive {
-  /** The click and the device that has it; null when there is none, or when nobody can say. */
-  find(appId: string, clickId: string): Promise<{ readonly click: RecentClick; readonly claimed_by: string } | null>;
+  /** The click and the device that has it; null when there is none, or when nobody can say. `clickId` is well-formed. */
+  find(appId: string, clickId: string): Promise<ArchiveAnswer>;
 }
 
 /** For an edge without one: what Redis has lost is not found. */
 export const noArchive: ClickArchive = { find: () => Promise.resolve(null) };
+
+const TIMEOUT_MS = 1_000;
+const OPEN_MAX = 50;
+/** A click that is younger may not be in ClickHouse yet; an older one that is not there never will be. */
+const YOUNG_MS = 60_000;
+const AGE_MAX_MS = 91 * 86_400_000;
+
+export class NatsClickArchive implements ClickArchive {
+  readonly #absent = new LRUCache<string, true>({ max: 50_000, ttl: 60_000 });
+  #nats: Nats | null = null;
+  #open = 0;
+
+  /** @param nats may take as long as it likes to be there; until then nothing is found. */
+  constructor(nats: Promise<Nats>) {
+    nats.then(
+      (there) => {
+        this.#nats = there;
+      },
+      () => undefined,
+    );
+  }
+
+  async find(appId: string, clickId: string): Promise<ArchiveAnswer> {
+    const ageMs = Date.now() - timeOfId(clickId);
+    const key = `${appId} ${clickId}`;
+    if (!this.#nats?.isConnected || this.#open >= OPEN_MAX || ageMs > AGE_MAX_MS || this.#absent.has(key)) return null;
+    this.#open++;
+    try {
+      const question = Buffer.from(JSON.stringify({ app_id: appId, click_id: clickId }));
+      const message = await this.#nats.request(archiveSubject, question, TIMEOUT_MS);
+      const answer = message?.status === 0 ? readArchiveAnswer(message.bytes) : undefined;
+      if (answer === null && ageMs > YOUNG_MS) this.#absent.set(key, true);
+      return answer ?? null;
+    } finally {
+      this.#open--;
+    }
+  }
+}

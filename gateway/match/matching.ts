@@ -18,6 +18,7 @@ import { clickSignals, deviceSignals } from './signals.ts';
 /** Clicks that may be lost to other devices before a match gives up. */
 const CLAIMS_MAX = 8;
 const WINDOWS_REMEMBERED_MAX = 10_000;
+const WINDOWS_TOLD_MS = 60_000;
 /** A link opened again within this time by the same device is the same opening, sent twice. */
 const REPEATED_OPEN_MS = 10_000;
 const HOUR_MS = 3_600_000;
@@ -64,8 +65,8 @@ export class Matching {
     ambiguous: 0,
   };
   readonly #parts: MatchingParts;
-  /** Version of each app whose windows ingest was told. */
-  readonly #told = new Map<string, number>();
+  /** Of which version of an app ingest was told the windows, and when: Redis may lose them. */
+  readonly #told = new Map<string, { version: number; atMs: number }>();
 
   constructor(parts: MatchingParts) {
     this.#parts = parts;
@@ -172,10 +173,12 @@ export class Matching {
   }
 
   async #tellWindows(app: AppSnapshot): Promise<void> {
-    if (this.#told.get(app.app_id) === app.version) return;
+    const told = this.#told.get(app.app_id);
+    const nowMs = this.#parts.clock();
+    if (told?.version === app.version && nowMs - told.atMs < WINDOWS_TOLD_MS) return;
     await this.#parts.clicks.putWindows(app.app_id, app.settings);
     if (this.#told.size >= WINDOWS_REMEMBERED_MAX) this.#told.clear();
-    this.#told.set(app.app_id, app.version);
+    this.#told.set(app.app_id, { version: app.version, atMs: nowMs });
   }
 }
 

@@ -1,15 +1,15 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { archiveSubject, readArchiveAnswer } from '#common/click-archive.ts';
 import { newId } from '#common/ids.ts';
 import { type EventDecision, eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { type InstallRecord, installJson } from '#common/log/install-record.ts';
-import type { RecordKind } from '#common/log/record.ts';
+import { clickJson, type RecordKind } from '#common/log/record.ts';
 import { Nats } from '#common/nats.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { Redis } from '#common/redis.ts';
 import { redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
 import { failpointNames } from '#ingest/failpoints.ts';
-import { testClick, WayForTest } from '#ingest/way-for-test.ts';
+import { WayForTest } from '#ingest/way-for-test.ts';
 
 const organization_id = newId('org', 1);
 let app_id = newId('app', 1);
@@ -27,8 +27,8 @@ beforeAll(async () => {
   clicks = new RecentClicks(redis);
   way = await WayForTest.start();
 });
+afterEach(() => way.stopIngests());
 afterAll(async () => {
-  await way.stopIngests();
   await way.stop();
   await redis.close();
   await redisServer.stop();
@@ -87,6 +87,31 @@ function install(more: Partial<InstallRecord> = {}): string {
       privacy_mode: 'anonymize_ip',
     },
     ...{ ip: '8.8.8.8', campaign: 'sale', properties: '{"a":"ü"}', ...more },
+  });
+}
+
+function testClick(time: number): string {
+  return clickJson({
+    ...{
+      click_id: newId('clk', time),
+      organization_id,
+      app_id,
+      link_id,
+      time,
+      ip: '8.8.8.8',
+      privacy_mode: 'anonymize_ip',
+    },
+    user_agent: 'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 Version/17.4 Safari/604.1',
+    ...{
+      language: 'de-DE',
+      referrer: '',
+      query: 'a=b',
+      campaign: 'spring',
+      utm_source: '',
+      utm_medium: '',
+      utm_campaign: '',
+    },
+    ...{ utm_term: '', utm_content: '', trigger: 'link', is_prefetch: false, is_preview: false },
   });
 }
 
@@ -185,15 +210,21 @@ test.each(failpointNames.map((name) => [name]))(
     const dying = way.ingest(`${failpoint}:2`);
     const distinct = 60;
     const again = install({ install_id: 'same' });
-    for (let n = 0; n < 180; n += 6) {
-      await append(
-        'event',
-        Array.from({ length: 6 }, (_, at) => event({ event_id: `e${(n * 7 + at * 13) % distinct}` })),
-      );
-      if (n % 30 === 0) await append('install', [again]);
-      if (n === 90) await new Promise((turn) => setImmediate(turn));
-    }
-    await eventually(async () => dying.process.exitCode !== null || dying.process.signalCode !== null).toBe(true);
+    const isDead = () => dying.process.exitCode !== null || dying.process.signalCode !== null;
+    const some = async (from: number) => {
+      for (let n = from; n < from + 90; n += 6) {
+        const ids = Array.from({ length: 6 }, (_, at) => `e${(n * 7 + at * 13) % distinct}`);
+        await append(
+          'event',
+          ids.map((event_id) => event({ event_id })),
+        );
+        if (n % 30 === 0) await append('install', [again]);
+      }
+    };
+    await some(0);
+    await eventually(async () => isDead() || (await countOf('events')) > 0).toBe(true);
+    await some(90);
+    await eventually(async () => isDead()).toBe(true);
     const next = way.ingest();
     await append(
       'event',
@@ -264,7 +295,7 @@ test('a click is in Redis within seconds while ClickHouse is away, and found in 
     click: { click_id, campaign: 'spring', query: 'a=b' },
     claimed_by: '',
   });
-  expect(await ask({ app_id, click_id })).toBeNull();
+  expect(await ask({ app_id: newId('app', 7), click_id })).toBeNull();
   await nats.close();
   await ingest.stop();
 });

@@ -1,0 +1,43 @@
+/** How the SDK edge asks ingest for a click that Redis has lost: one question over NATS, answered from ClickHouse. */
+import type { RecentClick } from './recent-clicks.ts';
+
+export const archiveSubject = 'attribution.click';
+const CHARS_MAX = 16_384;
+
+export interface ArchiveQuestion {
+  readonly app_id: string;
+  readonly click_id: string;
+}
+
+/** The click, and the device or install that has it; null when there is no such click of the app. */
+export type ArchiveAnswer = { readonly click: RecentClick; readonly claimed_by: string } | null;
+
+/** Reads a question; null for what is none. */
+export function readQuestion(bytes: Buffer): ArchiveQuestion | null {
+  const value = parse(bytes);
+  if (!isObject(value)) return null;
+  const { app_id, click_id } = value;
+  return typeof app_id === 'string' && typeof click_id === 'string' ? { app_id, click_id } : null;
+}
+
+/** Reads an answer; undefined for what is none. */
+export function readArchiveAnswer(bytes: Buffer): ArchiveAnswer | undefined {
+  const value = parse(bytes);
+  if (value === null) return null;
+  if (!isObject(value) || !isObject(value['click']) || typeof value['claimed_by'] !== 'string') return undefined;
+  // Written by our own ingest from its own columns.
+  return { click: value['click'] as unknown as RecentClick, claimed_by: value['claimed_by'] };
+}
+
+function parse(bytes: Buffer): unknown {
+  if (bytes.length > CHARS_MAX) return undefined;
+  try {
+    return JSON.parse(bytes.toString());
+  } catch {
+    return undefined;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
