@@ -1,0 +1,161 @@
+/**
+ * The figures held against the records: every rollup must be what its raw rows make, and no raw row may stand twice.
+ * Days are looked at one by one, so the memory needed does not grow with the range.
+ */
+import type { ClickHouse, Settings } from '#clickhouse/client.ts';
+import { type Kind, kinds, type Rollup, rollups } from '#clickhouse/rollups.ts';
+
+export interface AuditRange {
+  /** Epoch milliseconds; rounded out to whole UTC days, the size of the largest bucket. */
+  readonly from_ms: number;
+  readonly to_ms: number;
+}
+
+/** Some figures of one app and bucket that are not what they should be. */
+export interface AuditFault {
+  readonly fault: 'rollup_differs' | 'record_stands_twice';
+  readonly table: string;
+  readonly organization_id: string;
+  readonly app_id: string;
+  /** Beginning of the hour (or of the day, for figures by day), ISO 8601. */
+  readonly bucket: string;
+  /** Rows in the rollup beyond those of the raw table (negative: missing), or copies too many. */
+  readonly rows: number;
+  /** Cells of the rollup that differ in any figure; 0 for copies. */
+  readonly cells: number;
+}
+
+export interface AuditReport {
+  readonly from: string;
+  readonly to: string;
+  readonly days: number;
+  /** Raw rows that were looked at. */
+  readonly records: number;
+  readonly duplicated: number;
+  /** Cells of rollups that differ. */
+  readonly rollup_difference: number;
+  /** The first of the faults. */
+  readonly faults: readonly AuditFault[];
+}
+
+const dayMs = 86_400_000;
+const faultsMax = 100;
+const settings: Settings = { max_execution_time: 600, max_memory_usage: 3_000_000_000, max_rows_to_read: 0 };
+
+const time = 'time >= fromUnixTimestamp64Milli({from:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})';
+const bucket = 'bucket >= fromUnixTimestamp64Milli({from:Int64}) AND bucket < fromUnixTimestamp64Milli({to:Int64})';
+
+/** What a cell is made of, besides its place and time. */
+const keysOf: Record<Kind, string> = { clicks: 'is_bot', installs: 'attributed', events: 'revenue_currency' };
+const sumsOf: Record<Kind, readonly string[]> = {
+  clicks: ['rows'],
+  installs: ['rows'],
+  events: ['rows', 'conversions', 'revenue'],
+};
+
+/**
+ * @param onDay told after each day, for showing progress.
+ * @throws ClickHouseFailure
+ */
+export async function audit(
+  client: Pick<ClickHouse, 'query'>,
+  range: AuditRange,
+  onDay: (day: string) => void = () => undefined,
+): Promise<AuditReport> {
+  const from = Math.floor(range.from_ms / dayMs) * dayMs;
+  const to = Math.ceil(range.to_ms / dayMs) * dayMs;
+  const faults: AuditFault[] = [];
+  const sums = { records: 0, duplicated: 0, rollup_difference: 0, days: 0 };
+  for (let day = from; day < to; day += dayMs) {
+    for (const kind of kinds) sums.records += await countOf(client, kind, day);
+    for (const kind of kinds) {
+      const copies = await confirmed(() => copiesOf(client, kind, day));
+      sums.duplicated += copies.reduce((n, fault) => n + fault.rows, 0);
+      faults.push(...copies);
+    }
+    for (const rollup of rollups) {
+      const differences = await confirmed(() => differencesOf(client, rollup, day));
+      sums.rollup_difference += differences.reduce((n, fault) => n + fault.cells, 0);
+      faults.push(...differences);
+    }
+    faults.splice(faultsMax);
+    sums.days++;
+    onDay(iso(day).slice(0, 10));
+  }
+  return { from: iso(from), to: iso(to), ...sums, faults };
+}
+
+/** An insert reaches the raw table a moment before its rollups: a fault counts if it is still there at a second look. */
+async function confirmed(look: () => Promise<AuditFault[]>): Promise<AuditFault[]> {
+  const first = await look();
+  return first.length === 0 ? first : look();
+}
+
+const iso = (ms: number) => new Date(ms).toISOString();
+const dayParams = (day: number) => ({ from: day, to: day + dayMs });
+
+async function countOf(client: Pick<ClickHouse, 'query'>, kind: Kind, day: number): Promise<number> {
+  const rows = await client.query<{ n: number }>(
+    `SELECT count() AS n FROM ${kind} WHERE ${time}`,
+    dayParams(day),
+    settings,
+  );
+  return rows[0]?.n ?? 0;
+}
+
+interface FaultRow {
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly bucket_s: number;
+  readonly n: number;
+  readonly cells: number;
+}
+
+/** Rows beyond one for each place of a record in the log. */
+async function copiesOf(client: Pick<ClickHouse, 'query'>, kind: Kind, day: number): Promise<AuditFault[]> {
+  const found = await client.query<FaultRow>(
+    `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(time, 'UTC')) AS bucket_s,
+  toInt64(count()) - toInt64(uniqExact(producer_id, frame_no, idx)) AS n, 0 AS cells
+FROM ${kind} WHERE ${time} GROUP BY organization_id, app_id, bucket_s HAVING n != 0 ORDER BY bucket_s, app_id`,
+    dayParams(day),
+    settings,
+  );
+  return found.map((row) => faultOf('record_stands_twice', kind, row));
+}
+
+/** Cells of a rollup against the same cells made anew from raw rows. */
+async function differencesOf(client: Pick<ClickHouse, 'query'>, rollup: Rollup, day: number): Promise<AuditFault[]> {
+  const isByLink = rollup.table.endsWith('_by_link');
+  const place = isByLink ? 'link_id, campaign' : 'dimension, value';
+  const keys = `organization_id, app_id, ${place}, ${keysOf[rollup.raw]}, bucket`;
+  const figures = sumsOf[rollup.raw];
+  const side = (sign: string) => figures.map((name) => `${sign}${signed(name)} AS d_${name}`).join(', ');
+  const uniques = rollup.raw === 'clicks';
+  const found = await client.query<FaultRow>(
+    `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(bucket, 'UTC')) AS bucket_s, sum(n_rows) AS n, count() AS cells FROM (
+  SELECT ${keys}, ${figures.map((name) => `sum(d_${name}) AS n_${name}`).join(', ')}
+  FROM (
+    SELECT ${keys}, ${side('')}${uniques ? ', visitors AS v, 1 AS is_kept' : ''} FROM ${rollup.table} WHERE ${bucket}
+    UNION ALL
+    SELECT ${keys}, ${side('-')}${uniques ? ', visitors AS v, 0 AS is_kept' : ''} FROM (${rollup.select(time)}))
+  GROUP BY ${keys}
+  HAVING ${figures.map((name) => `n_${name} != 0`).join(' OR ')}${
+    uniques
+      ? ' OR abs(toInt64(uniqCombinedMergeIf(15)(v, is_kept = 1)) - toInt64(uniqCombinedMergeIf(15)(v, is_kept = 0))) > 1 + 0.02 * uniqCombinedMergeIf(15)(v, is_kept = 0)'
+      : ''
+  })
+GROUP BY organization_id, app_id, bucket_s ORDER BY bucket_s, app_id`,
+    dayParams(day),
+    settings,
+  );
+  return found.map((row) => faultOf('rollup_differs', rollup.table, row));
+}
+
+function signed(name: string): string {
+  return name === 'revenue' ? 'revenue' : `toInt64(${name})`;
+}
+
+function faultOf(fault: AuditFault['fault'], table: string, row: FaultRow): AuditFault {
+  const { organization_id, app_id, bucket_s, n, cells } = row;
+  return { fault, table, organization_id, app_id, bucket: iso(bucket_s * 1000), rows: n, cells };
+}
