@@ -104,6 +104,7 @@ test('each filter alone and with others gives the links that pass, and their num
     ["search='; DROP TABLE links; --", () => false],
     [`created_after=${createdAt}`, (n) => n >= (middle?.n ?? 0)],
     [`created_before=${createdAt}`, (n) => n < (middle?.n ?? 0)],
+    [`created_before=${encodeURIComponent('9999-12-31T23:59:59+23:59')}`, () => true],
     [`created_before=${createdAt}&search=item&tag=five&app_id=${apps[0]}`, (n) => n % 10 === 0 && n < (middle?.n ?? 0)],
   ];
   for (const [query, wanted] of cases) {

@@ -44,8 +44,8 @@ function sourceOf(filters: LinkFilters, values: Values): Source {
   const parts = [app_id === undefined ? ofLiveApps : `l.app_id = ${values.bind(app_id)}`];
   if (campaign !== undefined) parts.push(`l.campaign = ${values.bind(campaign)}`);
   if (archived !== undefined) parts.push(`l.archived = ${values.bind(archived)}`);
-  if (created_after !== undefined) parts.push(`l.created_at >= ${values.bind(created_after)}::timestamptz`);
-  if (created_before !== undefined) parts.push(`l.created_at < ${values.bind(created_before)}::timestamptz`);
+  if (created_after !== undefined) parts.push(`l.created_at >= ${values.bind(new Date(created_after))}::timestamptz`);
+  if (created_before !== undefined) parts.push(`l.created_at < ${values.bind(new Date(created_before))}::timestamptz`);
 
   let from = 'links l';
   if (search !== undefined) {
