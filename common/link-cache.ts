@@ -73,6 +73,20 @@ function sharedStore(commands: RedisCommands): SharedStore {
   };
 }
 
+export interface FoundLink {
+  readonly app: AppSnapshot;
+  readonly link: LinkSnapshot;
+}
+
+function together(
+  app: AppSnapshot | null | undefined,
+  link: LinkSnapshot | null | undefined,
+): FoundLink | null | undefined {
+  if (app === null || link === null) return null;
+  if (app === undefined || link === undefined) return undefined;
+  return link.app_id === app.id ? { app, link } : null;
+}
+
 /** Where snapshots are kept besides, for the time when no store answers. */
 export interface LinkShelf {
   put(key: string, text: string | null): void;
@@ -149,18 +163,16 @@ export class LinkCache {
    * A link and its app by the parts of a URL. Null when there is no such link; undefined when no store answers and
    * nothing is known. Archived and expired links are given: what they mean is the caller's rule.
    */
-  async find(host: string, shortCode: string): Promise<{ app: AppSnapshot; link: LinkSnapshot } | null | undefined> {
+  find(host: string, shortCode: string): Promise<FoundLink | null | undefined> {
     const nowMs = this.#clock();
     const key = linkKey(host, shortCode);
-    const knownApp = this.apps.get(host, nowMs);
-    const knownLink = this.links.get(key, nowMs);
-    const [app, link] = await Promise.all([
-      knownApp === undefined ? this.apps.load(host) : knownApp,
-      knownLink === undefined ? this.links.load(key) : knownLink,
-    ]);
-    if (app === null || link === null) return null;
-    if (app === undefined || link === undefined) return undefined;
-    return link.app_id === app.id ? { app, link } : null;
+    const app = this.apps.get(host, nowMs);
+    const link = this.links.get(key, nowMs);
+    if (app === null || link === null) return Promise.resolve(null);
+    if (app !== undefined && link !== undefined) return Promise.resolve(together(app, link));
+    if (app !== undefined) return this.links.load(key).then((loaded) => together(app, loaded));
+    const loading = link ?? this.links.load(key);
+    return this.apps.load(host).then(async (loaded) => together(loaded, await loading));
   }
 
   #onShelf(kind: LinkChange['kind']) {

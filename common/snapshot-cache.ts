@@ -29,7 +29,6 @@ export const snapshotLimits = {
   lookupMs: 2_000,
   retryMs: 1_000,
   redisTtlMs: 300_000,
-  redisAbsentTtlMs: 5_000,
   markerMs: 10_000,
   queryIntervalMs: 10,
   keysPerQueryMax: 500,
@@ -229,13 +228,13 @@ export class SnapshotCache<T extends object> {
     }
   }
 
-  /** Whether the text settles the look-up. Redis entries are the time of the check, a space, and JSON or nothing. */
+  /** Whether the text settles the look-up. Redis entries are the time of the check, a space, and JSON. */
   #takeFromRedis(lookup: Lookup<T>, text: string | null): boolean {
     if (text === null || text === changeMarker) return false;
     const checkedMs = Number(text.slice(0, text.indexOf(' ')));
     if (!(checkedMs > this.#trustedSinceMs)) return false;
     const json = text.slice(text.indexOf(' ') + 1);
-    const value = json === '' ? null : this.#parse(json);
+    const value = this.#parse(json);
     if (value === undefined) return false;
     this.counters.redis_hits++;
     this.#finish(lookup, value, json);
@@ -289,13 +288,15 @@ export class SnapshotCache<T extends object> {
       const json = value === null ? '' : JSON.stringify(value);
       this.counters[value === null ? 'absent' : 'postgres_hits']++;
       this.#finish(lookup, value, json);
+      // Negative answers stay in the process: a scan of unknown keys would fill Redis with them.
+      if (value === null) continue;
       entries.push({
         key: source.prefix + lookup.key,
         value: `${lookup.startedMs} ${json}`,
-        ttlMs: value === null ? snapshotLimits.redisAbsentTtlMs : snapshotLimits.redisTtlMs,
+        ttlMs: snapshotLimits.redisTtlMs,
       });
     }
-    if (clock() < this.#redisRestUntilMs) return;
+    if (entries.length === 0 || clock() < this.#redisRestUntilMs) return;
     within(store.addMissing(entries), snapshotLimits.staleWaitMs).catch(() => {
       this.counters.redis_failures++;
       this.#redisRestUntilMs = clock() + snapshotLimits.retryMs;

@@ -12,7 +12,7 @@ import {
   utmOf,
   webDestination,
 } from './destination.ts';
-import type { Device } from './device.ts';
+import type { Device, Platform } from './device.ts';
 import { hasPreview, previewPage } from './page.ts';
 import type { Visitor } from './visitor.ts';
 
@@ -34,10 +34,8 @@ export class LinkPlan {
   readonly #utm: UtmFields;
   readonly #constant: ConstantFields;
   readonly #constantJson: string;
-  readonly #onIos: Decision;
-  readonly #onAndroid: Decision;
-  readonly #onOther: Decision;
-  readonly #onExpiry: Decision;
+  /** By platform; worked out by the first visitor who needs it, since parsing URLs is most of what a new link costs. */
+  readonly #on: Partial<Record<Platform, Decision>> = {};
   readonly #expiresMs: number;
   readonly #preview: Decision | null;
 
@@ -54,26 +52,16 @@ export class LinkPlan {
       campaign: link.campaign ?? '',
     };
     this.#constantJson = inOnePiece(constantJson(this.#constant, this.#utm));
-    this.#onIos = redirectTo(destinationOf(link, app, 'ios'), notFound);
-    this.#onAndroid = redirectTo(destinationOf(link, app, 'android'), notFound);
-    this.#onOther = redirectTo(destinationOf(link, app, 'other'), notFound);
-    this.#onExpiry = redirectTo(expiredDestinationOf(link), gone, 'expired');
     this.#expiresMs = link.expires_at ?? Number.POSITIVE_INFINITY;
     this.#preview = hasPreview(link) ? { kind: 'preview', html: previewPage(link, app) } : null;
   }
 
   decide(device: Device, nowMs: number): Decision {
     if (this.link.archived) return notFound;
-    if (nowMs >= this.#expiresMs) return this.#onExpiry;
+    if (nowMs >= this.#expiresMs) return redirectTo(expiredDestinationOf(this.link), gone, 'expired');
     if (device.isPreviewCrawler && this.#preview !== null) return this.#preview;
-    switch (device.platform) {
-      case 'ios':
-        return this.#onIos;
-      case 'android':
-        return this.#onAndroid;
-      case 'other':
-        return this.#onOther;
-    }
+    this.#on[device.platform] ??= redirectTo(destinationOf(this.link, this.app, device.platform), notFound);
+    return this.#on[device.platform] ?? notFound;
   }
 
   /** The record of a visit, as `clickJson` writes it. */

@@ -1,0 +1,13 @@
+/** The least that can be called a redirector: uWebSockets.js answering one 302. What every figure of ours is divided by. */
+import { App, us_socket_local_port } from '#common/http/uws.ts';
+
+App()
+  .get('/*', (res) => {
+    res.writeStatus('302 Found').writeHeader('Location', 'https://example.com/sale?ref=link').endWithoutBody(0);
+  })
+  .listen('127.0.0.1', 0, (socket) => {
+    if (!socket) throw new Error('no port could be opened');
+    process.stdout.write(`port ${us_socket_local_port(socket)}\n`);
+  });
+
+process.stdin.resume().on('end', () => process.exit(0));

@@ -1,0 +1,261 @@
+/**
+ * What a redirect costs, against a bare 302 of the same server library: both in turns, in the same run, on the same machine,
+ * so that what else the machine does falls on both. CPU comes from /proc and covers every thread of a process.
+ */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { packageRoot } from '#common/paths.ts';
+import { freePort } from '#deploy/local/ports.ts';
+import { benchHost, openStage, pathOf, type Stage } from './stage.ts';
+import { readProcess, Subject } from './subject.ts';
+import { seeded, zipf } from './traffic.ts';
+import { Wrk, type WrkResult } from './wrk.ts';
+
+const pathsPerRun = 100_000;
+
+interface Case {
+  readonly name: string;
+  readonly paths: readonly string[];
+  /** LINK_CACHE_ENTRIES, to make every visit miss the process. */
+  readonly entries?: number;
+  readonly targetRatio?: number;
+}
+
+interface Round {
+  readonly bare_us: number;
+  readonly redirector_us: number;
+  readonly redis_us: number;
+  readonly postgres_us: number;
+  readonly per_second: number;
+  readonly refused: number;
+  readonly socket_errors: number;
+  readonly rss_mb: number;
+}
+
+interface Figures extends Round {
+  readonly case: string;
+  readonly ratio: number;
+  readonly target: number | null;
+}
+
+const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
+const tell = (line: string) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${line}\n`);
+
+export async function benchRedirect(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      links: { type: 'string', default: '1,10000,1000000' },
+      seconds: { type: 'string', default: '3' },
+      rounds: { type: 'string', default: '3' },
+    },
+  });
+  if (!(await Wrk.isThere())) throw new Error('wrk is needed for full load: apt install wrk');
+  const sizes = values.links.split(',').map(Number);
+  const seconds = Number(values.seconds);
+  const rounds = Number(values.rounds);
+  const most = Math.max(...sizes);
+  const stage = await openStage(most, tell);
+  const bare = Subject.start('bare', 'bench/baseline/bare-302.ts', {});
+  try {
+    const barePort = Number((await bare.line(/port (\d+)/))[1]);
+    const figures: Figures[] = [];
+    for (const one of casesOf(sizes)) {
+      figures.push(await runCase(stage, { subject: bare, port: barePort }, one, seconds, rounds));
+    }
+    const peak = figures[0]?.per_second ?? 0;
+    const latencies = await runPaced(stage, sizes.includes(10_000) ? 10_000 : most, peak, Math.max(seconds, 4));
+    report(figures, latencies);
+  } finally {
+    await bare.stop();
+    await stage.close();
+  }
+}
+
+function casesOf(sizes: readonly number[]): Case[] {
+  const draw = (next: () => number) => Array.from({ length: pathsPerRun }, () => pathOf(next()));
+  const most = Math.max(...sizes);
+  const spread = Math.min(most, 10_000);
+  const random = seeded(3);
+  const unknown = Array.from({ length: pathsPerRun }, (_, n) => `/unknown-${n}`);
+  const tail = draw(() => 1 + Math.floor(random() * most));
+  const hot = draw(zipf(spread, seeded(4)));
+  return [
+    ...sizes.map((links) => ({
+      name: `cached, ${links.toLocaleString('en')} links`,
+      paths: draw(zipf(links, seeded(1))),
+      ...(links <= 10_000 ? { targetRatio: 1.5 } : {}),
+    })),
+    { name: 'Redis hit', paths: draw(() => 1 + Math.floor(random() * spread)), entries: 100, targetRatio: 3 },
+    { name: 'unknown', paths: unknown },
+    {
+      name: 'mixed 80/15/5',
+      paths: hot.map((path, n) => (n % 20 === 0 ? `/unknown-${n}` : n % 20 < 4 ? (tail[n] ?? path) : path)),
+    },
+  ];
+}
+
+async function startRedirector(stage: Stage, entries: number | undefined): Promise<{ subject: Subject; port: number }> {
+  const port = await freePort();
+  const subject = Subject.start('redirector', 'redirector/main.ts', {
+    DATA_DIR: stage.folder,
+    INSTANCE: `redirector-${port}`,
+    DATABASE_URL: stage.postgres.url,
+    REDIS_URL: stage.redis.url,
+    REDIRECTOR_HTTP_PORT: String(port),
+    REDIRECTOR_HTTPS_PORT: '0',
+    LOG_LEVEL: 'info',
+    ...(entries === undefined ? {} : { LINK_CACHE_ENTRIES: String(entries) }),
+  });
+  await subject.line(/"part":"server"/);
+  return { subject, port };
+}
+
+async function runCase(
+  stage: Stage,
+  bare: { subject: Subject; port: number },
+  one: Case,
+  seconds: number,
+  rounds: number,
+): Promise<Figures> {
+  const wrk = new Wrk(stage.folder);
+  const load = (port: number): Promise<WrkResult> => wrk.load({ port, host: benchHost, paths: one.paths, seconds });
+  const redirector = await startRedirector(stage, one.entries);
+  try {
+    tell(`${one.name}: warming up`);
+    for (let times = 0; times < 2; times++) await load(redirector.port);
+    const all: Round[] = [];
+    for (let round = 1; round <= rounds; round++) {
+      const before = bare.subject.read();
+      const { requests } = await load(bare.port);
+      const bare_us = (bare.subject.read().cpuUs - before.cpuUs) / requests;
+      const measured = { ...(await measure(stage, redirector, load)), bare_us };
+      all.push(measured);
+      tell(`${one.name}: round ${round}: ${measured.redirector_us.toFixed(1)} µs against ${bare_us.toFixed(1)} µs`);
+    }
+    const middle = (pick: (round: Round) => number) => median(all.map(pick));
+    return {
+      case: one.name,
+      ratio: middle((round) => round.redirector_us / round.bare_us),
+      target: one.targetRatio ?? null,
+      bare_us: middle((round) => round.bare_us),
+      redirector_us: middle((round) => round.redirector_us),
+      redis_us: middle((round) => round.redis_us),
+      postgres_us: middle((round) => round.postgres_us),
+      per_second: middle((round) => round.per_second),
+      refused: middle((round) => round.refused),
+      socket_errors: middle((round) => round.socket_errors),
+      rss_mb: middle((round) => round.rss_mb),
+    };
+  } finally {
+    await redirector.subject.stop();
+  }
+}
+
+async function measure(
+  stage: Stage,
+  redirector: { subject: Subject; port: number },
+  load: (port: number) => Promise<WrkResult>,
+): Promise<Omit<Round, 'bare_us'>> {
+  const read = () => ({
+    own: redirector.subject.read(),
+    redis: readProcess(stage.redis.pid).cpuUs,
+    postgres: treeCpuUs(stage.postgres.pid),
+  });
+  const before = read();
+  const result = await load(redirector.port);
+  const after = read();
+  return {
+    redirector_us: (after.own.cpuUs - before.own.cpuUs) / result.requests,
+    redis_us: (after.redis - before.redis) / result.requests,
+    postgres_us: (after.postgres - before.postgres) / result.requests,
+    per_second: result.requests / result.seconds,
+    refused: result.refused,
+    socket_errors: result.socketErrors,
+    rss_mb: after.own.rssBytes / 1e6,
+  };
+}
+
+/** Postgres works in one process per connection, all children of the first. */
+function treeCpuUs(pid: number): number {
+  const children = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' })
+    .stdout.split('\n')
+    .filter(Boolean);
+  let sum = 0;
+  for (const one of [pid, ...children.map(Number)]) {
+    try {
+      sum += readProcess(one).cpuUs;
+    } catch {
+      // It ended between the two looks.
+    }
+  }
+  return sum;
+}
+
+interface Latency {
+  readonly rate: number;
+  readonly due: number;
+  readonly answered: number;
+  readonly failed: number;
+  readonly p50_ms: number;
+  readonly p90_ms: number;
+  readonly p99_ms: number;
+  readonly p999_ms: number;
+  readonly max_ms: number;
+}
+
+/** A quarter and half of what wrk reached: the client in JavaScript and the redirector share two cores. */
+async function runPaced(stage: Stage, links: number, peak: number, seconds: number): Promise<Latency[]> {
+  const redirector = await startRedirector(stage, undefined);
+  const file = join(stage.folder, 'paced.txt');
+  const next = zipf(links, seeded(5));
+  writeFileSync(file, Array.from({ length: pathsPerRun }, () => pathOf(next())).join('\n'));
+  const found: Latency[] = [];
+  try {
+    for (const rate of [5_000, Math.round(peak / 4), Math.round(peak / 2)]) {
+      tell(`latency at ${rate} visits a second`);
+      const client = Subject.start(
+        'client',
+        'bench/load/paced-client.ts',
+        {},
+        [],
+        [...[String(redirector.port), benchHost, file, String(rate), String(seconds), '64']],
+      );
+      const line = await client.line(/\{"due".*\}/);
+      found.push({ rate, ...JSON.parse(line[0]) });
+      await client.stop();
+    }
+  } finally {
+    await redirector.subject.stop();
+  }
+  return found;
+}
+
+function report(figures: readonly Figures[], latencies: readonly Latency[]): void {
+  console.table(
+    figures.map((one) => ({
+      case: one.case,
+      'bare µs': one.bare_us.toFixed(1),
+      'redirector µs': one.redirector_us.toFixed(1),
+      ratio: one.ratio.toFixed(2),
+      target: one.target ?? '',
+      'Redis µs': one.redis_us.toFixed(1),
+      'Postgres µs': one.postgres_us.toFixed(1),
+      'visits/s': Math.round(one.per_second),
+      'memory MB': Math.round(one.rss_mb),
+    })),
+  );
+  console.table(latencies);
+  const folder = join(packageRoot(), 'bench', 'results');
+  mkdirSync(folder, { recursive: true });
+  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: packageRoot(), encoding: 'utf8' }).trim();
+  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version };
+  const time = new Date().toISOString();
+  const file = join(folder, `redirect-${time.slice(0, 19).replaceAll(':', '')}.json`);
+  const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
+  writeFileSync(file, `${JSON.stringify({ time, commit, command, machine, figures, latencies }, null, 2)}\n`);
+  console.log(`written to ${file}`);
+}

@@ -1,0 +1,33 @@
+/** Which paths are asked for. Fixed seeds, so that two runs ask the same. */
+
+/** Mulberry32 by Tommy Ettinger (public domain): 32 bits of state are plenty for choosing links. */
+export function seeded(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+/** Draws 1..n, each k with a probability in proportion to 1/k: a few links get most of the clicks. */
+export function zipf(n: number, random: () => number): () => number {
+  const sums = new Float64Array(n);
+  let sum = 0;
+  for (let k = 1; k <= n; k++) {
+    sum += 1 / k;
+    sums[k - 1] = sum;
+  }
+  return () => {
+    const wanted = random() * sum;
+    let low = 0;
+    let high = n - 1;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((sums[middle] ?? 0) < wanted) low = middle + 1;
+      else high = middle;
+    }
+    return low + 1;
+  };
+}
