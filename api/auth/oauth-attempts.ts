@@ -2,7 +2,8 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '#common/clock.ts';
 import type { Postgres } from '#common/postgres.ts';
-import type { LoginAttempt, ProviderName } from './oauth-provider.ts';
+import type { LoginAttempt } from './oauth-client.ts';
+import type { ProviderName } from './oauth-provider.ts';
 
 export const ATTEMPT_SECONDS = 600;
 

@@ -1,0 +1,271 @@
+import { OAuth2Server } from 'oauth2-mock-server';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { loadConfig } from '#common/config.ts';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
+import { type GithubFixture, githubSettings, startGithubFixture } from './github-fixture.ts';
+import { oauthProviders } from './oauth-provider.ts';
+import { pairOf, startTestOrigin, type TestOrigin } from './test-origin.ts';
+
+const redirectUri = 'https://dashboard.example.com/callback';
+const otherRedirectUri = 'https://other.example.com/back';
+const providers = ['google', 'github'] as const;
+type Name = (typeof providers)[number];
+
+let database: TestDatabase;
+let redis: TestServer;
+let origin: TestOrigin;
+let signup: TestOrigin;
+let google: OAuth2Server;
+let github: GithubFixture;
+let user: string;
+/** What google says of whoever logs in. */
+let claims: Record<string, unknown>;
+
+beforeAll(async () => {
+  [database, redis, github] = await Promise.all([postgresForTest(), redisForTest(), startGithubFixture()]);
+  google = new OAuth2Server();
+  await google.issuer.keys.generate('RS256');
+  await google.start(0, '127.0.0.1');
+  google.service.on('beforeTokenSigning', (token: { payload: Record<string, unknown> }) => {
+    Object.assign(token.payload, claims);
+  });
+  const settings = {
+    ...githubSettings(github),
+    OAUTH_GOOGLE_CLIENT_ID: 'google-client',
+    OAUTH_GOOGLE_CLIENT_SECRET: 'google-secret',
+    OAUTH_GOOGLE_ISSUER: google.issuer.url ?? '',
+    OAUTH_REDIRECT_URIS: `${redirectUri},${otherRedirectUri}`,
+  };
+  origin = await startTestOrigin(database.url, redis.url, settings);
+  signup = await startTestOrigin(database.url, redis.url, { ...settings, OAUTH_SIGNUP: 'true' });
+  user = await origin.addUser('ada@example.com', null);
+});
+
+afterAll(async () => {
+  await Promise.all([origin.close(), signup.close()]);
+  await Promise.all([google.stop(), github.stop(), database.stop(), redis.stop()]);
+});
+
+beforeEach(() => saysWho({ email: 'ada@example.com', isVerified: true }));
+
+/** Makes both providers say the same of whoever logs in next. */
+function saysWho(who: { email: string; isVerified: boolean }): void {
+  claims = { email: who.email, email_verified: who.isVerified, name: 'Ada' };
+  github.emails = [{ email: who.email, verified: who.isVerified, primary: true }];
+  github.user = { login: 'ada', name: 'Ada' };
+  github.failure = 200;
+}
+
+const start = (at: TestOrigin, name: Name, body: object = {}) => at.send(`/auth/oauth/${name}/start`, { body });
+const callback = (at: TestOrigin, name: Name, body: object) => at.send(`/auth/oauth/${name}/callback`, { body });
+
+/** Starts a login and does what the browser does: follows the URL and reads code and state where it comes back. */
+async function authorized(
+  at: TestOrigin,
+  name: Name,
+  body: object = {},
+): Promise<{ code: string; state: string; back: URL }> {
+  const started = await start(at, name, body);
+  expect(started).toMatchObject({ status: 200, body: { expires_in: 600 } });
+  const { authorization_url } = started.body as { authorization_url: string };
+  const redirect = await fetch(authorization_url, { redirect: 'manual' });
+  const back = new URL(redirect.headers.get('location') ?? '');
+  return { code: back.searchParams.get('code') ?? '', state: back.searchParams.get('state') ?? '', back };
+}
+
+async function login(at: TestOrigin, name: Name) {
+  const { code, state } = await authorized(at, name);
+  return callback(at, name, { code, state });
+}
+
+test.each(providers)('%s: a verified e-mail logs its account in', async (name) => {
+  const answer = await login(origin, name);
+  expect(answer.status).toBe(200);
+  const me = await origin.send('/me', { token: pairOf(answer).access_token });
+  expect(me.body).toMatchObject({ user: { id: user, email: 'ada@example.com' } });
+});
+
+test.each(providers)(
+  '%s: the verifier of PKCE and the secret stay here; the URL carries the challenge',
+  async (name) => {
+    const { body } = await start(origin, name);
+    const url = new URL((body as { authorization_url: string }).authorization_url);
+    expect(url.searchParams.get('code_challenge_method')).toBe('S256');
+    expect(url.searchParams.get('state')).toBe((body as { state: string }).state);
+    const [row] = await origin.db.query<{ verifier: string; line: string }>(
+      'SELECT verifier, s::text AS line FROM oauth_states s ORDER BY created_at DESC LIMIT 1',
+    );
+    expect(JSON.stringify(body)).not.toContain(row?.verifier);
+    expect(row?.line).not.toContain((body as { state: string }).state);
+  },
+);
+
+test.each(providers)('%s: a state is good once, even for ten callbacks at the same time', async (name) => {
+  const { code, state } = await authorized(origin, name);
+  const answers = await Promise.all(Array.from({ length: 10 }, () => callback(origin, name, { code, state })));
+  expect(answers.map((answer) => answer.status).sort()).toEqual([200, ...Array.from({ length: 9 }, () => 401)]);
+});
+
+test.each(providers)('%s: a code without the state it was made for opens nothing', async (name) => {
+  const stolen = await authorized(origin, name);
+  const own = await authorized(origin, name);
+  // The code of one login with the state of another: PKCE does not fit.
+  expect((await callback(origin, name, { code: stolen.code, state: own.state })).status).toBe(401);
+  expect((await callback(origin, name, { code: stolen.code, state: 'made-up' })).status).toBe(401);
+  expect((await callback(origin, name, { code: 'made-up', state: stolen.state })).status).toBe(401);
+});
+
+test('a state belongs to one provider, and asking at the other does not use it up', async () => {
+  const { code, state } = await authorized(origin, 'google');
+  expect((await callback(origin, 'github', { code, state })).status).toBe(401);
+  expect((await callback(origin, 'google', { code, state })).status).toBe(200);
+});
+
+test.each(providers)('%s: a state ends after 10 minutes, and is cleared away by later logins', async (name) => {
+  const at = await startTestOrigin(database.url, redis.url, {
+    ...githubSettings(github),
+    OAUTH_GOOGLE_CLIENT_ID: 'google-client',
+    OAUTH_GOOGLE_CLIENT_SECRET: 'google-secret',
+    OAUTH_GOOGLE_ISSUER: google.issuer.url ?? '',
+    OAUTH_REDIRECT_URIS: redirectUri,
+  });
+  try {
+    await at.db.query('DELETE FROM oauth_states');
+    const { code, state } = await authorized(at, name);
+    at.advance(600_001);
+    expect((await callback(at, name, { code, state })).status).toBe(401);
+    await start(at, name);
+    at.advance(600_001);
+    await start(at, name);
+    const [row] = await at.db.query<{ n: number }>('SELECT count(*) AS n FROM oauth_states');
+    expect(row?.n).toBe(1);
+  } finally {
+    await at.close();
+  }
+});
+
+test.each(providers)('%s: an address that is not verified logs nobody in', async (name) => {
+  saysWho({ email: 'ada@example.com', isVerified: false });
+  expect((await login(origin, name)).status).toBe(401);
+  expect((await login(signup, name)).status).toBe(401);
+});
+
+test.each(providers)(
+  '%s: without an account it is a 403; with sign-up on, the account and its organization are made',
+  async (name) => {
+    const email = `new-${name}@example.com`;
+    saysWho({ email: email.toUpperCase(), isVerified: true });
+    expect(await login(origin, name)).toMatchObject({ status: 403, body: { error: { code: 'FORBIDDEN' } } });
+    const token = pairOf(await login(signup, name)).access_token;
+    const me = await signup.send('/me', { token });
+    expect(me.body).toMatchObject({ user: { email, name: 'Ada' }, organizations: [{ name: 'Ada', role: 'owner' }] });
+    const again = await origin.send('/me', { token: pairOf(await login(origin, name)).access_token });
+    expect(again.body).toEqual(me.body);
+  },
+);
+
+test('two first logins at once make one account with one organization', async () => {
+  saysWho({ email: 'twice@example.com', isVerified: true });
+  const answers = await Promise.all([login(signup, 'github'), login(signup, 'google'), login(signup, 'github')]);
+  expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200]);
+  const me = await signup.send('/me', { token: pairOf(answers[0] ?? (await login(signup, 'github'))).access_token });
+  expect((me.body as { organizations: object[] }).organizations).toHaveLength(1);
+});
+
+test('github: a verified address that is not the preferred one is proof too, an unverified preferred one is none', async () => {
+  github.emails = [
+    { email: 'ada@example.org', verified: false, primary: true },
+    { email: 'ada@example.com', verified: true, primary: false },
+  ];
+  expect((await login(origin, 'github')).status).toBe(200);
+});
+
+test.each(providers)(
+  '%s: the browser comes back to the address that was asked for, if it is on the list',
+  async (name) => {
+    const { code, state, back } = await authorized(origin, name, { redirect_uri: otherRedirectUri });
+    expect(back.href.startsWith('https://other.example.com/back?')).toBe(true);
+    expect((await callback(origin, name, { code, state })).status).toBe(200);
+    for (const elsewhere of ['https://evil.example.com/callback', `${redirectUri}/`, `${redirectUri}?x=1`, '']) {
+      expect(await start(origin, name, { redirect_uri: elsewhere })).toMatchObject({
+        status: 400,
+        body: { error: { details: { field: 'redirect_uri' } } },
+      });
+    }
+  },
+);
+
+test('a provider that is unknown or not configured is a 404 at start and callback', async () => {
+  const bare = await startTestOrigin(database.url, redis.url);
+  try {
+    for (const name of ['google', 'github', 'facebook', 'constructor']) {
+      const at = name === 'facebook' || name === 'constructor' ? origin : bare;
+      expect((await at.send(`/auth/oauth/${name}/start`, { body: {} })).status).toBe(404);
+      expect((await at.send(`/auth/oauth/${name}/callback`, { body: { code: 'a', state: 'b' } })).status).toBe(404);
+    }
+  } finally {
+    await bare.close();
+  }
+});
+
+test('a login may be started without a body', async () => {
+  const answer = await origin.send('/auth/oauth/github/start', { body: {}, headers: { 'Content-Type': '' } });
+  expect([200, 400]).toContain(answer.status);
+  expect((await start(origin, 'github', { scope: 'repo' })).status).toBe(400);
+});
+
+test('google: an id token of another audience, another nonce or another time is refused', async () => {
+  for (const wrong of [{ aud: 'other-client' }, { nonce: 'other' }, { exp: 1 }, { iss: 'https://evil.example.com' }]) {
+    saysWho({ email: 'ada@example.com', isVerified: true });
+    Object.assign(claims, wrong);
+    expect((await login(origin, 'google')).status, JSON.stringify(wrong)).toBe(401);
+  }
+});
+
+test('a provider that fails is a 500 with a time to come back, and is asked again at the next login', async () => {
+  const { code, state } = await authorized(origin, 'github');
+  github.failure = 503;
+  const refused = await callback(origin, 'github', { code, state });
+  expect(refused.status).toBe(500);
+  expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0);
+  github.failure = 200;
+  expect((await login(origin, 'github')).status).toBe(200);
+});
+
+test('a provider that is away is a 500 with a time to come back, from the start on', async () => {
+  const away = await startTestOrigin(database.url, redis.url, {
+    OAUTH_GOOGLE_CLIENT_ID: 'google-client',
+    OAUTH_GOOGLE_CLIENT_SECRET: 'google-secret',
+    OAUTH_GOOGLE_ISSUER: 'http://127.0.0.1:1',
+    OAUTH_REDIRECT_URIS: redirectUri,
+  });
+  try {
+    const answer = await start(away, 'google');
+    expect(answer.status).toBe(500);
+    expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
+  } finally {
+    await away.close();
+  }
+});
+
+test.each(['http://github.example.com', 'ftp://github.com', 'github.com', ''])(
+  'the address of a provider must be https: %j',
+  (url) => {
+    const settings = { OAUTH_GITHUB_CLIENT_ID: 'x', OAUTH_GITHUB_CLIENT_SECRET: 'y', OAUTH_REDIRECT_URIS: redirectUri };
+    const config = { ...loadConfig([], settings), OAUTH_GITHUB_URL: url };
+    expect(() => oauthProviders(config)).toThrow('OAUTH_GITHUB_URL');
+  },
+);
+
+test.each(['https://a.example.com', 'https://a.example.com/back?x=1', 'https://a.example.com/back#x', 'back'])(
+  'an address to return to that could not be told the provider twice alike is refused at the start: %s',
+  (uri) => {
+    const config = loadConfig([], { OAUTH_GITHUB_CLIENT_ID: 'x', OAUTH_REDIRECT_URIS: uri });
+    expect(() => oauthProviders(config)).toThrow('OAUTH_REDIRECT_URIS');
+  },
+);
+
+test('a provider with an id and no secret is a fault in the settings, told at the start', () => {
+  const config = loadConfig([], { OAUTH_GITHUB_CLIENT_ID: 'x', OAUTH_REDIRECT_URIS: redirectUri });
+  expect(() => oauthProviders(config)).toThrow('OAUTH_GITHUB_CLIENT_SECRET');
+});
