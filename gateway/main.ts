@@ -7,9 +7,11 @@ import { HttpServer } from '#common/http/server.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { LinkCache } from '#common/link-cache.ts';
 import { Journal } from '#common/log/journal.ts';
+import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { NatsClickArchive, noArchive } from './match/click-archive.ts';
 import { gatewayParts } from './parts.ts';
 
 const drainMs = 10_000;
@@ -35,7 +37,10 @@ const cache = new LinkCache({
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
-const gateway = gatewayParts(config, { db, redis, journal, cache }, systemClock);
+// NATS may come later: until then clicks that Redis has lost are not found, and everything else works.
+const nats = config.NATS_URL === '' ? null : Nats.connect({ url: config.NATS_URL, name });
+const archive = nats ? new NatsClickArchive(nats) : noArchive;
+const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
 
 let server: HttpServer | undefined;
 let telemetry: TelemetryServer | undefined;

@@ -2,8 +2,16 @@
 import type { Route } from '#common/http/route.ts';
 import type { GatewayDeps } from './deps.ts';
 import { trackEvents } from './events/track.ts';
+import { trackPosthog, trackSegment } from './foreign/track.ts';
 import { trackInstall } from './install/install.ts';
 import { createSdkLink } from './links/create.ts';
 import { matchDevice } from './match/match.ts';
 
-export const gatewayRoutes: readonly Route<GatewayDeps>[] = [matchDevice, trackInstall, trackEvents, createSdkLink];
+export const gatewayRoutes: readonly Route<GatewayDeps>[] = [
+  matchDevice,
+  trackInstall,
+  trackEvents,
+  createSdkLink,
+  trackSegment,
+  trackPosthog,
+];

@@ -1,0 +1,137 @@
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { decodeEvent } from '#common/log/event-record.ts';
+import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+
+let edge: SdkEdge;
+beforeAll(async () => {
+  edge = await SdkEdge.start();
+});
+afterAll(async () => {
+  await edge.stop();
+  expect(edge.failures).toEqual([]);
+});
+
+function recorded(app_id: string) {
+  return edge
+    .lines('event')
+    .map((line) => {
+      const event = decodeEvent(line);
+      if (typeof event === 'string') throw new Error(event);
+      return event;
+    })
+    .filter((event) => event.app_id === app_id);
+}
+
+const now = () => new Date().toISOString();
+
+test("Segment's six calls are taken, with the key as basic user or in the body", async () => {
+  const { app_id, key } = await edge.app();
+  const context = { library: { name: '@segment/analytics-node', version: '3.1.0' }, os: { name: 'iOS' } };
+  const batch = [
+    {
+      type: 'track',
+      event: 'Order Completed',
+      userId: 'u1',
+      messageId: 'node-next-1-a',
+      timestamp: now(),
+      context,
+      properties: { revenue: 9.5, currency: 'eur', sku: 1 },
+    },
+    {
+      type: 'page',
+      name: 'Home',
+      category: 'Docs',
+      anonymousId: 'a1',
+      messageId: 'm2',
+      timestamp: now(),
+      properties: { url: 'x' },
+    },
+    { type: 'identify', userId: 'u1', messageId: 'm3', traits: { plan: 'pro' } },
+    { type: 'group', userId: 'u1', groupId: 'g1', messageId: 'm4' },
+    { type: 'alias', userId: 'u1', previousId: 'a1', messageId: 'm5' },
+    { type: 'screen', name: 'Start', userId: 'u1', messageId: 'm'.repeat(100) },
+    { type: 'track', userId: 'u1', messageId: 'nameless' },
+    'junk',
+  ];
+  const basic = { authorization: `Basic ${Buffer.from(`${key}:`).toString('base64')}` };
+  const answer = await edge.post('/sdk/segment/v1/batch', '', { batch, sentAt: now() }, basic);
+  expect([answer.status, answer.body]).toEqual([200, { success: true }]);
+  const inBody = await edge.post('/sdk/segment/v1/batch', '', gzipSync(JSON.stringify({ batch, writeKey: key })), {
+    'content-encoding': 'gzip',
+  });
+  expect([inBody.status, inBody.body]).toEqual([200, { success: true }]);
+  const events = recorded(app_id);
+  expect(events.map(({ name }) => name)).toEqual(['Order Completed', 'page', 'identify', 'group', 'alias', 'screen']);
+  expect(events[0]).toMatchObject({
+    event_id: 'node-next-1-a',
+    user_id: 'u1',
+    platform: 'ios',
+    revenue_amount: '9.5',
+    revenue_currency: 'EUR',
+    is_conversion: true,
+    ip: '',
+  });
+  expect(events[1]).toMatchObject({ device_id: 'a1', properties: '{"category":"Docs","name":"Home","url":"x"}' });
+});
+
+test("PostHog's batch is taken, with the key in the body", async () => {
+  const { app_id, key } = await edge.app();
+  const uuid = '01932f6e-7f7b-7000-8000-000000000001';
+  const batch = [
+    {
+      type: 'capture',
+      event: 'signup',
+      distinct_id: 'u1',
+      uuid,
+      timestamp: now(),
+      properties: { $lib: 'posthog-node', $session_id: 's1' },
+    },
+    { type: 'capture', event: 'signup', distinct_id: 'u1', uuid, timestamp: now() },
+  ];
+  const answer = await edge.post('/sdk/posthog/batch/', '', { api_key: key, batch, sent_at: now() });
+  expect([answer.status, answer.body]).toEqual([200, { status: 1 }]);
+  expect(recorded(app_id)).toMatchObject([
+    { name: 'signup', event_id: uuid, user_id: 'u1', session_id: 's1', is_conversion: true },
+  ]);
+});
+
+test('without a key that is ours both are 401, and what is no batch is 400', async () => {
+  const { key } = await edge.app();
+  const other = { authorization: `Basic ${Buffer.from('phc_abc:').toString('base64')}` };
+  expect((await edge.post('/sdk/segment/v1/batch', '', { batch: [] }, other)).status).toBe(401);
+  expect((await edge.post('/sdk/posthog/batch/', '', { api_key: 'phc_abc', batch: [] })).status).toBe(401);
+  expect((await edge.post('/sdk/posthog/batch/', '', '{')).status).toBe(400);
+  expect((await edge.post('/sdk/posthog/batch/', '', { api_key: key, batch: 7 })).status).toBe(400);
+});
+
+test('a link is made as by the dashboard, under the rules of the app', async () => {
+  const { app_id, key, host } = await edge.app({}, ['shop.example.com']);
+  const other = await edge.app();
+  const body = {
+    path: 'invite/7',
+    campaign: 'invites',
+    external_id: 'x7',
+    fallback_url: 'https://shop.example.com/a',
+    unknown: 1,
+  };
+  const made = await edge.post('/sdk/links', key, body);
+  expect(made.status).toBe(201);
+  expect(made.body).toMatchObject({ app_id, path: '/invite/7', source: 'sdk', external_id: 'x7' });
+  expect(made.body.url).toBe(`https://${host}/${made.body.short_code}`);
+  expect(await edge.post('/sdk/links', key, body)).toMatchObject({ status: 200, body: { id: made.body.id } });
+  expect((await edge.post('/sdk/links', key, { path: '/a', app_id: other.app_id })).status).toBe(403);
+  for (const [bad, field] of [
+    [{ campaign: 'x' }, 'path'],
+    [{ path: '/a', ios_url: 'https://evil.example.com' }, 'ios_url'],
+    [{ path: '/a', fallback_url: 'http://shop.example.com' }, 'fallback_url'],
+    [{ path: '/a', short_code: made.body.short_code }, 'short_code'],
+  ] as const) {
+    const answer = await edge.post('/sdk/links', key, bad);
+    expect([answer.status, answer.body.error.details.field]).toEqual([400, field]);
+  }
+  const at = await Promise.all(
+    Array.from({ length: 10 }, () => edge.post('/sdk/links', key, { path: '/b', external_id: 'same' })),
+  );
+  expect(new Set(at.map(({ body: { id } }) => id)).size).toBe(1);
+});
