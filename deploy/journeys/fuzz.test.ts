@@ -1,0 +1,24 @@
+/** Requests made from the description itself, right, changed and junk, over every route and credential. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { fuzz } from './fuzz/campaign.ts';
+import { Stack } from './stack.ts';
+
+const REQUESTS = 2_000;
+const seed = 20_261_121;
+
+let stack: Stack;
+const unlimited = Object.fromEntries(
+  ['GENERAL', 'AUTH', 'LINKS', 'MATCH', 'EVENTS'].map((one) => [`RATE_LIMIT_${one}`, '1000000']),
+);
+
+beforeAll(async () => {
+  stack = await Stack.start(unlimited);
+});
+afterAll(() => stack.stop());
+
+test(`${REQUESTS} requests of every kind get described answers only, and the service lives on`, async () => {
+  const result = await fuzz(stack, REQUESTS, seed);
+  console.log(`seed ${seed}: ${JSON.stringify({ ...result, findings: result.findings.length })}`);
+  expect(result.findings.join('\n\n')).toBe('');
+  expect(result.isSameChild).toBe(true);
+});

@@ -1,0 +1,114 @@
+/** The OpenAPI description that the service serves, as a checker of what it really answers. */
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+
+export type Schema = Readonly<Record<string, unknown>>;
+
+export interface Parameter {
+  readonly name: string;
+  readonly schema: Schema;
+  readonly required: boolean;
+}
+
+export interface Operation {
+  readonly method: string;
+  /** Below /v1, with braces. */
+  readonly path: string;
+  readonly pathParameters: readonly Parameter[];
+  readonly queryParameters: readonly Parameter[];
+  readonly bodySchema: Schema | null;
+  readonly bodyExample: unknown;
+  /** By status: content type → a check, null where the content is no JSON. */
+  readonly answers: ReadonlyMap<number, ReadonlyMap<string, ValidateFunction | null>>;
+}
+
+export class Description {
+  readonly operations: readonly Operation[];
+  /** The check of the error envelope. */
+  readonly isEnvelope: ValidateFunction;
+  readonly #document: Schema;
+  readonly #ajv: Ajv2020;
+
+  constructor(document: unknown) {
+    this.#document = asSchema(document);
+    this.#ajv = new Ajv2020({ strict: false, allErrors: true });
+    // The package is CommonJS: under Node's ESM its function is the default of the default.
+    const add = addFormats as unknown as { default?: (ajv: Ajv2020) => void } & ((ajv: Ajv2020) => void);
+    (add.default ?? add)(this.#ajv);
+    this.isEnvelope = this.#ajv.compile(closed(this.#at('components', 'schemas', 'Error')));
+    this.operations = Object.entries(asSchema(this.#document['paths'])).flatMap(([path, methods]) =>
+      Object.entries(asSchema(methods)).map(([method, operation]) =>
+        this.#operation(method.toUpperCase(), path, asSchema(operation)),
+      ),
+    );
+  }
+
+  #operation(method: string, path: string, operation: Schema): Operation {
+    const parameters = asList(operation['parameters']).map(asSchema);
+    const of = (place: string): Parameter[] =>
+      parameters
+        .filter((one) => one['in'] === place)
+        .map((one) => ({
+          name: String(one['name']),
+          schema: asSchema(one['schema']),
+          required: one['required'] === true,
+        }));
+    const body = asSchema(asSchema(asSchema(operation['requestBody'])['content'])['application/json']);
+    return {
+      method,
+      path,
+      pathParameters: of('path'),
+      queryParameters: of('query'),
+      bodySchema: body['schema'] === undefined ? null : asSchema(body['schema']),
+      bodyExample: body['example'],
+      answers: new Map(
+        Object.entries(asSchema(operation['responses'])).map(([status, answer]) => [
+          Number(status),
+          this.#contents(this.#followed(asSchema(answer))),
+        ]),
+      ),
+    };
+  }
+
+  #contents(answer: Schema): Map<string, ValidateFunction | null> {
+    return new Map(
+      Object.entries(asSchema(answer['content'])).map(([type, content]) => [
+        type,
+        type === 'application/json'
+          ? this.#ajv.compile(closed(this.#followed(asSchema(asSchema(content)['schema']))))
+          : null,
+      ]),
+    );
+  }
+
+  #followed(schema: Schema): Schema {
+    const reference = schema['$ref'];
+    return typeof reference === 'string' ? this.#at(...reference.split('/').slice(1)) : schema;
+  }
+
+  #at(...steps: readonly string[]): Schema {
+    return steps.reduce((schema, step) => asSchema(schema[step]), this.#document);
+  }
+}
+
+/** The same schema, in which a field that is not described is a fault: nothing undocumented may be answered. */
+function closed(schema: unknown): Schema {
+  const close = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(close);
+    if (typeof value !== 'object' || value === null) return value;
+    const parts = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, close(part)]));
+    const isOpen = parts['properties'] !== undefined && parts['additionalProperties'] === undefined;
+    return isOpen ? { ...parts, additionalProperties: false } : parts;
+  };
+  return asSchema(close(schema));
+}
+
+function asSchema(value: unknown): Schema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value))
+    : {};
+}
+
+function asList(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
+}
