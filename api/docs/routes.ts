@@ -25,7 +25,12 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
     limit: 'general',
     tag,
     summary: 'This description, as an OpenAPI 3.1 document',
-    answers: { 200: { description: 'The document.', schema: Type.Object({ openapi: Type.String() }) } },
+    answers: {
+      200: {
+        description: 'The document.',
+        schema: Type.Object({ openapi: Type.String() }, { additionalProperties: true }),
+      },
+    },
     handle() {
       text ??= JSON.stringify(openapi([...documented, ...own], about));
       return { status: 200, contentType: 'application/json; charset=utf-8', bytes: text, headers: cached };

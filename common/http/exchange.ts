@@ -38,6 +38,8 @@ export class Exchange {
   /** Headers that this answer carries whatever it says: request id, limits, CORS. */
   readonly headers: [string, string][];
   closesConnection = false;
+  /** A HEAD is answered by headers alone: a body would be read as the beginning of the next answer. */
+  isHead = false;
   isBodyComplete = false;
   isClosed = false;
   isAnswering = false;
@@ -91,7 +93,8 @@ export class Exchange {
         : ['application/json; charset=utf-8', JSON.stringify(answer.body)];
     this.#res.cork(() => {
       this.#head(answer, contentType);
-      this.#res.end(bytes, this.closesConnection);
+      if (this.isHead) this.#res.endWithoutBody(Buffer.byteLength(bytes), this.closesConnection);
+      else this.#res.end(bytes, this.closesConnection);
     });
     this.#close();
   }

@@ -86,6 +86,7 @@ export async function unpackBody(
 export function parseQuery(text: string): Record<string, string> | Rejection {
   const query: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(text)) {
+    if (name === '') return invalid('query', 'has a parameter without a name');
     if (Object.hasOwn(query, name)) return invalid(name, 'is given more than once');
     if (value.includes('\0')) return invalid(name, 'holds a NUL');
     Object.defineProperty(query, name, { value, enumerable: true, writable: true, configurable: true });

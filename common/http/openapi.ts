@@ -135,6 +135,6 @@ function successes(route: DocumentedRoute): Record<string, object> {
 function failures(route: DocumentedRoute): Record<string, object> {
   const codes: ErrorCode[] = ['VALIDATION_ERROR', 'FORBIDDEN', 'RATE_LIMITED', 'INTERNAL_ERROR'];
   if (route.caller !== 'public' || route.limit === 'auth') codes.push('UNAUTHORIZED');
-  if (route.path.includes('{') || route.body) codes.push('NOT_FOUND');
+  if (route.path.includes('{') || route.query || route.body) codes.push('NOT_FOUND');
   return Object.fromEntries(codes.map((code) => [String(statusOf[code]), { $ref: `#/components/responses/${code}` }]));
 }

@@ -118,11 +118,12 @@ export class HttpServer {
   }
 
   /** Reads all of `req` at once: it is gone after the first await. */
-  #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, route: MountedRoute | null): void {
+  #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, matched: MountedRoute | null): void {
     const nowMs = Date.now();
     const exchange = new Exchange(res, newRequestId(nowMs), nowMs, (closed) => this.#open.delete(closed));
     this.#open.add(exchange);
     exchange.closesConnection = this.#isStopping;
+    exchange.isHead = req.getMethod() === 'head';
     const { headers, fault } = readHeaders(req);
     const url = req.getUrl();
     const path = url.startsWith(`${BASE}/`) ? url.slice(BASE.length) : '';
@@ -135,11 +136,13 @@ export class HttpServer {
     );
     exchange.headers.push(...this.#cors.headers(path, headers['origin'] ?? ''));
     const isPreflight = req.getMethod() === 'options' && headers['access-control-request-method'] !== undefined;
-    const params = route ? readParams(route, req) : {};
+    const params = matched ? readParams(matched, req) : {};
+    // A parameter that is no text is nobody's address, and charged as such: else it would be a way round the limits.
+    const route = params === null ? null : matched;
     const queryText = req.getQuery();
-    const refusal = this.#refuseAtOnce(peer, fault, params);
+    const refusal = this.#refuseAtOnce(peer, fault);
     if (refusal) {
-      exchange.closesConnection ||= refusal.code !== 'NOT_FOUND';
+      exchange.closesConnection = true;
       exchange.reject(refusal);
       return;
     }
@@ -152,10 +155,9 @@ export class HttpServer {
     });
   }
 
-  #refuseAtOnce(peer: Peer, fault: Rejection | null, params: object | null): Rejection | null {
+  #refuseAtOnce(peer: Peer, fault: Rejection | null): Rejection | null {
     if (!peer.isHttps) return forbidden('HTTPS is required.');
     if (fault) return fault;
-    if (params === null) return notFound();
     return this.#open.size > OPEN_REQUESTS_MAX ? unavailable('Too many requests are waiting.', 1) : null;
   }
 
