@@ -10,9 +10,11 @@ import { HttpServer } from '#common/http/server.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { LinkCache } from '#common/link-cache.ts';
 import { Journal } from '#common/log/journal.ts';
+import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { NatsClickArchive, noArchive } from '#gateway/match/click-archive.ts';
 import { gatewayParts } from '#gateway/parts.ts';
 
 const drainMs = 10_000;
@@ -42,7 +44,10 @@ const cache = new LinkCache({
 });
 
 const api = apiParts(config, { db, redis, clickhouse }, systemClock);
-const gateway = gatewayParts(config, { db, redis, journal, cache }, systemClock);
+// NATS may come later: until then clicks that Redis has lost are not found, and everything else works.
+const nats = config.NATS_URL === '' ? null : Nats.connect({ url: config.NATS_URL, name });
+const archive = nats ? new NatsClickArchive(nats) : noArchive;
+const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
 const documented = [...api.mount.routes, ...gateway.mount.routes];
 const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api.guard };
 
