@@ -1,0 +1,103 @@
+/**
+ * An app's server that sends events in batches and behaves as clients do: what was refused or not answered is sent again, with
+ * the same ids, until it is answered with 202; and now and then a batch that was answered is sent once more.
+ */
+import { Agent, request } from 'node:https';
+import type { Dice } from './dice.ts';
+import type { Ledger } from './ledger.ts';
+
+export interface EventLoadOptions {
+  readonly port: number;
+  readonly apiKey: string;
+  /** Begins every event_id. */
+  readonly tag: string;
+  readonly ledger: Ledger;
+  readonly dice: Dice;
+  readonly batchEvents: number;
+  readonly senders: number;
+  readonly pauseMs: number;
+  /** Share of answered batches that are sent again. */
+  readonly repeats: number;
+}
+
+const retryMs = 150;
+const patienceMs = 15_000;
+const memoryMax = 50;
+
+export class EventLoad {
+  readonly #options: EventLoadOptions;
+  readonly #agent: Agent;
+  readonly #remembered: number[][] = [];
+  #senders: Promise<void>[] = [];
+  #isStopping = false;
+  #givesUpAt = Number.POSITIVE_INFINITY;
+  readonly answers = new Map<number, number>();
+  cut = 0;
+  repeated = 0;
+
+  constructor(options: EventLoadOptions) {
+    this.#options = options;
+    this.#agent = new Agent({ keepAlive: true, rejectUnauthorized: false, maxSockets: options.senders });
+  }
+
+  start(): void {
+    this.#senders = Array.from({ length: this.#options.senders }, () => this.#send());
+  }
+
+  /** Begins no new batch; those that were begun are sent until they are answered, for `withinMs` at most. */
+  async stop(withinMs: number): Promise<void> {
+    this.#isStopping = true;
+    this.#givesUpAt = Date.now() + withinMs;
+    await Promise.all(this.#senders);
+    this.#agent.destroy();
+  }
+
+  async #send(): Promise<void> {
+    const { ledger, batchEvents, dice, repeats, pauseMs } = this.#options;
+    while (!this.#isStopping) {
+      const again = dice.next() < repeats && this.#remembered.length > 0 ? dice.pick(this.#remembered) : undefined;
+      if (again) this.repeated++;
+      const batch = again ?? Array.from({ length: batchEvents }, () => ledger.open());
+      while ((await this.#post(batch)) !== 202 && Date.now() < this.#givesUpAt) await pause(retryMs);
+      if (!again) {
+        this.#remembered.push(batch);
+        if (this.#remembered.length > memoryMax) this.#remembered.shift();
+      }
+      await pause(pauseMs);
+    }
+  }
+
+  /** @returns the status, or 0 when the connection ended first. */
+  async #post(batch: readonly number[]): Promise<number> {
+    const { ledger, tag } = this.#options;
+    const events = batch.map((number) => ({ event_id: `${tag}-${number}`, name: 'purchase', device_id: `dev-${tag}` }));
+    const status = await this.#exchange(JSON.stringify({ events }));
+    this.answers.set(status, (this.answers.get(status) ?? 0) + 1);
+    if (status === 0) this.cut++;
+    if (status === 202) for (const number of batch) ledger.settle(number, 'kept');
+    return status;
+  }
+
+  #exchange(body: string): Promise<number> {
+    const { port, apiKey } = this.#options;
+    return new Promise((settle) => {
+      const headers = { 'x-api-key': apiKey, 'content-type': 'application/json', 'content-length': body.length };
+      const sent = request(
+        { host: '127.0.0.1', port, path: '/v1/sdk/events', method: 'POST', agent: this.#agent, headers },
+        (response) => {
+          response.resume();
+          response.once('error', () => settle(0));
+          response.once('end', () => settle(response.statusCode ?? 0));
+          response.once('close', () => settle(0));
+        },
+      );
+      sent.setTimeout(patienceMs, () => sent.destroy());
+      sent.once('error', () => settle(0));
+      sent.end(body);
+    });
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((done) => setTimeout(done, ms));
+}

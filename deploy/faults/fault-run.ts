@@ -1,0 +1,146 @@
+/**
+ * One fault under load, and what became of the records: clicks and events run, the fault is made, the load ends, everything is
+ * whole again, and the ledgers are compared with ClickHouse until nothing moves any more.
+ */
+import { setTimeout as pause } from 'node:timers/promises';
+import { ClickLoad } from './click-load.ts';
+import { Dice } from './dice.ts';
+import { EventLoad } from './event-load.ts';
+import { Ledger, type LedgerCounts } from './ledger.ts';
+import type { Stage } from './stage.ts';
+
+export interface RunOptions {
+  readonly name: string;
+  readonly seed: number;
+  /** Clicks that are sent at least; the load goes on until the fault is over. */
+  readonly clicks: number;
+  readonly clicksPerSecond?: number;
+  /** 0: no SDK events. */
+  readonly eventSenders?: number;
+  readonly repeats?: number;
+  /** Time in which all of it must be in ClickHouse after the fault. */
+  readonly settleMs?: number;
+  /** Clicks that were answered without a record, by the redirector's own count; they may be missing. */
+  readonly notRecorded?: () => Promise<number>;
+}
+
+/** What a fault may use and tell while it runs. */
+export interface Scene {
+  readonly dice: Dice;
+  readonly clicks: ClickLoad;
+  /** Tells that a fault has really hit. */
+  hit(what: string): void;
+}
+
+export interface Figures {
+  readonly lost: number;
+  readonly duplicated: number;
+  readonly phantom: number;
+  readonly rollup_diff: number;
+}
+
+export interface Report extends Figures {
+  readonly clicks: LedgerCounts;
+  readonly events: LedgerCounts;
+  readonly hits: ReadonlyMap<string, number>;
+  /** From the end of the load to the last record in ClickHouse. */
+  readonly settledMs: number;
+  /** Connections that ended in the middle of a request, and answers by status. */
+  readonly cut: number;
+  readonly answers: ReadonlyMap<number, number>;
+  readonly examples: readonly string[];
+}
+
+const pollMs = 250;
+/** Nothing new for this long is the end: a doubled record would have come by then. */
+const quietMs = 2_000;
+const retriesMaxMs = 60_000;
+
+export async function runFault(
+  stage: Stage,
+  options: RunOptions,
+  fault: (scene: Scene) => Promise<void>,
+): Promise<Report> {
+  const { name, seed, clicksPerSecond = 1_000, eventSenders = 2, repeats = 0.3, settleMs = 60_000 } = options;
+  const dice = new Dice(seed);
+  const link = await stage.newLink(`/${name.replaceAll(/[^a-z0-9]+/gi, '-')}`);
+  const ledgers = { clicks: new Ledger(), events: new Ledger() };
+  const clicks = new ClickLoad({
+    ...{ port: stage.port, host: stage.host, code: link.short_code, ledger: ledgers.clicks },
+    ...{ rate: clicksPerSecond, visitors: 32 },
+  });
+  const events = new EventLoad({
+    ...{ port: stage.stack.apiPort, apiKey: stage.apiKey, tag: link.id, ledger: ledgers.events, dice },
+    ...{ batchEvents: 20, senders: eventSenders, pauseMs: 40, repeats },
+  });
+  const hits = new Map<string, number>();
+  clicks.start();
+  events.start();
+  await fault({ dice, clicks, hit: (what) => void hits.set(what, (hits.get(what) ?? 0) + 1) });
+  while (clicks.sent < options.clicks) await pause(pollMs);
+  await Promise.all([clicks.stop(), events.stop(retriesMaxMs)]);
+  const settled = await settle(stage, link.id, ledgers, options, settleMs);
+  const report = {
+    ...settled,
+    ...{ clicks: ledgers.clicks.counts, events: ledgers.events.counts, hits },
+    ...{ cut: clicks.cut + events.cut, answers: new Map([...clicks.answers, ...events.answers]) },
+  };
+  console.log(lineOf(name, seed, report));
+  return report;
+}
+
+type Settled = Figures & Pick<Report, 'settledMs' | 'examples'>;
+
+async function settle(
+  stage: Stage,
+  linkId: string,
+  ledgers: { clicks: Ledger; events: Ledger },
+  options: RunOptions,
+  settleMs: number,
+): Promise<Settled> {
+  const startedMs = Date.now();
+  let changedMs = startedMs;
+  let before = '';
+  let found: Settled | undefined;
+  for (;;) {
+    const isLate = Date.now() - startedMs > settleMs;
+    const allowed = (await options.notRecorded?.()) ?? 0;
+    const [byClicks, byEvents] = await Promise.all([stage.stored.clicks(linkId), stage.stored.events(linkId)]).catch(
+      (error: unknown) => {
+        if (isLate) throw error;
+        return [undefined, undefined];
+      },
+    );
+    if (byClicks && byEvents) {
+      const [one, two] = [ledgers.clicks.judge(byClicks), ledgers.events.judge(byEvents)];
+      found = {
+        lost: Math.max(0, one.lost - allowed) + two.lost,
+        duplicated: one.duplicated + two.duplicated,
+        phantom: one.phantom + two.phantom,
+        rollup_diff: 0,
+        settledMs: changedMs - startedMs,
+        examples: [...one.examples.map((text) => `click: ${text}`), ...two.examples.map((text) => `event: ${text}`)],
+      };
+      const now = `${byClicks.size} ${byEvents.size} ${JSON.stringify(found)}`;
+      if (now !== before) changedMs = Date.now();
+      before = `${byClicks.size} ${byEvents.size} ${JSON.stringify(found)}`;
+      const isQuiet = Date.now() - changedMs > quietMs;
+      if (isLate || (found.lost === 0 && isQuiet)) break;
+    }
+    await pause(pollMs);
+  }
+  return { ...found, rollup_diff: await stage.stored.rollupDifference() };
+}
+
+function lineOf(name: string, seed: number, report: Report): string {
+  const { clicks, events, lost, duplicated, phantom, rollup_diff } = report;
+  const hits = [...report.hits].map(([what, times]) => `${what} ${times}×`).join(', ') || 'none';
+  const counts = (of: LedgerCounts) => `${of.kept} kept, ${of.unknown} unknown, ${of.refused} refused`;
+  const answers = [...report.answers].map(([status, times]) => `${status || 'cut'}: ${times}`).join(', ');
+  return [
+    `${name} (seed ${seed}): hit ${hits}`,
+    `  clicks ${counts(clicks)}; events ${counts(events)}; answers ${answers}; settled in ${report.settledMs} ms`,
+    `  lost ${lost}, duplicated ${duplicated}, phantom ${phantom}, rollup_diff ${rollup_diff}`,
+    ...report.examples.map((example) => `  ${example}`),
+  ].join('\n');
+}

@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { Ledger } from './ledger.ts';
+
+function ledgerOf(...answers: readonly ('kept' | 'refused' | 'none')[]): Ledger {
+  const ledger = new Ledger();
+  for (const answer of answers) {
+    const number = ledger.open();
+    if (answer !== 'none') ledger.settle(number, answer);
+  }
+  return ledger;
+}
+const once = (...numbers: number[]) => new Map(numbers.map((number) => [number, 1]));
+
+test.each([
+  ['all that was promised is stored', ledgerOf('kept', 'kept'), once(1, 2), [0, 0, 0]],
+  ['a promised record that is missing is lost', ledgerOf('kept', 'kept', 'kept'), once(2), [2, 0, 0]],
+  ['one without an answer may be there', ledgerOf('none'), once(1), [0, 0, 0]],
+  ['or not', ledgerOf('none'), once(), [0, 0, 0]],
+  ['but not twice', ledgerOf('none'), new Map([[1, 2]]), [0, 1, 0]],
+  ['a record stored three times is duplicated twice', ledgerOf('kept'), new Map([[1, 3]]), [0, 2, 0]],
+  ['a refused record that is stored is a phantom', ledgerOf('refused'), once(1), [0, 0, 1]],
+  ['so is one that was never sent', ledgerOf('kept'), once(1, 7), [0, 0, 1]],
+])('%s', (_, ledger, stored, expected) => {
+  const { lost, duplicated, phantom } = ledger.judge(stored);
+  expect([lost, duplicated, phantom]).toEqual(expected);
+});
+
+test('the ledger grows, and counts what it holds', () => {
+  const ledger = new Ledger();
+  for (let n = 0; n < 100_000; n++) ledger.settle(ledger.open(), 'kept');
+  ledger.open();
+  expect(ledger.counts).toEqual({ sent: 100_001, kept: 100_000, unknown: 1, refused: 0 });
+});

@@ -1,0 +1,96 @@
+/**
+ * What a load generator knows of what it sent, number by number. It is written before the request leaves, so that nothing that
+ * is stored can be unknown to it.
+ *
+ *   unsent → unknown → kept      the answer promised it
+ *                    → refused   the answer said that it was not taken
+ *
+ * A record without an answer stays unknown: it may be stored once or not at all.
+ */
+const states = { unsent: 0, unknown: 1, kept: 2, refused: 3 } as const;
+type State = keyof typeof states;
+
+const numbersMax = 8_000_000;
+
+export interface LedgerCounts {
+  readonly sent: number;
+  readonly kept: number;
+  readonly unknown: number;
+  readonly refused: number;
+}
+
+export interface Verdict {
+  /** Promised, not stored. */
+  readonly lost: number;
+  /** Stored more often than once. */
+  readonly duplicated: number;
+  /** Stored, but never sent, or sent and refused. */
+  readonly phantom: number;
+  /** The first of each, to look for in the logs. */
+  readonly examples: readonly string[];
+}
+
+const examplesMax = 12;
+
+export class Ledger {
+  #states = new Uint8Array(65_536);
+  #next = 1;
+
+  /** The number of a record that is about to be sent. */
+  open(): number {
+    const number = this.#next++;
+    if (number > numbersMax) throw new Error('the ledger is full');
+    if (number >= this.#states.length) {
+      const grown = new Uint8Array(this.#states.length * 2);
+      grown.set(this.#states);
+      this.#states = grown;
+    }
+    this.#states[number] = states.unknown;
+    return number;
+  }
+
+  settle(number: number, as: 'kept' | 'refused'): void {
+    this.#states[number] = states[as];
+  }
+
+  is(number: number, state: State): boolean {
+    return (this.#states[number] ?? states.unsent) === states[state];
+  }
+
+  get counts(): LedgerCounts {
+    const counts = { sent: this.#next - 1, kept: 0, unknown: 0, refused: 0 };
+    for (let number = 1; number < this.#next; number++) {
+      if (this.is(number, 'kept')) counts.kept++;
+      else if (this.is(number, 'refused')) counts.refused++;
+      else counts.unknown++;
+    }
+    return counts;
+  }
+
+  /** Compares with how often each number is stored. */
+  judge(stored: ReadonlyMap<number, number>): Verdict {
+    const examples: string[] = [];
+    const note = (what: string, number: number) => {
+      if (examples.length < examplesMax) examples.push(`${what} ${number}`);
+    };
+    let lost = 0;
+    let duplicated = 0;
+    let phantom = 0;
+    for (let number = 1; number < this.#next; number++) {
+      if (!this.is(number, 'kept') || stored.has(number)) continue;
+      lost++;
+      note('lost', number);
+    }
+    for (const [number, times] of stored) {
+      if (times > 1) {
+        duplicated += times - 1;
+        note('duplicated', number);
+      }
+      if (this.is(number, 'unsent') || this.is(number, 'refused')) {
+        phantom++;
+        note('phantom', number);
+      }
+    }
+    return { lost, duplicated, phantom, examples };
+  }
+}

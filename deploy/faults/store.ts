@@ -1,0 +1,146 @@
+/** One of the four stores, with a proxy in front of it that is the only way Signpost knows. */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
+import type { LocalServer } from '#deploy/local/local-server.ts';
+import { startNats } from '#deploy/local/nats.ts';
+import { startPostgres } from '#deploy/local/postgres.ts';
+import { startRedis } from '#deploy/local/redis.ts';
+import { TcpProxy } from './tcp-proxy.ts';
+
+export const storeNames = ['postgres', 'nats', 'redis', 'clickhouse'] as const;
+export type StoreName = (typeof storeNames)[number];
+
+function startServer(name: StoreName, dataDir: string, port: number): Promise<LocalServer> {
+  switch (name) {
+    case 'postgres':
+      return startPostgres({ dataDir, port });
+    case 'nats':
+      return startNats({ dataDir, port });
+    case 'redis':
+      return startRedis({ dataDir, port });
+    case 'clickhouse':
+      return startClickHouse({ dataDir, port });
+  }
+}
+
+export class Store {
+  readonly name: StoreName;
+  readonly dataDir: string;
+  readonly proxy: TcpProxy;
+  readonly #isMounted: boolean;
+  #server: LocalServer;
+  #isFrozen = false;
+
+  private constructor(name: StoreName, dataDir: string, server: LocalServer, proxy: TcpProxy, isMounted: boolean) {
+    this.name = name;
+    this.dataDir = dataDir;
+    this.#server = server;
+    this.proxy = proxy;
+    this.#isMounted = isMounted;
+  }
+
+  /** @param diskMegabytes size of a disk of its own (tmpfs; takes root); absent: a folder under /tmp. */
+  static async start(name: StoreName, diskMegabytes?: number): Promise<Store> {
+    const dataDir = mkdtempSync(join(tmpdir(), `signpost-faults-${name}-`));
+    if (diskMegabytes !== undefined) mountDisk(dataDir, diskMegabytes);
+    const server = await startServer(name, dataDir, 0);
+    return new Store(name, dataDir, server, await TcpProxy.start(server.port), diskMegabytes !== undefined);
+  }
+
+  /** Where Signpost finds it: the proxy. */
+  get url(): string {
+    const url = new URL(this.#server.url);
+    url.port = String(this.proxy.port);
+    return url.href;
+  }
+
+  /** Past the proxy. */
+  get directUrl(): string {
+    return this.#server.url;
+  }
+
+  get pid(): number {
+    return this.#server.pid;
+  }
+
+  get isRunning(): boolean {
+    return !this.#server.hasExited();
+  }
+
+  /** kill -9, and waits for the end. A store that runs in several processes ends with its first. */
+  async kill(): Promise<void> {
+    this.#server.kill('SIGKILL');
+    await this.#server.stop();
+  }
+
+  /** Postgres: an immediate shutdown, its processes end without writing anything back; the others as kill. */
+  async crash(): Promise<void> {
+    if (this.name !== 'postgres') return this.kill();
+    this.#server.kill('SIGQUIT');
+    await this.#server.exited;
+    await this.#server.stop();
+  }
+
+  async start(): Promise<void> {
+    this.#server = await startServer(this.name, this.dataDir, this.#server.port);
+  }
+
+  /** Removes what it has on disk, but for its configuration. It must have ended. */
+  wipe(): void {
+    for (const entry of readdirSync(this.dataDir)) {
+      if (entry === 'store') rmSync(join(this.dataDir, entry), { recursive: true, force: true });
+    }
+    mkdirSync(join(this.dataDir, 'store'), { recursive: true });
+  }
+
+  /** SIGSTOP, for Postgres to all of its processes. */
+  freeze(): void {
+    this.#isFrozen = true;
+    this.#signalAll('SIGSTOP');
+  }
+
+  thaw(): void {
+    this.#isFrozen = false;
+    this.#signalAll('SIGCONT');
+  }
+
+  async stop(): Promise<void> {
+    if (this.#isFrozen) this.thaw();
+    await this.proxy.stop();
+    await this.#server.stop();
+    if (this.#isMounted) unmountDisk(this.dataDir);
+    rmSync(this.dataDir, { recursive: true, force: true });
+  }
+
+  #signalAll(signal: NodeJS.Signals): void {
+    for (const pid of [this.#server.pid, ...childrenOf(this.#server.pid)]) {
+      try {
+        process.kill(pid, signal);
+      } catch {
+        // A session of Postgres may have ended in between.
+      }
+    }
+  }
+}
+
+function childrenOf(pid: number): number[] {
+  try {
+    const found = execFileSync('ps', ['-o', 'pid=', '--ppid', String(pid)], { encoding: 'utf8' });
+    return found.split('\n').map(Number).filter(Boolean);
+  } catch {
+    return [];
+  }
+}
+
+/** A disk of a few megabytes over the folder. Takes the rights of root. */
+export function mountDisk(folder: string, megabytes: number): void {
+  mkdirSync(folder, { recursive: true });
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,mode=0755`, 'signpost-faults', folder]);
+}
+
+export function unmountDisk(folder: string): void {
+  execFileSync('umount', ['-l', folder]);
+}

@@ -1,0 +1,62 @@
+/** What ClickHouse holds, asked over HTTP and past every part of Signpost: how often each number, and whether rollups add up. */
+import { type Rollup, rollups } from '#clickhouse/rollups.ts';
+
+export class StoredRecords {
+  readonly #url: string;
+
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  /** Clicks of a link by the number in their query. A query that is no number counts as 0. */
+  clicks(linkId: string): Promise<Map<number, number>> {
+    return this.#numbers(
+      `SELECT toUInt32OrZero(extract(query, '^n=([0-9]+)$')) AS n, count() FROM clicks WHERE link_id = '${linkId}' GROUP BY n`,
+    );
+  }
+
+  /** Events whose id is the tag, a hyphen and a number. */
+  events(tag: string): Promise<Map<number, number>> {
+    return this.#numbers(
+      `SELECT toUInt32OrZero(substring(event_id, ${tag.length + 2})) AS n, count() FROM events WHERE startsWith(event_id, '${tag}-') GROUP BY n`,
+    );
+  }
+
+  async rowsOf(table: string): Promise<number> {
+    return Number(await this.ask(`SELECT count() FROM ${table}`));
+  }
+
+  /** Records by which a rollup differs from its raw table, summed over all its keys and all rollups. */
+  async rollupDifference(): Promise<number> {
+    let sum = 0;
+    for (const rollup of rollups) sum += Number(await this.ask(differenceOf(rollup)));
+    return sum;
+  }
+
+  async ask(query: string): Promise<string> {
+    const response = await fetch(this.#url, { method: 'POST', body: query, signal: AbortSignal.timeout(30_000) });
+    const text = await response.text();
+    if (!response.ok) throw new Error(`ClickHouse answered ${response.status}: ${text.slice(0, 300)}`);
+    return text.trim();
+  }
+
+  async #numbers(query: string): Promise<Map<number, number>> {
+    const numbers = new Map<number, number>();
+    for (const line of (await this.ask(`${query} FORMAT TSV`)).split('\n')) {
+      const [number = '', times = ''] = line.split('\t');
+      if (number !== '') numbers.set(Number(number), Number(times));
+    }
+    return numbers;
+  }
+}
+
+function differenceOf({ table, select }: Rollup): string {
+  const own = table.endsWith('_by_link') ? 'link_id, campaign' : 'dimension, value';
+  const keys = `toString(tuple(organization_id, app_id, ${own}, bucket))`;
+  return `SELECT sum(abs(raw - rolled)) FROM (
+    SELECT key, sumIf(n, side = 'raw') AS raw, sumIf(n, side = 'rolled') AS rolled FROM (
+      SELECT ${keys} AS key, toInt64(rows) AS n, 'raw' AS side FROM (${select('1')})
+      UNION ALL
+      SELECT ${keys} AS key, toInt64(rows) AS n, 'rolled' AS side FROM ${table}
+    ) GROUP BY key)`;
+}

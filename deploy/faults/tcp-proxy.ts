@@ -1,0 +1,161 @@
+/**
+ * A TCP proxy that misbehaves on purpose, between Signpost and one of its stores.
+ *
+ *   open ⇄ slow · refusing · silent
+ *
+ * - slow: each chunk waits, both ways. - refusing: open connections are reset, new ones refused.
+ * - silent: what comes is read and dropped, nothing is closed. Connections that went through it stay dead for good, as
+ *   after a cable that was pulled; those made after it are fine.
+ */
+import { connect, createServer, type Server, type Socket } from 'node:net';
+
+interface Pair {
+  readonly near: Socket;
+  readonly far: Socket;
+  isSilent: boolean;
+}
+
+const connectionsMax = 512;
+
+export class TcpProxy {
+  readonly #target: number;
+  readonly #pairs = new Set<Pair>();
+  #server: Server | undefined;
+  #port = 0;
+  #delayMs = 0;
+  #isSilent = false;
+  #answerBytesLeft = Number.POSITIVE_INFINITY;
+  /** Connections that a fault has hit. */
+  hits = 0;
+
+  private constructor(target: number) {
+    this.#target = target;
+  }
+
+  static async start(target: number): Promise<TcpProxy> {
+    const proxy = new TcpProxy(target);
+    await proxy.#listen();
+    return proxy;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get connections(): number {
+    return this.#pairs.size;
+  }
+
+  /** Each chunk waits this long, each way, on all connections. */
+  slow(delayMs: number): void {
+    this.#delayMs = delayMs;
+    this.hits += this.#pairs.size;
+  }
+
+  /** Resets every open connection. */
+  reset(): void {
+    for (const pair of [...this.#pairs]) {
+      this.hits++;
+      pair.near.resetAndDestroy();
+      pair.far.resetAndDestroy();
+    }
+  }
+
+  /** Resets all connections after so many more bytes of answers: in the middle of one, most likely. */
+  resetAfter(answerBytes: number): void {
+    this.#answerBytesLeft = answerBytes;
+  }
+
+  async refuse(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    const closed = new Promise<void>((done) => (server ? server.close(() => done()) : done()));
+    this.reset();
+    await closed;
+  }
+
+  silence(): void {
+    this.#isSilent = true;
+    for (const pair of this.#pairs) this.#mute(pair);
+  }
+
+  /** New connections are served again, at full speed. */
+  async heal(): Promise<void> {
+    this.#delayMs = 0;
+    this.#isSilent = false;
+    this.#answerBytesLeft = Number.POSITIVE_INFINITY;
+    if (this.#server === undefined) await this.#listen();
+  }
+
+  async stop(): Promise<void> {
+    await this.refuse();
+  }
+
+  #listen(): Promise<void> {
+    const server = createServer({ noDelay: true }, (near) => this.#join(near));
+    server.maxConnections = connectionsMax;
+    this.#server = server;
+    return new Promise((done, fail) => {
+      server.once('error', fail);
+      server.listen(this.#port, '127.0.0.1', () => {
+        const address = server.address();
+        if (address !== null && typeof address === 'object') this.#port = address.port;
+        done();
+      });
+    });
+  }
+
+  #join(near: Socket): void {
+    const far = connect({ port: this.#target, host: '127.0.0.1', noDelay: true });
+    const pair: Pair = { near, far, isSilent: false };
+    this.#pairs.add(pair);
+    if (this.#isSilent) this.#mute(pair);
+    this.#carry(pair, near, far, false);
+    this.#carry(pair, far, near, true);
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      one.on('error', () => undefined);
+      one.once('close', () => {
+        this.#pairs.delete(pair);
+        // Behind a pulled cable nobody hears that the other side has gone.
+        if (pair.isSilent && one === far) return;
+        if (one.readableEnded) other.end();
+        else other.destroy();
+      });
+    }
+  }
+
+  #carry(pair: Pair, from: Socket, to: Socket, isAnswer: boolean): void {
+    from.on('data', (chunk) => {
+      if (pair.isSilent) return;
+      if (isAnswer && !this.#mayAnswer(chunk.length)) return;
+      const write = () => {
+        if (pair.isSilent || to.destroyed) return;
+        if (!to.write(chunk)) {
+          from.pause();
+          to.once('drain', () => from.resume());
+        }
+      };
+      if (this.#delayMs === 0) write();
+      else setTimeout(write, this.#delayMs);
+    });
+    from.once('end', () => {
+      if (!pair.isSilent) to.end();
+    });
+  }
+
+  #mayAnswer(bytes: number): boolean {
+    this.#answerBytesLeft -= bytes;
+    if (this.#answerBytesLeft >= 0) return true;
+    this.#answerBytesLeft = Number.POSITIVE_INFINITY;
+    this.reset();
+    return false;
+  }
+
+  #mute(pair: Pair): void {
+    if (!pair.isSilent) this.hits++;
+    pair.isSilent = true;
+  }
+}

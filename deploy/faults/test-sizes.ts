@@ -1,0 +1,13 @@
+/**
+ * How much of each fault a run takes: FAULTS_SCALE (1 is the ordinary size, 0.2 a fifth of the repetitions) and FAULTS_SEED
+ * (made up if absent, and printed).
+ */
+const scale = Number(process.env['FAULTS_SCALE'] ?? 1);
+export const seed = Number(process.env['FAULTS_SEED'] ?? Date.now() % 1_000_000_000);
+
+/** So many repetitions of what is done `atFullSize` times, at least one. */
+export function times(atFullSize: number): number {
+  return Math.max(1, Math.round(atFullSize * scale));
+}
+
+export const nothingWrong = { lost: 0, duplicated: 0, phantom: 0, rollup_diff: 0 };

@@ -1,0 +1,13 @@
+/** `npm run test:faults`: faults under load, minutes to an hour. FAULTS_SCALE and FAULTS_SEED say how much and which. */
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  test: {
+    pool: 'forks',
+    include: ['deploy/faults/**/*.fault.ts'],
+    maxWorkers: 1,
+    testTimeout: 1_800_000,
+    hookTimeout: 120_000,
+    disableConsoleIntercept: true,
+  },
+});
