@@ -1,0 +1,201 @@
+/**
+ * Every endpoint of the service's own description against every kind of caller, over HTTPS. An endpoint that has no
+ * row here, or a row whose endpoint is gone, fails too.
+ */
+import { execFileSync } from 'node:child_process';
+import { createHmac, hkdfSync } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { login, Stack } from './stack.ts';
+
+const callers = ['none', 'garbage', 'expired', 'deleted', 'viewer', 'member', 'owner', 'foreign', 'key'] as const;
+type Caller = (typeof callers)[number];
+
+interface Row {
+  readonly endpoint: string;
+  readonly statuses: readonly number[];
+  readonly query?: string;
+  readonly body?: () => object;
+  /** What `{id}` stands for; made anew for each caller. */
+  readonly id?: 'app' | 'link';
+}
+
+/** Statuses in the order of `callers`. */
+const open = (status: number) => [...Array.from({ length: 8 }, () => status), 403];
+const read = (foreign = 403) => [401, 401, 401, 401, 200, 200, 200, foreign, 403];
+const write = (status = 200) => [401, 401, 401, 401, 403, status, status, 403, 403];
+const sdk = (status: number) => [...Array.from({ length: 8 }, () => 401), status];
+
+let stack: Stack;
+let headers: Readonly<Record<Caller, Record<string, string>>>;
+let organization: string;
+let app: { id: string; api_key: string };
+let made = 0;
+
+const rows: readonly Row[] = [
+  { endpoint: 'POST /auth/login', statuses: open(200), body: () => login },
+  { endpoint: 'POST /auth/refresh', statuses: open(401), body: () => ({ refresh_token: 'unknown' }) },
+  { endpoint: 'POST /auth/logout', statuses: open(401), body: () => ({ refresh_token: 'unknown' }) },
+  { endpoint: 'POST /auth/oauth/{provider}/start', statuses: open(404), body: () => ({}) },
+  { endpoint: 'POST /auth/oauth/{provider}/callback', statuses: open(404), body: () => ({ code: 'a', state: 'b' }) },
+  { endpoint: 'GET /openapi.json', statuses: open(200) },
+  { endpoint: 'GET /docs', statuses: open(200) },
+  { endpoint: 'GET /docs/{file}', statuses: open(200) },
+  { endpoint: 'GET /me', statuses: read(200) },
+  { endpoint: 'GET /apps', statuses: read(), query: 'organization_id={organization}' },
+  {
+    endpoint: 'POST /apps',
+    statuses: write(201),
+    body: () => ({ name: `Made ${made++}`, organization_id: organization }),
+  },
+  { endpoint: 'GET /apps/{id}', statuses: read(), id: 'app' },
+  { endpoint: 'PATCH /apps/{id}', statuses: write(), id: 'app', body: () => ({ name: 'Renamed' }) },
+  { endpoint: 'DELETE /apps/{id}', statuses: write(), id: 'app' },
+  { endpoint: 'POST /apps/{id}/rotate-key', statuses: write(), id: 'app' },
+  { endpoint: 'GET /links', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },
+  { endpoint: 'GET /links/{id}', statuses: read(), id: 'link' },
+  { endpoint: 'PATCH /links/{id}', statuses: write(), id: 'link', body: () => ({ title: 'Renamed' }) },
+  { endpoint: 'DELETE /links/{id}', statuses: write(), id: 'link' },
+  { endpoint: 'GET /links/{id}/qr', statuses: read(), id: 'link' },
+  { endpoint: 'GET /links/{id}/stats', statuses: read(), id: 'link' },
+  { endpoint: 'GET /analytics/overview', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /analytics/timeseries', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /analytics/top-links', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /analytics/top-campaigns', statuses: read(), query: 'app_id={app}' },
+  {
+    endpoint: 'GET /analytics/export',
+    statuses: read(),
+    query: 'kind=clicks&format=ndjson&organization_id={organization}',
+  },
+  { endpoint: 'POST /sdk/match', statuses: sdk(200), body: () => ({ platform: 'ios' }) },
+  { endpoint: 'POST /sdk/install', statuses: sdk(201), body: () => ({ platform: 'ios', install_id: `i${made++}` }) },
+  { endpoint: 'POST /sdk/events', statuses: sdk(202), body: () => ({ name: 'opened', device_id: 'd1' }) },
+  { endpoint: 'POST /sdk/links', statuses: sdk(201), body: () => ({ path: '/from-sdk' }) },
+  {
+    endpoint: 'POST /sdk/segment/v1/batch',
+    statuses: sdk(200),
+    body: () => ({ batch: [{ type: 'track', event: 'opened', userId: 'u1', messageId: `m${made++}` }] }),
+  },
+  {
+    endpoint: 'POST /sdk/posthog/batch/',
+    statuses: sdk(200),
+    body: () => ({ batch: [{ event: 'opened', properties: { distinct_id: 'u1' } }] }),
+  },
+];
+
+beforeAll(async () => {
+  stack = await Stack.start();
+  const first = 'My organization';
+  admin('create-user', '--email', 'viewer@example.com', '--organization', first, '--role', 'viewer');
+  admin('create-user', '--email', 'member@example.com', '--organization', first, '--role', 'member');
+  admin('create-user', '--email', 'foreign@example.com', '--organization', 'Somebody else');
+  const owner = bearer(await tokenOf(login.email));
+  const me = await stack.api('/me', { headers: owner });
+  organization = me.json<{ organizations: { id: string }[] }>().organizations[0]?.id ?? '';
+  const ownId = me.json<{ user: { id: string } }>().user.id;
+  app = await make('/apps', { name: 'Matrix', allowed_destination_hosts: ['example.com'] }, owner);
+  headers = {
+    none: {},
+    garbage: bearer('garbage'),
+    expired: bearer(signed(ownId, -1)),
+    deleted: bearer(signed(`${ownId.slice(0, -4)}0000`, 900)),
+    viewer: bearer(await tokenOf('viewer@example.com')),
+    member: bearer(await tokenOf('member@example.com')),
+    owner,
+    foreign: bearer(await tokenOf('foreign@example.com')),
+    key: { 'x-api-key': app.api_key },
+  };
+});
+afterAll(() => stack.stop());
+
+function admin(...words: string[]): void {
+  const settings = [`DATA_DIR=${stack.dataDir}`, `ADMIN_PASSWORD=${login.password}`];
+  execFileSync('env', [...settings, 'npm', 'run', '--silent', 'admin', '--', ...words], { stdio: 'pipe' });
+}
+
+function bearer(token: string): Record<string, string> {
+  return { authorization: `Bearer ${token}` };
+}
+
+async function tokenOf(email: string): Promise<string> {
+  const reply = await stack.api('/auth/login', { method: 'POST', body: { email, password: login.password } });
+  expect(reply.status, reply.text).toBe(200);
+  return reply.json<{ access_token: string }>().access_token;
+}
+
+/** A token with a right signature, as only somebody who has the key can make one: past its time, or of no user. */
+function signed(sub: string, secondsLeft: number): string {
+  const [kid = '', key = ''] = readFileSync(join(stack.dataDir, 'secret-key'), 'utf8').trim().split(':');
+  const now = Math.floor(Date.now() / 1000);
+  const claims = { iss: 'signpost', aud: 'signpost-api', sub, iat: now - 900, exp: now + secondsLeft };
+  const input = [{ alg: 'HS256', typ: 'at+jwt', kid }, claims]
+    .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+    .join('.');
+  const derived = hkdfSync('sha256', Buffer.from(key, 'base64'), 'signpost', 'access-token', 32);
+  return `${input}.${createHmac('sha256', Buffer.from(derived)).update(input).digest('base64url')}`;
+}
+
+async function make<T>(path: string, body: object, by: Record<string, string>): Promise<T> {
+  const reply = await stack.api(path, { method: 'POST', body, headers: by });
+  expect(reply.status, reply.text).toBe(201);
+  return reply.json<T>();
+}
+
+async function pathOf(row: Row): Promise<string> {
+  let path = row.endpoint.split(' ')[1] ?? '';
+  if (row.id === 'app') {
+    path = path.replace('{id}', (await make<{ id: string }>('/apps', { name: `Fresh ${made++}` }, headers.owner)).id);
+  } else if (row.id === 'link') {
+    const link = await make<{ id: string }>('/links', { app_id: app.id, path: '/fresh' }, headers.owner);
+    path = path.replace('{id}', link.id);
+  }
+  const query = row.query?.replace('{app}', app.id).replace('{organization}', organization);
+  return `${path.replace('{provider}', 'google').replace('{file}', 'swagger-ui.css')}${query ? `?${query}` : ''}`;
+}
+
+const codes: Readonly<Record<number, string>> = { 401: 'UNAUTHORIZED', 403: 'FORBIDDEN', 404: 'NOT_FOUND' };
+
+test('the signature of this test is the service’s own, so that "expired" and "deleted" are refused for what they are', async () => {
+  const me = await stack.api('/me', { headers: headers.owner });
+  const reply = await stack.api('/me', { headers: bearer(signed(me.json<{ user: { id: string } }>().user.id, 900)) });
+  expect(reply.status).toBe(200);
+});
+
+test('every endpoint of the description has a row, and every row an endpoint', async () => {
+  const { paths } = (await stack.api('/openapi.json')).json<{ paths: Record<string, object> }>();
+  const described = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
+  );
+  expect(rows.map((row) => row.endpoint).sort()).toEqual(described.sort());
+});
+
+test('each endpoint gives each caller the status of the contract, and a refusal its code and the limit headers', async () => {
+  const lines = [`${'endpoint'.padEnd(38)}${callers.map((caller) => caller.padStart(8)).join('')}`];
+  const wrong: string[] = [];
+  for (const row of rows) {
+    const got: number[] = [];
+    for (const [at, caller] of callers.entries()) {
+      const body = row.body?.();
+      const method = row.endpoint.split(' ')[0] ?? '';
+      const reply = await stack.api(await pathOf(row), {
+        method,
+        headers: headers[caller],
+        ...(body ? { body } : {}),
+      });
+      got.push(reply.status);
+      const where = `${row.endpoint} as ${caller}`;
+      if (reply.status !== row.statuses[at])
+        wrong.push(`${where}: ${reply.status}, not ${row.statuses[at]}: ${reply.text}`);
+      const code = codes[reply.status];
+      if (code && reply.json<{ error: { code: string } }>().error.code !== code) wrong.push(`${where}: ${reply.text}`);
+      for (const name of ['x-request-id', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']) {
+        if (reply.headers[name] === undefined) wrong.push(`${where}: no ${name}`);
+      }
+    }
+    lines.push(`${row.endpoint.padEnd(38)}${got.map((status) => String(status).padStart(8)).join('')}`);
+  }
+  console.log(lines.join('\n'));
+  expect(wrong.join('\n')).toBe('');
+});
