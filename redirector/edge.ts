@@ -38,6 +38,9 @@ export interface EdgeOptions {
   readonly trustedProxies: readonly string[];
 }
 
+/** Links whose destinations are kept ready; the others' are worked out at each visit. */
+const plansMax = 50_000;
+
 const robots = 'User-agent: *\nAllow: /\n';
 
 /** Paths that an app's host answers besides its links. */
@@ -57,7 +60,7 @@ export class Edge {
   readonly #clock: Clock;
   readonly #proxies: TrustedProxies | null;
   readonly #devices = new Devices();
-  readonly #plans = new LinkPlans();
+  readonly #plans = new LinkPlans(plansMax);
   readonly #hosts = new Hosts();
 
   constructor({ cache, journal, lane, clock, trustedProxies }: EdgeOptions) {

@@ -1,4 +1,5 @@
 /** What a visit of a link comes to. All that does not depend on the visitor is worked out once per link and change. */
+import { BoundedMap, type Sized } from '#common/bounded-map.ts';
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 import { type Click, clickJson } from '#common/log/record.ts';
 import { clickField, clickText, inOnePiece } from './click-field.ts';
@@ -115,15 +116,23 @@ export function rootDestinationOf(app: AppSnapshot): Destination | null {
   return webDestination(app.fallback_url, noUtm);
 }
 
-/** Plans by snapshot: a new snapshot of the link or of its app is a new plan. */
+interface KnownPlan extends Sized {
+  readonly plan: LinkPlan;
+}
+
+/** Plans by link: a new snapshot of the link or of its app is a new plan. Not a WeakMap: the collector pays for each entry. */
 export class LinkPlans {
-  readonly #known = new WeakMap<LinkSnapshot, LinkPlan>();
+  readonly #known: BoundedMap<KnownPlan>;
+
+  constructor(entriesMax: number) {
+    this.#known = new BoundedMap(entriesMax, Number.POSITIVE_INFINITY);
+  }
 
   of(app: AppSnapshot, link: LinkSnapshot): LinkPlan {
-    const known = this.#known.get(link);
-    if (known !== undefined && known.app === app) return known;
+    const known = this.#known.get(link.id)?.plan;
+    if (known !== undefined && known.link === link && known.app === app) return known;
     const plan = new LinkPlan(app, link);
-    this.#known.set(link, plan);
+    this.#known.set(link.id, { plan, bytes: 0, isUsed: false });
     return plan;
   }
 }
