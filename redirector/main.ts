@@ -81,6 +81,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
           postgres: () => db.isReady(),
         },
       });
+      log.info({ url: telemetry.url }, 'telemetry');
     },
     stop: () => telemetry?.close(),
   },

@@ -162,21 +162,25 @@ export class TestEdge {
 
   /** Every click in the journal, in order. */
   clicks(): Record<string, unknown>[] {
-    const root = join(this.folder, 'journal', 'redirector-0');
-    const found: Record<string, unknown>[] = [];
-    for (const name of readdirSync(root, { recursive: true, encoding: 'utf8' }).sort()) {
-      if (!name.endsWith('.seg')) continue;
-      const bytes = readFileSync(join(root, name));
-      for (let at = 0; ; ) {
-        const read = readFrame(bytes, at);
-        if (read.state !== 'frame') break;
-        const lines = payloadOf(bytes, read.header, at).toString().trimEnd().split('\n');
-        for (const line of lines) found.push(JSON.parse(line));
-        at += read.bytes;
-      }
-    }
-    return found;
+    return journalClicks(join(this.folder, 'journal'));
   }
+}
+
+/** Every click in the journals of a folder, slot by slot. */
+export function journalClicks(root: string): Record<string, unknown>[] {
+  const found: Record<string, unknown>[] = [];
+  for (const name of readdirSync(root, { recursive: true, encoding: 'utf8' }).sort()) {
+    if (!name.endsWith('.seg')) continue;
+    const bytes = readFileSync(join(root, name));
+    for (let at = 0; ; ) {
+      const read = readFrame(bytes, at);
+      if (read.state !== 'frame') break;
+      for (const line of payloadOf(bytes, read.header, at).toString().trimEnd().split('\n'))
+        found.push(JSON.parse(line));
+      at += read.bytes;
+    }
+  }
+  return found;
 }
 
 /** One request on a connection of its own; redirects are not followed. */
