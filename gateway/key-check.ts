@@ -3,6 +3,7 @@
  * read from Postgres and put there. While Redis is away, Postgres is asked, its answers are kept for seconds, and
  * requests are counted in this process.
  */
+import { setTimeout as pause } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { ApiKeys } from '#common/api-key.ts';
 import {
@@ -25,6 +26,8 @@ const KEYS_REMEMBERED_MAX = 10_000;
 const LOOKUPS_MAX = 50;
 const AWAY_FRESH_MS = 5_000;
 const REDIS_PAUSE_MS = 1_000;
+/** How long is waited before each look at Postgres: a change of the app may be about to be committed. */
+const LOOK_PAUSES_MS = [0, 5, 10, 20, 40, 80] as const;
 
 /**
  * KEYS[1] the snapshot key. ARGV: what the limit key begins with; what it ends with; whether the app id stands
@@ -104,14 +107,20 @@ export class KeyCheck {
       const verdict = await this.#ask(key, limitClass, ip, nowMs);
       if (verdict) return verdict;
     }
-    const app = await this.#read(key, ip, nowMs, nowMs < this.#redisPausedUntilMs);
-    if (!app || 'rejection' in app) return app ?? { rejection: unauthorized(), charge: null };
-    if (nowMs >= this.#redisPausedUntilMs) {
-      const verdict = await this.#ask(key, limitClass, ip, nowMs);
+    for (const pauseMs of LOOK_PAUSES_MS) {
+      if (pauseMs > 0) await pause(pauseMs);
+      const app = await this.#read(key, ip, nowMs, nowMs < this.#redisPausedUntilMs);
+      if (!app || 'rejection' in app) return app ?? { rejection: unauthorized(), charge: null };
+      const verdict = nowMs < this.#redisPausedUntilMs ? null : await this.#ask(key, limitClass, ip, nowMs);
       if (verdict) return verdict;
-      // It was changed or forgotten between the two: whatever is true now, asking again will tell.
-      if (nowMs >= this.#redisPausedUntilMs) return { rejection: unavailable(undefined, 1), charge: null };
+      if (nowMs < this.#redisPausedUntilMs) return this.#countHere(app, limitClass, ip, nowMs);
+      // The app is being changed: its snapshots count for nothing until the change is committed. Look again.
     }
+    return { rejection: unavailable(undefined, 1), charge: null };
+  }
+
+  /** While Redis is away. */
+  #countHere(app: AppSnapshot, limitClass: LimitClass, ip: string, nowMs: number): KeyVerdict {
     const subject = subjectOf(limitClass, ip);
     const counted = subject.head + (subject.isOfApp ? app.app_id : '') + subject.tail;
     return verdictOf(app, chargeOf(this.#parts.limits[limitClass], this.#windows.take(counted, nowMs), nowMs));
