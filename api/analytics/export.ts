@@ -31,7 +31,7 @@ export const exportRecords = route({
       Type.String({ maxLength: 1_000, description: 'Only what follows the record that carried it.' }),
     ),
   }),
-  answers: { 200: { description: 'The records.', contentType: 'application/x-ndjson' } },
+  answers: { 200: { description: 'The records.', contentType: 'application/x-ndjson', otherTypes: ['text/csv'] } },
   async handle(deps, { caller, query }) {
     const { kind = 'clicks', format = 'ndjson' } = query;
     const after = query.cursor === undefined ? null : readCursor(query.cursor);

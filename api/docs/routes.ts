@@ -59,7 +59,9 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
     tag,
     summary: 'A file of that page',
     params: Type.Object({ file: Type.String() }),
-    answers: { 200: { description: 'The file.', contentType: 'text/javascript', example: '' } },
+    answers: {
+      200: { description: 'The file.', contentType: 'text/javascript', otherTypes: ['text/css'], example: '' },
+    },
     async handle(_, { params, header }) {
       const asset = await assets.read(params.file);
       if (!asset) return notFound();

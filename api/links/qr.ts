@@ -27,7 +27,13 @@ export const qr = route({
     },
     { additionalProperties: false },
   ),
-  answers: { 200: { description: 'The code, as image/svg+xml or image/png.', contentType: 'image/svg+xml' } },
+  answers: {
+    200: {
+      description: 'The code, as image/svg+xml or image/png.',
+      contentType: 'image/svg+xml',
+      otherTypes: ['image/png'],
+    },
+  },
   handle: async ({ tenancy }, { caller, params, query }) => {
     const link = await readLink(tenancy, caller, params.id);
     if (link instanceof Rejection) return link;

@@ -6,7 +6,7 @@
 import { components, everyAnswer, headerRefs } from './openapi-components.ts';
 import { type ErrorCode, statusOf } from './rejection.ts';
 import type { CallerKind, LimitClass, Route } from './route.ts';
-import { exampleOf } from './schema-example.ts';
+import { exampleOf, fileExample } from './schema-example.ts';
 
 /** A route as far as a document shows it; every route of every room is one. */
 type DocumentedRoute = Route<never>;
@@ -123,10 +123,12 @@ function successes(route: DocumentedRoute): Record<string, object> {
   for (const [status, answer] of Object.entries(route.answers)) {
     const contentType = answer.contentType ?? 'application/json';
     const schema = answer.schema ?? (contentType === 'application/json' ? undefined : { type: 'string' });
-    const example = answer.example ?? (answer.schema ? exampleOf(answer.schema) : undefined);
-    const content = schema
-      ? { content: { [contentType]: example === undefined ? { schema } : { schema, example } } }
-      : {};
+    const example = answer.example ?? (answer.schema ? exampleOf(answer.schema) : fileExample(contentType));
+    const others = (answer.otherTypes ?? []).map((type) => [
+      type,
+      { schema: { type: 'string' }, example: fileExample(type) },
+    ]);
+    const content = schema ? { content: { [contentType]: { schema, example }, ...Object.fromEntries(others) } } : {};
     answers[status] = { description: answer.description, headers: headerRefs(everyAnswer), ...content };
   }
   return answers;

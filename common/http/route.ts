@@ -56,7 +56,17 @@ interface RouteBase {
   readonly bodyBytesMax?: number;
   /** Success answers by status; the error answers follow from the route itself. */
   readonly answers: Readonly<
-    Record<number, { description: string; schema?: TSchema; contentType?: string; example?: unknown }>
+    Record<
+      number,
+      {
+        description: string;
+        schema?: TSchema;
+        contentType?: string;
+        /** Other types in which the same is given, by what was asked for. */
+        otherTypes?: readonly string[];
+        example?: unknown;
+      }
+    >
   >;
   readonly bodyExample?: unknown;
 }
