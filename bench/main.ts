@@ -7,7 +7,19 @@ switch (what) {
     await benchRedirect(args);
     break;
   }
+  case 'analytics': {
+    const { benchAnalytics } = await import('./load/analytics.ts');
+    await benchAnalytics(args);
+    break;
+  }
+  case 'path': {
+    const { benchPath } = await import('./load/path.ts');
+    await benchPath(args);
+    break;
+  }
   default:
     console.error('npm run bench -- redirect [--links 1,10000,1000000] [--seconds 3] [--rounds 3]');
+    console.error('npm run bench -- analytics [--clicks 1000000,10000000] [--last-days 400] [--rounds 30]');
+    console.error('npm run bench -- path [--rates 5000,10000,20000] [--seconds 8] [--rounds 3]');
     process.exitCode = 1;
 }

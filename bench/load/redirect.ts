@@ -2,7 +2,7 @@
  * What a redirect costs, against a bare 302 of the same server library: both in turns, in the same run, on the same machine,
  * so that what else the machine does falls on both. CPU comes from /proc and covers every thread of a process.
  */
-import { execFileSync, spawnSync } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
@@ -10,7 +10,7 @@ import { parseArgs } from 'node:util';
 import { packageRoot } from '#common/paths.ts';
 import { freePort } from '#deploy/local/ports.ts';
 import { benchHost, openStage, pathOf, type Stage } from './stage.ts';
-import { readProcess, Subject } from './subject.ts';
+import { readProcess, Subject, treeCpuUs } from './subject.ts';
 import { seeded, zipf } from './traffic.ts';
 import { Wrk, type WrkResult } from './wrk.ts';
 
@@ -177,22 +177,6 @@ async function measure(
     socket_errors: result.socketErrors,
     rss_mb: after.own.rssBytes / 1e6,
   };
-}
-
-/** Postgres works in one process per connection, all children of the first. */
-function treeCpuUs(pid: number): number {
-  const children = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' })
-    .stdout.split('\n')
-    .filter(Boolean);
-  let sum = 0;
-  for (const one of [pid, ...children.map(Number)]) {
-    try {
-      sum += readProcess(one).cpuUs;
-    } catch {
-      // It ended between the two looks.
-    }
-  }
-  return sum;
 }
 
 interface Latency {

@@ -1,7 +1,6 @@
 /** A process under load: started by us, measured through /proc, ended through the pipe it reads. Linux only. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { setTimeout as pause } from 'node:timers/promises';
 import { childEnvironment, type SettingName } from '#common/config.ts';
 
 export interface Reading {
@@ -20,6 +19,22 @@ export function readProcess(pid: number): Reading {
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
   const ticks = Number(fields[11]) + Number(fields[12]);
   return { cpuUs: (ticks * 1e6) / ticksPerSecond, rssBytes: Number(fields[21]) * pageBytes };
+}
+
+/** CPU time of a process and of its children: Postgres works in one of them per connection. */
+export function treeCpuUs(pid: number): number {
+  const children = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' })
+    .stdout.split('\n')
+    .filter(Boolean);
+  let sum = 0;
+  for (const one of [pid, ...children.map(Number)]) {
+    try {
+      sum += readProcess(one).cpuUs;
+    } catch {
+      // It ended between the two looks.
+    }
+  }
+  return sum;
 }
 
 export class Subject {
@@ -51,19 +66,31 @@ export class Subject {
 
   /** Waits for a line of its standard output that matches. @throws when it ends first or 20 s are over. */
   async line(pattern: RegExp): Promise<RegExpExecArray> {
-    let text = '';
-    const found = new Promise<RegExpExecArray>((done, fail) => {
-      this.#child.once('exit', (code) => fail(new Error(`${this.name} ended with ${code}: ${text}`)));
-      this.#child.stdout?.setEncoding('utf8').on('data', (chunk: string) => {
+    const child = this.#child;
+    return await new Promise<RegExpExecArray>((done, fail) => {
+      let text = '';
+      const hear = (chunk: string) => {
         text = (text + chunk).slice(-65_536);
         const match = pattern.exec(text);
-        if (match) done(match);
-      });
+        if (match) finish(() => done(match));
+      };
+      const onExit = (code: number | null) => finish(() => fail(new Error(`${this.name} ended with ${code}: ${text}`)));
+      const overdue = () => finish(() => fail(new Error(`${this.name} did not say ${pattern.source}: ${text}`)));
+      const timer = setTimeout(overdue, 20_000);
+      const finish = (settle: () => void) => {
+        clearTimeout(timer);
+        child.off('exit', onExit);
+        child.stdout?.off('data', hear);
+        settle();
+      };
+      child.once('exit', onExit);
+      child.stdout?.setEncoding('utf8').on('data', hear);
     });
-    const overdue = pause(20_000, undefined, { ref: false }).then(() => {
-      throw new Error(`${this.name} did not say ${pattern.source}: ${text}`);
-    });
-    return Promise.race([found, overdue]);
+  }
+
+  /** To its standard input. */
+  write(text: string): void {
+    this.#child.stdin?.write(text);
   }
 
   read(): Reading {

@@ -1,0 +1,110 @@
+/**
+ * An edge without its sockets: appends clicks to a real journal at a fixed rate, in a process of its own. Settings come from
+ * the environment as a redirector's do; argv: clicks per turn. It then reads lines `<rate> <seconds>` from its standard
+ * input, and answers each with one line of JSON when the last click of the round was answered.
+ */
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { loadConfig } from '#common/config.ts';
+import { newId } from '#common/ids.ts';
+import { Journal } from '#common/log/journal.ts';
+import { type Click, clickJson } from '#common/log/record.ts';
+import { seeded, zipf } from './traffic.ts';
+
+const perTurnMax = Number(process.argv[2]);
+const links = 10_000;
+const apps = 20;
+const addresses = 50_000;
+const chromeVersions = 120;
+
+const random = seeded(11);
+const nextLink = zipf(links, random);
+const organization_id = newId('org', 1);
+const appIds = Array.from({ length: apps }, () => newId('app', 1));
+const linkIds = Array.from({ length: links + 1 }, () => newId('lnk', 1));
+const languages = ['de-DE,de;q=0.9,en;q=0.8', 'en-US,en;q=0.9', 'fr-FR,fr;q=0.9,en;q=0.8', 'pt-BR,pt;q=0.9'];
+const referrers = ['', 'https://news.example/today', 'https://www.google.com/', 'https://l.instagram.com/?u=abc'];
+
+const counters = { committed: 0, refused: 0 };
+const waiter = { committed: () => void counters.committed++, refused: () => void counters.refused++ };
+
+const config = loadConfig();
+const journal = await Journal.open({
+  root: join(config.DATA_DIR, 'journal'),
+  slot: config.INSTANCE,
+  segmentBytes: config.JOURNAL_SEGMENT_BYTES,
+  bytesMax: config.JOURNAL_BYTES_MAX,
+  sync: config.JOURNAL_SYNC,
+});
+const lane = journal.lane('click', 0);
+
+function pick<T>(from: readonly T[], n: number, otherwise: T): T {
+  return from[n % from.length] ?? otherwise;
+}
+
+/** Half of the devices are telephones; agents, languages and referrers repeat as they do on the web. */
+function nextClick(time: number): Click {
+  const link = nextLink();
+  const device = Math.floor(random() * addresses);
+  const version = 100 + (device % chromeVersions);
+  const user_agent =
+    device % 2 === 0
+      ? `Mozilla/5.0 (iPhone; CPU iPhone OS 17_${device % 9} like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.${device % 9} Mobile/15E148 Safari/604.1`
+      : `Mozilla/5.0 (Linux; Android 14; Pixel ${device % 9}) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/${version}.0.0.0 Mobile Safari/537.36`;
+  return {
+    click_id: newId('clk', time),
+    organization_id,
+    app_id: pick(appIds, link, ''),
+    link_id: linkIds[link] ?? '',
+    time,
+    ip: `${20 + (device % 60)}.${device % 251}.${(device >> 4) % 251}.${device % 250}`,
+    privacy_mode: 'anonymize_ip',
+    user_agent,
+    language: pick(languages, device, ''),
+    referrer: pick(referrers, device, ''),
+    query: link % 3 === 0 ? 'ref=mail&position=2' : '',
+    campaign: `campaign-${link % 100}`,
+    utm_source: 'mail',
+    utm_medium: '',
+    utm_campaign: 'summer',
+    utm_term: '',
+    utm_content: '',
+    trigger: 'link',
+    is_prefetch: false,
+    is_preview: false,
+  };
+}
+
+/** What is due is appended in turns of the event loop, each of at most `perTurnMax`, as a busy edge has it. */
+async function run(perSecond: number, seconds: number): Promise<void> {
+  const began = performance.now();
+  const total = Math.round(perSecond * seconds);
+  const before = { ...counters };
+  for (let appended = 0; appended < total; ) {
+    const due = Math.min(total, Math.floor(((performance.now() - began) * perSecond) / 1000));
+    if (due === appended) {
+      await new Promise((done) => setTimeout(done, 1));
+      continue;
+    }
+    for (const end = Math.min(due, appended + perTurnMax); appended < end; appended++) {
+      journal.append(lane, clickJson(nextClick(Date.now())), waiter);
+    }
+    await new Promise((done) => setImmediate(done));
+  }
+  const answered = () => counters.committed + counters.refused - before.committed - before.refused;
+  while (answered() < total) await new Promise((done) => setImmediate(done));
+  const figures = {
+    producer_id: journal.producerId,
+    last_frame: lane.frame_no,
+    committed: counters.committed - before.committed,
+    took_ms: performance.now() - began,
+  };
+  process.stdout.write(`${JSON.stringify(figures)}\n`);
+}
+
+process.stdout.write(`${JSON.stringify({ ready: true })}\n`);
+for await (const line of createInterface({ input: process.stdin })) {
+  const [perSecond, seconds] = line.split(' ').map(Number);
+  await run(perSecond ?? 0, seconds ?? 0);
+}
+await journal.close();

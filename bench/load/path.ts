@@ -1,0 +1,256 @@
+/**
+ * What a click costs on its way from a journal to the rollups: a source of clicks, the publisher, NATS, ingest, ClickHouse,
+ * Postgres and Redis, each a process of its own, at fixed rates. CPU is user and system time of the whole process, from the
+ * first click of a round until the last one is committed. A click is seen at the latest when the sink announces its mark.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { migrateClickHouse } from '#clickhouse/migrate.ts';
+import { decodeAnnouncement, marksSubject } from '#common/log/marks.ts';
+import { Nats } from '#common/nats.ts';
+import { packageRoot } from '#common/paths.ts';
+import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
+import { startNats, startPostgres, startRedis } from '#deploy/local/servers.ts';
+import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { Subject, treeCpuUs } from './subject.ts';
+
+const drainedWithinMs = 30_000;
+
+interface Round {
+  readonly rate: number;
+  readonly clicks: number;
+  /** CPU microseconds per click, by process. */
+  readonly us: Readonly<Record<string, number>>;
+  readonly lag_p50_ms: number;
+  readonly lag_p99_ms: number;
+  readonly lost: number;
+  readonly rollup_difference: number;
+}
+
+interface Answer {
+  readonly producer_id: string;
+  readonly last_frame: number;
+  readonly committed: number;
+}
+
+const median = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] ?? Number.NaN;
+const tell = (line: string) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${line}\n`);
+
+export async function benchPath(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      rates: { type: 'string', default: '5000,10000,20000' },
+      seconds: { type: 'string', default: '8' },
+      rounds: { type: 'string', default: '3' },
+      turn: { type: 'string', default: '64' },
+      'no-redis': { type: 'boolean', default: false },
+      profile: { type: 'string', default: '' },
+    },
+  });
+  const rates = values.rates.split(',').map(Number);
+  const stage = await PathStage.open({ turn: values.turn, isWithRedis: !values['no-redis'], profile: values.profile });
+  try {
+    await stage.round(rates[0] ?? 5_000, 2);
+    const figures = new Map<number, Round[]>();
+    for (let round = 1; round <= Number(values.rounds); round++) {
+      for (const rate of rates) {
+        const one = await stage.round(rate, Number(values.seconds));
+        figures.set(rate, [...(figures.get(rate) ?? []), one]);
+        tell(
+          `round ${round}, ${rate} clicks a second: ${costs(one.us)}; seen after ${Math.round(one.lag_p99_ms)} ms (p99)`,
+        );
+      }
+    }
+    report([...figures.values()].map(middleOf));
+  } finally {
+    await stage.close();
+  }
+}
+
+function costs(us: Readonly<Record<string, number>>): string {
+  return Object.entries(us)
+    .map(([name, value]) => `${name} ${value.toFixed(1)}`)
+    .join(', ');
+}
+
+function middleOf(rounds: readonly Round[]): Round {
+  const middle = (pick: (round: Round) => number) => median(rounds.map(pick));
+  const names = Object.keys(rounds[0]?.us ?? {});
+  return {
+    rate: middle((round) => round.rate),
+    clicks: middle((round) => round.clicks),
+    us: Object.fromEntries(names.map((name) => [name, middle((round) => round.us[name] ?? 0)])),
+    lag_p50_ms: middle((round) => round.lag_p50_ms),
+    lag_p99_ms: middle((round) => round.lag_p99_ms),
+    lost: Math.max(...rounds.map((round) => round.lost)),
+    rollup_difference: Math.max(...rounds.map((round) => round.rollup_difference)),
+  };
+}
+
+interface Server {
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+interface StageParts {
+  readonly folder: string;
+  readonly nats: Nats;
+  readonly clickhouse: ClickHouse;
+  readonly source: Subject;
+  /** By the name that their costs have, in the order of the way. */
+  readonly measured: ReadonlyMap<string, Server>;
+}
+
+class PathStage {
+  readonly #parts: StageParts;
+  /** When the sink said how far it was: [frame, time]. */
+  #seen: [mark: number, at: number][] = [];
+  #producer = '';
+  #fromFrame = 0;
+
+  private constructor(parts: StageParts) {
+    this.#parts = parts;
+    parts.nats.subscribe(marksSubject, ({ bytes }) => {
+      const now = Date.now();
+      for (const lane of decodeAnnouncement(bytes)?.lanes ?? []) this.#seen.push([lane.mark, now]);
+    });
+  }
+
+  static async open(options: { turn: string; isWithRedis: boolean; profile: string }): Promise<PathStage> {
+    const folder = mkdtempSync(join(tmpdir(), 'signpost-bench-'));
+    tell('starting the servers');
+    const [postgres, clickhouse, nats, redis] = await Promise.all([
+      startPostgres({ dataDir: join(folder, 'postgres') }),
+      startClickHouse({ dataDir: join(folder, 'clickhouse') }),
+      startNats({ dataDir: join(folder, 'nats') }),
+      startRedis({ dataDir: join(folder, 'redis'), warn: tell }),
+    ]);
+    const client = new ClickHouse({ url: `${clickhouse.url}/bench` });
+    await migratePostgres({ url: postgres.url });
+    await migrateClickHouse(client, { retentionDays: 730 });
+    const settings = {
+      DATA_DIR: folder,
+      INSTANCE: 'edge-0',
+      DATABASE_URL: postgres.url,
+      CLICKHOUSE_URL: `${clickhouse.url}/bench`,
+      NATS_URL: nats.url,
+      REDIS_URL: options.isWithRedis ? redis.url : '',
+      LOG_LEVEL: 'info',
+    };
+    const profiling = (name: string) =>
+      options.profile === name ? ['--cpu-prof', `--cpu-prof-dir=${join(tmpdir(), 'profiles')}`] : [];
+    const source = Subject.start('source', 'bench/load/click-source.ts', settings, profiling('source'), [options.turn]);
+    await source.line(/"ready"/);
+    const publisher = Subject.start('publisher', 'common/log/publisher-main.ts', settings, profiling('publisher'));
+    const ingest = Subject.start('ingest', 'ingest/main.ts', settings, profiling('ingest'));
+    await Promise.all([publisher.line(/"metrics"/), ingest.line(/"metrics"/)]);
+    const measured = new Map<string, Server>([
+      ['source', source],
+      ['publisher', publisher],
+      ['nats', nats],
+      ['ingest', ingest],
+      ['clickhouse', clickhouse],
+      ['postgres', postgres],
+      ...(options.isWithRedis ? [['redis', redis] as const] : []),
+    ]);
+    if (!options.isWithRedis) await redis.stop();
+    const connection = await Nats.connect({ url: nats.url, name: 'bench' });
+    return new PathStage({ folder, nats: connection, clickhouse: client, source, measured });
+  }
+
+  async round(rate: number, seconds: number): Promise<Round> {
+    const { measured, source } = this.#parts;
+    this.#seen = [];
+    const read = () => [...measured].map(([name, { pid }]) => [name, treeCpuUs(pid)] as const);
+    const before = new Map(read());
+    const told = source.line(/\{"producer_id".*\}/);
+    source.write(`${rate} ${seconds}\n`);
+    const answer: Answer = JSON.parse((await told)[0]);
+    await this.#drained(answer.last_frame);
+    const clicks = answer.committed;
+    const us = Object.fromEntries(read().map(([name, cpuUs]) => [name, (cpuUs - (before.get(name) ?? 0)) / clicks]));
+    this.#producer = answer.producer_id;
+    const stored = await this.#stored(answer.last_frame);
+    this.#fromFrame = answer.last_frame;
+    return { rate, clicks, us: { ...us, total: sum(Object.values(us)) }, ...stored, lost: clicks - stored.rows };
+  }
+
+  async #drained(lastFrame: number): Promise<void> {
+    const deadline = performance.now() + drainedWithinMs;
+    while (!this.#seen.some(([mark]) => mark >= lastFrame)) {
+      if (performance.now() > deadline) throw new Error('the clicks were not all committed in time');
+      await pause(5);
+    }
+  }
+
+  /** How long each click of the round took to be announced, and what stands in the tables. */
+  async #stored(
+    lastFrame: number,
+  ): Promise<{ rows: number; lag_p50_ms: number; lag_p99_ms: number; rollup_difference: number }> {
+    const { clickhouse } = this.#parts;
+    const frames = await clickhouse.query<{ frame_no: number; time: number; rows: number }>(
+      `SELECT frame_no, toUnixTimestamp64Milli(min(time)) AS time, count() AS rows FROM clicks
+        WHERE producer_id = {producer:String} AND frame_no > {from:UInt64} AND frame_no <= {to:UInt64}
+        GROUP BY frame_no ORDER BY frame_no`,
+      { producer: this.#producer, from: this.#fromFrame, to: lastFrame },
+    );
+    const [sums] = await clickhouse.query<{ difference: number }>(
+      `SELECT abs((SELECT sum(rows) FROM clicks_by_link) - toInt64(count()))
+            + abs((SELECT sum(rows) FROM clicks_by_dimension WHERE dimension = 'day') - toInt64(count())) AS difference FROM clicks`,
+    );
+    const lags: number[] = [];
+    for (const { frame_no, time, rows } of frames) {
+      const seenAt = this.#seen.find(([mark]) => mark >= frame_no)?.[1] ?? Number.POSITIVE_INFINITY;
+      for (let n = 0; n < rows; n++) lags.push(seenAt - time);
+    }
+    lags.sort((a, b) => a - b);
+    const at = (share: number) => lags[Math.floor(lags.length * share)] ?? Number.NaN;
+    return {
+      rows: lags.length,
+      lag_p50_ms: at(0.5),
+      lag_p99_ms: at(0.99),
+      rollup_difference: Number(sums?.difference),
+    };
+  }
+
+  async close(): Promise<void> {
+    const { measured, nats, clickhouse, folder } = this.#parts;
+    await nats.close();
+    await clickhouse.close();
+    const inOrder = ['source', 'publisher', 'ingest', 'nats', 'clickhouse', 'postgres', 'redis'];
+    for (const name of inOrder) await measured.get(name)?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+function report(figures: readonly Round[]): void {
+  console.table(
+    figures.map(({ rate, us, lag_p50_ms, lag_p99_ms, lost, rollup_difference }) => ({
+      'clicks/s': rate,
+      ...Object.fromEntries(Object.entries(us).map(([name, value]) => [`${name} µs`, value.toFixed(1)])),
+      'seen p50 ms': Math.round(lag_p50_ms),
+      'seen p99 ms': Math.round(lag_p99_ms),
+      lost,
+      'rollup difference': rollup_difference,
+    })),
+  );
+  const folder = join(packageRoot(), 'bench', 'results');
+  mkdirSync(folder, { recursive: true });
+  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: packageRoot(), encoding: 'utf8' }).trim();
+  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version };
+  const time = new Date().toISOString();
+  const file = join(folder, `path-${time.slice(0, 19).replaceAll(':', '')}.json`);
+  const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
+  writeFileSync(file, `${JSON.stringify({ time, commit, command, machine, figures }, null, 2)}\n`);
+  console.log(`written to ${file}`);
+}
