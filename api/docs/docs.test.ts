@@ -1,7 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { authRoutes } from '#api/auth/routes.ts';
-import { meRoutes } from '#api/me/read.ts';
+import { apiRoutes } from '#api/routes.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { openapi } from '#common/http/openapi.ts';
 import type { Route } from '#common/http/route.ts';
@@ -15,7 +14,7 @@ const about = {
   serverUrl: 'https://127.0.0.1:8443/v1',
   limits: { auth: 5, links: 30, match: 1000, events: 500, general: 100 },
 };
-const documented: Route<never>[] = [...authRoutes, ...meRoutes];
+const documented: Route<never>[] = [...apiRoutes];
 const docs = docsRoutes(documented, about);
 
 interface Document {
