@@ -1,4 +1,7 @@
+import type { IncomingMessage } from 'node:http';
+import { request } from 'node:https';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { certificate } from '#deploy/local/made-once.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
 import { get, Rows, TestEdge } from './test-edge.ts';
 
@@ -239,6 +242,27 @@ test('the address of a visitor behind a trusted proxy is the visitor’s, and no
   await get(behind.port, host, '/summer', { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' });
   expect(behind.clicks().at(-1)).toMatchObject({ ip: '203.0.113.9' });
   await behind.stop();
+});
+
+test('it answers over TLS as it does without', async () => {
+  const { certFile, keyFile } = await certificate(edge.folder, 'localhost');
+  const port = await edge.server.listen({ host: '127.0.0.1', port: 0, tls: { certFile, keyFile } });
+  const reply = await new Promise<IncomingMessage>((done, fail) => {
+    const options = {
+      port,
+      host: '127.0.0.1',
+      path: '/summer',
+      headers: { host },
+      rejectUnauthorized: false,
+      agent: false,
+    };
+    request(options, done).on('error', fail).end();
+  });
+  reply.resume();
+  expect([reply.statusCode, reply.headers.location]).toEqual([
+    302,
+    'https://example.com/sale?ref=link&utm_source=mail&utm_campaign=summer+26',
+  ]);
 });
 
 test('a journal that takes no more does not keep a visitor from being redirected, and is counted', async () => {
