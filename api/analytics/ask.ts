@@ -42,6 +42,19 @@ export class Asking {
     }
   }
 
+  /** Questions that are asked side by side, as one; their rows together. */
+  async together<Row>(questions: readonly Question[]): Promise<Row[] | Rejection> {
+    const { queue, clickhouse } = this.#parts;
+    try {
+      const lots = await queue.run(this.#tenant, () =>
+        Promise.all(questions.map(({ sql, params }) => clickhouse.query<Row>(sql, params, questionLimits))),
+      );
+      return lots === 'full' ? rateLimited(1) : lots.flat();
+    } catch (error) {
+      return rejectionOf(error);
+    }
+  }
+
   asOf(): Promise<number> {
     return this.#parts.asOf();
   }

@@ -91,8 +91,8 @@ export const linkStats = route({
     const buckets = bucketsOf(period, query.granularity);
     if (buckets instanceof Rejection) return buckets;
     const [whole, rows, values, last, asOf] = await Promise.all([
-      asking.rows<FigureRow>(series(scope, [period.start_ms], { withBots: true })),
-      asking.rows<FigureRow>(series(scope, buckets.starts)),
+      asking.together<FigureRow>(series(scope, [period.start_ms], { kinds: ['clicks'], withBots: true })),
+      asking.together<FigureRow>(series(scope, buckets.starts)),
       asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax)),
       asking.rows<{ last_ms: number }>(lastClick(scope)),
       asking.asOf(),
@@ -110,7 +110,8 @@ export const linkStats = route({
         end: isoTime(period.end_ms),
         timezone: period.zone.name,
         granularity: buckets.granularity,
-        totals: totalsOf(whole),
+        // Only visitors can't be added up over buckets.
+        totals: totalsOf([...whole, ...rows.filter((row) => row.f_clicks === undefined)]),
         timeseries: seriesOf(buckets.starts, rows),
         ...Object.fromEntries(breakdowns.map((name) => [`by_${name}`, valuesOf(name, values)])),
         last_clicked_at: lastMs > 0 ? isoTime(lastMs) : null,

@@ -95,15 +95,15 @@ export function totalsOf(rows: readonly FigureRow[]): Totals {
     organic_installs: 0,
   };
   for (const row of rows) {
-    totals.clicks += row.f_clicks;
-    totals.unique_clicks += row.f_unique_clicks;
-    totals.installs += row.f_installs;
-    totals.events += row.f_events;
-    totals.conversions += row.f_conversions;
-    totals.bot_clicks += row.f_bot_clicks;
-    totals.organic_installs += row.f_organic_installs;
-    if (row.f_currency !== '') {
-      amounts.set(row.f_currency, addDecimals(amounts.get(row.f_currency) ?? '0', row.f_revenue));
+    totals.clicks += row.f_clicks ?? 0;
+    totals.unique_clicks += row.f_unique_clicks ?? 0;
+    totals.installs += row.f_installs ?? 0;
+    totals.events += row.f_events ?? 0;
+    totals.conversions += row.f_conversions ?? 0;
+    totals.bot_clicks += row.f_bot_clicks ?? 0;
+    totals.organic_installs += row.f_organic_installs ?? 0;
+    if (row.f_currency) {
+      amounts.set(row.f_currency, addDecimals(amounts.get(row.f_currency) ?? '0', row.f_revenue ?? '0'));
     }
   }
   totals.conversion_rate = rate(totals.installs, totals.organic_installs, totals.clicks);

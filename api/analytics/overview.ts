@@ -73,7 +73,7 @@ export const overview = route({
     const both = scopeWithin(asked.scope, { ...period, start_ms: before.start_ms }, deps);
     const slots = [before.start_ms, period.start_ms];
     const [rows, asOf] = await Promise.all([
-      asking.rows<FigureRow>(series(both, slots, { withBots: true })),
+      asking.together<FigureRow>(series(both, slots, { withBots: true })),
       asking.asOf(),
     ]);
     if (rows instanceof Rejection) return rows;

@@ -54,6 +54,6 @@ async function uniquesOfPage(
   if (sortBy === 'unique_clicks') return new Map(rows.map((row) => [row.id, row.unique_clicks]));
   const clicked = rows.filter((row) => row.clicks > 0).map((row) => row.id);
   if (clicked.length === 0) return new Map();
-  const found = await asking.rows<{ id: string; unique_clicks: number }>(uniquesOf(scope, column, clicked));
-  return found instanceof Rejection ? found : new Map(found.map((row) => [row.id, row.unique_clicks]));
+  const found = await asking.together<{ id: string; f_unique_clicks: number }>(uniquesOf(scope, column, clicked));
+  return found instanceof Rejection ? found : new Map(found.map((row) => [row.id, row.f_unique_clicks]));
 }

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
-import { otherValue } from '#clickhouse/queries/figures.ts';
 import { type FigureRow, series, topValues } from '#clickhouse/queries/series.ts';
 import { isoTime } from '#common/clock.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
@@ -15,6 +14,8 @@ import { type Asked, readQuestion } from './question.ts';
 const route = routesOf<AnalyticsDeps, UserCaller>();
 /** Groups that a series is split into; all others are one more, `other`. */
 const groupsMax = 10;
+/** Up to here every value of a column is read, and the largest picked afterwards. */
+const fewBuckets = 100;
 const groupings = ['platform', 'country', 'campaign'] as const;
 type Grouping = (typeof groupings)[number];
 
@@ -96,37 +97,62 @@ export const timeseries = route({
 });
 
 async function plain({ scope, asking }: Asked, { starts }: Buckets): Promise<unknown[] | Rejection> {
-  const rows = await asking.rows<FigureRow>(series(scope, starts));
+  const rows = await asking.together<FigureRow>(series(scope, starts));
   return rows instanceof Rejection ? rows : seriesOf(starts, rows);
 }
 
-async function grouped({ scope, asking }: Asked, { starts }: Buckets, by: Grouping): Promise<unknown[] | Rejection> {
+async function grouped(asked: Asked, { starts }: Buckets, by: Grouping): Promise<unknown[] | Rejection> {
+  const found = await groupsOf(asked, starts, by);
+  if (found instanceof Rejection) return found;
+  const { rows, top } = found;
+  // A value that is itself called "other" joins the rest.
+  const nameOf = (value: string) => (value === '' ? null : top.has(value) ? value : 'other');
+  const groups = new Map<string | null, FigureRow[]>([...top].map((value) => [nameOf(value), []]));
+  for (const row of rows) {
+    const name = row.grp === '' && !top.has('') ? 'other' : nameOf(row.grp);
+    const group = groups.get(name);
+    if (group) group.push(row);
+    else groups.set(name, [row]);
+  }
+  const lines = [...groups].map(([name, its]) => ({ name, buckets: seriesOf(starts, its) }));
+  return starts.flatMap((_, at) =>
+    lines.flatMap(({ name, buckets }) => {
+      const bucket = buckets[at];
+      return bucket ? [{ start: bucket.start, [by]: name, ...withoutStart(bucket) }] : [];
+    }),
+  );
+}
+
+/**
+ * A visitor has one platform and one country, so where few rows come back the largest groups are found among them, and the
+ * visitors of the rest are added up. Campaigns share visitors: the store must put the rest together.
+ */
+async function groupsOf(
+  { scope, asking }: Asked,
+  starts: readonly number[],
+  by: Grouping,
+): Promise<{ rows: FigureRow[]; top: Set<string> } | Rejection> {
+  if (by !== 'campaign' && starts.length <= fewBuckets) {
+    const rows = await asking.together<FigureRow>(series(scope, starts, { groupBy: by }));
+    return rows instanceof Rejection ? rows : { rows, top: largestOf(rows) };
+  }
   const found = await asking.rows<{ value: string }>(topValues(scope, by, groupsMax + 1));
   if (found instanceof Rejection) return found;
   const top = found.slice(0, groupsMax).map((row) => row.value);
-  const rows = await asking.rows<FigureRow>(
+  const rows = await asking.together<FigureRow>(
     series(scope, starts, { groupBy: by, ...(found.length > groupsMax ? { top } : {}) }),
   );
-  if (rows instanceof Rejection) return rows;
-  // A value that is itself called "other" joins the rest.
-  const label = (value: string) => (value === otherValue ? 'other' : value === '' ? null : value);
-  const labels = new Set(top.map(label));
-  // What came in between the two questions is in the second alone.
-  for (const row of rows) if (!labels.has(label(row.grp))) labels.add('other');
-  const nameOf = (value: string) => (labels.has(label(value)) ? label(value) : 'other');
-  const series_ = [...labels].map((name) => ({
-    name,
-    buckets: seriesOf(
-      starts,
-      rows.filter((row) => nameOf(row.grp) === name),
-    ),
-  }));
-  return starts.flatMap((_, at) =>
-    series_.map(({ name, buckets }) => {
-      const bucket = buckets[at];
-      return bucket ? { start: bucket.start, [by]: name, ...withoutStart(bucket) } : null;
-    }),
-  );
+  return rows instanceof Rejection ? rows : { rows, top: new Set(top) };
+}
+
+function largestOf(rows: readonly FigureRow[]): Set<string> {
+  const sums = new Map<string, [number, number, number]>();
+  for (const row of rows) {
+    const sum = sums.get(row.grp) ?? [0, 0, 0];
+    sums.set(row.grp, [sum[0] + (row.f_clicks ?? 0), sum[1] + (row.f_installs ?? 0), sum[2] + (row.f_events ?? 0)]);
+  }
+  const sorted = [...sums].sort(([a, x], [b, y]) => y[0] - x[0] || y[1] - x[1] || y[2] - x[2] || (a < b ? -1 : 1));
+  return new Set(sorted.slice(0, groupsMax).map(([value]) => value));
 }
 
 function withoutStart({ start: _start, ...metrics }: { start: string } & Metrics): Metrics {

@@ -1,5 +1,5 @@
 /** Links or campaigns in the order of a figure, a page at a time, each with its figures. */
-import { figures } from './figures.ts';
+import { figureParts, figures } from './figures.ts';
 import type { Filters, Question, Scope } from './scope.ts';
 
 export type RankedColumn = 'link_id' | 'campaign';
@@ -83,17 +83,11 @@ export function rankingTotal(scope: Scope, column: RankedColumn): Question {
   };
 }
 
-/** Unique clicks of the ids of one page. Rows: `id`, `unique_clicks`. */
-export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question {
-  const { sql, params } = figures(narrowed(scope, column, ids), {
-    columns: [column],
-    withUniques: true,
-    withBots: false,
-  });
-  return {
-    sql: `SELECT k_${column} AS id, sum(f_unique_clicks) AS unique_clicks FROM (${sql}) GROUP BY id`,
-    params: { ...params },
-  };
+/** Unique clicks of the ids of one page. Rows: `id`, `f_unique_clicks`. */
+export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
+  const keys = { columns: [column], withUniques: true, withBots: false };
+  const parts = figureParts(narrowed(scope, column, ids), keys, ['clicks']);
+  return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
 }
 
 /** How many links had something under each campaign of one page. Rows: `id`, `links`. */

@@ -1,28 +1,20 @@
-/** Figures by bucket, and by the values of one column if asked. One row for each kind and currency, to be added up. */
-import { type FigureKeys, figures } from './figures.ts';
+/** Figures by bucket, and by the values of one column if asked: rows of each kind, to be put together by whoever asks. */
+import { type Kind, kinds } from '#clickhouse/rollups.ts';
+import { type FigureKeys, figureParts, figures } from './figures.ts';
 import type { FilterColumn, Question, Scope } from './scope.ts';
 
-export interface FigureRow {
-  /** Beginning of the bucket, epoch seconds. */
-  readonly slot: number;
-  readonly grp: string;
-  readonly f_clicks: number;
-  readonly f_bot_clicks: number;
-  readonly f_unique_clicks: number;
-  readonly f_installs: number;
-  readonly f_organic_installs: number;
-  readonly f_events: number;
-  readonly f_conversions: number;
-  readonly f_currency: string;
-  /** A decimal. */
-  readonly f_revenue: string;
+export type { FigureRow } from './figures.ts';
+
+export interface SeriesOptions {
+  /** Its values stand in `grp`. */
+  readonly groupBy?: FilterColumn;
+  readonly top?: readonly string[];
+  readonly withBots?: boolean;
+  /** Default: all. */
+  readonly kinds?: readonly Kind[];
 }
 
-export function series(
-  scope: Scope,
-  slotsMs: readonly number[],
-  options: { readonly groupBy?: FilterColumn; readonly top?: readonly string[]; readonly withBots?: boolean } = {},
-): Question {
+export function series(scope: Scope, slotsMs: readonly number[], options: SeriesOptions = {}): Question[] {
   const { groupBy, top } = options;
   const keys: FigureKeys = {
     slots_ms: slotsMs,
@@ -31,13 +23,9 @@ export function series(
     withUniques: true,
     withBots: options.withBots === true,
   };
-  const { sql, params } = figures(scope, keys);
-  return {
-    sql: `SELECT slot, ${groupBy ? `k_${groupBy}` : "''"} AS grp, f_clicks, f_bot_clicks, f_unique_clicks,
-  f_installs, f_organic_installs, f_events, f_conversions, f_currency, toString(f_revenue) AS f_revenue
-FROM (${sql}) AS f`,
-    params,
-  };
+  const parts = figureParts(scope, keys, options.kinds ?? kinds);
+  if (!groupBy) return parts;
+  return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${groupBy}`, 'grp'), params }));
 }
 
 /** The values of a column that have most clicks, then most installs and events. Rows: `value`. */

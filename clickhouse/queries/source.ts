@@ -5,6 +5,7 @@ import { type ColumnNames, type FilterColumn, filteredColumns, type Scope } from
 
 const quarterS = 900;
 const dayS = 86_400;
+const shortMs = 40 * dayS * 1000;
 /**
  * Cells of a rollup that a boundary may cut; what lies in them is then read raw. Beyond it a finer table is cheaper.
  * A range with its previous one cuts three.
@@ -37,9 +38,13 @@ export function sourceOf(
   const needed = new Set([...filteredColumns(scope), ...columns]);
   needed.delete('app_id');
   const daily = dailySource(kind, [...needed]);
-  const cutDays = cutCells(boundariesMs, dayS);
-  if (daily && cutDays) return { ...daily, cutCells: cutDays, cellSeconds: dayS };
-  const cutQuarters = cutCells(boundariesMs, quarterS);
+  const cutDays = cutCells(boundariesMs, dayS, scope);
+  const cutQuarters = cutCells(boundariesMs, quarterS, scope);
+  // Over a month, whole quarters cost less than days with raw pieces between them.
+  const isShort = needed.size === 0 && cutQuarters?.length === 0 && scope.end_ms - scope.start_ms <= shortMs;
+  if (daily && cutDays && (cutDays.length === 0 || !isShort)) {
+    return { ...daily, cutCells: cutDays, cellSeconds: dayS };
+  }
   if (needed.size === 0 && cutQuarters) {
     return {
       kind: 'rollup',
@@ -67,8 +72,8 @@ function dailySource(kind: Kind, needed: readonly FilterColumn[]): Daily | null 
   return isByLink ? { kind: 'rollup', table: `${kind}_by_link`, pick: '', names: {} } : null;
 }
 
-/** Null when too many are cut. */
-function cutCells(boundariesMs: readonly number[], cellSeconds: number): number[] | null {
+/** Null when too many are cut, or most of the range. */
+function cutCells(boundariesMs: readonly number[], cellSeconds: number, scope: Scope): number[] | null {
   const cut = new Set<number>();
   for (const boundary of boundariesMs) {
     const cell = Math.floor(boundary / 1000 / cellSeconds) * cellSeconds;
@@ -76,5 +81,6 @@ function cutCells(boundariesMs: readonly number[], cellSeconds: number): number[
     cut.add(cell);
     if (cut.size > cutCellsMax) return null;
   }
-  return [...cut];
+  const cells = (scope.end_ms - scope.start_ms) / 1000 / cellSeconds;
+  return cut.size > 0 && cut.size * 2 > cells ? null : [...cut];
 }
