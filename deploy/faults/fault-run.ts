@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { ClickLoad } from './click-load.ts';
 import { Dice } from './dice.ts';
 import { EventLoad } from './event-load.ts';
-import { Ledger, type LedgerCounts } from './ledger.ts';
+import { Ledger, type LedgerCounts, type Verdict } from './ledger.ts';
 import type { Stage } from './stage.ts';
 
 export interface RunOptions {
@@ -101,35 +101,41 @@ async function settle(
   const startedMs = Date.now();
   let changedMs = startedMs;
   let before = '';
-  let found: Settled | undefined;
   for (;;) {
     const isLate = Date.now() - startedMs > settleMs;
-    const allowed = (await options.notRecorded?.()) ?? 0;
-    const [byClicks, byEvents] = await Promise.all([stage.stored.clicks(linkId), stage.stored.events(linkId)]).catch(
-      (error: unknown) => {
-        if (isLate) throw error;
-        return [undefined, undefined];
-      },
-    );
-    if (byClicks && byEvents) {
-      const [one, two] = [ledgers.clicks.judge(byClicks), ledgers.events.judge(byEvents)];
-      found = {
-        lost: Math.max(0, one.lost - allowed) + two.lost,
-        duplicated: one.duplicated + two.duplicated,
-        phantom: one.phantom + two.phantom,
-        rollup_diff: 0,
-        settledMs: changedMs - startedMs,
-        examples: [...one.examples.map((text) => `click: ${text}`), ...two.examples.map((text) => `event: ${text}`)],
-      };
-      const now = `${byClicks.size} ${byEvents.size} ${JSON.stringify(found)}`;
-      if (now !== before) changedMs = Date.now();
-      before = `${byClicks.size} ${byEvents.size} ${JSON.stringify(found)}`;
-      const isQuiet = Date.now() - changedMs > quietMs;
-      if (isLate || (found.lost === 0 && isQuiet)) break;
+    const seen = await look(stage, linkId, ledgers, options).catch((error: unknown) => {
+      if (isLate) throw error;
+      return undefined;
+    });
+    if (seen && seen.print !== before) {
+      changedMs = Date.now();
+      before = seen.print;
+    }
+    if (seen && (isLate || (seen.lost === 0 && Date.now() - changedMs > quietMs))) {
+      const { print: _, ...verdict } = seen;
+      return { ...verdict, rollup_diff: await stage.stored.rollupDifference(), settledMs: changedMs - startedMs };
     }
     await pause(pollMs);
   }
-  return { ...found, rollup_diff: await stage.stored.rollupDifference() };
+}
+
+/** Both ledgers against what is stored now; `print` changes when anything does. */
+async function look(
+  stage: Stage,
+  linkId: string,
+  ledgers: { clicks: Ledger; events: Ledger },
+  options: RunOptions,
+): Promise<Verdict & { print: string }> {
+  const allowed = (await options.notRecorded?.()) ?? 0;
+  const [storedClicks, storedEvents] = await Promise.all([stage.stored.clicks(linkId), stage.stored.events(linkId)]);
+  const [clicks, events] = [ledgers.clicks.judge(storedClicks), ledgers.events.judge(storedEvents)];
+  const verdict = {
+    lost: Math.max(0, clicks.lost - allowed) + events.lost,
+    duplicated: clicks.duplicated + events.duplicated,
+    phantom: clicks.phantom + events.phantom,
+    examples: [...clicks.examples.map((text) => `click: ${text}`), ...events.examples.map((text) => `event: ${text}`)],
+  };
+  return { ...verdict, print: `${storedClicks.size} ${storedEvents.size} ${JSON.stringify(verdict)}` };
 }
 
 function lineOf(name: string, seed: number, report: Report): string {

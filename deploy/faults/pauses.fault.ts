@@ -1,0 +1,59 @@
+/** Processes and stores that stand still and go on as if nothing had been, while clicks and events come in. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runFault } from './fault-run.ts';
+import { SecondIngest } from './second-ingest.ts';
+import { Stage } from './stage.ts';
+import { storeNames } from './store.ts';
+import { nothingWrong, seed, times } from './test-sizes.ts';
+
+const leaseSeconds = 2;
+let stage: Stage;
+beforeAll(async () => {
+  stage = await Stage.start({ settings: { LEASE_SECONDS: String(leaseSeconds) } });
+});
+afterAll(() => stage.stop());
+
+test.each(storeNames)('%s standing still loses nothing and counts nothing twice', async (name) => {
+  const store = stage.stores[name];
+  const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ dice, hit }) => {
+    for (let rounds = 0; rounds < times(4); rounds++) {
+      await pause(dice.between(200, 2_000));
+      store.freeze();
+      hit('stopped');
+      await pause(dice.between(1_000, 12_000));
+      store.thaw();
+    }
+  });
+  expect(report).toMatchObject(nothingWrong);
+});
+
+test.each(['redirector-0', 'origin', 'publisher', 'ingest'])('%s standing still loses nothing', async (name) => {
+  const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ dice, hit }) => {
+    for (let rounds = 0; rounds < times(4); rounds++) {
+      await pause(dice.between(200, 2_000));
+      hit('stopped');
+      await stage.processes.freeze(name, dice.between(1_000, 10_000));
+    }
+  });
+  expect(report).toMatchObject(nothingWrong);
+});
+
+test('an ingest that stands still for longer than its lease, with another one taking over, counts nothing twice', async () => {
+  const second = await SecondIngest.start(stage.stack);
+  try {
+    const report = await runFault(stage, { name: 'two ingests', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+      for (let rounds = 0; rounds < times(12); rounds++) {
+        await pause(dice.between(100, 3_000));
+        const forMs = dice.between(leaseSeconds * 1_000 + 200, leaseSeconds * 4_000);
+        const first = dice.next() < 0.5;
+        hit(first ? 'first stopped' : 'second stopped');
+        if (first) await stage.processes.freeze('ingest', forMs);
+        else await second.freeze(forMs);
+      }
+    });
+    expect(report).toMatchObject(nothingWrong);
+  } finally {
+    await second.stop();
+  }
+});

@@ -1,0 +1,21 @@
+import { connect } from 'node:net';
+
+const timeoutMs = 5_000;
+
+/** Commands to Redis without a client, for a store that is hurt. */
+export const RedisWire = {
+  /** Sends one command without arguments. @returns the first line of the answer. */
+  send(url: string, command: string): Promise<string> {
+    const { hostname, port } = new URL(url);
+    return new Promise((settle, fail) => {
+      const socket = connect({ host: hostname, port: Number(port), timeout: timeoutMs });
+      socket.once('connect', () => socket.write(`${command}\r\n`));
+      socket.once('data', (chunk) => {
+        socket.destroy();
+        settle(chunk.toString('latin1').split('\r\n')[0] ?? '');
+      });
+      socket.once('timeout', () => socket.destroy(new Error(`Redis did not answer ${command}`)));
+      socket.once('error', fail);
+    });
+  },
+};

@@ -1,0 +1,41 @@
+/** Processes that are restarted in an orderly way while clicks come in. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runFault } from './fault-run.ts';
+import { Stage } from './stage.ts';
+import { nothingWrong, seed, times } from './test-sizes.ts';
+
+const redirectors = 3;
+let stage: Stage;
+beforeAll(async () => {
+  stage = await Stage.start({ redirectors });
+});
+afterAll(() => stage.stop());
+
+test('redirectors restarted one after the other under load fail no request', async () => {
+  const options = { name: 'rolling restart', seed, clicks: 5_000, eventSenders: 0 };
+  const report = await runFault(stage, options, async ({ hit, clicks }) => {
+    for (let rounds = 0; rounds < times(4); rounds++) {
+      for (let one = 0; one < redirectors; one++) {
+        await stage.processes.kill(`redirector-${one}`, 'SIGTERM');
+        hit('redirector restarted');
+        await pause(300);
+      }
+    }
+    console.log(`  latency p99 ${clicks.takeLatencies().p99.toFixed(1)} ms`);
+  });
+  expect(report).toMatchObject(nothingWrong);
+  expect(report.clicks.unknown).toBe(0);
+  expect([...report.answers.keys()]).toEqual([302]);
+});
+
+test.each(['ingest', 'publisher', 'origin'])('%s restarted in an orderly way loses nothing', async (name) => {
+  const report = await runFault(stage, { name: `restart ${name}`, seed, clicks: 5_000 }, async ({ dice, hit }) => {
+    for (let rounds = 0; rounds < times(5); rounds++) {
+      await pause(dice.between(200, 2_000));
+      await stage.processes.kill(name, 'SIGTERM');
+      hit(`${name} restarted`);
+    }
+  });
+  expect(report).toMatchObject(nothingWrong);
+});
