@@ -176,6 +176,7 @@ test('plain HTTP is a 403 and never its data', async () => {
   const answer = await fetch(`${base}/things/t1`, { method: 'POST', headers: { authorization: 'Bearer ok' } });
   expect(answer.status).toBe(403);
   expect(await answer.json()).toEqual({ error: { code: 'FORBIDDEN', message: 'HTTPS is required.' } });
+  expect(answer.headers.get('x-ratelimit-remaining')).toBe('99');
 });
 
 test('an unknown address or method is a 404 in the envelope', async () => {

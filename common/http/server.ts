@@ -124,7 +124,7 @@ export class HttpServer {
     this.#open.add(exchange);
     exchange.closesConnection = this.#isStopping;
     exchange.isHead = req.getMethod() === 'head';
-    const { headers, fault } = readHeaders(req);
+    const { headers, fault: headerFault } = readHeaders(req);
     const url = req.getUrl();
     const path = url.startsWith(`${BASE}/`) ? url.slice(BASE.length) : '';
     const socketIp = Buffer.from(res.getRemoteAddressAsText()).toString('latin1');
@@ -137,28 +137,32 @@ export class HttpServer {
     exchange.headers.push(...this.#cors.headers(path, headers['origin'] ?? ''));
     const isPreflight = req.getMethod() === 'options' && headers['access-control-request-method'] !== undefined;
     const params = matched ? readParams(matched, req) : {};
-    // A parameter that is no text is nobody's address, and charged as such: else it would be a way round the limits.
-    const route = params === null ? null : matched;
+    const fault = peer.isHttps ? headerFault : forbidden('HTTPS is required.');
+    // What is refused whatever it asks for is nobody's address, and charged as such: else it would be a way round the limits.
+    const route = params === null || fault !== null ? null : matched;
     const queryText = req.getQuery();
-    const refusal = this.#refuseAtOnce(peer, fault);
-    if (refusal) {
+    if (this.#open.size > OPEN_REQUESTS_MAX) {
       exchange.closesConnection = true;
-      exchange.reject(refusal);
+      exchange.reject(unavailable('Too many requests are waiting.', 1));
       return;
     }
     const collected = route?.hasBody ? collectBody(res, exchange, route.bodyBytesMax) : noBody;
     if (!route?.hasBody) exchange.isBodyComplete = true;
     const incoming = incomingOf(exchange, headers, peer, queryText, collected, route);
-    this.#serve(exchange, incoming, route, params ?? {}, isPreflight).catch((error: unknown) => {
+    const served = fault
+      ? this.#refuse(exchange, incoming, fault)
+      : this.#serve(exchange, incoming, route, params ?? {}, isPreflight);
+    served.catch((error: unknown) => {
       this.#options.onFailure(error, route ? `${route.method} ${route.path}` : 'unknown address', exchange.id);
       exchange.reject(unavailable('Something went wrong on our side. Try again later.'));
     });
   }
 
-  #refuseAtOnce(peer: Peer, fault: Rejection | null): Rejection | null {
-    if (!peer.isHttps) return forbidden('HTTPS is required.');
-    if (fault) return fault;
-    return this.#open.size > OPEN_REQUESTS_MAX ? unavailable('Too many requests are waiting.', 1) : null;
+  async #refuse(exchange: Exchange, incoming: Incoming, fault: Rejection): Promise<void> {
+    const passed = await this.#options.guardUnknown(null, incoming);
+    if (passed.quota) exchange.setQuota(passed.quota);
+    exchange.closesConnection = true;
+    exchange.reject('rejection' in passed ? passed.rejection : fault);
   }
 
   async #serve(
