@@ -4,7 +4,7 @@
  * and out of what it is divided by. If two different links come close to each other, nobody gets either.
  */
 import type { AppSettings } from '#common/app-snapshot.ts';
-import { isSharedAddress } from './shared-address.ts';
+import { isLocalAddress, isSharedAddress } from './shared-address.ts';
 import type { Signals } from './signals.ts';
 
 export const factors = ['ip', 'os_version', 'device_model', 'language', 'timezone', 'screen', 'age'] as const;
@@ -24,9 +24,8 @@ const points: Readonly<Record<Factor, number>> = {
 export const CONFIDENCE_MAX = 0.95;
 export const AMBIGUITY_MARGIN = 0.1;
 const SIGNALS_WITHOUT_IP_MIN = 4;
-/** What is left of the points of an address that many people share, and how many devices at one are no crowd. */
+/** What is left of the points of an address that is known to be shared by many. */
 const SHARED_ADDRESS_PART = 0.25;
-const HOUSEHOLD_DEVICES = 4;
 const SCREEN_TOLERANCE_PX = 2;
 const HOUR_MS = 3_600_000;
 /** How far the clocks of two of our machines may be apart. */
@@ -101,7 +100,8 @@ function decideByScore(input: MatchInput): Decision {
   const { settings, device, candidates, nowMs } = input;
   const windowMs = settings.probabilistic_window_hours * HOUR_MS;
   if (windowMs === 0) return { matched: false, competing_links: 0 };
-  const crowd = crowdPart(candidates);
+  // Inside one's own network, say while trying things out, the address is not that of many strangers.
+  const crowd = isLocalAddress(bareAddress(device.ip)) ? 1 : crowdPart(candidates);
   const best = new Map<string, { click: ScoredClick; score: Score }>();
   for (const click of candidates) {
     if (!passesGates(click, input, windowMs)) continue;
@@ -138,15 +138,26 @@ function isSamePlatform(device: Signals, click: Signals): boolean {
   return device.family === click.family || (device.family === 'ios' && device.maybeIpad && click.maybeIpad);
 }
 
-/** Many different devices behind one address make it say less about each of them. */
+/**
+ * Of several devices behind one address each has its part of what the address says. Clicks count as one device's as long as
+ * nothing speaks against it, so that two browsers of one phone are no crowd.
+ */
 export function crowdPart(candidates: readonly ScoredClick[]): number {
-  const devices = new Set<string>();
-  for (const { signals } of candidates) {
-    devices.add(
-      `${signals.family} ${signals.os_version.join('.')} ${signals.device_model} ${signals.language.join('-')}`,
-    );
+  const devices: Signals[] = [];
+  const inOrder = candidates.toSorted((a, b) => a.time - b.time || (a.click_id < b.click_id ? -1 : 1));
+  for (const { signals } of inOrder) {
+    if (!devices.some((device) => mayBeSame(device, signals))) devices.push(signals);
   }
-  return Math.min(1, HOUSEHOLD_DEVICES / Math.max(1, devices.size));
+  return 1 / Math.max(1, devices.length);
+}
+
+function mayBeSame(a: Signals, b: Signals): boolean {
+  return (
+    (a.family === b.family || (a.maybeIpad && b.maybeIpad)) &&
+    sameVersion(a.os_version, b.os_version) !== 0 &&
+    sameModel(a.device_model, b.device_model) !== 0 &&
+    sameLanguage(a.language, b.language) !== 0
+  );
 }
 
 /** Null when there is too little in common to say anything: neither the address nor four other signals. */
@@ -168,7 +179,7 @@ export function scoreOf(
     screen: sameScreen(device.screens, signals.screens),
     age: Math.max(0, 1 - ageMs / windowMs),
   };
-  const shared = isSharedAddress(device.ip.replace('::/64', '::')) ? Math.min(crowd, SHARED_ADDRESS_PART) : crowd;
+  const shared = isSharedAddress(bareAddress(device.ip)) ? Math.min(crowd, SHARED_ADDRESS_PART) : crowd;
   let reached = 0;
   let available = 0;
   const agreeing: Factor[] = [];
@@ -183,6 +194,11 @@ export function scoreOf(
   if (agreements.ip !== 1 && others < SIGNALS_WITHOUT_IP_MIN) return null;
   const confidence = Math.min(CONFIDENCE_MAX, (reached / available) * decayOf(ageMs));
   return { confidence: Math.round(confidence * 1e4) / 1e4, factors: agreeing };
+}
+
+/** The address, or the first one of a /64. */
+function bareAddress(ip: string): string {
+  return ip.replace('::/64', '::');
 }
 
 export function decayOf(ageMs: number): number {

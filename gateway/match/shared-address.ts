@@ -30,6 +30,11 @@ export function isSharedAddress(ip: string): boolean {
   return isShared;
 }
 
+/** Loopback, link-local and private addresses (RFC 1918, RFC 4193). */
+export function isLocalAddress(ip: string): boolean {
+  return ipaddr.isValid(ip) && ['loopback', 'private', 'uniqueLocal', 'linkLocal'].includes(ipaddr.process(ip).range());
+}
+
 function isWithin(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   return networks.some(([network, bits]) => address.kind() === network.kind() && address.match(network, bits));
 }

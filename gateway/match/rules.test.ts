@@ -1,0 +1,245 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import {
+  type CandidateClick,
+  crowdPart,
+  type Decision,
+  decayOf,
+  decide,
+  type MatchInput,
+  type ScoredClick,
+  scoreOf,
+} from './rules.ts';
+import type { Signals } from './signals.ts';
+
+const HOUR = 3_600_000;
+const now = 1_800_000_000_000;
+const settings = {
+  attribution_window_hours: 168,
+  probabilistic_window_hours: 6,
+  min_confidence: 0.6,
+  privacy_mode: 'full_ip' as const,
+  conversion_events: [],
+};
+
+const device: Signals = {
+  family: 'ios',
+  maybeIpad: false,
+  ip: '203.0.113.9',
+  os_version: [17, 5, 1],
+  device_model: 'iphone15,2',
+  language: ['en', 'us'],
+  timezone: 'Europe/Paris',
+  screens: [[393, 852]],
+};
+
+function click(more: Partial<ScoredClick> = {}): ScoredClick {
+  return {
+    click_id: 'c1',
+    app_id: 'a',
+    link_id: 'l1',
+    time: now - 60_000,
+    is_bot: false,
+    claimed_by: '',
+    signals: device,
+    ...more,
+  };
+}
+
+function decided(more: Partial<MatchInput> = {}): Decision {
+  return decide({ app_id: 'a', claimant: 'd1', device, evidence: [], candidates: [], settings, nowMs: now, ...more });
+}
+
+const named = (more: Partial<CandidateClick> = {}): CandidateClick => click(more);
+
+test('evidence counts in its order, and the first that is valid wins', () => {
+  const evidence = [
+    { type: 'click_id' as const, click: null },
+    { type: 'install_referrer' as const, click: named({ claimed_by: 'd2' }) },
+    { type: 'clipboard' as const, click: named({ click_id: 'c3' }) },
+  ];
+  expect(decided({ evidence, candidates: [click()] })).toMatchObject({
+    matched: true,
+    type: 'clipboard',
+    click: { click_id: 'c3' },
+    confidence: 1,
+  });
+});
+
+test.each<[string, Partial<CandidateClick>, boolean]>([
+  ['valid', {}, true],
+  ['of another app', { app_id: 'b' }, false],
+  ['at the end of the window', { time: now - 168 * HOUR }, true],
+  ['behind the window', { time: now - 168 * HOUR - 1 }, false],
+  ['claimed by the same device', { claimed_by: 'd1' }, true],
+  ['claimed by another', { claimed_by: 'd2' }, false],
+  ['of a bot, but named', { is_bot: true }, true],
+])('a named click that is %s', (_, more, expected) => {
+  expect(decided({ evidence: [{ type: 'click_id', click: named(more) }] }).matched).toBe(expected);
+});
+
+test.each<[string, Partial<ScoredClick>, boolean]>([
+  ['like the device', {}, true],
+  ['of another app', { app_id: 'b' }, false],
+  ['of another platform', { signals: { ...device, family: 'android' } }, false],
+  ['of a bot', { is_bot: true }, false],
+  ['claimed', { claimed_by: 'd2' }, false],
+  ['behind the window', { time: now - 6 * HOUR - 1 }, false],
+  ['of the future', { time: now + 60_000 }, false],
+  ['of another major version', { signals: { ...device, os_version: [16] } }, false],
+  ['of another address, else the same: just below 0.6', { signals: { ...device, ip: '203.0.113.10' } }, false],
+  [
+    'of another address, and little known',
+    { signals: { ...device, ip: '203.0.113.10', timezone: '', screens: [] } },
+    false,
+  ],
+])('a click %s', (_, more, expected) => {
+  expect(decided({ candidates: [click(more)] }).matched).toBe(expected);
+});
+
+test('without the address it takes four other signals', () => {
+  const lenient = { ...settings, min_confidence: 0.3 };
+  const elsewhere = (more: Partial<Signals>) =>
+    decided({ candidates: [click({ signals: { ...device, ip: '', ...more } })], settings: lenient });
+  expect(elsewhere({ timezone: '' }).matched).toBe(true);
+  expect(elsewhere({ timezone: '', screens: [] }).matched).toBe(false);
+});
+
+test('a window of 0 turns scoring off', () => {
+  expect(decided({ candidates: [click()], settings: { ...settings, probabilistic_window_hours: 0 } }).matched).toBe(
+    false,
+  );
+});
+
+test('the confidence is what agrees of what both sides know, times the decay, at most 0.95', () => {
+  const of = (signals: Partial<Signals>, ageMs: number) =>
+    scoreOf(device, { signals: { ...device, ...signals }, time: now - ageMs }, now, 6 * HOUR, 1)?.confidence;
+  expect(of({}, 0)).toBe(0.95);
+  expect(of({ os_version: [17, 4] }, 0)).toBe(0.85);
+  expect(of({ ip: '1.2.3.4' }, 0)).toBe(0.6);
+  expect(of({ timezone: '', screens: [], device_model: '', language: ['fr', 'fr'] }, 0)).toBe(0.8571);
+  expect(of({}, 1.5 * HOUR)).toBe(0.8888);
+  expect([0, HOUR, HOUR + 1, 2 * HOUR, 2 * HOUR + 1, 6 * HOUR, 6 * HOUR + 1].map(decayOf)).toEqual([
+    1, 1, 0.9, 0.9, 0.75, 0.75, 0.6,
+  ]);
+});
+
+test('two links within 0.10 are nobody’s; clicks of one link are not ambiguous, and the newest is taken', () => {
+  const other = click({ click_id: 'c2', link_id: 'l2', time: now - 120_000 });
+  expect(decided({ candidates: [click(), other] })).toEqual({ matched: false, competing_links: 2 });
+  const weaker = click({
+    click_id: 'c2',
+    link_id: 'l2',
+    signals: { ...device, language: ['fr', 'fr'], os_version: [17, 4] },
+  });
+  expect(decided({ candidates: [click(), weaker] })).toMatchObject({ matched: true, click: { click_id: 'c1' } });
+  const older = click({ click_id: 'c0', time: now - 50 * 60_000 });
+  expect(decided({ candidates: [older, click()] })).toMatchObject({ matched: true, click: { click_id: 'c1' } });
+});
+
+test('many different devices at one address make it say less', () => {
+  const crowd = Array.from({ length: 20 }, (_, n) =>
+    click({
+      click_id: `c${n}`,
+      link_id: 'l2',
+      signals: { ...device, os_version: [16, n], timezone: '', screens: [], device_model: '' },
+    }),
+  );
+  const mine = click({ signals: { ...device, timezone: '', screens: [], device_model: '' } });
+  expect(crowdPart([mine])).toBe(1);
+  expect(decided({ candidates: [mine] }).matched).toBe(true);
+  expect(decided({ candidates: [mine, ...crowd] }).matched).toBe(false);
+});
+
+const signals: fc.Arbitrary<Signals> = fc.record({
+  family: fc.constantFrom('ios' as const, 'android' as const),
+  maybeIpad: fc.boolean(),
+  ip: fc.constantFrom('', '203.0.113.9', '203.0.113.10', '172.224.226.4'),
+  os_version: fc.constantFrom([], [17], [17, 5], [17, 4, 1], [16, 1]),
+  device_model: fc.constantFrom('', 'iphone', 'iphone15,2', 'ipad13,4', 'pixel 8'),
+  language: fc.constantFrom<readonly [string, string]>(['', ''], ['en', 'us'], ['en', 'gb'], ['de', '']),
+  timezone: fc.constantFrom('', 'Europe/Paris', 'Asia/Tokyo'),
+  screens: fc.constantFrom<Signals['screens']>([], [[393, 852]], [[360, 800]]),
+});
+const age = fc.integer({ min: 0, max: 6 * HOUR });
+const confidence = (a: Signals, b: Signals, ageMs: number, crowd = 1) =>
+  scoreOf(a, { signals: b, time: now - ageMs }, now, 6 * HOUR, crowd)?.confidence ?? 0;
+
+test('no confidence is above 0.95 or below 0', () => {
+  fc.assert(
+    fc.property(signals, signals, age, fc.double({ min: 0, max: 1, noNaN: true }), (a, b, ageMs, crowd) => {
+      const value = confidence(a, b, ageMs, crowd);
+      expect(value).toBeGreaterThanOrEqual(0);
+      expect(value).toBeLessThanOrEqual(0.95);
+    }),
+  );
+});
+
+test('an agreement never lowers the confidence, a disagreement never raises it', () => {
+  const made: [keyof Signals, unknown, unknown][] = [
+    ['ip', '198.51.100.1', '198.51.100.2'],
+    ['os_version', [17, 9], [17, 8]],
+    ['device_model', 'iphone16,1', 'iphone16,2'],
+    ['language', ['fr', 'fr'], ['it', 'it']],
+    ['timezone', 'Europe/Rome', 'Asia/Seoul'],
+    ['screens', [[1, 2]], [[100, 200]]],
+  ];
+  fc.assert(
+    fc.property(signals, signals, age, fc.constantFrom(...made), (a, b, ageMs, [name, same, other]) => {
+      const agreeing = confidence({ ...a, [name]: same }, { ...b, [name]: same }, ageMs);
+      const disagreeing = confidence({ ...a, [name]: same }, { ...b, [name]: other }, ageMs);
+      const unknown = confidence(
+        { ...a, [name]: same },
+        { ...b, [name]: name === 'language' ? ['', ''] : name === 'os_version' || name === 'screens' ? [] : '' },
+        ageMs,
+      );
+      expect(agreeing).toBeGreaterThanOrEqual(disagreeing);
+      expect(agreeing).toBeGreaterThanOrEqual(unknown);
+    }),
+  );
+});
+
+test('a younger click is never less likely', () => {
+  fc.assert(
+    fc.property(signals, signals, age, age, (a, b, one, two) => {
+      expect(confidence(a, b, Math.min(one, two))).toBeGreaterThanOrEqual(confidence(a, b, Math.max(one, two)));
+    }),
+  );
+});
+
+test('the score is the same from either side, and whatever else a click has', () => {
+  fc.assert(
+    fc.property(signals, signals, age, (a, b, ageMs) => {
+      expect(confidence(a, b, ageMs)).toBe(confidence({ ...b, ip: b.ip }, { ...a, ip: a.ip }, ageMs));
+      const one = decided({ device: a, candidates: [click({ signals: b, time: now - ageMs })] });
+      const two = decided({
+        device: a,
+        claimant: 'somebody',
+        candidates: [click({ signals: b, time: now - ageMs, click_id: 'other', link_id: 'other' })],
+      });
+      expect(one.matched).toBe(two.matched);
+    }),
+  );
+});
+
+test('an ambiguous pair is never matched, in whatever order it comes', () => {
+  const clicks = fc.array(fc.record({ signals, link: fc.integer({ min: 1, max: 3 }), ageMs: age }), { maxLength: 8 });
+  fc.assert(
+    fc.property(signals, clicks, (asking, found) => {
+      const candidates = found.map(({ signals: of, link, ageMs }, n) =>
+        click({ click_id: `c${n}`, link_id: `l${link}`, signals: of, time: now - ageMs }),
+      );
+      const decision = decided({ device: asking, candidates });
+      expect(decided({ device: asking, candidates: candidates.toReversed() }).matched).toBe(decision.matched);
+      if (!decision.matched || decision.type !== 'probabilistic') return;
+      const crowd = crowdPart(candidates);
+      for (const one of candidates) {
+        if (one.link_id === decision.click.link_id || one.signals.family !== asking.family) continue;
+        const [major, other] = [asking.os_version[0], one.signals.os_version[0]];
+        if (major !== undefined && other !== undefined && major !== other) continue;
+        expect(decision.confidence - confidence(asking, one.signals, now - one.time, crowd)).toBeGreaterThan(0.1);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
