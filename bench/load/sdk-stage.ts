@@ -1,0 +1,91 @@
+/** What the SDK edge stands on during a run: an app with its key and links in Postgres, Redis, a journal, the process itself. */
+import { join } from 'node:path';
+import { ApiKeys, newApiKey } from '#common/api-key.ts';
+import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
+import { newId } from '#common/ids.ts';
+import { Postgres } from '#common/postgres.ts';
+import { openStage } from './stage.ts';
+import { Subject } from './subject.ts';
+
+export interface SdkStage {
+  readonly key: string;
+  readonly app_id: string;
+  readonly links: readonly string[];
+  readonly redisUrl: string;
+  readonly redisPid: number;
+  readonly gateway: Subject;
+  readonly port: number;
+  close(): Promise<void>;
+}
+
+const settings = {
+  attribution_window_hours: 168,
+  probabilistic_window_hours: 6,
+  min_confidence: 0.6,
+  privacy_mode: 'anonymize_ip',
+  conversion_events: ['purchase'],
+};
+
+export async function openSdkStage(tell: (line: string) => void): Promise<SdkStage> {
+  const stage = await openStage(0, tell);
+  const secret = newSecretKey('bench');
+  const key = newApiKey();
+  const [organization_id, app_id] = [newId('org', Date.now()), newId('app', Date.now())];
+  const links = Array.from({ length: 50 }, () => newId('lnk', Date.now()));
+  const stored = new ApiKeys(parseSecretKeys(secret)).store(key, app_id);
+  const db = new Postgres({ url: stage.postgres.url, name: 'bench', connectionsMax: 1 });
+  await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'SDK')`, [organization_id]);
+  await db.execute(
+    `INSERT INTO apps (id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
+     VALUES ($1, $2, 'SDK', 'sdk.localhost', $3, $4, $5, $6, now(), now())`,
+    [app_id, organization_id, settings, stored.api_key_ciphertext, stored.api_key_hash, stored.api_key_preview],
+  );
+  for (const [n, id] of links.entries()) {
+    await db.execute(
+      `INSERT INTO links (id, organization_id, app_id, short_code, path, source, created_at, updated_at)
+       VALUES ($1, $2, $3, $4, '/a', 'dashboard', now(), now())`,
+      [id, organization_id, app_id, `code${n}`],
+    );
+  }
+  await db.close();
+  const gateway = Subject.start('gateway', 'gateway/main.ts', {
+    DATABASE_URL: stage.postgres.url,
+    REDIS_URL: stage.redis.url,
+    NATS_URL: '',
+    SECRET_KEY: secret,
+    DATA_DIR: join(stage.folder, 'data'),
+    INSTANCE: 'gateway-bench',
+    API_HTTP_PORT: '18499',
+    TLS_CERT_FILE: '',
+    TRUSTED_PROXIES: '127.0.0.1',
+    RATE_LIMIT_EVENTS: '10000000',
+    RATE_LIMIT_MATCH: '10000000',
+    LOG_LEVEL: 'info',
+  });
+  const [, port] = await gateway.line(/"http":(\d+)/);
+  return {
+    key,
+    app_id,
+    links,
+    redisUrl: stage.redis.url,
+    redisPid: stage.redis.pid,
+    gateway,
+    port: Number(port),
+    close: async () => {
+      await gateway.stop();
+      await stage.close();
+    },
+  };
+}
+
+/** A whole request, head and body. */
+export function requestBytes(path: string, key: string, ip: string, body: string): Buffer {
+  const head =
+    `POST /v1${path} HTTP/1.1\r\nHost: localhost\r\nX-API-Key: ${key}\r\nContent-Type: application/json\r\n` +
+    `X-Forwarded-Proto: https\r\nX-Forwarded-For: ${ip}\r\nUser-Agent: bench\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n`;
+  return Buffer.from(head + body);
+}
+
+export function median(values: readonly number[]): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
+}
