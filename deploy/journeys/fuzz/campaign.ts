@@ -1,6 +1,6 @@
 /** Sends a campaign of requests and judges every answer; the seed makes the requests, so a run can be had again. */
-import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
+import { residentMib } from '#deploy/journeys/memory.ts';
 import type { Stack } from '#deploy/journeys/stack.ts';
 import { Description } from './description.ts';
 import { type Plan, plansOf } from './plans.ts';
@@ -116,10 +116,4 @@ function sentOf(plan: Plan, world: World): Sent {
     headers: { ...plan.headers, ...world.headers(plan.credential) },
     body: body === null ? null : typeof body === 'string' ? Buffer.from(world.fill(body)) : body,
   };
-}
-
-/** The memory of a process as the kernel counts it (proc(5)). */
-export function residentMib(pid: number): number {
-  const [, kib] = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8')) ?? [];
-  return Math.round(Number(kib) / 1024);
 }

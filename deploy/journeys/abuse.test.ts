@@ -1,0 +1,93 @@
+/** Clients with bad manners harm nobody but themselves: others are answered as before, and the process lives on. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import {
+  neverRead,
+  pipelined,
+  probed,
+  type Rig,
+  rigOf,
+  type SlowKind,
+  sendMalformed,
+  slow,
+  spoilHandshakes,
+  vanish,
+} from './abuse.ts';
+import type { Latencies } from './probe.ts';
+import { Stack } from './stack.ts';
+
+const SLOW_CLIENTS = 60;
+/** A body or a head has 10 seconds; connections are looked at every few. */
+const SLOW_DEADLINE_MS = 17_000;
+const MEMORY_GROWTH_MIB = 64;
+/** Two busy cores are shared with the abusers themselves: what a stalled event loop would show is far beyond. */
+const P99_MS = 400;
+
+let stack: Stack;
+let rig: Rig;
+let pids: number[];
+const pidsNow = () => [stack.pidOf('origin'), stack.pidOf('redirector-0')];
+
+beforeAll(async () => {
+  stack = await Stack.start();
+  rig = await rigOf(stack);
+  pids = pidsNow();
+});
+afterAll(() => stack.stop());
+afterEach(() => expect(pidsNow()).toEqual(pids));
+
+function expectUnharmed(latencies: Latencies): void {
+  console.log(`somebody else meanwhile: ${JSON.stringify(latencies)}`);
+  expect(latencies.wrong).toEqual([]);
+  expect(latencies.p99Ms).toBeLessThan(P99_MS);
+}
+
+test('a malformed request is refused, or waited for in vain, and never read as two', async () => {
+  const [api, redirector] = await Promise.all([sendMalformed(rig, rig.api), sendMalformed(rig, rig.redirector)]);
+  const statuses = [...api, ...redirector].flatMap((outcome) => outcome.statuses);
+  expect(statuses.filter((status) => status < 400 || status === 500)).toEqual([]);
+  expect(api.filter((outcome) => outcome.isSmuggled)).toEqual([]);
+});
+
+test(`${SLOW_CLIENTS} each of the idle, the dripping and the half-hearted are shown the door, and hold up nobody`, async () => {
+  const kinds: SlowKind[] = ['idle', 'dripping head', 'dripping body', 'half a body'];
+  const { result, latencies } = await probed(rig, () =>
+    Promise.all([
+      ...kinds.map((kind) => slow(rig, rig.api, kind, SLOW_CLIENTS, SLOW_DEADLINE_MS)),
+      ...kinds.slice(0, 2).map((kind) => slow(rig, rig.redirector, kind, SLOW_CLIENTS, SLOW_DEADLINE_MS)),
+    ]),
+  );
+  expect(result.map((one) => one.stillOpen)).toEqual([0, 0, 0, 0, 0, 0]);
+  expectUnharmed(latencies);
+});
+
+test('requests sent without waiting are answered in order, as far as they are answered', async () => {
+  const get = (path: string, more = '') => `GET /v1${path} HTTP/1.1\r\nHost: a\r\n${more}\r\n`;
+  const round = [get('/me', `Authorization: Bearer ${rig.token}\r\n`), get('/me'), get('/nothing')];
+  const statuses = await pipelined(rig.api, Array.from({ length: 10 }, () => round).flat());
+  const inOrder = Array.from({ length: 10 }, () => [200, 401, 404]).flat();
+  expect(statuses).toEqual(inOrder.slice(0, statuses.length));
+});
+
+test('who asks for much and reads nothing costs no memory', async () => {
+  const request = 'GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n';
+  const sizes = { clients: 10, requests: 200, watchMs: 1_500 };
+  const { result, latencies } = await probed(rig, () => neverRead(rig.api, request, sizes, stack.pidOf('origin')));
+  expect(result.mostMib - result.beforeMib).toBeLessThan(MEMORY_GROWTH_MIB);
+  expectUnharmed(latencies);
+});
+
+test('clients that vanish in the middle of a handshake, a body or an answer leave nothing behind', async () => {
+  const head = `Host: a\r\nAuthorization: Bearer ${rig.token}\r\n`;
+  const half = `POST /v1/links HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"path":`;
+  const { latencies } = await probed(rig, async () => {
+    await vanish(rig.api, half, 100);
+    await vanish(rig.api, `GET /v1/analytics/overview HTTP/1.1\r\n${head}\r\n`, 100);
+    await vanish(
+      rig.redirector,
+      `GET /${rig.code} HTTP/1.1\r\nHost: ${rig.host}\r\nUser-Agent: Mozilla/5.0\r\n\r\n`,
+      200,
+    );
+    await spoilHandshakes(rig, 200);
+  });
+  expectUnharmed(latencies);
+});
