@@ -24,7 +24,10 @@ export function readHeaders(req: HttpRequest): { headers: Headers; fault: Reject
       repeated = name;
     }
   });
-  const fault = repeated === '' ? null : invalid(repeated, 'the header is given more than once');
+  if (repeated !== '') return { headers, fault: invalid(repeated, 'the header is given more than once') };
+  const encoding = headers['transfer-encoding'] ?? 'chunked';
+  // With any other encoding nobody knows where the request ends.
+  const fault = encoding.toLowerCase() === 'chunked' ? null : invalid('transfer-encoding', 'only chunked is accepted');
   return { headers, fault };
 }
 

@@ -237,6 +237,15 @@ test('two Content-Length headers are refused', async () => {
   expect(got).toMatch(/^HTTP\/1.1 400/);
 });
 
+test.each(['Content-Length: 12\r\nContent-Length: 2', 'Content-Length: 12\r\nTransfer-Encoding: identity'])(
+  'what stands behind a request without a clear end is never answered: %s',
+  async (lengths) => {
+    const head = 'POST /v1/things/t1 HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\n';
+    const behind = 'GET /v1/smuggled HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\n\r\n';
+    expect(await raw(`${head}${lengths}\r\n\r\n{"name":"x"}${behind}`)).not.toContain('NOT_FOUND');
+  },
+);
+
 test('a client that goes away in the middle of its body leaves nothing behind', async () => {
   const socket = connect(server.httpPort, '127.0.0.1');
   await new Promise((connected) => socket.once('connect', connected));

@@ -159,6 +159,9 @@ export class HttpServer {
   }
 
   async #refuse(exchange: Exchange, incoming: Incoming, fault: Rejection): Promise<void> {
+    // A later turn, always: what stands behind this request in the same bytes then finds it unanswered, and the connection
+    // is ended. Answered at once, the rest would be read as a request of its own, wherever that one begins.
+    await new Promise((nextTurn) => setImmediate(nextTurn));
     const passed = await this.#options.guardUnknown(null, incoming);
     if (passed.quota) exchange.setQuota(passed.quota);
     exchange.closesConnection = true;
