@@ -1,10 +1,12 @@
-/** `npm run admin -- <command>`: users, organizations, keys. */
+/** `npm run admin -- <command>`: users, organizations, keys, the audit of the figures. */
+import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { ConfigError, loadConfig } from '#common/config.ts';
 import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import type { AdminParts } from './admin/accounts.ts';
+import { addAuditCommand } from './admin/audit.ts';
 import { adminProgram } from './admin/commands.ts';
-import { localDatabaseUrl, localSecretKey } from './admin/local-store.ts';
+import { localClickHouseUrl, localDatabaseUrl, localSecretKey } from './admin/local-store.ts';
 import { AdminError } from './admin/questions.ts';
 
 async function main(): Promise<void> {
@@ -16,6 +18,7 @@ async function main(): Promise<void> {
     db ??= new Postgres({ url, name: 'admin', connectionsMax: 1 });
     return { db, clock: systemClock };
   };
+  let clickhouse: ClickHouse | undefined;
   const program = adminProgram({
     parts,
     adminEmail: config.ADMIN_EMAIL,
@@ -23,10 +26,24 @@ async function main(): Promise<void> {
     secretKey: config.SECRET_KEY || localSecretKey(config.DATA_DIR),
     print: (line) => console.log(line),
   });
+  addAuditCommand(program, {
+    clickhouse: () => {
+      const url = config.CLICKHOUSE_URL || localClickHouseUrl(config.DATA_DIR);
+      if (url === '')
+        throw new AdminError('CLICKHOUSE_URL is not set, and npm start runs no ClickHouse on this machine');
+      clickhouse ??= new ClickHouse({ url, requestTimeoutMs: 600_000, connectionsMax: 2 });
+      return clickhouse;
+    },
+    nowMs: systemClock,
+    print: (line) => console.log(line),
+    onFaults: () => {
+      process.exitCode = 1;
+    },
+  });
   try {
     await program.parseAsync();
   } finally {
-    await db?.close();
+    await Promise.all([db?.close(), clickhouse?.close()]);
   }
 }
 

@@ -1,4 +1,5 @@
 /** Where `npm start` keeps what an administrator of the same machine needs. */
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -10,6 +11,15 @@ export function localDatabaseUrl(dataDir: string): string {
     .split('\n')[3]
     ?.trim();
   return password !== '' && port ? `postgres://signpost:${password}@127.0.0.1:${port}/postgres` : '';
+}
+
+/** The ClickHouse that `npm start` runs on this machine, if it runs now; empty otherwise. Its arguments end with its port. */
+export function localClickHouseUrl(dataDir: string): string {
+  const pid = /"name":\s*"clickhouse",\s*"pid":\s*(\d+)/.exec(textOf(join(dataDir, 'processes.json')))?.[1];
+  if (pid === undefined) return '';
+  const listed = spawnSync('ps', ['-o', 'args=', '-p', pid], { encoding: 'utf8' }).stdout ?? '';
+  const port = /\s(\d+)\s*$/.exec(listed)?.[1];
+  return port === undefined ? '' : `http://127.0.0.1:${port}`;
 }
 
 /** The SECRET_KEY that `npm start` made; empty if it made none. */

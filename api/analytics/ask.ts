@@ -1,16 +1,8 @@
 /** One question to ClickHouse, in its turn and within its limits. */
-import { ClickHouseFailure, type Settings } from '#clickhouse/client.ts';
+import { ClickHouseFailure } from '#clickhouse/client.ts';
 import type { Question } from '#clickhouse/queries/scope.ts';
-import { invalid, Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
+import { invalid, type Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
 import type { AnalyticsParts } from './deps.ts';
-
-export const questionLimits: Settings = {
-  max_execution_time: 8,
-  timeout_before_checking_execution_speed: 0,
-  max_rows_to_read: 300_000_000,
-  max_memory_usage: 1_500_000_000,
-  max_threads: 2,
-};
 
 /** Exceptions that say: this question is too large. Sources: ClickHouse's ErrorCodes.cpp. */
 const tooLarge = new Set([
@@ -33,9 +25,9 @@ export class Asking {
   }
 
   async rows<Row>({ sql, params }: Question): Promise<Row[] | Rejection> {
-    const { queue, clickhouse } = this.#parts;
+    const { queue, clickhouse, limits } = this.#parts;
     try {
-      const rows = await queue.run(this.#tenant, () => clickhouse.query<Row>(sql, params, questionLimits));
+      const rows = await queue.run(this.#tenant, () => clickhouse.query<Row>(sql, params, limits));
       return rows === 'full' ? rateLimited(1) : rows;
     } catch (error) {
       return rejectionOf(error);
@@ -44,10 +36,10 @@ export class Asking {
 
   /** Questions that are asked side by side, as one; their rows together. */
   async together<Row>(questions: readonly Question[]): Promise<Row[] | Rejection> {
-    const { queue, clickhouse } = this.#parts;
+    const { queue, clickhouse, limits } = this.#parts;
     try {
       const lots = await queue.run(this.#tenant, () =>
-        Promise.all(questions.map(({ sql, params }) => clickhouse.query<Row>(sql, params, questionLimits))),
+        Promise.all(questions.map(({ sql, params }) => clickhouse.query<Row>(sql, params, limits))),
       );
       return lots === 'full' ? rateLimited(1) : lots.flat();
     } catch (error) {
@@ -71,8 +63,4 @@ export function rejectionOf(error: unknown): Rejection {
   }
   if (error.kind === 'unavailable') return unavailable('The figures are not available at the moment.');
   throw error;
-}
-
-export function isRejection<T>(value: T | Rejection): value is Rejection {
-  return value instanceof Rejection;
 }

@@ -19,34 +19,51 @@ export interface RankedPage {
   readonly total: number;
 }
 
-export async function rankedPage(
+interface Order {
+  readonly rows: readonly RankedRow[];
+  readonly total: number;
+}
+
+/** @param beside what else is to be found out about the ids of the page, at the same time as their unique clicks. */
+export async function rankedPage<Beside>(
+  asked: Asked,
+  column: RankedColumn,
+  sortBy: RankedBy,
+  page: Page,
+  beside: (ids: readonly string[]) => Promise<Beside | Rejection>,
+): Promise<(RankedPage & { readonly beside: Beside }) | Rejection> {
+  const order = await orderOf(asked, column, sortBy, page);
+  if (order instanceof Rejection) return order;
+  const [uniques, found] = await Promise.all([
+    uniquesOfPage(asked, column, sortBy, order.rows),
+    beside(order.rows.map((row) => row.id)),
+  ]);
+  if (uniques instanceof Rejection) return uniques;
+  if (found instanceof Rejection) return found;
+  const rows = order.rows.map((row) => ({ id: row.id, metrics: metricsOfRanked(row, uniques.get(row.id) ?? 0) }));
+  return { rows, total: order.total, beside: found };
+}
+
+async function orderOf(
   { asking, scope }: Asked,
   column: RankedColumn,
   sortBy: RankedBy,
   page: Page,
-): Promise<RankedPage | Rejection> {
+): Promise<Order | Rejection> {
   const currency = sortBy === 'revenue' ? await asking.rows<{ currency: string }>(mainCurrency(scope)) : [];
   if (currency instanceof Rejection) return currency;
   const rows = await asking.rows<RankedRow>(
     ranking(scope, { column, sortBy, currency: currency[0]?.currency ?? '', ...page }),
   );
   if (rows instanceof Rejection) return rows;
-  if (rows.length === 0) {
-    if (page.offset === 0) return { rows: [], total: 0 };
-    const totals = await asking.rows<{ total: number }>(rankingTotal(scope, column));
-    return totals instanceof Rejection ? totals : { rows: [], total: totals[0]?.total ?? 0 };
-  }
-  const uniques = await uniquesOfPage(asking, scope, column, sortBy, rows);
-  if (uniques instanceof Rejection) return uniques;
-  return {
-    rows: rows.map((row) => ({ id: row.id, metrics: metricsOfRanked(row, uniques.get(row.id) ?? 0) })),
-    total: rows[0]?.total ?? 0,
-  };
+  const total = rows[0]?.total;
+  if (total !== undefined || page.offset === 0) return { rows, total: total ?? 0 };
+  const totals = await asking.rows<{ total: number }>(rankingTotal(scope, column));
+  return totals instanceof Rejection ? totals : { rows, total: totals[0]?.total ?? 0 };
 }
 
 async function uniquesOfPage(
-  asking: Asked['asking'],
-  scope: Asked['scope'],
+  { asking, scope }: Asked,
   column: RankedColumn,
   sortBy: RankedBy,
   rows: readonly RankedRow[],

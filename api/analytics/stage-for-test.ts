@@ -1,6 +1,6 @@
 /** The analytics endpoints over real stores, called through their own validation but without a socket. */
 import type { UserCaller } from '#api/route.ts';
-import { ClickHouse } from '#clickhouse/client.ts';
+import { ClickHouse, type Settings } from '#clickhouse/client.ts';
 import { type MountedRoute, mountRoutes } from '#common/http/mount.ts';
 import { Rejection, statusOf } from '#common/http/rejection.ts';
 import { Postgres } from '#common/postgres.ts';
@@ -36,16 +36,17 @@ export function memberOf(...organizationIds: string[]): UserCaller {
   };
 }
 
-export async function startStage(nowMs: number, retentionDays = 36_500): Promise<Stage> {
+export async function startStage(nowMs: number, retentionDays = 36_500, limits: Settings = {}): Promise<Stage> {
   const [postgres, store] = await Promise.all([postgresForTest(), clickhouseForTest()]);
   const clickhouse = new ClickHouse({ url: store.url });
   const reader = new ClickHouse({ url: store.url, reads: readLimits });
   const db = new Postgres({ url: postgres.url, name: 'analytics-test' });
   const asOfMs = nowMs - 1_500;
+  const parts = analyticsParts({ clickhouse: reader, asOf: async () => asOfMs, retentionDays });
   const deps = {
     tenancy: new Tenancy(db),
     clock: () => nowMs,
-    analytics: analyticsParts({ clickhouse: reader, asOf: async () => asOfMs, retentionDays }),
+    analytics: { ...parts, limits: { ...parts.limits, ...limits } },
   };
   const routes = mountRoutes({
     routes: analyticsRoutes,

@@ -13,6 +13,11 @@ import { sortQuery } from './top-links.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
 
+interface LinkCount {
+  readonly id: string;
+  readonly links: number;
+}
+
 export const topCampaigns = route({
   method: 'GET',
   path: '/analytics/top-campaigns',
@@ -37,15 +42,12 @@ export const topCampaigns = route({
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const page = pageOf(query);
-    const ranked = await rankedPage(asked, 'campaign', query.sort_by ?? 'clicks', page);
+    const { asking, scope } = asked;
+    const ranked = await rankedPage(asked, 'campaign', query.sort_by ?? 'clicks', page, (names) =>
+      names.length === 0 ? Promise.resolve([]) : asking.rows<LinkCount>(linksOfCampaigns(scope, names)),
+    );
     if (ranked instanceof Rejection) return ranked;
-    const names = ranked.rows.map((row) => row.id);
-    const counts =
-      names.length === 0
-        ? []
-        : await asked.asking.rows<{ id: string; links: number }>(linksOfCampaigns(asked.scope, names));
-    if (counts instanceof Rejection) return counts;
-    const links = new Map(counts.map((row) => [row.id, row.links]));
+    const links = new Map(ranked.beside.map((row) => [row.id, row.links]));
     const data = ranked.rows.map(({ id, metrics }) => ({ campaign: id, links: links.get(id) ?? 0, ...metrics }));
     return listAnswer(data, ranked.total, page);
   },

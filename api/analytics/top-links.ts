@@ -66,10 +66,11 @@ export const topLinks = route({
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const page = pageOf(query);
-    const ranked = await rankedPage(asked, 'link_id', query.sort_by ?? 'clicks', page);
+    const ranked = await rankedPage(asked, 'link_id', query.sort_by ?? 'clicks', page, (ids) =>
+      asked.visible.links(ids.filter((id) => id !== '')),
+    );
     if (ranked instanceof Rejection) return ranked;
-    const faces = await asked.visible.links(ranked.rows.map((row) => row.id).filter((id) => id !== ''));
-    const data = ranked.rows.map(({ id, metrics }) => rowOf(id, faces.get(id), metrics));
+    const data = ranked.rows.map(({ id, metrics }) => rowOf(id, ranked.beside.get(id), metrics));
     return listAnswer(data, ranked.total, page);
   },
 });

@@ -1,0 +1,59 @@
+/** `npm run admin -- audit`: the figures held against the records, a day after the other. */
+import { type Command, InvalidArgumentError } from 'commander';
+import type { ClickHouse } from '#clickhouse/client.ts';
+import { type AuditReport, audit } from '#clickhouse/queries/audit.ts';
+
+export interface AuditContext {
+  /** Opened only when it is needed, and closed by whoever gave it. @throws AdminError when none is known. */
+  readonly clickhouse: () => ClickHouse;
+  readonly nowMs: () => number;
+  readonly print: (line: string) => void;
+  /** Called when something is wrong, for the exit code. */
+  readonly onFaults: () => void;
+}
+
+const dayMs = 86_400_000;
+
+function dateOption(text: string): number {
+  const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
+  if (Number.isNaN(ms)) throw new InvalidArgumentError('must be a date such as 2026-01-31.');
+  return ms;
+}
+
+interface AuditOptions {
+  readonly from?: number;
+  readonly to?: number;
+  readonly json?: boolean;
+}
+
+export function addAuditCommand(program: Command, context: AuditContext): void {
+  program
+    .command('audit')
+    .description(
+      'Hold the figures against the records: every rollup cell against its raw rows, every record against its place in ' +
+        'the log. Exits with 1 when something is wrong. CLICKHOUSE_URL says where.',
+    )
+    .option('--from <date>', 'first day (UTC); default: 7 days ago', dateOption)
+    .option('--to <date>', 'last day (UTC), taken in; default: today', dateOption)
+    .option('--json', 'as JSON')
+    .action(async (options: AuditOptions) => {
+      const now = context.nowMs();
+      const to_ms = options.to === undefined ? now : options.to + dayMs;
+      const from_ms = options.from ?? to_ms - 7 * dayMs;
+      const report = await audit(context.clickhouse(), { from_ms, to_ms });
+      for (const line of options.json ? [JSON.stringify(report, null, 2)] : linesOf(report)) context.print(line);
+      if (report.faults.length > 0) context.onFaults();
+    });
+}
+
+function linesOf(report: AuditReport): string[] {
+  const { from, to, days, records, duplicated, rollup_difference, faults } = report;
+  return [
+    `${from.slice(0, 10)} to ${to.slice(0, 10)}: ${days} days, ${records} records`,
+    `duplicated ${duplicated}, rollup difference ${rollup_difference}`,
+    ...faults.map(
+      (fault) =>
+        `${fault.bucket}  ${fault.app_id}  ${fault.table}: ${fault.fault} (rows ${fault.rows}, cells ${fault.cells})`,
+    ),
+  ];
+}

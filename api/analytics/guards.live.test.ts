@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { Postgres } from '#common/postgres.ts';
+import { postgresForTest } from '#deploy/local/test-servers.ts';
+import { asOfFrom } from './as-of.ts';
+import { rejectionOf } from './ask.ts';
+import { makeRecords, makeTenant, plainFigures, randomFrom, storeRecords } from './records-for-test.ts';
+import { memberOf, readLimits, type Stage, startStage, storeTenant } from './stage-for-test.ts';
+
+const dayMs = 86_400_000;
+const nowMs = Date.parse('2026-04-10T12:00:00Z');
+const mine = makeTenant(1, 3, nowMs);
+const other = makeTenant(1, 3, nowMs);
+const records = makeRecords(randomFrom(5), mine, 9_000, nowMs - 20 * dayMs, nowMs);
+const caller = memberOf(mine.organization_id);
+let stage: Stage;
+
+beforeAll(async () => {
+  stage = await startStage(nowMs, 10);
+  for (const tenant of [mine, other]) await storeTenant(stage.db, tenant);
+  await storeRecords(stage.clickhouse, records, 'guards');
+});
+afterAll(() => stage.stop());
+
+test('nothing older than the retention is shown, from rollups as from raw rows', async () => {
+  const oldest = Math.floor(nowMs / dayMs - 10) * dayMs;
+  for (const filter of ['', '&platform=ios', '&platform=ios&country=DE', '&timezone=Asia/Kolkata']) {
+    const { body } = await stage.get(caller, `/analytics/overview?interval=30d${filter}`);
+    const its = records.filter(
+      (record) =>
+        record.time >= oldest &&
+        (!filter.includes('platform') || record.platform === 'ios') &&
+        (!filter.includes('country') || record.country === 'DE'),
+    );
+    expect([body.totals.clicks, body.totals.events]).toEqual([plainFigures(its).clicks, plainFigures(its).events]);
+    expect(body.previous.clicks).toBe(0);
+  }
+});
+
+test.each([
+  ['rows', { max_rows_to_read: 100 }],
+  ['memory', { max_memory_usage: 100_000 }],
+])('a question beyond the limit of %s is a 400 that says how to narrow it', async (_, limits) => {
+  const small = await startStage(nowMs, 10_000, { ...limits });
+  try {
+    for (const tenant of [mine]) await storeTenant(small.db, tenant);
+    await storeRecords(small.clickhouse, records, 'limits');
+    for (const path of ['overview', 'timeseries', 'top-links', 'top-campaigns']) {
+      const { status, body } = await small.get(caller, `/analytics/${path}?interval=30d&platform=ios&country=DE,FR`);
+      expect([status, body.error?.details?.field], path).toEqual([400, 'start']);
+      expect(body.error.message).toContain('shorter range');
+    }
+  } finally {
+    await small.stop();
+  }
+});
+
+test('a question that runs too long is ended by the store and refused', async () => {
+  const reader = new ClickHouse({ url: await urlOf(), reads: { ...readLimits, executionSecondsMax: 1 } });
+  const slow = 'SELECT sum(cityHash64(number, number)) FROM numbers(100000000000)';
+  try {
+    const error = await reader.query(slow).then(
+      () => null,
+      (failure: unknown) => failure,
+    );
+    expect(rejectionOf(error)).toMatchObject({ code: 'VALIDATION_ERROR', errors: [{ field: 'start' }] });
+  } finally {
+    await reader.close();
+  }
+});
+
+async function urlOf(): Promise<string> {
+  const { inject } = await import('vitest');
+  return inject('clickhouseUrl');
+}
+
+test('one that asks without end is told to wait, and another is answered meanwhile', async () => {
+  const flood = Array.from({ length: 120 }, () => stage.get(caller, '/analytics/timeseries?interval=7d'));
+  const startedMs = performance.now();
+  const calm = await stage.get(memberOf(other.organization_id), '/analytics/overview?interval=7d');
+  const calmMs = performance.now() - startedMs;
+  const statuses = (await Promise.all(flood)).map((reply) => reply.status);
+  const floodMs = performance.now() - startedMs;
+  expect(calm.status).toBe(200);
+  expect(calmMs).toBeLessThan(floodMs / 2);
+  expect(new Set(statuses)).toEqual(new Set([200, 429]));
+  expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(40);
+});
+
+test('a store that is away is a 500 with Retry-After', () => {
+  const away = new ClickHouse({ url: 'http://127.0.0.1:9/none' });
+  return away
+    .query('SELECT 1')
+    .then(
+      () => null,
+      (error: unknown) => rejectionOf(error),
+    )
+    .then((rejection) => {
+      expect(rejection).toMatchObject({ code: 'INTERNAL_ERROR', retryAfterSeconds: 5 });
+      return away.close();
+    });
+});
+
+test('as_of is that of the machine that is furthest behind', async () => {
+  const database = await postgresForTest();
+  const db = new Postgres({ url: database.url, name: 'as-of-test' });
+  const asOf = asOfFrom(db);
+  expect(await asOf()).toBe(0);
+  await db.execute(
+    "INSERT INTO ingest.progress (machine, committed_to) VALUES ('a', 1775822400123), ('b', 1775822400100)",
+  );
+  expect(await asOf()).toBe(1_775_822_400_100);
+  await db.close();
+  await database.stop();
+});
