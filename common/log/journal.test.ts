@@ -153,3 +153,14 @@ test('when the folder is gone and back, records are refused and then kept under 
   expect(journal.producerId > before).toBe(true);
   expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1]);
 });
+
+test('a journal that gave up takes records again by itself, also for those who ask before they append', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, segmentBytes: 10 });
+  await append(journal, '{"n":1}');
+  rmSync(join(folder, 'edge-0', journal.producerId), { recursive: true });
+  expect(await append(journal, '{"n":2}')).toBe('refused');
+  expect(journal.isWritable).toBe(false);
+  await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
+  expect(await append(journal, '{"n":3}')).toBe('committed');
+});

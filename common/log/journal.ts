@@ -10,6 +10,7 @@
  *   idle ──append──▶ collecting ──end of turn──▶ written ──▶ waiters committed (sync after_answer)
  *                        │                          └─fdatasync─▶ waiters committed (sync before_answer)
  *                        └─write fails─▶ new segment, the same frames again ─fails─▶ waiters refused, producer given up
+ *   given up ──100 ms, then at the end of a turn or within a second──▶ a new producer ─fails─▶ given up
  *
  * Must stay true:
  * - A waiter hears exactly one of committed() and refused(), never from inside append().
@@ -107,7 +108,7 @@ export class Journal {
     this.#options = options;
     this.#folder = folder;
     this.#lock = lock;
-    this.#measureTimer = setInterval(() => void this.#measure(), measureIntervalMs).unref();
+    this.#measureTimer = setInterval(() => this.#tick(), measureIntervalMs).unref();
   }
 
   /** @throws Error when another process has the slot, or when the folder can't be written. */
@@ -221,6 +222,17 @@ export class Journal {
     this.#frames = 0;
     this.counters.refused += turnedAway.length;
     for (const waiter of turnedAway) waiter.refused();
+    this.#beginAgain();
+  }
+
+  /** Also without appends: who asks isWritable first would wait for ever for somebody else to try. */
+  #tick(): void {
+    // Frames of a turn that is under way have their numbers already, and are refused at its end.
+    if (!this.#isScheduled) this.#beginAgain();
+    void this.#measure();
+  }
+
+  #beginAgain(): void {
     if (this.#segment === undefined && Date.now() >= this.#restartAt && !this.#isClosed) this.#begin();
   }
 
