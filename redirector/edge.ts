@@ -93,7 +93,7 @@ export class Edge {
     const accept = req.getHeader('accept');
     const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
     if (req.getHeader('content-length') !== '' && isAmbiguous(req)) {
-      this.#refuse(res, 'bad_request', { ...manner, isLast: true });
+      this.#refuseForGood(res, 'bad_request', { ...manner, isLast: true });
       return;
     }
     const host = hostOf(req.getHeader('host'));
@@ -128,9 +128,20 @@ export class Edge {
   }
 
   refuseMethod(res: HttpResponse, req: HttpRequest): void {
-    // What follows may be a body that was never meant to be read as a request, so the connection ends here.
-    const manner = { isHead: false, wantsJson: wantsJson(req.getHeader('accept')), isLast: true };
-    this.#refuse(res, 'method_not_allowed', manner);
+    this.#refuseForGood(res, 'method_not_allowed', {
+      isHead: false,
+      wantsJson: wantsJson(req.getHeader('accept')),
+      isLast: true,
+    });
+  }
+
+  /**
+   * What follows may be a body that was never meant to be read as a request, so the connection ends here. Answered in a later
+   * turn: what came in the same bytes finds a request that waits, and uWebSockets.js ends the connection instead of reading it.
+   */
+  #refuseForGood(res: HttpResponse, reason: RefusalReason, manner: Manner): void {
+    const laterTurn = new Promise<void>((settle) => setImmediate(settle));
+    this.#wait(res, laterTurn, () => this.#refuse(res, reason, manner));
   }
 
   #visit(
