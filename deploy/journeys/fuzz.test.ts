@@ -1,15 +1,13 @@
 /** Requests made from the description itself, right, changed and junk, over every route and credential. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fuzz } from './fuzz/campaign.ts';
+import { unlimited } from './fuzz/world.ts';
 import { Stack } from './stack.ts';
 
 const REQUESTS = 2_000;
 const seed = 20_261_121;
 
 let stack: Stack;
-const unlimited = Object.fromEntries(
-  ['GENERAL', 'AUTH', 'LINKS', 'MATCH', 'EVENTS'].map((one) => [`RATE_LIMIT_${one}`, '1000000']),
-);
 
 beforeAll(async () => {
   stack = await Stack.start(unlimited);

@@ -18,6 +18,8 @@ export interface CampaignResult {
   readonly statuses: Readonly<Record<number, number>>;
   /** Successes by operation: an operation that never succeeded was not really tried. */
   readonly succeeded: Readonly<Record<string, number>>;
+  /** Operations that never succeeded. Logging in through a provider can't here, since none is set up. */
+  readonly untried: readonly string[];
   /** The same fault of the same operation once, with the request that showed it first. */
   readonly findings: readonly string[];
   /** Resident memory in MiB, after a fifth of the requests and at the end. */
@@ -53,6 +55,9 @@ export async function fuzz(stack: Stack, requests: number, seed: number): Promis
     seconds: (Date.now() - startedMs) / 1000,
     statuses: tally.statuses,
     succeeded: tally.succeeded,
+    untried: description.operations
+      .map(({ method, path }) => `${method} ${path}`)
+      .filter((name) => !(name in tally.succeeded) && !name.includes('/oauth/')),
     findings: [...tally.findings.values()].slice(0, FINDINGS_MAX),
     memoryMib: [early, residentMib(pid)],
     isSameChild: stack.pidOf('origin') === pid,
