@@ -117,6 +117,22 @@ async function fieldOf(answer: Response): Promise<string> {
   return error.details.field;
 }
 
+test('a server that was given no port does not start', async () => {
+  const start = HttpServer.start({
+    host: '127.0.0.1',
+    httpsPort: null,
+    httpPort: null,
+    tlsCertFile: '',
+    tlsKeyFile: '',
+    trustedProxies: [],
+    corsOrigins: [],
+    routes: [],
+    guardUnknown: () => Promise.resolve({ caller: null, quota: null }),
+    onFailure: () => undefined,
+  });
+  await expect(start).rejects.toThrow('must be set');
+});
+
 test('a valid request reaches its handler with parameters, query, body, caller and client address', async () => {
   const answer = await post('{"name":"x"}', {}, '?limit=3');
   expect(await answer.json()).toEqual({

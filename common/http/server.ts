@@ -64,8 +64,11 @@ export class HttpServer {
     this.#cors = new Cors(options.corsOrigins);
   }
 
-  /** @throws when a port is taken or the certificate can't be read. */
+  /** @throws when no port is asked for, one is taken, or the certificate can't be read. */
   static async start(options: ServerOptions): Promise<HttpServer> {
+    if (options.httpsPort === null && options.httpPort === null) {
+      throw new Error('API_HTTP_PORT, or API_PORT with TLS_CERT_FILE and TLS_KEY_FILE, must be set');
+    }
     const server = new HttpServer(options);
     if (options.httpsPort !== null) {
       const app = SSLApp({ cert_file_name: options.tlsCertFile, key_file_name: options.tlsKeyFile });
