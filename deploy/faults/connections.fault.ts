@@ -26,7 +26,7 @@ const faults: Record<string, (proxy: TcpProxy, dice: Dice) => Promise<void>> = {
     }
   },
   refused: async (proxy, dice) => {
-    await proxy.refuse();
+    proxy.refuse();
     await pause(dice.between(500, 4_000));
   },
   silent: async (proxy, dice) => {

@@ -76,9 +76,12 @@ export async function runFault(
   const hits = new Map<string, number>();
   clicks.start();
   events.start();
-  await fault({ dice, clicks, hit: (what) => void hits.set(what, (hits.get(what) ?? 0) + 1) });
-  while (clicks.sent < options.clicks) await pause(pollMs);
-  await Promise.all([clicks.stop(), events.stop(retriesMaxMs)]);
+  try {
+    await fault({ dice, clicks, hit: (what) => void hits.set(what, (hits.get(what) ?? 0) + 1) });
+    while (clicks.sent < options.clicks) await pause(pollMs);
+  } finally {
+    await Promise.all([clicks.stop(), events.stop(retriesMaxMs)]);
+  }
   const settled = await settle(stage, link.id, ledgers, options, settleMs);
   const report = {
     ...settled,

@@ -109,7 +109,7 @@ export class Store {
 
   async stop(): Promise<void> {
     if (this.#isFrozen) this.thaw();
-    await this.proxy.stop();
+    this.proxy.stop();
     await this.#server.stop();
     if (this.#isMounted) unmountDisk(this.dataDir);
     rmSync(this.dataDir, { recursive: true, force: true });

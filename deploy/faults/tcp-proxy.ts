@@ -66,12 +66,11 @@ export class TcpProxy {
     this.#answerBytesLeft = answerBytes;
   }
 
-  async refuse(): Promise<void> {
-    const server = this.#server;
+  /** Nobody listens any more from here on, whatever becomes of the connections. */
+  refuse(): void {
+    this.#server?.close();
     this.#server = undefined;
-    const closed = new Promise<void>((done) => (server ? server.close(() => done()) : done()));
     this.reset();
-    await closed;
   }
 
   silence(): void {
@@ -87,8 +86,8 @@ export class TcpProxy {
     if (this.#server === undefined) await this.#listen();
   }
 
-  async stop(): Promise<void> {
-    await this.refuse();
+  stop(): void {
+    this.refuse();
   }
 
   #listen(): Promise<void> {
@@ -118,7 +117,7 @@ export class TcpProxy {
     ] as const) {
       one.on('error', () => undefined);
       one.once('close', () => {
-        this.#pairs.delete(pair);
+        if (near.destroyed && far.destroyed) this.#pairs.delete(pair);
         // Behind a pulled cable nobody hears that the other side has gone.
         if (pair.isSilent && one === far) return;
         if (one.readableEnded) other.end();
