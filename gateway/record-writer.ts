@@ -31,12 +31,12 @@ class AllWaiter implements Waiter {
 
 export class RecordWriter {
   readonly #journal: Journal;
-  readonly #partitions: number;
+  readonly partitions: number;
   readonly #lanes = new Map<RecordKind, JournalLane[]>();
 
   constructor(journal: Journal, partitions: number) {
     this.#journal = journal;
-    this.#partitions = partitions;
+    this.partitions = partitions;
     for (const kind of ['click', 'install', 'event'] as const) {
       this.#lanes.set(
         kind,
@@ -60,7 +60,7 @@ export class RecordWriter {
   }
 
   #lane(kind: RecordKind, appId: string, id: string): JournalLane {
-    const lane = this.#lanes.get(kind)?.[partitionOf(appId, id, this.#partitions)];
+    const lane = this.#lanes.get(kind)?.[partitionOf(appId, id, this.partitions)];
     if (!lane) throw new Error(`there is no lane for ${kind}`);
     return lane;
   }

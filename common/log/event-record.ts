@@ -121,7 +121,7 @@ export function decodeEvent(line: string): EventRecord | EventFault {
   return eventOf(value, value['sent']) ?? 'bad_field';
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
@@ -158,7 +158,8 @@ class Texts {
   }
 }
 
-function eventOf(known: Record<string, unknown>, sent: Record<string, unknown>): EventRecord | null {
+/** An event from what is known of it and what the app sent; null when a field is not what it must be. */
+export function eventOf(known: Record<string, unknown>, sent: Record<string, unknown>): EventRecord | null {
   const texts = new Texts(sent, known);
   const { time, received_at } = known;
   const privacy_mode = privacyModes.find((mode) => mode === known['privacy_mode']);

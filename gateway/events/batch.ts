@@ -1,17 +1,16 @@
 /**
- * A batch of events, read: one parse, and of each event the text as it came. A bad event is refused alone; the batch
- * only when nothing of it can be taken.
+ * A batch of events, read: one parse, and the text as it came for the log. A bad event is refused alone; the batch only
+ * when nothing of it can be taken.
  */
 import { isAscii } from 'node:buffer';
+import { eventTime } from '#common/event-time.ts';
 import { isStorable } from '#common/http/json.ts';
 import { type FieldError, invalid, invalidFields, type Rejection } from '#common/http/rejection.ts';
 import { bodyValidator } from '#common/http/validation.ts';
-import { isId, newId } from '#common/ids.ts';
+import { isId } from '#common/ids.ts';
 import { recordCharsMax } from '#common/log/record.ts';
+import { readRevenue } from '#common/revenue.ts';
 import { ContextSchema, EventSchema } from './event-schema.ts';
-import { readRevenue } from './revenue.ts';
-import { type Slice, sliceArray, sliceObject } from './slices.ts';
-import { eventTime } from './timestamp.ts';
 
 export const EVENTS_MAX = 1_000;
 const PROPERTIES_BYTES_MAX = 32_768;
@@ -30,16 +29,15 @@ export interface EventError {
 /** An event that passed. */
 export interface ReadEvent {
   readonly index: number;
+  /** Empty when the app sent none. */
   readonly event_id: string;
-  /** The app sent the id itself, so that it may come again. */
-  readonly isIdGiven: boolean;
   readonly name: string;
   readonly time: number;
   readonly revenue_amount: string;
   readonly revenue_currency: string;
   readonly link_id: string;
-  /** JSON text, without line breaks. */
-  readonly sent: string;
+  /** As it was parsed. */
+  readonly value: Readonly<Record<string, unknown>>;
 }
 
 export interface Batch {
@@ -48,6 +46,8 @@ export interface Batch {
   readonly context: Readonly<Record<string, string>>;
   /** One bare event was sent, so that its fields have no `events[0].` before them. */
   readonly isSingle: boolean;
+  /** The text of the request, when it can go into the log as it came; empty otherwise. */
+  readonly text: string;
 }
 
 const checkEvent = bodyValidator(EventSchema);
@@ -75,25 +75,32 @@ export function readBatch(bytes: Uint8Array, nowMs: number): Batch | Rejection {
     return invalid('body', 'is not valid JSON');
   }
   if (!isFields(value)) return invalid('body', 'must be a JSON object');
-  if (!Object.hasOwn(value, 'events')) {
-    return collect([value], [sliceObject(text, 0)], text, {}, nowMs, true);
-  }
+  const source = sourceOf(text);
+  if (!Object.hasOwn(value, 'events')) return collect([value], source, {}, nowMs, true);
   const { events } = value;
   if (!Array.isArray(events)) return invalid('events', 'must be a list');
   if (events.length === 0) return invalid('events', 'must hold at least one event');
   if (events.length > EVENTS_MAX) return invalid('events', `must hold at most ${EVENTS_MAX} events`);
   const context = value['context'] ?? {};
   if (!isFields(context)) return invalid('context', 'must be an object');
-  const faultyContext = contextFault(context);
-  if (faultyContext) return faultyContext;
-  const areObjects = events.every(isFields);
-  const slices = areObjects ? sliceArray(text, 'events') : [];
-  return collect(events, slices, text, context, nowMs, false);
+  return contextFault(context) ?? collect(events, source, context, nowMs, false);
 }
 
 /** Reads events that another service's client sent, already turned into ours. */
 export function readEvents(events: readonly unknown[], nowMs: number): Batch {
-  return collect(events, [], '', {}, nowMs, false);
+  return collect(events, { text: '', isSuspect: true }, {}, nowMs, false);
+}
+
+interface Source {
+  readonly text: string;
+  /** It may hold a NUL or half a surrogate pair, which can only come in as escapes. */
+  readonly isSuspect: boolean;
+}
+
+/** A record is one line of limited length; what does not fit is written anew, event by event. */
+function sourceOf(text: string): Source {
+  const isLine = text.length <= recordCharsMax - OVERHEAD_CHARS && !text.includes('\n') && !text.includes('\r');
+  return { text: isLine ? text : '', isSuspect: text.includes('\\u') };
 }
 
 function isFields(value: unknown): value is Fields {
@@ -115,14 +122,7 @@ function contextFault(context: Fields): Rejection | null {
 const contextNames = ['install_id', 'device_id', 'user_id', 'session_id', 'platform'] as const;
 const unstorable = 'holds a NUL or half a surrogate pair';
 
-function collect(
-  values: readonly unknown[],
-  slices: readonly Slice[],
-  text: string,
-  context: Fields,
-  nowMs: number,
-  isSingle: boolean,
-): Batch {
+function collect(values: readonly unknown[], source: Source, context: Fields, nowMs: number, isSingle: boolean): Batch {
   const events: ReadEvent[] = [];
   const errors: EventError[] = [];
   const shared: Record<string, string> = {};
@@ -131,63 +131,60 @@ function collect(
     if (typeof value === 'string' && value !== '') shared[name] = value;
   }
   const isKnown = 'install_id' in shared || 'device_id' in shared || 'user_id' in shared;
-  // Should the two ever disagree, the values are right and are written out again.
-  const known = slices.length === values.length ? slices : [];
-  for (const [index, value] of values.entries()) {
-    const read = readEvent(value, known[index], text, index, isKnown, nowMs);
-    if ('code' in read) errors.push(read);
+  for (let index = 0; index < values.length; index++) {
+    const value = values[index];
+    const read = isFields(value)
+      ? readEvent(value, source.isSuspect, index, isKnown, nowMs)
+      : fault('', 'must be an object');
+    if ('message' in read) errors.push(errorOf(value, index, read));
     else events.push(read);
   }
-  return { events, errors, context: shared, isSingle };
+  return { events, errors, context: shared, isSingle, text: source.text };
+}
+
+function fault(field: string, message: string): FieldError {
+  return { field, message };
+}
+
+function errorOf(value: unknown, index: number, { field, message }: FieldError): EventError {
+  const id = isFields(value) ? value['event_id'] : null;
+  const event_id = typeof id === 'string' ? id.slice(0, 64) : null;
+  return { index, event_id, code: 'VALIDATION_ERROR', field, message };
 }
 
 function readEvent(
-  value: unknown,
-  slice: Slice | undefined,
-  text: string,
+  value: Fields,
+  isSuspect: boolean,
   index: number,
   isKnown: boolean,
   nowMs: number,
-): ReadEvent | EventError {
-  const refused = (field: string, message: string): EventError => {
-    const id = isFields(value) ? value['event_id'] : null;
-    return {
-      index,
-      event_id: typeof id === 'string' ? id.slice(0, 64) : null,
-      code: 'VALIDATION_ERROR',
-      field,
-      message,
-    };
-  };
-  if (!isFields(value)) return refused('', 'must be an object');
-  const fault = checkEvent(value)?.errors[0];
-  if (fault) return refused(fault.field === 'body' ? '' : fault.field, fault.message);
-  if ((slice?.depth ?? 99) > DEPTH_MAX || slice?.isSuspicious !== false) {
-    const found = faultWithin(value, '', 0);
-    if (found) return refused(found.field, found.message);
+): ReadEvent | FieldError {
+  const refused = checkEvent(value)?.errors[0];
+  if (refused) return refused.field === 'body' ? fault('', refused.message) : refused;
+  const weight = weightOf(value, 0);
+  const within = isSuspect || weight === Number.POSITIVE_INFINITY ? faultWithin(value, '', 0) : null;
+  if (within) return within;
+  if (weight > PROPERTIES_BYTES_MAX && !areSmall(value['properties'])) {
+    return fault('properties', `must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
   }
   if (!isKnown && !value['install_id'] && !value['device_id'] && !value['user_id']) {
-    return refused('device_id', 'one of install_id, device_id and user_id is required');
+    return fault('device_id', 'one of install_id, device_id and user_id is required');
   }
   const time = eventTime(value['timestamp'], nowMs);
-  if (typeof time === 'string') return refused('timestamp', time);
+  if (typeof time === 'string') return fault('timestamp', time);
   const revenue = isFields(value['revenue']) ? readRevenue(value['revenue']) : null;
-  if (revenue && 'field' in revenue) return refused(revenue.field, revenue.message);
+  if (revenue && 'field' in revenue) return revenue;
   const link_id = textOf(value['link_id']);
-  if (link_id !== '' && !isId('lnk', link_id)) return refused('link_id', 'is no link of this app');
-  const sent = textSent(value, slice, text);
-  if (sent === null) return refused('properties', `must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
-  const id = textOf(value['event_id']);
+  if (link_id !== '' && !isId('lnk', link_id)) return fault('link_id', 'is no link of this app');
   return {
     index,
-    event_id: id === '' ? newId('evt', nowMs) : id,
-    isIdGiven: id !== '',
+    event_id: textOf(value['event_id']),
     name: textOf(value['name']),
     time,
     revenue_amount: revenue?.amount ?? '',
     revenue_currency: revenue?.currency ?? '',
     link_id,
-    sent,
+    value,
   };
 }
 
@@ -195,17 +192,32 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** The event's own text, or written anew when it holds line breaks or much that nobody asked for; null if it is too large. */
-function textSent(value: Fields, slice: Slice | undefined, text: string): string | null {
-  if (slice && !slice.isSuspicious && slice.end - slice.start <= PROPERTIES_BYTES_MAX / 3) {
-    return text.slice(slice.start, slice.end);
+/** At least the bytes that it takes as JSON; infinite when there is something in it that has to be looked at. */
+function weightOf(value: unknown, depth: number): number {
+  if (typeof value === 'string') return 6 * value.length + 3;
+  if (typeof value === 'number') return Number.isFinite(value) ? 25 : Number.POSITIVE_INFINITY;
+  if (typeof value !== 'object' || value === null) return 6;
+  if (depth >= DEPTH_MAX) return Number.POSITIVE_INFINITY;
+  let weight = 2;
+  if (Array.isArray(value)) {
+    for (const entry of value) weight += weightOf(entry, depth + 1);
+    return weight;
   }
-  const properties = value['properties'];
-  if (properties && Buffer.byteLength(JSON.stringify(properties)) > PROPERTIES_BYTES_MAX) return null;
+  for (const key of Object.keys(value)) {
+    weight += 6 * key.length + 4 + weightOf(Reflect.get(value, key), depth + 1);
+  }
+  return weight;
+}
+
+function areSmall(properties: unknown): boolean {
+  return !properties || Buffer.byteLength(JSON.stringify(properties)) <= PROPERTIES_BYTES_MAX;
+}
+
+/** An event as it goes into the log by itself: without what nobody asked for. */
+export function writtenAnew({ value }: ReadEvent): string {
   const known: Fields = {};
   for (const name of knownFields) if (value[name] !== undefined && value[name] !== null) known[name] = value[name];
-  const written = JSON.stringify(known);
-  return written.length > recordCharsMax - OVERHEAD_CHARS ? null : written;
+  return JSON.stringify(known);
 }
 
 /** What ingest reads of `sent`. */

@@ -1,6 +1,5 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { decodeEvent, type EventRecord } from '#common/log/event-record.ts';
 import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
 
 let edge: SdkEdge;
@@ -12,15 +11,7 @@ afterAll(async () => {
   expect(edge.failures).toEqual([]);
 });
 
-function recorded(app_id: string): EventRecord[] {
-  const found: EventRecord[] = [];
-  for (const line of edge.lines('event')) {
-    const event = decodeEvent(line);
-    if (typeof event === 'string') throw new Error(event);
-    if (event.app_id === app_id) found.push(event);
-  }
-  return found;
-}
+const recorded = (app_id: string) => edge.events(app_id);
 
 const event = (more: object = {}) => ({ name: 'open', device_id: 'd1', ...more });
 

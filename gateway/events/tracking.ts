@@ -1,11 +1,13 @@
 /** From a batch that was read to an answer: each event to its link, to the journal, and counted. */
 import type { AppSnapshot } from '#common/app-snapshot.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
+import { newId } from '#common/ids.ts';
+import { eventBatchJson, madeId } from '#common/log/event-batch.ts';
 import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { jsonText } from '#common/log/record.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
 import type { PendingRecord, RecordWriter } from '#gateway/record-writer.ts';
-import type { Batch, EventError, ReadEvent } from './batch.ts';
+import { type Batch, type EventError, type ReadEvent, writtenAnew } from './batch.ts';
 import { RecentIds } from './recent-ids.ts';
 
 const REFUSED_RETRY_SECONDS = 5;
@@ -43,52 +45,69 @@ export class EventTracking {
       ? await this.#linkFields(app_id, batch.events)
       : noLinks;
     const errors = [...batch.errors];
-    const records: PendingRecord[] = [];
+    const accepted: ReadEvent[] = [];
     const given: string[] = [];
     const seen = new Set<string>();
-    const prefix = eventPrefix({
-      organization_id: sender.app.organization_id,
-      app_id,
-      received_at: sender.receivedMs,
-      ip: sender.ip,
-      privacy_mode: sender.app.settings.privacy_mode,
-      defaults: batch.context,
-    });
-    const conversions = sender.app.settings.conversion_events;
-    let duplicates = 0;
+    const repeated: number[] = [];
     for (const event of batch.events) {
-      const fields = event.link_id === '' ? '' : linkFields.get(event.link_id);
-      if (fields === undefined) {
+      const { event_id, link_id } = event;
+      if (link_id !== '' && !linkFields.has(link_id)) {
         errors.push(foreignLink(event));
-        continue;
+      } else if (event_id === '') {
+        accepted.push(event);
+      } else if (seen.has(event_id) || this.#recent.has(app_id, event_id)) {
+        repeated.push(event.index);
+      } else {
+        seen.add(event_id);
+        given.push(event_id);
+        accepted.push(event);
       }
-      if (event.isIdGiven) {
-        if (seen.has(event.event_id) || this.#recent.has(app_id, event.event_id)) {
-          duplicates++;
-          continue;
-        }
-        seen.add(event.event_id);
-        given.push(event.event_id);
-      }
-      const { event_id, time, revenue_amount, revenue_currency } = event;
-      const is_conversion = revenue_amount !== '' || conversions.includes(event.name);
+    }
+    const skip = [...errors.map(({ index }) => index), ...repeated];
+    const records = accepted.length === 0 ? [] : this.#recordsOf(batch, accepted, skip, linkFields, sender);
+    if (!(await this.#records.write('event', app_id, records))) return this.#shed();
+    if (given.length > 0) this.#recent.add(app_id, given);
+    this.counters.accepted += accepted.length;
+    this.counters.duplicates += repeated.length;
+    this.counters.rejected += errors.length;
+    errors.sort((a, b) => a.index - b.index);
+    return { accepted: accepted.length, duplicates: repeated.length, rejected: errors.length, errors };
+  }
+
+  /** One record with the request's own text; or one for each event, where events are spread over partitions. */
+  #recordsOf(
+    batch: Batch,
+    accepted: readonly ReadEvent[],
+    skip: readonly number[],
+    linkFields: ReadonlyMap<string, string>,
+    { app, ip, receivedMs }: Sender,
+  ): PendingRecord[] {
+    const { app_id, organization_id, settings } = app;
+    const { privacy_mode, conversion_events } = settings;
+    const origin = { organization_id, app_id, received_at: receivedMs, ip, privacy_mode, defaults: batch.context };
+    const id_base = newId('evt', receivedMs);
+    if (batch.text !== '' && this.#records.partitions === 1) {
+      const links = linksJson(linkFields);
+      return [{ id: id_base, json: eventBatchJson(origin, { conversion_events, links, id_base, skip }, batch.text) }];
+    }
+    const prefix = eventPrefix(origin);
+    return accepted.map((event) => {
+      const { time, revenue_amount, revenue_currency } = event;
+      const is_id_made = event.event_id === '';
+      const event_id = is_id_made ? madeId(id_base, event.index) : event.event_id;
+      const is_conversion = revenue_amount !== '' || conversion_events.includes(event.name);
+      const fields = linkFields.get(event.link_id) ?? '';
       const decision = {
         event_id,
         time,
         revenue_amount,
         revenue_currency,
         is_conversion,
-        is_id_made: !event.isIdGiven,
+        is_id_made,
+        linkFields: fields,
       };
-      records.push({ id: event_id, json: eventJson(prefix, { ...decision, linkFields: fields }, event.sent) });
-    }
-    if (!(await this.#records.write('event', app_id, records))) return this.#shed();
-    if (given.length > 0) this.#recent.add(app_id, given);
-    this.counters.accepted += records.length;
-    this.counters.duplicates += duplicates;
-    this.counters.rejected += errors.length;
-    errors.sort((a, b) => a.index - b.index);
-    return { accepted: records.length, duplicates, rejected: errors.length, errors };
+      return { id: event_id, json: eventJson(prefix, decision, writtenAnew(event)) };
+    });
   }
 
   #shed(): Rejection {
@@ -113,10 +132,22 @@ export class EventTracking {
 const noLinks: ReadonlyMap<string, string> = new Map();
 const attributed = ['campaign', 'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
 
+/** The fields by link id, as JSON; empty for none. */
+function linksJson(linkFields: ReadonlyMap<string, string>): string {
+  if (linkFields.size === 0) return '';
+  return `{${[...linkFields].map(([id, fields]) => `"${id}":{${fields.slice(1)}}`).join(',')}}`;
+}
+
 function fieldsOf(facts: LinkFacts): string {
   return attributed.map((name) => (facts[name] ? `,"${name}":${jsonText(facts[name])}` : '')).join('');
 }
 
 function foreignLink({ index, event_id }: ReadEvent): EventError {
-  return { index, event_id, code: 'VALIDATION_ERROR', field: 'link_id', message: 'is no link of this app' };
+  return {
+    index,
+    event_id: event_id || null,
+    code: 'VALIDATION_ERROR',
+    field: 'link_id',
+    message: 'is no link of this app',
+  };
 }

@@ -1,7 +1,7 @@
 /** Reading what other services' clients send: fields of an object whose shape is theirs. */
 import { hash } from 'node:crypto';
 import { eventTextMax } from '#common/log/event-record.ts';
-import { decimalOf } from '#gateway/events/revenue.ts';
+import { decimalOf } from '#common/revenue.ts';
 
 export type Fields = Record<string, unknown>;
 

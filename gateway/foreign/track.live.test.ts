@@ -1,6 +1,5 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { decodeEvent } from '#common/log/event-record.ts';
 import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
 
 let edge: SdkEdge;
@@ -12,16 +11,7 @@ afterAll(async () => {
   expect(edge.failures).toEqual([]);
 });
 
-function recorded(app_id: string) {
-  return edge
-    .lines('event')
-    .map((line) => {
-      const event = decodeEvent(line);
-      if (typeof event === 'string') throw new Error(event);
-      return event;
-    })
-    .filter((event) => event.app_id === app_id);
-}
+const recorded = (app_id: string) => edge.events(app_id);
 
 const now = () => new Date().toISOString();
 

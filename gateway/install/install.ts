@@ -1,6 +1,6 @@
+import { EVENT_AHEAD_MAX_MS, readTime } from '#common/event-time.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { route } from '#gateway/deps.ts';
-import { EVENT_AHEAD_MAX_MS, readTime } from '#gateway/events/timestamp.ts';
 import { InstallAnswerSchema, InstallBody } from './install-schema.ts';
 
 const PROPERTIES_BYTES_MAX = 32_768;

@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { InstallRow } from '#clickhouse/rows-installs.ts';
+import { decodeEventBatch, isEventBatch } from '#common/log/event-batch.ts';
 import { decodeEvent, type EventRecord } from '#common/log/event-record.ts';
 import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -36,12 +37,31 @@ export interface AttributionParts {
   readonly countries: CountryDatabase;
 }
 
-/** Reads the line of an install or an event. */
-export function decodeSdkRecord(
+/** The places that the events of one record take, beside those of records with one event. */
+const placesOfBatch = 1_000;
+
+/** Reads a line of installs or events; a batch of events is many. */
+export function decodeSdkRecords(
   kind: Exclude<RecordKind, 'click'>,
   line: string,
   origin: RowOrigin,
-): SdkRecord | Rejection {
+): readonly (SdkRecord | (Rejection & { readonly origin: RowOrigin }))[] {
+  if (kind !== 'event' || !isEventBatch(line)) {
+    const one = decodeSdkRecord(kind, line, origin);
+    return ['reason' in one ? { ...one, origin } : one];
+  }
+  const batch = decodeEventBatch(line);
+  if (typeof batch === 'string') return [{ reason: batch, origin }];
+  return batch.map(({ at, event }) => {
+    const place = { ...origin, idx: (origin.idx + 1) * placesOfBatch + at };
+    const reason =
+      typeof event === 'string' ? event : isTime(event.time) && isTime(event.received_at) ? null : 'bad_time';
+    if (reason !== null || typeof event === 'string') return { reason: reason ?? 'bad_field', origin: place };
+    return { kind, record: event, origin: place };
+  });
+}
+
+export function decodeSdkRecord(kind: Exclude<RecordKind, 'click'>, line: string, origin: RowOrigin): SdkRecord | Rejection {
   if (kind === 'install') {
     const record = decodeInstall(line);
     if (typeof record === 'string') return { reason: record };

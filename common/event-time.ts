@@ -19,11 +19,29 @@ export function eventTime(value: unknown, nowMs: number): number | string {
   return ms;
 }
 
+let dayText = '';
+let dayMs = Number.NaN;
+
+/** The form that JavaScript writes, `2026-01-31T23:59:59.123Z`; a batch is mostly of one day, so that is kept. */
+function isoMs(value: string): number | null {
+  if (!iso.test(value)) return null;
+  const day = value.slice(0, 10);
+  if (day !== dayText) {
+    dayText = day;
+    dayMs = Date.parse(day);
+  }
+  const two = (at: number) => (value.charCodeAt(at) - 48) * 10 + value.charCodeAt(at + 1) - 48;
+  const [hour, minute, second] = [two(11), two(14), two(17)];
+  if (hour > 23 || minute > 59 || second > 59 || Number.isNaN(dayMs)) return null;
+  return dayMs + ((hour * 60 + minute) * 60 + second) * 1000 + two(20) * 10 + value.charCodeAt(22) - 48;
+}
+
 /** Epoch milliseconds, rounded down; null for anything that is no time. */
 export function readTime(value: unknown): number | null {
   if (typeof value === 'number') return Number.isFinite(value) ? Math.floor(value) : null;
   if (typeof value !== 'string') return null;
   if (digits.test(value)) return Number(value);
+  if (value.length === 24 && value.endsWith('Z')) return isoMs(value);
   if (!iso.test(value)) return null;
   const ms = Date.parse(value);
   return Number.isNaN(ms) ? null : ms;

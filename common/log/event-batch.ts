@@ -1,0 +1,122 @@
+/**
+ * A batch of events in the log as one record: the request's own text, and beside it what only the edge knows. The edge has
+ * checked every event that it does not skip; what follows from an event's text alone (its time, its money, whether it is
+ * a conversion) is worked out where the batch is read, by the same functions. Decoding never throws.
+ */
+import { eventTime } from '#common/event-time.ts';
+import { readRevenue } from '#common/revenue.ts';
+import { type EventFault, type EventOrigin, type EventRecord, eventOf, eventPrefix, isObject } from './event-record.ts';
+
+export const batchEventsMax = 1_000;
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
+/** Deeper than any event that the edge takes. */
+const depthMax = 64;
+
+export interface BatchFacts {
+  readonly conversion_events: readonly string[];
+  /** Campaign and utm fields of links that events name, as JSON text of an object by link id; empty for none. */
+  readonly links: string;
+  /** From which the ids of events without one are made. */
+  readonly id_base: string;
+  /** Places of events that were refused, or were here before. */
+  readonly skip: readonly number[];
+}
+
+const marker = '"batch":{"id_base":"';
+
+/** The line of a batch, without its newline. `body` is the request's text, without line breaks. */
+export function eventBatchJson(origin: EventOrigin, facts: BatchFacts, body: string): string {
+  const links = facts.links === '' ? '' : `,"links":${facts.links}`;
+  const conversions =
+    facts.conversion_events.length === 0 ? '' : `,"conversion_events":${JSON.stringify(facts.conversion_events)}`;
+  const skip = facts.skip.length === 0 ? '' : `,"skip":[${facts.skip.join(',')}]`;
+  return `${eventPrefix(origin)},${marker}${facts.id_base}"${conversions}${links}${skip},"body":${body}}}`;
+}
+
+/** Whether a line of the log is a batch; one look at its beginning, where nothing of what was sent can stand. */
+export function isEventBatch(line: string): boolean {
+  const at = line.indexOf(marker);
+  return at !== -1 && at < 4_000 && !line.slice(0, at).includes('"sent":');
+}
+
+/** The id of the n-th event of a batch, if it has none of its own. */
+export function madeId(base: string, n: number): string {
+  return base.slice(0, -2) + alphabet.charAt((n >> 5) & 31) + alphabet.charAt(n & 31);
+}
+
+export interface BatchMember {
+  /** Its place in the request. */
+  readonly at: number;
+  readonly event: EventRecord | EventFault;
+}
+
+/** Every event of a batch that is not skipped, or why the line is none. */
+export function decodeEventBatch(line: string): BatchMember[] | EventFault {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return 'not_json';
+  }
+  if (!isObject(value) || !isObject(value['batch'])) return 'not_an_object';
+  const { batch, ...known } = value;
+  const { body, skip, id_base } = batch;
+  if (!isObject(body) || typeof id_base !== 'string') return 'bad_field';
+  const events = Object.hasOwn(body, 'events') ? body['events'] : [body];
+  if (!Array.isArray(events) || events.length > batchEventsMax) return 'bad_field';
+  const skipped = new Set(Array.isArray(skip) ? skip : []);
+  const isSuspect = /\\u(?:0000|[dD][89a-fA-F])|\d[eE]\+?\d{3}/.test(line);
+  const members: BatchMember[] = [];
+  for (const [at, sent] of events.entries()) {
+    if (!skipped.has(at)) members.push({ at, event: memberOf(known, batch, sent, madeId(id_base, at), isSuspect) });
+  }
+  return members;
+}
+
+type Fields = Record<string, unknown>;
+
+function memberOf(
+  known: Fields,
+  batch: Fields,
+  sent: unknown,
+  id: string,
+  isSuspect: boolean,
+): EventRecord | EventFault {
+  if (!isObject(sent)) return 'not_an_object';
+  const { received_at } = known;
+  const time = eventTime(sent['timestamp'], typeof received_at === 'number' ? received_at : Number.NaN);
+  if (typeof time === 'string' || !isKeepable(sent, isSuspect, 0)) return 'bad_field';
+  const revenue = isObject(sent['revenue']) ? readRevenue(sent['revenue']) : null;
+  if (revenue && 'field' in revenue) return 'bad_field';
+  const given = sent['event_id'];
+  const event_id = typeof given === 'string' && given !== '' ? given : id;
+  const links = batch['links'];
+  const link_id = sent['link_id'];
+  const link = isObject(links) && typeof link_id === 'string' && Object.hasOwn(links, link_id) ? links[link_id] : null;
+  const conversions = batch['conversion_events'];
+  const is_conversion = revenue !== null || (Array.isArray(conversions) && conversions.includes(sent['name']));
+  const decided = {
+    ...known,
+    ...(isObject(link) ? link : {}),
+    event_id,
+    time,
+    revenue_amount: revenue?.amount ?? '',
+    revenue_currency: revenue?.currency ?? '',
+    is_conversion,
+    is_id_made: event_id === id,
+  };
+  return eventOf(decided, sent) ?? 'bad_field';
+}
+
+/** Whether writing it out again works, and every store keeps it as it is. */
+function isKeepable(value: unknown, isSuspect: boolean, depth: number): boolean {
+  if (typeof value === 'string') return !isSuspect || (!value.includes('\0') && value.isWellFormed());
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object' || value === null) return true;
+  if (depth > depthMax) return false;
+  for (const [key, entry] of Object.entries(value)) {
+    if (isSuspect && (key.includes('\0') || !key.isWellFormed())) return false;
+    if (!isKeepable(entry, isSuspect, depth + 1)) return false;
+  }
+  return true;
+}
