@@ -9,36 +9,6 @@ export interface RowOrigin {
   readonly idx: number;
 }
 
-export interface ClickRow extends RowOrigin {
-  click_id: string;
-  organization_id: string;
-  app_id: string;
-  link_id: string;
-  /** Epoch milliseconds. */
-  time: number;
-  ip: string;
-  user_agent: string;
-  platform: string;
-  os: string;
-  os_version: string;
-  browser: string;
-  device_model: string;
-  language: string;
-  country: string;
-  referrer_host: string;
-  campaign: string;
-  utm_source: string;
-  utm_medium: string;
-  utm_campaign: string;
-  utm_term: string;
-  utm_content: string;
-  query: string;
-  trigger: string;
-  is_bot: boolean;
-  bot_reason: string;
-  visitor: number;
-}
-
 export interface DeadLetterRow extends RowOrigin {
   kind: string;
   reason: string;
@@ -46,39 +16,6 @@ export interface DeadLetterRow extends RowOrigin {
   time: number;
   record: string;
 }
-
-export const clickColumns: readonly string[] = [
-  'click_id',
-  'organization_id',
-  'app_id',
-  'link_id',
-  'time',
-  'ip',
-  'user_agent',
-  'platform',
-  'os',
-  'os_version',
-  'browser',
-  'device_model',
-  'language',
-  'country',
-  'referrer_host',
-  'campaign',
-  'utm_source',
-  'utm_medium',
-  'utm_campaign',
-  'utm_term',
-  'utm_content',
-  'query',
-  'trigger',
-  'is_bot',
-  'bot_reason',
-  'visitor',
-  'batch_id',
-  'producer_id',
-  'frame_no',
-  'idx',
-];
 
 export const deadLetterColumns: readonly string[] = [
   'kind',
@@ -105,37 +42,6 @@ export function partitionOf(epochMs: number): string {
     monthName = `${year}${String(month + 1).padStart(2, '0')}`;
   }
   return monthName;
-}
-
-/** One row of `clicks`. */
-export function writeClickRow(into: RowWriter, row: ClickRow, batchId: string): void {
-  into.string(row.click_id);
-  into.string(row.organization_id);
-  into.string(row.app_id);
-  into.string(row.link_id);
-  into.uint64(row.time);
-  into.string(row.ip);
-  into.string(row.user_agent);
-  into.string(row.platform);
-  into.string(row.os);
-  into.string(row.os_version);
-  into.string(row.browser);
-  into.string(row.device_model);
-  into.string(row.language);
-  into.string(row.country);
-  into.string(row.referrer_host);
-  into.string(row.campaign);
-  into.string(row.utm_source);
-  into.string(row.utm_medium);
-  into.string(row.utm_campaign);
-  into.string(row.utm_term);
-  into.string(row.utm_content);
-  into.string(row.query);
-  into.string(row.trigger);
-  into.bool(row.is_bot);
-  into.string(row.bot_reason);
-  into.uint64(row.visitor);
-  writeOrigin(into, row, batchId);
 }
 
 /** One row of `dead_letters`. */

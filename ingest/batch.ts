@@ -4,24 +4,17 @@
  */
 import { createHash } from 'node:crypto';
 import { RowWriter } from '#clickhouse/row-binary.ts';
-import {
-  type ClickRow,
-  clickColumns,
-  deadLetterColumns,
-  partitionOf,
-  type RowOrigin,
-  writeClickRow,
-  writeDeadLetterRow,
-} from '#clickhouse/rows.ts';
+import { deadLetterColumns, partitionOf, writeDeadLetterRow } from '#clickhouse/rows.ts';
 import { eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
 import { installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
-import { type FrameHeader, payloadOf } from '#common/log/frame.ts';
+import { type FrameHeader, frameRecordsMax, payloadOf } from '#common/log/frame.ts';
 import { type Click, cut } from '#common/log/record.ts';
-import { type Attribution, decodeSdkRecord, type SdkRecord } from './attribution/attribution.ts';
+import { type Attribution, decodeSdkRecords, type SdkRecord } from './attribution/attribution.ts';
 import type { BatchPart, FrameRun } from './checkpoints.ts';
-import type { EnrichedClick, PipelineRun } from './pipeline.ts';
-import { decodeClick, isRejection, type RejectionReason } from './record-decoder.ts';
-import { dayOf } from './steps/address.ts';
+import { ClickRows } from './click-rows.ts';
+import type { PipelineRun } from './pipeline.ts';
+import { decodeClick, decodeClicks, isRejection, type RejectionReason } from './record-decoder.ts';
+import { dayOf } from './steps/visitor.ts';
 
 /** A frame as it came out of the log. */
 export interface LogFrame {
@@ -80,11 +73,48 @@ class PartBody {
   }
 }
 
+/** A batch that is being formed. */
+class Forming {
+  readonly batchId: string;
+  readonly fromSdks: SdkRecord[] = [];
+  readonly rejections = new Map<RejectionReason, number>();
+  readonly #bodies = new Map<string, PartBody>();
+
+  constructor(batchId: string) {
+    this.batchId = batchId;
+  }
+
+  bodyFor(table: string, columns: readonly string[], time: number): PartBody {
+    const partition = partitionOf(time);
+    const key = table + partition;
+    let body = this.#bodies.get(key);
+    if (body === undefined) {
+      body = new PartBody(table, partition, columns);
+      this.#bodies.set(key, body);
+    }
+    return body;
+  }
+
+  reject(frame: LogFrame, idx: number, line: string, reason: RejectionReason): void {
+    this.rejections.set(reason, (this.rejections.get(reason) ?? 0) + 1);
+    const { kind, producer_id, frame_no, written_at: time } = frame.header;
+    const row = { producer_id, frame_no, idx, kind, reason, time, record: kept(line) };
+    writeDeadLetterRow(this.bodyFor('dead_letters', deadLetterColumns, time).add(time), row, this.batchId);
+  }
+
+  /** What is sent, in the order in which tables were met. */
+  get parts(): FormedPart[] {
+    return [...this.#bodies.values()].map((body) => partOf(body, this.batchId));
+  }
+}
+
 export class BatchFormer {
   readonly #options: FormerOptions;
+  readonly #clickRows: ClickRows;
 
   constructor(options: FormerOptions) {
     this.#options = options;
+    this.#clickRows = new ClickRows(options.pipeline);
   }
 
   /** Before the first batch after a partition was taken, and again once what its last owner left was settled. */
@@ -93,50 +123,65 @@ export class BatchFormer {
   }
 
   async form(batchId: string, frames: readonly LogFrame[]): Promise<FormedBatch> {
-    const bodies = new Map<string, PartBody>();
-    const bodyFor = (table: string, columns: readonly string[], time: number): PartBody => {
-      const partition = partitionOf(time);
-      const key = table + partition;
-      let body = bodies.get(key);
-      if (body === undefined) {
-        body = new PartBody(table, partition, columns);
-        bodies.set(key, body);
-      }
-      return body;
-    };
-    const clicks: EnrichedClick[] = [];
-    const fromSdks: SdkRecord[] = [];
-    const rejections = new Map<RejectionReason, number>();
+    const forming = new Forming(batchId);
     for (const frame of frames) {
-      readRecords(frame, (line, origin) => {
-        const { kind } = frame.header;
-        const read = kind === 'click' ? decodeClick(line) : decodeSdkRecord(kind, line, origin);
-        if (!isRejection(read)) {
-          if ('record' in read) fromSdks.push(read);
-          else clicks.push({ click: read, row: clickRow(read, origin) });
-          return;
-        }
-        rejections.set(read.reason, (rejections.get(read.reason) ?? 0) + 1);
-        const time = frame.header.written_at;
-        const row = { ...origin, kind, reason: read.reason, time, record: kept(line) };
-        writeDeadLetterRow(bodyFor('dead_letters', deadLetterColumns, time).add(time), row, batchId);
-      });
+      if (frame.header.kind === 'click') await this.#addClicks(forming, frame);
+      else addSdkRecords(forming, frame, frame.header.kind);
     }
-    await this.#options.prepareDays(new Set(clicks.map(({ click }) => dayOf(click.time))));
-    this.#options.pipeline.run(clicks);
-    for (const { row } of clicks) writeClickRow(bodyFor('clicks', clickColumns, row.time).add(row.time), row, batchId);
-    const { installs, events } = await this.#options.attribution.rows(fromSdks);
-    for (const row of installs)
-      writeInstallRow(bodyFor('installs', installColumns, row.time).add(row.time), row, batchId);
-    for (const row of events) writeEventRow(bodyFor('events', eventColumns, row.time).add(row.time), row, batchId);
+    const { installs, events } = await this.#options.attribution.rows(forming.fromSdks);
+    for (const row of installs) {
+      writeInstallRow(forming.bodyFor('installs', installColumns, row.time).add(row.time), row, batchId);
+    }
+    for (const row of events) {
+      writeEventRow(forming.bodyFor('events', eventColumns, row.time).add(row.time), row, batchId);
+    }
+    const { parts, rejections } = forming;
     return {
       batchId,
       frames,
-      parts: [...bodies.values()].map((body) => partOf(body, batchId)),
+      parts,
       streamTime: Math.max(0, ...frames.map((frame) => frame.streamTime)),
-      rows: [...bodies.values()].reduce((sum, body) => sum + body.rows, 0),
+      rows: parts.reduce((sum, part) => sum + part.rows, 0),
       rejections,
     };
+  }
+
+  /** Frame by frame, so that what a frame is made into is thrown away before the next. */
+  async #addClicks(forming: Forming, frame: LogFrame): Promise<void> {
+    const { producer_id, frame_no, records } = frame.header;
+    const text = payloadOf(frame.bytes, frame.header).toString();
+    let clicks = decodeClicks(text, records);
+    let indexes = inOrder;
+    if (clicks === undefined) {
+      const found: Click[] = [];
+      const places: number[] = [];
+      for (const [idx, line] of linesOf(text, records).entries()) {
+        const read = decodeClick(line);
+        if (isRejection(read)) forming.reject(frame, idx, line, read.reason);
+        else places[found.push(read) - 1] = idx;
+      }
+      [clicks, indexes] = [found, places];
+    }
+    await this.#options.prepareDays(new Set(clicks.map((click) => dayOf(click.time))));
+    const origin = { batch_id: forming.batchId, producer_id, frame_no };
+    const rows = this.#clickRows.encode(clicks, indexes, origin);
+    for (const [at, { time }] of clicks.entries()) {
+      forming
+        .bodyFor('clicks', this.#clickRows.columns, time)
+        .add(time)
+        .encoded(rows[at] ?? '');
+    }
+  }
+}
+
+function addSdkRecords(forming: Forming, frame: LogFrame, kind: 'install' | 'event'): void {
+  const { producer_id, frame_no, records } = frame.header;
+  const lines = linesOf(payloadOf(frame.bytes, frame.header).toString(), records);
+  for (const [idx, line] of lines.entries()) {
+    for (const read of decodeSdkRecords(kind, line, { producer_id, frame_no, idx })) {
+      if ('reason' in read) forming.reject(frame, read.origin.idx, line, read.reason);
+      else forming.fromSdks.push(read);
+    }
   }
 }
 
@@ -155,52 +200,20 @@ function partOf(body: PartBody, batchId: string): FormedPart {
   };
 }
 
-/** Each line of a frame; those that its header announces and that are not there count as missing. */
-function readRecords(frame: LogFrame, read: (line: string, origin: RowOrigin) => void): void {
-  const { producer_id, frame_no, records } = frame.header;
-  const lines = payloadOf(frame.bytes, frame.header).toString().split('\n');
+const inOrder: readonly number[] = Array.from({ length: frameRecordsMax }, (_, idx) => idx);
+
+/** Each line of a frame; those that its header announces and that are not there are empty. */
+function linesOf(text: string, records: number): string[] {
+  const lines = text.split('\n');
   if (lines.at(-1) === '') lines.pop();
-  for (let idx = 0; idx < lines.length || idx < records; idx++) read(lines[idx] ?? '', { producer_id, frame_no, idx });
+  while (lines.length < records) lines.push('');
+  return lines;
 }
 
 /** A bad record as far as it can be shown: cut, and without what is no character. */
 function kept(line: string): string {
   const text = line.length > deadLetterCharsMax ? cut(line, deadLetterCharsMax) : line;
   return Buffer.from(text).toString();
-}
-
-function clickRow(click: Click, origin: RowOrigin): ClickRow {
-  return {
-    click_id: click.click_id,
-    organization_id: click.organization_id,
-    app_id: click.app_id,
-    link_id: click.link_id,
-    time: click.time,
-    ip: '',
-    user_agent: click.user_agent,
-    platform: '',
-    os: '',
-    os_version: '',
-    browser: '',
-    device_model: '',
-    language: '',
-    country: '',
-    referrer_host: '',
-    campaign: click.campaign,
-    utm_source: click.utm_source,
-    utm_medium: click.utm_medium,
-    utm_campaign: click.utm_campaign,
-    utm_term: click.utm_term,
-    utm_content: click.utm_content,
-    query: click.query,
-    trigger: click.trigger,
-    is_bot: false,
-    bot_reason: '',
-    visitor: 0,
-    producer_id: origin.producer_id,
-    frame_no: origin.frame_no,
-    idx: origin.idx,
-  };
 }
 
 /** Frames in their order as runs of consecutive numbers. */

@@ -24,12 +24,16 @@ import { newSinkCounters } from './sink.ts';
 import { addressStep, openCountryDatabase } from './steps/address.ts';
 import { deviceStep } from './steps/device.ts';
 import { headersStep } from './steps/headers.ts';
+import { linkStep } from './steps/link.ts';
+import { Visitors } from './steps/visitor.ts';
 import { VisitorSalts } from './visitor-salts.ts';
 
-/** Distinct user agents and addresses that are remembered; about 30 MB together. */
+/** Distinct texts that are remembered; about 60 MB together when they are many. */
 const agentsMax = 50_000;
 const addressesMax = 100_000;
 const headersMax = 20_000;
+const linksMax = 50_000;
+const linkBytesMax = 32_000_000;
 const insertTimeoutMs = 60_000;
 
 export interface IngestOptions {
@@ -63,9 +67,10 @@ export class Ingest {
     const salts = new VisitorSalts(this.#checkpoints);
     const countries = openCountryDatabase(config.GEOIP_DB);
     this.pipeline = new PipelineRun([
+      ['link', linkStep(linksMax, linkBytesMax)],
       ['device', deviceStep(agentsMax)],
-      ['address', addressStep(countries, salts.of, addressesMax)],
       ['headers', headersStep(headersMax)],
+      ['address', addressStep(countries, new Visitors(salts.of, agentsMax), addressesMax)],
     ]);
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);

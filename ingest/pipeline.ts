@@ -1,17 +1,15 @@
 /**
- * Enrichment: a list of [name, step], each over a whole batch, each timed and counted. A step fills in columns of the rows
- * and never refuses one.
+ * Enrichment: a list of [name, step], each over the clicks of a frame, each timed and counted. A step adds columns to the
+ * rows and never refuses one. Most of what it adds it has made before, so a step keeps encoded columns and not values.
  */
-import type { ClickRow } from '#clickhouse/rows.ts';
+import type { ByteText } from '#clickhouse/row-binary.ts';
 import type { Click } from '#common/log/record.ts';
 
-/** A click on its way: as the edge saw it, and the row that it becomes. */
-export interface EnrichedClick {
-  readonly click: Click;
-  readonly row: ClickRow;
+export interface Step {
+  readonly columns: readonly string[];
+  /** Adds the columns of each click to the row at the same place. */
+  readonly run: (clicks: readonly Click[], rows: ByteText[]) => void;
 }
-
-export type Step = (clicks: readonly EnrichedClick[]) => void;
 export type Pipeline = readonly (readonly [name: string, step: Step])[];
 
 export interface StepFigures {
@@ -20,23 +18,29 @@ export interface StepFigures {
 }
 
 export class PipelineRun {
-  readonly #pipeline: Pipeline;
+  /** What the steps add, in their order. */
+  readonly columns: readonly string[];
   /** Since the start of the process, by step. */
   readonly figures = new Map<string, StepFigures>();
+  readonly #steps: readonly (readonly [step: Step, figures: StepFigures])[];
 
   constructor(pipeline: Pipeline) {
-    this.#pipeline = pipeline;
-    for (const [name] of pipeline) this.figures.set(name, { rows: 0, microseconds: 0 });
+    this.columns = pipeline.flatMap(([, step]) => step.columns);
+    this.#steps = pipeline.map(([name, step]) => {
+      const figures = { rows: 0, microseconds: 0 };
+      this.figures.set(name, figures);
+      return [step, figures];
+    });
   }
 
-  run(clicks: readonly EnrichedClick[]): void {
-    for (const [name, step] of this.#pipeline) {
-      const started = performance.now();
-      step(clicks);
-      const figures = this.figures.get(name);
-      if (figures === undefined) continue;
+  run(clicks: readonly Click[], rows: ByteText[]): void {
+    let started = performance.now();
+    for (const [step, figures] of this.#steps) {
+      step.run(clicks, rows);
+      const ended = performance.now();
       figures.rows += clicks.length;
-      figures.microseconds += (performance.now() - started) * 1000;
+      figures.microseconds += (ended - started) * 1000;
+      started = ended;
     }
   }
 }

@@ -6,9 +6,9 @@ import { isId } from '#common/ids.ts';
 import {
   type Click,
   type ClickText,
+  type ClickTrigger,
   clickTextMax,
-  clickTriggers,
-  privacyModes,
+  type PrivacyMode,
   recordCharsMax,
 } from '#common/log/record.ts';
 
@@ -74,26 +74,76 @@ export function isTime(value: unknown): value is number {
 
 export function decodeClick(line: string): Click | Rejection {
   const object = decodeObject(line);
-  if (isRejection(object)) return object;
+  return isRejection(object) ? object : clickIn(object, mayHoldBadText(line));
+}
+
+/** Between two objects, the only place where a newline may stand in for the comma of an array. */
+const betweenObjects = /\}\n\{/g;
+
+/**
+ * All clicks of a frame, read in one go: half the cost of one line after the other.
+ * @returns `undefined` when anything in it is not as the edge writes it; then each line must be looked at by itself.
+ */
+export function decodeClicks(text: string, records: number): Click[] | undefined {
+  if (!text.endsWith('}\n') || hasLongLine(text)) return undefined;
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(`[${text.replace(betweenObjects, '},{')}]`);
+  } catch {
+    return undefined;
+  }
+  if (!Array.isArray(parsed) || parsed.length !== records) return undefined;
+  const isSuspect = mayHoldBadText(text);
+  const clicks: Click[] = [];
+  for (const object of parsed) {
+    if (!isObject(object) || object.v !== 1 || 'reason' in object) return undefined;
+    const click = clickIn(object, isSuspect);
+    if (isRejection(click)) return undefined;
+    clicks.push(click);
+  }
+  return clicks;
+}
+
+function hasLongLine(text: string): boolean {
+  if (text.length <= recordCharsMax) return false;
+  let from = 0;
+  for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', from)) {
+    if (end - from > recordCharsMax) return true;
+    from = end + 1;
+  }
+  return false;
+}
+
+function isText(value: unknown, lengthMax: number): value is string {
+  return typeof value === 'string' && value.length <= lengthMax;
+}
+
+function clickIn(object: Record<string, unknown>, isSuspect: boolean): Click | Rejection {
   const { click_id, organization_id, app_id, link_id, time } = object;
   if (typeof click_id !== 'string' || !isId('clk', click_id)) return rejection('bad_id');
   if (typeof organization_id !== 'string' || !isId('org', organization_id)) return rejection('bad_id');
   if (typeof app_id !== 'string' || !isId('app', app_id)) return rejection('bad_id');
   if (typeof link_id !== 'string' || !isId('lnk', link_id)) return rejection('bad_id');
   if (!isTime(time)) return rejection('bad_time');
-  const privacy_mode = privacyModes.find((mode) => mode === object.privacy_mode);
-  const trigger = clickTriggers.find((one) => one === object.trigger);
-  if (privacy_mode === undefined || trigger === undefined) return rejection('bad_field');
-  const isSuspect = mayHoldBadText(line);
-  let fault: RejectionReason | undefined;
-  const text = (name: ClickText): string => {
-    const value = object[name];
-    if (value === undefined) return '';
-    if (typeof value !== 'string' || value.length > clickTextMax[name]) fault = 'bad_field';
-    else if (isSuspect && isBadText(value)) fault = 'bad_text';
-    else return value;
-    return '';
-  };
+  const { privacy_mode, trigger } = object;
+  if (!isPrivacyMode(privacy_mode) || !isTrigger(trigger)) return rejection('bad_field');
+  const { ip = '', user_agent = '', language = '', referrer = '', query = '', campaign = '' } = object;
+  const { utm_source = '', utm_medium = '', utm_campaign = '', utm_term = '', utm_content = '' } = object;
+  if (
+    !isText(ip, clickTextMax.ip) ||
+    !isText(user_agent, clickTextMax.user_agent) ||
+    !isText(language, clickTextMax.language) ||
+    !isText(referrer, clickTextMax.referrer) ||
+    !isText(query, clickTextMax.query) ||
+    !isText(campaign, clickTextMax.campaign) ||
+    !isText(utm_source, clickTextMax.utm_source) ||
+    !isText(utm_medium, clickTextMax.utm_medium) ||
+    !isText(utm_campaign, clickTextMax.utm_campaign) ||
+    !isText(utm_term, clickTextMax.utm_term) ||
+    !isText(utm_content, clickTextMax.utm_content)
+  ) {
+    return rejection('bad_field');
+  }
   const click: Click = {
     click_id,
     organization_id,
@@ -102,19 +152,42 @@ export function decodeClick(line: string): Click | Rejection {
     time,
     privacy_mode,
     trigger,
-    ip: text('ip'),
-    user_agent: text('user_agent'),
-    language: text('language'),
-    referrer: text('referrer'),
-    query: text('query'),
-    campaign: text('campaign'),
-    utm_source: text('utm_source'),
-    utm_medium: text('utm_medium'),
-    utm_campaign: text('utm_campaign'),
-    utm_term: text('utm_term'),
-    utm_content: text('utm_content'),
+    ip,
+    user_agent,
+    language,
+    referrer,
+    query,
+    campaign,
+    utm_source,
+    utm_medium,
+    utm_campaign,
+    utm_term,
+    utm_content,
     is_prefetch: object.is_prefetch === true,
     is_preview: object.is_preview === true,
   };
-  return fault === undefined ? click : rejection(fault);
+  if (!isSuspect) return click;
+  return clickTexts.some((name) => isBadText(click[name])) ? rejection('bad_text') : click;
 }
+
+function isPrivacyMode(value: unknown): value is PrivacyMode {
+  return value === 'anonymize_ip' || value === 'full_ip' || value === 'no_ip';
+}
+
+function isTrigger(value: unknown): value is ClickTrigger {
+  return value === 'link' || value === 'universal_link';
+}
+
+const clickTexts = [
+  'ip',
+  'user_agent',
+  'language',
+  'referrer',
+  'query',
+  'campaign',
+  'utm_source',
+  'utm_medium',
+  'utm_campaign',
+  'utm_term',
+  'utm_content',
+] as const satisfies readonly ClickText[];

@@ -1,19 +1,19 @@
-/** Everything that is made of the IP: country and visitor first, then what the app's privacy mode leaves of it. */
-
-import { hash } from 'node:crypto';
+/** Everything that is made of the IP: country, visitor, and what the app's privacy mode leaves of the address. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import ipaddr from 'ipaddr.js';
-import { LRUCache } from 'lru-cache';
 import { Reader } from 'maxmind';
+import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
+import { BoundedMap } from '#common/bounded-map.ts';
 import type { PrivacyMode } from '#common/log/record.ts';
 import type { Step } from '#ingest/pipeline.ts';
+import { dayOf, type VisitorAddress, type Visitors } from './visitor.ts';
 
 const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
-const dayMs = 86_400_000;
-/** Hexadecimal digits of the hash that are kept: 52 bits, which a double holds exactly. */
-const visitorDigits = 13;
+/** Bytes of an entry beside its texts. */
+const entryBytes = 300;
+const bytesMax = 64_000_000;
 
 /** One spelling per address: IPv4 dotted, IPv6 shortened, IPv4 inside IPv6 as IPv4; empty for what is no address. */
 export function normalizedIp(text: string): string {
@@ -56,32 +56,41 @@ function countryIn(found: unknown): string {
   return typeof code === 'string' && /^[A-Z]{2}$/.test(code) ? code : '';
 }
 
-/** Salts by UTC day, loaded before a batch is enriched. */
-export type DailySalts = (day: number) => string;
-
-export function dayOf(epochMs: number): number {
-  return Math.floor(epochMs / dayMs);
+/** Columns ip and country of one address, by what the app may keep of it. */
+interface AddressColumns extends VisitorAddress {
+  readonly byMode: Record<PrivacyMode, ByteText>;
+  readonly bytes: number;
+  isUsed: boolean;
 }
 
-/** The same person on the same app and day has the same number; without the day's salt nobody can tell whose it is. */
-export function visitorOf(salt: string, appId: string, ip: string, userAgent: string): number {
-  return Number.parseInt(hash('sha256', `${salt}\n${appId}\n${ip}\n${userAgent}`, 'hex').slice(0, visitorDigits), 16);
-}
-
-/** Columns country, visitor and ip. */
-export function addressStep(countries: CountryDatabase, salts: DailySalts, addressesMax: number): Step {
-  const known = new LRUCache<string, { ip: string; country: string }>({ max: addressesMax });
-  return (clicks) => {
-    for (const { click, row } of clicks) {
-      let address = known.get(click.ip);
-      if (address === undefined) {
-        const ip = normalizedIp(click.ip);
-        address = { ip, country: ip === '' ? '' : countries.countryOf(ip) };
-        known.set(click.ip, address);
+export function addressStep(countries: CountryDatabase, visitors: Visitors, addressesMax: number): Step {
+  const known = new BoundedMap<AddressColumns>(addressesMax, bytesMax);
+  const columnsOf = (text: string): AddressColumns => {
+    const ip = normalizedIp(text);
+    const country = stringBytes(ip === '' ? '' : countries.countryOf(ip));
+    const encoded = (mode: PrivacyMode) => stringBytes(storedIp(ip, mode)) + country;
+    const byMode = {
+      anonymize_ip: encoded('anonymize_ip'),
+      full_ip: encoded('full_ip'),
+      no_ip: encoded('no_ip'),
+    };
+    return { ip, byMode, words: undefined, bytes: entryBytes + 5 * text.length, isUsed: false };
+  };
+  return {
+    columns: ['ip', 'country', 'visitor'],
+    run: (clicks, rows) => {
+      for (let at = 0; at < clicks.length; at++) {
+        const click = clicks[at];
+        if (click === undefined) continue;
+        let address = known.get(click.ip);
+        if (address === undefined) {
+          address = columnsOf(click.ip);
+          known.set(click.ip, address);
+        }
+        rows[at] +=
+          address.byMode[click.privacy_mode] +
+          visitors.encoded(dayOf(click.time), click.app_id, address, click.user_agent);
       }
-      row.country = address.country;
-      row.visitor = visitorOf(salts(dayOf(click.time)), click.app_id, address.ip, click.user_agent);
-      row.ip = storedIp(address.ip, click.privacy_mode);
-    }
+    },
   };
 }

@@ -4,7 +4,9 @@
  */
 import Bowser from 'bowser';
 import { isbot } from 'isbot';
-import { LRUCache } from 'lru-cache';
+import { type ByteText, boolBytes, stringBytes } from '#clickhouse/row-binary.ts';
+import { BoundedMap } from '#common/bounded-map.ts';
+import type { Click } from '#common/log/record.ts';
 import type { Step } from '#ingest/pipeline.ts';
 
 export const platforms = ['ios', 'android', 'desktop', 'other'] as const;
@@ -51,31 +53,52 @@ function androidModelOf(userAgent: string): string {
   return model === reducedModel ? '' : model;
 }
 
-/** Columns platform, os, os_version, browser and device_model, and whether it is a bot and why. */
+interface DeviceColumns {
+  readonly encoded: ByteText;
+  readonly isBot: boolean;
+  readonly bytes: number;
+  isUsed: boolean;
+}
+
+const botReasons = ['', 'preview', 'prefetch', 'no_user_agent', 'user_agent'] as const;
+type BotReason = (typeof botReasons)[number];
+const encodedReasons = new Map<BotReason, ByteText>(
+  botReasons.map((reason) => [reason, boolBytes(reason !== '') + stringBytes(reason)]),
+);
+/** Bytes of an entry beside its texts. */
+const entryBytes = 150;
+const bytesMax = 64_000_000;
+
+/** The user agent, what it says of the device, and whether the click is a bot's and why. */
 export function deviceStep(agentsMax: number): Step {
-  const known = new LRUCache<string, Device>({ max: agentsMax });
-  return (clicks) => {
-    for (const { click, row } of clicks) {
-      let device = known.get(click.user_agent);
-      if (device === undefined) {
-        device = deviceOf(click.user_agent);
-        known.set(click.user_agent, device);
+  const known = new BoundedMap<DeviceColumns>(agentsMax, bytesMax);
+  return {
+    columns: ['user_agent', 'platform', 'os', 'os_version', 'browser', 'device_model', 'is_bot', 'bot_reason'],
+    run: (clicks, rows) => {
+      for (let at = 0; at < clicks.length; at++) {
+        const click = clicks[at];
+        if (click === undefined) continue;
+        let device = known.get(click.user_agent);
+        if (device === undefined) {
+          device = columnsOf(click.user_agent);
+          known.set(click.user_agent, device);
+        }
+        rows[at] += device.encoded + (encodedReasons.get(botReason(click, device.isBot)) ?? '');
       }
-      row.platform = device.platform;
-      row.os = device.os;
-      row.os_version = device.os_version;
-      row.browser = device.browser;
-      row.device_model = device.device_model;
-      row.bot_reason = botReason(click, device);
-      row.is_bot = row.bot_reason !== '';
-    }
+    },
   };
 }
 
-/** Why a click is no person's: a closed set; empty for a person. */
-function botReason(click: { user_agent: string; is_prefetch: boolean; is_preview: boolean }, device: Device): string {
+function columnsOf(userAgent: string): DeviceColumns {
+  const { platform, os, os_version, browser, device_model, isBot } = deviceOf(userAgent);
+  const encoded = [userAgent, platform, os, os_version, browser, device_model].map(stringBytes).join('');
+  return { encoded, isBot, bytes: entryBytes + userAgent.length + encoded.length, isUsed: false };
+}
+
+/** Why a click is no person's; empty for a person. */
+function botReason(click: Click, isBot: boolean): BotReason {
   if (click.is_preview) return 'preview';
   if (click.is_prefetch) return 'prefetch';
-  if (click.user_agent.trim() === '') return 'no_user_agent';
-  return device.isBot ? 'user_agent' : '';
+  if (isBot) return 'user_agent';
+  return click.user_agent.trim() === '' ? 'no_user_agent' : '';
 }

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
-import { normalizedIp, openCountryDatabase, storedIp, visitorOf } from './address.ts';
+import { normalizedIp, openCountryDatabase, storedIp } from './address.ts';
 import { deviceOf } from './device.ts';
 import { firstLanguage, referrerHost } from './headers.ts';
+import { Visitors } from './visitor.ts';
 
 const webkit = 'AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4 Mobile/15E148 Safari/604.1';
 const chrome = 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/122.0.0.0 Mobile Safari/537.36';
@@ -74,17 +75,33 @@ test('the shipped database knows countries of both kinds of address', () => {
   expect(countries.countryOf('127.0.0.1')).toBe('');
 });
 
-test('a visitor is the same for one app, address, agent and salt, and another one if any of them differs', () => {
-  const base = visitorOf('salt', 'app_1', '1.2.3.4', 'agent');
-  expect(visitorOf('salt', 'app_1', '1.2.3.4', 'agent')).toBe(base);
-  expect(Number.isSafeInteger(base)).toBe(true);
+const at = (ip: string) => ({ ip, words: undefined });
+
+test('a visitor is the same for one app, address, agent and day, and another one if any of them differs', () => {
+  const visitors = new Visitors((day) => `salt of ${day}`, 100);
+  const base = visitors.encoded(1, 'app_1', at('1.2.3.4'), 'agent');
   const others = [
-    visitorOf('pepper', 'app_1', '1.2.3.4', 'agent'),
-    visitorOf('salt', 'app_2', '1.2.3.4', 'agent'),
-    visitorOf('salt', 'app_1', '1.2.3.5', 'agent'),
-    visitorOf('salt', 'app_1', '1.2.3.4', 'agent 2'),
+    visitors.encoded(2, 'app_1', at('1.2.3.4'), 'agent'),
+    visitors.encoded(1, 'app_2', at('1.2.3.4'), 'agent'),
+    visitors.encoded(1, 'app_1', at('1.2.3.5'), 'agent'),
+    visitors.encoded(1, 'app_1', at('1.2.3.4'), 'agent 2'),
+    visitors.encoded(1, 'agent', at('1.2.3.4'), 'app_1'),
   ];
-  expect(new Set([base, ...others]).size).toBe(5);
+  expect(new Set([base, ...others]).size).toBe(6);
+  expect(visitors.encoded(1, 'app_1', at('1.2.3.4'), 'agent')).toBe(base);
+});
+
+test('many visitors have as many numbers, none above 2^52, whatever else they have in common', () => {
+  const visitors = new Visitors(() => 'salt', 1_000);
+  const numbers = new Set<string>();
+  for (let n = 0; n < 40_000; n++) {
+    const bytes = visitors.encoded(1, `app_${n % 4}`, at(`10.0.${(n >> 2) % 100}.1`), `agent ${Math.floor(n / 400)}`);
+    expect(bytes.length).toBe(8);
+    expect(bytes.charCodeAt(6)).toBeLessThan(0x10);
+    expect(bytes.charCodeAt(7)).toBe(0);
+    numbers.add(bytes);
+  }
+  expect(numbers.size).toBe(40_000);
 });
 
 test.each([

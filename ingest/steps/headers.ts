@@ -1,5 +1,6 @@
 /** Columns made of request headers: language and referrer_host. */
-import { LRUCache } from 'lru-cache';
+import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
+import { BoundedMap } from '#common/bounded-map.ts';
 import type { Step } from '#ingest/pipeline.ts';
 
 const languageTag = /^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,3}/;
@@ -20,24 +21,40 @@ export function referrerHost(referrer: string): string {
   return host.length > hostCharsMax ? '' : host;
 }
 
+interface HeaderColumn {
+  readonly encoded: ByteText;
+  readonly bytes: number;
+  isUsed: boolean;
+}
+
+/** Bytes of an entry beside its texts. */
+const entryBytes = 150;
+const bytesMax = 32_000_000;
+const none = stringBytes('');
+
 /** Columns language and referrer_host, kept per distinct header: there are few. */
 export function headersStep(headersMax: number): Step {
-  const languages = new LRUCache<string, string>({ max: headersMax });
-  const hosts = new LRUCache<string, string>({ max: headersMax });
-  return (clicks) => {
-    for (const { click, row } of clicks) {
-      row.language = kept(languages, click.language, firstLanguage);
-      row.referrer_host = kept(hosts, click.referrer, referrerHost);
-    }
+  const languages = new BoundedMap<HeaderColumn>(headersMax, bytesMax);
+  const hosts = new BoundedMap<HeaderColumn>(headersMax, bytesMax);
+  return {
+    columns: ['language', 'referrer_host'],
+    run: (clicks, rows) => {
+      for (let at = 0; at < clicks.length; at++) {
+        const click = clicks[at];
+        if (click === undefined) continue;
+        rows[at] += kept(languages, click.language, firstLanguage) + kept(hosts, click.referrer, referrerHost);
+      }
+    },
   };
 }
 
-function kept(known: LRUCache<string, string>, header: string, read: (header: string) => string): string {
-  if (header === '') return '';
-  let value = known.get(header);
-  if (value === undefined) {
-    value = read(header);
-    known.set(header, value);
+function kept(known: BoundedMap<HeaderColumn>, header: string, read: (header: string) => string): ByteText {
+  if (header === '') return none;
+  let column = known.get(header);
+  if (column === undefined) {
+    const encoded = stringBytes(read(header));
+    column = { encoded, bytes: entryBytes + 2 * (header.length + encoded.length), isUsed: false };
+    known.set(header, column);
   }
-  return value;
+  return column.encoded;
 }

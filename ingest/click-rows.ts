@@ -1,0 +1,53 @@
+/** Clicks of a frame as rows of `clicks`, encoded. The columns that steps add stand between those that are made here. */
+import { type ByteText, stringBytes, uint32Bytes, uint64Bytes } from '#clickhouse/row-binary.ts';
+import { frameRecordsMax } from '#common/log/frame.ts';
+import type { Click } from '#common/log/record.ts';
+import type { PipelineRun } from './pipeline.ts';
+
+/** Where the rows of a frame come from. */
+export interface FrameOrigin {
+  readonly batch_id: string;
+  readonly producer_id: string;
+  readonly frame_no: number;
+}
+
+const ownColumns = ['click_id', 'query', 'trigger', 'time', 'idx'];
+const originColumns = ['batch_id', 'producer_id', 'frame_no'];
+const encodedTriggers = { link: stringBytes('link'), universal_link: stringBytes('universal_link') };
+const encodedIdx = Array.from({ length: frameRecordsMax }, (_, idx) => uint32Bytes(idx));
+
+export class ClickRows {
+  readonly columns: readonly string[];
+  readonly #pipeline: PipelineRun;
+  #time = -1;
+  #encodedTime: ByteText = '';
+
+  constructor(pipeline: PipelineRun) {
+    this.#pipeline = pipeline;
+    this.columns = [...ownColumns, ...pipeline.columns, ...originColumns];
+  }
+
+  /** @param indexes the place of each click in its frame. */
+  encode(clicks: readonly Click[], indexes: readonly number[], origin: FrameOrigin): ByteText[] {
+    const rows = clicks.map((click, at) => this.#ownOf(click, indexes[at] ?? 0));
+    this.#pipeline.run(clicks, rows);
+    const from = stringBytes(origin.batch_id) + stringBytes(origin.producer_id) + uint64Bytes(origin.frame_no);
+    for (let at = 0; at < rows.length; at++) rows[at] += from;
+    return rows;
+  }
+
+  #ownOf(click: Click, idx: number): ByteText {
+    // Clicks of a frame are of few milliseconds.
+    if (click.time !== this.#time) {
+      this.#time = click.time;
+      this.#encodedTime = uint64Bytes(click.time);
+    }
+    return (
+      stringBytes(click.click_id) +
+      stringBytes(click.query) +
+      encodedTriggers[click.trigger] +
+      this.#encodedTime +
+      (encodedIdx[idx] ?? uint32Bytes(idx))
+    );
+  }
+}
