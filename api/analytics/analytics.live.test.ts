@@ -289,3 +289,42 @@ test('the statistics of a link are its figures, broken down', async () => {
   expect(body.last_clicked_at).toBe(new Date(last).toISOString());
   expect(body.as_of).toBe(new Date(stage.asOfMs).toISOString());
 });
+
+test('the stretch before is counted too, and the change is the ratio between them', async () => {
+  const { body } = await stage.get(caller, '/analytics/overview?interval=7d&timezone=Europe/Berlin');
+  expect([body.start, body.end]).toEqual(['2026-04-03T22:00:00.000Z', '2026-04-10T22:00:00.000Z']);
+  // The clock was changed on 29 March: seven local days before are not 168 hours before.
+  expect([body.previous.start, body.previous.end]).toEqual(['2026-03-27T23:00:00.000Z', body.start]);
+  const { start, end, ...previous } = body.previous;
+  const before = visible.filter((r) => r.time >= Date.parse(start) && r.time < Date.parse(end));
+  expectFigures(previous, plainFigures(before), 'previous');
+  expect(body.change.clicks).toBeCloseTo((body.totals.clicks - previous.clicks) / previous.clicks, 10);
+  const usd = (of: PlainFigures) => Number(of.revenue.find((one) => one.currency === 'USD')?.amount);
+  const change = body.change.revenue.find((one: { currency: string }) => one.currency === 'USD').ratio;
+  expect(change).toBeCloseTo((usd(body.totals) - usd(previous)) / usd(previous), 6);
+});
+
+test('all is from the first record on, whatever kind it is', async () => {
+  const { body } = await stage.get(caller, '/analytics/timeseries?interval=all&granularity=month');
+  expect(body.start).toBe('2026-02-01T00:00:00.000Z');
+  const sum = body.data.reduce((n: number, row: { events: number }) => n + row.events, 0);
+  expect(sum).toBe(plainFigures(visible).events);
+  expect((await stage.get(caller, '/analytics/overview?interval=all')).body.change.clicks).toBeNull();
+});
+
+test('a late event is counted in the bucket of its own time', async () => {
+  const path = '/analytics/timeseries?start=2026-02-10&end=2026-02-12&granularity=day&timezone=Asia/Kolkata';
+  const before = (await stage.get(caller, path)).body.data;
+  const [event] = visible.filter((record) => record.kind === 'events');
+  if (!event) throw new Error('no event');
+  const late = { ...event, time: Date.parse('2026-02-10T19:00:00Z'), currency: 'EUR', amount: 12_345, idx: 0 };
+  await storeRecords(stage.clickhouse, [late], 'late');
+  const after = (await stage.get(caller, path)).body.data;
+  expect(
+    after.map((row: { start: string; events: number }, at: number) => [row.start, row.events - before[at].events]),
+  ).toEqual([
+    ['2026-02-09T18:30:00.000Z', 0],
+    ['2026-02-10T18:30:00.000Z', 1],
+    ['2026-02-11T18:30:00.000Z', 0],
+  ]);
+});
