@@ -1,29 +1,35 @@
 /** Bad manners in numbers: floods of connections, slow clients by the hundred, and somebody else who asks meanwhile. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { neverRead, probed, type Rig, rigOf, slow, spoilHandshakes, vanish } from '#deploy/journeys/abuse.ts';
+import { neverRead, probed, quiet, type Rig, rigOf, slow, spoilHandshakes, vanish } from '#deploy/journeys/abuse.ts';
 import type { Latencies } from '#deploy/journeys/probe.ts';
 import { Stack } from '#deploy/journeys/stack.ts';
 import { times } from './test-sizes.ts';
 
+/** Abuse of this size takes processor time on the same machine: what is looked for is a service that stands still. */
 const P99_MS = 400;
+const TIMES_QUIET = 10;
 const MEMORY_GROWTH_MIB = 64;
 const SLOW_DEADLINE_MS = 30_000;
 
 let stack: Stack;
 let rig: Rig;
 let pids: number[];
+let boundMs: number;
 const pidsNow = () => [stack.pidOf('origin'), stack.pidOf('redirector-0')];
 beforeAll(async () => {
   stack = await Stack.start();
   rig = await rigOf(stack);
   pids = pidsNow();
+  const calm = await quiet(rig);
+  boundMs = Math.max(P99_MS, calm.p99Ms * TIMES_QUIET);
+  console.log(`nobody else: ${JSON.stringify(calm)}`);
 });
 afterAll(() => stack.stop());
 
 function expectUnharmed(what: string, latencies: Latencies): void {
   console.log(`${what}: somebody else meanwhile ${JSON.stringify(latencies)}`);
   expect(latencies.wrong).toEqual([]);
-  expect(latencies.p99Ms).toBeLessThan(P99_MS);
+  expect(latencies.p99Ms).toBeLessThan(boundMs);
   expect(pidsNow()).toEqual(pids);
 }
 

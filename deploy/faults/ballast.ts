@@ -1,0 +1,35 @@
+/** A file that takes all the room that is left on a small disk. */
+import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+
+const chunk = Buffer.alloc(65_536);
+
+export class Ballast {
+  readonly #file: string;
+
+  constructor(folder: string) {
+    this.#file = join(folder, '.ballast');
+  }
+
+  /** Goes on where it stopped, so it may be called again when a file was deleted beside it. @returns bytes added. */
+  fill(): number {
+    const file = openSync(this.#file, 'a');
+    let bytes = 0;
+    try {
+      for (let size = chunk.length; size >= 512; ) {
+        try {
+          bytes += writeSync(file, chunk, 0, size);
+        } catch {
+          size = Math.floor(size / 2);
+        }
+      }
+    } finally {
+      closeSync(file);
+    }
+    return bytes;
+  }
+
+  remove(): void {
+    rmSync(this.#file, { force: true });
+  }
+}

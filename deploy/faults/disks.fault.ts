@@ -1,0 +1,92 @@
+/** Disks that are full for a while. They are small ones of tmpfs, so this takes the rights of root. */
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Ballast } from './ballast.ts';
+import { runFault } from './fault-run.ts';
+import { Stage } from './stage.ts';
+import { mountDisk, unmountDisk } from './store.ts';
+import { nothingWrong, seed, times } from './test-sizes.ts';
+
+const recoversWithinMs = 60_000;
+
+describe.runIf(process.getuid?.() === 0)('a full disk', () => {
+  let stage: Stage;
+  let journals: string;
+  beforeAll(async () => {
+    stage = await Stage.start({
+      disks: { nats: 64, clickhouse: 256, postgres: 256 },
+      settings: { JOURNAL_SEGMENT_BYTES: '1048576' },
+    });
+    await stage.stack.interrupt();
+    journals = join(stage.stack.dataDir, 'journal');
+    mountDisk(journals, 8);
+    await stage.stack.launch();
+  });
+  afterAll(async () => {
+    await stage.stack.interrupt();
+    unmountDisk(journals);
+    await stage.stop();
+  });
+
+  const notRecorded = () => stage.metric('redirector-0', 'redirector_clicks_not_recorded_total');
+
+  test('under the journals leaves redirects as they are and recovers by itself; all that was recorded is counted', async () => {
+    const options = { name: 'full journal disk', seed, clicks: 5_000, notRecorded };
+    const report = await runFault(stage, options, async ({ clicks, dice, hit }) => {
+      for (let rounds = 0; rounds < times(5); rounds++) {
+        await pause(dice.between(500, 1_500));
+        const ballast = new Ballast(journals);
+        const [before, redirectsBefore] = [await notRecorded(), clicks.answers.get(302) ?? 0];
+        await until('clicks without a record', async () => {
+          ballast.fill();
+          return (await notRecorded()) > before + 200;
+        });
+        expect(clicks.answers.get(302) ?? 0).toBeGreaterThan(redirectsBefore + 200);
+        hit('journal disk full');
+        ballast.remove();
+        const removedMs = Date.now();
+        await until('records again', async () => {
+          const was = await notRecorded();
+          await pause(500);
+          return (await notRecorded()) === was;
+        });
+        console.log(`  records again after ${Date.now() - removedMs} ms`);
+      }
+      expect([...clicks.answers.keys()]).toEqual([302]);
+    });
+    console.log(`  answered without a record, and counted as such: ${await notRecorded()}`);
+    expect(report).toMatchObject(nothingWrong);
+  });
+
+  test.each(['nats', 'clickhouse', 'postgres'] as const)('under %s loses nothing', async (name) => {
+    const store = stage.stores[name];
+    const options = { name: `full disk of ${name}`, seed, clicks: 5_000, settleMs: recoversWithinMs, notRecorded };
+    const report = await runFault(stage, options, async ({ dice, hit }) => {
+      for (let rounds = 0; rounds < times(4); rounds++) {
+        await pause(dice.between(500, 1_500));
+        const ballast = new Ballast(store.dataDir);
+        const fullUntil = Date.now() + dice.between(2_000, 6_000);
+        while (Date.now() < fullUntil) {
+          ballast.fill();
+          await pause(20);
+        }
+        hit(`${name} disk full`);
+        ballast.remove();
+        if (!store.isRunning) {
+          hit(`${name} had ended, started again`);
+          await store.start();
+        }
+      }
+    });
+    expect(report).toMatchObject(nothingWrong);
+  });
+});
+
+async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + recoversWithinMs;
+  while (!(await isSo())) {
+    if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);
+    await pause(50);
+  }
+}

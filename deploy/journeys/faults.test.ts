@@ -1,0 +1,51 @@
+/** A small share of the faults of `npm run test:faults`, in every ordinary run. */
+import { setTimeout as pause } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runFault } from '#deploy/faults/fault-run.ts';
+import { Stage } from '#deploy/faults/stage.ts';
+import { storeNames } from '#deploy/faults/store.ts';
+import { nothingWrong, seed } from '#deploy/faults/test-sizes.ts';
+
+const redirectors = 2;
+let stage: Stage;
+beforeAll(async () => {
+  stage = await Stage.start({ redirectors });
+});
+afterAll(() => stage.stop());
+
+test('every process and every store killed once under load: nothing is lost, nothing counted twice', async () => {
+  const { processes, stores } = stage;
+  const options = { name: 'each killed', seed, clicks: 3_000, clicksPerSecond: 500 };
+  const report = await runFault(stage, options, async ({ dice, hit }) => {
+    for (const name of processes.names) {
+      await pause(dice.between(20, 300));
+      await processes.kill(name);
+      hit(`${name} killed`);
+    }
+    for (const name of storeNames) {
+      await pause(dice.between(20, 300));
+      await stores[name].crash();
+      hit(`${name} killed`);
+      if (name === 'nats') stores[name].wipe();
+      await stores[name].start();
+    }
+  });
+  expect(report).toMatchObject(nothingWrong);
+});
+
+test('redirectors restarted one after the other fail no request, and all stores away leave redirects as they are', async () => {
+  const options = { name: 'restarted, and alone', seed, clicks: 2_000, clicksPerSecond: 500, eventSenders: 0 };
+  const report = await runFault(stage, options, async ({ hit }) => {
+    for (let one = 0; one < redirectors; one++) {
+      await stage.processes.kill(`redirector-${one}`, 'SIGTERM');
+      hit('redirector restarted');
+    }
+    for (const name of storeNames) stage.stores[name].proxy.refuse();
+    await pause(2_000);
+    hit('all stores away');
+    for (const name of storeNames) await stage.stores[name].proxy.heal();
+  });
+  expect(report).toMatchObject(nothingWrong);
+  expect(report.cut).toBe(0);
+  expect([...report.answers.keys()]).toEqual([302]);
+});
