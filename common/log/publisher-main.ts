@@ -1,14 +1,14 @@
 /** The publisher of a machine: a process of its own, so that a dead edge's journal still drains. */
 import { mkdirSync } from 'node:fs';
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
 import { systemClock } from '#common/clock.ts';
 import { loadConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { Nats } from '#common/nats.ts';
-import { createLog, createMetrics, startTelemetry } from '#common/telemetry.ts';
+import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
 import { keepLogStream } from './log-stream.ts';
+import { machineName } from './machine-name.ts';
 import { Publisher } from './publisher.ts';
 import { SlotLock } from './slot-lock.ts';
 
@@ -24,66 +24,84 @@ if (lock === undefined) {
   process.exit(1);
 }
 
-const nats = await Nats.connect({ url: config.NATS_URL, name: 'publisher' });
-const publisher = new Publisher({
-  root,
-  machine: hostname(),
-  nats,
-  clock: systemClock,
-  ensureLog: () =>
-    keepLogStream(nats, { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) }, (line) =>
-      log.warn(line),
-    ),
-  onDamage: (producer_id, reason) =>
-    log.error({ producer_id, reason }, 'a journal is damaged; its files are left as they are'),
-  log: (line) => log.warn(line),
-});
+/** There once the log is; its counters are shown from then on. */
+let running: { readonly nats: Nats; readonly publisher: Publisher } | undefined;
+let telemetry: TelemetryServer | undefined;
 
-for (const name of Object.keys(publisher.counters) as (keyof typeof publisher.counters)[]) {
-  new Counter({
-    name: `publisher_${name}_total`,
-    help: `Since the start of the process: ${name.replaceAll('_', ' ')}.`,
-    registers: [metrics],
-    collect() {
-      this.reset();
-      this.inc(publisher.counters[name]);
-    },
-  });
-}
-const gauges: Record<string, () => number> = {
-  frames_in_flight: () => publisher.framesInFlight,
-  damaged_journals: () => publisher.damaged.length,
-  uncommitted_seconds: () => Math.max(0, (systemClock() - publisher.committedTo) / 1000),
-};
-for (const [name, read] of Object.entries(gauges)) {
-  new Gauge({
-    name: `publisher_${name}`,
-    help: `Now: ${name.replaceAll('_', ' ')}.`,
-    registers: [metrics],
-    collect() {
-      this.set(read());
-    },
+function publisherOn(nats: Nats): Publisher {
+  const stream = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
+  return new Publisher({
+    root,
+    machine: machineName(root),
+    nats,
+    clock: systemClock,
+    ensureLog: () => keepLogStream(nats, stream, (line) => log.warn(line)),
+    onDamage: (producer_id, reason) =>
+      log.error({ producer_id, reason }, 'a journal is damaged; its files are left as they are'),
+    log: (line) => log.warn(line),
   });
 }
 
-const lifecycle = new Lifecycle({ log });
-await lifecycle.run([
+function expose(publisher: Publisher): void {
+  for (const name of Object.keys(publisher.counters) as (keyof typeof publisher.counters)[]) {
+    new Counter({
+      name: `publisher_${name}_total`,
+      help: `Since the start of the process: ${name.replaceAll('_', ' ')}.`,
+      registers: [metrics],
+      collect() {
+        this.reset();
+        this.inc(publisher.counters[name]);
+      },
+    });
+  }
+  const gauges: Record<string, () => number> = {
+    frames_in_flight: () => publisher.framesInFlight,
+    damaged_journals: () => publisher.damaged.length,
+    uncommitted_seconds: () => Math.max(0, (systemClock() - publisher.committedTo) / 1000),
+  };
+  for (const [name, read] of Object.entries(gauges)) {
+    new Gauge({
+      name: `publisher_${name}`,
+      help: `Now: ${name.replaceAll('_', ' ')}.`,
+      registers: [metrics],
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+}
+
+await new Lifecycle({ log }).run([
   { name: 'lock', stop: () => lock.release() },
-  { name: 'nats', stop: () => nats.close() },
-  { name: 'publisher', start: () => publisher.start(), stop: () => publisher.stop() },
   {
     name: 'telemetry',
     start: async () => {
-      const telemetry = await startTelemetry({
+      telemetry = await startTelemetry({
         host: config.METRICS_HOST,
         port: config.METRICS_PORT,
         metrics,
         checks: {
-          nats: () => nats.isConnected || 'not connected',
-          journals: () => publisher.damaged.length === 0 || `${publisher.damaged.length} damaged`,
+          log: () => running !== undefined || 'not there yet',
+          nats: () => running?.nats.isConnected || 'not connected',
+          journals: () => !running?.publisher.damaged.length || `${running.publisher.damaged.length} damaged`,
         },
       });
       log.info({ url: telemetry.url }, 'metrics');
+    },
+    stop: () => telemetry?.close(),
+  },
+  {
+    name: 'publisher',
+    start: async () => {
+      const nats = await Nats.connect({ url: config.NATS_URL, name: 'publisher' });
+      const publisher = publisherOn(nats);
+      await publisher.start();
+      expose(publisher);
+      running = { nats, publisher };
+    },
+    stop: async () => {
+      await running?.publisher.stop();
+      await running?.nats.close();
     },
   },
 ]);

@@ -1,0 +1,17 @@
+/**
+ * The name under which a machine tells of its progress. It belongs to the journals and not to the host: a container that is made
+ * anew on the same volume has another host name, and the old one's progress would hold `as_of` back for ever.
+ */
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+
+/** The name kept beside the journals in `root`; the host's name of now, from then on, if there is none yet. */
+export function machineName(root: string, host = hostname()): string {
+  const file = join(root, 'machine');
+  const kept = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+  if (kept !== '') return kept;
+  writeFileSync(`${file}.new`, `${host}\n`);
+  renameSync(`${file}.new`, file);
+  return host;
+}
