@@ -4,6 +4,7 @@ import {
   neverRead,
   pipelined,
   probed,
+  quiet,
   type Rig,
   rigOf,
   type SlowKind,
@@ -21,16 +22,20 @@ const SLOW_DEADLINE_MS = 17_000;
 const MEMORY_GROWTH_MIB = 64;
 /** Two busy cores are shared with the abusers themselves: what a stalled event loop would show is far beyond. */
 const P99_MS = 400;
+const TIMES_QUIET = 10;
 
 let stack: Stack;
 let rig: Rig;
 let pids: number[];
+let boundMs: number;
 const pidsNow = () => [stack.pidOf('origin'), stack.pidOf('redirector-0')];
 
 beforeAll(async () => {
   stack = await Stack.start();
   rig = await rigOf(stack);
   pids = pidsNow();
+  const calm = await quiet(rig);
+  boundMs = Math.max(P99_MS, calm.p99Ms * TIMES_QUIET);
 });
 afterAll(() => stack.stop());
 afterEach(() => expect(pidsNow()).toEqual(pids));
@@ -38,7 +43,7 @@ afterEach(() => expect(pidsNow()).toEqual(pids));
 function expectUnharmed(latencies: Latencies): void {
   console.log(`somebody else meanwhile: ${JSON.stringify(latencies)}`);
   expect(latencies.wrong).toEqual([]);
-  expect(latencies.p99Ms).toBeLessThan(P99_MS);
+  expect(latencies.p99Ms).toBeLessThan(boundMs);
 }
 
 test('a malformed request is refused, or waited for in vain, and never read as two', async () => {

@@ -1,10 +1,12 @@
 /** What bad manners look like, each in any size; whoever calls says how much, and judges what came of it. */
+import { fork } from 'node:child_process';
 import { residentMib } from './memory.ts';
-import { type Latencies, Probe } from './probe.ts';
+import type { Latencies } from './probe.ts';
 import { exchange, openMany, type Target } from './rough-client.ts';
 import { login, type Stack } from './stack.ts';
 
 const DRIP_MS = 250;
+const QUIET_MS = 1_500;
 
 export interface Rig {
   readonly stack: Stack;
@@ -35,16 +37,26 @@ export async function rigOf(stack: Stack): Promise<Rig> {
   };
 }
 
-/** Runs `abuse` while a well-behaved caller keeps asking the API. */
+/** Runs `abuse` while a well-behaved caller, in a process of its own, keeps asking the API. */
 export async function probed<T>(rig: Rig, abuse: () => Promise<T>): Promise<{ result: T; latencies: Latencies }> {
-  const probe = new Probe(rig.api.port, `/v1/links/${rig.linkId}`, { authorization: `Bearer ${rig.token}` });
+  const words = [String(rig.api.port), `/v1/links/${rig.linkId}`, `Bearer ${rig.token}`];
+  const probe = fork('deploy/journeys/probe-main.ts', words, { execArgv: ['--import', 'tsx'] });
+  const next = <Message>() =>
+    new Promise<Message>((settle) => probe.once('message', (message) => settle(message as Message)));
   try {
+    await next();
     const result = await abuse();
-    return { result, latencies: await probe.stop() };
-  } catch (error) {
-    await probe.stop();
-    throw error;
+    const told = next<Latencies>();
+    probe.send('stop');
+    return { result, latencies: await told };
+  } finally {
+    probe.kill();
   }
+}
+
+/** What the same caller sees while nothing happens. */
+export async function quiet(rig: Rig): Promise<Latencies> {
+  return (await probed(rig, () => new Promise((next) => setTimeout(next, QUIET_MS)))).latencies;
 }
 
 export interface SlowResult {
@@ -73,6 +85,7 @@ export async function slow(
     'dripping body': `${post}Content-Length: 60000\r\n\r\n{"path":"`,
     'half a body': `${post}Content-Length: 100\r\n\r\n{"path":"/half`,
   };
+  const begunMs = performance.now();
   for (const client of clients) client.write(beginnings[kind]);
   const drip = setInterval(() => {
     if (!kind.startsWith('dripping')) return;
@@ -88,7 +101,7 @@ export async function slow(
   const result = {
     opened: clients.length,
     stillOpen: clients.filter((client) => !client.isClosed).length,
-    longestLifeMs: Math.round(Math.max(...clients.map((client) => client.lifeMs ?? Infinity))),
+    longestLifeMs: Math.round(Math.max(...clients.map((client) => (client.closedMs ?? Infinity) - begunMs))),
     statuses,
   };
   for (const client of clients) client.destroy();

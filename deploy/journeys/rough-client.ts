@@ -17,7 +17,6 @@ export class RoughClient {
   received = '';
   bytesReceived = 0;
   closedMs: number | null = null;
-  readonly openedMs = performance.now();
 
   private constructor(socket: Socket) {
     this.socket = socket;
@@ -58,11 +57,6 @@ export class RoughClient {
 
   get isClosed(): boolean {
     return this.closedMs !== null;
-  }
-
-  /** Milliseconds from the opening to the end of the connection; null while it lives. */
-  get lifeMs(): number | null {
-    return this.closedMs === null ? null : this.closedMs - this.openedMs;
   }
 
   destroy(): void {

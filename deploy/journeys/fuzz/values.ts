@@ -64,6 +64,7 @@ const byName: Readonly<Record<string, fc.Arbitrary<unknown>>> = {
   password: fc.constantFrom('correct horse battery staple', 'wrong'),
   privacy_mode: fc.constantFrom('anonymize_ip', 'full_ip', 'no_ip'),
   refresh_token: at('refresh'),
+  file: fc.constantFrom('swagger-ui.css', 'swagger-ui-bundle.js', '../package.json', 'constructor'),
   uri_scheme: mostly(fc.constantFrom('myapp', 'a-b.c+d'), fc.constantFrom('https', 'javascript')),
   host: mostly(
     fc.stringMatching(/^[a-z]{4,16}$/).map((name) => `${name}.example.org`),

@@ -1,0 +1,238 @@
+/** What the service really answers, request by request, is what its description says: statuses, bodies, headers, errors. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Description, type Operation } from './fuzz/description.ts';
+import { faultsOf } from './fuzz/verdict.ts';
+import { type Received, Wire } from './fuzz/wire.ts';
+import { type Credential, World } from './fuzz/world.ts';
+import { login, Stack } from './stack.ts';
+
+const REQUESTS_MAX = 700;
+const limits = {
+  RATE_LIMIT_AUTH: '60',
+  RATE_LIMIT_LINKS: '60',
+  RATE_LIMIT_MATCH: '60',
+  RATE_LIMIT_EVENTS: '60',
+  RATE_LIMIT_GENERAL: '600',
+};
+
+interface Ask {
+  readonly body?: unknown;
+  readonly credential?: Credential;
+  readonly headers?: Record<string, string>;
+}
+
+let stack: Stack;
+let description: Description;
+let world: World;
+let wire: Wire;
+/** Statuses seen so far, by operation. */
+const seen = new Map<string, Set<number>>();
+
+beforeAll(async () => {
+  stack = await Stack.start(limits);
+  description = new Description((await stack.api('/openapi.json')).json());
+  world = await World.build(stack);
+  wire = new Wire(stack.apiPort);
+});
+afterAll(async () => {
+  wire.close();
+  await stack.stop();
+});
+
+const nameOf = ({ method, path }: Operation) => `${method} ${path}`;
+
+function operationFor(method: string, path: string): Operation {
+  const fits = (one: Operation) => new RegExp(`^${one.path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path);
+  const found = description.operations.filter((one) => one.method === method && fits(one));
+  const exact = found.find((one) => one.path === path) ?? found[0];
+  if (!exact) throw new Error(`${method} ${path} is not described`);
+  return exact;
+}
+
+/** Sends one request and holds its answer to the description. */
+async function ask(
+  method: string,
+  target: string,
+  ask: Ask = {},
+): Promise<{ status: number; body: Record<string, unknown> }> {
+  const path = target.replace(/\?.*/, '');
+  const operation = operationFor(method, path);
+  const credential =
+    ask.credential ?? (path.startsWith('/sdk/') ? 'key' : path.startsWith('/auth/') ? 'none' : 'owner');
+  const text = ask.body === undefined ? null : typeof ask.body === 'string' ? ask.body : JSON.stringify(ask.body);
+  const received = await wire.send({
+    method,
+    target: `/v1${world.fill(target)}`,
+    headers: {
+      ...(text === null ? {} : { 'content-type': 'application/json' }),
+      ...world.headers(credential),
+      ...ask.headers,
+    },
+    body: text === null ? null : Buffer.from(world.fill(text)),
+  });
+  if (typeof received === 'string') throw new Error(`${method} ${target}: ${received}`);
+  expect(faultsOf(description, operation, method, received), `${method} ${target}`).toEqual([]);
+  const statuses = seen.get(nameOf(operation)) ?? new Set();
+  seen.set(nameOf(operation), statuses.add(received.status));
+  return { status: received.status, body: bodyOf(received) };
+}
+
+function bodyOf({ headers, body }: Received): Record<string, unknown> {
+  return String(headers['content-type']).startsWith('application/json') ? JSON.parse(body.toString('utf8')) : {};
+}
+
+async function expectStatus(status: number, method: string, target: string, more: Ask = {}) {
+  const answer = await ask(method, target, more);
+  expect(answer.status, `${method} ${target} ${JSON.stringify(answer.body)}`).toBe(status);
+  return answer.body;
+}
+
+test('every operation succeeds as described', async () => {
+  const pair = await expectStatus(200, 'POST', '/auth/login', { body: login });
+  const next = await expectStatus(200, 'POST', '/auth/refresh', { body: { refresh_token: pair['refresh_token'] } });
+  await expectStatus(200, 'POST', '/auth/logout', { body: { refresh_token: next['refresh_token'] } });
+  await expectStatus(200, 'GET', '/me');
+  for (const page of ['/openapi.json', '/docs', '/docs/swagger-ui.css']) await expectStatus(200, 'GET', page);
+  const ios = { bundle_id: 'com.example.app', team_id: 'ABCDE12345', app_store_id: '123456', uri_scheme: 'myapp' };
+  const app = await expectStatus(201, 'POST', '/apps', { body: { name: 'Contract', ios } });
+  await expectStatus(200, 'GET', `/apps/${app['id']}`);
+  await expectStatus(200, 'GET', '/apps?limit=1');
+  await expectStatus(200, 'PATCH', `/apps/${app['id']}`, { body: { name: 'Renamed', ios: null } });
+  await expectStatus(200, 'POST', `/apps/${app['id']}/rotate-key`);
+  const link = await expectStatus(201, 'POST', '/links', {
+    body: { app_id: app['id'], path: '/a', tags: ['t'], data: { a: 1 } },
+  });
+  await expectStatus(200, 'GET', `/links/${link['id']}`);
+  await expectStatus(200, 'GET', '/links?sort=clicks&limit=2');
+  await expectStatus(200, 'PATCH', `/links/${link['id']}`, {
+    body: { campaign: 'c', expires_at: '2030-01-01T00:00:00Z' },
+  });
+  for (const format of ['svg', 'png']) await expectStatus(200, 'GET', `/links/${link['id']}/qr?format=${format}`);
+  await expectStatus(200, 'GET', `/links/${link['id']}/stats`);
+  for (const figure of ['overview', 'timeseries?group_by=platform', 'top-links', 'top-campaigns']) {
+    await expectStatus(200, 'GET', `/analytics/${figure}`);
+  }
+  for (const format of ['ndjson', 'csv'])
+    await expectStatus(200, 'GET', `/analytics/export?kind=clicks&format=${format}`);
+  await expectStatus(200, 'DELETE', `/links/${link['id']}`);
+  await expectStatus(200, 'DELETE', `/apps/${app['id']}`);
+});
+
+test('every operation of the SDK succeeds as described, the second time too', async () => {
+  const device = { platform: 'ios', device_id: 'd1' };
+  await expectStatus(200, 'POST', '/sdk/match', { body: device });
+  await expectStatus(200, 'POST', '/sdk/match', { body: { platform: 'ios', url: 'https://{{host:0}}/{{code:0}}' } });
+  await expectStatus(201, 'POST', '/sdk/install', { body: device });
+  await expectStatus(200, 'POST', '/sdk/install', { body: device });
+  const link = { path: '/sdk', external_id: 'x1', fallback_url: 'https://example.com/' };
+  await expectStatus(201, 'POST', '/sdk/links', { body: link });
+  await expectStatus(200, 'POST', '/sdk/links', { body: link });
+  const events = [{ name: 'a', device_id: 'd1', revenue: { amount: '1.50', currency: 'EUR' } }, { name: '' }];
+  await expectStatus(202, 'POST', '/sdk/events', { body: { events } });
+  await expectStatus(202, 'POST', '/sdk/events', { body: { name: 'bare', device_id: 'd1' } });
+});
+
+test('every example of the description is taken, or refused for what it names and not for its form', async () => {
+  for (const operation of description.operations) {
+    if (operation.bodyExample === undefined || operation.path.includes('{')) continue;
+    const { status, body } = await ask(operation.method, operation.path, { body: operation.bodyExample });
+    const { details } = (body['error'] ?? {}) as { details?: { errors?: unknown } };
+    expect([200, 201, 202, 400, 401, 403, 404], nameOf(operation)).toContain(status);
+    expect(details?.errors, `${nameOf(operation)} ${JSON.stringify(body)}`).toBeUndefined();
+  }
+});
+
+test('every operation refuses the wrong caller as described', async () => {
+  for (const { method, path } of description.operations) {
+    const target = path.startsWith('/apps')
+      ? path.replace('{id}', '{{foreign_app:0}}')
+      : path.replace('{id}', '{{foreign_link:0}}');
+    const body = method === 'GET' || method === 'DELETE' ? undefined : { name: 'x', path: '/x', app_id: undefined };
+    const more = body === undefined ? {} : { body };
+    if (path.startsWith('/docs') || path === '/openapi.json' || path.startsWith('/auth/')) {
+      await expectStatus(403, method, target.replace('{provider}', 'google').replace('{file}', 'x'), {
+        ...more,
+        credential: 'key',
+      });
+    } else if (path.startsWith('/sdk/')) {
+      for (const credential of ['none', 'owner', 'old_key', 'false_key'] as const)
+        await expectStatus(401, method, target, { ...more, credential });
+    } else {
+      for (const credential of ['none', 'junk', 'false_token'] as const)
+        await expectStatus(401, method, target, { ...more, credential });
+      for (const credential of ['key', 'key_bearer'] as const)
+        await expectStatus(403, method, target, { ...more, credential });
+      if (path.includes('{id}'))
+        await expectStatus(403, method, target, {
+          ...more,
+          ...(path.startsWith('/links') && body ? { body: { path: '/x' } } : {}),
+          ...(path === '/apps/{id}' && body ? { body: { name: 'x' } } : {}),
+        });
+    }
+  }
+});
+
+test('every operation with an id answers 404 for one that is unknown or malformed, and a viewer may not write', async () => {
+  for (const { method, path } of description.operations) {
+    if (path.includes('{id}')) {
+      const [known, kind] = path.startsWith('/apps') ? ['{{app:0}}', 'app'] : ['{{link:0}}', 'lnk'];
+      const body = method === 'PATCH' ? { body: path.startsWith('/apps') ? { name: 'x' } : { path: '/x' } } : {};
+      for (const id of [`${kind}_01j9z3k4m5n6p7q8r9s0t1v2w3`, 'x', '%00', '%zz', '..%2f']) {
+        await expectStatus(404, method, path.replace('{id}', id), body);
+      }
+      if (method !== 'GET')
+        await expectStatus(403, method, path.replace('{id}', known ?? ''), { ...body, credential: 'viewer' });
+    }
+  }
+  await expectStatus(403, 'POST', '/apps', { body: { name: 'x' }, credential: 'viewer' });
+  await expectStatus(403, 'POST', '/links', { body: { path: '/x', app_id: '{{app:0}}' }, credential: 'viewer' });
+});
+
+test('every operation with a body or a query refuses a faulty one and names the field', async () => {
+  for (const operation of description.operations) {
+    const { method, path, bodySchema, queryParameters } = operation;
+    const target = path
+      .replace('{id}', path.startsWith('/apps') ? '{{app:0}}' : '{{link:0}}')
+      .replace('{provider}', 'google')
+      .replace('{file}', 'x');
+    const required = bodySchema?.['required'];
+    if (bodySchema && !path.includes('/oauth/')) {
+      for (const body of ['{', '[]', '"text"', '']) await expectStatus(400, method, target, { body });
+      if (Array.isArray(required)) {
+        const { error } = (await expectStatus(400, method, target, { body: {} })) as {
+          error: { details: { field: string } };
+        };
+        expect(error.details.field, nameOf(operation)).not.toBe('');
+      }
+    }
+    if (queryParameters.length > 0 || method === 'GET') {
+      await expectStatus(400, method, `${target}?nobody_knows_this=1`);
+    }
+  }
+});
+
+test('every class of requests ends in a 429 that says when to come back', async () => {
+  const classes: [string, string, Ask][] = [
+    ['POST', '/sdk/match', { body: { platform: 'ios' } }],
+    ['POST', '/sdk/events', { body: { name: 'a', device_id: 'd' } }],
+    ['POST', '/sdk/links', { body: { path: '/x' } }],
+    ['POST', '/links', { body: { path: '/x', app_id: '{{app:0}}' } }],
+    ['POST', '/auth/logout', { body: { refresh_token: 'x' } }],
+    ['GET', '/me', {}],
+  ];
+  for (const [method, target, more] of classes) {
+    let status = 0;
+    for (let sent = 0; status !== 429 && sent < REQUESTS_MAX; sent++) ({ status } = await ask(method, target, more));
+    expect(status, `${method} ${target}`).toBe(429);
+  }
+});
+
+test('every success that is described was seen', () => {
+  const missing = description.operations.flatMap((operation) =>
+    [...operation.answers.keys()]
+      .filter((status) => status < 300 && !seen.get(nameOf(operation))?.has(status))
+      .map((status) => `${nameOf(operation)} ${status}`),
+  );
+  // No provider is set up here.
+  expect(missing.filter((one) => !one.includes('/oauth/'))).toEqual([]);
+});
