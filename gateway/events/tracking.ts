@@ -48,6 +48,7 @@ export class EventTracking {
     const accepted: ReadEvent[] = [];
     const given: string[] = [];
     const seen = new Set<string>();
+    const [young, old] = this.#recent.of(app_id);
     const repeated: number[] = [];
     for (const event of batch.events) {
       const { event_id, link_id } = event;
@@ -55,7 +56,7 @@ export class EventTracking {
         errors.push(foreignLink(event));
       } else if (event_id === '') {
         accepted.push(event);
-      } else if (seen.has(event_id) || this.#recent.has(app_id, event_id)) {
+      } else if (seen.has(event_id) || young.has(event_id) || old.has(event_id)) {
         repeated.push(event.index);
       } else {
         seen.add(event_id);

@@ -1,0 +1,100 @@
+/**
+ * POST /sdk/match over HTTP: as fast as it goes, then at half of that with every request timed from when it was due. And what
+ * the rules make of a population whose truth is known.
+ */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { newId } from '#common/ids.ts';
+import { defaultWindows, RecentClicks } from '#common/recent-clicks.ts';
+import { Redis } from '#common/redis.ts';
+import { simulate } from '#gateway/fixtures/match-simulation.ts';
+import { post, type RequestOf } from './post-client.ts';
+import { openSdkStage, requestBytes, type SdkStage } from './sdk-stage.ts';
+
+const ADDRESSES = 20_000;
+const CLICKS_PER_ADDRESS = 3;
+const CONNECTIONS = 16;
+const safari =
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';
+
+function addressOf(n: number): string {
+  return `24.${(n >> 16) & 255}.${(n >> 8) & 255}.${n & 255}`;
+}
+
+async function seed(stage: SdkStage): Promise<void> {
+  const redis = new Redis({ url: stage.redisUrl, name: 'bench', commandTimeoutMs: 10_000 });
+  await redis.connect();
+  const clicks = new RecentClicks(redis);
+  const none = {
+    query: '',
+    campaign: '',
+    utm_source: '',
+    utm_medium: '',
+    utm_campaign: '',
+    utm_term: '',
+    utm_content: '',
+    is_bot: false,
+  };
+  for (let n = 0; n < ADDRESSES; n++) {
+    const time = Date.now() - 60_000;
+    const link_id = stage.links[n % stage.links.length] ?? '';
+    const ofAddress = Array.from({ length: CLICKS_PER_ADDRESS }, () => ({
+      click: { click_id: newId('clk', time), app_id: stage.app_id, link_id, time, ...none },
+      traces: { ip: addressOf(n), user_agent: safari, language: 'en-US' },
+      windows: defaultWindows,
+    }));
+    await clicks.put(ofAddress);
+  }
+  await redis.close();
+}
+
+function matches(key: string): RequestOf {
+  return (n) => {
+    const device = {
+      platform: 'ios',
+      os_version: '17.5.1',
+      device_model: 'iPhone15,2',
+      language: 'en-US',
+      device_id: `d${n}`,
+    };
+    return requestBytes('/sdk/match', key, addressOf(n % ADDRESSES), JSON.stringify(device));
+  };
+}
+
+export async function benchMatch(args: readonly string[]): Promise<void> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { seconds: { type: 'string', default: '5' }, installs: { type: 'string', default: '100000' } },
+  });
+  const installs = Number(values.installs);
+  const simulation = installs > 0 ? simulate({ installs, clicks: installs * 3, seed: 1 }) : null;
+  if (simulation) console.table(simulation.bands);
+  const stage = await openSdkStage((line) => console.error(line));
+  try {
+    await seed(stage);
+    const seconds = Number(values.seconds);
+    const options = { port: stage.port, connections: CONNECTIONS, status: 200, requestOf: matches(stage.key) };
+    await post({ ...options, seconds: 2, from: 0 });
+    const before = stage.gateway.read().cpuUs;
+    const peak = await post({ ...options, seconds, from: 1_000_000 });
+    const cpuUs = (stage.gateway.read().cpuUs - before) / peak.answered;
+    const rate = Math.floor(peak.answered / peak.seconds / 2);
+    const half = await post({ ...options, seconds, rate, from: 2_000_000 });
+    const result = {
+      what: 'match',
+      peak_per_s: peak.answered / peak.seconds,
+      cpu_us: cpuUs,
+      half_rate: rate,
+      half_p50_ms: half.latency.getValueAtPercentile(50) / 1000,
+      half_p99_ms: half.latency.getValueAtPercentile(99) / 1000,
+      failed: peak.failed + half.failed,
+      simulation,
+    };
+    console.log(JSON.stringify({ ...result, simulation: undefined }, null, 2));
+    mkdirSync('bench/results', { recursive: true });
+    const name = new Date().toISOString().slice(0, 19).replaceAll(':', '');
+    writeFileSync(`bench/results/match-${name}.json`, `${JSON.stringify(result, null, 2)}\n`);
+  } finally {
+    await stage.close();
+  }
+}
