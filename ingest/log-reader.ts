@@ -195,8 +195,7 @@ export class LogReader {
     this.#expected++;
     this.#outstanding--;
     this.counters.messages++;
-    const frame = this.#frameIn(message, delivery);
-    if (frame !== undefined) this.#mayPull = this.#options.onFrame(frame);
+    for (const frame of this.#framesIn(message, delivery)) this.#mayPull = this.#options.onFrame(frame);
     if (delivery.pending === 0) this.#options.onCaughtUp();
     if (this.#outstanding <= 0) this.#finishPull();
   }
@@ -223,19 +222,28 @@ export class LogReader {
   }
 
   /** What is no frame of ours, or was damaged in the log, is counted; the journal still has the sound one. */
-  #frameIn(message: NatsMessage, delivery: Delivery): LogFrame | undefined {
-    const read = readFrame(message.bytes, 0);
-    const isSound =
-      read.state === 'frame' &&
-      read.bytes === message.bytes.length &&
-      read.header.partition === this.#options.partition &&
-      read.header.records <= frameRecordsMax &&
-      isTime(read.header.written_at);
-    if (!isSound) {
-      this.counters.bad_messages++;
-      this.#options.log(`a message on ${message.subject} is no sound frame`);
-      return undefined;
+  #framesIn(message: NatsMessage, delivery: Delivery): LogFrame[] {
+    const { bytes } = message;
+    const frames: LogFrame[] = [];
+    for (let at = 0; at < bytes.length || at === 0; ) {
+      const read = readFrame(bytes, at);
+      const isSound =
+        read.state === 'frame' &&
+        read.header.partition === this.#options.partition &&
+        read.header.records <= frameRecordsMax &&
+        isTime(read.header.written_at);
+      if (!isSound) {
+        this.counters.bad_messages++;
+        this.#options.log(`a message on ${message.subject} is no sound frame`);
+        return frames;
+      }
+      frames.push({
+        header: read.header,
+        bytes: bytes.subarray(at, at + read.bytes),
+        streamTime: delivery.streamTime,
+      });
+      at += read.bytes;
     }
-    return { header: read.header, bytes: Buffer.from(message.bytes), streamTime: delivery.streamTime };
+    return frames;
   }
 }

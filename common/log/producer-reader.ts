@@ -14,7 +14,7 @@ import { segmentName, segmentShape } from './segment.ts';
 
 export interface JournalFrame {
   readonly header: FrameHeader;
-  /** The whole frame, in memory of its own. */
+  /** The whole frame, in memory that is not written again. */
   readonly bytes: Buffer;
   readonly position: Position;
 }
@@ -42,6 +42,8 @@ export interface SegmentState {
 
 const chunkBytes = 1_048_576;
 const empty = Buffer.alloc(0);
+/** What is read goes through here, and then into memory of its own size. */
+const chunk = Buffer.allocUnsafeSlow(chunkBytes);
 const magicText = Buffer.from('SPF1');
 
 export class ProducerReader {
@@ -156,7 +158,7 @@ export class ProducerReader {
       if (read.state === 'frame') {
         const frame = {
           header: read.header,
-          bytes: Buffer.from(readable.subarray(0, read.bytes)),
+          bytes: readable.subarray(0, read.bytes),
           position: { segment: segment.no, offset: this.#offset },
         };
         this.#offset += read.bytes;
@@ -188,11 +190,15 @@ export class ProducerReader {
     if (this.#fd === -1) this.#fd = openSync(join(this.folder, segment.name), 'r');
     const kept = this.#to - this.#from;
     if (kept > frameBytesMax) return 0;
-    if (this.#buffer.length === 0) this.#buffer = Buffer.allocUnsafeSlow(frameBytesMax + chunkBytes);
-    this.#buffer.copyWithin(0, this.#from, this.#to);
+    const bytes = readSync(this.#fd, chunk, 0, chunk.length, this.#offset + kept);
+    if (bytes === 0) return 0;
+    // Frames that were given out still stand in the old buffer.
+    const larger = Buffer.allocUnsafeSlow(kept + bytes);
+    this.#buffer.copy(larger, 0, this.#from, this.#to);
+    chunk.copy(larger, kept, 0, bytes);
+    this.#buffer = larger;
     this.#from = 0;
-    const bytes = readSync(this.#fd, this.#buffer, kept, this.#buffer.length - kept, this.#offset + kept);
-    this.#to = kept + bytes;
+    this.#to = larger.length;
     return bytes;
   }
 

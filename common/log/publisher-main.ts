@@ -55,7 +55,7 @@ function expose(publisher: Publisher): void {
     });
   }
   const gauges: Record<string, () => number> = {
-    frames_in_flight: () => publisher.framesInFlight,
+    messages_in_flight: () => publisher.messagesInFlight,
     damaged_journals: () => publisher.damaged.length,
     uncommitted_seconds: () => Math.max(0, (systemClock() - publisher.committedTo) / 1000),
   };

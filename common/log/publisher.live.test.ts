@@ -29,10 +29,13 @@ beforeEach(async () => {
   seen = [];
   now = 0;
   nats.subscribe('log.>', (message) => {
-    const read = readFrame(message.bytes, 0);
-    if (read.state !== 'frame') return;
-    const { producer_id, frame_no } = read.header;
-    seen.push({ id: message.header('Nats-Msg-Id'), producer_id, frame_no });
+    for (let at = 0; at < message.bytes.length; ) {
+      const read = readFrame(message.bytes, at);
+      if (read.state !== 'frame') return;
+      const { producer_id, frame_no } = read.header;
+      seen.push({ id: message.header('Nats-Msg-Id'), producer_id, frame_no });
+      at += read.bytes;
+    }
   });
   publisher = new Publisher({
     root,
@@ -130,7 +133,8 @@ test('frames that the sink has passed over are published again under another id'
   expect(publisher.counters.passed_over).toBe(0);
   commit(producer(1), 7, Date.now() + 61_000);
   await expect.poll(() => publisher.counters.acknowledged, patience).toBe(13);
-  expect(seen.slice(10).map((one) => one.id)).toEqual([8, 9, 10].map((no) => `${producer(1)}:click:0:${no}:1`));
+  expect(seen.slice(10).map((one) => one.frame_no)).toEqual([8, 9, 10]);
+  expect(new Set(seen.slice(10).map((one) => one.id))).toEqual(new Set([`${producer(1)}:click:0:8-10:1`]));
   expect(publisher.counters.duplicates).toBe(0);
 });
 
@@ -142,7 +146,7 @@ test('a full log is waited for, with a bounded window, and goes on by itself', a
   deadJournal(producer(1), 1_000);
   await publisher.start();
   await expect.poll(() => publisher.counters.failures, patience).toBeGreaterThan(1);
-  expect(publisher.framesInFlight).toBeLessThanOrEqual(128);
+  expect(publisher.messagesInFlight).toBeLessThanOrEqual(128);
   const before = publisher.counters.acknowledged;
   expect(before).toBeGreaterThan(10);
   await nats.request('$JS.API.STREAM.PURGE.log');

@@ -6,38 +6,28 @@
  *   asking ──marks or 1 s──▶ publishing ──ack refused or late──▶ waiting ──back-off over──┘ (go back to the oldest unacknowledged)
  *
  * Must stay true:
- * - At most `windowFrames` frames and `windowBytes` bytes are unacknowledged; at the bound reading stops.
- * - A lane's frames are published in their order; after a failure from the oldest unacknowledged on. JetStream drops what it
+ * - At most `windowMessages` messages and `windowBytes` bytes are unacknowledged; at the bound reading stops.
+ * - A lane's frames are published in their order, those of one reading in one message; after a failure from the oldest unacknowledged on. JetStream drops what it
  *   has already by the message id, the sink by its marks.
  * - A segment is deleted only when each of its frames is at or below a mark of the sink, so a wiped log loses nothing.
  * - A frame that the sink has passed over (it says that it has committed everything up to a time well after the frame was
  *   acknowledged) is published again under another message id.
  */
-import { readdirSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Clock } from '#common/clock.ts';
 import type { Nats, NatsMessage } from '#common/nats.ts';
 import { messageIdOf, subjectOf } from './frame.ts';
-import {
-  type Announcement,
-  decodeAnnouncement,
-  FrameSet,
-  laneKey,
-  laneKeyOf,
-  marksRequestSubject,
-  marksSubject,
-  progressSubject,
-} from './marks.ts';
-import { type JournalFrame, type Position, ProducerReader } from './producer-reader.ts';
-import { ProgressLog } from './progress-log.ts';
-import { isFolderHeld } from './slot-lock.ts';
+import { type Producer, scanJournals } from './journal-folders.ts';
+import { LaneProgress } from './lane-progress.ts';
+import { decodeAnnouncement, laneKeyOf, marksRequestSubject, marksSubject, progressSubject } from './marks.ts';
+import type { JournalFrame } from './producer-reader.ts';
+import { type FrameRunMessage, MessageCollector, PublishWindow } from './publish-window.ts';
 
-const windowFrames = 128;
+const windowMessages = 128;
 const windowBytes = 16_777_216;
 const ackTimeoutMs = 5_000;
 const scanIntervalMs = 250;
 const progressIntervalMs = 500;
-const pollMinMs = 4;
+const pollMinMs = 8;
 const pollMaxMs = 50;
 const backoffMinMs = 100;
 const backoffMaxMs = 5_000;
@@ -46,27 +36,6 @@ const nobodyThere = 503;
 const marksWaitMs = 1_000;
 /** Frames read in one turn, so that acknowledgements are heard in between. */
 const framesPerTurn = 256;
-/** How far behind the sink's time an uncommitted frame counts as passed over; clocks of machines differ. */
-const passedOverMs = 60_000;
-
-interface InFlight {
-  readonly producer: Producer;
-  readonly frame: JournalFrame;
-  readonly sentAt: number;
-}
-
-class Producer {
-  readonly slot: string;
-  readonly reader: ProducerReader;
-  /** Added to message ids once the sink has passed over a frame. */
-  attempt = 0;
-  damage = '';
-  constructor(slot: string, reader: ProducerReader) {
-    this.slot = slot;
-    this.reader = reader;
-  }
-}
-
 export interface PublisherOptions {
   readonly root: string;
   /** Name of this machine in what is told of its progress. */
@@ -82,6 +51,7 @@ export interface PublisherOptions {
 
 export class Publisher {
   readonly counters = {
+    messages: 0,
     frames: 0,
     bytes: 0,
     records: 0,
@@ -94,11 +64,9 @@ export class Publisher {
   };
   readonly #options: PublisherOptions;
   readonly #producers = new Map<string, Producer>();
-  readonly #committed = new Map<string, FrameSet>();
-  readonly #progress = new Map<string, ProgressLog>();
-  readonly #inFlight = new Map<number, InFlight>();
-  #inFlightBytes = 0;
-  #token = 0;
+  readonly #lanes = new LaneProgress();
+  readonly #window = new PublishWindow(windowMessages, windowBytes);
+  readonly #collector = new MessageCollector((message) => this.#publish(message));
   readonly #inbox: string;
   #backoffMs = 0;
   #waitUntil = 0;
@@ -129,7 +97,7 @@ export class Publisher {
     });
     nats.onReconnect(() => void this.#restart());
     await this.#options.ensureLog();
-    await this.#scan();
+    await scanJournals(this.#options.root, this.#producers);
     this.#askForMarks();
     await Promise.race([heard, new Promise((done) => setTimeout(done, marksWaitMs))]);
     this.#schedule(0);
@@ -150,16 +118,13 @@ export class Publisher {
       .map((producer) => ({ producer_id: producer.reader.producerId, reason: producer.damage }));
   }
 
-  get framesInFlight(): number {
-    return this.#inFlight.size;
+  get messagesInFlight(): number {
+    return this.#window.messages;
   }
 
   /** Time up to which everything that was answered on this machine is committed by the sink. Epoch ms. */
   get committedTo(): number {
-    let to = this.#scannedAt;
-    for (const [key, progress] of this.#progress)
-      to = Math.min(to, progress.committedTo(this.#marksOf(key).mark) ?? to);
-    return to;
+    return this.#lanes.committedTo(this.#scannedAt);
   }
 
   #askForMarks(): void {
@@ -169,11 +134,11 @@ export class Publisher {
 
   /** The connection or the stream was away: what the log has is not known any more. */
   async #restart(): Promise<void> {
-    this.#forgetInFlight();
+    this.#window.clear();
     this.#waitUntil = Number.POSITIVE_INFINITY;
     await this.#options.ensureLog();
     this.#askForMarks();
-    this.#forgetInFlight();
+    this.#window.clear();
     for (const producer of this.#producers.values()) producer.reader.rewind();
     this.#waitUntil = this.#options.clock() + Math.max(backoffMinMs, this.#backoffMs);
   }
@@ -187,7 +152,7 @@ export class Publisher {
     try {
       const now = this.#options.clock();
       if (now >= this.#scanAt) {
-        await this.#scan();
+        await scanJournals(this.#options.root, this.#producers);
         this.#scanAt = now + scanIntervalMs;
         this.#expire(now);
         this.#sweep();
@@ -208,26 +173,6 @@ export class Publisher {
     this.#options.nats.publish(progressSubject, Buffer.from(JSON.stringify(progress)));
   }
 
-  /** Finds new producers and segments, and learns which producers are dead. */
-  async #scan(): Promise<void> {
-    for (const slot of folders(this.#options.root)) {
-      const slotFolder = join(this.#options.root, slot);
-      // The lock first: what is on disk after it was found free is all that there will be.
-      const isHeld = await isFolderHeld(slotFolder);
-      const producerIds = folders(slotFolder).sort();
-      const newest = producerIds.at(-1);
-      for (const producerId of producerIds) {
-        let producer = this.#producers.get(producerId);
-        if (producer === undefined) {
-          producer = new Producer(slot, new ProducerReader(join(slotFolder, producerId), producerId));
-          this.#producers.set(producerId, producer);
-        }
-        producer.reader.scan();
-        producer.reader.isAlive = isHeld && producerId === newest;
-      }
-    }
-  }
-
   /** @returns whether there was anything to read. */
   #publishSome(now: number): boolean {
     if (now < this.#waitUntil || !this.#options.nats.isConnected) return false;
@@ -236,7 +181,7 @@ export class Publisher {
     for (const producer of this.#producers.values()) {
       if (producer.damage !== '') continue;
       for (;;) {
-        if (turns >= framesPerTurn || this.#inFlight.size >= windowFrames || this.#inFlightBytes >= windowBytes) {
+        if (turns >= framesPerTurn || this.#window.isFullWith(this.#collector.bytes)) {
           isCaughtUp = false;
           break;
         }
@@ -248,44 +193,57 @@ export class Publisher {
           break;
         }
         turns++;
-        this.#publish(producer, read.frame, now);
+        this.#collect(producer, read.frame);
       }
+      this.#collector.flush();
     }
     if (isCaughtUp) this.#scannedAt = Math.min(now, this.#scanAt - scanIntervalMs);
     return turns > 0 || !isCaughtUp;
   }
 
-  #publish(producer: Producer, frame: JournalFrame, now: number): void {
+  #collect({ reader }: Producer, frame: JournalFrame): void {
     const key = laneKeyOf(frame.header);
-    if (this.#marksOf(key).has(frame.header.frame_no)) return;
-    this.#progressOf(key).saw(frame.header.frame_no, frame.header.written_at);
-    const token = ++this.#token;
-    this.#inFlight.set(token, { producer, frame, sentAt: now });
-    this.#inFlightBytes += frame.bytes.length;
-    const messageId = messageIdOf(frame.header) + (producer.attempt === 0 ? '' : `:${producer.attempt}`);
-    this.#options.nats.publish(subjectOf(frame.header), frame.bytes, { reply: `${this.#inbox}.${token}`, messageId });
-    this.counters.frames++;
-    this.counters.records += frame.header.records;
-    this.counters.bytes += frame.bytes.length;
+    if (this.#lanes.marksOf(key).has(frame.header.frame_no)) return;
+    this.#lanes.saw(frame.header, key);
+    this.#collector.add(key, reader, frame);
+  }
+
+  /** Read again, frames may go out in other company and so under another id: what comes twice is dropped by the marks. */
+  #publish(message: FrameRunMessage): void {
+    const [first] = message.headers;
+    if (first === undefined) return;
+    const token = this.#window.add(message, this.#options.clock());
+    const attempt = this.#producers.get(first.producer_id)?.attempt ?? 0;
+    const last = message.headers.at(-1)?.frame_no ?? first.frame_no;
+    const run = last === first.frame_no ? '' : `-${last}`;
+    const messageId = `${messageIdOf(first)}${run}${attempt === 0 ? '' : `:${attempt}`}`;
+    this.#options.nats.publish(subjectOf(first), message.bytes, { reply: `${this.#inbox}.${token}`, messageId });
+    this.counters.messages++;
+    this.counters.bytes += message.bytes.length;
+    for (const { records } of message.headers) {
+      this.counters.frames++;
+      this.counters.records += records;
+    }
   }
 
   #onAck(message: NatsMessage): void {
     const token = Number(message.subject.slice(this.#inbox.length + 1));
-    const sent = this.#inFlight.get(token);
-    if (sent === undefined) return;
+    if (!this.#window.has(token)) return;
     const ack = message.status === 0 ? message.bytes.toString() : '';
     if (!ack.includes('"seq"') || ack.includes('"error"')) {
       this.#backOff();
       if (message.status === nobodyThere) void this.#restart();
       return;
     }
-    this.#inFlight.delete(token);
-    this.#inFlightBytes -= sent.frame.bytes.length;
+    const wasFull = this.#window.isFullWith(0);
+    const now = this.#options.clock();
+    for (const header of this.#window.acknowledge(token)) {
+      this.counters.acknowledged++;
+      if (ack.includes('"duplicate":')) this.counters.duplicates++;
+      this.#lanes.acknowledged(header, now);
+    }
     this.#backoffMs = 0;
-    this.counters.acknowledged++;
-    if (ack.includes('"duplicate":')) this.counters.duplicates++;
-    this.#progressOf(laneKeyOf(sent.frame.header)).acknowledged(sent.frame.header.frame_no, this.#options.clock());
-    if (this.#inFlight.size === windowFrames - 1) {
+    if (wasFull && !this.#window.isFullWith(0)) {
       clearTimeout(this.#timer);
       if (!this.#isRunning) this.#schedule(0);
     }
@@ -293,10 +251,8 @@ export class Publisher {
 
   /** An acknowledgement that never comes is one that was refused. */
   #expire(now: number): void {
-    for (const sent of this.#inFlight.values()) {
-      if (now - sent.sentAt > ackTimeoutMs) this.#backOff();
-      return;
-    }
+    const oldest = this.#window.oldestSentAt;
+    if (oldest !== undefined && now - oldest > ackTimeoutMs) this.#backOff();
   }
 
   /** The log refuses or is silent: wait, then go on from the oldest frame that it has not acknowledged. */
@@ -304,45 +260,20 @@ export class Publisher {
     this.counters.failures++;
     this.#backoffMs = Math.min(backoffMaxMs, Math.max(backoffMinMs, this.#backoffMs * 2));
     this.#waitUntil = this.#options.clock() + this.#backoffMs;
-    const oldest = new Map<Producer, Position>();
-    for (const { producer, frame } of this.#inFlight.values()) {
-      if (!oldest.has(producer)) oldest.set(producer, frame.position);
-    }
-    this.#forgetInFlight();
-    for (const [producer, position] of oldest) producer.reader.rewind(position);
-  }
-
-  #forgetInFlight(): void {
-    this.#inFlight.clear();
-    this.#inFlightBytes = 0;
+    this.#window.rewind();
   }
 
   #onMarks(message: NatsMessage): void {
     const announcement = decodeAnnouncement(message.bytes);
     if (announcement === undefined) return;
-    for (const lane of announcement.lanes) {
-      const key = laneKey(lane.producer_id, lane);
-      if (!this.#producers.has(lane.producer_id)) continue;
-      const known = this.#committed.get(key);
-      if (known === undefined || known.mark <= lane.mark) this.#committed.set(key, new FrameSet(lane.mark, lane.ahead));
-      this.#progress.get(key)?.forget(lane.mark);
-    }
-    this.#lookForPassedOver(announcement);
-  }
-
-  #lookForPassedOver(announcement: Announcement): void {
-    for (const producer of this.#producers.values()) {
-      for (const [key, progress] of this.#progress) {
-        if (!key.startsWith(producer.reader.producerId) || !key.endsWith(`:${announcement.partition}`)) continue;
-        if (!progress.isPassedOver(this.#marksOf(key), announcement.committed_to - passedOverMs)) continue;
-        producer.attempt++;
-        this.counters.passed_over++;
-        this.#options.log(
-          `${key} was passed over by the sink after frame ${this.#marksOf(key).mark}: publishing it again`,
-        );
-        progress.publishAgain();
-        producer.reader.rewind();
-      }
+    this.#lanes.announced(announcement, (producerId) => this.#producers.has(producerId));
+    for (const { key, producerId, mark } of this.#lanes.passedOver(announcement)) {
+      const producer = this.#producers.get(producerId);
+      if (producer === undefined) continue;
+      producer.attempt++;
+      this.counters.passed_over++;
+      this.#options.log(`${key} was passed over by the sink after frame ${mark}: publishing it again`);
+      producer.reader.rewind();
     }
   }
 
@@ -353,7 +284,7 @@ export class Publisher {
       for (;;) {
         const first = reader.segments[0];
         if (first === undefined || !first.isFinished) break;
-        if (![...first.last].every(([key, frameNo]) => this.#marksOf(key).mark >= frameNo)) break;
+        if (![...first.last].every(([key, frameNo]) => this.#lanes.marksOf(key).mark >= frameNo)) break;
         reader.removeFirst();
         this.counters.segments_deleted++;
       }
@@ -361,37 +292,7 @@ export class Publisher {
       this.counters.torn_bytes += reader.tornBytes;
       reader.removeFolder();
       this.#producers.delete(producerId);
-      for (const key of [...this.#progress.keys(), ...this.#committed.keys()]) {
-        if (!key.startsWith(producerId)) continue;
-        this.#progress.delete(key);
-        this.#committed.delete(key);
-      }
+      this.#lanes.forget(producerId);
     }
-  }
-
-  #marksOf(key: string): FrameSet {
-    return this.#committed.get(key) ?? nothing;
-  }
-
-  #progressOf(key: string): ProgressLog {
-    let progress = this.#progress.get(key);
-    if (progress === undefined) {
-      progress = new ProgressLog();
-      this.#progress.set(key, progress);
-    }
-    return progress;
-  }
-}
-
-const nothing = new FrameSet();
-
-/** Names of the folders in a folder; none if it is not there yet. */
-function folders(folder: string): string[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map((entry) => entry.name);
-  } catch {
-    return [];
   }
 }

@@ -1,0 +1,73 @@
+/** How far the lanes of a machine's journals are: what was published of each, and what the sink has committed. */
+
+import type { FrameHeader } from './frame.ts';
+import { type Announcement, FrameSet, laneKey, laneKeyOf } from './marks.ts';
+import { ProgressLog } from './progress-log.ts';
+
+/** How far behind the sink's time an uncommitted frame counts as passed over; clocks of machines differ. */
+const passedOverMs = 60_000;
+const nothing = new FrameSet();
+
+export class LaneProgress {
+  readonly #committed = new Map<string, FrameSet>();
+  readonly #published = new Map<string, ProgressLog>();
+
+  /** What the sink has committed of a lane. */
+  marksOf(key: string): FrameSet {
+    return this.#committed.get(key) ?? nothing;
+  }
+
+  saw({ frame_no, written_at }: FrameHeader, key: string): void {
+    this.#logOf(key).saw(frame_no, written_at);
+  }
+
+  acknowledged(header: FrameHeader, now: number): void {
+    this.#logOf(laneKeyOf(header)).acknowledged(header.frame_no, now);
+  }
+
+  /** Takes what the sink says of producers that are known here. */
+  announced(announcement: Announcement, isKnown: (producerId: string) => boolean): void {
+    for (const lane of announcement.lanes) {
+      if (!isKnown(lane.producer_id)) continue;
+      const key = laneKey(lane.producer_id, lane);
+      if (this.marksOf(key).mark <= lane.mark) this.#committed.set(key, new FrameSet(lane.mark, lane.ahead));
+      this.#published.get(key)?.forget(lane.mark);
+    }
+  }
+
+  /** Lanes whose frames the sink has passed over; they count as not acknowledged from now on. */
+  passedOver({ partition, committed_to }: Announcement): { key: string; producerId: string; mark: number }[] {
+    const found: { key: string; producerId: string; mark: number }[] = [];
+    for (const [key, log] of this.#published) {
+      const [producerId = ''] = key.split(':');
+      if (!key.endsWith(`:${partition}`) || !log.isPassedOver(this.marksOf(key), committed_to - passedOverMs)) continue;
+      log.publishAgain();
+      found.push({ key, producerId, mark: this.marksOf(key).mark });
+    }
+    return found;
+  }
+
+  /** Time of writing of the oldest frame that is not committed, at the latest `to`. Epoch ms. */
+  committedTo(to: number): number {
+    let until = to;
+    for (const [key, log] of this.#published) until = Math.min(until, log.committedTo(this.marksOf(key).mark) ?? until);
+    return until;
+  }
+
+  forget(producerId: string): void {
+    for (const key of [...this.#published.keys(), ...this.#committed.keys()]) {
+      if (!key.startsWith(producerId)) continue;
+      this.#published.delete(key);
+      this.#committed.delete(key);
+    }
+  }
+
+  #logOf(key: string): ProgressLog {
+    let log = this.#published.get(key);
+    if (log === undefined) {
+      log = new ProgressLog();
+      this.#published.set(key, log);
+    }
+    return log;
+  }
+}
