@@ -3,7 +3,8 @@
  *
  * An entry is in one of four states:
  *   fresh    checked within `freshMs`, and since the last time announcements were missed: given at once
- *   suspect  older than that, or announced as changed: the request waits for a look-up, at most `staleWaitMs`
+ *   suspect  older than that: the request waits for a look-up, at most `staleWaitMs`; one that was announced as changed is
+ *            looked up at once, and waited for without that bound
  *   stale    suspect, and the stores do not answer: given all the same, for `staleMaxMs`; a look-up goes on behind it
  *   absent   a negative answer, kept apart so that a scan of unknown keys can't push out what is in use
  *
@@ -173,7 +174,10 @@ export class SnapshotCache<T extends object> {
     return promise;
   }
 
-  /** A key was announced as changed. What is known stays only as what is given when no store answers. */
+  /**
+   * A key was announced as changed. What was known of it is not given any more, and what it is now is looked up at once: the
+   * stores may be away by the time of the next visit.
+   */
   changed(key: string): void {
     this.#absent.delete(key);
     const entry = this.#present.peek(key);
@@ -183,6 +187,7 @@ export class SnapshotCache<T extends object> {
     }
     const lookup = this.#lookups.get(key);
     if (lookup !== undefined) lookup.isChanged = true;
+    else if (entry !== undefined) void this.load(key);
   }
 
   /** Whether announcements can be heard. When they can again, everything known before is suspect. */
@@ -315,6 +320,7 @@ export class SnapshotCache<T extends object> {
     }
     this.#options.onChecked?.(lookup.key, value === null ? null : json);
     this.#end(lookup, value);
+    if (lookup.isChanged) void this.load(lookup.key);
   }
 
   /** No store answered: what is known, and if that is nothing, what was kept elsewhere. */

@@ -115,6 +115,17 @@ test('a served link redirects while Redis and Postgres are away, from another pr
   expect(one.clicks().length).toBe(4);
 });
 
+test('a link that was changed, and not visited since, redirects to where it leads now while every store is away', async () => {
+  const edge = await start();
+  expect(await location(edge)).toBe(first);
+  const looked = edge.cache.links.counters.postgres_hits;
+  await rows.set('links', linkId, 'fallback_url', second);
+  await edge.announce({ kind: 'link', host, short_code: 'summer' });
+  await until(() => edge.cache.links.counters.postgres_hits > looked, 'the change is looked up without a visit', 1_000);
+  await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
+  expect(await location(edge)).toBe(second);
+});
+
 test('stores that hang hold nobody up for long: what is known is given after a moment, then at once', async () => {
   const edge = await start();
   expect(await location(edge)).toBe(first);
