@@ -61,7 +61,7 @@ export function decodeSdkRecords(
   });
 }
 
-export function decodeSdkRecord(kind: Exclude<RecordKind, 'click'>, line: string, origin: RowOrigin): SdkRecord | Rejection {
+function decodeSdkRecord(kind: Exclude<RecordKind, 'click'>, line: string, origin: RowOrigin): SdkRecord | Rejection {
   if (kind === 'install') {
     const record = decodeInstall(line);
     if (typeof record === 'string') return { reason: record };

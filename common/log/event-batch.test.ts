@@ -1,0 +1,111 @@
+import { expect, test } from 'vitest';
+import { isId, newId } from '#common/ids.ts';
+import { decodeEventBatch, eventBatchJson, isEventBatch, madeId } from './event-batch.ts';
+import { decodeEvent, eventJson, eventPrefix } from './event-record.ts';
+
+const now = 1_790_000_000_000;
+const id_base = newId('evt', now);
+const link_id = newId('lnk', now);
+const origin = {
+  organization_id: newId('org', now),
+  app_id: newId('app', now),
+  received_at: now,
+  ip: '192.0.2.1',
+  privacy_mode: 'full_ip' as const,
+  defaults: { platform: 'ios', user_id: 'u"1' },
+};
+const facts = {
+  conversion_events: ['signup'],
+  links: `{"${link_id}":{"campaign":"sale"}}`,
+  id_base,
+  skip: [] as number[],
+};
+
+function decoded(body: string, skip: number[] = []) {
+  const members = decodeEventBatch(eventBatchJson(origin, { ...facts, skip }, body));
+  if (typeof members === 'string') throw new Error(members);
+  return members;
+}
+
+test('a batch is read as its events would be one by one', () => {
+  const sent = {
+    name: 'buy',
+    event_id: 'e1',
+    timestamp: now - 5,
+    device_id: 'd',
+    link_id,
+    properties: { a: [1, 'ü'] },
+    revenue: { amount: 1.5, currency: 'eur' },
+  };
+  const [member] = decoded(JSON.stringify({ events: [sent], context: {} }));
+  const decision = {
+    event_id: 'e1',
+    time: now - 5,
+    revenue_amount: '1.5',
+    revenue_currency: 'EUR',
+    is_conversion: true,
+    is_id_made: false,
+    linkFields: ',"campaign":"sale"',
+  };
+  expect(member).toEqual({ at: 0, event: decodeEvent(eventJson(eventPrefix(origin), decision, JSON.stringify(sent))) });
+});
+
+test('what is to be skipped is skipped, and ids that are missing are made, each its own and always the same', () => {
+  const body = JSON.stringify({
+    events: Array.from({ length: 1000 }, (_, n) => ({ name: n === 7 ? 'signup' : 'open', timestamp: now })),
+  });
+  const members = decoded(body, [0, 999]);
+  expect(members.map(({ at }) => at)).toEqual(Array.from({ length: 998 }, (_, n) => n + 1));
+  const ids = members.map(({ event }) => (typeof event === 'string' ? event : event.event_id));
+  expect(new Set(ids).size).toBe(998);
+  expect(ids.every((id) => isId('evt', id))).toBe(true);
+  expect(ids[4]).toBe(madeId(id_base, 5));
+  expect(members[6]?.event).toMatchObject({ is_conversion: true, is_id_made: true, user_id: 'u"1', platform: 'ios' });
+});
+
+test('a bare event is a batch of one', () => {
+  expect(decoded('{"name":"open","device_id":"d"}')).toMatchObject([
+    { at: 0, event: { name: 'open', device_id: 'd', time: now } },
+  ]);
+});
+
+test('what can not be kept is a reason, its neighbours are events, and nothing throws', () => {
+  const deep = `${'{"a":'.repeat(3_000)}1${'}'.repeat(3_000)}`;
+  const bad = [
+    '7',
+    '{"name":"x","properties":{"n":1e400}}',
+    `{"name":"x","properties":${deep}}`,
+    '{"name":"x","properties":{"t":"\\u0000"}}',
+    '{"name":"x","timestamp":1}',
+    '{"name":""}',
+  ];
+  const members = decoded(`{"events":[{"name":"ok"},${bad.join(',')},{"name":"ok"}]}`);
+  expect(members.map(({ event }) => typeof event === 'string')).toEqual([
+    false,
+    true,
+    true,
+    true,
+    true,
+    true,
+    true,
+    false,
+  ]);
+  for (const line of ['', '{', '[]', '{"batch":1}', '{"batch":{"id_base":"x","body":{"events":7}}}']) {
+    expect(typeof decodeEventBatch(line)).toBe('string');
+  }
+});
+
+test('an event that talks of batches is none', () => {
+  const sent = JSON.stringify({ name: 'x', properties: { '"batch":{"id_base":"': 1 } });
+  const decision = {
+    event_id: 'e',
+    time: now,
+    revenue_amount: '',
+    revenue_currency: '',
+    is_conversion: false,
+    is_id_made: false,
+    linkFields: '',
+  };
+  expect(isEventBatch(eventJson(eventPrefix(origin), decision, sent))).toBe(false);
+  expect(isEventBatch(eventBatchJson(origin, facts, '{}'))).toBe(true);
+});

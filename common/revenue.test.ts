@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest';
+import { eventTime, readTime } from './event-time.ts';
+import { decimalOf } from './revenue.ts';
+
+test.each<[unknown, string | null]>([
+  ['19.99', '19.99'],
+  ['-0.10', '-0.1'],
+  ['+007', '7'],
+  ['12345678901234567890123456789.123456789', '12345678901234567890123456789.123456789'],
+  ['0.1234567891', null],
+  ['1e3', null],
+  ['', null],
+  [19.99, '19.99'],
+  [0.1 + 0.2, '0.3'],
+  [1e-7, '0.0000001'],
+  [-0, '0'],
+  [123456789012345, '123456789012345'],
+  [Number('1234567890123456.7'), null],
+  [1e21, null],
+  [Number.POSITIVE_INFINITY, null],
+  [null, null],
+])('the amount %j is the decimal %j', (value, expected) => {
+  expect(decimalOf(value)).toBe(expected);
+});
+
+test.each<[unknown, number | null]>([
+  ['2026-01-31T23:59:59.123Z', Date.UTC(2026, 0, 31, 23, 59, 59, 123)],
+  ['2026-01-31T23:59:59Z', Date.UTC(2026, 0, 31, 23, 59, 59)],
+  ['2026-01-31T23:59:59.123456+05:30', Date.parse('2026-01-31T23:59:59.123+05:30')],
+  ['1769903999123', 1769903999123],
+  [1769903999123.7, 1769903999123],
+  ['2026-02-30T25:00:00.000Z', null],
+  ['2026-13-01T00:00:00.000Z', null],
+  ['2026-01-31 23:59:59', null],
+  ['2026-01-31T23:59:59', null],
+  [true, null],
+])('the time %j is %j', (value, expected) => {
+  expect(readTime(value)).toBe(expected);
+});
+
+test('a time is at most 90 days old and an hour ahead', () => {
+  const now = Date.UTC(2026, 5, 1);
+  expect(eventTime(undefined, now)).toBe(now);
+  expect(eventTime(now - 90 * 86_400_000, now)).toBe(now - 90 * 86_400_000);
+  expect(eventTime(now + 3_600_000, now)).toBe(now + 3_600_000);
+  expect(typeof eventTime(now - 90 * 86_400_000 - 1, now)).toBe('string');
+  expect(typeof eventTime(now + 3_600_001, now)).toBe('string');
+  expect(eventTime(Math.floor(now / 1000), now)).toContain('seconds');
+});
