@@ -93,7 +93,7 @@ function figureParams(scope: Scope, keys: FigureKeys): Question['params'] {
 }
 
 /** Where a kind is read from. */
-export function figureSource(kind: Kind, scope: Scope, keys: FigureKeys): Source {
+function figureSource(kind: Kind, scope: Scope, keys: FigureKeys): Source {
   const inner = (keys.slots_ms ?? []).filter((slot) => slot > scope.start_ms && slot < scope.end_ms);
   return sourceOf(kind, scope, keys.columns ?? [], [scope.start_ms, ...inner, scope.end_ms]);
 }
