@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Ballast } from './ballast.ts';
 import { runFault } from './fault-run.ts';
 import { Stage } from './stage.ts';
-import { mountDisk, unmountDisk } from './store.ts';
+import { mountDisk, type StoreName, unmountDisk } from './store.ts';
 import { nothingWrong, seed, times } from './test-sizes.ts';
 
 const recoversWithinMs = 60_000;
@@ -73,15 +73,26 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
         }
         hit(`${name} disk full`);
         ballast.remove();
-        if (!store.isRunning) {
-          hit(`${name} had ended, started again`);
-          await store.start();
-        }
+        await untilWritable(stage, name, () => hit(`${name} ended by itself, started again`));
       }
     });
     expect(report).toMatchObject(nothingWrong);
   });
 });
+
+/** Until records reach ClickHouse again, the store started again each time that it ends. */
+async function untilWritable(stage: Stage, name: StoreName, onRevived: () => void): Promise<void> {
+  const rows = () => stage.stored.rowsOf('clicks').catch(() => -1);
+  let before = -1;
+  const startedMs = Date.now();
+  await until(`records in ClickHouse after a full disk of ${name}`, async () => {
+    if (await stage.stores[name].revive()) onRevived();
+    const now = await rows();
+    if (before < 0) before = now;
+    return before >= 0 && now > before + 500;
+  });
+  console.log(`  records arrive again ${Date.now() - startedMs} ms after ${name} had room`);
+}
 
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + recoversWithinMs;

@@ -66,10 +66,6 @@ export class Store {
     return this.#server.pid;
   }
 
-  get isRunning(): boolean {
-    return !this.#server.hasExited();
-  }
-
   /** kill -9, and waits for the end. A store that runs in several processes ends with its first. */
   async kill(): Promise<void> {
     this.#server.kill('SIGKILL');
@@ -82,6 +78,14 @@ export class Store {
     this.#server.kill('SIGQUIT');
     await this.#server.exited;
     await this.#server.stop();
+  }
+
+  /** Starts it again if it has ended by itself, as whoever supervises it would. @returns whether it had. */
+  async revive(): Promise<boolean> {
+    if (!this.#server.hasExited()) return false;
+    await this.#server.stop();
+    await this.start();
+    return true;
   }
 
   async start(): Promise<void> {

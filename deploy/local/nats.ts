@@ -1,9 +1,10 @@
-import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs';
+import { get } from 'node:http';
 import { dirname, join } from 'node:path';
 import { searchPath } from '#common/config.ts';
 import { StartupError } from './child.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
-import { answers } from './ports.ts';
+import { answers, freePort } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
 
 export const natsPayloadBytesMax = 1_048_576;
@@ -21,9 +22,14 @@ export function findNats(): string {
   );
 }
 
-function configuration(port: number, storeDir: string): string {
+/** A server whose disk was full keeps refusing until it is restarted; it is, once so much is free again. */
+const roomBytesMin = 8 * 1_048_576;
+const healthCheckMs = 2_000;
+
+function configuration(port: number, monitorPort: number, storeDir: string): string {
   return [
     `listen: "127.0.0.1:${port}"`,
+    `http: "127.0.0.1:${monitorPort}"`,
     'server_name: "signpost-local"',
     `max_payload: ${natsPayloadBytesMax}`,
     'jetstream {',
@@ -42,15 +48,58 @@ export async function startNats(place: ServerPlace): Promise<LocalServer> {
   const program = findNats();
   const configFile = join(place.dataDir, 'nats.conf');
   const storeDir = join(place.dataDir, 'store');
-  return startServer(place, {
+  const monitorPort = await freePort();
+  const server = await startServer(place, {
     name: 'nats',
     command: (port) => {
       mkdirSync(storeDir, { recursive: true });
-      writeFileSync(configFile, configuration(port, storeDir));
+      writeFileSync(configFile, configuration(port, monitorPort, storeDir));
       return { command: program, args: ['-c', configFile], env: { PATH: searchPath() }, cwd: '/' };
     },
     url: (port) => `nats://127.0.0.1:${port}`,
     isReady: (port) => answers(port, '', 'INFO '),
     readyTimeoutMs: 30_000,
+  });
+  endWhenStuck(server, monitorPort, storeDir);
+  return server;
+}
+
+/**
+ * Ends a server that has come to refuse every write, so that whoever supervises it starts it again. After one failed write a
+ * stream of NATS 2.14 takes nothing more, and /healthz says so, until the restart. What it lost is in the journals.
+ */
+function endWhenStuck(server: LocalServer, monitorPort: number, storeDir: string): void {
+  const timer = setInterval(() => {
+    void hasWriteError(monitorPort).then((isStuck) => {
+      if (isStuck && hasRoom(storeDir)) server.kill('SIGTERM');
+    });
+  }, healthCheckMs);
+  timer.unref();
+  void server.exited.then(() => clearInterval(timer));
+}
+
+function hasRoom(folder: string): boolean {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize >= roomBytesMin;
+  } catch {
+    return false;
+  }
+}
+
+/** Whether the server says of itself that a stream could not be written. Anything else, silence too, is another matter. */
+function hasWriteError(monitorPort: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const request = get({ host: '127.0.0.1', port: monitorPort, path: '/healthz', timeout: 1_000 }, (response) => {
+      let text = '';
+      response.setEncoding('utf8');
+      response.on('data', (chunk: string) => {
+        text += chunk;
+      });
+      response.on('end', () => resolve(response.statusCode === 503 && text.includes('write error')));
+      response.on('error', () => resolve(false));
+    });
+    request.on('timeout', () => request.destroy());
+    request.on('error', () => resolve(false));
   });
 }
