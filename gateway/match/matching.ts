@@ -162,7 +162,9 @@ export class Matching {
 
   /** Clicks that Redis has lost are looked up where all of them are. */
   async #named(appId: string, ids: readonly string[], gathered: Gathered): Promise<Gathered['named']> {
-    return Promise.all(gathered.named.map((one, at) => one ?? this.#parts.archive.find(appId, ids[at] ?? '')));
+    return Promise.all(
+      gathered.named.map((one, at) => (one ? Promise.resolve(one) : this.#parts.archive.find(appId, ids[at] ?? ''))),
+    );
   }
 
   /** A click that was found by its address is kept without its query there; it is looked up once it is the one. */
