@@ -60,7 +60,7 @@ export function windowOf(answer: unknown): Window {
 
 /** A charged request: what its headers say, and the refusal if it was one too many. */
 export interface Charge {
-  readonly quota: Quota | null;
+  readonly quota: Quota;
   readonly rejection: Rejection | null;
 }
 
@@ -119,7 +119,12 @@ export class RateLimiter {
         this.#redisPausedUntilMs = this.#clock() + REDIS_PAUSE_MS;
       }
     }
-    if (limitClass === 'auth') return { quota: null, rejection: unavailable() };
+    if (limitClass === 'auth') {
+      const rejection = unavailable();
+      // Until the client may come back, nothing is left: an answer without the headers would say less.
+      const resetEpochSeconds = Math.ceil(nowMs / 1000) + (rejection.retryAfterSeconds ?? 0);
+      return { quota: { limit, remaining: 0, resetEpochSeconds }, rejection };
+    }
     return chargeOf(limit, this.#local.take(key, nowMs), nowMs);
   }
 }
