@@ -28,7 +28,7 @@ const walls: Record<Room, readonly Room[]> = {
   gateway: ['common'],
   redirector: ['common'],
   ingest: ['common', 'clickhouse'],
-  api: ['common', 'clickhouse', 'pg-migrations'],
+  api: ['common', 'clickhouse'],
   bench: rooms,
   deploy: rooms,
 };

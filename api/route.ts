@@ -18,5 +18,3 @@ export interface UserCaller {
 
 /** A route for dashboard users. */
 export const route = routesOf<ApiDeps, UserCaller>();
-/** A route that needs no caller. */
-export const publicRoute = routesOf<ApiDeps, unknown>();

@@ -5,8 +5,9 @@
  * ClickHouse has no transactions over DDL; what protects two migrators at once is that each statement is idempotent.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { packageRoot } from '#common/paths.ts';
 import type { ClickHouse } from './client.ts';
 
 export interface MigrateOptions {
@@ -31,17 +32,6 @@ export class MigrationError extends Error {
     super(message);
     this.name = 'MigrationError';
   }
-}
-
-/** The folder in which this package lies, seen from the sources and from a bundle alike. */
-function packageRoot(): string {
-  let folder = import.meta.dirname;
-  while (!existsSync(join(folder, 'package.json'))) {
-    const parent = dirname(folder);
-    if (parent === folder) throw new MigrationError(`No package.json above ${import.meta.dirname}`);
-    folder = parent;
-  }
-  return folder;
 }
 
 /** The migrations of a folder in order. @throws MigrationError for a gap or a file that is not called 0001-name.sql. */

@@ -1,4 +1,4 @@
-import { type Static, Type } from 'typebox';
+import { Type } from 'typebox';
 import { absent, organizationsOf } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
@@ -6,7 +6,6 @@ import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '
 import type { Tenancy, TenantQueries } from '#common/tenancy.ts';
 
 export const linkParams = Type.Object({ id: Type.String({ examples: [linkExample.id] }) });
-export type LinkParams = Static<typeof linkParams>;
 
 export const read = route({
   method: 'GET',

@@ -1,6 +1,5 @@
 /** The servers that run on this machine when no URL says where others are. */
-export { StartupError } from './child.ts';
-export type { LocalServer, ServerPlace } from './local-server.ts';
+export type { LocalServer } from './local-server.ts';
 export { startNats } from './nats.ts';
 export { startPostgres } from './postgres.ts';
 export { startRedis } from './redis.ts';
