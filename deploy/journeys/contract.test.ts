@@ -30,9 +30,9 @@ const seen = new Map<string, Set<number>>();
 
 beforeAll(async () => {
   stack = await Stack.start(limits);
+  wire = new Wire(stack.apiPort);
   description = new Description((await stack.api('/openapi.json')).json());
   world = await World.build(stack);
-  wire = new Wire(stack.apiPort);
 });
 afterAll(async () => {
   wire.close();

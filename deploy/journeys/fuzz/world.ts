@@ -2,7 +2,8 @@
  * Everything a request can refer to: people of every role in two organizations, apps, links, keys good and bad.
  * Plans name them as `{{link:7}}`; what a slot holds is known only when the request goes out, since requests make things.
  */
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { login, type Stack } from '#deploy/journeys/stack.ts';
 
 /** Settings for a service that is to be asked more than anybody may ask. */
@@ -72,7 +73,7 @@ export class World {
       '--role',
       'viewer',
     );
-    admin(stack, 'create-user', '--email', 'foreign@example.com', '--organization', foreignMark);
+    await admin(stack, 'create-user', '--email', 'foreign@example.com', '--organization', foreignMark);
     return worldOf(stack);
   }
 
@@ -192,7 +193,8 @@ async function tokenOf(stack: Stack, email: string): Promise<string> {
   return reply.json<{ access_token: string }>().access_token;
 }
 
-function admin(stack: Stack, ...words: string[]): void {
+/** Not waited for in one piece: kept connections that the server ends meanwhile must be seen to end. */
+async function admin(stack: Stack, ...words: string[]): Promise<void> {
   const settings = [`DATA_DIR=${stack.dataDir}`, `ADMIN_PASSWORD=${login.password}`];
-  execFileSync('env', [...settings, 'npm', 'run', '--silent', 'admin', '--', ...words], { stdio: 'pipe' });
+  await promisify(execFile)('env', [...settings, 'npm', 'run', '--silent', 'admin', '--', ...words]);
 }
