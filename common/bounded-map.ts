@@ -14,11 +14,14 @@ export class BoundedMap<V extends Sized> {
   readonly #entries = new Map<string, V>();
   readonly #entriesMax: number;
   readonly #bytesMax: number;
+  readonly #onLetGo: ((entry: V) => void) | undefined;
   #bytes = 0;
 
-  constructor(entriesMax: number, bytesMax: number) {
+  /** @param onLetGo told of each entry that leaves the map: pushed out, deleted or replaced. */
+  constructor(entriesMax: number, bytesMax: number, onLetGo?: (entry: V) => void) {
     this.#entriesMax = entriesMax;
     this.#bytesMax = bytesMax;
+    this.#onLetGo = onLetGo;
   }
 
   get size(): number {
@@ -53,6 +56,7 @@ export class BoundedMap<V extends Sized> {
     const entry = this.#entries.get(key);
     if (entry === undefined) return false;
     this.#bytes -= entry.bytes;
+    this.#onLetGo?.(entry);
     return this.#entries.delete(key);
   }
 
@@ -62,6 +66,7 @@ export class BoundedMap<V extends Sized> {
       this.#entries.delete(key);
       if (!entry.isUsed) {
         this.#bytes -= entry.bytes;
+        this.#onLetGo?.(entry);
         return;
       }
       entry.isUsed = false;

@@ -70,9 +70,13 @@ export interface SnapshotCacheOptions<T> {
 /** What an entry takes besides its text: objects, map slots. */
 const entryBytes = 300;
 
-interface Entry<T> extends Sized {
-  value: T | null;
+/** A snapshot in memory. Whoever keeps it saves the look-up, and must ask `isCurrent` before each use of it. */
+export interface Kept<T> extends Sized {
+  readonly value: T | null;
   checkedMs: number;
+}
+
+interface Entry<T> extends Kept<T> {
   /** After a failed look-up: until then the entry is given without trying again. */
   retryMs: number;
 }
@@ -117,7 +121,10 @@ export class SnapshotCache<T extends object> {
 
   constructor(options: SnapshotCacheOptions<T>) {
     this.#options = options;
-    this.#present = new BoundedMap(options.entriesMax, options.bytesMax);
+    // What left the map is not told of changes any more, so it must not be taken for fresh by whoever kept it.
+    this.#present = new BoundedMap(options.entriesMax, options.bytesMax, (entry) => {
+      entry.checkedMs = 0;
+    });
     this.#absent = new BoundedMap(Math.min(snapshotLimits.absentMax, options.entriesMax), options.bytesMax);
   }
 
@@ -149,6 +156,20 @@ export class SnapshotCache<T extends object> {
       return entry.value;
     }
     return undefined;
+  }
+
+  /** The entry of a snapshot that is fresh, to be kept and asked about with `isCurrent`. */
+  keep(key: string, nowMs: number): Kept<T> | undefined {
+    const entry = this.#present.peek(key);
+    return entry !== undefined && this.#isFresh(entry, nowMs) ? entry : undefined;
+  }
+
+  /** Whether what was kept is still what `get` would give. Counts as a use. */
+  isCurrent(kept: Kept<T>, nowMs: number): boolean {
+    if (nowMs - kept.checkedMs >= this.#freshMs || kept.checkedMs < this.#validSinceMs) return false;
+    kept.isUsed = true;
+    this.counters.process_hits++;
+    return true;
   }
 
   /** As `get`, and waits for the stores; undefined when none of them answers and nothing is known. Never rejects. */

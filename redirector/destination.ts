@@ -11,11 +11,22 @@
  * without control characters.
  */
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
+import { redirectHead } from './answer.ts';
+import { inOnePiece } from './click-field.ts';
 import type { Platform } from './device.ts';
 
-/** Worked out once per link, platform and change; what differs between visitors is filled in by `locationOf`. */
+/**
+ * Worked out once per link, platform and change; what differs between visitors is filled in by `locationOf`.
+ * `redirect` is the head of the answer whose Location is `href`, for all visitors who bring no query.
+ */
 export type Destination =
-  | { readonly kind: 'web'; readonly href: string; readonly url: string; readonly utm: UtmFields }
+  | {
+      readonly kind: 'web';
+      readonly href: string;
+      readonly redirect: string;
+      readonly url: string;
+      readonly utm: UtmFields;
+    }
   | {
       readonly kind: 'play';
       readonly packageName: string;
@@ -23,7 +34,7 @@ export type Destination =
       readonly after: string;
       readonly utm: UtmFields;
     }
-  | { readonly kind: 'page'; readonly href: string };
+  | { readonly kind: 'page'; readonly href: string; readonly redirect: string };
 
 export interface UtmFields {
   readonly utm_source: string;
@@ -92,6 +103,16 @@ export function locationOf(destination: Destination, query: string, clickId: str
   }
 }
 
+/** `locationOf` as `sendRedirect` takes it. */
+export function redirectOf(destination: Destination, query: string, clickId: string): string {
+  if (destination.kind === 'page' || (destination.kind === 'web' && query === '')) return destination.redirect;
+  return redirectHead + locationOf(destination, query, clickId);
+}
+
+function redirectTo(href: string): string {
+  return inOnePiece(redirectHead + href);
+}
+
 /** Null unless the text is an https URL. `href` has the utm fields, `url` has not. */
 export function webDestination(given: string | null, utm: UtmFields): Destination | null {
   if (given === null) return null;
@@ -99,7 +120,7 @@ export function webDestination(given: string | null, utm: UtmFields): Destinatio
   const url = parsedWebUrl(text.includes('utm_') ? text : withUtm(text, utm));
   if (url === null) return null;
   if (text.includes('utm_')) addMissing(url, utm);
-  return { kind: 'web', href: url.href, url: text, utm };
+  return { kind: 'web', href: url.href, redirect: redirectTo(url.href), url: text, utm };
 }
 
 function parsedWebUrl(text: string): URL | null {
@@ -145,7 +166,9 @@ function addMissing(url: URL, utm: UtmFields): void {
 /** `apps.apple.com/app/id…` finds the visitor's own country (Apple, "Linking to the App Store"). */
 function appStorePage(app: AppSnapshot): Destination | null {
   const id = /^(?:id)?(\d{1,19})$/.exec(app.ios?.app_store_id ?? '')?.[1];
-  return id === undefined ? null : { kind: 'page', href: `https://apps.apple.com/app/id${id}` };
+  if (id === undefined) return null;
+  const href = `https://apps.apple.com/app/id${id}`;
+  return { kind: 'page', href, redirect: redirectTo(href) };
 }
 
 const clickIdPlaceholder = 'clk_placeholder';

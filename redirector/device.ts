@@ -13,7 +13,7 @@ export interface Device {
   readonly platform: Platform;
   /** Fetches the page to show a preview of it in a chat or feed. */
   readonly isPreviewCrawler: boolean;
-  /** The user agent as it stands in the record of a click. */
+  /** The user agent as it stands in the record of a click, and the beginning of the address, which comes next. */
   readonly json: string;
 }
 
@@ -70,7 +70,7 @@ export function deviceOf(userAgent: string): Device {
   return {
     platform: platformOf(userAgent),
     isPreviewCrawler: previewCrawler.test(userAgent),
-    json: inOnePiece(clickField('user_agent', userAgent)),
+    json: inOnePiece(`${clickField('user_agent', userAgent)},"ip":"`),
   };
 }
 

@@ -14,21 +14,13 @@ import type { Journal, JournalLane } from '#common/log/journal.ts';
 import { type Manner, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
 import { androidAssociation, appleAssociation } from './association.ts';
 import { Counters } from './counters.ts';
-import { locationOf } from './destination.ts';
+import { redirectOf } from './destination.ts';
 import { Devices } from './device.ts';
+import { KnownLinks } from './known-links.ts';
 import type { RefusalReason } from './page.ts';
-import { LinkPlans, rootDestinationOf } from './plan.ts';
+import { type LinkPlan, LinkPlans, rootDestinationOf } from './plan.ts';
 import { Visit, type VisitState } from './visit.ts';
-import {
-  Hosts,
-  hostOf,
-  isAmbiguous,
-  isHost,
-  isShortCodePath,
-  readVisitor,
-  type Visitor,
-  wantsJson,
-} from './visitor.ts';
+import { hostOf, isAmbiguous, isHost, isShortCodePath, readVisitor, type Visitor, wantsJson } from './visitor.ts';
 
 export interface EdgeOptions {
   readonly cache: LinkCache;
@@ -61,10 +53,11 @@ export class Edge {
   readonly #proxies: TrustedProxies | null;
   readonly #devices = new Devices();
   readonly #plans = new LinkPlans(plansMax);
-  readonly #hosts = new Hosts();
+  readonly #known: KnownLinks;
 
   constructor({ cache, journal, lane, clock, trustedProxies }: EdgeOptions) {
     this.#cache = cache;
+    this.#known = new KnownLinks(cache, this.#plans);
     this.#journal = journal;
     this.#lane = lane;
     this.#clock = clock;
@@ -75,15 +68,10 @@ export class Edge {
   /** The straight path. Whatever is not a visit of a link in memory goes on in `lookUp`. */
   get(res: HttpResponse, req: HttpRequest): void {
     const nowMs = this.#clock();
-    const host = this.#hosts.of(req.getHeader('host'));
-    const app = this.#cache.apps.get(host, nowMs);
-    if (app) {
-      const link = this.#cache.links.get(host + req.getUrl(), nowMs);
-      if (link && link.app_id === app.id && req.getHeader('content-length') === '') {
-        const visitor = readVisitor(req, res, this.#proxies);
-        this.#visit(res, req, visitor, app, link, nowMs);
-        return;
-      }
+    const plan = this.#known.find(req.getHeader('host'), req.getUrl(), nowMs);
+    if (plan !== undefined && req.getHeader('content-length') === '') {
+      this.#visit(res, req, readVisitor(req, res, this.#proxies), plan, nowMs);
+      return;
     }
     this.lookUp(res, req, false);
   }
@@ -123,7 +111,7 @@ export class Edge {
     this.#wait(res, this.#cache.find(host, path.slice(1)), (found) => {
       if (!found) this.#refuse(res, found === null ? 'not_found' : 'unavailable', manner);
       else if (isHead) this.#answerHead(res, visitor, found.app, found.link, manner);
-      else this.#visit(res, accept, visitor, found.app, found.link, this.#clock());
+      else this.#visit(res, accept, visitor, this.#plans.of(found.app, found.link), this.#clock());
     });
   }
 
@@ -144,15 +132,7 @@ export class Edge {
     this.#wait(res, laterTurn, () => this.#refuse(res, reason, manner));
   }
 
-  #visit(
-    res: HttpResponse,
-    accept: string | HttpRequest,
-    visitor: Visitor,
-    app: AppSnapshot,
-    link: LinkSnapshot,
-    nowMs: number,
-  ): void {
-    const plan = this.#plans.of(app, link);
+  #visit(res: HttpResponse, accept: string | HttpRequest, visitor: Visitor, plan: LinkPlan, nowMs: number): void {
     const device = this.#devices.of(visitor.user_agent);
     const decision = plan.decide(device, nowMs);
     if (decision.kind === 'not_found' || decision.kind === 'gone') {
@@ -163,7 +143,7 @@ export class Edge {
     }
     const clickId = newId('clk', nowMs);
     const isPreview = decision.kind === 'preview';
-    const content = isPreview ? decision.html : locationOf(decision.destination, visitor.query, clickId);
+    const content = isPreview ? decision.html : redirectOf(decision.destination, visitor.query, clickId);
     const visit = new Visit(this.state, res, decision.kind, content);
     res.onAborted(() => visit.abort());
     this.#journal.append(this.#lane, plan.record(clickId, visitor, device, isPreview, nowMs), visit);
@@ -183,7 +163,7 @@ export class Edge {
       case 'redirect':
       case 'expired':
         this.counters.answers.head++;
-        sendRedirect(res, locationOf(decision.destination, visitor.query, ''), manner.isLast);
+        sendRedirect(res, redirectOf(decision.destination, visitor.query, ''), manner.isLast);
     }
   }
 
@@ -200,7 +180,7 @@ export class Edge {
         return;
       }
       this.counters.answers.root++;
-      sendRedirect(res, locationOf(destination, query, ''), manner.isLast);
+      sendRedirect(res, redirectOf(destination, query, ''), manner.isLast);
       return;
     }
     const json = path.endsWith('assetlinks.json') ? androidAssociation(app) : appleAssociation(app);

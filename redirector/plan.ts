@@ -26,6 +26,18 @@ export type Decision =
 /** What every click of a link has in common. */
 type ConstantFields = Pick<Click, 'organization_id' | 'app_id' | 'link_id' | 'privacy_mode' | 'trigger' | 'campaign'>;
 
+let timeMs = -1;
+let timeDigits = '';
+
+/** The time in digits, written once in a millisecond. */
+function timeText(ms: number): string {
+  if (ms !== timeMs) {
+    timeMs = ms;
+    timeDigits = String(ms);
+  }
+  return timeDigits;
+}
+
 const notFound: Decision = { kind: 'not_found' };
 const gone: Decision = { kind: 'gone' };
 
@@ -71,8 +83,8 @@ export class LinkPlan {
     const { ip, language, referrer, query } = visitor;
     // Few pieces with long constants between them: each `+` is a node that the journal has to walk.
     return (
-      `{"v":1,"click_id":"${clickId}","time":${nowMs}${this.#constantJson}${device.json}` +
-      `,"ip":"${ip}${language === '' ? '' : `","language":"${clickText('language', language)}`}` +
+      `{"v":1,"click_id":"${clickId}","time":${timeText(nowMs)}${this.#constantJson}${device.json}` +
+      `${ip}${language === '' ? '' : `","language":"${clickText('language', language)}`}` +
       `${referrer === '' ? '' : `","referrer":"${clickText('referrer', referrer)}`}` +
       `${query === '' ? '' : `","query":"${clickText('query', query)}`}` +
       (visitor.is_prefetch ? '","is_prefetch":true' : '"') +

@@ -1,6 +1,7 @@
 /** What a request says, read at once: uWebSockets.js takes the request back when the handler returns. */
 import type { TrustedProxies } from '#common/http/peer.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
+import { inOnePiece } from './click-field.ts';
 
 export interface Visitor {
   readonly ip: string;
@@ -33,20 +34,31 @@ function isPrefetch(req: HttpRequest): boolean {
   return purpose !== '' && purpose.includes('prefetch');
 }
 
-const octets = Array.from({ length: 256 }, (_, n) => String(n));
-
 /** The peer's address as text; IPv4 in IPv6 clothes as IPv4. */
 export function socketAddress(res: HttpResponse): string {
-  const address = res.getRemoteAddress();
-  const bytes = new Uint8Array(address);
+  const bytes = new Uint8Array(res.getRemoteAddress());
   if (bytes.length === 4) return dotted(bytes, 0);
   if (bytes.length !== 16) return '';
   if (isMapped(bytes)) return dotted(bytes, 12);
   return compressed(bytes);
 }
 
+/** Addresses as text, in one piece each: a text put together at each visit would be walked when it is written. */
+const dottedKnown = new Map<number, string>();
+const dottedMax = 10_000;
+
 function dotted(bytes: Uint8Array, at: number): string {
-  return `${octets[bytes[at] ?? 0]}.${octets[bytes[at + 1] ?? 0]}.${octets[bytes[at + 2] ?? 0]}.${octets[bytes[at + 3] ?? 0]}`;
+  const a = bytes[at] ?? 0;
+  const b = bytes[at + 1] ?? 0;
+  const c = bytes[at + 2] ?? 0;
+  const d = bytes[at + 3] ?? 0;
+  const number = (a << 24) | (b << 16) | (c << 8) | d;
+  const known = dottedKnown.get(number);
+  if (known !== undefined) return known;
+  if (dottedKnown.size >= dottedMax) dottedKnown.clear();
+  const text = inOnePiece(`${a}.${b}.${c}.${d}`);
+  dottedKnown.set(number, text);
+  return text;
 }
 
 function isMapped(bytes: Uint8Array): boolean {
@@ -65,20 +77,6 @@ function compressed(bytes: Uint8Array): string {
 export function hostOf(header: string): string {
   const colon = header.indexOf(':');
   return (colon === -1 ? header : header.slice(0, colon)).toLowerCase();
-}
-
-/** `hostOf` that remembers the last one: most requests of a second are for a handful of hosts. */
-export class Hosts {
-  #header = '';
-  #host = '';
-
-  of(header: string): string {
-    if (header !== this.#header) {
-      this.#header = header;
-      this.#host = hostOf(header);
-    }
-    return this.#host;
-  }
 }
 
 /** Names that can be a short-link host; anything else is not worth a look-up. */
