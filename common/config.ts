@@ -191,9 +191,12 @@ export function loadConfig(required: readonly SettingName[] = [], env: NodeJS.Pr
   return values as Config;
 }
 
-/** The environment of a child process: this one's, with some settings replaced. */
+/**
+ * The environment of a child process: this one's, with some settings replaced. uWebSockets.js reads the size of a request's
+ * head from it when it is loaded; its own 4 KiB are less than the cookies and filters that we take.
+ */
 export function childEnvironment(changes: Partial<Record<SettingName, string>>): NodeJS.ProcessEnv {
-  return { ...process.env, ...changes };
+  return { UWS_HTTP_MAX_HEADERS_SIZE: '16384', ...process.env, ...changes };
 }
 
 /** The folders in which programs are looked for, as the environment gives them. */

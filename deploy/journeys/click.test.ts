@@ -168,3 +168,9 @@ test('Ctrl-C ends everything and leaves no process; the next start keeps the dat
   call = await stack.loggedIn();
   await settled(link.id, 10, 0);
 });
+
+test('a visitor with 10 KiB of cookies is redirected', async () => {
+  const link = await newLink('/cookies');
+  const headers = { host: app.host, cookie: `a=${'x'.repeat(10_240)}` };
+  expect((await stack.redirector(`/${link.short_code}`, { headers })).status).toBe(302);
+});
