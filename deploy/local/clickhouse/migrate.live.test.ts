@@ -22,18 +22,20 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-async function schema() {
+/** Each table as it is; `changed` adds when a statement last touched it, even one that left it as it was. */
+async function schema(changed = '') {
   return await client.query(
-    'SELECT name, create_table_query, metadata_modification_time FROM system.tables WHERE database = currentDatabase() ORDER BY name',
+    `SELECT name, create_table_query${changed} FROM system.tables WHERE database = currentDatabase() ORDER BY name`,
   );
 }
 
 test('migrations make the database and run once; a second time is a no-op', async () => {
   const names = readMigrations().map(({ name }) => name);
   expect(await migrateClickHouse(client, { retentionDays: 730 })).toEqual(names);
-  const before = await schema();
+  const touched = ', metadata_modification_time';
+  const before = await schema(touched);
   expect(await migrateClickHouse(client, { retentionDays: 730 })).toEqual([]);
-  expect(await schema()).toEqual(before);
+  expect(await schema(touched)).toEqual(before);
 });
 
 test('a migration that was cut off before it was recorded is run again', async () => {
