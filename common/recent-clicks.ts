@@ -226,10 +226,14 @@ export class RecentClicks {
     return this.#redis.commands.get(matchKey(matchId));
   }
 
-  /** An answer that claims no click, kept for a while under a name of its own. */
-  async keepAnswer(names: readonly string[], matchId: string, answer: string, ttlMs: number): Promise<void> {
-    const keys = [...names.map((name) => `open:${name}`), matchKey(matchId)];
-    await Promise.all(keys.map((key) => this.#redis.commands.set(key, answer, 'PX', ttlMs)));
+  /** An answer that claims no click, by its match_id for as long as an install may refer to it. */
+  async keepAnswer(matchId: string, answer: string, ttlMs: number): Promise<void> {
+    await this.#redis.commands.set(matchKey(matchId), answer, 'PX', ttlMs);
+  }
+
+  /** The same answer under a name of its own, for a while. */
+  async keepOpen(name: string, answer: string, ttlMs: number): Promise<void> {
+    await this.#redis.commands.set(`open:${name}`, answer, 'PX', ttlMs);
   }
 
   keptAnswer(name: string): Promise<string | null> {

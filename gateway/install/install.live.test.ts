@@ -123,6 +123,33 @@ test('the result of a match is used by its id', async () => {
   expect(install.body).toMatchObject({ attributed: true, match_type: 'click_id', click_id });
 });
 
+test('a link that opened the app can be referred to for as long as the app attributes', async () => {
+  const app = await place();
+  const url = `https://${app.host}/summer`;
+  const { body: match } = await edge.post('/sdk/match', app.key, { platform: 'ios', url, device_id: 'd1' });
+  expect(match.match_type).toBe('url');
+  const keptMs = await edge.redis.commands.pttl(`match_id:${match.match_id}`);
+  expect(keptMs).toBeGreaterThan(167 * 3_600_000);
+  const repeatedMs = await edge.redis.commands.pttl(`open:${app.app_id}:d1:${url}`);
+  expect(repeatedMs).toBeLessThanOrEqual(10_000);
+  // As after those seconds: what guards against the same opening sent twice is gone.
+  await edge.redis.commands.del(`open:${app.app_id}:d1:${url}`);
+  const answer = await edge.post('/sdk/install', app.key, {
+    platform: 'ios',
+    device_id: 'd1',
+    match_id: match.match_id,
+  });
+  expect(answer.body).toMatchObject({
+    attributed: true,
+    match_type: 'url',
+    match_guaranteed: true,
+    click_id: match.click_id,
+    link: { id: app.link_id },
+    campaign: 'sale',
+  });
+  expect(recorded(app.app_id)).toMatchObject([{ match_id: match.match_id, link_id: app.link_id }]);
+});
+
 test('an install without a click is organic, and what is missing is a 400', async () => {
   const app = await place();
   const organic = await edge.post('/sdk/install', app.key, { platform: 'ios', install_id: 'mine-1' });

@@ -119,9 +119,11 @@ export class Matching {
       query: open.query,
     };
     // Redis away: the answer is right all the same, it just can't be referred to by its id.
-    await clicks
-      .keepAnswer(asker.device === '' ? [] : [name], match.match_id, JSON.stringify(match), REPEATED_OPEN_MS)
-      .catch(() => undefined);
+    const answer = JSON.stringify(match);
+    await Promise.all([
+      clicks.keepAnswer(match.match_id, answer, attributionWindowMs(asker.app)),
+      asker.device === '' ? null : clicks.keepOpen(name, answer, REPEATED_OPEN_MS),
+    ]).catch(() => undefined);
     return match;
   }
 
