@@ -4,16 +4,17 @@
  */
 import { createHash } from 'node:crypto';
 import { RowWriter } from '#clickhouse/row-binary.ts';
-import { deadLetterColumns, partitionOf, writeDeadLetterRow } from '#clickhouse/rows.ts';
-import { eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
-import { installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
+import { deadLetterColumns, partitionOf, type RowOrigin, writeDeadLetterRow } from '#clickhouse/rows.ts';
+import { type EventRow, eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
+import { type InstallRow, installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
 import { type FrameHeader, frameRecordsMax, payloadOf } from '#common/log/frame.ts';
-import { type Click, cut } from '#common/log/record.ts';
+import { type Click, clickJson, cut } from '#common/log/record.ts';
 import { type Attribution, decodeSdkRecords, type SdkRecord } from './attribution/attribution.ts';
 import type { BatchPart, FrameRun } from './checkpoints.ts';
 import { ClickRows } from './click-rows.ts';
 import type { PipelineRun } from './pipeline.ts';
 import { decodeClick, decodeClicks, isRejection, type RejectionReason } from './record-decoder.ts';
+import { type RowPlace, rowKey } from './refused-rows.ts';
 import { dayOf } from './steps/visitor.ts';
 
 /** A frame as it came out of the log. */
@@ -27,6 +28,8 @@ export interface LogFrame {
 export interface FormedPart extends BatchPart {
   readonly columns: readonly string[];
   readonly body: Buffer;
+  /** Where each row begins, when that was asked for. */
+  readonly places: readonly RowPlace[];
 }
 
 export interface FormedBatch {
@@ -64,6 +67,9 @@ class PartBody {
     this.columns = columns;
   }
 
+  /** Where each row begins; only when asked for. */
+  readonly places: RowPlace[] = [];
+
   /** Counts a row that is about to be written. */
   add(time: number): RowWriter {
     this.rows++;
@@ -73,18 +79,39 @@ class PartBody {
   }
 }
 
+export interface FormChanges {
+  /** Keys of rows that ClickHouse refuses: they become dead letters. */
+  readonly refused?: ReadonlySet<string>;
+  /** Whether parts say where each row begins. */
+  readonly isPlaced?: boolean;
+}
+
 /** A batch that is being formed. */
 class Forming {
   readonly batchId: string;
   readonly fromSdks: SdkRecord[] = [];
   readonly rejections = new Map<RejectionReason, number>();
+  readonly #changes: FormChanges;
   readonly #bodies = new Map<string, PartBody>();
 
-  constructor(batchId: string) {
+  constructor(batchId: string, changes: FormChanges) {
     this.batchId = batchId;
+    this.#changes = changes;
   }
 
-  bodyFor(table: string, columns: readonly string[], time: number): PartBody {
+  /** Where the next row of a table goes; `undefined` for one that ClickHouse refuses. */
+  row(table: string, columns: readonly string[], time: number, origin: RowOrigin): RowWriter | undefined {
+    const body = this.#bodyFor(table, columns, time);
+    const { refused, isPlaced } = this.#changes;
+    if (refused !== undefined || isPlaced === true) {
+      const key = rowKey(table, origin.producer_id, origin.frame_no, origin.idx);
+      if (refused?.has(key) === true) return undefined;
+      body.places.push({ start: body.writer.bytes.length, key });
+    }
+    return body.add(time);
+  }
+
+  #bodyFor(table: string, columns: readonly string[], time: number): PartBody {
     const partition = partitionOf(time);
     const key = table + partition;
     let body = this.#bodies.get(key);
@@ -99,12 +126,12 @@ class Forming {
     this.rejections.set(reason, (this.rejections.get(reason) ?? 0) + 1);
     const { kind, producer_id, frame_no, written_at: time } = frame.header;
     const row = { producer_id, frame_no, idx, kind, reason, time, record: kept(line) };
-    writeDeadLetterRow(this.bodyFor('dead_letters', deadLetterColumns, time).add(time), row, this.batchId);
+    writeDeadLetterRow(this.#bodyFor('dead_letters', deadLetterColumns, time).add(time), row, this.batchId);
   }
 
   /** What is sent, in the order in which tables were met. */
   get parts(): FormedPart[] {
-    return [...this.#bodies.values()].map((body) => partOf(body, this.batchId));
+    return [...this.#bodies.values()].filter((body) => body.rows > 0).map((body) => partOf(body, this.batchId));
   }
 }
 
@@ -122,18 +149,22 @@ export class BatchFormer {
     await this.#options.attribution.begin(nowMs);
   }
 
-  async form(batchId: string, frames: readonly LogFrame[]): Promise<FormedBatch> {
-    const forming = new Forming(batchId);
+  async form(batchId: string, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
+    const forming = new Forming(batchId, changes);
     for (const frame of frames) {
       if (frame.header.kind === 'click') await this.#addClicks(forming, frame);
       else addSdkRecords(forming, frame, frame.header.kind);
     }
     const { installs, events } = await this.#options.attribution.rows(forming.fromSdks);
     for (const row of installs) {
-      writeInstallRow(forming.bodyFor('installs', installColumns, row.time).add(row.time), row, batchId);
+      const into = forming.row('installs', installColumns, row.time, row);
+      if (into === undefined) rejectSdkRow(forming, frames, 'install', row);
+      else writeInstallRow(into, row, batchId);
     }
     for (const row of events) {
-      writeEventRow(forming.bodyFor('events', eventColumns, row.time).add(row.time), row, batchId);
+      const into = forming.row('events', eventColumns, row.time, row);
+      if (into === undefined) rejectSdkRow(forming, frames, 'event', row);
+      else writeEventRow(into, row, batchId);
     }
     const { parts, rejections } = forming;
     return {
@@ -165,13 +196,27 @@ export class BatchFormer {
     await this.#options.prepareDays(new Set(clicks.map((click) => dayOf(click.time))));
     const origin = { batch_id: forming.batchId, producer_id, frame_no };
     const rows = this.#clickRows.encode(clicks, indexes, origin);
-    for (const [at, { time }] of clicks.entries()) {
-      forming
-        .bodyFor('clicks', this.#clickRows.columns, time)
-        .add(time)
-        .encoded(rows[at] ?? '');
+    for (const [at, click] of clicks.entries()) {
+      const idx = indexes[at] ?? 0;
+      const into = forming.row('clicks', this.#clickRows.columns, click.time, { producer_id, frame_no, idx });
+      if (into === undefined) forming.reject(frame, idx, clickJson(click), 'refused');
+      else into.encoded(rows[at] ?? '');
     }
   }
+}
+
+/** An install or event that ClickHouse refuses, as it would have been stored. */
+function rejectSdkRow(
+  forming: Forming,
+  frames: readonly LogFrame[],
+  kind: 'install' | 'event',
+  row: InstallRow | EventRow,
+): void {
+  const { producer_id, frame_no, idx } = row;
+  const frame = frames.find(
+    ({ header }) => header.kind === kind && header.producer_id === producer_id && header.frame_no === frame_no,
+  );
+  if (frame !== undefined) forming.reject(frame, idx, JSON.stringify(row), 'refused');
 }
 
 function addSdkRecords(forming: Forming, frame: LogFrame, kind: 'install' | 'event'): void {
@@ -195,6 +240,7 @@ function partOf(body: PartBody, batchId: string): FormedPart {
     rows: body.rows,
     sha256: createHash('sha256').update(bytes).digest('hex'),
     token: `${batchId}:${body.table}:${body.partition}`,
+    places: body.places,
     time_from: body.timeFrom,
     time_to: body.timeTo,
   };

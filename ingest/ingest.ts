@@ -19,6 +19,7 @@ import { Checkpoints } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
 import { PartitionOwner } from './partition-owner.ts';
 import { PipelineRun } from './pipeline.ts';
+import { RefusedRows } from './refused-rows.ts';
 import { Rollups } from './rollups.ts';
 import { newSinkCounters } from './sink.ts';
 import { addressStep, openCountryDatabase } from './steps/address.ts';
@@ -94,6 +95,7 @@ export class Ingest {
       clickhouse: this.clickhouse,
       rollups: new Rollups(this.clickhouse),
       former,
+      refusedRows: new RefusedRows(this.clickhouse),
       failpoints,
       log,
     };

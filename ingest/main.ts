@@ -70,6 +70,7 @@ await lifecycle.run([
           nats: () => ingest.nats.isConnected || 'not connected',
           postgres: () => ingest.postgres.isReady(),
           clickhouse: () => ingest.clickhouse.isReachable(),
+          rows: () => ingest.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
           partitions: () => ingest.owners.every((owner) => owner.state !== 'recovering') || 'recovering',
         },
       });

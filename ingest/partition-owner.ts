@@ -47,6 +47,7 @@ export class PartitionOwner {
   readonly #options: OwnerOptions;
   #lease: HeldLease | undefined;
   #queue: FrameQueue | undefined;
+  #sink: Sink | undefined;
   #reader: LogReader | undefined;
   #isStopping = false;
   #committedTo = 0;
@@ -65,6 +66,11 @@ export class PartitionOwner {
 
   get reader(): LogReader | undefined {
     return this.#reader;
+  }
+
+  /** Why ClickHouse takes no rows, while it refuses them; empty otherwise. */
+  get refusal(): string {
+    return this.#sink?.refusal ?? '';
   }
 
   /** Stream time (epoch ms) up to which everything is stored. */
@@ -137,6 +143,7 @@ export class PartitionOwner {
     const queue = new FrameQueue(limits, marks, () => this.#reader?.resume());
     this.#queue = queue;
     const store = new Sink(sink, lease, queue, counters);
+    this.#sink = store;
     const entries = await this.#whenThere(() => checkpoints.batches(partition));
     const log = (line: string) => sink.log({ partition }, line);
     await store.begin(this.#options.clock());

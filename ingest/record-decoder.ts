@@ -21,6 +21,8 @@ export const rejectionReasons = [
   'bad_time',
   'bad_text',
   'bad_field',
+  /** It was sound, and ClickHouse refused its row. */
+  'refused',
 ] as const;
 export type RejectionReason = (typeof rejectionReasons)[number];
 

@@ -12,6 +12,9 @@
  *                       ├─ all of them there: rollups compared with raw, wrong buckets rebuilt ──▶ stored
  *                       └─ some or none: deleted, rollups likewise, BEFORE withdrawn ──▶ formed anew under another id
  *
+ * A batch that is refused for its data is doubted too; once it is withdrawn, the rows that are refused are looked for, and it
+ * is formed anew with dead letters in their place. A refusal that is not about single rows is repeated until somebody helps.
+ *
  * A BEFORE that a dead owner left behind enters at `inserting` (same run: formed again from the log, same bytes, same token)
  * or at `doubted`.
  *
@@ -30,6 +33,7 @@ import type { BatchEntry, BatchPart, Checkpoints } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { FrameQueue } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
+import { isAboutData, type RefusedRows } from './refused-rows.ts';
 import type { Rollups } from './rollups.ts';
 
 export interface SinkParts {
@@ -37,6 +41,7 @@ export interface SinkParts {
   readonly clickhouse: ClickHouse;
   readonly rollups: Rollups;
   readonly former: BatchFormer;
+  readonly refusedRows: RefusedRows;
   readonly failpoints: Failpoints;
   readonly log: (fields: object, line: string) => void;
 }
@@ -67,12 +72,17 @@ export function newSinkCounters(): SinkCounters {
   };
 }
 
+/** `refused`: for its data; nothing was found out yet about what is stored of the batch. */
+type InsertState = 'stored' | 'doubted' | 'refused';
+
 const retryMinMs = 50;
 const retryMaxMs = 5_000;
 const repairPollMs = 100;
 
 export class Sink {
   readonly counters: SinkCounters;
+  /** Why ClickHouse takes no rows, while it refuses them; empty otherwise. */
+  refusal = '';
   readonly #parts: SinkParts;
   readonly #lease: HeldLease;
   readonly #queue: FrameQueue;
@@ -101,16 +111,40 @@ export class Sink {
 
   /** Returns when the batch is stored and its frames are committed. @throws LeaseLost */
   async store(first: FormedBatch): Promise<void> {
-    for (let batch = first; ; batch = await this.form(batch.frames)) {
+    const refused = new Set<string>();
+    for (let batch = first, tries = 0; ; batch = await this.#formAnew(batch.frames, refused), tries++) {
       const entry = await this.#before(batch);
       this.#parts.failpoints.pass('before');
-      if ((await this.#insertAll(entry, batch.parts)) === 'stored' || (await this.settle(entry)) === 'stored') {
+      const outcome = await this.#insertAll(entry, batch.parts);
+      if (outcome === 'stored' || (await this.settle(entry)) === 'stored') {
+        this.refusal = '';
         this.#parts.failpoints.pass('inserted');
         await this.finish(entry, batch.frames);
         this.#count(batch);
         return;
       }
+      if (outcome !== 'refused') continue;
+      const before = refused.size;
+      for (const key of await this.#refusedRowsOf(batch.frames, refused)) refused.add(key);
+      if (refused.size === before) await pause(delayOf(tries));
     }
+  }
+
+  async #formAnew(frames: readonly LogFrame[], refused: ReadonlySet<string>): Promise<FormedBatch> {
+    return await this.#patiently(() =>
+      this.#parts.former.form(randomUUID(), frames, refused.size > 0 ? { refused } : {}),
+    );
+  }
+
+  /** Rows that ClickHouse refuses, beside those that are known. */
+  async #refusedRowsOf(frames: readonly LogFrame[], refused: ReadonlySet<string>): Promise<ReadonlySet<string>> {
+    const { former, refusedRows, log } = this.#parts;
+    const found = await this.#patiently(async () => {
+      const batch = await former.form(randomUUID(), frames, { refused, isPlaced: true });
+      return await refusedRows.find(batch.batchId, batch.parts);
+    });
+    log({ rows: found.size }, 'ClickHouse refuses rows: they become dead letters');
+    return found;
   }
 
   /** AFTER and the marks. @throws LeaseLost */
@@ -130,7 +164,8 @@ export class Sink {
     const isSame =
       batch.parts.length === entry.parts.length &&
       entry.parts.every((part) => batch.parts.some((one) => one.token === part.token && one.sha256 === part.sha256));
-    return isSame ? await this.#insertAll(entry, batch.parts, true) : 'different';
+    if (!isSame) return 'different';
+    return (await this.#insertAll(entry, batch.parts, true)) === 'stored' ? 'stored' : 'doubted';
   }
 
   /**
@@ -156,7 +191,7 @@ export class Sink {
     if (!isStored) await this.#patiently(() => checkpoints.discard(lease, entry.batch_id));
     for (const partition of partitions) await this.#patiently(() => checkpoints.endRepair(lease, partition));
     this.counters[isStored ? 'doubted_stored' : 'doubted_discarded']++;
-    log({ batch_id: entry.batch_id, stored: isStored }, 'a batch was looked for after ClickHouse had restarted');
+    log({ batch_id: entry.batch_id, stored: isStored }, 'a batch in doubt was looked for');
     return isStored ? 'stored' : 'absent';
   }
 
@@ -186,16 +221,17 @@ export class Sink {
     return entry;
   }
 
-  async #insertAll(entry: BatchEntry, parts: readonly FormedPart[], wasTried = false): Promise<'stored' | 'doubted'> {
+  async #insertAll(entry: BatchEntry, parts: readonly FormedPart[], wasTried = false): Promise<InsertState> {
     for (const part of parts) {
-      if ((await this.#insert(entry, part, wasTried)) === 'doubted') return 'doubted';
+      const state = await this.#insert(entry, part, wasTried);
+      if (state !== 'stored') return state;
       this.#parts.failpoints.pass('part_inserted');
     }
     return 'stored';
   }
 
   /** One part until it is in, or until the run of ClickHouse is no longer the one that the batch was made for. */
-  async #insert(entry: BatchEntry, part: FormedPart, wasTried: boolean): Promise<'stored' | 'doubted'> {
+  async #insert(entry: BatchEntry, part: FormedPart, wasTried: boolean): Promise<InsertState> {
     const { clickhouse, log } = this.#parts;
     for (let tries = wasTried ? 1 : 0; ; tries++) {
       if (tries > 0 && (await this.bootId()) !== entry.boot_id) return 'doubted';
@@ -213,6 +249,10 @@ export class Sink {
         { table: part.table, rows: part.rows, code: outcome.code, reason: outcome.message.slice(0, 300) },
         'an insert failed',
       );
+      if (outcome.kind === 'refused') {
+        this.refusal = `ClickHouse refuses rows of ${part.table} (code ${outcome.code})`;
+        if (isAboutData(outcome.code)) return 'refused';
+      }
       await pause(delayOf(tries));
     }
   }

@@ -144,7 +144,7 @@ class PathStage {
       LOG_LEVEL: 'info',
     };
     const profiling = (name: string) =>
-      options.profile === name ? ['--cpu-prof', `--cpu-prof-dir=${join(tmpdir(), 'profiles')}`] : [];
+      options.profile === name ? ['--cpu-prof', `--cpu-prof-dir=${join(tmpdir(), 'signpost-path-profiles')}`] : [];
     const source = Subject.start('source', 'bench/load/click-source.ts', settings, profiling('source'), [options.turn]);
     await source.line(/"ready"/);
     const publisher = Subject.start('publisher', 'common/log/publisher-main.ts', settings, profiling('publisher'));

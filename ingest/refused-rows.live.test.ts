@@ -1,0 +1,76 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { testClick, WayForTest } from './way-for-test.ts';
+
+let way: WayForTest;
+beforeAll(async () => {
+  way = await WayForTest.start();
+});
+afterAll(() => way.stop());
+afterEach(() => way.stopIngests());
+
+const patience = { timeout: 60_000, interval: 100 };
+const long = 120_000;
+const nobody = { committed: () => undefined, refused: () => undefined };
+
+function keepPoison(): void {
+  way.journal.append(way.journal.lane('click', 0), testClick(Date.now()).replace('"a=b"', '"poison"'), nobody);
+}
+
+test(
+  'rows that ClickHouse refuses become dead letters, their neighbours are stored once',
+  async () => {
+    await way.client.command("ALTER TABLE clicks ADD CONSTRAINT sound CHECK query != 'poison'");
+    for (let n = 0; n < 7; n++) {
+      await way.keep(31);
+      keepPoison();
+      if (n % 3 === 0) keepPoison();
+    }
+    await way.keep(40);
+    const ingest = way.ingest();
+    await expect.poll(() => way.figures(), patience).toEqual({ ...way.wanted, dead_letters: 10 });
+    const rows = await way.client.query(
+      "SELECT DISTINCT kind, reason, position(record, 'poison') > 0 AS kept FROM dead_letters",
+    );
+    expect(rows).toEqual([{ kind: 'click', reason: 'refused', kept: 1 }]);
+    await ingest.stop();
+    await way.client.command('ALTER TABLE clicks DROP CONSTRAINT sound');
+  },
+  long,
+);
+
+test(
+  'when every row is refused nothing is given up: it is stored once somebody has helped',
+  async () => {
+    const { dead_letters } = await way.figures();
+    await way.client.command('ALTER TABLE clicks ADD CONSTRAINT closed CHECK idx < 0');
+    const ingest = way.ingest();
+    await way.keep(200);
+    await expect.poll(() => ingest.output.split('refuses rows').length, patience).toBeGreaterThan(2);
+    await way.client.command('ALTER TABLE clicks DROP CONSTRAINT closed');
+    await expect.poll(() => way.figures(), patience).toEqual({ ...way.wanted, dead_letters });
+    await ingest.stop();
+  },
+  long,
+);
+
+test(
+  'ingest killed while it looks for refused rows loses nothing and counts nothing twice',
+  async () => {
+    const { dead_letters } = await way.figures();
+    await way.client.command("ALTER TABLE clicks ADD CONSTRAINT sound CHECK query != 'poison'");
+    await way.keep(50);
+    keepPoison();
+    await way.keep(50);
+    for (const failpoint of ['before', 'before:2', 'inserted']) {
+      const killed = way.ingest(failpoint);
+      await killed.exited;
+      expect(killed.process.signalCode).toBe('SIGKILL');
+      keepPoison();
+      await way.keep(20);
+    }
+    const last = way.ingest();
+    await expect.poll(() => way.figures(), patience).toEqual({ ...way.wanted, dead_letters: dead_letters + 4 });
+    await last.stop();
+  },
+  long,
+);

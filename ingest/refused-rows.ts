@@ -1,0 +1,84 @@
+/**
+ * Which rows of a batch ClickHouse refuses. Rows are tried on a table that has the same columns and constraints and keeps
+ * nothing, so that looking changes nothing: first all, then halves of what was refused.
+ */
+import { type ClickHouse, ClickHouseFailure, identifier } from '#clickhouse/client.ts';
+import type { FormedPart } from './batch.ts';
+
+/**
+ * Exceptions that are about the data of an insert (ClickHouse, src/Common/ErrorCodes.cpp): what can't be parsed or converted,
+ * is out of bounds, overflows, or breaks a constraint. All others are about the server or the table, and wait for somebody.
+ */
+const dataCodes = new Set([
+  6, 26, 27, 33, 34, 38, 41, 53, 69, 70, 72, 117, 128, 131, 153, 190, 248, 321, 349, 395, 407, 432, 441, 467, 469, 653,
+]);
+
+export function isAboutData(code: number): boolean {
+  return dataCodes.has(code);
+}
+
+/** Where a row begins in the body of its part, and the key by which it is left out. */
+export interface RowPlace {
+  readonly start: number;
+  readonly key: string;
+}
+
+/** The key of a row: its table and where its record stands in the log. */
+export function rowKey(table: string, producerId: string, frameNo: number, idx: number): string {
+  return `${table}:${producerId}:${frameNo}:${idx}`;
+}
+
+/** Inserts that one search may try. When more are needed it is hardly single rows that are refused. */
+const triesMax = 2_000;
+
+export class RefusedRows {
+  readonly #clickhouse: ClickHouse;
+
+  constructor(clickhouse: ClickHouse) {
+    this.#clickhouse = clickhouse;
+  }
+
+  /**
+   * The keys of refused rows; none when it is not single rows that are refused: all are taken here, or none of several is.
+   * @param parts of a batch whose rows have places.
+   * @throws ClickHouseFailure when it can't be found out now.
+   */
+  async find(batchId: string, parts: readonly FormedPart[]): Promise<Set<string>> {
+    const refused = new Set<string>();
+    for (const part of parts) {
+      if (part.places.length === 0) continue;
+      const table = `probe_${part.table}_${part.partition}_${batchId}`;
+      await this.#clickhouse.command(
+        `CREATE TABLE IF NOT EXISTS ${identifier(table)} AS ${identifier(part.table)} ENGINE = Null`,
+      );
+      const found = await this.#search(part, table).finally(() =>
+        this.#clickhouse.command(`DROP TABLE IF EXISTS ${identifier(table)} SYNC`),
+      );
+      const isSingle = found !== undefined && (found.length === 1 || found.length < part.places.length);
+      if (isSingle) for (const key of found) refused.add(key);
+    }
+    return refused;
+  }
+
+  /** Halves of what is refused, down to single rows. `undefined` when there are too many. */
+  async #search(part: FormedPart, table: string): Promise<string[] | undefined> {
+    const { places, columns } = part;
+    const found: string[] = [];
+    const open: [from: number, to: number][] = [[0, places.length]];
+    for (let tries = 0; ; tries++) {
+      const range = open.pop();
+      if (range === undefined) return found;
+      if (tries >= triesMax) return undefined;
+      const [from, to] = range;
+      const bytes = part.body.subarray(places[from]?.start, places[to]?.start ?? part.body.length);
+      const outcome = await this.#clickhouse.insert(table, bytes, { token: '', format: 'RowBinary', columns });
+      if (outcome.kind === 'written') continue;
+      if (outcome.kind === 'unavailable' || !isAboutData(outcome.code)) {
+        throw new ClickHouseFailure('unavailable', outcome.code, outcome.message, undefined);
+      }
+      const middle = (from + to) >> 1;
+      if (middle === from) found.push(places[from]?.key ?? '');
+      else open.push([middle, to], [from, middle]);
+    }
+  }
+}
