@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { TcpProxy } from '#deploy/faults/tcp-proxy.ts';
 import { type LocalServer, startRedis } from '#deploy/local/servers.ts';
 import { isRedisUnavailable, Redis } from './redis.ts';
 
@@ -81,4 +82,28 @@ test('a server that hangs counts as unavailable after the command timeout', asyn
   server.kill('SIGCONT');
   expect(isRedisUnavailable(error)).toBe(true);
   await redis.close();
+});
+
+test('connections that fell silent without being closed are replaced in seconds, the listening one too', async () => {
+  const proxy = await TcpProxy.start(server.port);
+  const redis = new Redis({ url: `redis://127.0.0.1:${proxy.port}`, name: 'test', commandTimeoutMs: 250 });
+  await redis.connect();
+  const messages: string[] = [];
+  let gaps = 0;
+  const subscription = await redis.subscribe(
+    ['silence'],
+    (_channel, message) => messages.push(message),
+    () => gaps++,
+  );
+  await vi.waitFor(() => expect(gaps).toBe(1));
+  proxy.silence();
+  await expect(redis.commands.get('a')).rejects.toThrow();
+  await proxy.heal();
+  await vi.waitFor(async () => expect(await redis.isReady()).toBe(true), 12_000);
+  await vi.waitFor(() => expect(gaps).toBe(2), 12_000);
+  await redis.commands.publish('silence', 'heard');
+  await vi.waitFor(() => expect(messages).toEqual(['heard']));
+  await subscription.close();
+  await redis.close();
+  proxy.stop();
 });

@@ -15,6 +15,9 @@ export interface RedisOptions {
 
 const connectTimeoutMs = 2_000;
 const reconnectPauseMaxMs = 1_000;
+/** A connection that leaves so many pings in a row unanswered is dead, whatever TCP believes, and is replaced. */
+const silentPingsMax = 3;
+const pingIntervalMs = 1_000;
 
 /** A Lua script: its keys, its arguments, its reply. Sent by hash, and whole once when the server doesn't know it. */
 export type Script = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
@@ -36,6 +39,32 @@ export function isRedisUnavailable(error: unknown): boolean {
   if (error.name !== 'ReplyError') return !(error instanceof TypeError) && !(error instanceof RangeError);
   const code = error.message.split(' ', 1)[0] ?? '';
   return ['LOADING', 'OOM', 'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN'].includes(code);
+}
+
+/**
+ * Without it, a cable that was pulled is noticed after a quarter of an hour. Turns are counted, not time: a process that
+ * stood still does not suspect its connections.
+ */
+function replaceWhenSilent(client: Client): void {
+  let silentPings = 0;
+  const timer = setInterval(() => {
+    if (client.status !== 'ready' && client.status !== 'connect') {
+      silentPings = 0;
+      return;
+    }
+    if (++silentPings > silentPingsMax) {
+      silentPings = 0;
+      client.disconnect(true);
+    } else if (client.status === 'ready') {
+      client.ping().then(
+        () => {
+          silentPings = 0;
+        },
+        () => undefined,
+      );
+    }
+  }, pingIntervalMs).unref();
+  client.once('end', () => clearInterval(timer));
 }
 
 export class Redis {
@@ -125,6 +154,7 @@ export class Redis {
       ...(commandTimeoutMs === 0 ? {} : { commandTimeout: commandTimeoutMs }),
     });
     client.on('error', (error: Error) => this.#options.onError?.(error));
+    replaceWhenSilent(client);
     return client;
   }
 

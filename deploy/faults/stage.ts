@@ -1,10 +1,13 @@
 /** A whole Signpost whose stores can be hurt one by one: `npm start` for our processes, the stores behind proxies. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Stack } from '#deploy/journeys/stack.ts';
 import { StackProcesses } from './processes-of-stack.ts';
 import { Store, type StoreName, storeNames } from './store.ts';
 import { StoredRecords } from './stored.ts';
+
+const linkWithinMs = 30_000;
 
 export interface StageOptions {
   readonly redirectors?: number;
@@ -77,10 +80,16 @@ export class Stage {
     return this.stack.redirectorPort;
   }
 
+  /** Asked again while the service says that it can't now: a connection may have died unnoticed in the fault before. */
   async newLink(path: string): Promise<StagedLink> {
-    const reply = await this.#call('/links', { method: 'POST', body: { app_id: this.#appId, path, campaign: path } });
-    if (reply.status !== 201) throw new Error(`no link was made: ${reply.text}`);
-    return reply.json();
+    const body = { app_id: this.#appId, path, campaign: path };
+    const deadline = Date.now() + linkWithinMs;
+    for (;;) {
+      const reply = await this.#call('/links', { method: 'POST', body });
+      if (reply.status === 201) return reply.json();
+      if (reply.status !== 500 || Date.now() > deadline) throw new Error(`no link was made: ${reply.text}`);
+      await pause(250);
+    }
   }
 
   /** The sum of a metric of a process over its labels; `has` is text that the line must have. */
