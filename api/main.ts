@@ -1,7 +1,7 @@
 /** The dashboard's API in a process of its own. On one machine the origin serves it together with the SDK endpoints. */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
-import { loadConfig } from '#common/config.ts';
+import { processConfig } from '#common/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { HttpServer } from '#common/http/server.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
@@ -13,7 +13,7 @@ import { apiParts, readLimits } from './parts.ts';
 
 const drainMs = 10_000;
 
-const config = loadConfig(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
+const config = processConfig(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
 const name = config.INSTANCE || 'api-0';
 const log = createLog('api', config);
 const metrics = createMetrics('api');

@@ -192,6 +192,23 @@ export function loadConfig(required: readonly SettingName[] = [], env: NodeJS.Pr
 }
 
 /**
+ * The same for a process of ours: faults end it, told in words and without a trace. With --validate it ends in any case, so that
+ * settings can be tried before anything is started with them.
+ */
+export function processConfig(required: readonly SettingName[]): Config {
+  try {
+    const config = loadConfig(required);
+    if (!process.argv.includes('--validate')) return config;
+    console.log('The settings are valid.');
+    process.exit(0);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    console.error(error.message);
+    process.exit(1);
+  }
+}
+
+/**
  * The environment of a child process: this one's, with some settings replaced. uWebSockets.js reads the size of a request's
  * head from it when it is loaded; its own 4 KiB are less than the cookies and filters that we take.
  */

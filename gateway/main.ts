@@ -1,7 +1,7 @@
 /** The SDK edge in a process of its own: keys, matches, installs, events. */
 import { join } from 'node:path';
 import { systemClock } from '#common/clock.ts';
-import { loadConfig } from '#common/config.ts';
+import { processConfig } from '#common/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { HttpServer } from '#common/http/server.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
@@ -16,7 +16,7 @@ import { gatewayParts } from './parts.ts';
 
 const drainMs = 10_000;
 
-const config = loadConfig(['DATABASE_URL', 'REDIS_URL', 'SECRET_KEY']);
+const config = processConfig(['DATABASE_URL', 'REDIS_URL', 'SECRET_KEY']);
 const name = config.INSTANCE || 'gateway-0';
 const log = createLog('gateway', config);
 const metrics = createMetrics('gateway');

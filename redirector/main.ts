@@ -1,7 +1,7 @@
 /** The redirector: answers short links and records a click for each visit. Starts whether or not its stores are there. */
 import { join } from 'node:path';
 import { systemClock } from '#common/clock.ts';
-import { loadConfig } from '#common/config.ts';
+import { processConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { LinkCache } from '#common/link-cache.ts';
 import { Journal } from '#common/log/journal.ts';
@@ -15,7 +15,7 @@ import { Shelf } from './shelf.ts';
 
 const drainMs = 10_000;
 
-const config = loadConfig(['REDIS_URL', 'DATABASE_URL']);
+const config = processConfig(['REDIS_URL', 'DATABASE_URL']);
 const instance = config.INSTANCE || 'redirector-0';
 const log = createLog('redirector', config);
 const metrics = createMetrics('redirector');
@@ -55,7 +55,7 @@ const edge = new Edge({
   trustedProxies: config.TRUSTED_PROXIES,
 });
 const server = new RedirectorServer(edge, systemClock);
-exposeCounters(metrics, { counters: edge.counters, cache, journal, waiting: () => edge.state.waiting });
+exposeCounters(metrics, { counters: edge.counters, cache, journal, shelf, waiting: () => edge.state.waiting });
 
 const host = config.REDIRECTOR_HOST;
 const tls = { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE };

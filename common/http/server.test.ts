@@ -117,20 +117,23 @@ async function fieldOf(answer: Response): Promise<string> {
   return error.details.field;
 }
 
-test('a server that was given no port does not start', async () => {
+test.each([
+  ['no port', null, 'must be set'],
+  ['a certificate that is not there', 0, 'TLS_CERT_FILE (/nowhere/cert.pem)'],
+])('a server with %s does not start, and says why', async (_, httpsPort, why) => {
   const start = HttpServer.start({
     host: '127.0.0.1',
-    httpsPort: null,
+    httpsPort,
     httpPort: null,
-    tlsCertFile: '',
-    tlsKeyFile: '',
+    tlsCertFile: '/nowhere/cert.pem',
+    tlsKeyFile: '/nowhere/key.pem',
     trustedProxies: [],
     corsOrigins: [],
     routes: [],
     guardUnknown: () => Promise.resolve({ caller: null, quota: null }),
     onFailure: () => undefined,
   });
-  await expect(start).rejects.toThrow('must be set');
+  await expect(start).rejects.toThrow(why);
 });
 
 test('a valid request reaches its handler with parameters, query, body, caller and client address', async () => {

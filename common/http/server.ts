@@ -71,8 +71,7 @@ export class HttpServer {
     }
     const server = new HttpServer(options);
     if (options.httpsPort !== null) {
-      const app = SSLApp({ cert_file_name: options.tlsCertFile, key_file_name: options.tlsKeyFile });
-      server.httpsPort = await server.#listen(app, options.httpsPort, true);
+      server.httpsPort = await server.#listen(tlsApp(options), options.httpsPort, true);
     }
     if (options.httpPort !== null) server.httpPort = await server.#listen(App(), options.httpPort, false);
     server.#sweep = setInterval(() => server.#cutSlow(), SWEEP_INTERVAL_MS).unref();
@@ -210,6 +209,15 @@ export class HttpServer {
         exchange.reject(unavailable('The answer took too long. Try again later.'));
       }
     }
+  }
+}
+
+function tlsApp({ tlsCertFile, tlsKeyFile }: ServerOptions): TemplatedApp {
+  try {
+    return SSLApp({ cert_file_name: tlsCertFile, key_file_name: tlsKeyFile });
+  } catch {
+    // All that uWebSockets.js says is that something failed.
+    throw new Error(`TLS_CERT_FILE (${tlsCertFile}) and TLS_KEY_FILE (${tlsKeyFile}) can't be read as a pair in PEM`);
   }
 }
 

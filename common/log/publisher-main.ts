@@ -3,7 +3,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
 import { systemClock } from '#common/clock.ts';
-import { loadConfig } from '#common/config.ts';
+import { processConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { Nats } from '#common/nats.ts';
 import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
@@ -12,7 +12,7 @@ import { machineName } from './machine-name.ts';
 import { Publisher } from './publisher.ts';
 import { SlotLock } from './slot-lock.ts';
 
-const config = loadConfig(['NATS_URL']);
+const config = processConfig(['NATS_URL']);
 const log = createLog('publisher', config);
 const metrics = createMetrics('publisher');
 const root = join(config.DATA_DIR, 'journal');

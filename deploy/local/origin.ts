@@ -4,7 +4,7 @@ import { docsRoutes } from '#api/docs/routes.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
-import { loadConfig } from '#common/config.ts';
+import { processConfig } from '#common/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { HttpServer } from '#common/http/server.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
@@ -19,7 +19,7 @@ import { gatewayParts } from '#gateway/parts.ts';
 
 const drainMs = 10_000;
 
-const config = loadConfig(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
+const config = processConfig(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
 const name = config.INSTANCE || 'origin-0';
 const log = createLog('origin', config);
 const metrics = createMetrics('origin');
