@@ -18,7 +18,7 @@ import type { RecentClick, RecentClicks, Windows } from '#common/recent-clicks.t
 import { isRedisUnavailable, type Redis } from '#common/redis.ts';
 import type { LogFrame } from '#ingest/batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
-import { decodeClick, isRejection } from '#ingest/record-decoder.ts';
+import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
 
 const WAITING_FRAMES_MAX = 200;
 const RETRY_MS = 250;
@@ -177,8 +177,11 @@ export class RecentClicksFeed {
 }
 
 function clicksOf(frame: LogFrame): Click[] {
+  const text = payloadOf(frame.bytes, frame.header).toString();
+  const all = decodeClicks(text, frame.header.records);
+  if (all !== undefined) return all;
   const clicks: Click[] = [];
-  for (const line of payloadOf(frame.bytes, frame.header).toString().split('\n')) {
+  for (const line of text.split('\n')) {
     const click = line === '' ? null : decodeClick(line);
     if (click && !isRejection(click)) clicks.push(click);
   }
