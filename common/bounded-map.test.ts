@@ -47,3 +47,17 @@ test('an entry larger than the map is not kept and pushes nothing out', () => {
   map.set('b', entry(101));
   expect([map.size, map.peek('b')]).toEqual([1, undefined]);
 });
+
+test('each entry that leaves the map is told of, once', () => {
+  const gone: ReturnType<typeof entry>[] = [];
+  const map = new BoundedMap<ReturnType<typeof entry>>(2, 100, (one) => gone.push(one));
+  const [replaced, deleted, pushedOut, ...staying] = [entry(), entry(), entry(), entry(), entry()];
+  if (!replaced || !deleted || !pushedOut || !staying[0] || !staying[1]) throw new Error('five entries were made');
+  map.set('a', replaced);
+  map.set('a', deleted);
+  map.delete('a');
+  map.set('b', pushedOut);
+  for (const [n, one] of staying.entries()) map.set(`c${n}`, one);
+  expect(gone).toEqual([replaced, deleted, pushedOut]);
+  expect(gone.every((one, n) => one === [replaced, deleted, pushedOut][n])).toBe(true);
+});

@@ -9,8 +9,9 @@ import { randomBytes } from 'node:crypto';
 import type { Clock } from './clock.ts';
 import {
   type AppSnapshot,
-  isAppSnapshot,
-  isLinkSnapshot,
+  decodeApp,
+  decodeLink,
+  encodeLink,
   type LinkDatabase,
   type LinkSnapshot,
   linkKey,
@@ -18,7 +19,8 @@ import {
   readLinks,
 } from './link-snapshot.ts';
 import type { Redis, RedisCommands, Subscription } from './redis.ts';
-import { changeMarker, type SharedStore, SnapshotCache, snapshotLimits } from './snapshot-cache.ts';
+import { SnapshotCache } from './snapshot-cache.ts';
+import { changeMarker, type SharedStore, snapshotLimits } from './snapshot-source.ts';
 
 /** A link that was made, changed or deleted, or an app that was (for a new host: once for the old and once for the new). */
 export type LinkChange =
@@ -26,7 +28,7 @@ export type LinkChange =
   | { readonly kind: 'app'; readonly host: string };
 
 const channel = 'links:changes';
-const prefixes = { link: 'link:1:', app: 'host:1:' } as const;
+const prefixes = { link: 'link:2:', app: 'host:1:' } as const;
 
 const beatIntervalMs = 300;
 /** Silence after which announcements count as lost. */
@@ -122,7 +124,7 @@ export class LinkCache {
     this.#shelf = shelf;
     const store = sharedStore(redis.commands);
     this.links = new SnapshotCache({
-      source: { prefix: prefixes.link, isSnapshot: isLinkSnapshot, read: (keys) => readLinks(db, keys) },
+      source: { prefix: prefixes.link, encode: encodeLink, decode: decodeLink, read: (keys) => readLinks(db, keys) },
       store,
       clock,
       entriesMax,
@@ -130,7 +132,7 @@ export class LinkCache {
       ...this.#onShelf('link'),
     });
     this.apps = new SnapshotCache({
-      source: { prefix: prefixes.app, isSnapshot: isAppSnapshot, read: (keys) => readApps(db, keys) },
+      source: { prefix: prefixes.app, encode: JSON.stringify, decode: decodeApp, read: (keys) => readApps(db, keys) },
       store,
       clock,
       entriesMax,

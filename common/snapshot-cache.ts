@@ -17,55 +17,7 @@
  * - `get` makes no promise and parses nothing.
  */
 import { BoundedMap, type Sized } from './bounded-map.ts';
-import type { Clock } from './clock.ts';
-
-export const snapshotLimits = {
-  /** How long an entry is taken as it is while changes are announced … */
-  freshMs: 60_000,
-  /** … and while announcements can't be heard. */
-  freshUnheardMs: 1_000,
-  absentFreshMs: 5_000,
-  staleMaxMs: 86_400_000,
-  staleWaitMs: 250,
-  lookupMs: 2_000,
-  retryMs: 1_000,
-  redisTtlMs: 300_000,
-  markerMs: 10_000,
-  queryIntervalMs: 10,
-  keysPerQueryMax: 500,
-  lookupsMax: 10_000,
-  absentMax: 50_000,
-} as const;
-
-/** What Redis holds under a key for a while after a change. */
-export const changeMarker = '!';
-
-/** The part of the Redis wrapper that the cache needs. */
-export interface SharedStore {
-  mget(keys: readonly string[]): Promise<readonly (string | null)[]>;
-  /** Adds entries whose key is not there yet; the rest is left as it is. */
-  addMissing(entries: readonly { key: string; value: string; ttlMs: number }[]): Promise<void>;
-}
-
-export interface SnapshotSource<T> {
-  /** Prefix of the keys in Redis; changes with the shape of the snapshot. */
-  readonly prefix: string;
-  readonly isSnapshot: (value: unknown) => value is T;
-  /** The truth. Keys without an entry in the answer do not exist. Rejects when it can't be asked. */
-  readonly read: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
-}
-
-export interface SnapshotCacheOptions<T> {
-  readonly source: SnapshotSource<T>;
-  readonly store: SharedStore;
-  readonly clock: Clock;
-  readonly entriesMax: number;
-  readonly bytesMax: number;
-  /** Told of each snapshot that a store gave (null: none), so that it can be kept elsewhere too. */
-  readonly onChecked?: (key: string, text: string | null) => void;
-  /** Asked when no store answers and nothing is in memory: the text that onChecked was given, if it is known. */
-  readonly lastResort?: (key: string) => Promise<string | undefined>;
-}
+import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
 
 /** What an entry takes besides its text: objects, map slots. */
 const entryBytes = 300;
@@ -195,10 +147,7 @@ export class SnapshotCache<T extends object> {
     return promise;
   }
 
-  /**
-   * A key was announced as changed. What was known of it is not given any more, and what it is now is looked up at once: the
-   * stores may be away by the time of the next visit.
-   */
+  /** Announced as changed: what was known is given no more, and what it is now is looked up before the stores go away. */
   changed(key: string): void {
     this.#absent.delete(key);
     const entry = this.#present.peek(key);
@@ -254,26 +203,17 @@ export class SnapshotCache<T extends object> {
     }
   }
 
-  /** Whether the text settles the look-up. Redis entries are the time of the check, a space, and JSON. */
+  /** Whether the text settles the look-up. Redis entries are the time of the check, a space, and the snapshot. */
   #takeFromRedis(lookup: Lookup<T>, text: string | null): boolean {
     if (text === null || text === changeMarker) return false;
     const checkedMs = Number(text.slice(0, text.indexOf(' ')));
     if (!(checkedMs > this.#trustedSinceMs)) return false;
     const json = text.slice(text.indexOf(' ') + 1);
-    const value = this.#parse(json);
+    const value = this.#options.source.decode(json);
     if (value === undefined) return false;
     this.counters.redis_hits++;
     this.#finish(lookup, value, json);
     return true;
-  }
-
-  #parse(json: string): T | undefined {
-    try {
-      const value: unknown = JSON.parse(json);
-      return this.#options.source.isSnapshot(value) ? value : undefined;
-    } catch {
-      return undefined;
-    }
   }
 
   #queueForPostgres(lookups: readonly Lookup<T>[]): void {
@@ -311,7 +251,7 @@ export class SnapshotCache<T extends object> {
     const entries: { key: string; value: string; ttlMs: number }[] = [];
     for (const lookup of lookups) {
       const value = found.get(lookup.key) ?? null;
-      const json = value === null ? '' : JSON.stringify(value);
+      const json = value === null ? '' : source.encode(value);
       this.counters[value === null ? 'absent' : 'postgres_hits']++;
       this.#finish(lookup, value, json);
       // Negative answers stay in the process: a scan of unknown keys would fill Redis with them.
@@ -354,7 +294,7 @@ export class SnapshotCache<T extends object> {
       return;
     }
     const json = await this.#options.lastResort?.(lookup.key).catch(() => undefined);
-    const value = json === undefined ? undefined : this.#parse(json);
+    const value = json === undefined ? undefined : this.#options.source.decode(json);
     if (value === undefined || json === undefined) {
       this.counters.unavailable++;
       this.#end(lookup, undefined);
@@ -386,18 +326,5 @@ export class SnapshotCache<T extends object> {
       }
       if (waitedMs >= snapshotLimits.lookupMs + 2 * snapshotLimits.staleWaitMs) void this.#fail(lookup);
     }
-  }
-}
-
-/** The promise, or a rejection after so many milliseconds. */
-async function within<R>(promise: Promise<R>, ms: number): Promise<R> {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([promise, deadline]);
-  } finally {
-    clearTimeout(timer);
   }
 }

@@ -77,7 +77,7 @@ test('a change, a deletion, a new link and a deleted app reach every process wit
 
 test('a slow reader can’t put an old snapshot into Redis after a change', async () => {
   const edge = await start();
-  const key = 'link:1:myapp.localhost/summer';
+  const key = 'link:2:myapp.localhost/summer';
   await edge.announce({ kind: 'link', host, short_code: 'summer' });
   // What a reader that began before the change would still do:
   const late = await edge.redis.commands.set(key, '1 {"old":true}', 'PX', 60_000, 'NX');

@@ -2,6 +2,7 @@
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { LinkCache } from '#common/link-cache.ts';
 import type { Journal } from '#common/log/journal.ts';
+import type { Shelf } from './shelf.ts';
 
 export const answerKinds = [
   'redirect',
@@ -45,12 +46,13 @@ export interface Counted {
   readonly counters: Counters;
   readonly cache: LinkCache;
   readonly journal: Journal;
+  readonly shelf: Shelf;
   /** Requests that wait for the journal or for a look-up. */
   readonly waiting: () => number;
 }
 
 /** Shows the counters in the registry; they are read when it is asked, not before. */
-export function exposeCounters(registry: Registry, { counters, cache, journal, waiting }: Counted): void {
+export function exposeCounters(registry: Registry, { counters, cache, journal, shelf, waiting }: Counted): void {
   const registers = [registry];
   counter('redirector_answers_total', 'Answers by kind.', ['kind'], (set) => {
     for (const kind of answerKinds) set({ kind }, counters.answers[kind]);
@@ -75,6 +77,9 @@ export function exposeCounters(registry: Registry, { counters, cache, journal, w
       for (const [what, count] of Object.entries(journal.counters)) set({ what }, count);
     },
   );
+  counter('redirector_shelf_total', 'Shelf: lines kept for an outage, dropped, failed writes.', ['what'], (set) => {
+    for (const [what, count] of Object.entries(shelf.counters)) set({ what }, count);
+  });
   gauge('redirector_journal_bytes', 'Bytes of the journal that are still on disk.', () => journal.bytesOnDisk);
   gauge('redirector_cached_links', 'Links in memory.', () => cache.links.size);
   gauge('redirector_waiting_requests', 'Requests that wait for the journal or a look-up.', waiting);

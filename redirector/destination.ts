@@ -12,7 +12,6 @@
  */
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 import { redirectHead } from './answer.ts';
-import { inOnePiece } from './click-field.ts';
 import type { Platform } from './device.ts';
 
 /**
@@ -109,10 +108,6 @@ export function redirectOf(destination: Destination, query: string, clickId: str
   return redirectHead + locationOf(destination, query, clickId);
 }
 
-function redirectTo(href: string): string {
-  return inOnePiece(redirectHead + href);
-}
-
 /** Null unless the text is an https URL. `href` has the utm fields, `url` has not. */
 export function webDestination(given: string | null, utm: UtmFields): Destination | null {
   if (given === null) return null;
@@ -120,7 +115,7 @@ export function webDestination(given: string | null, utm: UtmFields): Destinatio
   const url = parsedWebUrl(text.includes('utm_') ? text : withUtm(text, utm));
   if (url === null) return null;
   if (text.includes('utm_')) addMissing(url, utm);
-  return { kind: 'web', href: url.href, redirect: redirectTo(url.href), url: text, utm };
+  return { kind: 'web', href: url.href, redirect: redirectHead + url.href, url: text, utm };
 }
 
 function parsedWebUrl(text: string): URL | null {
@@ -168,7 +163,7 @@ function appStorePage(app: AppSnapshot): Destination | null {
   const id = /^(?:id)?(\d{1,19})$/.exec(app.ios?.app_store_id ?? '')?.[1];
   if (id === undefined) return null;
   const href = `https://apps.apple.com/app/id${id}`;
-  return { kind: 'page', href, redirect: redirectTo(href) };
+  return { kind: 'page', href, redirect: redirectHead + href };
 }
 
 const clickIdPlaceholder = 'clk_placeholder';

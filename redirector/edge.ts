@@ -18,7 +18,7 @@ import { redirectOf } from './destination.ts';
 import { Devices } from './device.ts';
 import { KnownLinks } from './known-links.ts';
 import type { RefusalReason } from './page.ts';
-import { type LinkPlan, LinkPlans, rootDestinationOf } from './plan.ts';
+import { LinkPlan, rootDestinationOf } from './plan.ts';
 import { Visit, type VisitState } from './visit.ts';
 import { hostOf, isAmbiguous, isHost, isShortCodePath, readVisitor, type Visitor, wantsJson } from './visitor.ts';
 
@@ -29,9 +29,6 @@ export interface EdgeOptions {
   readonly clock: Clock;
   readonly trustedProxies: readonly string[];
 }
-
-/** Links whose destinations are kept ready; the others' are worked out at each visit. */
-const plansMax = 50_000;
 
 const robots = 'User-agent: *\nAllow: /\n';
 
@@ -52,12 +49,11 @@ export class Edge {
   readonly #clock: Clock;
   readonly #proxies: TrustedProxies | null;
   readonly #devices = new Devices();
-  readonly #plans = new LinkPlans(plansMax);
   readonly #known: KnownLinks;
 
   constructor({ cache, journal, lane, clock, trustedProxies }: EdgeOptions) {
     this.#cache = cache;
-    this.#known = new KnownLinks(cache, this.#plans);
+    this.#known = new KnownLinks(cache);
     this.#journal = journal;
     this.#lane = lane;
     this.#clock = clock;
@@ -111,7 +107,7 @@ export class Edge {
     this.#wait(res, this.#cache.find(host, path.slice(1)), (found) => {
       if (!found) this.#refuse(res, found === null ? 'not_found' : 'unavailable', manner);
       else if (isHead) this.#answerHead(res, visitor, found.app, found.link, manner);
-      else this.#visit(res, accept, visitor, this.#plans.of(found.app, found.link), this.#clock());
+      else this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock());
     });
   }
 
@@ -150,7 +146,7 @@ export class Edge {
   }
 
   #answerHead(res: HttpResponse, visitor: Visitor, app: AppSnapshot, link: LinkSnapshot, manner: Manner): void {
-    const decision = this.#plans.of(app, link).decide(this.#devices.of(visitor.user_agent), this.#clock());
+    const decision = new LinkPlan(app, link).decide(this.#devices.of(visitor.user_agent), this.#clock());
     switch (decision.kind) {
       case 'not_found':
       case 'gone':

@@ -2,7 +2,7 @@
 import type { LinkCache } from '#common/link-cache.ts';
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 import type { Kept } from '#common/snapshot-cache.ts';
-import type { LinkPlan, LinkPlans } from './plan.ts';
+import { LinkPlan } from './plan.ts';
 import { hostOf } from './visitor.ts';
 
 interface KnownLink {
@@ -20,15 +20,13 @@ const linksMax = 50_000;
  */
 export class KnownLinks {
   readonly #cache: LinkCache;
-  readonly #plans: LinkPlans;
   readonly #byHeader = new Map<string, Map<string, KnownLink>>();
   #size = 0;
   #header = '';
   #links: Map<string, KnownLink> | undefined;
 
-  constructor(cache: LinkCache, plans: LinkPlans) {
+  constructor(cache: LinkCache) {
     this.#cache = cache;
-    this.#plans = plans;
   }
 
   /** The plan of a link that is fresh in memory. */
@@ -50,7 +48,7 @@ export class KnownLinks {
     const app = this.#cache.apps.keep(host, nowMs);
     const link = this.#cache.links.keep(host + path, nowMs);
     if (!app?.value || !link?.value || link.value.app_id !== app.value.id) return undefined;
-    const plan = this.#plans.of(app.value, link.value);
+    const plan = new LinkPlan(app.value, link.value).prepare();
     this.#add(path, { app, link, plan });
     return this.#cache.apps.isCurrent(app, nowMs) && this.#cache.links.isCurrent(link, nowMs) ? plan : undefined;
   }

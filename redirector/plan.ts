@@ -1,5 +1,4 @@
 /** What a visit of a link comes to. All that does not depend on the visitor is worked out once per link and change. */
-import { BoundedMap, type Sized } from '#common/bounded-map.ts';
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 import { type Click, clickJson } from '#common/log/record.ts';
 import { clickField, clickText, inOnePiece } from './click-field.ts';
@@ -46,7 +45,7 @@ export class LinkPlan {
   readonly link: LinkSnapshot;
   readonly #utm: UtmFields;
   readonly #constant: ConstantFields;
-  readonly #constantJson: string;
+  #constantJson: string;
   /** By platform; worked out by the first visitor who needs it, since parsing URLs is most of what a new link costs. */
   readonly #on: Partial<Record<Platform, Decision>> = {};
   readonly #expiresMs: number;
@@ -64,9 +63,15 @@ export class LinkPlan {
       trigger: 'link',
       campaign: link.campaign ?? '',
     };
-    this.#constantJson = inOnePiece(constantJson(this.#constant, this.#utm));
+    this.#constantJson = constantJson(this.#constant, this.#utm);
     this.#expiresMs = link.expires_at ?? Number.POSITIVE_INFINITY;
     this.#preview = hasPreview(link) ? { kind: 'preview', html: previewPage(link, app) } : null;
+  }
+
+  /** It is going to be used again and again: makes each time cheaper. */
+  prepare(): this {
+    this.#constantJson = inOnePiece(this.#constantJson);
+    return this;
   }
 
   decide(device: Device, nowMs: number): Decision {
@@ -126,25 +131,4 @@ const noUtm: UtmFields = { utm_source: '', utm_medium: '', utm_campaign: '', utm
 /** Where the bare host leads. */
 export function rootDestinationOf(app: AppSnapshot): Destination | null {
   return webDestination(app.fallback_url, noUtm);
-}
-
-interface KnownPlan extends Sized {
-  readonly plan: LinkPlan;
-}
-
-/** Plans by link: a new snapshot of the link or of its app is a new plan. Not a WeakMap: the collector pays for each entry. */
-export class LinkPlans {
-  readonly #known: BoundedMap<KnownPlan>;
-
-  constructor(entriesMax: number) {
-    this.#known = new BoundedMap(entriesMax, Number.POSITIVE_INFINITY);
-  }
-
-  of(app: AppSnapshot, link: LinkSnapshot): LinkPlan {
-    const known = this.#known.get(link.id)?.plan;
-    if (known !== undefined && known.link === link && known.app === app) return known;
-    const plan = new LinkPlan(app, link);
-    this.#known.set(link.id, { plan, bytes: 0, isUsed: false });
-    return plan;
-  }
 }

@@ -22,7 +22,12 @@ export interface Reply {
   readonly body: string;
 }
 
-type LinkRow = Partial<Omit<LinkSnapshot, 'expires_at'>> & { short_code: string; expires_at?: Date; deleted_at?: Date };
+type LinkRow = Partial<Omit<LinkSnapshot, 'expires_at'>> & {
+  short_code: string;
+  path?: string;
+  expires_at?: Date;
+  deleted_at?: Date;
+};
 
 export interface AppRow {
   host: string;

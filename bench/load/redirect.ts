@@ -21,6 +21,7 @@ interface Case {
   readonly paths: readonly string[];
   /** LINK_CACHE_ENTRIES, to make every visit miss the process. */
   readonly entries?: number;
+  readonly sync?: 'before_answer';
   readonly targetRatio?: number;
 }
 
@@ -58,6 +59,7 @@ export async function benchRedirect(args: readonly string[]): Promise<void> {
   const seconds = Number(values.seconds);
   const rounds = Number(values.rounds);
   const most = Math.max(...sizes);
+  execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
   const stage = await openStage(most, tell);
   const bare = Subject.start('bare', 'bench/baseline/bare-302.ts', {});
   try {
@@ -89,6 +91,7 @@ function casesOf(sizes: readonly number[]): Case[] {
       paths: draw(zipf(links, seeded(1))),
       ...(links <= 10_000 ? { targetRatio: 1.5 } : {}),
     })),
+    { name: 'synced before the answer', paths: hot, sync: 'before_answer' },
     { name: 'Redis hit', paths: draw(() => 1 + Math.floor(random() * spread)), entries: 100, targetRatio: 3 },
     { name: 'unknown', paths: unknown },
     {
@@ -98,9 +101,13 @@ function casesOf(sizes: readonly number[]): Case[] {
   ];
 }
 
-async function startRedirector(stage: Stage, entries: number | undefined): Promise<{ subject: Subject; port: number }> {
+/** What runs in production: the build. */
+async function startRedirector(
+  stage: Stage,
+  { entries, sync }: Pick<Case, 'entries' | 'sync'> = {},
+): Promise<{ subject: Subject; port: number }> {
   const port = await freePort();
-  const subject = Subject.start('redirector', 'redirector/main.ts', {
+  const subject = Subject.start('redirector', 'dist/redirector/main.js', {
     DATA_DIR: stage.folder,
     INSTANCE: `redirector-${port}`,
     DATABASE_URL: stage.postgres.url,
@@ -109,6 +116,7 @@ async function startRedirector(stage: Stage, entries: number | undefined): Promi
     REDIRECTOR_HTTPS_PORT: '0',
     LOG_LEVEL: 'info',
     ...(entries === undefined ? {} : { LINK_CACHE_ENTRIES: String(entries) }),
+    ...(sync === undefined ? {} : { JOURNAL_SYNC: sync }),
   });
   await subject.line(/"part":"server"/);
   return { subject, port };
@@ -123,7 +131,7 @@ async function runCase(
 ): Promise<Figures> {
   const wrk = new Wrk(stage.folder);
   const load = (port: number): Promise<WrkResult> => wrk.load({ port, host: benchHost, paths: one.paths, seconds });
-  const redirector = await startRedirector(stage, one.entries);
+  const redirector = await startRedirector(stage, one);
   try {
     tell(`${one.name}: warming up`);
     for (let times = 0; times < 2; times++) await load(redirector.port);
@@ -193,7 +201,7 @@ interface Latency {
 
 /** A quarter and half of what wrk reached: the client in JavaScript and the redirector share two cores. */
 async function runPaced(stage: Stage, links: number, peak: number, seconds: number): Promise<Latency[]> {
-  const redirector = await startRedirector(stage, undefined);
+  const redirector = await startRedirector(stage);
   const file = join(stage.folder, 'paced.txt');
   const next = zipf(links, seeded(5));
   writeFileSync(file, Array.from({ length: pathsPerRun }, () => pathOf(next())).join('\n'));

@@ -48,7 +48,7 @@ export class Subject {
     this.pid = pid;
   }
 
-  /** Starts a program of ours; its standard error is ours. */
+  /** Starts a program of ours, a source or (.js) what was built of it; its standard error is ours. */
   static start(
     name: string,
     file: string,
@@ -56,7 +56,8 @@ export class Subject {
     nodeOptions: readonly string[] = [],
     args: readonly string[] = [],
   ): Subject {
-    const child = spawn(process.execPath, ['--import', 'tsx', ...nodeOptions, file, ...args], {
+    const loader = file.endsWith('.js') ? [] : ['--import', 'tsx'];
+    const child = spawn(process.execPath, [...loader, ...nodeOptions, file, ...args], {
       env: childEnvironment(settings),
       stdio: ['pipe', 'pipe', 'inherit'],
     });

@@ -1,0 +1,38 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { decodeApp, decodeLink, encodeLink, type LinkSnapshot } from './link-snapshot.ts';
+
+const text = fc.option(fc.string({ unit: 'binary-ascii', maxLength: 30 }));
+
+const link: fc.Arbitrary<LinkSnapshot> = fc.record({
+  id: fc.string(),
+  app_id: fc.string(),
+  short_code: fc.string(),
+  campaign: text,
+  archived: fc.boolean(),
+  title: text,
+  ios_url: text,
+  android_url: text,
+  fallback_url: text,
+  utm_source: text,
+  utm_medium: text,
+  utm_campaign: text,
+  utm_term: text,
+  utm_content: text,
+  og_title: text,
+  og_description: text,
+  og_image_url: text,
+  expires_at: fc.option(fc.nat()),
+  expired_url: text,
+});
+
+test('a link that is written for Redis and read again is the same, field by field', () => {
+  fc.assert(fc.property(link, (one) => expect(decodeLink(encodeLink(one))).toEqual(one)));
+});
+
+test('what is no snapshot is none: broken JSON, another shape, another number of fields', () => {
+  for (const bad of ['', '{', 'null', '[]', '{"id":"lnk_1","app_id":"app_1"}', '["lnk_1","app_1"]', '"lnk_1"']) {
+    expect(decodeLink(bad), bad).toBeUndefined();
+  }
+  for (const bad of ['', '{', 'null', '[]', '{"id":"app_1"}']) expect(decodeApp(bad), bad).toBeUndefined();
+});
