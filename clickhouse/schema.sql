@@ -42,9 +42,102 @@ CREATE TABLE clicks
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(time)
-ORDER BY (organization_id, app_id, link_id, time)
+ORDER BY (organization_id, app_id, toDate(time), link_id, time)
 TTL toDateTime(time) + toIntervalDay(730)
-SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, min_parts_to_merge_at_once = 8, index_granularity = 8192;
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024, min_parts_to_merge_at_once = 8;
+
+CREATE TABLE clicks_by_dimension
+(
+    `organization_id` LowCardinality(String),
+    `app_id` LowCardinality(String),
+    `dimension` LowCardinality(String),
+    `value` LowCardinality(String),
+    `is_bot` Bool,
+    `bucket` DateTime('UTC'),
+    `rows` SimpleAggregateFunction(sum, UInt64),
+    `visitors` AggregateFunction(uniqCombined(15), UInt64)
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(bucket)
+ORDER BY (organization_id, dimension, app_id, bucket, value, is_bot)
+TTL bucket + toIntervalDay(730)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 256, min_parts_to_merge_at_once = 8;
+
+CREATE MATERIALIZED VIEW clicks_by_dimension_view TO clicks_by_dimension
+(
+    `organization_id` String,
+    `app_id` String,
+    `dimension` String,
+    `value` String,
+    `is_bot` Bool,
+    `bucket` DateTime('UTC'),
+    `rows` UInt64,
+    `visitors` AggregateFunction(uniqCombined(15), UInt64)
+)
+AS SELECT
+    organization_id,
+    app_id,
+    cell.1 AS dimension,
+    cell.2 AS value,
+    is_bot,
+    cell.3 AS bucket,
+    count() AS rows,
+    uniqCombinedState(15)(visitor) AS visitors
+FROM clicks
+ARRAY JOIN [('quarter', '', toStartOfFifteenMinutes(toDateTime(time, 'UTC'))), ('day', '', toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('platform', platform, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('country', country, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))] AS cell
+GROUP BY
+    organization_id,
+    app_id,
+    dimension,
+    value,
+    is_bot,
+    bucket;
+
+CREATE TABLE clicks_by_link
+(
+    `organization_id` LowCardinality(String),
+    `app_id` LowCardinality(String),
+    `link_id` String,
+    `campaign` LowCardinality(String),
+    `is_bot` Bool,
+    `bucket` DateTime('UTC'),
+    `rows` SimpleAggregateFunction(sum, UInt64),
+    `visitors` AggregateFunction(uniqCombined(15), UInt64)
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(bucket)
+ORDER BY (organization_id, app_id, link_id, campaign, bucket, is_bot)
+TTL bucket + toIntervalDay(730)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024, min_parts_to_merge_at_once = 8;
+
+CREATE MATERIALIZED VIEW clicks_by_link_view TO clicks_by_link
+(
+    `organization_id` String,
+    `app_id` String,
+    `link_id` String,
+    `campaign` String,
+    `is_bot` Bool,
+    `bucket` DateTime('UTC'),
+    `rows` UInt64,
+    `visitors` AggregateFunction(uniqCombined(15), UInt64)
+)
+AS SELECT
+    organization_id,
+    app_id,
+    link_id,
+    campaign,
+    is_bot,
+    toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket,
+    count() AS rows,
+    uniqCombinedState(15)(visitor) AS visitors
+FROM clicks
+GROUP BY
+    organization_id,
+    app_id,
+    link_id,
+    campaign,
+    is_bot,
+    bucket;
 
 CREATE TABLE dead_letters
 (
@@ -63,49 +156,273 @@ ORDER BY (kind, time)
 TTL toDateTime(time) + toIntervalDay(730)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 8192;
 
-CREATE TABLE figures_by_link
+CREATE TABLE events
+(
+    `event_id` String,
+    `organization_id` String,
+    `app_id` String,
+    `name` String,
+    `time` DateTime64(3, 'UTC'),
+    `received_at` DateTime64(3, 'UTC'),
+    `install_id` String,
+    `device_id` String,
+    `user_id` String,
+    `session_id` String,
+    `link_id` String,
+    `click_id` String,
+    `platform` String,
+    `country` String,
+    `campaign` String,
+    `utm_source` String,
+    `utm_medium` String,
+    `utm_campaign` String,
+    `utm_term` String,
+    `utm_content` String,
+    `revenue_amount` Nullable(Decimal(38, 9)),
+    `revenue_currency` String,
+    `is_conversion` Bool,
+    `properties` String,
+    `batch_id` String,
+    `producer_id` String,
+    `frame_no` UInt64,
+    `idx` UInt32,
+    INDEX event_ids event_id TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(time)
+ORDER BY (organization_id, app_id, toDate(time), link_id, time)
+TTL toDateTime(time) + toIntervalDay(730)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024, min_parts_to_merge_at_once = 8;
+
+CREATE TABLE events_by_dimension
 (
     `organization_id` LowCardinality(String),
     `app_id` LowCardinality(String),
-    `link_id` LowCardinality(String),
-    `campaign` LowCardinality(String),
+    `dimension` LowCardinality(String),
+    `value` LowCardinality(String),
+    `revenue_currency` LowCardinality(String),
     `bucket` DateTime('UTC'),
     `rows` SimpleAggregateFunction(sum, UInt64),
-    `clicks` SimpleAggregateFunction(sum, UInt64),
-    `bot_clicks` SimpleAggregateFunction(sum, UInt64),
-    `unique_clicks` AggregateFunction(uniq, UInt64)
+    `conversions` SimpleAggregateFunction(sum, UInt64),
+    `revenue` SimpleAggregateFunction(sum, Decimal(38, 9))
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(bucket)
-ORDER BY (organization_id, app_id, link_id, campaign, bucket)
-SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, index_granularity = 8192;
+ORDER BY (organization_id, dimension, app_id, bucket, value, revenue_currency)
+TTL bucket + toIntervalDay(730)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 256, min_parts_to_merge_at_once = 8;
 
-CREATE MATERIALIZED VIEW figures_by_link_from_clicks TO figures_by_link
+CREATE MATERIALIZED VIEW events_by_dimension_view TO events_by_dimension
+(
+    `organization_id` String,
+    `app_id` String,
+    `dimension` String,
+    `value` String,
+    `revenue_currency` String,
+    `bucket` DateTime('UTC'),
+    `rows` UInt64,
+    `conversions` UInt64,
+    `revenue` Decimal(38, 9)
+)
+AS SELECT
+    organization_id,
+    app_id,
+    cell.1 AS dimension,
+    cell.2 AS value,
+    revenue_currency,
+    cell.3 AS bucket,
+    count() AS rows,
+    sum(toUInt64(is_conversion)) AS conversions,
+    sum(ifNull(revenue_amount, 0)) AS revenue
+FROM events
+ARRAY JOIN [('quarter', '', toStartOfFifteenMinutes(toDateTime(time, 'UTC'))), ('day', '', toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('platform', platform, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('country', country, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))] AS cell
+GROUP BY
+    organization_id,
+    app_id,
+    dimension,
+    value,
+    revenue_currency,
+    bucket;
+
+CREATE TABLE events_by_link
+(
+    `organization_id` LowCardinality(String),
+    `app_id` LowCardinality(String),
+    `link_id` String,
+    `campaign` LowCardinality(String),
+    `revenue_currency` LowCardinality(String),
+    `bucket` DateTime('UTC'),
+    `rows` SimpleAggregateFunction(sum, UInt64),
+    `conversions` SimpleAggregateFunction(sum, UInt64),
+    `revenue` SimpleAggregateFunction(sum, Decimal(38, 9))
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(bucket)
+ORDER BY (organization_id, app_id, link_id, campaign, bucket, revenue_currency)
+TTL bucket + toIntervalDay(730)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024, min_parts_to_merge_at_once = 8;
+
+CREATE MATERIALIZED VIEW events_by_link_view TO events_by_link
 (
     `organization_id` String,
     `app_id` String,
     `link_id` String,
     `campaign` String,
+    `revenue_currency` String,
     `bucket` DateTime('UTC'),
     `rows` UInt64,
-    `clicks` UInt64,
-    `bot_clicks` UInt64,
-    `unique_clicks` AggregateFunction(uniq, UInt64)
+    `conversions` UInt64,
+    `revenue` Decimal(38, 9)
 )
 AS SELECT
     organization_id,
     app_id,
     link_id,
     campaign,
-    toStartOfInterval(time, toIntervalMinute(15), 'UTC') AS bucket,
+    revenue_currency,
+    toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket,
     count() AS rows,
-    countIf(NOT is_bot) AS clicks,
-    countIf(is_bot) AS bot_clicks,
-    uniqStateIf(visitor, NOT is_bot) AS unique_clicks
-FROM clicks
+    sum(toUInt64(is_conversion)) AS conversions,
+    sum(ifNull(revenue_amount, 0)) AS revenue
+FROM events
 GROUP BY
     organization_id,
     app_id,
     link_id,
     campaign,
+    revenue_currency,
+    bucket;
+
+CREATE TABLE installs
+(
+    `install_id` String,
+    `organization_id` String,
+    `app_id` String,
+    `link_id` String,
+    `click_id` String,
+    `time` DateTime64(3, 'UTC'),
+    `installed_at` DateTime64(3, 'UTC'),
+    `device_id` String,
+    `user_id` String,
+    `match_id` String,
+    `match_type` String,
+    `match_guaranteed` Bool,
+    `confidence` Float64,
+    `attributed` Bool,
+    `platform` String,
+    `os` String,
+    `os_version` String,
+    `device_model` String,
+    `app_version` String,
+    `sdk_name` String,
+    `sdk_version` String,
+    `language` String,
+    `country` String,
+    `ip` String,
+    `campaign` String,
+    `utm_source` String,
+    `utm_medium` String,
+    `utm_campaign` String,
+    `utm_term` String,
+    `utm_content` String,
+    `properties` String,
+    `batch_id` String,
+    `producer_id` String,
+    `frame_no` UInt64,
+    `idx` UInt32,
+    INDEX install_ids install_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX device_ids device_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX click_ids click_id TYPE bloom_filter(0.01) GRANULARITY 1
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(time)
+ORDER BY (organization_id, app_id, toDate(time), link_id, time)
+TTL toDateTime(time) + toIntervalDay(730)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024, min_parts_to_merge_at_once = 8;
+
+CREATE TABLE installs_by_dimension
+(
+    `organization_id` LowCardinality(String),
+    `app_id` LowCardinality(String),
+    `dimension` LowCardinality(String),
+    `value` LowCardinality(String),
+    `attributed` Bool,
+    `bucket` DateTime('UTC'),
+    `rows` SimpleAggregateFunction(sum, UInt64)
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(bucket)
+ORDER BY (organization_id, dimension, app_id, bucket, value, attributed)
+TTL bucket + toIntervalDay(730)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 256, min_parts_to_merge_at_once = 8;
+
+CREATE MATERIALIZED VIEW installs_by_dimension_view TO installs_by_dimension
+(
+    `organization_id` String,
+    `app_id` String,
+    `dimension` String,
+    `value` String,
+    `attributed` Bool,
+    `bucket` DateTime('UTC'),
+    `rows` UInt64
+)
+AS SELECT
+    organization_id,
+    app_id,
+    cell.1 AS dimension,
+    cell.2 AS value,
+    attributed,
+    cell.3 AS bucket,
+    count() AS rows
+FROM installs
+ARRAY JOIN [('quarter', '', toStartOfFifteenMinutes(toDateTime(time, 'UTC'))), ('day', '', toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('platform', platform, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('country', country, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))] AS cell
+GROUP BY
+    organization_id,
+    app_id,
+    dimension,
+    value,
+    attributed,
+    bucket;
+
+CREATE TABLE installs_by_link
+(
+    `organization_id` LowCardinality(String),
+    `app_id` LowCardinality(String),
+    `link_id` String,
+    `campaign` LowCardinality(String),
+    `attributed` Bool,
+    `bucket` DateTime('UTC'),
+    `rows` SimpleAggregateFunction(sum, UInt64)
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(bucket)
+ORDER BY (organization_id, app_id, link_id, campaign, bucket, attributed)
+TTL bucket + toIntervalDay(730)
+SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024, min_parts_to_merge_at_once = 8;
+
+CREATE MATERIALIZED VIEW installs_by_link_view TO installs_by_link
+(
+    `organization_id` String,
+    `app_id` String,
+    `link_id` String,
+    `campaign` String,
+    `attributed` Bool,
+    `bucket` DateTime('UTC'),
+    `rows` UInt64
+)
+AS SELECT
+    organization_id,
+    app_id,
+    link_id,
+    campaign,
+    attributed,
+    toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket,
+    count() AS rows
+FROM installs
+GROUP BY
+    organization_id,
+    app_id,
+    link_id,
+    campaign,
+    attributed,
     bucket;

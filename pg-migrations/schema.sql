@@ -81,6 +81,25 @@ CREATE TABLE public.apps (
   CONSTRAINT apps_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.install_answers (
+  app_id text NOT NULL,
+  install_id text NOT NULL,
+  click_id text,
+  answer jsonb NOT NULL,
+  record text,
+  created_at timestamp with time zone NOT NULL,
+  CONSTRAINT install_answers_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  CONSTRAINT install_answers_pkey PRIMARY KEY (app_id, install_id)
+);
+
+CREATE TABLE public.install_names (
+  app_id text NOT NULL,
+  name text NOT NULL,
+  install_id text NOT NULL,
+  CONSTRAINT install_names_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  CONSTRAINT install_names_pkey PRIMARY KEY (app_id, name)
+);
+
 CREATE TABLE public.link_counts (
   organization_id text NOT NULL,
   app_id text NOT NULL,
@@ -95,8 +114,10 @@ CREATE TABLE public.link_tags (
   tag text NOT NULL,
   created_at timestamp with time zone NOT NULL,
   link_id text NOT NULL,
+  app_id text NOT NULL,
+  archived boolean NOT NULL,
   CONSTRAINT link_tags_link_id_fkey FOREIGN KEY (link_id) REFERENCES links(id) ON DELETE CASCADE,
-  CONSTRAINT link_tags_pkey PRIMARY KEY (organization_id, tag, created_at, link_id)
+  CONSTRAINT link_tags_pkey PRIMARY KEY (organization_id, tag, created_at, link_id) INCLUDE (app_id, archived)
 );
 
 CREATE TABLE public.links (
@@ -207,6 +228,8 @@ CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE (delet
 
 CREATE INDEX apps_host_of_deleted ON public.apps USING btree (host) WHERE (deleted_at IS NOT NULL);
 
+CREATE UNIQUE INDEX install_answers_click_id_key ON public.install_answers USING btree (click_id) WHERE (click_id IS NOT NULL);
+
 CREATE INDEX link_counts_organization ON public.link_counts USING btree (organization_id);
 
 CREATE INDEX link_tags_link ON public.link_tags USING btree (link_id);
@@ -221,7 +244,7 @@ CREATE UNIQUE INDEX links_external_id_key ON public.links USING btree (app_id, e
 
 CREATE UNIQUE INDEX links_short_code_key ON public.links USING btree (app_id, short_code);
 
-CREATE INDEX links_text ON public.links USING gin (signpost_link_text(short_code, path, title, campaign) gin_trgm_ops) WHERE (deleted_at IS NULL);
+CREATE INDEX links_text ON public.links USING gin (organization_id, signpost_link_text(short_code, path, title, campaign) gin_trgm_ops) WHERE (deleted_at IS NULL);
 
 CREATE INDEX memberships_organization ON public.memberships USING btree (organization_id);
 
@@ -248,8 +271,8 @@ BEGIN
     SELECT organization_id, app_id, count(*) FILTER (WHERE NOT archived), count(*) FILTER (WHERE archived)
       FROM inserted WHERE deleted_at IS NULL GROUP BY organization_id, app_id ORDER BY app_id
     ON CONFLICT (app_id) DO UPDATE SET active = c.active + EXCLUDED.active, archived = c.archived + EXCLUDED.archived;
-  INSERT INTO link_tags (organization_id, tag, created_at, link_id)
-    SELECT DISTINCT i.organization_id, t.tag, i.created_at, i.id FROM inserted i CROSS JOIN LATERAL unnest(i.tags) AS t (tag)
+  INSERT INTO link_tags (organization_id, tag, created_at, link_id, app_id, archived)
+    SELECT DISTINCT i.organization_id, t.tag, i.created_at, i.id, i.app_id, i.archived FROM inserted i CROSS JOIN LATERAL unnest(i.tags) AS t (tag)
      WHERE i.deleted_at IS NULL AND i.tags <> '{}';
   RETURN NULL;
 END $function$
@@ -271,11 +294,13 @@ BEGIN
            GROUP BY app_id) AS d
    WHERE c.app_id = d.app_id AND (d.active <> 0 OR d.archived <> 0);
   DELETE FROM link_tags t USING old_rows o JOIN new_rows n USING (id)
-   WHERE t.link_id = o.id AND (o.tags <> n.tags OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
-  INSERT INTO link_tags (organization_id, tag, created_at, link_id)
-    SELECT DISTINCT n.organization_id, t.tag, n.created_at, n.id
+   WHERE t.link_id = o.id
+     AND (o.tags <> n.tags OR o.archived <> n.archived OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
+  INSERT INTO link_tags (organization_id, tag, created_at, link_id, app_id, archived)
+    SELECT DISTINCT n.organization_id, t.tag, n.created_at, n.id, n.app_id, n.archived
       FROM new_rows n JOIN old_rows o USING (id) CROSS JOIN LATERAL unnest(n.tags) AS t (tag)
-     WHERE n.deleted_at IS NULL AND (o.tags <> n.tags OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
+     WHERE n.deleted_at IS NULL
+       AND (o.tags <> n.tags OR o.archived <> n.archived OR (o.deleted_at IS NULL) <> (n.deleted_at IS NULL));
   RETURN NULL;
 END $function$
 ;
@@ -288,6 +313,26 @@ CREATE OR REPLACE FUNCTION public.signpost_host_was_anothers(wanted text, mine t
 AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND organization_id <> mine) $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_keep_install(of_app text, first_name text, second_name text, new_install_id text, of_click text, new_answer jsonb, new_record text, at_time timestamp with time zone)
+ RETURNS TABLE(is_new boolean, install_id text, answer jsonb, record text)
+ LANGUAGE plpgsql
+AS $function$
+#variable_conflict use_column
+BEGIN
+  INSERT INTO install_names (app_id, name, install_id) VALUES (of_app, first_name, new_install_id) ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN
+    RETURN QUERY SELECT false, a.install_id, a.answer, a.record
+      FROM install_names n JOIN install_answers a ON a.app_id = n.app_id AND a.install_id = n.install_id
+     WHERE n.app_id = of_app AND n.name = first_name;
+    RETURN;
+  END IF;
+  INSERT INTO install_names (app_id, name, install_id) VALUES (of_app, second_name, new_install_id) ON CONFLICT DO NOTHING;
+  INSERT INTO install_answers (app_id, install_id, click_id, answer, record, created_at)
+    VALUES (of_app, new_install_id, of_click, new_answer, new_record, at_time);
+  RETURN QUERY SELECT true, new_install_id, new_answer, new_record;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_link_text(short_code text, path text, title text, campaign text)
  RETURNS text
  LANGUAGE sql
@@ -296,13 +341,13 @@ AS $function$ SELECT lower(short_code || E'\n' || path || E'\n' || coalesce(titl
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_links_matching(pattern text)
- RETURNS SETOF text
+ RETURNS TABLE(id text, organization_id text, app_id text, archived boolean, campaign text, created_at timestamp with time zone)
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO 'public'
-AS $function$ SELECT id FROM links
-      WHERE organization_id = ANY (signpost_organizations()) AND deleted_at IS NULL
-        AND signpost_link_text(short_code, path, title, campaign) LIKE lower(pattern) $function$
+AS $function$ SELECT l.id, l.organization_id, l.app_id, l.archived, l.campaign, l.created_at
+       FROM unnest(signpost_organizations()) AS o (id) JOIN links l ON l.organization_id = o.id
+      WHERE l.deleted_at IS NULL AND signpost_link_text(l.short_code, l.path, l.title, l.campaign) LIKE lower(pattern) $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_organizations()
