@@ -18,7 +18,7 @@ import {
 import { type Source, sourceOf } from './source.ts';
 
 /** Stands for all values that are not among the first ones; no stored text holds a NUL. */
-export const otherValue = '\0';
+const otherValue = '\0';
 
 export interface FigureKeys {
   /** Beginnings of buckets, epoch milliseconds; the key `slot` is the beginning in seconds. */
