@@ -18,19 +18,16 @@
  *   could not be written at all, its numbers are spent, so the producer is given up and a new one begins.
  * - What an fdatasync failed for is written again into a new segment: Linux reports such a failure once and forgets.
  */
-import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { newId } from '#common/ids.ts';
-import { encodeFrame, frameBytesMax, frameHeaderBytes, frameRecordsMax, type Lane } from './frame.ts';
-import { type RecordKind, recordCharsMax } from './record.ts';
+import { FolderSize } from './folder-size.ts';
+import { FrameGroup, type JournalLane } from './frame-group.ts';
+import type { RecordKind } from './record.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SlotLock } from './slot-lock.ts';
+import { UnsyncedGroups, type Waiter } from './unsynced-groups.ts';
 
-/** Who is told what became of a record: an object that is there anyway, so that a request costs no closure. */
-export interface Waiter {
-  committed(): void;
-  refused(): void;
-}
+export type { JournalLane, Waiter };
 
 export interface JournalOptions {
   readonly root: string;
@@ -41,28 +38,10 @@ export interface JournalOptions {
   readonly sync: 'after_answer' | 'before_answer';
 }
 
-/** Open lanes of this process. Made by `Journal.lane`. */
-export interface JournalLane extends Lane {
-  frame_no: number;
-  records: number;
-  text: string;
-}
-
-/** UTF-8 takes at most three bytes for one UTF-16 code unit. */
-const bytesPerChar = 3;
-const frameCharsMax = Math.floor((frameBytesMax - frameHeaderBytes) / bytesPerChar);
-/** Most characters of one turn; a turn that has more is far beyond what a core can answer. */
-const groupCharsMax = 5_000_000;
-const unsyncedBytesMax = 16_777_216;
 const syncDelayMs = 5;
 const syncFailuresMax = 3;
 const measureIntervalMs = 1000;
 const restartDelayMs = 100;
-
-interface Group {
-  readonly seq: number;
-  readonly bytes: Buffer;
-}
 
 export class Journal {
   /** Since the start of the process. */
@@ -79,28 +58,19 @@ export class Journal {
   readonly #options: JournalOptions;
   readonly #folder: string;
   readonly #lock: SlotLock;
-  readonly #lanes: JournalLane[] = [];
+  readonly #group = new FrameGroup();
+  readonly #unsynced = new UnsyncedGroups();
+  readonly #size: FolderSize;
   #producer = '';
   #segment: Segment | undefined;
   #retiring: Segment[] = [];
   #restartAt = 0;
-  #out = Buffer.allocUnsafeSlow(1_048_576);
-  #outBytes = 0;
-  #groupChars = 0;
-  #frames = 0;
   #waiting: Waiter[] = [];
   #turnedAway: Waiter[] = [];
   #isScheduled = false;
-  #unsynced: Group[] = [];
-  #unsyncedBytes = 0;
-  #unsyncedWaiters: { seq: number; waiters: Waiter[] }[] = [];
-  #writeSeq = 0;
   #isSyncing = false;
   #syncFailuresInRow = 0;
   #syncTimer: NodeJS.Timeout | undefined;
-  #measuredBytes = 0;
-  #sinceMeasured = 0;
-  #isMeasuring = false;
   readonly #measureTimer: NodeJS.Timeout;
   #isClosed = false;
 
@@ -108,6 +78,7 @@ export class Journal {
     this.#options = options;
     this.#folder = folder;
     this.#lock = lock;
+    this.#size = new FolderSize(folder);
     this.#measureTimer = setInterval(() => this.#tick(), measureIntervalMs).unref();
   }
 
@@ -118,7 +89,7 @@ export class Journal {
     const lock = await SlotLock.take(folder);
     if (lock === undefined) throw new Error(`The journal ${folder} belongs to another process that is running.`);
     const journal = new Journal(options, folder, lock);
-    await journal.#measure();
+    await journal.#size.measure();
     journal.#begin();
     return journal;
   }
@@ -130,25 +101,17 @@ export class Journal {
 
   /** Whether appends are taken: there is room and the last write went well. */
   get isWritable(): boolean {
-    return (
-      !this.#isClosed &&
-      this.#measuredBytes + this.#sinceMeasured < this.#options.bytesMax &&
-      this.#segment !== undefined
-    );
+    return !this.#isClosed && this.#size.bytes < this.#options.bytesMax && this.#segment !== undefined;
   }
 
   /** Bytes on disk of this slot, those of earlier producers included. */
   get bytesOnDisk(): number {
-    return this.#measuredBytes + this.#sinceMeasured;
+    return this.#size.bytes;
   }
 
   /** The handle to append with; ask once, keep it. */
   lane(kind: RecordKind, partition: number): JournalLane {
-    const known = this.#lanes.find((lane) => lane.kind === kind && lane.partition === partition);
-    if (known !== undefined) return known;
-    const lane = { kind, partition, frame_no: 0, records: 0, text: '' };
-    this.#lanes.push(lane);
-    return lane;
+    return this.#group.lane(kind, partition);
   }
 
   /** Takes one record: a line of JSON without its newline, at most recordCharsMax long. */
@@ -157,17 +120,9 @@ export class Journal {
       this.#isScheduled = true;
       setImmediate(() => this.#commit());
     }
-    const chars = json.length + 1;
-    const isFull = this.#measuredBytes + this.#sinceMeasured >= this.#options.bytesMax;
-    if (isFull || this.#isClosed || chars > recordCharsMax || this.#groupChars + chars > groupCharsMax) {
-      this.#turnedAway.push(waiter);
-      return;
-    }
-    if (lane.records === frameRecordsMax || lane.text.length + chars > frameCharsMax) this.#seal(lane);
-    lane.text += `${json}\n`;
-    lane.records++;
-    this.#groupChars += chars;
-    this.#waiting.push(waiter);
+    const isFull = this.#isClosed || this.#size.bytes >= this.#options.bytesMax;
+    if (isFull || !this.#group.add(lane, json)) this.#turnedAway.push(waiter);
+    else this.#waiting.push(waiter);
   }
 
   /** Writes and syncs what was appended, then lets go of the slot. */
@@ -184,42 +139,21 @@ export class Journal {
     await this.#lock.release();
   }
 
-  /** Turns what a lane has collected into a frame of the group. */
-  #seal(lane: JournalLane): void {
-    const room = frameHeaderBytes + bytesPerChar * lane.text.length;
-    if (this.#out.length - this.#outBytes < room) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(this.#out.length * 2, this.#outBytes + room));
-      this.#out.copy(larger, 0, 0, this.#outBytes);
-      this.#out = larger;
-    }
-    lane.frame_no++;
-    const { kind, partition, frame_no, records } = lane;
-    const header = { kind, partition, frame_no, records, producer_id: this.#producer, written_at: Date.now() };
-    this.#outBytes += encodeFrame(this.#out, this.#outBytes, header, lane.text);
-    this.#frames++;
-    lane.text = '';
-    lane.records = 0;
-  }
-
   /** The end of a turn: everything appended is written at once. */
   #commit(): void {
     this.#isScheduled = false;
-    for (const lane of this.#lanes) if (lane.records > 0) this.#seal(lane);
+    const { bytes, frames } = this.#group.take();
     const waiters = this.#waiting;
     const turnedAway = this.#turnedAway;
-    const bytes = this.#out.subarray(0, this.#outBytes);
     this.#waiting = [];
     this.#turnedAway = [];
-    this.#outBytes = 0;
-    this.#groupChars = 0;
     if (bytes.length > 0 && this.#write(bytes)) {
       this.counters.records += waiters.length;
-      this.counters.frames += this.#frames;
+      this.counters.frames += frames;
       this.#keepUntilSynced(bytes, waiters);
     } else {
       turnedAway.push(...waiters);
     }
-    this.#frames = 0;
     this.counters.refused += turnedAway.length;
     for (const waiter of turnedAway) waiter.refused();
     this.#beginAgain();
@@ -229,7 +163,7 @@ export class Journal {
   #tick(): void {
     // Frames of a turn that is under way have their numbers already, and are refused at its end.
     if (!this.#isScheduled) this.#beginAgain();
-    void this.#measure();
+    void this.#size.measure();
   }
 
   #beginAgain(): void {
@@ -247,7 +181,7 @@ export class Journal {
     }
     this.counters.writes++;
     this.counters.bytes += bytes.length;
-    this.#sinceMeasured += bytes.length;
+    this.#size.add(bytes.length);
     return true;
   }
 
@@ -290,16 +224,13 @@ export class Journal {
       return;
     }
     this.#producer = producer;
-    for (const lane of this.#lanes) lane.frame_no = 0;
+    this.#group.begin(producer);
   }
 
   #keepUntilSynced(bytes: Buffer, waiters: Waiter[]): void {
-    const seq = ++this.#writeSeq;
-    this.#unsynced.push({ seq, bytes: Buffer.from(bytes) });
-    this.#unsyncedBytes += bytes.length;
-    while (this.#unsyncedBytes > unsyncedBytesMax) this.#unsyncedBytes -= this.#unsynced.shift()?.bytes.length ?? 0;
-    if (this.#options.sync === 'before_answer') {
-      this.#unsyncedWaiters.push({ seq, waiters });
+    const isAnsweredLater = this.#options.sync === 'before_answer';
+    this.#unsynced.add(bytes, isAnsweredLater ? waiters : []);
+    if (isAnsweredLater) {
       if (!this.#isSyncing) void this.#sync();
       return;
     }
@@ -312,7 +243,7 @@ export class Journal {
   async #sync(): Promise<void> {
     this.#isSyncing = true;
     this.#syncTimer = undefined;
-    const seq = this.#writeSeq;
+    const { seq } = this.#unsynced;
     const retired = this.#retiring;
     this.#retiring = [];
     let isSynced = true;
@@ -328,42 +259,11 @@ export class Journal {
     for (const segment of retired) segment.close();
     this.#isSyncing = false;
     const isTriedAgain =
-      !isSynced &&
-      ++this.#syncFailuresInRow < syncFailuresMax &&
-      this.#writeAgain(this.#unsynced.map((group) => group.bytes));
-    if (!isTriedAgain) this.#settle(seq, isSynced);
+      !isSynced && ++this.#syncFailuresInRow < syncFailuresMax && this.#writeAgain(this.#unsynced.bytes);
+    if (!isTriedAgain) this.#unsynced.settle(seq, isSynced);
     if (!isSynced && !isTriedAgain) this.#giveUp();
-    if (this.#unsynced.length === 0 && this.#retiring.length === 0) return;
+    if (this.#unsynced.isEmpty && this.#retiring.length === 0) return;
     if (this.#options.sync === 'before_answer') void this.#sync();
     else if (!this.#isClosed) this.#syncTimer = setTimeout(() => void this.#sync(), syncDelayMs);
-  }
-
-  #settle(seq: number, isSynced: boolean): void {
-    while (this.#unsynced[0] !== undefined && this.#unsynced[0].seq <= seq) {
-      this.#unsyncedBytes -= this.#unsynced.shift()?.bytes.length ?? 0;
-    }
-    while (this.#unsyncedWaiters[0] !== undefined && this.#unsyncedWaiters[0].seq <= seq) {
-      for (const waiter of this.#unsyncedWaiters.shift()?.waiters ?? []) {
-        if (isSynced) waiter.committed();
-        else waiter.refused();
-      }
-    }
-  }
-
-  /** The publisher deletes what the sink has committed; how much is left is looked up, not told. */
-  async #measure(): Promise<void> {
-    if (this.#isMeasuring) return;
-    this.#isMeasuring = true;
-    const before = this.#sinceMeasured;
-    let bytes = 0;
-    for (const producer of await readdir(this.#folder).catch(() => [])) {
-      const folder = join(this.#folder, producer);
-      for (const name of await readdir(folder).catch(() => [])) {
-        bytes += (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0;
-      }
-    }
-    this.#measuredBytes = bytes;
-    this.#sinceMeasured -= before;
-    this.#isMeasuring = false;
   }
 }

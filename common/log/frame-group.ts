@@ -1,0 +1,78 @@
+/** What is appended in one turn of the event loop: a frame per lane, more if it is large, in one buffer that is used again. */
+import { encodeFrame, frameBytesMax, frameHeaderBytes, frameRecordsMax, type Lane } from './frame.ts';
+import { type RecordKind, recordCharsMax } from './record.ts';
+
+/** Open lanes of this process. Made by `Journal.lane`. */
+export interface JournalLane extends Lane {
+  frame_no: number;
+  records: number;
+  text: string;
+}
+
+/** UTF-8 takes at most three bytes for one UTF-16 code unit. */
+const bytesPerChar = 3;
+const frameCharsMax = Math.floor((frameBytesMax - frameHeaderBytes) / bytesPerChar);
+/** Most characters of one turn; a turn that has more is far beyond what a core can answer. */
+const groupCharsMax = 5_000_000;
+const firstBytes = 1_048_576;
+
+export class FrameGroup {
+  readonly #lanes: JournalLane[] = [];
+  #producer = '';
+  #out = Buffer.allocUnsafeSlow(firstBytes);
+  #outBytes = 0;
+  #chars = 0;
+  #frames = 0;
+
+  lane(kind: RecordKind, partition: number): JournalLane {
+    const known = this.#lanes.find((lane) => lane.kind === kind && lane.partition === partition);
+    if (known !== undefined) return known;
+    const lane = { kind, partition, frame_no: 0, records: 0, text: '' };
+    this.#lanes.push(lane);
+    return lane;
+  }
+
+  /** Frames are of another producer from now on, and counted from 1. Nothing may have been added since `take`. */
+  begin(producer: string): void {
+    this.#producer = producer;
+    for (const lane of this.#lanes) lane.frame_no = 0;
+  }
+
+  /** @returns whether the record was taken: it is not too long, nor the turn. */
+  add(lane: JournalLane, json: string): boolean {
+    const chars = json.length + 1;
+    if (chars > recordCharsMax || this.#chars + chars > groupCharsMax) return false;
+    if (lane.records === frameRecordsMax || lane.text.length + chars > frameCharsMax) this.#seal(lane);
+    lane.text += `${json}\n`;
+    lane.records++;
+    this.#chars += chars;
+    return true;
+  }
+
+  /** The frames of the turn. The bytes are written over by the next one. */
+  take(): { readonly bytes: Buffer; readonly frames: number } {
+    for (const lane of this.#lanes) if (lane.records > 0) this.#seal(lane);
+    const taken = { bytes: this.#out.subarray(0, this.#outBytes), frames: this.#frames };
+    this.#outBytes = 0;
+    this.#chars = 0;
+    this.#frames = 0;
+    return taken;
+  }
+
+  /** Turns what a lane has collected into a frame. */
+  #seal(lane: JournalLane): void {
+    const room = frameHeaderBytes + bytesPerChar * lane.text.length;
+    if (this.#out.length - this.#outBytes < room) {
+      const larger = Buffer.allocUnsafeSlow(Math.max(this.#out.length * 2, this.#outBytes + room));
+      this.#out.copy(larger, 0, 0, this.#outBytes);
+      this.#out = larger;
+    }
+    lane.frame_no++;
+    const { kind, partition, frame_no, records } = lane;
+    const header = { kind, partition, frame_no, records, producer_id: this.#producer, written_at: Date.now() };
+    this.#outBytes += encodeFrame(this.#out, this.#outBytes, header, lane.text);
+    this.#frames++;
+    lane.text = '';
+    lane.records = 0;
+  }
+}
