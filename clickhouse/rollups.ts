@@ -21,7 +21,6 @@ export interface Rollup {
 
 /** Columns by which a figure can be asked for and that a rollup keeps, each with the dimension's name. */
 export const dayDimensions = ['platform', 'country', 'campaign'] as const;
-type DayDimension = (typeof dayDimensions)[number];
 
 const measures: Record<Kind, { readonly keys: string; readonly sums: string }> = {
   clicks: { keys: 'is_bot', sums: 'count() AS rows, uniqCombinedState(15)(visitor) AS visitors' },

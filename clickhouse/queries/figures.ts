@@ -17,15 +17,12 @@ import {
 } from './scope.ts';
 import { type Source, sourceOf } from './source.ts';
 
-/** Stands for all values that are not among the first ones; no stored text holds a NUL. */
-const otherValue = '\0';
-
 export interface FigureKeys {
   /** Beginnings of buckets, epoch milliseconds; the key `slot` is the beginning in seconds. */
   readonly slots_ms?: readonly number[];
   /** Each becomes a key `k_<column>`. */
   readonly columns?: readonly FilterColumn[];
-  /** Keeps these values of the one column and puts all others together as `otherValue`. */
+  /** Keeps these values of the one column and puts all others together as `\\0`, which no stored text holds. */
   readonly top?: readonly string[];
   /** Unique visitors cost more than all the rest; without them f_unique_clicks is missing or 0. */
   readonly withUniques: boolean;
