@@ -1,7 +1,7 @@
 /** What a process tells of itself: its log (JSON lines on standard output), its metrics, and whether it is ready. */
 import { createServer, type Server } from 'node:http';
 import { type Logger, pino } from 'pino';
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Config } from './config.ts';
 
 export type Log = Logger;
@@ -34,6 +34,39 @@ export function createMetrics(name: string): Registry {
   registry.setDefaultLabels({ process: name });
   collectDefaultMetrics({ register: registry });
   return registry;
+}
+
+/** Gives the value of each combination of labels. */
+export type CountsReader = (set: (labels: Record<string, string>, value: number) => void) => void;
+
+/**
+ * A counter that is kept elsewhere as plain numbers, since a label look-up per request would cost more than some answers.
+ * It is read when the registry is asked, not before.
+ */
+export function exposeCounter(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: string[],
+  read: CountsReader,
+): void {
+  new Counter({
+    ...{ name, help, labelNames, registers: [registry] },
+    collect() {
+      this.reset();
+      read((labels, value) => this.inc(labels, value));
+    },
+  });
+}
+
+/** A gauge that is read when the registry is asked. */
+export function exposeGauge(registry: Registry, name: string, help: string, read: () => number): void {
+  new Gauge({
+    ...{ name, help, registers: [registry] },
+    collect() {
+      this.set(read());
+    },
+  });
 }
 
 /** True, or why not, in a few words. Anything thrown counts as not ready. */

@@ -11,6 +11,7 @@ import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { exposeGateway } from './counters.ts';
 import { NatsClickArchive, noArchive } from './match/click-archive.ts';
 import { gatewayParts } from './parts.ts';
 
@@ -41,6 +42,7 @@ const cache = new LinkCache({
 const nats = config.NATS_URL === '' ? null : Nats.connect({ url: config.NATS_URL, name });
 const archive = nats ? new NatsClickArchive(nats) : noArchive;
 const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
+exposeGateway(metrics, gateway.counters, journal);
 
 let server: HttpServer | undefined;
 let telemetry: TelemetryServer | undefined;

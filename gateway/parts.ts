@@ -11,6 +11,7 @@ import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.t
 import { RecentClicks } from '#common/recent-clicks.ts';
 import type { Redis } from '#common/redis.ts';
 import { Tenancy } from '#common/tenancy.ts';
+import type { GatewayCounters } from './counters.ts';
 import type { GatewayDeps } from './deps.ts';
 import { EventTracking } from './events/tracking.ts';
 import { gatewayGuard } from './guard.ts';
@@ -38,6 +39,7 @@ export interface GatewayParts {
   /** Also charges requests to addresses that no route has. */
   readonly guard: Guard;
   readonly check: KeyCheck;
+  readonly counters: GatewayCounters;
 }
 
 /** @throws when SECRET_KEY is not usable. */
@@ -63,5 +65,11 @@ export function gatewayParts(config: Config, clients: GatewayClients, clock: Clo
     clock,
     announce: (...changes) => announceChange(redis, ...changes),
   };
-  return { mount: { routes: gatewayRoutes, deps, guard }, guard, check };
+  const counters: GatewayCounters = {
+    matches: matching.counters,
+    installs: deps.installation.counters,
+    events: deps.events.counters,
+    keys: check.counters,
+  };
+  return { mount: { routes: gatewayRoutes, deps, guard }, guard, check, counters };
 }

@@ -1,7 +1,9 @@
 /** What a redirector counts, and how /metrics shows it. Plain numbers: a label look-up per request would cost more than the answer. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { LinkCache } from '#common/link-cache.ts';
 import type { Journal } from '#common/log/journal.ts';
+import { exposeJournal } from '#common/log/journal-counters.ts';
+import { exposeCounter, exposeGauge } from '#common/telemetry.ts';
 import type { Shelf } from './shelf.ts';
 
 export const answerKinds = [
@@ -52,8 +54,9 @@ export interface Counted {
 }
 
 /** Shows the counters in the registry; they are read when it is asked, not before. */
-export function exposeCounters(registry: Registry, { counters, cache, journal, shelf, waiting }: Counted): void {
-  const registers = [registry];
+export function exposeCounters(registry: Registry, { counters, cache, journal, waiting }: Counted): void {
+  const counter = exposeCounter.bind(null, registry);
+  const gauge = exposeGauge.bind(null, registry);
   counter('redirector_answers_total', 'Answers by kind.', ['kind'], (set) => {
     for (const kind of answerKinds) set({ kind }, counters.answers[kind]);
   });
@@ -69,18 +72,7 @@ export function exposeCounters(registry: Registry, { counters, cache, journal, s
       for (const [by, count] of Object.entries(one.counters)) set({ of, by }, count);
     }
   });
-  counter(
-    'redirector_journal_total',
-    'Journal: records, refused, frames, bytes, writes, syncs, failures.',
-    ['what'],
-    (set) => {
-      for (const [what, count] of Object.entries(journal.counters)) set({ what }, count);
-    },
-  );
-  counter('redirector_shelf_total', 'Shelf: lines kept for an outage, dropped, failed writes.', ['what'], (set) => {
-    for (const [what, count] of Object.entries(shelf.counters)) set({ what }, count);
-  });
-  gauge('redirector_journal_bytes', 'Bytes of the journal that are still on disk.', () => journal.bytesOnDisk);
+  exposeJournal(registry, 'redirector', journal);
   gauge('redirector_cached_links', 'Links in memory.', () => cache.links.size);
   gauge('redirector_waiting_requests', 'Requests that wait for the journal or a look-up.', waiting);
   gauge(
@@ -89,28 +81,4 @@ export function exposeCounters(registry: Registry, { counters, cache, journal, s
     () => cache.links.waiting + cache.apps.waiting,
   );
   gauge('redirector_changes_heard', '1 while changes of links are heard at once.', () => (cache.isHeard ? 1 : 0));
-
-  type Set = (labels: Record<string, string>, value: number) => void;
-  function counter(name: string, help: string, labelNames: string[], read: (set: Set) => void): void {
-    new Counter({
-      name,
-      help,
-      labelNames,
-      registers,
-      collect() {
-        this.reset();
-        read((labels, value) => this.inc(labels, value));
-      },
-    });
-  }
-  function gauge(name: string, help: string, read: () => number): void {
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read());
-      },
-    });
-  }
 }

@@ -14,6 +14,7 @@ import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { exposeGateway } from '#gateway/counters.ts';
 import { NatsClickArchive, noArchive } from '#gateway/match/click-archive.ts';
 import { gatewayParts } from '#gateway/parts.ts';
 
@@ -48,6 +49,7 @@ const api = apiParts(config, { db, redis, clickhouse }, systemClock);
 const nats = config.NATS_URL === '' ? null : Nats.connect({ url: config.NATS_URL, name });
 const archive = nats ? new NatsClickArchive(nats) : noArchive;
 const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
+exposeGateway(metrics, gateway.counters, journal);
 const documented = [...api.mount.routes, ...gateway.mount.routes];
 const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api.guard };
 

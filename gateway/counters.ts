@@ -1,0 +1,42 @@
+/** What the SDK edge counts, and how /metrics shows it. The parts count in plain numbers of their own. */
+import type { Registry } from 'prom-client';
+import type { Journal } from '#common/log/journal.ts';
+import { exposeJournal } from '#common/log/journal-counters.ts';
+import { exposeCounter } from '#common/telemetry.ts';
+import type { EventTracking } from './events/tracking.ts';
+import type { Installation } from './install/installation.ts';
+import type { KeyCheck } from './key-check.ts';
+import type { Matching } from './match/matching.ts';
+
+export interface GatewayCounters {
+  readonly matches: Matching['counters'];
+  readonly installs: Installation['counters'];
+  readonly events: EventTracking['counters'];
+  readonly keys: KeyCheck['counters'];
+}
+
+/** Shows the counters in the registry; they are read when it is asked, not before. */
+export function exposeGateway(registry: Registry, counters: GatewayCounters, journal: Journal): void {
+  const counter = exposeCounter.bind(null, registry);
+  counter('gateway_matches_total', 'Matches by type.', ['match_type'], (set) => {
+    const { ambiguous: _, ...types } = counters.matches;
+    for (const [match_type, count] of Object.entries(types)) set({ match_type }, count);
+  });
+  counter('gateway_matches_ambiguous_total', 'Matches refused between equally likely links.', [], (set) =>
+    set({}, counters.matches.ambiguous),
+  );
+  counter('gateway_installs_total', 'Installs by what became of them.', ['outcome'], (set) => {
+    for (const [outcome, count] of Object.entries(counters.installs)) set({ outcome }, count);
+  });
+  counter('gateway_events_total', 'Events by what became of them.', ['outcome'], (set) => {
+    const { refused_batches: _, ...outcomes } = counters.events;
+    for (const [outcome, count] of Object.entries(outcomes)) set({ outcome }, count);
+  });
+  counter('gateway_event_batches_refused_total', 'Batches refused whole, because nothing can be kept.', [], (set) =>
+    set({}, counters.events.refused_batches),
+  );
+  counter('gateway_key_lookups_total', 'Keys of apps by what answered.', ['by'], (set) => {
+    for (const [by, count] of Object.entries(counters.keys)) set({ by }, count);
+  });
+  exposeJournal(registry, 'gateway', journal);
+}
