@@ -30,10 +30,15 @@ function isoMs(value: string): number | null {
     dayText = day;
     dayMs = Date.parse(day);
   }
-  const two = (at: number) => (value.charCodeAt(at) - 48) * 10 + value.charCodeAt(at + 1) - 48;
-  const [hour, minute, second] = [two(11), two(14), two(17)];
+  const hour = twoDigits(value, 11);
+  const minute = twoDigits(value, 14);
+  const second = twoDigits(value, 17);
   if (hour > 23 || minute > 59 || second > 59 || Number.isNaN(dayMs)) return null;
-  return dayMs + ((hour * 60 + minute) * 60 + second) * 1000 + two(20) * 10 + value.charCodeAt(22) - 48;
+  return dayMs + ((hour * 60 + minute) * 60 + second) * 1000 + twoDigits(value, 20) * 10 + value.charCodeAt(22) - 48;
+}
+
+function twoDigits(text: string, at: number): number {
+  return (text.charCodeAt(at) - 48) * 10 + text.charCodeAt(at + 1) - 48;
 }
 
 /** Epoch milliseconds, rounded down; null for anything that is no time. */

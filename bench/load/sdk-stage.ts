@@ -1,8 +1,10 @@
 /** What the SDK edge stands on during a run: an app with its key and links in Postgres, Redis, a journal, the process itself. */
+import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { ApiKeys, newApiKey } from '#common/api-key.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
+import { packageRoot } from '#common/paths.ts';
 import { Postgres } from '#common/postgres.ts';
 import { openStage } from './stage.ts';
 import { Subject } from './subject.ts';
@@ -26,7 +28,9 @@ const settings = {
   conversion_events: ['purchase'],
 };
 
+/** The gateway is what runs in production: the build. */
 export async function openSdkStage(tell: (line: string) => void): Promise<SdkStage> {
+  execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
   const stage = await openStage(0, tell);
   const secret = newSecretKey('bench');
   const key = newApiKey();
@@ -48,7 +52,7 @@ export async function openSdkStage(tell: (line: string) => void): Promise<SdkSta
     );
   }
   await db.close();
-  const gateway = Subject.start('gateway', 'gateway/main.ts', {
+  const gateway = Subject.start('gateway', 'dist/gateway/main.js', {
     DATABASE_URL: stage.postgres.url,
     REDIS_URL: stage.redis.url,
     NATS_URL: '',

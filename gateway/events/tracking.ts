@@ -8,7 +8,7 @@ import { jsonText } from '#common/log/record.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
 import type { PendingRecord, RecordWriter } from '#gateway/record-writer.ts';
 import { type Batch, type EventError, type ReadEvent, writtenAnew } from './batch.ts';
-import { RecentIds } from './recent-ids.ts';
+import { type RecentBatch, RecentIds } from './recent-ids.ts';
 
 const REFUSED_RETRY_SECONDS = 5;
 
@@ -46,28 +46,23 @@ export class EventTracking {
       : noLinks;
     const errors = [...batch.errors];
     const accepted: ReadEvent[] = [];
-    const given: string[] = [];
-    const seen = new Set<string>();
-    const [young, old] = this.#recent.of(app_id);
+    const kept: RecentBatch = { isKept: false };
+    const recent = this.#recent.of(app_id, batch.events.length);
     const repeated: number[] = [];
     for (const event of batch.events) {
       const { event_id, link_id } = event;
       if (link_id !== '' && !linkFields.has(link_id)) {
         errors.push(foreignLink(event));
-      } else if (event_id === '') {
+      } else if (event_id === '' || recent.isNew(event_id, kept)) {
         accepted.push(event);
-      } else if (seen.has(event_id) || young.has(event_id) || old.has(event_id)) {
-        repeated.push(event.index);
       } else {
-        seen.add(event_id);
-        given.push(event_id);
-        accepted.push(event);
+        repeated.push(event.index);
       }
     }
     const skip = [...errors.map(({ index }) => index), ...repeated];
     const records = accepted.length === 0 ? [] : this.#recordsOf(batch, accepted, skip, linkFields, sender);
     if (!(await this.#records.write('event', app_id, records))) return this.#shed();
-    if (given.length > 0) this.#recent.add(app_id, given);
+    kept.isKept = true;
     this.counters.accepted += accepted.length;
     this.counters.duplicates += repeated.length;
     this.counters.rejected += errors.length;
