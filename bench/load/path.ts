@@ -20,6 +20,8 @@ import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { Subject, treeCpuUs } from './subject.ts';
 
 const drainedWithinMs = 30_000;
+/** Recent clicks of all rounds fit, at about a kilobyte each. */
+const redisBytesMax = 4_294_967_296;
 
 interface Round {
   readonly rate: number;
@@ -129,7 +131,7 @@ class PathStage {
       startPostgres({ dataDir: join(folder, 'postgres') }),
       startClickHouse({ dataDir: join(folder, 'clickhouse') }),
       startNats({ dataDir: join(folder, 'nats') }),
-      startRedis({ dataDir: join(folder, 'redis'), warn: tell }),
+      startRedis({ dataDir: join(folder, 'redis'), warn: tell, bytesMax: redisBytesMax }),
     ]);
     const client = new ClickHouse({ url: `${clickhouse.url}/bench` });
     await migratePostgres({ url: postgres.url });
@@ -148,7 +150,7 @@ class PathStage {
     const source = Subject.start('source', 'bench/load/click-source.ts', settings, profiling('source'), [options.turn]);
     await source.line(/"ready"/);
     const publisher = Subject.start('publisher', 'common/log/publisher-main.ts', settings, profiling('publisher'));
-    const ingest = Subject.start('ingest', 'ingest/main.ts', settings, profiling('ingest'));
+    const ingest = Subject.start('ingest', 'ingest/main.ts', settings, ['--import', '/tmp/h11/gc.mjs']);
     await Promise.all([publisher.line(/"metrics"/), ingest.line(/"metrics"/)]);
     const measured = new Map<string, Server>([
       ['source', source],

@@ -63,7 +63,7 @@ export class World {
   }
 
   static async build(stack: Stack): Promise<World> {
-    admin(
+    await admin(
       stack,
       'create-user',
       '--email',
