@@ -38,8 +38,13 @@ export function uint64Bytes(value: number): ByteText {
 }
 
 export class RowWriter {
-  #buffer = Buffer.allocUnsafeSlow(firstBytes);
+  #buffer: Buffer;
   #at = 0;
+
+  /** @param expectedBytes about how much will be written: memory that is taken twice is collected twice. */
+  constructor(expectedBytes = firstBytes) {
+    this.#buffer = Buffer.allocUnsafeSlow(Math.max(Math.ceil(expectedBytes), firstBytes));
+  }
 
   get bytes(): Buffer {
     return this.#buffer.subarray(0, this.#at);

@@ -52,19 +52,23 @@ export interface FormerOptions {
 /** Longest part of a bad record that is kept. */
 const deadLetterCharsMax = 4_096;
 
+/** A row of a click is a little shorter than its record; few are longer. */
+const rowBytesPerClickByte = 1.05;
+
 class PartBody {
   readonly table: string;
   readonly partition: string;
   readonly columns: readonly string[];
-  readonly writer = new RowWriter();
+  readonly writer: RowWriter;
   rows = 0;
   timeFrom = Number.POSITIVE_INFINITY;
   timeTo = 0;
 
-  constructor(table: string, partition: string, columns: readonly string[]) {
+  constructor(table: string, partition: string, columns: readonly string[], expectedBytes: number) {
     this.table = table;
     this.partition = partition;
     this.columns = columns;
+    this.writer = new RowWriter(expectedBytes);
   }
 
   /** Where each row begins; only when asked for. */
@@ -92,11 +96,14 @@ class Forming {
   readonly fromSdks: SdkRecord[] = [];
   readonly rejections = new Map<RejectionReason, number>();
   readonly #changes: FormChanges;
+  /** Of the frames: about what the rows of a batch of clicks take. */
+  #clickBytes = 0;
   readonly #bodies = new Map<string, PartBody>();
 
-  constructor(batchId: string, changes: FormChanges) {
+  constructor(batchId: string, frames: readonly LogFrame[], changes: FormChanges) {
     this.batchId = batchId;
     this.#changes = changes;
+    for (const { header, bytes } of frames) if (header.kind === 'click') this.#clickBytes += bytes.length;
   }
 
   /** Where the next row of a table goes; `undefined` for one that ClickHouse refuses. */
@@ -116,7 +123,7 @@ class Forming {
     const key = table + partition;
     let body = this.#bodies.get(key);
     if (body === undefined) {
-      body = new PartBody(table, partition, columns);
+      body = new PartBody(table, partition, columns, table === 'clicks' ? this.#clickBytes * rowBytesPerClickByte : 0);
       this.#bodies.set(key, body);
     }
     return body;
@@ -150,7 +157,7 @@ export class BatchFormer {
   }
 
   async form(batchId: string, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
-    const forming = new Forming(batchId, changes);
+    const forming = new Forming(batchId, frames, changes);
     for (const frame of frames) {
       if (frame.header.kind === 'click') await this.#addClicks(forming, frame);
       else addSdkRecords(forming, frame, frame.header.kind);

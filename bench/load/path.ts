@@ -150,7 +150,7 @@ class PathStage {
     const source = Subject.start('source', 'bench/load/click-source.ts', settings, profiling('source'), [options.turn]);
     await source.line(/"ready"/);
     const publisher = Subject.start('publisher', 'common/log/publisher-main.ts', settings, profiling('publisher'));
-    const ingest = Subject.start('ingest', 'ingest/main.ts', settings, ['--import', '/tmp/h11/gc.mjs']);
+    const ingest = Subject.start('ingest', 'ingest/main.ts', settings, profiling('ingest'));
     await Promise.all([publisher.line(/"metrics"/), ingest.line(/"metrics"/)]);
     const measured = new Map<string, Server>([
       ['source', source],

@@ -1,6 +1,6 @@
 /**
  * A frame: the records that one turn of an edge process's event loop appended for one lane, and the unit in which they
- * travel: one write in the journal, one message in the log, one entry in the sink's marks. 64 bytes of header
+ * travel: one write in the journal, one entry in the marks of the sink; a message of the log is one or several. 64 bytes of header
  * (little-endian), then the records as NDJSON.
  *
  *    0  4  magic "SPF1"            4  4  payload length
