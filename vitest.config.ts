@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 
 const shared = { pool: 'forks' as const, exclude: ['node_modules/**', 'dist/**', '.data/**'] };
 
-/** unit: no servers. live: real servers, two of them shared, the rest per file. journeys: the whole, over HTTP. */
+/** unit: no servers. live: real servers, two of them shared, the rest per file. journeys: the whole, over HTTP. One after the other. */
 export default defineConfig({
   test: {
     projects: [
@@ -12,6 +12,8 @@ export default defineConfig({
           name: 'unit',
           include: ['**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**'],
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
         },
       },
       {
@@ -23,6 +25,8 @@ export default defineConfig({
           globalSetup: ['deploy/local/test-setup.ts'],
           testTimeout: 30_000,
           hookTimeout: 60_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -33,6 +37,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 120_000,
           maxWorkers: 1,
+          sequence: { groupOrder: 2 },
         },
       },
     ],
