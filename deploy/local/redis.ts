@@ -29,9 +29,12 @@ export function findRedis(): RedisProgram {
         ...['--bind', '127.0.0.1', '--port', String(port), '--dir', place.dataDir, '--save', '', '--appendonly', 'no'],
         ...[
           '--maxmemory',
-          String(place.bytesMax ?? 536_870_912),
+          String(place.bytesMax ?? 1_073_741_824),
+          // At the limit the click that nobody asked for longest goes, instead of limits and logins being refused.
           '--maxmemory-policy',
-          'noeviction',
+          'volatile-lru',
+          '--maxmemory-samples',
+          '10',
           '--daemonize',
           'no',
         ],
