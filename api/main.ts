@@ -3,15 +3,13 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
-import { HttpServer } from '#common/http/server.ts';
+import { drainMs, ServerPart } from '#common/http/server-part.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
-import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
 import { docsRoutes } from './docs/routes.ts';
 import { apiParts, readLimits } from './parts.ts';
-
-const drainMs = 10_000;
 
 const config = processConfig(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
 const name = config.INSTANCE || 'api-0';
@@ -25,47 +23,17 @@ const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimit
 const api = apiParts(config, { db, redis, clickhouse }, systemClock);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
 
-let server: HttpServer | undefined;
-let telemetry: TelemetryServer | undefined;
+const server = new ServerPart(config, log, [...mountRoutes(api.mount), ...mountRoutes(docs)], api.guard);
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
-  {
-    name: 'telemetry',
-    start: async () => {
-      telemetry = await startTelemetry({
-        host: config.METRICS_HOST,
-        port: config.METRICS_PORT,
-        metrics,
-        checks: {
-          listening: () => server !== undefined || 'no port is open',
-          postgres: () => db.isReady(),
-          redis: () => redis.isReady(),
-          clickhouse: () => clickhouse.isReachable(),
-        },
-      });
-    },
-    stop: () => telemetry?.close(),
-  },
-  {
-    name: 'server',
-    start: async () => {
-      server = await HttpServer.start({
-        host: config.API_HOST,
-        httpsPort: config.TLS_CERT_FILE === '' ? null : config.API_PORT,
-        httpPort: config.API_HTTP_PORT === 0 ? null : config.API_HTTP_PORT,
-        tlsCertFile: config.TLS_CERT_FILE,
-        tlsKeyFile: config.TLS_KEY_FILE,
-        trustedProxies: config.TRUSTED_PROXIES,
-        corsOrigins: config.CORS_ORIGINS,
-        routes: [...mountRoutes(api.mount), ...mountRoutes(docs)],
-        guardUnknown: api.guard,
-        onFailure: (err, where, request_id) => log.error({ err, where, request_id }, 'a request failed'),
-      });
-      log.info({ https: server.httpsPort, http: server.httpPort }, 'listening');
-    },
-    stop: () => server?.stop(drainMs),
-  },
+  telemetryPart(config, metrics, {
+    listening: server.check,
+    postgres: () => db.isReady(),
+    redis: () => redis.isReady(),
+    clickhouse: () => clickhouse.isReachable(),
+  }),
+  server,
 ]);

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http';
 import { type Logger, pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Config } from './config.ts';
+import type { Part } from './lifecycle.ts';
 
 export type Log = Logger;
 
@@ -160,4 +161,20 @@ function listen(server: Server, host: string, port: number): Promise<number> {
       resolve(typeof address === 'object' && address !== null ? address.port : port);
     });
   });
+}
+
+/** The telemetry of a process as a part of its life, where the settings say. */
+export function telemetryPart(
+  config: Pick<Config, 'METRICS_HOST' | 'METRICS_PORT'>,
+  metrics: Registry,
+  checks: TelemetryOptions['checks'],
+): Part {
+  let server: TelemetryServer | undefined;
+  return {
+    name: 'telemetry',
+    start: async () => {
+      server = await startTelemetry({ host: config.METRICS_HOST, port: config.METRICS_PORT, metrics, checks });
+    },
+    stop: () => server?.close(),
+  };
 }

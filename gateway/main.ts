@@ -3,19 +3,17 @@ import { join } from 'node:path';
 import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
-import { HttpServer } from '#common/http/server.ts';
+import { drainMs, ServerPart } from '#common/http/server-part.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { LinkCache } from '#common/link-cache.ts';
 import { Journal } from '#common/log/journal.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
-import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
 import { exposeGateway } from './counters.ts';
 import { NatsClickArchive, noArchive } from './match/click-archive.ts';
 import { gatewayParts } from './parts.ts';
-
-const drainMs = 10_000;
 
 const config = processConfig(['DATABASE_URL', 'REDIS_URL', 'SECRET_KEY']);
 const name = config.INSTANCE || 'gateway-0';
@@ -44,48 +42,18 @@ const archive = nats ? new NatsClickArchive(nats) : noArchive;
 const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 
-let server: HttpServer | undefined;
-let telemetry: TelemetryServer | undefined;
+const server = new ServerPart(config, log, mountRoutes(gateway.mount), gateway.guard);
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'journal', stop: () => journal.close() },
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
-  {
-    name: 'telemetry',
-    start: async () => {
-      telemetry = await startTelemetry({
-        host: config.METRICS_HOST,
-        port: config.METRICS_PORT,
-        metrics,
-        checks: {
-          listening: () => server !== undefined || 'no port is open',
-          journal: () => journal.isWritable || 'nothing can be recorded',
-          postgres: () => db.isReady(),
-          redis: () => redis.isReady(),
-        },
-      });
-    },
-    stop: () => telemetry?.close(),
-  },
-  {
-    name: 'server',
-    start: async () => {
-      server = await HttpServer.start({
-        host: config.API_HOST,
-        httpsPort: config.TLS_CERT_FILE === '' ? null : config.API_PORT,
-        httpPort: config.API_HTTP_PORT === 0 ? null : config.API_HTTP_PORT,
-        tlsCertFile: config.TLS_CERT_FILE,
-        tlsKeyFile: config.TLS_KEY_FILE,
-        trustedProxies: config.TRUSTED_PROXIES,
-        corsOrigins: config.CORS_ORIGINS,
-        routes: mountRoutes(gateway.mount),
-        guardUnknown: gateway.guard,
-        onFailure: (err, where, request_id) => log.error({ err, where, request_id }, 'a request failed'),
-      });
-      log.info({ https: server.httpsPort, http: server.httpPort }, 'listening');
-    },
-    stop: () => server?.stop(drainMs),
-  },
+  telemetryPart(config, metrics, {
+    listening: server.check,
+    journal: () => journal.isWritable || 'nothing can be recorded',
+    postgres: () => db.isReady(),
+    redis: () => redis.isReady(),
+  }),
+  server,
 ]);

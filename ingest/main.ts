@@ -5,7 +5,7 @@ import { Counter, Gauge } from 'prom-client';
 import { loadConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { SlotLock } from '#common/log/slot-lock.ts';
-import { createLog, createMetrics, startTelemetry } from '#common/telemetry.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';
 
@@ -59,22 +59,11 @@ new Gauge({
 await lifecycle.run([
   { name: 'lock', stop: () => lock.release() },
   { name: 'ingest', start: () => ingest.start(), stop: () => ingest.stop() },
-  {
-    name: 'telemetry',
-    start: async () => {
-      const telemetry = await startTelemetry({
-        host: config.METRICS_HOST,
-        port: config.METRICS_PORT,
-        metrics,
-        checks: {
-          nats: () => ingest.nats.isConnected || 'not connected',
-          postgres: () => ingest.postgres.isReady(),
-          clickhouse: () => ingest.clickhouse.isReachable(),
-          rows: () => ingest.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
-          partitions: () => ingest.owners.every((owner) => owner.state !== 'recovering') || 'recovering',
-        },
-      });
-      log.info({ url: telemetry.url }, 'metrics');
-    },
-  },
+  telemetryPart(config, metrics, {
+    nats: () => ingest.nats.isConnected || 'not connected',
+    postgres: () => ingest.postgres.isReady(),
+    clickhouse: () => ingest.clickhouse.isReachable(),
+    rows: () => ingest.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
+    partitions: () => ingest.owners.every((owner) => owner.state !== 'recovering') || 'recovering',
+  }),
 ]);

@@ -7,7 +7,7 @@ import { LinkCache } from '#common/link-cache.ts';
 import { Journal } from '#common/log/journal.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
-import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
 import { exposeCounters } from './counters.ts';
 import { Edge } from './edge.ts';
 import { RedirectorServer } from './server.ts';
@@ -59,7 +59,6 @@ exposeCounters(metrics, { counters: edge.counters, cache, journal, shelf, waitin
 
 const host = config.REDIRECTOR_HOST;
 const tls = { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE };
-let telemetry: TelemetryServer | undefined;
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'journal', stop: () => journal.close() },
@@ -67,24 +66,12 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'shelf', stop: () => shelf.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
-  {
-    name: 'telemetry',
-    start: async () => {
-      telemetry = await startTelemetry({
-        host: config.METRICS_HOST,
-        port: config.METRICS_PORT,
-        metrics,
-        checks: {
-          listening: () => server.isListening || 'no port is open',
-          journal: () => journal.isWritable || 'clicks can’t be recorded',
-          redis: () => redis.isReady(),
-          postgres: () => db.isReady(),
-        },
-      });
-      log.info({ url: telemetry.url }, 'telemetry');
-    },
-    stop: () => telemetry?.close(),
-  },
+  telemetryPart(config, metrics, {
+    listening: () => server.isListening || 'no port is open',
+    journal: () => journal.isWritable || 'clicks can’t be recorded',
+    redis: () => redis.isReady(),
+    postgres: () => db.isReady(),
+  }),
   {
     name: 'server',
     start: async () => {

@@ -6,7 +6,7 @@ import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { Nats } from '#common/nats.ts';
-import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
 import { keepLogStream } from './log-stream.ts';
 import { machineName } from './machine-name.ts';
 import { Publisher } from './publisher.ts';
@@ -26,7 +26,6 @@ if (lock === undefined) {
 
 /** There once the log is; its counters are shown from then on. */
 let running: { readonly nats: Nats; readonly publisher: Publisher } | undefined;
-let telemetry: TelemetryServer | undefined;
 
 function publisherOn(nats: Nats): Publisher {
   const stream = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
@@ -73,23 +72,11 @@ function expose(publisher: Publisher): void {
 
 await new Lifecycle({ log }).run([
   { name: 'lock', stop: () => lock.release() },
-  {
-    name: 'telemetry',
-    start: async () => {
-      telemetry = await startTelemetry({
-        host: config.METRICS_HOST,
-        port: config.METRICS_PORT,
-        metrics,
-        checks: {
-          log: () => running !== undefined || 'not there yet',
-          nats: () => running?.nats.isConnected || 'not connected',
-          journals: () => !running?.publisher.damaged.length || `${running.publisher.damaged.length} damaged`,
-        },
-      });
-      log.info({ url: telemetry.url }, 'metrics');
-    },
-    stop: () => telemetry?.close(),
-  },
+  telemetryPart(config, metrics, {
+    log: () => running !== undefined || 'not there yet',
+    nats: () => running?.nats.isConnected || 'not connected',
+    journals: () => !running?.publisher.damaged.length || `${running.publisher.damaged.length} damaged`,
+  }),
   {
     name: 'publisher',
     start: async () => {

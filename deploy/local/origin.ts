@@ -6,19 +6,17 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
-import { HttpServer } from '#common/http/server.ts';
+import { drainMs, ServerPart } from '#common/http/server-part.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { LinkCache } from '#common/link-cache.ts';
 import { Journal } from '#common/log/journal.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
-import { createLog, createMetrics, startTelemetry, type TelemetryServer } from '#common/telemetry.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
 import { exposeGateway } from '#gateway/counters.ts';
 import { NatsClickArchive, noArchive } from '#gateway/match/click-archive.ts';
 import { gatewayParts } from '#gateway/parts.ts';
-
-const drainMs = 10_000;
 
 const config = processConfig(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
 const name = config.INSTANCE || 'origin-0';
@@ -53,8 +51,12 @@ exposeGateway(metrics, gateway.counters, journal);
 const documented = [...api.mount.routes, ...gateway.mount.routes];
 const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api.guard };
 
-let server: HttpServer | undefined;
-let telemetry: TelemetryServer | undefined;
+const server = new ServerPart(
+  config,
+  log,
+  [...mountRoutes(api.mount), ...mountRoutes(gateway.mount), ...mountRoutes(docs)],
+  api.guard,
+);
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'journal', stop: () => journal.close() },
@@ -62,41 +64,12 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
-  {
-    name: 'telemetry',
-    start: async () => {
-      telemetry = await startTelemetry({
-        host: config.METRICS_HOST,
-        port: config.METRICS_PORT,
-        metrics,
-        checks: {
-          listening: () => server !== undefined || 'no port is open',
-          journal: () => journal.isWritable || 'nothing can be recorded',
-          postgres: () => db.isReady(),
-          redis: () => redis.isReady(),
-          clickhouse: () => clickhouse.isReachable(),
-        },
-      });
-    },
-    stop: () => telemetry?.close(),
-  },
-  {
-    name: 'server',
-    start: async () => {
-      server = await HttpServer.start({
-        host: config.API_HOST,
-        httpsPort: config.TLS_CERT_FILE === '' ? null : config.API_PORT,
-        httpPort: config.API_HTTP_PORT === 0 ? null : config.API_HTTP_PORT,
-        tlsCertFile: config.TLS_CERT_FILE,
-        tlsKeyFile: config.TLS_KEY_FILE,
-        trustedProxies: config.TRUSTED_PROXIES,
-        corsOrigins: config.CORS_ORIGINS,
-        routes: [...mountRoutes(api.mount), ...mountRoutes(gateway.mount), ...mountRoutes(docs)],
-        guardUnknown: api.guard,
-        onFailure: (err, where, request_id) => log.error({ err, where, request_id }, 'a request failed'),
-      });
-      log.info({ https: server.httpsPort, http: server.httpPort }, 'listening');
-    },
-    stop: () => server?.stop(drainMs),
-  },
+  telemetryPart(config, metrics, {
+    listening: server.check,
+    journal: () => journal.isWritable || 'nothing can be recorded',
+    postgres: () => db.isReady(),
+    redis: () => redis.isReady(),
+    clickhouse: () => clickhouse.isReachable(),
+  }),
+  server,
 ]);

@@ -1,0 +1,50 @@
+/** The server of the API as a part of a process's life, set up from the settings. */
+import type { Config } from '#common/config.ts';
+import type { Part } from '#common/lifecycle.ts';
+import type { Log } from '#common/telemetry.ts';
+import type { Guard, MountedRoute } from './mount.ts';
+import { HttpServer } from './server.ts';
+
+/** How long open requests may take to get their answers once the process is to end. */
+export const drainMs = 10_000;
+
+export class ServerPart implements Part {
+  readonly name = 'server';
+  readonly #config: Config;
+  readonly #log: Log;
+  readonly #routes: readonly MountedRoute[];
+  readonly #guardUnknown: Guard;
+  #server: HttpServer | undefined;
+
+  /** @param guardUnknown charges requests to addresses that no route has. */
+  constructor(config: Config, log: Log, routes: readonly MountedRoute[], guardUnknown: Guard) {
+    this.#config = config;
+    this.#log = log;
+    this.#routes = routes;
+    this.#guardUnknown = guardUnknown;
+  }
+
+  /** For /readyz: true, or what is missing. */
+  readonly check = (): true | string => this.#server !== undefined || 'no port is open';
+
+  async start(): Promise<void> {
+    const config = this.#config;
+    this.#server = await HttpServer.start({
+      host: config.API_HOST,
+      httpsPort: config.TLS_CERT_FILE === '' ? null : config.API_PORT,
+      httpPort: config.API_HTTP_PORT === 0 ? null : config.API_HTTP_PORT,
+      tlsCertFile: config.TLS_CERT_FILE,
+      tlsKeyFile: config.TLS_KEY_FILE,
+      trustedProxies: config.TRUSTED_PROXIES,
+      corsOrigins: config.CORS_ORIGINS,
+      routes: this.#routes,
+      guardUnknown: this.#guardUnknown,
+      onFailure: (err, where, request_id) => this.#log.error({ err, where, request_id }, 'a request failed'),
+    });
+    this.#log.info({ https: this.#server.httpsPort, http: this.#server.httpPort }, 'listening');
+  }
+
+  async stop(): Promise<void> {
+    await this.#server?.stop(drainMs);
+  }
+}
