@@ -1,6 +1,6 @@
 /** Places where a test can make the process die, in their order. In production nothing is ever armed. */
 export const failpointNames = ['taken', 'formed', 'before', 'part_inserted', 'inserted', 'after', 'announced'] as const;
-type FailpointName = (typeof failpointNames)[number];
+export type FailpointName = (typeof failpointNames)[number];
 
 export interface Failpoints {
   /** Called when the sink passes the place. */

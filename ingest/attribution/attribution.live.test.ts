@@ -8,7 +8,7 @@ import { Nats } from '#common/nats.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { Redis } from '#common/redis.ts';
 import { redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
-import { failpointNames } from '#ingest/failpoints.ts';
+import type { FailpointName } from '#ingest/failpoints.ts';
 import { WayForTest } from '#ingest/way-for-test.ts';
 
 const organization_id = newId('org', 1);
@@ -203,7 +203,7 @@ test('an install and its events become rows, the events with the link of their i
   await next.stop();
 });
 
-test.each(failpointNames.map((name) => [name]))(
+test.each<[FailpointName]>([['formed'], ['part_inserted'], ['inserted'], ['after']])(
   'events and installs sent again are counted once when ingest dies at %s',
   async (failpoint) => {
     app_id = newId('app', Date.now());
