@@ -98,7 +98,12 @@ async function findRunner(programs: Programs, dataDir: string): Promise<Runner> 
   const owner = await findOwner();
   if (owner === undefined) return { prefix: [], owner };
   const setpriv = findProgram(['setpriv'], ['/usr/bin', '/bin']);
-  const capabilities = ['--inh-caps=-all,+dac_override', '--ambient-caps=-all,+dac_override'];
+  // initdb asks access(2) for the server beside it, which forgets capabilities unless this bit is set (capabilities(7)).
+  const capabilities = [
+    '--securebits=+no_setuid_fixup',
+    '--inh-caps=-all,+dac_override',
+    '--ambient-caps=-all,+dac_override',
+  ];
   const ids = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups'];
   const runners: Runner[] = [{ prefix: [], owner }];
   if (setpriv !== undefined) runners.push({ prefix: [setpriv, ...ids, ...capabilities], owner: undefined });
