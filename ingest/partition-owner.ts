@@ -49,7 +49,7 @@ export class PartitionOwner {
   #queue: FrameQueue | undefined;
   #sink: Sink | undefined;
   #reader: LogReader | undefined;
-  #isStopping = false;
+  readonly #stopping = new AbortController();
   #committedTo = 0;
   #isStoring = false;
   #announcedAt = 0;
@@ -58,6 +58,10 @@ export class PartitionOwner {
 
   constructor(options: OwnerOptions) {
     this.#options = options;
+  }
+
+  get #isStopping(): boolean {
+    return this.#stopping.signal.aborted;
   }
 
   get queue(): FrameQueue | undefined {
@@ -84,7 +88,7 @@ export class PartitionOwner {
 
   /** Stores what is in hand, if its servers are there, and lets go of the lease. */
   async stop(): Promise<void> {
-    this.#isStopping = true;
+    this.#stopping.abort();
     this.#wake?.();
     this.#queue?.stop();
     const impatience = setTimeout(() => this.#lease?.abandon(), stopPatienceMs);
@@ -111,8 +115,11 @@ export class PartitionOwner {
       try {
         await this.#own(lease);
       } catch (error) {
-        if (!(error instanceof LeaseLost)) throw error;
-        this.#options.sink.log({ partition: this.#options.partition }, error.message);
+        if (error instanceof LeaseLost) {
+          this.#options.sink.log({ partition: this.#options.partition }, error.message);
+        } else if (!this.#isStopping) {
+          throw error;
+        }
       } finally {
         this.#reader?.stop();
         await lease.release();
@@ -142,12 +149,15 @@ export class PartitionOwner {
     const marks = await this.#whenThere(() => checkpoints.marks(partition));
     const queue = new FrameQueue(limits, marks, () => this.#reader?.resume());
     this.#queue = queue;
+    if (this.#isStopping) return;
     const store = new Sink(sink, lease, queue, counters);
     this.#sink = store;
     const entries = await this.#whenThere(() => checkpoints.batches(partition));
     const log = (line: string) => sink.log({ partition }, line);
     await store.begin(this.#options.clock());
-    await recoverBatches({ entries, sink: store, nats, partition, position: () => this.#committedTo, log });
+    const { signal } = this.#stopping;
+    await recoverBatches({ entries, sink: store, nats, partition, position: () => this.#committedTo, log, signal });
+    if (this.#isStopping) return;
     if (entries.length > 0) await store.begin(this.#options.clock());
     this.#reader = new LogReader({
       nats,

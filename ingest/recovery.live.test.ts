@@ -48,3 +48,20 @@ test.each(failpointNames.map((name) => [name]))(
     await last.stop();
   },
 );
+
+test('told to stop at any moment of its start or its recovery, ingest lets go at once', async () => {
+  const killed = way.ingest('part_inserted:1');
+  await way.keep(20);
+  await killed.exited;
+  for (let moment = 0; moment < 12; moment++) {
+    const ingest = await way.ingestHere();
+    ingest.start();
+    await new Promise((done) => setTimeout(done, moment * 4));
+    const asked = performance.now();
+    await ingest.stop();
+    expect(performance.now() - asked).toBeLessThan(2_000);
+  }
+  const last = way.ingest();
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  await last.stop();
+});

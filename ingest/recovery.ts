@@ -17,6 +17,8 @@ export interface RecoveryOptions {
   readonly searchMs?: number;
   /** How long an insert of the last owner may still be running in ClickHouse. */
   readonly quietMs?: number;
+  /** Ends it at the next wait: what is not settled by then is the next owner's. */
+  readonly signal?: AbortSignal;
 }
 
 const defaultSearchMs = 30_000;
@@ -24,7 +26,9 @@ const defaultQuietMs = 15_000;
 
 export async function recoverBatches(options: RecoveryOptions): Promise<void> {
   for (const entry of options.entries) {
+    if (isEnded(options)) return;
     const isStored = await recover(entry, options);
+    if (isStored === undefined) return;
     options.log(
       `batch ${entry.batch_id} of an earlier owner is ${isStored ? 'stored' : 'withdrawn, its frames come again'}`,
     );
@@ -33,17 +37,24 @@ export async function recoverBatches(options: RecoveryOptions): Promise<void> {
   await options.sink.endRepairs();
 }
 
-async function recover(entry: BatchEntry, options: RecoveryOptions): Promise<boolean> {
+function isEnded(options: RecoveryOptions): boolean {
+  return options.signal?.aborted ?? false;
+}
+
+/** @returns `undefined` when it was ended before anything was found out. */
+async function recover(entry: BatchEntry, options: RecoveryOptions): Promise<boolean | undefined> {
   const { sink } = options;
   if ((await sink.bootId()) === entry.boot_id) {
     const frames = await findFrames(entry, options);
+    if (isEnded(options)) return undefined;
     if (frames !== undefined) {
       const outcome = await sink.insertAgain(entry, await sink.form(frames, entry.batch_id));
       if (outcome === 'stored') return true;
       if (outcome === 'doubted') return (await sink.settle(entry)) === 'stored';
     }
     options.log(`batch ${entry.batch_id} can't be formed again: it is looked for once ClickHouse must be done with it`);
-    await new Promise((done) => setTimeout(done, options.quietMs ?? defaultQuietMs));
+    await pause(options.quietMs ?? defaultQuietMs, options.signal);
+    if (isEnded(options)) return undefined;
   }
   return (await sink.settle(entry)) === 'stored';
 }
@@ -57,6 +68,7 @@ function findFrames(entry: BatchEntry, options: RecoveryOptions): Promise<LogFra
     const finish = () => {
       reader.stop();
       clearTimeout(timer);
+      options.signal?.removeEventListener('abort', finish);
       const frames = order.flatMap((id) => found.get(id) ?? []);
       done(frames.length === order.length ? frames : undefined);
     };
@@ -74,7 +86,21 @@ function findFrames(entry: BatchEntry, options: RecoveryOptions): Promise<LogFra
       log: options.log,
     });
     const timer = setTimeout(finish, options.searchMs ?? defaultSearchMs);
+    options.signal?.addEventListener('abort', finish, { once: true });
     reader.start();
+  });
+}
+
+/** Ends early when the signal does. */
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((done) => {
+    const finish = () => {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', finish);
+      done();
+    };
+    const timer = setTimeout(finish, ms);
+    signal?.addEventListener('abort', finish, { once: true });
   });
 }
 

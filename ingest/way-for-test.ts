@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
-import { childEnvironment } from '#common/config.ts';
+import { childEnvironment, loadConfig } from '#common/config.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/log/journal.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
@@ -19,6 +19,8 @@ import {
   type TestDatabase,
   type TestServer,
 } from '#deploy/local/test-servers.ts';
+import { noFailpoints } from './failpoints.ts';
+import { Ingest } from './ingest.ts';
 
 const logBytesMax = 1_073_741_824;
 const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
@@ -141,21 +143,31 @@ export class WayForTest {
     }
   }
 
+  /** Ingest in this process, not started. */
+  ingestHere(): Promise<Ingest> {
+    const config = loadConfig(['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL'], this.#settings('ingest-0', 3));
+    return Ingest.create({ config, failpoints: noFailpoints, log: () => undefined });
+  }
+
+  #settings(instance: string, leaseSeconds: number): Record<string, string> {
+    return {
+      DATABASE_URL: this.postgres.url,
+      CLICKHOUSE_URL: `${this.clickhouse.url}/test`,
+      NATS_URL: this.nats.url,
+      INSTANCE: instance,
+      LOG_BYTES_MAX: String(logBytesMax),
+      LEASE_SECONDS: String(leaseSeconds),
+      INGEST_FLUSH_INTERVAL_MS: '20',
+    };
+  }
+
   /** @param failpoint where it dies, if it shall. */
   ingest(failpoint = '', instance = 'ingest-0', leaseSeconds = 3): IngestChild {
     const child = spawn(
       process.execPath,
       ['--import', 'tsx', join(import.meta.dirname, 'fixtures', 'ingest-to-kill.ts'), failpoint],
       {
-        env: childEnvironment({
-          DATABASE_URL: this.postgres.url,
-          CLICKHOUSE_URL: `${this.clickhouse.url}/test`,
-          NATS_URL: this.nats.url,
-          INSTANCE: instance,
-          LOG_BYTES_MAX: String(logBytesMax),
-          LEASE_SECONDS: String(leaseSeconds),
-          INGEST_FLUSH_INTERVAL_MS: '20',
-        }),
+        env: childEnvironment(this.#settings(instance, leaseSeconds)),
         stdio: ['ignore', 'pipe', 'pipe'],
       },
     );

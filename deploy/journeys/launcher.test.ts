@@ -1,10 +1,10 @@
 /** The launcher under rough treatment: killed, started twice, its ports taken. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { freePort } from '#deploy/local/ports.ts';
 
 let folder = '';
 let ports: string[] = [];
@@ -15,15 +15,6 @@ interface Launched {
   readonly text: () => string;
   /** Exit code; null when a signal ended it. */
   readonly ended: Promise<number | null>;
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const probe = createServer().listen(0, '127.0.0.1', () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === 'object' && address !== null ? address.port : 0));
-    });
-  });
 }
 
 function launch(): Launched {

@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto';
 import { connect, createServer } from 'node:net';
 import { StartupError } from './child.ts';
 
@@ -10,19 +11,17 @@ function isPortFree(port: number, host: string): Promise<boolean> {
   });
 }
 
-/** A port nobody listens on now. Another program may take it before it is used: callers try again. */
-export function freePort(host = '127.0.0.1'): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const probe = createServer();
-    probe.once('error', reject);
-    probe.listen(0, host, () => {
-      const address = probe.address();
-      probe.close(() => {
-        if (address === null || typeof address === 'string') reject(new StartupError('No free port was found.'));
-        else resolve(address.port);
-      });
-    });
-  });
+/** Below the ports that systems hand out by themselves (Linux 32768, others 49152), so that no outgoing connection takes one. */
+const chosenPorts = { from: 12_000, to: 32_000 };
+const triesMax = 100;
+
+/** A port nobody listens on now, which nobody gets by chance while its server is away. */
+export async function freePort(host = '127.0.0.1'): Promise<number> {
+  for (let tries = 0; tries < triesMax; tries++) {
+    const port = randomInt(chosenPorts.from, chosenPorts.to);
+    if (await isPortFree(port, host)) return port;
+  }
+  throw new StartupError(`No free port was found on ${host}.`);
 }
 
 /**
