@@ -151,7 +151,7 @@ class PathStage {
     await source.line(/"ready"/);
     const publisher = Subject.start('publisher', 'common/log/publisher-main.ts', settings, profiling('publisher'));
     const ingest = Subject.start('ingest', 'ingest/main.ts', settings, profiling('ingest'));
-    await Promise.all([publisher.line(/"metrics"/), ingest.line(/"metrics"/)]);
+    await Promise.all([publisher.line(/"part":"publisher"/), ingest.line(/"part":"ingest"/)]);
     const measured = new Map<string, Server>([
       ['source', source],
       ['publisher', publisher],
