@@ -20,8 +20,9 @@ if (lock === undefined) {
   log.fatal({ slot }, 'another ingest of this name is running');
   process.exit(1);
 }
-const lifecycle = new Lifecycle({ log });
-const ingest = await Ingest.create({ config, failpoints: noFailpoints, log: (fields, line) => log.info(fields, line) });
+
+/** There once the log is; its figures are shown from then on. */
+let ingest: Ingest | undefined;
 
 new Counter({
   name: 'ingest_sink_total',
@@ -30,8 +31,8 @@ new Counter({
   registers: [metrics],
   collect() {
     this.reset();
-    for (const [what, count] of Object.entries(ingest.counters)) this.inc({ what }, count);
-    for (const { queue, reader } of ingest.owners) {
+    for (const [what, count] of Object.entries(ingest?.counters ?? {})) this.inc({ what }, count);
+    for (const { queue, reader } of ingest?.owners ?? []) {
       for (const [what, count] of Object.entries({ ...queue?.counters, ...reader?.counters }))
         this.inc({ what }, count);
     }
@@ -44,7 +45,7 @@ new Counter({
   registers: [metrics],
   collect() {
     this.reset();
-    for (const [step, figures] of ingest.pipeline.figures) this.inc({ step }, figures.microseconds / 1e6);
+    for (const [step, figures] of ingest?.pipeline.figures ?? []) this.inc({ step }, figures.microseconds / 1e6);
   },
 });
 new Gauge({
@@ -52,18 +53,27 @@ new Gauge({
   help: 'Bytes of frames that wait for their batch.',
   registers: [metrics],
   collect() {
-    this.set(ingest.owners.reduce((sum, owner) => sum + (owner.queue?.waitingBytes ?? 0), 0));
+    this.set(ingest?.owners.reduce((sum, owner) => sum + (owner.queue?.waitingBytes ?? 0), 0) ?? 0);
   },
 });
 
-await lifecycle.run([
+const notThere = 'the log is not there yet';
+
+await new Lifecycle({ log }).run([
   { name: 'lock', stop: () => lock.release() },
-  { name: 'ingest', start: () => ingest.start(), stop: () => ingest.stop() },
   telemetryPart(config, metrics, {
-    nats: () => ingest.nats.isConnected || 'not connected',
-    postgres: () => ingest.postgres.isReady(),
-    clickhouse: () => ingest.clickhouse.isReachable(),
-    rows: () => ingest.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
-    partitions: () => ingest.owners.every((owner) => owner.state !== 'recovering') || 'recovering',
+    nats: () => ingest?.nats.isConnected || 'not connected',
+    postgres: () => ingest?.postgres.isReady() ?? notThere,
+    clickhouse: () => ingest?.clickhouse.isReachable() ?? notThere,
+    rows: () => ingest?.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
+    partitions: () => ingest?.owners.every((owner) => owner.state !== 'recovering') || 'recovering',
   }),
+  {
+    name: 'ingest',
+    start: async () => {
+      ingest = await Ingest.create({ config, failpoints: noFailpoints, log: (fields, line) => log.info(fields, line) });
+      ingest.start();
+    },
+    stop: () => ingest?.stop(),
+  },
 ]);

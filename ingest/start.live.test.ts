@@ -1,0 +1,31 @@
+/** Ingest's first moments, as a process of its own, with nothing there that it needs. */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { childEnvironment } from '#common/config.ts';
+import { freePort } from '#deploy/local/ports.ts';
+
+test('while NATS is not there, ingest lives, says what it waits for, and ends when told to', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ingest-start-'));
+  const [port, nobody] = [await freePort(), await freePort()];
+  const child = spawn(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'main.ts')], {
+    env: childEnvironment({
+      DATA_DIR: folder,
+      METRICS_PORT: String(port),
+      NATS_URL: `nats://127.0.0.1:${nobody}`,
+      DATABASE_URL: `postgres://127.0.0.1:${nobody}/none`,
+      CLICKHOUSE_URL: `http://127.0.0.1:${nobody}/none`,
+    }),
+    stdio: 'ignore',
+  });
+  const exited = new Promise<number | null>((done) => child.once('exit', done));
+  const ask = (path: string) => fetch(`http://127.0.0.1:${port}${path}`).catch(() => undefined);
+  await expect.poll(async () => (await ask('/healthz'))?.status, { timeout: 10_000 }).toBe(200);
+  const ready = await ask('/readyz');
+  expect([ready?.status, await ready?.json()]).toMatchObject([503, { checks: { nats: 'not connected' } }]);
+  child.kill('SIGTERM');
+  expect(await exited).toBe(0);
+  rmSync(folder, { recursive: true });
+});
