@@ -10,7 +10,7 @@ import { type InstallRow, installColumns, writeInstallRow } from '#clickhouse/ro
 import { type FrameHeader, frameRecordsMax, payloadOf } from '#common/log/frame.ts';
 import { type Click, clickJson, cut } from '#common/log/record.ts';
 import { type Attribution, decodeSdkRecords, type SdkRecord } from './attribution/attribution.ts';
-import type { BatchPart, FrameRun } from './checkpoints.ts';
+import type { BatchPart, FormedWith, FrameRun } from './checkpoints.ts';
 import { ClickRows } from './click-rows.ts';
 import type { PipelineRun } from './pipeline.ts';
 import { decodeClick, decodeClicks, isRejection, type RejectionReason } from './record-decoder.ts';
@@ -52,6 +52,9 @@ export interface FormerOptions {
 /** Longest part of a bad record that is kept. */
 const deadLetterCharsMax = 4_096;
 
+/** Keys of refused rows that are written down with a batch; with more it can't be formed again. */
+const refusedKeptMax = 1_000;
+
 /** A row of a click is a little shorter than its record; few are longer. */
 const rowBytesPerClickByte = 1.05;
 
@@ -86,8 +89,19 @@ class PartBody {
 export interface FormChanges {
   /** Keys of rows that ClickHouse refuses: they become dead letters. */
   readonly refused?: ReadonlySet<string>;
+  /** Which look-ups found something when the same frames were formed under the same id. */
+  readonly found?: string;
   /** Whether parts say where each row begins. */
   readonly isPlaced?: boolean;
+}
+
+/** The changes with which an earlier owner formed a batch. */
+export function changesOf(parts: readonly BatchPart[]): FormChanges {
+  const { found, refused } = parts[0]?.formed_with ?? {};
+  return {
+    ...(found === undefined ? {} : { found }),
+    ...(refused === undefined ? {} : { refused: new Set(refused) }),
+  };
 }
 
 /** A batch that is being formed. */
@@ -137,8 +151,18 @@ class Forming {
   }
 
   /** What is sent, in the order in which tables were met. */
-  get parts(): FormedPart[] {
-    return [...this.#bodies.values()].filter((body) => body.rows > 0).map((body) => partOf(body, this.batchId));
+  parts(found: string): FormedPart[] {
+    const parts = [...this.#bodies.values()].filter((body) => body.rows > 0).map((body) => partOf(body, this.batchId));
+    const formedWith = this.#formedWith(found);
+    return parts.map((part, at) =>
+      at === 0 && formedWith !== undefined ? { ...part, formed_with: formedWith } : part,
+    );
+  }
+
+  #formedWith(found: string): FormedWith | undefined {
+    const refused = [...(this.#changes.refused ?? [])].slice(0, refusedKeptMax);
+    if (found === '' && refused.length === 0) return undefined;
+    return { ...(found === '' ? {} : { found }), ...(refused.length === 0 ? {} : { refused }) };
   }
 }
 
@@ -162,7 +186,7 @@ export class BatchFormer {
       if (frame.header.kind === 'click') await this.#addClicks(forming, frame);
       else addSdkRecords(forming, frame, frame.header.kind);
     }
-    const { installs, events } = await this.#options.attribution.rows(forming.fromSdks);
+    const { installs, events, found } = await this.#options.attribution.rows(forming.fromSdks, changes.found);
     for (const row of installs) {
       const into = forming.row('installs', installColumns, row.time, row);
       if (into === undefined) rejectSdkRow(forming, frames, 'install', row);
@@ -173,7 +197,8 @@ export class BatchFormer {
       if (into === undefined) rejectSdkRow(forming, frames, 'event', row);
       else writeEventRow(into, row, batchId);
     }
-    const { parts, rejections } = forming;
+    const { rejections } = forming;
+    const parts = forming.parts(found);
     return {
       batchId,
       frames,

@@ -35,6 +35,16 @@ export interface BatchPart {
   /** Earliest and latest time of its rows, epoch ms. */
   readonly time_from: number;
   readonly time_to: number;
+  /** At the first part of a batch, when something is needed. */
+  readonly formed_with?: FormedWith;
+}
+
+/** What the frames of a batch do not tell, and forming it again must know. */
+export interface FormedWith {
+  /** Which look-ups found something. */
+  readonly found?: string;
+  /** Keys of rows that ClickHouse had refused. */
+  readonly refused?: readonly string[];
 }
 
 export interface BatchEntry {

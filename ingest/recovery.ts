@@ -1,7 +1,7 @@
 /** What a new owner of a partition does with the batches that the last one left between BEFORE and AFTER. */
 import { type FrameHeader, messageIdOf } from '#common/log/frame.ts';
 import type { Nats } from '#common/nats.ts';
-import type { LogFrame } from './batch.ts';
+import { changesOf, type LogFrame } from './batch.ts';
 import type { BatchEntry, FrameRun } from './checkpoints.ts';
 import { LogReader } from './log-reader.ts';
 import type { Sink } from './sink.ts';
@@ -48,7 +48,7 @@ async function recover(entry: BatchEntry, options: RecoveryOptions): Promise<boo
     const frames = await findFrames(entry, options);
     if (isEnded(options)) return undefined;
     if (frames !== undefined) {
-      const outcome = await sink.insertAgain(entry, await sink.form(frames, entry.batch_id));
+      const outcome = await sink.insertAgain(entry, await sink.form(frames, entry.batch_id, changesOf(entry.parts)));
       if (outcome === 'stored') return true;
       if (outcome === 'doubted') return (await sink.settle(entry)) === 'stored';
     }

@@ -28,7 +28,14 @@
 import { randomUUID } from 'node:crypto';
 import { type ClickHouse, ClickHouseFailure, identifier } from '#clickhouse/client.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
-import { type BatchFormer, type FormedBatch, type FormedPart, type LogFrame, runsOf } from './batch.ts';
+import {
+  type BatchFormer,
+  type FormChanges,
+  type FormedBatch,
+  type FormedPart,
+  type LogFrame,
+  runsOf,
+} from './batch.ts';
 import type { BatchEntry, BatchPart, Checkpoints } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { FrameQueue } from './frame-queue.ts';
@@ -101,10 +108,14 @@ export class Sink {
     await this.#patiently(() => this.#parts.former.begin(nowMs));
   }
 
-  /** Under a new id, or under the one that it had. */
-  async form(frames: readonly LogFrame[], batchId: string = randomUUID()): Promise<FormedBatch> {
+  /** Under a new id; or under the one that it had, with what it was formed with. */
+  async form(
+    frames: readonly LogFrame[],
+    batchId: string = randomUUID(),
+    changes: FormChanges = {},
+  ): Promise<FormedBatch> {
     this.#parts.failpoints.pass('taken');
-    const batch = await this.#patiently(() => this.#parts.former.form(batchId, frames));
+    const batch = await this.#patiently(() => this.#parts.former.form(batchId, frames, changes));
     this.#parts.failpoints.pass('formed');
     return batch;
   }
@@ -211,8 +222,9 @@ export class Sink {
     const entry: BatchEntry = {
       batch_id: batch.batchId,
       frames: runsOf(batch.frames),
-      parts: batch.parts.map(({ table, partition, rows, sha256, token, time_from, time_to }) => {
-        return { table, partition, rows, sha256, token, time_from, time_to };
+      parts: batch.parts.map(({ table, partition, rows, sha256, token, time_from, time_to, formed_with }) => {
+        const part = { table, partition, rows, sha256, token, time_from, time_to };
+        return formed_with === undefined ? part : { ...part, formed_with };
       }),
       boot_id: this.#bootId === '' ? await this.bootId() : this.#bootId,
       stream_time: batch.streamTime,

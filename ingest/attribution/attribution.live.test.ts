@@ -299,3 +299,21 @@ test('a click is in Redis within seconds while ClickHouse is away, and found in 
   await nats.close();
   await ingest.stop();
 });
+
+test('ingest killed between the installs and the events of a batch forms it again as it was, and waits for nothing', async () => {
+  app_id = newId('app', Date.now());
+  const [install_id, device_id] = [newId('ins', Date.now()), 'd2'];
+  const some = Array.from({ length: 20 }, (_, n) => event({ event_id: `e${n}`, sent: { device_id } }));
+  await append('install', [install({ install_id, device_id })]);
+  await append('event', some, [event({ event_id: 'e3', sent: { device_id } })]);
+  const killed = way.ingest('part_inserted:1');
+  await killed.exited;
+  expect([await countOf('installs'), await countOf('events')]).toEqual([1, 0]);
+  const next = way.ingest();
+  await eventually(() => countOf('events'), 10_000).toBe(20);
+  // Its install was unknown when the batch was first formed, and is known now.
+  expect(await rows('SELECT DISTINCT link_id FROM events WHERE app_id = {app_id:String}')).toEqual([{ link_id: '' }]);
+  await next.stop();
+  expect(next.output).toContain('of an earlier owner is stored');
+  expect(next.output).not.toContain("can't be formed again");
+});

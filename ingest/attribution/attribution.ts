@@ -14,6 +14,7 @@ import type { InstallFacts, RecentClick, RecentClicks } from '#common/recent-cli
 import { isRedisUnavailable } from '#common/redis.ts';
 import { isTime, type Rejection } from '#ingest/record-decoder.ts';
 import { type CountryDatabase, normalizedIp, storedIp } from '#ingest/steps/address.ts';
+import { Findings } from './findings.ts';
 import type { Claim, FirstSeen } from './first-seen.ts';
 import type { InstallLookup } from './install-lookup.ts';
 
@@ -27,6 +28,8 @@ export type SdkRecord =
 export interface SdkRows {
   readonly installs: readonly InstallRow[];
   readonly events: readonly EventRow[];
+  /** What `rows` must be told to make the same rows again. Empty if they depend on nothing. */
+  readonly found: string;
 }
 
 export interface AttributionParts {
@@ -85,20 +88,29 @@ export class Attribution {
     await this.#parts.firstSeen.load(nowMs);
   }
 
-  /** The rows of the records that count. @throws ClickHouseFailure */
-  async rows(records: readonly SdkRecord[]): Promise<SdkRows> {
-    if (records.length === 0) return { installs: [], events: [] };
+  /**
+   * The rows of the records that count.
+   * @param found of the rows that the same records had before.
+   * @throws ClickHouseFailure
+   */
+  async rows(records: readonly SdkRecord[], found?: string): Promise<SdkRows> {
+    if (records.length === 0) return { installs: [], events: [], found: '' };
+    const findings = new Findings(found);
     const kept = await this.#firsts(records);
     const installs = kept.flatMap((one) => (one.kind === 'install' ? [this.#installRow(one.record, one.origin)] : []));
     const events = kept.flatMap((one) => (one.kind === 'event' ? [one] : []));
-    const clicks = await this.#clicksOf(events.map(({ record }) => record));
+    const clicks = await this.#clicksOf(
+      events.map(({ record }) => record),
+      findings,
+    );
     const sources = events.map(({ record }) => (isNamed(record, clicks) ? nobody : record));
-    const found = await this.#parts.installs.find(sources);
+    const facts = await this.#parts.installs.find(sources, findings);
     return {
       installs,
       events: events.map(({ record, origin }, at) =>
-        this.#eventRow(record, origin, clicks.get(record.click_id) ?? null, found[at] ?? null),
+        this.#eventRow(record, origin, clicks.get(record.click_id) ?? null, facts[at] ?? null),
       ),
+      found: findings.text,
     };
   }
 
@@ -111,13 +123,18 @@ export class Attribution {
   }
 
   /** Clicks that events name, of their own app only. Redis away: such events have the link that they name themselves. */
-  async #clicksOf(events: readonly EventRecord[]): Promise<Map<string, RecentClick>> {
+  async #clicksOf(events: readonly EventRecord[], findings: Findings): Promise<Map<string, RecentClick>> {
     const ids = [...new Set(events.flatMap(({ click_id }) => (click_id === '' ? [] : [click_id])))];
     const known = new Map<string, RecentClick>();
+    let clicks: readonly (RecentClick | null)[] = [];
     try {
-      for (const click of (await this.#parts.clicks?.byIds(ids)) ?? []) if (click) known.set(click.click_id, click);
+      clicks = (await this.#parts.clicks?.byIds(ids)) ?? [];
     } catch (error) {
       if (!isRedisUnavailable(error)) throw error;
+    }
+    for (const [at, id] of ids.entries()) {
+      const click = clicks[at] ?? null;
+      if (findings.keep(click !== null) && click !== null) known.set(id, click);
     }
     return known;
   }

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { deviceKey, type InstallFacts, installKey, type RecentClicks } from '#common/recent-clicks.ts';
 import { isRedisUnavailable } from '#common/redis.ts';
+import type { Findings } from './findings.ts';
 
 const REMEMBERED_MAX = 50_000;
 /** An event may be a moment ahead of its install; after this long the install is looked for again. */
@@ -32,7 +33,7 @@ export class InstallLookup {
   }
 
   /** Facts for each source, in their order; null where there is no install. @throws ClickHouseFailure */
-  async find(sources: readonly EventSource[]): Promise<(InstallFacts | null)[]> {
+  async find(sources: readonly EventSource[], findings: Findings): Promise<(InstallFacts | null)[]> {
     const wanted = new Set<string>();
     for (const source of sources) {
       for (const key of keysOf(source)) if (!this.#known.has(key)) wanted.add(key);
@@ -41,8 +42,8 @@ export class InstallLookup {
     if (missing.length > 0) await this.#fromClickHouse(missing);
     return sources.map((source) => {
       for (const key of keysOf(source)) {
-        const facts = this.#known.get(key)?.facts;
-        if (facts) return facts;
+        const facts = this.#known.get(key)?.facts ?? null;
+        if (findings.keep(facts !== null)) return facts;
       }
       return null;
     });
