@@ -1,129 +1,138 @@
 /**
- * Records to measure with, made inside ClickHouse: links after Zipf, days with a daily and a weekly rhythm, countries and
- * platforms in likely shares, 1,000 tenants of which the first has a tenth of everything. The same numbers always make the
- * same records.
+ * Records to measure with, made inside ClickHouse in the order in which they are stored: for each day each link (see
+ * made-up-links.ts) gets its share of the day's records, spread over the hours as people are awake. Countries, platforms and
+ * visitors follow from a person's number. The same numbers always make the same records.
  */
-import type { ClickHouse } from '#clickhouse/client.ts';
+import type { Kind } from '#clickhouse/rollups.ts';
 
-export interface MadeUp {
-  /** Clicks of the whole span; there is an install for each 50 and an event for each 10 of them. */
-  readonly clicks: number;
-  readonly days: number;
-  /** Only so many days at the end are made; the rest of the span is left out. */
-  readonly lastDays: number;
-  /** End of the last day, epoch ms, a UTC midnight. */
-  readonly endMs: number;
-}
-
-const tenants = 1_000;
-const bigTenantLinks = 10_000;
-const tenantLinks = 500;
-const dayMs = 86_400_000;
+/** Installs and events for each click. */
+export const shareOf: Record<Kind, number> = { clicks: 1, installs: 0.02, events: 0.12 };
+/** Installs and events that no link led to. */
+const organicShare = 0.2;
 /** Hours of the day as often as they are likely. */
-const hours =
-  '0,1,2,3,4,5,6,7,7,8,8,9,9,10,10,11,11,12,12,12,13,13,14,14,15,15,16,16,17,17,17,18,18,18,18,19,19,19,19,19,20,20,20,20,20,21,21,21,22,22,23';
-/** Sunday first. */
+const hours = [
+  ...[0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 12, 13, 13, 14, 14, 15, 15, 16, 16, 17, 17, 17],
+  ...[18, 18, 18, 18, 19, 19, 19, 19, 19, 20, 20, 20, 20, 20, 21, 21, 21, 22, 22, 23],
+];
+/** Sunday first; their mean is 1. */
 const weekdays = [1.15, 0.95, 0.9, 0.9, 0.95, 1.0, 1.15];
-const countries =
-  'USDEFRGBESITBRINJPCAAUMXNLPLSECHATBEDKNOFIPTCZGRIEHUROTRZAARCLCOPEVNTHIDPHMYSGKRTWHKILAESAEGNGKEMAUAKZNZ';
+const dayMs = 86_400_000;
+const hourMs = 3_600_000;
 
-/** Well-formed ids: their digits are the hexadecimal ones. */
-const id = (prefix: string, of: string) => `concat('${prefix}_0', substring(lower(hex(sipHash128(${of}))), 1, 25))`;
-export const bigTenant = `SELECT ${id('org', "'org', toUInt64(0)")} AS organization_id`;
+/** Ends (ms of the day) of stretches in each of which as many records fall. */
+const stretches = [0, ...hours.map(endOfStretch)];
 
-function numbersOf(from: number, count: number): string {
-  return `SELECT number, cityHash64(number, 1) AS h1, cityHash64(number, 2) AS h2, cityHash64(number, 3) AS h3,
-    cityHash64(number, 4) AS h4, cityHash64(number, 5) AS h5, cityHash64(number, 6) AS h6,
-    toUInt64(if(h1 % 10 = 0, 0, 1 + intDiv(h1, 10) % ${tenants - 1})) AS org,
-    toUInt64(floor(exp((h2 % 1000003) / 1000003.0 * ln(if(org = 0, ${bigTenantLinks}, ${tenantLinks}) + 1)) - 1)) AS link,
-    h4 % if(org = 0, 60000, 600) AS person,
-    [${hours}][1 + h3 % 51] AS hour
-  FROM numbers(${from}, ${count})`;
+function endOfStretch(hour: number, at: number): number {
+  const before = hours.slice(0, at).filter((one) => one === hour).length + 1;
+  const all = hours.filter((one) => one === hour).length;
+  return (hour + before / all) * hourMs;
 }
 
-const shared = {
-  organization_id: id('org', "'org', org"),
-  app_id: id('app', "'app', org, link % 3"),
-  link_id: id('lnk', "'lnk', org, link"),
-  platform:
-    "[ 'ios','ios','ios','ios','ios','android','android','android','android','desktop','desktop','other'][1 + person % 12]",
-  country: `substring('${countries}', 1 + 2 * toUInt32(floor(exp((person * 7919 % 1000003) / 1000003.0 * ln(50)) - 1)), 2)`,
-  campaign: "if(link % 10 < 3, '', concat('campaign_', toString(link % 40)))",
-  utm_source: "['', 'newsletter', 'google', 'facebook', 'instagram', 'x', 'tiktok', 'partner'][1 + link % 8]",
-  utm_medium: "['', 'email', 'cpc', 'social'][1 + link % 4]",
-  batch_id: "'bench'",
-  producer_id: "'bench'",
-  frame_no: 'intDiv(number, 500) + 1',
-  idx: 'number % 500',
+/** Of eight kinds of device, as often as they are likely. */
+const device = '[1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5][1 + person % 12]';
+const agents = [
+  'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1',
+  'Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/137.0.0.0 Mobile Safari/537.36',
+  'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/137.0.0.0 Safari/537.36',
+  'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Safari/605.1.15',
+  'Mozilla/5.0 (X11; Linux x86_64; rv:139.0) Gecko/20100101 Firefox/139.0',
+];
+const referrers = [
+  ...['', '', 'google.com', 'facebook.com', 'instagram.com', 't.co', 'linkedin.com', 'bing.com', 'reddit.com'],
+  ...['tiktok.com', 'news.example', 'blog.example', 'shop.example'],
+];
+/** The first is the commonest. */
+const countries = [
+  ...'US DE FR GB ES IT BR IN JP CA AU MX NL PL SE CH AT BE DK NO FI PT CZ GR IE HU RO TR ZA'.split(' '),
+  ...'AR CL CO PE VN TH ID PH MY SG KR TW HK IL AE SA EG NG KE MA UA KZ NZ'.split(' '),
+];
+
+const list = (texts: readonly string[]) => `[${texts.map((text) => `'${text}'`).join(', ')}]`;
+const oneOf = (texts: readonly string[], by: string) => `${list(texts)}[1 + ${by} % ${texts.length}]`;
+/** Bits of a record's number, so that what is picked by them goes its own way. */
+const bits = (from: number) => `bitShiftRight(h, ${from})`;
+/** 26 characters: the time, as ids of version 7 have it, and digits of the record's own. */
+const id = (prefix: string) =>
+  `concat('${prefix}_0', substring(hex(toUInt64(ms)), 7, 10), substring(hex(cityHash64(h, n)), 2, 15))`;
+
+const campaign = "if(link_id = '' OR link % 10 < 3, '', concat('campaign_', toString(link % 40)))";
+
+const shared: Record<string, string> = {
+  organization_id: 'organization_id',
+  app_id: 'app_id',
+  link_id: 'link_id',
+  time: "fromUnixTimestamp64Milli(ms, 'UTC')",
+  platform: `${list(['ios', 'android', 'desktop', 'desktop', 'other'])}[${device}]`,
+  country: `${list(countries)}[1 + toUInt32(floor(exp((person * 7919 % 1000003) / 1000003. * ln(50)) - 1))]`,
+  campaign,
+  utm_source: `if(link_id = '', '', ${oneOf(['', 'newsletter', 'google', 'facebook', 'instagram', 'x', 'tiktok', 'partner'], 'link')})`,
+  utm_medium: `if(link_id = '', '', ${oneOf(['', 'email', 'cpc', 'social'], 'link')})`,
+  frame_no: 'intDiv(n, 500) + 1',
+  idx: 'n % 500',
 };
 
-const own: Record<'clicks' | 'installs' | 'events', Record<string, string>> = {
+const own: Record<Kind, Record<string, string>> = {
   clicks: {
-    click_id: "concat('clk_0', leftPad(lower(hex(number)), 25, '0'))",
+    click_id: id('clk'),
     ip: "concat('203.0.', toString(person % 250), '.0')",
-    user_agent:
-      "'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1'",
-    os: "['iOS', 'Android', 'Windows', 'macOS'][1 + h5 % 4]",
-    os_version: 'toString(10 + h5 % 8)',
-    browser: "['Safari', 'Chrome', 'Firefox', 'Samsung Internet', 'Instagram', 'Facebook'][1 + h5 % 6]",
-    language: "['en', 'de', 'fr', 'es', 'pt'][1 + h6 % 5]",
-    referrer_host:
-      "['', '', 'google.com', 'facebook.com', 'instagram.com', 't.co', 'linkedin.com', 'bing.com', 'reddit.com', 'tiktok.com', 'news.example', 'blog.example', 'shop.example'][1 + h5 % 13]",
+    user_agent: `${list(agents)}[${device}]`,
+    os: `${list(['iOS', 'Android', 'Windows', 'macOS', 'Linux'])}[${device}]`,
+    os_version: `toString(10 + ${bits(20)} % 8)`,
+    browser: `if(${bits(24)} % 4 = 0, ${oneOf(['Instagram', 'Facebook', 'Samsung Internet', 'Edge'], bits(26))}, ${list(['Safari', 'Chrome', 'Chrome', 'Safari', 'Firefox'])}[${device}])`,
+    language: oneOf(['en', 'de', 'fr', 'es', 'pt'], 'person'),
+    referrer_host: oneOf(referrers, bits(30)),
     trigger: "'link'",
-    is_bot: 'h2 % 16 = 0',
-    visitor: 'cityHash64(org, link % 3, person, toDate(time))',
+    is_bot: `${bits(40)} % 16 = 0`,
+    bot_reason: "if(is_bot, 'user_agent', '')",
+    visitor: 'cityHash64(org, app, person, day)',
   },
   installs: {
-    install_id: "concat('ins_0', leftPad(lower(hex(number)), 25, '0'))",
+    install_id: id('ins'),
+    installed_at: 'time',
     attributed: "link_id != ''",
-    device_id: 'toString(person)',
+    match_type: "if(link_id = '', 'none', 'click_id')",
+    match_guaranteed: 'attributed',
+    confidence: 'if(attributed, 1, 0)',
+    device_id: "concat('device-', toString(cityHash64(org, app, person, n)))",
   },
   events: {
-    event_id: 'toString(number)',
-    name: "['open', 'view', 'add_to_cart', 'purchase'][1 + h5 % 4]",
-    revenue_amount: 'if(h5 % 4 = 3, toDecimal128(toDecimal128(h6 % 10000, 0) / 100, 9), NULL)',
-    revenue_currency: "if(h5 % 4 = 3, if(org % 5 = 0, 'USD', 'EUR'), '')",
-    is_conversion: 'h5 % 4 = 3',
-    device_id: 'toString(person)',
+    event_id: 'hex(cityHash64(h, n))',
+    name: oneOf(['open', 'view', 'add_to_cart', 'purchase'], bits(30)),
+    received_at: 'time',
+    device_id: "concat('device-', toString(cityHash64(org, app, person)))",
+    revenue_amount: `if(${bits(30)} % 4 = 3, toDecimal128(toDecimal128(${bits(36)} % 10000, 0) / 100, 9), NULL)`,
+    revenue_currency: `if(${bits(30)} % 4 = 3, if(org % 5 = 1 OR person % 5 = 0, 'USD', 'EUR'), '')`,
+    is_conversion: `${bits(30)} % 4 = 3`,
   },
 };
 
-function insertDay(kind: keyof typeof own, dayStartMs: number, from: number, count: number): string {
-  const linkId = kind === 'clicks' ? shared.link_id : `if(h6 % 5 = 0, '', ${shared.link_id})`;
-  const columns: Record<string, string> = {
-    ...shared,
-    link_id: linkId,
-    time: `fromUnixTimestamp64Milli(toInt64(${dayStartMs} + hour * 3600000 + h3 % 3600000), 'UTC')`,
-    ...own[kind],
-  };
-  // What is of no link has no campaign either.
-  if (kind !== 'clicks') columns['campaign'] = `if(h6 % 5 = 0, '', ${shared.campaign})`;
-  const names = Object.keys(columns);
-  return `INSERT INTO ${kind} (${names.join(', ')}) SELECT ${names.map((name) => `${columns[name]} AS ${name}`).join(', ')}
-FROM (${numbersOf(from, count)})`;
+export interface MadeUpDay {
+  /** Beginning of the day, epoch ms, a UTC midnight. */
+  readonly startMs: number;
+  /** Clicks of an ordinary day. */
+  readonly clicks: number;
 }
 
-/** @param onDay told after each day how many of how many records there are. */
-export async function makeUpRecords(
-  client: ClickHouse,
-  wanted: MadeUp,
-  onDay: (done: number, all: number) => void,
-): Promise<void> {
-  const perDay = wanted.clicks / wanted.days;
-  const days = Math.min(wanted.lastDays, wanted.days);
-  let from = 0;
-  for (let day = 0; day < days; day++) {
-    const start = wanted.endMs - (days - day) * dayMs;
-    const clicks = Math.round(perDay * (weekdays[new Date(start).getUTCDay()] ?? 1));
-    for (const [kind, share] of [
-      ['clicks', 1],
-      ['installs', 50],
-      ['events', 10],
-    ] as const) {
-      const sql = insertDay(kind, start, from, Math.ceil(clicks / share));
-      await client.command(sql, {}, { async_insert: 0, max_insert_threads: 1, max_execution_time: 3_600 });
-    }
-    from += clicks;
-    onDay(day + 1, days);
-  }
+/** Stores the records of one kind and day. */
+export function insertDay(kind: Kind, into: string, { startMs, clicks }: MadeUpDay): string {
+  const day = startMs / dayMs;
+  const wanted = clicks * (weekdays[new Date(startMs).getUTCDay()] ?? 1) * shareOf[kind];
+  const name = new Date(startMs).toISOString().slice(0, 10);
+  const columns = { ...shared, ...own[kind], batch_id: `'made-${name}'`, producer_id: `'made-${kind}-${name}'` };
+  // What links have by their share, and what came by no link: of clicks there is nothing of the kind.
+  const share = kind === 'clicks' ? "if(link_id = '', 0, share)" : `share * if(link_id = '', ${organicShare}, ${1 - organicShare})`;
+  const names = Object.keys(columns);
+  return `INSERT INTO ${into} (${names.join(', ')}) SELECT ${Object.entries(columns)
+    .map(([column, expression]) => (expression === column ? column : `${expression} AS ${column}`))
+    .join(', ')}
+FROM (
+  SELECT *, rowNumberInAllBlocks() AS n, cityHash64(seed, copy) AS h, bitShiftRight(h, 8) % persons AS person,
+    toUInt32(${day}) AS day, (copy + h % 1000003 / 1000003.) / copies * ${hours.length} AS at, toUInt32(floor(at)) AS stretch,
+    toInt64(${startMs}) + toInt64(floor(stretches[stretch + 1] + (stretches[stretch + 2] - stretches[stretch + 1]) * (at - stretch))) AS ms
+  FROM (
+    SELECT *, [${stretches.map((ms) => Math.round(ms)).join(', ')}] AS stretches, cityHash64(org, link, ${day}, '${kind}') AS seed,
+      toUInt32(floor(${wanted} * ${share} + seed % 1000003 / 1000003.)) AS copies
+    FROM made_links WHERE copies > 0
+  ) ARRAY JOIN range(copies) AS copy
+)`;
 }

@@ -1,0 +1,115 @@
+/** Fills ClickHouse with made-up records, a month after the other from the newest on, each with its rollups. */
+import type { ClickHouse, Settings } from '#clickhouse/client.ts';
+import { kinds, rollups } from '#clickhouse/rollups.ts';
+import { makeLinks } from './made-up-links.ts';
+import { insertDay, shareOf } from './made-up-records.ts';
+
+export interface MadeUp {
+  /** Clicks of the whole span. */
+  readonly clicks: number;
+  readonly days: number;
+  /** End of the last day, epoch ms, a UTC midnight. */
+  readonly endMs: number;
+}
+
+const dayMs = 86_400_000;
+/** Months at once: one for each core of a small machine. */
+const sideBySide = 2;
+const settings: Settings = {
+  async_insert: 0,
+  insert_deduplicate: 0,
+  max_threads: 1,
+  max_insert_threads: 1,
+  max_execution_time: 3_600,
+  max_memory_usage: 5_000_000_000,
+};
+/** A day is one part, in the order in which its rows are made. */
+const wholeDays: Settings = {
+  ...settings,
+  max_insert_block_size: 4_000_000,
+  min_insert_block_size_rows: 4_000_000,
+  min_insert_block_size_bytes: 0,
+};
+/** Raw rows lie by app and day, so the groups of an app are finished before the next begins. */
+const inOrder: Settings = {
+  ...settings,
+  optimize_aggregation_in_order: 1,
+  max_insert_block_size: 1_000_000,
+  min_insert_block_size_rows: 1_000_000,
+  min_insert_block_size_bytes: 0,
+};
+
+/** @param onProgress told how many of how many records there are. */
+export async function makeUpRecords(
+  client: ClickHouse,
+  wanted: MadeUp,
+  onProgress: (done: number, all: number) => void,
+): Promise<void> {
+  await makeLinks(client);
+  const starts = Array.from({ length: wanted.days }, (_, day) => wanted.endMs - (wanted.days - day) * dayMs);
+  const months = [...new Set(starts.map(monthOf))].reverse();
+  const clicks = wanted.clicks / wanted.days;
+  const all = clicks * (1 + shareOf.installs + shareOf.events) * (starts.length + rollupWork * starts.length);
+  let done = 0;
+  const advance = (days: number) => {
+    done += clicks * (1 + shareOf.installs + shareOf.events) * days;
+    onProgress(Math.round((done * wanted.clicks) / all), wanted.clicks);
+  };
+  await inTurns(months, async (month) => {
+    const days = starts.filter((ms) => monthOf(ms) === month);
+    for (const kind of kinds) {
+      await fillPartition(client, kind, month, async (into) => {
+        for (const startMs of days) {
+          await client.command(insertDay(kind, into, { startMs, clicks }), {}, wholeDays);
+          if (kind === 'clicks') advance(1);
+        }
+      });
+    }
+    for (const rollup of rollups) {
+      await fillPartition(client, rollup.table, month, (into) =>
+        client.command(`INSERT INTO ${into} ${rollup.select(`toYYYYMM(time) = ${month}`)}`, {}, inOrder),
+      );
+      advance((days.length * rollupWork) / rollups.length);
+    }
+  });
+  await client.command('DROP TABLE made_links SYNC');
+}
+
+/** What the rollups of a day cost, in raw days. */
+const rollupWork = 2;
+
+const monthOf = (ms: number) => new Date(ms).toISOString().slice(0, 7).replace('-', '');
+
+/** Rows that are moved into a table a partition at a time fire no views, and are on the disk at the end alone. */
+async function fillPartition(
+  client: ClickHouse,
+  table: string,
+  month: string,
+  fill: (into: string) => Promise<void>,
+): Promise<void> {
+  const into = `made_${table}_${month}`;
+  await client.command(`DROP TABLE IF EXISTS ${into} SYNC`);
+  await client.command(`CREATE TABLE ${into} AS ${table}`);
+  await client.command(
+    `ALTER TABLE ${into} MODIFY SETTING fsync_after_insert = 0, fsync_part_directory = 0, min_parts_to_merge_at_once = 1000`,
+  );
+  await fill(into);
+  await client.command(`OPTIMIZE TABLE ${into} FINAL`, {}, { max_execution_time: 3_600 });
+  await client.command(`ALTER TABLE ${table} REPLACE PARTITION ${month} FROM ${into}`);
+  await client.command(`DROP TABLE ${into} SYNC`);
+}
+
+async function inTurns<T>(tasks: readonly T[], run: (task: T) => Promise<void>): Promise<void> {
+  const waiting = [...tasks];
+  const lane = async () => {
+    for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await run(next);
+  };
+  await Promise.all(Array.from({ length: sideBySide }, lane));
+}
+
+/** The UTC midnight after the last click; 0 without any. */
+export async function endOf(client: ClickHouse): Promise<number> {
+  const rows = await client.query<{ s: number }>('SELECT toUnixTimestamp(max(bucket)) AS s FROM clicks_by_link');
+  const seconds = rows[0]?.s ?? 0;
+  return seconds > 0 ? seconds * 1000 + dayMs : 0;
+}
