@@ -1,13 +1,10 @@
 /** Texts of a click as `clickJson` writes them, for the parts of a record that are made once and used for many clicks. */
-import { type ClickText, clickTextMax, cut } from '#common/log/record.ts';
-
-const needsEscape = /["\\\u0000-\u001f\u007f-\uffff]/;
+import { type ClickText, clickTextMax, cut, jsonCharacters } from '#common/log/record.ts';
 
 /** A text as it stands between the quotes of JSON, cut to its longest. */
 export function clickText(name: ClickText, value: string): string {
   const max = clickTextMax[name];
-  const text = value.length > max ? cut(value, max) : value;
-  return needsEscape.test(text) ? JSON.stringify(text).slice(1, -1) : text;
+  return jsonCharacters(value.length > max ? cut(value, max) : value);
 }
 
 /** `,"name":"value"`; nothing when it is empty. */

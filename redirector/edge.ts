@@ -140,8 +140,7 @@ export class Edge {
     const clickId = newId('clk', nowMs);
     const isPreview = decision.kind === 'preview';
     const content = isPreview ? decision.html : redirectOf(decision.destination, visitor.query, clickId);
-    const visit = new Visit(this.state, res, decision.kind, content);
-    res.onAborted(() => visit.abort());
+    const visit = Visit.begin(this.state, res, decision.kind, content);
     this.#journal.append(this.#lane, plan.record(clickId, visitor, device, isPreview, nowMs), visit);
   }
 

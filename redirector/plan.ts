@@ -26,15 +26,15 @@ export type Decision =
 type ConstantFields = Pick<Click, 'organization_id' | 'app_id' | 'link_id' | 'privacy_mode' | 'trigger' | 'campaign'>;
 
 let timeMs = -1;
-let timeDigits = '';
+let timeJson = '';
 
-/** The time in digits, written once in a millisecond. */
+/** The time as it stands in a record, written once in a millisecond. */
 function timeText(ms: number): string {
   if (ms !== timeMs) {
     timeMs = ms;
-    timeDigits = String(ms);
+    timeJson = `","time":${ms}`;
   }
-  return timeDigits;
+  return timeJson;
 }
 
 const notFound: Decision = { kind: 'not_found' };
@@ -46,8 +46,11 @@ export class LinkPlan {
   readonly #utm: UtmFields;
   readonly #constant: ConstantFields;
   #constantJson: string;
-  /** By platform; worked out by the first visitor who needs it, since parsing URLs is most of what a new link costs. */
-  readonly #on: Partial<Record<Platform, Decision>> = {};
+  readonly #isArchived: boolean;
+  /** Worked out by the first visitor who needs it, since parsing URLs is most of what a new link costs. */
+  #onIos: Decision | undefined;
+  #onAndroid: Decision | undefined;
+  #onOther: Decision | undefined;
   readonly #expiresMs: number;
   readonly #preview: Decision | null;
 
@@ -64,6 +67,7 @@ export class LinkPlan {
       campaign: link.campaign ?? '',
     };
     this.#constantJson = constantJson(this.#constant, this.#utm);
+    this.#isArchived = link.archived;
     this.#expiresMs = link.expires_at ?? Number.POSITIVE_INFINITY;
     this.#preview = hasPreview(link) ? { kind: 'preview', html: previewPage(link, app) } : null;
   }
@@ -75,11 +79,24 @@ export class LinkPlan {
   }
 
   decide(device: Device, nowMs: number): Decision {
-    if (this.link.archived) return notFound;
+    if (this.#isArchived) return notFound;
     if (nowMs >= this.#expiresMs) return redirectTo(expiredDestinationOf(this.link), gone, 'expired');
     if (device.isPreviewCrawler && this.#preview !== null) return this.#preview;
-    this.#on[device.platform] ??= redirectTo(destinationOf(this.link, this.app, device.platform), notFound);
-    return this.#on[device.platform] ?? notFound;
+    switch (device.platform) {
+      case 'ios':
+        this.#onIos ??= this.#decisionOn('ios');
+        return this.#onIos;
+      case 'android':
+        this.#onAndroid ??= this.#decisionOn('android');
+        return this.#onAndroid;
+      case 'other':
+        this.#onOther ??= this.#decisionOn('other');
+        return this.#onOther;
+    }
+  }
+
+  #decisionOn(platform: Platform): Decision {
+    return redirectTo(destinationOf(this.link, this.app, platform), notFound);
   }
 
   /** The record of a visit, as `clickJson` writes it. */
@@ -87,14 +104,14 @@ export class LinkPlan {
     if (visitor.query.includes('utm_')) return clickJson(this.click(clickId, visitor, isPreview, nowMs));
     const { ip, language, referrer, query } = visitor;
     // Few pieces with long constants between them: each `+` is a node that the journal has to walk.
-    return (
-      `{"v":1,"click_id":"${clickId}","time":${timeText(nowMs)}${this.#constantJson}${device.json}` +
-      `${ip}${language === '' ? '' : `","language":"${clickText('language', language)}`}` +
-      `${referrer === '' ? '' : `","referrer":"${clickText('referrer', referrer)}`}` +
-      `${query === '' ? '' : `","query":"${clickText('query', query)}`}` +
-      (visitor.is_prefetch ? '","is_prefetch":true' : '"') +
-      (isPreview ? ',"is_preview":true}' : '}')
-    );
+    let json = '{"v":1,"click_id":"' + clickId + timeText(nowMs) + this.#constantJson + device.json + ip;
+    if (language !== '') json += '","language":"' + clickText('language', language);
+    if (referrer !== '') json += '","referrer":"' + clickText('referrer', referrer);
+    if (query !== '') json += '","query":"' + clickText('query', query);
+    if (visitor.is_prefetch || isPreview) {
+      return `${json}"${visitor.is_prefetch ? ',"is_prefetch":true' : ''}${isPreview ? ',"is_preview":true' : ''}}`;
+    }
+    return json + '"}';
   }
 
   click(clickId: string, visitor: Visitor, isPreview: boolean, nowMs: number): Click {

@@ -17,24 +17,47 @@ function writeCurrent(): void {
   current?.write();
 }
 
-export class Visit implements Waiter {
-  readonly #state: VisitState;
-  readonly #res: HttpResponse;
-  readonly #kind: 'redirect' | 'expired' | 'preview';
-  /** The Location, or the page. */
-  readonly #content: string;
-  #isAborted = false;
+/** Visits that are over and wait to be used again; beyond it they are left to the garbage collector. */
+const spareMax = 1_024;
+const spare: Visit[] = [];
 
-  constructor(state: VisitState, res: HttpResponse, kind: 'redirect' | 'expired' | 'preview', content: string) {
+type VisitKind = 'redirect' | 'expired' | 'preview';
+
+/** Used again and again: an object and a closure less for each visit. uWebSockets.js forgets `abort` with the answer. */
+export class Visit implements Waiter {
+  #state: VisitState;
+  #res: HttpResponse;
+  #kind: VisitKind;
+  /** The Location, or the page. */
+  #content: string;
+  #isAborted = false;
+  readonly #abort = () => {
+    this.#isAborted = true;
+  };
+
+  private constructor(state: VisitState, res: HttpResponse, kind: VisitKind, content: string) {
     this.#state = state;
     this.#res = res;
     this.#kind = kind;
     this.#content = content;
-    state.waiting++;
   }
 
-  abort(): void {
-    this.#isAborted = true;
+  /** The answer is held from now on, until `committed` or `refused`. */
+  static begin(state: VisitState, res: HttpResponse, kind: VisitKind, content: string): Visit {
+    const used = spare.pop();
+    const visit = used?.again(state, res, kind, content) ?? new Visit(state, res, kind, content);
+    state.waiting++;
+    res.onAborted(visit.#abort);
+    return visit;
+  }
+
+  again(state: VisitState, res: HttpResponse, kind: VisitKind, content: string): this {
+    this.#state = state;
+    this.#res = res;
+    this.#kind = kind;
+    this.#content = content;
+    this.#isAborted = false;
+    return this;
   }
 
   committed(): void {
@@ -42,12 +65,13 @@ export class Visit implements Waiter {
     state.waiting--;
     if (this.#isAborted) {
       state.counters.aborted++;
-      return;
+    } else {
+      state.counters.answers[this.#kind]++;
+      current = this;
+      this.#res.cork(writeCurrent);
+      current = null;
     }
-    state.counters.answers[this.#kind]++;
-    current = this;
-    this.#res.cork(writeCurrent);
-    current = null;
+    if (spare.length < spareMax) spare.push(this);
   }
 
   /** The journal is full or broken. The visitor is sent on all the same. */

@@ -1,5 +1,13 @@
 /** What is appended in one turn of the event loop: a frame per lane, more if it is large, in one buffer that is used again. */
-import { encodeFrame, frameBytesMax, frameHeaderBytes, frameRecordsMax, type Lane } from './frame.ts';
+import {
+  encodeFrame,
+  encodeHeader,
+  type FrameHeader,
+  frameBytesMax,
+  frameHeaderBytes,
+  frameRecordsMax,
+  type Lane,
+} from './frame.ts';
 import { type RecordKind, recordCharsMax } from './record.ts';
 
 /** Open lanes of this process. Made by `Journal.lane`. */
@@ -49,6 +57,27 @@ export class FrameGroup {
     return true;
   }
 
+  /**
+   * As `add`, for a record whose middle is text that is there as bytes and is not to be taken apart: UTF-8 without line
+   * breaks. It becomes a frame of its own.
+   */
+  addAround(lane: JournalLane, head: string, body: Uint8Array, tail: string): boolean {
+    const room = bytesPerChar * (head.length + tail.length + 1) + body.length;
+    if (room > frameBytesMax - frameHeaderBytes || this.#chars + room > groupCharsMax) return false;
+    if (lane.records > 0) this.#seal(lane);
+    this.#makeRoom(frameHeaderBytes + room);
+    const at = this.#outBytes;
+    let end = at + frameHeaderBytes;
+    end += this.#out.write(head, end, 'utf8');
+    this.#out.set(body, end);
+    end += body.length;
+    end += this.#out.write(`${tail}\n`, end, 'utf8');
+    lane.records = 1;
+    this.#outBytes += encodeHeader(this.#out, at, this.#nextHeader(lane), end - at - frameHeaderBytes);
+    this.#chars += room;
+    return true;
+  }
+
   /** The frames of the turn. The bytes are written over by the next one. */
   take(): { readonly bytes: Buffer; readonly frames: number } {
     for (const lane of this.#lanes) if (lane.records > 0) this.#seal(lane);
@@ -61,18 +90,23 @@ export class FrameGroup {
 
   /** Turns what a lane has collected into a frame. */
   #seal(lane: JournalLane): void {
-    const room = frameHeaderBytes + bytesPerChar * lane.text.length;
-    if (this.#out.length - this.#outBytes < room) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(this.#out.length * 2, this.#outBytes + room));
-      this.#out.copy(larger, 0, 0, this.#outBytes);
-      this.#out = larger;
-    }
-    lane.frame_no++;
-    const { kind, partition, frame_no, records } = lane;
-    const header = { kind, partition, frame_no, records, producer_id: this.#producer, written_at: Date.now() };
-    this.#outBytes += encodeFrame(this.#out, this.#outBytes, header, lane.text);
-    this.#frames++;
+    this.#makeRoom(frameHeaderBytes + bytesPerChar * lane.text.length);
+    this.#outBytes += encodeFrame(this.#out, this.#outBytes, this.#nextHeader(lane), lane.text);
     lane.text = '';
+  }
+
+  #nextHeader(lane: JournalLane): Omit<FrameHeader, 'payloadBytes'> {
+    lane.frame_no++;
+    this.#frames++;
+    const { kind, partition, frame_no, records } = lane;
     lane.records = 0;
+    return { kind, partition, frame_no, records, producer_id: this.#producer, written_at: Date.now() };
+  }
+
+  #makeRoom(bytes: number): void {
+    if (this.#out.length - this.#outBytes >= bytes) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.#out.length * 2, this.#outBytes + bytes));
+    this.#out.copy(larger, 0, 0, this.#outBytes);
+    this.#out = larger;
   }
 }

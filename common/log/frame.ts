@@ -47,7 +47,18 @@ export function encodeFrame(
   header: Omit<FrameHeader, 'payloadBytes'>,
   payload: string,
 ): number {
-  const payloadBytes = into.write(payload, at + frameHeaderBytes, 'utf8');
+  // A click is ASCII, as its schema says, and copying that is several times as fast as encoding it.
+  const encoding = header.kind === 'click' ? 'latin1' : 'utf8';
+  return encodeHeader(into, at, header, into.write(payload, at + frameHeaderBytes, encoding));
+}
+
+/** Writes the header before a payload that is there already. @returns the length of the frame in bytes. */
+export function encodeHeader(
+  into: Buffer,
+  at: number,
+  header: Omit<FrameHeader, 'payloadBytes'>,
+  payloadBytes: number,
+): number {
   into.writeUInt32LE(magic, at);
   into.writeUInt32LE(payloadBytes, at + 4);
   into.writeUInt8(recordKinds.indexOf(header.kind) + 1, at + 12);

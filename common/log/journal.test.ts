@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { type FrameHeader, payloadOf, readFrame } from './frame.ts';
 import { Journal, type JournalOptions } from './journal.ts';
+import type { RecordKind } from './record.ts';
 
 const folders: string[] = [];
 const open: Journal[] = [];
@@ -31,9 +32,14 @@ async function journalOf(options: Partial<JournalOptions> & { root: string }): P
 }
 
 /** Appends and waits for the verdict. */
-function append(journal: Journal, json: string, partition = 0): Promise<'committed' | 'refused'> {
+function append(
+  journal: Journal,
+  json: string,
+  partition = 0,
+  kind: RecordKind = 'click',
+): Promise<'committed' | 'refused'> {
   return new Promise((done) => {
-    journal.append(journal.lane('click', partition), json, {
+    journal.append(journal.lane(kind, partition), json, {
       committed: () => done('committed'),
       refused: () => done('refused'),
     });
@@ -67,14 +73,37 @@ test('what was committed stands in the file, in order, one frame per turn and la
   const folder = root();
   const journal = await journalOf({ root: folder });
   await Promise.all([append(journal, '{"n":1}'), append(journal, '{"n":2}'), append(journal, '{"n":3}', 7)]);
-  expect(await append(journal, '{"n":"ü😀"}')).toBe('committed');
+  expect(await append(journal, '{"n":4}')).toBe('committed');
+  expect(await append(journal, '{"n":"ü😀"}', 0, 'event')).toBe('committed');
   const frames = stored(join(folder, 'edge-0'));
   expect(frames.map(({ header, lines }) => [header.partition, header.frame_no, header.records, lines])).toEqual([
     [0, 1, 2, ['{"n":1}', '{"n":2}']],
     [7, 1, 1, ['{"n":3}']],
-    [0, 2, 1, ['{"n":"ü😀"}']],
+    [0, 2, 1, ['{"n":4}']],
+    [0, 1, 1, ['{"n":"ü😀"}']],
   ]);
   expect(new Set(frames.map((frame) => frame.header.producer_id))).toEqual(new Set([journal.producerId]));
+});
+
+test('a record around bytes stands between those before and after it, as it came', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder });
+  const lane = journal.lane('event', 0);
+  const verdicts: string[] = [];
+  const waiter = { committed: () => verdicts.push('committed'), refused: () => verdicts.push('refused') };
+  const body = Buffer.from('{"text":"ü😀"}');
+  journal.append(lane, '{"n":1}', waiter);
+  journal.appendAround(lane, '{"ä":', body, '}', waiter);
+  body.fill(0);
+  journal.append(lane, '{"n":2}', waiter);
+  journal.appendAround(lane, '', Buffer.alloc(262_144), '', waiter);
+  await expect.poll(() => verdicts).toHaveLength(4);
+  expect(verdicts).toEqual(['committed', 'committed', 'committed', 'refused']);
+  expect(stored(join(folder, 'edge-0')).map(({ header, lines }) => [header.frame_no, header.records, lines])).toEqual([
+    [1, 1, ['{"n":1}']],
+    [2, 1, ['{"ä":{"text":"ü😀"}}']],
+    [3, 1, ['{"n":2}']],
+  ]);
 });
 
 test('a turn with more than a frame holds becomes several frames without a gap', async () => {

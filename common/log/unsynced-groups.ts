@@ -6,12 +6,20 @@ export interface Waiter {
   refused(): void;
 }
 
-/** What is kept to be written again; beyond it the oldest is forgotten. */
-const bytesMax = 16_777_216;
+/** What is kept to be written again; beyond it the oldest is forgotten. Memory is taken as it is first used. */
+const ringBytes = 16_777_216;
 
+interface Group {
+  readonly seq: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** The bytes of the groups lie in one ring, each in one piece, so that keeping them makes no garbage. */
 export class UnsyncedGroups {
-  #groups: { readonly seq: number; readonly bytes: Buffer }[] = [];
-  #bytes = 0;
+  readonly #ring = Buffer.allocUnsafeSlow(ringBytes);
+  #groups: Group[] = [];
+  #end = 0;
   #waiting: { readonly seq: number; readonly waiters: readonly Waiter[] }[] = [];
   #seq = 0;
 
@@ -26,28 +34,44 @@ export class UnsyncedGroups {
 
   /** All that may have to be written again, oldest first. */
   get bytes(): Buffer[] {
-    return this.#groups.map((group) => group.bytes);
+    return this.#groups.map(({ from, to }) => Buffer.from(this.#ring.subarray(from, to)));
   }
 
   /** @param waiters those that are answered only once the group is synced. */
   add(bytes: Buffer, waiters: readonly Waiter[]): void {
     const seq = ++this.#seq;
-    this.#groups.push({ seq, bytes: Buffer.from(bytes) });
-    this.#bytes += bytes.length;
-    while (this.#bytes > bytesMax) this.#bytes -= this.#groups.shift()?.bytes.length ?? 0;
+    if (this.#groups.length === 0) this.#end = 0;
+    if (this.#end + bytes.length > ringBytes) {
+      this.#forget((group) => group.from >= this.#end);
+      this.#end = 0;
+    }
+    const from = this.#end;
+    const to = from + bytes.length;
+    this.#forget((group) => group.from < to && group.to > from);
+    bytes.copy(this.#ring, from);
+    this.#groups.push({ seq, from, to });
+    this.#end = to;
     if (waiters.length > 0) this.#waiting.push({ seq, waiters });
   }
 
   /** All groups up to a number are synced, or given up. */
   settle(seq: number, isSynced: boolean): void {
-    while (this.#groups[0] !== undefined && this.#groups[0].seq <= seq) {
-      this.#bytes -= this.#groups.shift()?.bytes.length ?? 0;
-    }
+    this.#forget((group) => group.seq <= seq);
     while (this.#waiting[0] !== undefined && this.#waiting[0].seq <= seq) {
       for (const waiter of this.#waiting.shift()?.waiters ?? []) {
         if (isSynced) waiter.committed();
         else waiter.refused();
       }
     }
+  }
+
+  /** Forgets groups from the oldest on, for as long as they are among those. */
+  #forget(isAmong: (group: Group) => boolean): void {
+    let count = 0;
+    for (const group of this.#groups) {
+      if (!isAmong(group)) break;
+      count++;
+    }
+    if (count > 0) this.#groups.splice(0, count);
   }
 }

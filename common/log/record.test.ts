@@ -1,0 +1,13 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { jsonText } from './record.ts';
+
+test('a text in a record is ASCII without line breaks, and reads back as it was', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary' }), (text) => {
+      expect(JSON.parse(jsonText(text))).toBe(text);
+      expect(jsonText(text)).toMatch(/^[\x20-\x7e]*$/);
+    }),
+  );
+  expect(JSON.parse(jsonText('\ud800"\n\u007f'))).toBe('\ud800"\n\u007f');
+});
