@@ -3,11 +3,14 @@ import type { Journal, JournalLane, Waiter } from '#common/log/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
 
-export interface PendingRecord {
+interface Identified {
   /** What is counted once: event_id, install_id, click_id. */
   readonly id: string;
-  readonly json: string;
 }
+
+/** A line of JSON; or bytes of a request, which hold no line break, with the text that makes them one. */
+export type PendingRecord = Identified &
+  ({ readonly json: string } | { readonly head: string; readonly body: Uint8Array; readonly tail: string });
 
 class AllWaiter implements Waiter {
   #left: number;
@@ -55,7 +58,11 @@ export class RecordWriter {
     if (records.length === 0) return Promise.resolve(true);
     return new Promise((done) => {
       const waiter = new AllWaiter(records.length, done);
-      for (const { id, json } of records) this.#journal.append(this.#lane(kind, appId, id), json, waiter);
+      for (const record of records) {
+        const lane = this.#lane(kind, appId, record.id);
+        if ('json' in record) this.#journal.append(lane, record.json, waiter);
+        else this.#journal.appendAround(lane, record.head, record.body, record.tail, waiter);
+      }
     });
   }
 

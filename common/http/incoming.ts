@@ -57,13 +57,35 @@ export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: num
         settle(tooLarge(bytesMax));
         return;
       }
-      if (chunk.byteLength > 0) parts.push(Uint8Array.from(new Uint8Array(chunk)));
+      if (chunk.byteLength > 0)
+        parts.push(isLast && parts.length === 0 ? wholeBody(chunk) : new Uint8Array(chunk.slice(0)));
       if (!isLast) return;
       exchange.isBodyComplete = true;
       const [only] = parts;
       settle(parts.length === 1 && only ? only : Buffer.concat(parts, size));
     });
   });
+}
+
+const slabBytes = 1_048_576;
+let slab = new Uint8Array(0);
+let slabUsed = 0;
+
+/**
+ * A copy of a body that came in one piece, cut from a slab: memory of its own for each would lie outside of V8's heap, and
+ * make it collect garbage for that alone. Not for pieces, of which a slow client could keep one for long, and a slab with it.
+ */
+function wholeBody(chunk: ArrayBuffer): Uint8Array {
+  const { byteLength } = chunk;
+  if (byteLength > slabBytes / 4) return new Uint8Array(chunk.slice(0));
+  if (slabUsed + byteLength > slab.length) {
+    slab = new Uint8Array(slabBytes);
+    slabUsed = 0;
+  }
+  const body = slab.subarray(slabUsed, slabUsed + byteLength);
+  body.set(new Uint8Array(chunk));
+  slabUsed += byteLength;
+  return body;
 }
 
 const tooLarge = (bytesMax: number) => invalid('body', `is larger than ${bytesMax} bytes`);

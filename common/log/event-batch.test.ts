@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { isId, newId } from '#common/ids.ts';
-import { decodeEventBatch, eventBatchJson, isEventBatch, madeId } from './event-batch.ts';
+import { aroundEventBatch, decodeEventBatch, isEventBatch, madeId } from './event-batch.ts';
 import { decodeEvent, eventJson, eventPrefix } from './event-record.ts';
 
 const now = 1_790_000_000_000;
@@ -22,7 +22,7 @@ const facts = {
 };
 
 function decoded(body: string, skip: number[] = []) {
-  const members = decodeEventBatch(eventBatchJson(origin, { ...facts, skip }, body));
+  const members = decodeEventBatch(aroundEventBatch(origin, { ...facts, skip }).join(body));
   if (typeof members === 'string') throw new Error(members);
   return members;
 }
@@ -107,5 +107,5 @@ test('an event that talks of batches is none', () => {
     linkFields: '',
   };
   expect(isEventBatch(eventJson(eventPrefix(origin), decision, sent))).toBe(false);
-  expect(isEventBatch(eventBatchJson(origin, facts, '{}'))).toBe(true);
+  expect(isEventBatch(aroundEventBatch(origin, facts).join('{}'))).toBe(true);
 });

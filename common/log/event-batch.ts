@@ -18,19 +18,19 @@ export interface BatchFacts {
   readonly links: string;
   /** From which the ids of events without one are made. */
   readonly id_base: string;
-  /** Places of events that were refused, or were here before. */
+  /** Places of events that were refused. */
   readonly skip: readonly number[];
 }
 
 const marker = '"batch":{"id_base":"';
 
-/** The line of a batch, without its newline. `body` is the request's text, without line breaks. */
-export function eventBatchJson(origin: EventOrigin, facts: BatchFacts, body: string): string {
+/** What stands before and behind the request's own text, which has no line breaks, in the line of a batch. */
+export function aroundEventBatch(origin: EventOrigin, facts: BatchFacts): [head: string, tail: string] {
   const links = facts.links === '' ? '' : `,"links":${facts.links}`;
   const conversions =
     facts.conversion_events.length === 0 ? '' : `,"conversion_events":${JSON.stringify(facts.conversion_events)}`;
   const skip = facts.skip.length === 0 ? '' : `,"skip":[${facts.skip.join(',')}]`;
-  return `${eventPrefix(origin)},${marker}${facts.id_base}"${conversions}${links}${skip},"body":${body}}}`;
+  return [`${eventPrefix(origin)},${marker}${facts.id_base}"${conversions}${links}${skip},"body":`, '}}'];
 }
 
 /** Whether a line of the log is a batch; one look at its beginning, where nothing of what was sent can stand. */

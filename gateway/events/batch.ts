@@ -1,5 +1,5 @@
 /**
- * A batch of events, read: one parse, and the text as it came for the log. A bad event is refused alone; the batch only
+ * A batch of events, read: one parse, and the bytes as they came for the log. A bad event is refused alone; the batch only
  * when nothing of it can be taken.
  */
 import { isAscii } from 'node:buffer';
@@ -46,8 +46,8 @@ export interface Batch {
   readonly context: Readonly<Record<string, string>>;
   /** One bare event was sent, so that its fields have no `events[0].` before them. */
   readonly isSingle: boolean;
-  /** The text of the request, when it can go into the log as it came; empty otherwise. */
-  readonly text: string;
+  /** The bytes of the request, when they can go into the log as they came. */
+  readonly line: Uint8Array | null;
 }
 
 const checkEvent = bodyValidator(EventSchema);
@@ -59,13 +59,14 @@ type Fields = Record<string, unknown>;
 /** Reads the body of POST /sdk/events. */
 export function readBatch(bytes: Uint8Array, nowMs: number): Batch | Rejection {
   if (bytes.byteLength === 0) return invalid('body', 'must be a JSON object, but is empty');
+  const bare = withoutMark(bytes);
   let text: string;
   let value: unknown;
   try {
     // Text of one byte per character is four times as fast to go through.
-    text = isAscii(bytes)
-      ? Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
-      : decoder.decode(bytes);
+    text = isAscii(bare)
+      ? Buffer.from(bare.buffer, bare.byteOffset, bare.byteLength).toString('latin1')
+      : decoder.decode(bare);
   } catch {
     return invalid('body', 'is not valid UTF-8');
   }
@@ -75,7 +76,7 @@ export function readBatch(bytes: Uint8Array, nowMs: number): Batch | Rejection {
     return invalid('body', 'is not valid JSON');
   }
   if (!isFields(value)) return invalid('body', 'must be a JSON object');
-  const source = sourceOf(text);
+  const source = { line: isLine(text) ? bare : null, isSuspect: text.includes('\\u') };
   if (!Object.hasOwn(value, 'events')) return collect([value], source, {}, nowMs, true);
   const { events } = value;
   if (!Array.isArray(events)) return invalid('events', 'must be a list');
@@ -88,19 +89,23 @@ export function readBatch(bytes: Uint8Array, nowMs: number): Batch | Rejection {
 
 /** Reads events that another service's client sent, already turned into ours. */
 export function readEvents(events: readonly unknown[], nowMs: number): Batch {
-  return collect(events, { text: '', isSuspect: true }, {}, nowMs, false);
+  return collect(events, { line: null, isSuspect: true }, {}, nowMs, false);
 }
 
 interface Source {
-  readonly text: string;
+  readonly line: Uint8Array | null;
   /** It may hold a NUL or half a surrogate pair, which can only come in as escapes. */
   readonly isSuspect: boolean;
 }
 
+/** Without the byte order mark that some clients put first. */
+function withoutMark(bytes: Uint8Array): Uint8Array {
+  return bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf ? bytes.subarray(3) : bytes;
+}
+
 /** A record is one line of limited length; what does not fit is written anew, event by event. */
-function sourceOf(text: string): Source {
-  const isLine = text.length <= recordCharsMax - OVERHEAD_CHARS && !text.includes('\n') && !text.includes('\r');
-  return { text: isLine ? text : '', isSuspect: text.includes('\\u') };
+function isLine(text: string): boolean {
+  return text.length <= recordCharsMax - OVERHEAD_CHARS && !text.includes('\n') && !text.includes('\r');
 }
 
 function isFields(value: unknown): value is Fields {
@@ -139,7 +144,7 @@ function collect(values: readonly unknown[], source: Source, context: Fields, no
     if ('message' in read) errors.push(errorOf(value, index, read));
     else events.push(read);
   }
-  return { events, errors, context: shared, isSingle, text: source.text };
+  return { events, errors, context: shared, isSingle, line: source.line };
 }
 
 function fault(field: string, message: string): FieldError {
@@ -203,9 +208,9 @@ function weightOf(value: unknown, depth: number): number {
     for (const entry of value) weight += weightOf(entry, depth + 1);
     return weight;
   }
-  for (const key of Object.keys(value)) {
-    weight += 6 * key.length + 4 + weightOf(Reflect.get(value, key), depth + 1);
-  }
+  if (!isFields(value)) return weight;
+  // The one form of this loop that V8 runs without a look-up by name; what JSON.parse made has nothing inherited to come by.
+  for (const key in value) weight += 6 * key.length + 4 + weightOf(value[key], depth + 1);
   return weight;
 }
 

@@ -1,26 +1,23 @@
 import { expect, test } from 'vitest';
 import { RecentIds } from './recent-ids.ts';
 
-test('an id is known once its batch is kept, and never because of a batch that was refused or still waits', () => {
+const [one, other] = ['app_01jd0000000000000000000001', 'app_01jd0000000000000000000002'];
+
+test('an id is known once it was noted, until it is forgotten, and in its own app alone', () => {
   const recent = new RecentIds();
-  const [first, second, third] = [{ isKept: false }, { isKept: false }, { isKept: false }];
-  expect(recent.of('a', 2).isNew('e1', first)).toBe(true);
-  expect(recent.of('a', 2).isNew('e1', first)).toBe(false);
-  expect(recent.of('a', 2).isNew('e1', second)).toBe(true);
-  second.isKept = true;
-  expect(recent.of('a', 1).isNew('e1', third)).toBe(false);
-  expect(recent.of('b', 1).isNew('e1', third)).toBe(true);
+  expect(recent.note(one, 'e1')).toBe(false);
+  expect(recent.note(one, 'e1')).toBe(true);
+  expect(recent.note(other, 'e1')).toBe(false);
+  recent.forget(one, 'e1');
+  recent.forget(one, 'never seen');
+  expect(recent.note(one, 'e1')).toBe(false);
+  expect(recent.note(other, 'e1')).toBe(true);
 });
 
-test('the ids of at least the last sixteen thousand events are known, and of at most twice as many', () => {
+test('of a hundred thousand ids none is taken for another, and nearly all of the last ten thousand are known', () => {
   const recent = new RecentIds();
-  const batch = { isKept: true };
-  for (let n = 0; n < 100_000; n += 100) {
-    const ids = recent.of('a', 100);
-    for (let at = n; at < n + 100; at++) ids.isNew(`e${at}`, batch);
-  }
-  const probe = { isKept: false };
-  const known = Array.from({ length: 100_000 }, (_, n) => !recent.of('a', 0).isNew(`e${n}`, probe));
-  expect(known.slice(-16_000).every(Boolean)).toBe(true);
-  expect(known.slice(0, 100_000 - 32_768).some(Boolean)).toBe(false);
+  const ids = Array.from({ length: 100_000 }, (_, n) => `order-${n % 317}-${n}`);
+  expect(ids.filter((id) => recent.note(one, id))).toEqual([]);
+  const known = ids.slice(-10_000).filter((id) => recent.note(one, id));
+  expect(known.length).toBeGreaterThan(8_500);
 });

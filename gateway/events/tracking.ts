@@ -2,13 +2,13 @@
 import type { AppSnapshot } from '#common/app-snapshot.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
-import { eventBatchJson, madeId } from '#common/log/event-batch.ts';
+import { aroundEventBatch, madeId } from '#common/log/event-batch.ts';
 import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { jsonText } from '#common/log/record.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
 import type { PendingRecord, RecordWriter } from '#gateway/record-writer.ts';
 import { type Batch, type EventError, type ReadEvent, writtenAnew } from './batch.ts';
-import { type RecentBatch, RecentIds } from './recent-ids.ts';
+import { RecentIds } from './recent-ids.ts';
 
 const REFUSED_RETRY_SECONDS = 5;
 
@@ -45,36 +45,35 @@ export class EventTracking {
       ? await this.#linkFields(app_id, batch.events)
       : noLinks;
     const errors = [...batch.errors];
-    const accepted: ReadEvent[] = [];
-    const kept: RecentBatch = { isKept: false };
-    const recent = this.#recent.of(app_id, batch.events.length);
-    const repeated: number[] = [];
+    const kept: ReadEvent[] = [];
+    let duplicates = 0;
     for (const event of batch.events) {
       const { event_id, link_id } = event;
       if (link_id !== '' && !linkFields.has(link_id)) {
         errors.push(foreignLink(event));
-      } else if (event_id === '' || recent.isNew(event_id, kept)) {
-        accepted.push(event);
-      } else {
-        repeated.push(event.index);
+        continue;
       }
+      if (event_id !== '' && this.#recent.note(app_id, event_id)) duplicates++;
+      kept.push(event);
     }
-    const skip = [...errors.map(({ index }) => index), ...repeated];
-    const records = accepted.length === 0 ? [] : this.#recordsOf(batch, accepted, skip, linkFields, sender);
-    if (!(await this.#records.write('event', app_id, records))) return this.#shed();
-    kept.isKept = true;
-    this.counters.accepted += accepted.length;
-    this.counters.duplicates += repeated.length;
+    const records = kept.length === 0 ? [] : this.#recordsOf(batch, kept, errors, linkFields, sender);
+    if (!(await this.#records.write('event', app_id, records))) {
+      for (const { event_id } of kept) if (event_id !== '') this.#recent.forget(app_id, event_id);
+      return this.#shed();
+    }
+    const accepted = kept.length - duplicates;
+    this.counters.accepted += accepted;
+    this.counters.duplicates += duplicates;
     this.counters.rejected += errors.length;
-    errors.sort((a, b) => a.index - b.index);
-    return { accepted: accepted.length, duplicates: repeated.length, rejected: errors.length, errors };
+    errors.sort((one, other) => one.index - other.index);
+    return { accepted, duplicates, rejected: errors.length, errors };
   }
 
-  /** One record with the request's own text; or one for each event, where events are spread over partitions. */
+  /** One record with the request's own bytes; or one for each event, where events are spread over partitions. */
   #recordsOf(
     batch: Batch,
-    accepted: readonly ReadEvent[],
-    skip: readonly number[],
+    kept: readonly ReadEvent[],
+    errors: readonly EventError[],
     linkFields: ReadonlyMap<string, string>,
     { app, ip, receivedMs }: Sender,
   ): PendingRecord[] {
@@ -82,12 +81,18 @@ export class EventTracking {
     const { privacy_mode, conversion_events } = settings;
     const origin = { organization_id, app_id, received_at: receivedMs, ip, privacy_mode, defaults: batch.context };
     const id_base = newId('evt', receivedMs);
-    if (batch.text !== '' && this.#records.partitions === 1) {
-      const links = linksJson(linkFields);
-      return [{ id: id_base, json: eventBatchJson(origin, { conversion_events, links, id_base, skip }, batch.text) }];
+    if (batch.line !== null && this.#records.partitions === 1) {
+      const skip = errors.map(({ index }) => index);
+      const [head, tail] = aroundEventBatch(origin, {
+        conversion_events,
+        links: linksJson(linkFields),
+        id_base,
+        skip,
+      });
+      return [{ id: id_base, head, body: batch.line, tail }];
     }
     const prefix = eventPrefix(origin);
-    return accepted.map((event) => {
+    return kept.map((event) => {
       const { time, revenue_amount, revenue_currency } = event;
       const is_id_made = event.event_id === '';
       const event_id = is_id_made ? madeId(id_base, event.index) : event.event_id;
