@@ -137,9 +137,14 @@ export const settings = {
   ),
   JOURNAL_SEGMENT_BYTES: integer(67_108_864, 65_536, 1_073_741_824, 'Size at which a journal begins a new file.'),
 
-  INGEST_BATCH_ROWS: integer(10_000, 1, 100_000, 'Most rows of one insert.'),
+  INGEST_BATCH_ROWS: integer(20_000, 1, 100_000, 'Most rows of one insert.'),
   INGEST_BATCH_BYTES: integer(8_388_608, 65_536, 10_000_000, 'Most bytes of one insert.'),
-  INGEST_FLUSH_INTERVAL_MS: integer(500, 10, 60_000, 'Longest a record waits for its batch to fill.'),
+  INGEST_FLUSH_INTERVAL_MS: integer(
+    1_000,
+    10,
+    60_000,
+    'Longest a record waits for its batch to fill; half of it while there is little to store.',
+  ),
   LEASE_SECONDS: integer(10, 1, 300, 'How long an ingest owns its partitions without renewing.'),
   RETENTION_DAYS: integer(730, 1, 36_500, 'Age in days at which raw clicks, installs and events are dropped.'),
   LINK_CACHE_ENTRIES: integer(200_000, 100, 10_000_000, 'Most links that a redirector keeps in memory.'),

@@ -17,7 +17,7 @@ const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 /** An app may say that an event is up to 90 days old, or an hour ahead. */
 const EVENT_TIME_BACK_MS = 91 * DAY_MS;
-/** Two generations of at least this many; a batch has 10,000 rows and two are under way. */
+/** Two generations of at least this many; a batch has 20,000 rows and two are under way. */
 const RECENT_IDS = 100_000;
 const LOOKUP_IDS_MAX = 5_000;
 const LOAD_ROWS_MAX = 20_000_000;

@@ -1,0 +1,62 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { encodeFrame, readFrame } from '#common/log/frame.ts';
+import type { LogFrame } from './batch.ts';
+import { FrameQueue } from './frame-queue.ts';
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] });
+});
+afterEach(() => vi.useRealTimers());
+
+const limits = { batchRows: 5_000, batchBytes: 1_000_000, flushIntervalMs: 1_000 };
+
+function frame(frame_no: number, records: number, payload = ''): LogFrame {
+  const room = Buffer.alloc(100_000);
+  const header = {
+    kind: 'click',
+    partition: 0,
+    producer_id: 'p'.repeat(26),
+    frame_no,
+    records,
+    written_at: 1,
+  } as const;
+  const bytes = room.subarray(0, encodeFrame(room, 0, header, payload));
+  const read = readFrame(bytes, 0);
+  if (read.state !== 'frame') throw new Error(read.state);
+  return { header: read.header, bytes, streamTime: 1 };
+}
+
+/** When the next batch was taken, in ms from now, and the numbers of its frames. */
+async function taken(queue: FrameQueue): Promise<[ms: number, frames: number[]]> {
+  const from = performance.now();
+  let found: [number, number[]] | undefined;
+  void queue.take().then((frames) => {
+    found = [performance.now() - from, frames.map(({ header }) => header.frame_no)];
+  });
+  for (let ms = 0; found === undefined && ms < 5_000; ms += 10) await vi.advanceTimersByTimeAsync(10);
+  return found ?? [Number.NaN, []];
+}
+
+test('a few records wait half of the flush interval, many the whole, and what fills a batch does not wait', async () => {
+  const queue = new FrameQueue(limits, [], () => undefined);
+  queue.push(frame(1, 10));
+  expect(await taken(queue)).toEqual([500, [1]]);
+  queue.push(frame(2, 400));
+  queue.push(frame(3, 400));
+  queue.push(frame(4, 400));
+  expect(await taken(queue)).toEqual([1_000, [2, 3, 4]]);
+  for (let n = 5; n < 16; n++) queue.push(frame(n, 500));
+  expect(await taken(queue)).toEqual([0, [5, 6, 7, 8, 9, 10, 11, 12, 13, 14]]);
+  const [ms, rest] = await taken(queue);
+  expect([ms > 450, rest]).toEqual([true, [15]]);
+});
+
+test('a batch is full by the bytes of its rows too, and a frame larger than a batch goes alone', async () => {
+  const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], () => undefined);
+  for (const n of [1, 2, 3]) queue.push(frame(n, 1, 'x'.repeat(9_000)));
+  expect(await taken(queue)).toEqual([0, [1, 2]]);
+  queue.push(frame(4, 1, 'x'.repeat(90_000)));
+  expect(await taken(queue)).toEqual([0, [3]]);
+  expect(await taken(queue)).toEqual([0, [4]]);
+  expect(queue.waitingBytes).toBe(0);
+});
