@@ -1,46 +1,49 @@
-/** The analytics endpoints over servers of their own, asked in process: what is measured is everything but the socket. */
-import { readFileSync } from 'node:fs';
+/**
+ * Servers with made-up records and the API in a process of its own, asked over HTTPS as a dashboard does. A folder that is kept
+ * is used again as it is.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { Agent, request } from 'node:https';
 import { join } from 'node:path';
-import { asOfFrom } from '#api/analytics/as-of.ts';
-import { analyticsParts, questionLimits } from '#api/analytics/deps.ts';
-import { analyticsRoutes } from '#api/analytics/routes.ts';
-import type { UserCaller } from '#api/route.ts';
-import { ClickHouse, type Params, type Settings } from '#clickhouse/client.ts';
+import { Subject } from '#bench/load/subject.ts';
+import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
-import { type MountedRoute, mountRoutes } from '#common/http/mount.ts';
-import { Rejection, statusOf } from '#common/http/rejection.ts';
+import { AccessTokens } from '#common/access-token.ts';
+import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
+import { packageRoot } from '#common/paths.ts';
 import { Postgres } from '#common/postgres.ts';
-import { Tenancy } from '#common/tenancy.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
-import { startPostgres } from '#deploy/local/servers.ts';
+import { certificate } from '#deploy/local/made-once.ts';
+import { freePort } from '#deploy/local/ports.ts';
+import { startPostgres, startRedis } from '#deploy/local/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
-
-export type Reading = 'plain' | 'noted';
-
-/** A client that can note what it was asked. */
-class NotingClickHouse extends ClickHouse {
-  isNoting = false;
-  readonly notes: { sql: string; params: Params }[] = [];
-
-  override query<Row>(sql: string, params: Params = {}, settings: Settings = {}): Promise<Row[]> {
-    if (this.isNoting) this.notes.push({ sql, params });
-    return super.query<Row>(sql, params, settings);
-  }
-}
+import { storeTenants, storeUsers } from './made-up-links.ts';
 
 interface Parts {
   readonly store: LocalServer;
   readonly postgres: LocalServer;
+  readonly redis: LocalServer;
+  readonly api: Subject;
+  readonly apiPort: number;
   readonly clickhouse: ClickHouse;
-  readonly reader: NotingClickHouse;
-  readonly db: Postgres;
-  readonly routes: readonly MountedRoute[];
+  readonly tokens: AccessTokens;
+  readonly users: readonly string[];
 }
+
+/** What ClickHouse has read since it began. */
+export interface ReadSoFar {
+  readonly queries: number;
+  readonly rows: number;
+}
+
+const connectionsMax = 64;
+const dayMs = 86_400_000;
 
 export class AnalyticsStage {
   readonly #parts: Parts;
-  #organizations: string[] = [];
+  readonly #agent = new Agent({ keepAlive: true, rejectUnauthorized: false, maxSockets: connectionsMax });
 
   private constructor(parts: Parts) {
     this.#parts = parts;
@@ -50,115 +53,120 @@ export class AnalyticsStage {
     return this.#parts.clickhouse;
   }
 
-  static async start(folder: string, nowMs: number): Promise<AnalyticsStage> {
-    const [store, postgres] = await Promise.all([
+  get api(): Subject {
+    return this.#parts.api;
+  }
+
+  get storePid(): number {
+    return this.#parts.store.pid;
+  }
+
+  /** @param folder of this many clicks alone; Postgres and the rest lie beside ClickHouse in it. */
+  static async start(folder: string): Promise<AnalyticsStage> {
+    execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
+    mkdirSync(folder, { recursive: true });
+    const [store, postgres, redis] = await Promise.all([
       startClickHouse({ dataDir: join(folder, 'clickhouse') }),
       startPostgres({ dataDir: join(folder, 'postgres'), isDurable: false }),
+      startRedis({ dataDir: join(folder, 'redis'), warn: () => undefined }),
     ]);
     const clickhouse = new ClickHouse({ url: `${store.url}/bench`, requestTimeoutMs: 3_600_000 });
     await migrateClickHouse(clickhouse, { retentionDays: 3_650 });
     await migratePostgres({ url: postgres.url });
-    const reads = { executionSecondsMax: 10, rowsToReadMax: 1_000_000_000, resultRowsMax: 1_000_000 };
-    const reader = new NotingClickHouse({ url: `${store.url}/bench`, reads, connectionsMax: 32 });
-    const db = new Postgres({ url: postgres.url, name: 'bench' });
-    const deps = {
-      tenancy: new Tenancy(db),
-      clock: () => nowMs,
-      analytics: analyticsParts({ clickhouse: reader, asOf: asOfFrom(db), retentionDays: 3_650 }),
-    };
-    const guard = async () => ({ caller: null, quota: null });
-    const routes = mountRoutes({ routes: analyticsRoutes, deps, guard });
-    return new AnalyticsStage({ store, postgres, clickhouse, reader, db, routes });
+    const db = new Postgres({ url: postgres.url, name: 'bench', statementTimeoutMs: 600_000 });
+    await storeTenants(db);
+    const users = await storeUsers(db);
+    await db.close();
+    const secret = newSecretKey('bench');
+    const apiPort = await freePort();
+    const { certFile, keyFile } = await certificate(folder, 'localhost');
+    const api = Subject.start('api', 'dist/api/main.js', {
+      DATABASE_URL: postgres.url,
+      REDIS_URL: redis.url,
+      CLICKHOUSE_URL: `${store.url}/bench`,
+      SECRET_KEY: secret,
+      DATA_DIR: join(folder, 'api'),
+      API_PORT: String(apiPort),
+      API_HTTP_PORT: '0',
+      TLS_CERT_FILE: certFile,
+      TLS_KEY_FILE: keyFile,
+      RETENTION_DAYS: '3650',
+      RATE_LIMIT_GENERAL: '10000000',
+      LOG_LEVEL: 'info',
+    });
+    await api.line(/"listening"/);
+    const tokens = new AccessTokens(parseSecretKeys(secret));
+    return new AnalyticsStage({ store, postgres, redis, api, apiPort, clickhouse, tokens, users });
   }
 
-  async hasRecords(): Promise<boolean> {
-    const rows = await this.clickhouse.query<{ n: number }>('SELECT count() AS n FROM clicks');
-    return (rows[0]?.n ?? 0) > 0;
-  }
-
-  /** Puts the links of the tenant where the endpoints look for them. @returns its most clicked link. */
-  async openTenant(tenant: string): Promise<string> {
-    const { clickhouse, db } = this.#parts;
-    const [own] = await clickhouse.query<{ organization_id: string }>(tenant);
-    const others = await clickhouse.query<{ organization_id: string }>(
-      "SELECT DISTINCT organization_id FROM clicks_by_dimension WHERE dimension = 'day' ORDER BY organization_id LIMIT 40",
+  /** The UTC midnight after the last click, epoch ms; 0 without any. */
+  async end(): Promise<number> {
+    const rows = await this.clickhouse.query<{ s: number }>(
+      "SELECT toUnixTimestamp(max(bucket)) AS s FROM clicks_by_dimension WHERE dimension = 'day'",
     );
-    const organization_id = own?.organization_id ?? '';
-    this.#organizations = [
-      organization_id,
-      ...others.map((one) => one.organization_id).filter((id) => id !== organization_id),
-    ];
-    const links = await clickhouse.query<{ id: string; app_id: string; n: number }>(
-      `SELECT link_id AS id, any(app_id) AS app_id, sum(r.rows) AS n FROM clicks_by_link AS r
-       WHERE organization_id = {organization_id:String} GROUP BY id ORDER BY n DESC`,
-      { organization_id },
+    const seconds = rows[0]?.s ?? 0;
+    return seconds > 0 ? seconds * 1000 + dayMs : 0;
+  }
+
+  /**
+   * @param path below /v1. @param tenant 0 is the big one. @param onPart instead of keeping the body; what it returns is waited for.
+   * @returns the status and, without onPart, the length of the body.
+   */
+  get(
+    path: string,
+    tenant = 0,
+    onPart?: (part: Buffer) => Promise<void> | undefined,
+  ): Promise<{ status: number; bytes: number }> {
+    const { apiPort, tokens, users } = this.#parts;
+    const authorization = `Bearer ${tokens.issue(users[tenant % users.length] ?? '')}`;
+    return new Promise((settle, fail) => {
+      const options = { host: '127.0.0.1', port: apiPort, path: `/v1${path}`, agent: this.#agent };
+      const outgoing = request({ ...options, headers: { authorization } });
+      outgoing.once('error', fail);
+      outgoing.once('response', (response) => {
+        const take = async () => {
+          let bytes = 0;
+          for await (const part of response) {
+            bytes += part.length;
+            await onPart?.(part);
+          }
+          return { status: response.statusCode ?? 0, bytes };
+        };
+        take().then(settle, fail);
+      });
+      outgoing.end();
+    });
+  }
+
+  async readSoFar(): Promise<ReadSoFar> {
+    const rows = await this.clickhouse.query<{ event: string; value: number }>(
+      "SELECT event, value FROM system.events WHERE event IN ('SelectedRows', 'SelectQuery')",
     );
-    await db.execute('INSERT INTO organizations (id, name) VALUES ($1, $1) ON CONFLICT DO NOTHING', [organization_id]);
-    for (const app of new Set(links.map((link) => link.app_id))) {
-      await db.execute(
-        `INSERT INTO apps (id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
-         VALUES ($1, $2, 'App', $3, '{}', '', $4, '', now(), now()) ON CONFLICT DO NOTHING`,
-        [app, organization_id, `${app.slice(4)}.localhost`, Buffer.from(app)],
-      );
-    }
-    await db.execute(
-      `INSERT INTO links (id, organization_id, app_id, short_code, path, source, created_at, updated_at)
-       SELECT id, $1, app_id, substr(id, 10), '/p', 'dashboard', now(), now() FROM unnest($2::text[], $3::text[]) AS t (id, app_id)
-       ON CONFLICT DO NOTHING`,
-      [organization_id, links.map((link) => link.id), links.map((link) => link.app_id)],
-    );
-    return links[0]?.id ?? '';
+    const of = (event: string) => rows.find((row) => row.event === event)?.value ?? 0;
+    return { queries: of('SelectQuery'), rows: of('SelectedRows') };
   }
 
-  /** @param tenant 0 is the big one. @returns the status. */
-  async get(path: string, reading: Reading, tenant = 0): Promise<number> {
-    const { routes, reader } = this.#parts;
-    const [bare = '', queryText = ''] = path.split('?');
-    const route = routes.find((one) => new RegExp(`^${one.path.replace('{id}', '[^/]+')}$`).test(bare));
-    if (!route) throw new Error(`no route is at ${bare}`);
-    reader.isNoting = reading === 'noted';
-    reader.notes.length = reading === 'noted' ? 0 : reader.notes.length;
-    const organization_id = this.#organizations[tenant % this.#organizations.length] ?? '';
-    const caller: UserCaller = { kind: 'user', user_id: '', memberships: [{ organization_id, role: 'viewer' }] };
-    const incoming = {
-      id: '',
-      ip: '',
-      receivedMs: 0,
-      header: () => '',
-      queryText,
-      readBody: async () => new Uint8Array(0),
-    };
-    const answer = await route.run(incoming, caller, { id: bare.split('/')[2] ?? '' });
-    reader.isNoting = false;
-    if (answer instanceof Rejection) return statusOf[answer.code];
-    if ('body' in answer) JSON.stringify(answer.body);
-    return answer.status;
-  }
-
-  /** Rows of the granules that the questions noted last must read. */
-  async rowsToRead(): Promise<number> {
-    let total = 0;
-    for (const { sql, params } of this.#parts.reader.notes) {
-      const rows = await this.clickhouse.query<{ rows: number }>(`EXPLAIN ESTIMATE ${sql}`, params, questionLimits);
-      total += rows.reduce((sum, row) => sum + Number(row.rows), 0);
-    }
-    return total;
-  }
-
+  /** What ClickHouse itself keeps of what it read; the system's file cache stays. */
   async forgetCaches(): Promise<void> {
-    for (const cache of ['MARK', 'UNCOMPRESSED', 'PRIMARY INDEX']) {
+    for (const cache of ['MARK', 'UNCOMPRESSED', 'PRIMARY INDEX', 'QUERY CONDITION']) {
       await this.clickhouse.command(`SYSTEM DROP ${cache} CACHE`);
     }
   }
 
-  peakMemoryMb(): number {
-    const status = readFileSync(`/proc/${this.#parts.store.pid}/status`, 'utf8');
-    return Math.round(Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024);
-  }
-
   async stop(): Promise<void> {
-    const { store, postgres, clickhouse, reader, db } = this.#parts;
-    await Promise.all([clickhouse.close(), reader.close(), db.close()]);
-    await Promise.all([store.stop(), postgres.stop()]);
+    const { store, postgres, redis, clickhouse, api } = this.#parts;
+    this.#agent.destroy();
+    await Promise.all([clickhouse.close(), api.stop()]);
+    await Promise.all([store.stop(), postgres.stop(), redis.stop()]);
   }
+}
+
+/** Forgets the peak, so that the next one is of what comes now. Source: proc(5), clear_refs. */
+export function forgetPeak(pid: number): void {
+  writeFileSync(`/proc/${pid}/clear_refs`, '5');
+}
+
+/** Most memory that a process held since its peak was forgotten, in MB. */
+export function peakMb(pid: number): number {
+  return Math.round(Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024);
 }

@@ -15,12 +15,11 @@ const bigTenantPersons = 60_000;
 const tenantFall = 0.7;
 
 /** Well-formed ids: their digits are hexadecimal ones. `md5` is a call that gives them as text. */
-const idOf = (prefix: string, hexOfMd5: string) => `concat('${prefix}_0', substring(${hexOfMd5}, 1, 25))`;
+const idOf = (prefix: string, hexOfMd5: string) => `concat('${prefix}_0', substr(${hexOfMd5}, 1, 25))`;
 const inClickHouse = (text: string) => `lower(hex(MD5(${text})))`;
 const inPostgres = (text: string) => `md5(${text})`;
 
-export const tenantOf = (number: number) =>
-  `SELECT ${idOf('org', inClickHouse(`'org:${number}'`))} AS organization_id`;
+export const tenantOf = (number: number) => `SELECT ${idOf('org', inClickHouse(`'org:${number}'`))} AS organization_id`;
 
 function harmonic(count: number, power: number): number {
   let sum = 0;
@@ -56,10 +55,10 @@ ORDER BY organization_id, app_id, link_id`,
   );
 }
 
-/** The same tenants, apps and links where the API looks for them. @returns whether they had to be made. */
-export async function storeTenants(db: Postgres): Promise<boolean> {
+/** The same tenants, apps and links where the API looks for them, unless they are there. */
+export async function storeTenants(db: Postgres): Promise<void> {
   const [there] = await db.query<{ n: number }>('SELECT count(*)::int AS n FROM organizations');
-  if ((there?.n ?? 0) >= tenants) return false;
+  if ((there?.n ?? 0) >= tenants) return;
   const org = idOf('org', inPostgres("'org:' || org"));
   const app = idOf('app', inPostgres("'app:' || org || ':' || app"));
   // Searching and counting are no part of what is measured, and most of the cost of so many inserts.
@@ -78,17 +77,28 @@ SELECT ${app}, ${org}, 'App ' || app, 'a' || org || '-' || app || '.localhost', 
     await db.execute(
       `INSERT INTO links (id, organization_id, app_id, short_code, path, campaign, source, title, fallback_url, created_at, updated_at)
 SELECT ${idOf('lnk', inPostgres("'lnk:' || org || ':' || link"))}, ${org}, ${app}, 'c' || lpad(link::text, 6, '0'), '/sale/' || link,
-       ${campaignOf('nullif')}, 'dashboard', 'Sale ' || link, 'https://example.com/' || link, now(), now()
+       CASE WHEN link % 10 >= 3 THEN 'campaign_' || link % 40 END, 'dashboard', 'Sale ' || link, 'https://example.com/' || link, now(), now()
   FROM generate_series($1::int, $2::int) AS org,
        LATERAL (SELECT link, link % ${appsOfTenant} AS app FROM generate_series(0, CASE WHEN org = 0 THEN ${bigTenantLinks} ELSE ${tenantLinks} END - 1) AS link) AS its`,
       [from, from + step - 1],
     );
   }
   await db.execute('ANALYZE links');
-  return true;
 }
 
-/** Three of ten links have no campaign, the others share forty. */
-function campaignOf(ifEmpty: 'nullif'): string {
-  return `${ifEmpty}(CASE WHEN link % 10 < 3 THEN '' ELSE 'campaign_' || link % 40 END, '')`;
+const usersWanted = 64;
+
+/** A person for each of the first tenants. @returns their ids, that of the big tenant first. */
+export async function storeUsers(db: Postgres): Promise<string[]> {
+  const user = idOf('usr', inPostgres("'usr:' || org"));
+  const org = idOf('org', inPostgres("'org:' || org"));
+  const from = `FROM generate_series(0, ${usersWanted - 1}) AS org`;
+  await db.execute(
+    `INSERT INTO users (id, email, name, created_at) SELECT ${user}, 'u' || org || '@example.com', 'User', now() ${from} ON CONFLICT DO NOTHING`,
+  );
+  await db.execute(
+    `INSERT INTO memberships (user_id, organization_id, role) SELECT ${user}, ${org}, 'viewer' ${from} ON CONFLICT DO NOTHING`,
+  );
+  const rows = await db.query<{ id: string }>(`SELECT ${user} AS id ${from} ORDER BY org`);
+  return rows.map((row) => row.id);
 }

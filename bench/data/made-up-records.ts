@@ -120,7 +120,8 @@ export function insertDay(kind: Kind, into: string, { startMs, clicks }: MadeUpD
   const name = new Date(startMs).toISOString().slice(0, 10);
   const columns = { ...shared, ...own[kind], batch_id: `'made-${name}'`, producer_id: `'made-${kind}-${name}'` };
   // What links have by their share, and what came by no link: of clicks there is nothing of the kind.
-  const share = kind === 'clicks' ? "if(link_id = '', 0, share)" : `share * if(link_id = '', ${organicShare}, ${1 - organicShare})`;
+  const share =
+    kind === 'clicks' ? "if(link_id = '', 0, share)" : `share * if(link_id = '', ${organicShare}, ${1 - organicShare})`;
   const names = Object.keys(columns);
   return `INSERT INTO ${into} (${names.join(', ')}) SELECT ${Object.entries(columns)
     .map(([column, expression]) => (expression === column ? column : `${expression} AS ${column}`))

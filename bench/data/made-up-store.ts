@@ -106,10 +106,3 @@ async function inTurns<T>(tasks: readonly T[], run: (task: T) => Promise<void>):
   };
   await Promise.all(Array.from({ length: sideBySide }, lane));
 }
-
-/** The UTC midnight after the last click; 0 without any. */
-export async function endOf(client: ClickHouse): Promise<number> {
-  const rows = await client.query<{ s: number }>('SELECT toUnixTimestamp(max(bucket)) AS s FROM clicks_by_link');
-  const seconds = rows[0]?.s ?? 0;
-  return seconds > 0 ? seconds * 1000 + dayMs : 0;
-}

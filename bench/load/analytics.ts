@@ -1,158 +1,262 @@
 /**
- * `npm run bench -- analytics [--clicks 1000000,10000000] [--last-days 400] [--rounds 30] [--keep folder]`: every endpoint over the tenant that
- * has a tenth of all records, in process (validation, Postgres, ClickHouse), cold and warm; then 1, 8 and 32 clients.
+ * `npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]`: every endpoint over HTTPS,
+ * for the tenant that has a tenth of all records, cold and warm, by one client; then 1, 8 and 32 clients of as many tenants;
+ * then a long export to a client that reads slowly. The same 400 days at each size, and how the times grow with it.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { build } from 'hdr-histogram-js';
-import { AnalyticsStage, type Reading } from '#bench/data/analytics-stage.ts';
-import { bigTenant, makeUpRecords } from '#bench/data/made-up-records.ts';
+import { build, type Histogram } from 'hdr-histogram-js';
+import { AnalyticsStage, forgetPeak, peakMb } from '#bench/data/analytics-stage.ts';
+import { makeUpRecords } from '#bench/data/made-up-store.ts';
+import { type Question, questionsOf } from './analytics-questions.ts';
+import { readProcess } from './subject.ts';
 
 const dayMs = 86_400_000;
+const days = 400;
+/** No question is asked for longer than this, however few rounds it got. */
+const questionMsMax = 20_000;
+const roundsMin = 10;
+const crowdMs = 5_000;
+const exportRowsMax = 3_000_000;
+const exportSlowMs = 10_000;
+/** What the slow client reads a second. */
+const slowBytes = 4_000_000;
+const exportMsMax = 90_000;
 
-/** One row of the table. Times in milliseconds. */
+/** One row of the table. Times in milliseconds, cpu of ClickHouse for an answer. */
 interface Row {
   readonly question: string;
   readonly cold: number;
   readonly p50: number;
   readonly p99: number;
-  /** Rows in the granules that ClickHouse expects to read. */
+  readonly cpu: number;
+  readonly queries: number;
   readonly rows: number;
+  readonly peak_mb: number;
 }
 
-const zone = 'timezone=Europe/Berlin';
-const questions: readonly (readonly [string, (linkId: string) => string])[] = [
-  ['overview, 30 days', () => '/analytics/overview?interval=30d'],
-  ['overview, 30 days, Berlin', () => `/analytics/overview?interval=30d&${zone}`],
-  ['overview, 30 days, one platform', () => '/analytics/overview?interval=30d&platform=ios'],
-  ['overview, 30 days, one campaign', () => '/analytics/overview?interval=30d&campaign=campaign_7'],
-  ['overview, 30 days, platform and country', () => '/analytics/overview?interval=30d&platform=ios&country=DE'],
-  ['time series, 30 days by day', () => '/analytics/timeseries?interval=30d&granularity=day'],
-  ['time series, 30 days by day, Berlin', () => `/analytics/timeseries?interval=30d&granularity=day&${zone}`],
-  ['time series, 24 hours by hour', () => '/analytics/timeseries?interval=24h&granularity=hour'],
-  ['time series, 24 hours by hour, by platform', () => '/analytics/timeseries?interval=24h&group_by=platform'],
-  ['time series, 30 days by day, by platform', () => '/analytics/timeseries?interval=30d&group_by=platform'],
-  ['time series, 30 days by day, by country', () => '/analytics/timeseries?interval=30d&group_by=country'],
-  ['time series, 30 days by day, by campaign', () => '/analytics/timeseries?interval=30d&group_by=campaign'],
-  ['top links, 30 days', () => '/analytics/top-links?interval=30d'],
-  ['top links, 30 days, Berlin', () => `/analytics/top-links?interval=30d&${zone}`],
-  ['top links, 30 days, by unique clicks', () => '/analytics/top-links?interval=30d&sort_by=unique_clicks'],
-  ['top campaigns, 30 days', () => '/analytics/top-campaigns?interval=30d'],
-  ['statistics of the top link, 30 days', (link) => `/links/${link}/stats?interval=30d`],
-];
+interface Size {
+  readonly clicks: number;
+  readonly making_seconds: number | null;
+  readonly disk_gb: number;
+  readonly rows: readonly Row[];
+  readonly crowds: readonly object[];
+  readonly slow_export: object;
+}
 
 export async function benchAnalytics(args: string[]): Promise<void> {
   const { values } = parseArgs({
     args,
     options: {
-      clicks: { type: 'string', default: '1000000,10000000' },
-      'last-days': { type: 'string', default: '400' },
-      rounds: { type: 'string', default: '30' },
+      clicks: { type: 'string', default: '1000000,10000000,100000000' },
+      rounds: { type: 'string', default: '200' },
       keep: { type: 'string' },
     },
   });
+  const sizes: Size[] = [];
   for (const clicks of values.clicks.split(',').map(Number)) {
-    const folder = values.keep ?? mkdtempSync(join(tmpdir(), 'signpost-bench-'));
+    const folder = values.keep ? join(values.keep, String(clicks)) : mkdtempSync(join(tmpdir(), 'signpost-bench-'));
     try {
-      await measure(folder, clicks, Number(values['last-days']), Number(values.rounds));
+      const size = await measure(folder, clicks, Number(values.rounds));
+      sizes.push(size);
+      console.log(`\n${clicks.toLocaleString('en')} clicks over ${days} days, ${size.disk_gb} GB`);
+      console.table(size.rows);
+      console.table(size.crowds);
+      console.table([size.slow_export]);
     } finally {
       if (values.keep === undefined) rmSync(folder, { recursive: true, force: true });
     }
   }
+  if (sizes.length > 1) console.table(growthOf(sizes));
+  keep(sizes);
 }
 
-async function measure(folder: string, clicks: number, lastDays: number, rounds: number): Promise<void> {
-  const endMs = Math.ceil(Date.now() / dayMs) * dayMs;
-  const stage = await AnalyticsStage.start(folder, endMs - 1);
+async function measure(folder: string, clicks: number, rounds: number): Promise<Size> {
+  progress(`${clicks.toLocaleString('en')} clicks: starting servers`);
+  const stage = await AnalyticsStage.start(folder);
   try {
     const startedMs = Date.now();
-    if (!(await stage.hasRecords())) {
-      await makeUpRecords(stage.clickhouse, { clicks, days: 400, lastDays, endMs }, (done, all) => {
-        const seconds = (Date.now() - startedMs) / 1000;
-        progress(`${clicks.toLocaleString('en')} clicks: day ${done} of ${all}, ${seconds.toFixed(0)} s`);
-      });
+    const wasThere = (await stage.end()) > 0;
+    if (!wasThere) {
+      const endMs = Math.floor(startedMs / dayMs) * dayMs;
+      await makeUpRecords(stage.clickhouse, { clicks, days, endMs }, (done, all) => showFilling(done, all, startedMs));
     }
-    const makingSeconds = (Date.now() - startedMs) / 1000;
-    const linkId = await stage.openTenant(bigTenant);
+    const making_seconds = wasThere ? null : Math.round((Date.now() - startedMs) / 1000);
+    const questions = await questionsOf(stage.clickhouse, await stage.end());
     const rows: Row[] = [];
-    for (const [question, pathOf] of questions) {
-      progress(question);
-      rows.push(await measureOne(stage, question, pathOf(linkId), rounds));
+    for (const [at, question] of questions.entries()) {
+      progress(`${at + 1} of ${questions.length}: ${question.name}`);
+      rows.push(await measureOne(stage, question, rounds));
     }
-    const crowds = await measureCrowds(
-      stage,
-      questions.map(([, pathOf]) => pathOf(linkId)),
-    );
+    const crowds = await measureCrowds(stage, questions);
+    const slow_export = await measureExport(stage);
     progress('');
-    const memory = stage.peakMemoryMb();
-    console.log(
-      `\n${clicks.toLocaleString('en')} clicks over 400 days (the last ${lastDays} made in ${makingSeconds.toFixed(0)} s)`,
-    );
-    console.table(rows);
-    console.table(crowds);
-    console.log(`Peak memory of ClickHouse: ${memory} MB`);
-    keep({ clicks, lastDays, makingSeconds, rows, crowds, memory_mb: memory });
+    return { clicks, making_seconds, disk_gb: await diskGb(stage), rows, crowds, slow_export };
   } finally {
     await stage.stop();
   }
 }
 
+const barWidth = 40;
+
+function showFilling(done: number, all: number, startedMs: number): void {
+  const full = Math.round((done / all) * barWidth);
+  const seconds = (Date.now() - startedMs) / 1000;
+  const left = (seconds / done) * (all - done);
+  progress(
+    `[${'#'.repeat(full)}${'.'.repeat(barWidth - full)}] ${done.toLocaleString('en')} of ${all.toLocaleString('en')} clicks, ${seconds.toFixed(0)} s, about ${left.toFixed(0)} s more`,
+  );
+}
+
+/** One line that is written over, or, where there is no terminal, a line each. */
 function progress(text: string): void {
-  if (process.stdout.isTTY) process.stdout.write(`\r\x1b[K${text}`);
-  else if (text !== '' && / (\d+0|1) of /.test(text)) console.log(text);
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`);
+  else if (text !== '') process.stderr.write(`${text}\n`);
 }
 
-async function timed(stage: AnalyticsStage, path: string, reading: Reading): Promise<number> {
-  const from = process.hrtime.bigint();
-  const status = await stage.get(path, reading);
-  const ms = Number(process.hrtime.bigint() - from) / 1e6;
+async function timed(stage: AnalyticsStage, path: string, tenant = 0): Promise<number> {
+  const from = performance.now();
+  const { status } = await stage.get(path, tenant);
   if (status !== 200) throw new Error(`${path} was answered with ${status}`);
-  return ms;
+  return performance.now() - from;
 }
 
-async function measureOne(stage: AnalyticsStage, question: string, path: string, rounds: number): Promise<Row> {
+async function measureOne(stage: AnalyticsStage, { name, path }: Question, rounds: number): Promise<Row> {
   await stage.forgetCaches();
-  const cold = await timed(stage, path, 'noted');
-  const rows = await stage.rowsToRead();
+  const before = await stage.readSoFar();
+  const cold = await timed(stage, path);
+  const after = await stage.readSoFar();
+  for (let round = 0; round < 3; round++) await timed(stage, path);
+  forgetPeak(stage.storePid);
   const histogram = build({ numberOfSignificantValueDigits: 3 });
-  for (let round = 0; round < rounds; round++)
-    histogram.recordValue(Math.round((await timed(stage, path, 'plain')) * 1000));
-  const of = (percentile: number) => Math.round(histogram.getValueAtPercentile(percentile) / 100) / 10;
-  return { question, cold: Math.round(cold * 10) / 10, p50: of(50), p99: of(99), rows };
+  const [untilMs, cpuBefore] = [Date.now() + questionMsMax, readProcess(stage.storePid).cpuUs];
+  for (let round = 0; round < rounds && (round < roundsMin || Date.now() < untilMs); round++) {
+    histogram.recordValue(Math.round((await timed(stage, path)) * 1000));
+  }
+  const cpuUs = readProcess(stage.storePid).cpuUs - cpuBefore;
+  return {
+    question: name,
+    cold: tenths(cold),
+    ...percentiles(histogram),
+    cpu: tenths(cpuUs / 1000 / histogram.totalCount),
+    // The look at the counters is a query too.
+    queries: after.queries - before.queries - 1,
+    rows: after.rows - before.rows,
+    peak_mb: peakMb(stage.storePid),
+  };
+}
+
+const tenths = (value: number) => Math.round(value * 10) / 10;
+
+function percentiles(histogram: Histogram): { p50: number; p99: number } {
+  const of = (percentile: number) => tenths(histogram.getValueAtPercentile(percentile) / 1000);
+  return { p50: of(50), p99: of(99) };
 }
 
 /** All questions in turn, by so many at once; each of them another tenant, the first the big one. */
-async function measureCrowds(stage: AnalyticsStage, paths: readonly string[]): Promise<object[]> {
+async function measureCrowds(stage: AnalyticsStage, questions: readonly Question[]): Promise<object[]> {
   const crowds: object[] = [];
-  const general = paths.filter((path) => !path.startsWith('/links/'));
+  const general = questions.filter((question) => !question.isOfBigTenant);
   for (const clients of [1, 8, 32]) {
     progress(`${clients} clients`);
-    const histogram = build({ numberOfSignificantValueDigits: 3 });
-    const untilMs = Date.now() + 4_000;
+    const [all, big] = [build({ numberOfSignificantValueDigits: 3 }), build({ numberOfSignificantValueDigits: 3 })];
+    const untilMs = Date.now() + crowdMs;
     let asked = 0;
+    forgetPeak(stage.storePid);
     const one = async (client: number) => {
       while (Date.now() < untilMs) {
-        const path = general[asked++ % general.length] ?? '';
-        const from = process.hrtime.bigint();
-        await stage.get(path, 'plain', client);
-        histogram.recordValue(Math.round(Number(process.hrtime.bigint() - from) / 1000));
+        const path = general[asked++ % general.length]?.path ?? '';
+        const us = Math.round((await timed(stage, path, client)) * 1000);
+        all.recordValue(us);
+        if (client === 0) big.recordValue(us);
       }
     };
     await Promise.all(Array.from({ length: clients }, (_, client) => one(client)));
-    const of = (percentile: number) => Math.round(histogram.getValueAtPercentile(percentile) / 100) / 10;
-    crowds.push({ clients, 'answers/s': Math.round(histogram.totalCount / 4), p50: of(50), p99: of(99) });
+    const ofBig = percentiles(big);
+    crowds.push({
+      clients,
+      answers_per_second: Math.round(all.totalCount / (crowdMs / 1000)),
+      ...percentiles(all),
+      big_tenant_p50: ofBig.p50,
+      big_tenant_p99: ofBig.p99,
+      peak_mb: peakMb(stage.storePid),
+    });
   }
   return crowds;
 }
 
-function keep(figures: { readonly clicks: number } & Readonly<Record<string, unknown>>): void {
+/** Raw clicks of the big tenant to a client that first reads slowly, then as fast as it can. */
+async function measureExport(stage: AnalyticsStage): Promise<object> {
+  progress('an export to a slow client');
+  const end = await stage.end();
+  const [start, until] = [end - days * dayMs, end].map((ms) => new Date(ms).toISOString());
+  const atRest = Math.round(stage.api.read().rssBytes / 1_048_576);
+  forgetPeak(stage.api.pid);
+  forgetPeak(stage.storePid);
+  const beganMs = Date.now();
+  let [rows, bytes, slowPeak] = [0, 0, 0];
+  const enough = new Error('enough');
+  try {
+    await stage.get(`/analytics/export?kind=clicks&format=ndjson&start=${start}&end=${until}`, 0, async (part) => {
+      bytes += part.length;
+      rows += linesIn(part);
+      const ms = Date.now() - beganMs;
+      if (rows >= exportRowsMax || ms > exportMsMax) throw enough;
+      if (ms < exportSlowMs) {
+        slowPeak = peakMb(stage.api.pid);
+        await delay((part.length / slowBytes) * 1000);
+      }
+    });
+  } catch (error) {
+    if (error !== enough) throw error;
+  }
+  const seconds = tenths((Date.now() - beganMs) / 1000);
+  const [api_peak_mb, store_peak_mb] = [peakMb(stage.api.pid), peakMb(stage.storePid)];
+  return {
+    rows,
+    mb: Math.round(bytes / 1e6),
+    seconds,
+    api_at_rest_mb: atRest,
+    api_peak_slow_mb: slowPeak,
+    api_peak_mb,
+    store_peak_mb,
+  };
+}
+
+function linesIn(part: Buffer): number {
+  let lines = 0;
+  for (let at = part.indexOf(10); at >= 0; at = part.indexOf(10, at + 1)) lines++;
+  return lines;
+}
+
+async function diskGb(stage: AnalyticsStage): Promise<number> {
+  const rows = await stage.clickhouse.query<{ bytes: number }>(
+    'SELECT sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database = currentDatabase()',
+  );
+  return tenths((rows[0]?.bytes ?? 0) / 1e9);
+}
+
+/** p50 / p99 of each question at each size, and the last p99 by the first. */
+function growthOf(sizes: readonly Size[]): object[] {
+  const names = sizes[0]?.rows.map((row) => row.question) ?? [];
+  return names.map((question) => {
+    const its = sizes.map((size) => size.rows.find((row) => row.question === question));
+    const columns = sizes.map((size, at) => [size.clicks.toLocaleString('en'), `${its[at]?.p50} / ${its[at]?.p99}`]);
+    const growth = (its.at(-1)?.p50 ?? 0) / (its[0]?.p50 ?? 1);
+    return { question, ...Object.fromEntries(columns), growth: `${tenths(growth)} ×` };
+  });
+}
+
+function keep(sizes: readonly Size[]): void {
   mkdirSync('bench/results', { recursive: true });
-  const cpu = cpus()[0]?.model ?? '';
   const load = readFileSync('/proc/loadavg', 'utf8').trim();
-  const machine = { cpu, cores: cpus().length, node: process.version, load_at_end: load };
-  const file = `bench/results/analytics-${figures.clicks}.json`;
-  writeFileSync(file, `${JSON.stringify({ at: new Date().toISOString(), machine, ...figures }, null, 2)}\n`);
+  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version, load_at_end: load };
+  const at = new Date().toISOString();
+  const file = `bench/results/analytics-${at.slice(0, 19).replaceAll(':', '')}.json`;
+  const growth = sizes.length > 1 ? growthOf(sizes) : [];
+  writeFileSync(file, `${JSON.stringify({ at, machine, sizes, growth }, null, 2)}\n`);
   console.log(`Kept in ${file}`);
 }
