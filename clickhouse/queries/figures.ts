@@ -154,7 +154,13 @@ function rawCells(
 ): string {
   const at = (seconds: number) => `toDateTime64(${seconds}, 3, 'UTC')`;
   const ranges = cutCells.map((cell) => `(time >= ${at(cell)} AND time < ${at(cell + cellSeconds)})`);
-  const conditions = [tenantCondition(scope), rawTimeCondition, `(${ranges.join(' OR ')})`];
+  const days = new Set(cutCells.map((cell) => `toDate(${Math.floor(cell / 86_400)})`));
+  const conditions = [
+    tenantCondition(scope),
+    rawTimeCondition,
+    `toDate(time) IN (${[...days].join(', ')})`,
+    `(${ranges.join(' OR ')})`,
+  ];
   const { keys: own, fromRaw } = carried[kind];
   return `SELECT ${[...keyExpressions(keys, 'time', {}), ...own, ...fromRaw].join(', ')} FROM ${kind}
 WHERE ${[...conditions, ...botCondition(kind, scope, keys)].join(' AND ')} GROUP BY ${[...keyNames(keys), ...own].join(', ')}`;

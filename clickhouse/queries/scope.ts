@@ -51,9 +51,12 @@ export function tenantCondition(scope: Scope, names: ColumnNames = {}): string {
   return conditions.join(' AND ');
 }
 
-/** The condition on the time of raw rows. */
-export const rawTimeCondition =
-  'time >= fromUnixTimestamp64Milli({start_ms:Int64}) AND time < fromUnixTimestamp64Milli({end_ms:Int64})';
+/**
+ * The condition on the time of raw rows. Their key has the day long before the time, and ClickHouse finds rows by the day
+ * only when it is told the day: without it, a question about an hour reads a whole month of the tenant.
+ */
+export const rawTimeCondition = `time >= fromUnixTimestamp64Milli({start_ms:Int64}) AND time < fromUnixTimestamp64Milli({end_ms:Int64})
+AND toDate(time) >= toDate(fromUnixTimestamp64Milli({start_ms:Int64}, 'UTC')) AND toDate(time) <= toDate(fromUnixTimestamp64Milli({end_ms:Int64} - 1, 'UTC'))`;
 
 export function scopeParams(scope: Scope): Params {
   const params: Record<string, unknown> = {
