@@ -2,6 +2,7 @@ import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
 import { route } from '#gateway/deps.ts';
 import { readBatch } from './batch.ts';
 import { BatchSchema, TrackedSchema } from './event-schema.ts';
+import type { EventTracking, Sender, Tracked } from './tracking.ts';
 
 const BODY_BYTES_MAX = 1_048_576;
 
@@ -40,16 +41,25 @@ export const trackEvents = route({
     if (!/^application\/json\s*(;|$)/i.test(header('content-type'))) {
       return invalid('content-type', 'the header must be application/json');
     }
-    const batch = readBatch(bytes, receivedMs);
-    if (batch instanceof Rejection) return batch;
-    const tracked = await events.track(batch, { app: caller.app, ip, receivedMs });
+    const [tracking, isSingle] = begin(events, bytes, { app: caller.app, ip, receivedMs });
+    const tracked = await tracking;
     if (tracked instanceof Rejection) return tracked;
     if (tracked.accepted + tracked.duplicates > 0) return { status: 202, body: tracked };
     return invalidFields(
-      tracked.errors.map(({ index, field, message }) => ({ field: fieldOf(index, field, batch.isSingle), message })),
+      tracked.errors.map(({ index, field, message }) => ({ field: fieldOf(index, field, isSingle), message })),
     );
   },
 });
+
+/** Not a part of `handle`, which would hold the whole batch while it waits. */
+function begin(
+  events: EventTracking,
+  bytes: Uint8Array,
+  sender: Sender,
+): [tracking: Promise<Tracked | Rejection>, isSingle: boolean] {
+  const batch = readBatch(bytes, sender.receivedMs);
+  return batch instanceof Rejection ? [Promise.resolve(batch), false] : [events.track(batch, sender), batch.isSingle];
+}
 
 function fieldOf(index: number, field: string, isSingle: boolean): string {
   if (isSingle) return field === '' ? 'body' : field;

@@ -38,14 +38,18 @@ export class EventTracking {
   }
 
   /** Answers when the journal has every event that was accepted. */
-  async track(batch: Batch, sender: Sender): Promise<Tracked | Rejection> {
-    if (!this.#records.isOpen) return this.#shed();
+  track(batch: Batch, sender: Sender): Promise<Tracked | Rejection> {
+    if (!this.#records.isOpen) return Promise.resolve(this.#shed());
+    if (!batch.events.some(({ link_id }) => link_id !== '')) return this.#keep(batch, noLinks, sender);
+    return this.#linkFields(sender.app.app_id, batch.events).then((fields) => this.#keep(batch, fields, sender));
+  }
+
+  /** Waits with nothing of the batch in hand but its ids: what waits is what the garbage collector has to move. */
+  #keep(batch: Batch, linkFields: ReadonlyMap<string, string>, sender: Sender): Promise<Tracked | Rejection> {
     const { app_id } = sender.app;
-    const linkFields = batch.events.some(({ link_id }) => link_id !== '')
-      ? await this.#linkFields(app_id, batch.events)
-      : noLinks;
     const errors = [...batch.errors];
     const kept: ReadEvent[] = [];
+    const noted: string[] = [];
     let duplicates = 0;
     for (const event of batch.events) {
       const { event_id, link_id } = event;
@@ -53,20 +57,31 @@ export class EventTracking {
         errors.push(foreignLink(event));
         continue;
       }
-      if (event_id !== '' && this.#recent.note(app_id, event_id)) duplicates++;
       kept.push(event);
+      if (event_id === '') continue;
+      if (this.#recent.note(app_id, event_id)) duplicates++;
+      else noted.push(event_id);
     }
     const records = kept.length === 0 ? [] : this.#recordsOf(batch, kept, errors, linkFields, sender);
-    if (!(await this.#records.write('event', app_id, records))) {
-      for (const { event_id } of kept) if (event_id !== '') this.#recent.forget(app_id, event_id);
+    errors.sort((one, other) => one.index - other.index);
+    const tracked = { accepted: kept.length - duplicates, duplicates, rejected: errors.length, errors };
+    return this.#whenWritten(this.#records.write('event', app_id, records), tracked, app_id, noted);
+  }
+
+  async #whenWritten(
+    written: Promise<boolean>,
+    tracked: Tracked,
+    appId: string,
+    noted: readonly string[],
+  ): Promise<Tracked | Rejection> {
+    if (!(await written)) {
+      for (const id of noted) this.#recent.forget(appId, id);
       return this.#shed();
     }
-    const accepted = kept.length - duplicates;
-    this.counters.accepted += accepted;
-    this.counters.duplicates += duplicates;
-    this.counters.rejected += errors.length;
-    errors.sort((one, other) => one.index - other.index);
-    return { accepted, duplicates, rejected: errors.length, errors };
+    this.counters.accepted += tracked.accepted;
+    this.counters.duplicates += tracked.duplicates;
+    this.counters.rejected += tracked.rejected;
+    return tracked;
   }
 
   /** One record with the request's own bytes; or one for each event, where events are spread over partitions. */
