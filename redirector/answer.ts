@@ -1,5 +1,5 @@
 /** Writes answers. Only text that was made here or came out of the URL parser reaches a header. */
-import type { HttpResponse } from '#common/http/uws.ts';
+import { endHead, type HttpResponse } from '#common/http/uws.ts';
 import { type RefusalReason, refusals } from './page.ts';
 
 /** How an answer goes out. */
@@ -37,7 +37,7 @@ export function sendText(
   res.writeHeader('Content-Type', contentType);
   res.writeHeader('X-Content-Type-Options', 'nosniff');
   for (const [name, value] of Object.entries(headers)) res.writeHeader(name, value);
-  if (manner.isHead) res.endWithoutBody(Buffer.byteLength(text), manner.isLast);
+  if (manner.isHead) endHead(res, Buffer.byteLength(text), manner.isLast);
   else res.end(text, manner.isLast);
 }
 

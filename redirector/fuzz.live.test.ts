@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
+import { differences, fuzz } from './fuzz-for-test.ts';
 import { Rows, TestEdge, until } from './test-edge.ts';
 
 const host = 'myapp.localhost';
@@ -174,3 +175,47 @@ test('random damage to a request harms nobody', async () => {
   await expectAlive();
   await until(() => edge.edge.state.waiting === 0, 'no request is left waiting');
 });
+
+test('HEAD of what needs no look-up leaves the process and the connection alive', async () => {
+  for (const path of [
+    '/robots.txt',
+    '/favicon.ico',
+    '/not%20a%20code',
+    '/unknown',
+    '/summer',
+    '/.well-known/assetlinks.json',
+  ]) {
+    const head = request([`HEAD ${path} HTTP/1.1`, `Host: ${host}`]);
+    const answers = await new Promise<string>((done) => {
+      const socket = connect(edge.port, '127.0.0.1', () => socket.write(head));
+      let text = '';
+      socket.once('data', () => socket.write(plain));
+      socket.on('data', (chunk) => {
+        text += chunk.toString('latin1');
+        if (text.includes('302 Found\r\nCache-Control: private, no-store\r\nLocation: https://play')) socket.destroy();
+      });
+      socket.on('error', () => {});
+      socket.on('close', () => done(text));
+    });
+    expect(answers.match(/HTTP\/1\.1 \d{3}/g), path).toHaveLength(2);
+  }
+  await expectAlive();
+});
+
+test('of thousands of broken requests each answer is valid, and each redirect is one click in the journal', async () => {
+  const appHost = `fuzz-${host}`;
+  const appId = await rows.app({ host: appHost, android: { package_name: 'com.example.app' } });
+  await rows.link(appId, { short_code: 'Fuzzed', fallback_url: 'https://example.com/' });
+  const before = edge.clicks().length;
+  const result = await fuzz({ port: edge.port, host: appHost, code: 'Fuzzed' }, 4_000, 20_261_121);
+  expect(result.findings.join('\n')).toBe('');
+  expect(result.statuses[302]).toBeGreaterThan(500);
+  await until(() => edge.edge.state.waiting === 0, 'no request is left waiting');
+  const clicks = edge.clicks().slice(before);
+  expect(
+    differences(
+      result,
+      clicks.map(({ click_id, query }) => ({ click_id: String(click_id), query: String(query ?? '') })),
+    ),
+  ).toEqual([]);
+}, 60_000);

@@ -5,7 +5,7 @@
  */
 import { type ErrorCode, type Rejection, statusOf } from './rejection.ts';
 import type { Answer } from './route.ts';
-import type { HttpResponse } from './uws.ts';
+import { endHead, type HttpResponse } from './uws.ts';
 
 const reasons: Readonly<Record<number, string>> = {
   200: '200 OK',
@@ -93,7 +93,7 @@ export class Exchange {
         : ['application/json; charset=utf-8', JSON.stringify(answer.body)];
     this.#res.cork(() => {
       this.#head(answer, contentType);
-      if (this.isHead) this.#res.endWithoutBody(Buffer.byteLength(bytes), this.closesConnection);
+      if (this.isHead) endHead(this.#res, Buffer.byteLength(bytes), this.closesConnection);
       else this.#res.end(bytes, this.closesConnection);
     });
     this.#close();

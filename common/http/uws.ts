@@ -1,6 +1,6 @@
 /** The one door to uWebSockets.js: the package exports either names or one default, depending on who packed it. */
 
-import type { TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import type { HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 import * as namespace from 'uWebSockets.js';
 
 const uws: typeof namespace =
@@ -29,4 +29,14 @@ export function listenExclusively(app: TemplatedApp, host: string, port: number)
       else fail(new Error(`port ${port} on ${host} is in use or not allowed`));
     });
   });
+}
+
+/**
+ * Ends the answer to a HEAD whose GET would have so many bytes. `endWithoutBody(bytes)` of uWebSockets.js v20 waits for those
+ * bytes for ever: the connection is lost for the next request, and without an abort handler the process ends.
+ * @param isLast the connection ends now; the length is then 0, since only an answer with a length can end it.
+ */
+export function endHead(res: HttpResponse, bytes: number, isLast: boolean): void {
+  if (isLast) res.endWithoutBody(0, true);
+  else res.writeHeader('Content-Length', String(bytes)).endWithoutBody();
 }
