@@ -2,7 +2,10 @@ import { defineConfig } from 'vitest/config';
 
 const shared = { pool: 'forks' as const, exclude: ['node_modules/**', 'dist/**', '.data/**'] };
 
-/** unit: no servers. live: real servers, two of them shared, the rest per file. journeys: the whole, over HTTP. One after the other. */
+/**
+ * unit: no servers. live: real servers, two of them shared, the rest per file. journeys: the whole, over HTTP. One after the
+ * other; more files at a time than a small machine has cores where tests mostly wait for servers that come and go.
+ */
 export default defineConfig({
   test: {
     projects: [
@@ -22,10 +25,10 @@ export default defineConfig({
           name: 'live',
           include: ['**/*.live.test.ts'],
           exclude: [...shared.exclude, 'deploy/journeys/**'],
-          globalSetup: ['deploy/local/test-setup.ts'],
+          globalSetup: ['deploy/local/test-build.ts', 'deploy/local/test-setup.ts'],
           testTimeout: 30_000,
           hookTimeout: 60_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
         },
       },
@@ -34,9 +37,10 @@ export default defineConfig({
           ...shared,
           name: 'journeys',
           include: ['deploy/journeys/**/*.test.ts'],
+          globalSetup: ['deploy/local/test-build.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
-          maxWorkers: 1,
+          maxWorkers: 2,
           sequence: { groupOrder: 2 },
         },
       },

@@ -33,7 +33,7 @@ interface Run {
 /** The command as a script would run it: no terminal, a password on standard input at most. */
 function admin(args: string[], input = '', settings: Record<string, string> = {}): Promise<Run> {
   const env = { ...childEnvironment({ DATABASE_URL: database.url }), ADMIN_EMAIL: '', ADMIN_PASSWORD: '', ...settings };
-  const child = spawn(process.execPath, ['--import', 'tsx', 'api/admin.ts', ...args], { env, stdio: 'pipe' });
+  const child = spawn(process.execPath, ['dist/api/admin.js', ...args], { env, stdio: 'pipe' });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk) => (stdout += String(chunk)));

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { type Config, childEnvironment } from '#common/config.ts';
 import { packageRoot } from '#common/paths.ts';
 import { StartupError } from './child.ts';
-import { startClickHouse } from './clickhouse/spawn.ts';
+import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { ensureFirstUser } from './first-user.ts';
 import { instructions } from './instructions.ts';
 import { type LaunchFacts, type ProcessPlan, processPlans } from './launch-plan.ts';
@@ -117,7 +117,7 @@ export class Launcher {
   async #startServers() {
     const { config, dataDir, progress, built } = this.#parts;
     const warn = (line: string) => progress.note(line);
-    const entry = join(packageRoot(), 'dist', 'deploy', 'local', 'clickhouse', 'main.js');
+    const entry = builtClickHouse();
     const place = (name: string) => join(dataDir, name);
     const [databaseUrl, natsUrl, redisUrl, clickhouseUrl] = await Promise.all([
       this.#server('postgres', config.DATABASE_URL, (port) => startPostgres({ dataDir: place('postgres'), port })),

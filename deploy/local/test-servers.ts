@@ -11,7 +11,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { Postgres } from '#common/postgres.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
-import { startClickHouse } from './clickhouse/spawn.ts';
+import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import type { LocalServer } from './local-server.ts';
 import { startNats } from './nats.ts';
 import { startPostgres } from './postgres.ts';
@@ -143,5 +143,5 @@ export function ownPostgresForTest(): Promise<TestServer> {
 
 /** A ClickHouse of one's own, for tests that kill it. Not migrated. */
 export function ownClickhouseForTest(): Promise<TestServer> {
-  return serverForTest((dataDir, port) => startClickHouse({ dataDir, port }));
+  return serverForTest((dataDir, port) => startClickHouse({ dataDir, port, entry: builtClickHouse() }));
 }

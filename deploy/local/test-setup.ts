@@ -3,7 +3,7 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
-import { startClickHouse } from './clickhouse/spawn.ts';
+import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { startPostgres } from './servers.ts';
 
 declare module 'vitest' {
@@ -18,7 +18,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   chmodSync(folder, 0o755);
   const [postgres, clickhouse] = await Promise.all([
     startPostgres({ dataDir: join(folder, 'postgres'), isDurable: false }),
-    startClickHouse({ dataDir: join(folder, 'clickhouse') }),
+    startClickHouse({ dataDir: join(folder, 'clickhouse'), entry: builtClickHouse() }),
   ]);
   project.provide('postgresUrl', postgres.url);
   project.provide('clickhouseUrl', clickhouse.url);
