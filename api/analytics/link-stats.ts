@@ -1,10 +1,19 @@
 import { type TSchema, Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
-import { type Breakdown, type BreakdownRow, breakdownOf, breakdowns, lastClick } from '#clickhouse/queries/link.ts';
+import {
+  type Breakdown,
+  type BreakdownRow,
+  breakdownOf,
+  breakdowns,
+  lastClickDay,
+  lastClickOf,
+} from '#clickhouse/queries/link.ts';
+import type { Scope } from '#clickhouse/queries/scope.ts';
 import { type FigureRow, series } from '#clickhouse/queries/series.ts';
 import { isoTime } from '#common/clock.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
+import type { Asking } from './ask.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { exampleMetrics, metricsFields, totalsFields, totalsOf } from './metrics.ts';
 import { linkStatsQuery, querySchema, readFilters } from './parameters.ts';
@@ -15,6 +24,7 @@ import { Visible } from './visible.ts';
 const route = routesOf<AnalyticsDeps, UserCaller>();
 /** Values of a breakdown; all others are one more, `other`. */
 const valuesMax = 10;
+const dayMs = 86_400_000;
 
 function breakdownSchema(name: Breakdown): TSchema {
   return Type.Array(Type.Object({ [name]: Type.Union([Type.String(), Type.Null()]), clicks: Type.Integer() }));
@@ -90,18 +100,19 @@ export const linkStats = route({
     const { period, scope, asking } = asked;
     const buckets = bucketsOf(period, query.granularity);
     if (buckets instanceof Rejection) return buckets;
+    // A visitor is one of a UTC day: buckets that cut none add up, for others the whole is asked for.
+    const addUp = [scope.start_ms, ...buckets.starts.slice(1), scope.end_ms].every((ms) => ms % dayMs === 0);
     const [whole, rows, values, last, asOf] = await Promise.all([
-      asking.together<FigureRow>(series(scope, [period.start_ms], { kinds: ['clicks'], withBots: true })),
-      asking.together<FigureRow>(series(scope, buckets.starts)),
+      addUp ? [] : asking.together<FigureRow>(series(scope, [period.start_ms], { kinds: ['clicks'], withBots: true })),
+      asking.together<FigureRow>(series(scope, buckets.starts, { withBots: addUp })),
       asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax)),
-      asking.rows<{ last_ms: number }>(lastClick(scope)),
+      lastClickMs(asking, scope),
       asking.asOf(),
     ]);
     if (whole instanceof Rejection) return whole;
     if (rows instanceof Rejection) return rows;
     if (values instanceof Rejection) return values;
     if (last instanceof Rejection) return last;
-    const lastMs = last[0]?.last_ms ?? 0;
     return {
       status: 200,
       body: {
@@ -110,16 +121,25 @@ export const linkStats = route({
         end: isoTime(period.end_ms),
         timezone: period.zone.name,
         granularity: buckets.granularity,
-        // Only visitors can't be added up over buckets.
-        totals: totalsOf([...whole, ...rows.filter((row) => row.f_clicks === undefined)]),
+        totals: totalsOf(addUp ? rows : [...whole, ...rows.filter((row) => row.f_clicks === undefined)]),
         timeseries: seriesOf(buckets.starts, rows),
         ...Object.fromEntries(breakdowns.map((name) => [`by_${name}`, valuesOf(name, values)])),
-        last_clicked_at: lastMs > 0 ? isoTime(lastMs) : null,
+        last_clicked_at: last > 0 ? isoTime(last) : null,
         as_of: isoTime(asOf),
       },
     };
   },
 });
+
+/** 0 without any. */
+async function lastClickMs(asking: Asking, scope: Scope): Promise<number | Rejection> {
+  const days = await asking.rows<{ day_s: number }>(lastClickDay(scope));
+  if (days instanceof Rejection) return days;
+  const day = days[0]?.day_s ?? 0;
+  if (day === 0) return 0;
+  const last = await asking.rows<{ last_ms: number }>(lastClickOf(scope, day));
+  return last instanceof Rejection ? last : (last[0]?.last_ms ?? 0);
+}
 
 function valuesOf(name: Breakdown, rows: readonly BreakdownRow[]): object[] {
   const mine = rows.filter((row) => row.breakdown === name);

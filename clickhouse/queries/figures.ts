@@ -81,6 +81,20 @@ export function figures(scope: Scope, keys: FigureKeys): Question {
   return { sql: parts.join('\nUNION ALL\n'), params: figureParams(scope, keys) };
 }
 
+/** One subquery with the keys alone, a row for each cell or record of any kind. */
+export function keysAlone(scope: Scope, columns: readonly FilterColumn[]): Question {
+  const keys: FigureKeys = { columns, withUniques: false, withBots: false };
+  const parts = (['clicks', 'installs', 'events'] as const).flatMap((kind) => {
+    const source = figureSource(kind, scope, keys);
+    const names = source.kind === 'rollup' ? source.names : {};
+    const whole = `SELECT ${keyExpressions(keys, 'bucket', names).join(', ')} FROM ${wholeCells(kind, source, scope, keys)}`;
+    if (source.kind === 'raw' || source.cutCells.length === 0) return [whole];
+    const cut = `SELECT ${keyExpressions(keys, 'time', {}).join(', ')} FROM ${rawCells(kind, source, scope, keys)}`;
+    return [whole, cut];
+  });
+  return { sql: parts.join('\nUNION ALL\n'), params: figureParams(scope, keys) };
+}
+
 function figureParams(scope: Scope, keys: FigureKeys): Question['params'] {
   return {
     ...scopeParams(scope),
@@ -111,6 +125,18 @@ FROM ${fromOf(kind, source, scope, keys)}${grouping.length > 0 ? `\nGROUP BY ${g
 }
 
 function fromOf(kind: Kind, source: Source, scope: Scope, keys: FigureKeys): string {
+  const whole = wholeCells(kind, source, scope, keys);
+  if (source.kind === 'raw' || source.cutCells.length === 0) return whole;
+  const { keys: own, sums, fromRaw } = carried[kind];
+  const columns = [...keyExpressions(keys, 'bucket', source.names), ...own, ...sums];
+  const cut = [...keyExpressions(keys, 'time', {}), ...own, ...fromRaw];
+  return `(SELECT ${columns.join(', ')} FROM ${whole}
+UNION ALL
+SELECT ${cut.join(', ')} FROM ${rawCells(kind, source, scope, keys)} GROUP BY ${[...keyNames(keys), ...own].join(', ')})`;
+}
+
+/** The table and its condition, without the cells that a boundary cuts. */
+function wholeCells(kind: Kind, source: Source, scope: Scope, keys: FigureKeys): string {
   const bots = botCondition(kind, scope, keys);
   if (source.kind === 'raw') {
     return `${kind} WHERE ${[tenantCondition(scope), rawTimeCondition, ...bots].join(' AND ')}`;
@@ -123,12 +149,8 @@ function fromOf(kind: Kind, source: Source, scope: Scope, keys: FigureKeys): str
     'bucket >= fromUnixTimestamp64Milli({start_ms:Int64}) AND bucket < fromUnixTimestamp64Milli({end_ms:Int64})',
     ...(cutCells.length > 0 ? [`toUnixTimestamp(bucket) NOT IN (${cutCells.join(', ')})`] : []),
     ...bots,
-  ].join(' AND ');
-  if (cutCells.length === 0) return `${table} WHERE ${conditions}`;
-  const columns = [...keyExpressions(keys, 'bucket', names), ...carried[kind].keys, ...carried[kind].sums];
-  return `(SELECT ${columns.join(', ')} FROM ${table} WHERE ${conditions}
-UNION ALL
-${rawCells(kind, source, scope, keys)})`;
+  ];
+  return `${table} WHERE ${conditions.join(' AND ')}`;
 }
 
 /** Columns of a rollup beside its keys, and how raw rows become the sums. */
@@ -146,6 +168,7 @@ const carried: Record<Kind, { keys: readonly string[]; sums: readonly string[]; 
   },
 };
 
+/** The raw table and the condition that picks what lies in the cut cells. */
 function rawCells(
   kind: Kind,
   { cutCells, cellSeconds }: Extract<Source, { kind: 'rollup' }>,
@@ -160,10 +183,9 @@ function rawCells(
     rawTimeCondition,
     `toDate(time) IN (${[...days].join(', ')})`,
     `(${ranges.join(' OR ')})`,
+    ...botCondition(kind, scope, keys),
   ];
-  const { keys: own, fromRaw } = carried[kind];
-  return `SELECT ${[...keyExpressions(keys, 'time', {}), ...own, ...fromRaw].join(', ')} FROM ${kind}
-WHERE ${[...conditions, ...botCondition(kind, scope, keys)].join(' AND ')} GROUP BY ${[...keyNames(keys), ...own].join(', ')}`;
+  return `${kind} WHERE ${conditions.join(' AND ')}`;
 }
 
 function figuresOf(kind: Kind, scope: Scope, keys: FigureKeys, isRaw: boolean): Figures {

@@ -1,5 +1,13 @@
 /** What only one link is asked for: its clicks by what they came with, and the last of them. */
-import { type Question, rawTimeCondition, type Scope, scopeParams, tenantCondition } from './scope.ts';
+import {
+  type FilterColumn,
+  filteredColumns,
+  type Question,
+  rawTimeCondition,
+  type Scope,
+  scopeParams,
+  tenantCondition,
+} from './scope.ts';
 
 export const breakdowns = ['platform', 'country', 'browser', 'os', 'referrer'] as const;
 export type Breakdown = (typeof breakdowns)[number];
@@ -11,6 +19,9 @@ export interface BreakdownRow {
   /** Clicks of all values. */
   readonly total: number;
 }
+
+/** What `clicks_by_link` can be narrowed by. */
+const byLinkColumns: readonly FilterColumn[] = ['app_id', 'link_id', 'campaign'];
 
 /** Clicks by the `limit` commonest values of each breakdown. The rows of one link lie together in the raw table. */
 export function breakdownOf(scope: Scope, limit: number): Question {
@@ -27,12 +38,23 @@ ORDER BY clicks DESC, value LIMIT {values_max:UInt32} BY breakdown`,
   };
 }
 
-/** Time of the last click of a person, whatever the range. Rows: `last_ms`, 0 without any. */
-export function lastClick(scope: Scope): Question {
+/** The UTC day of the last click of a person, whatever the range. Rows: `day_s`, its beginning, 0 without any. */
+export function lastClickDay(scope: Scope): Question {
+  // Filters that the rollup knows nothing of must look at every record.
+  const isRaw = filteredColumns(scope).some((column) => !byLinkColumns.includes(column));
+  const [day, table] = isRaw ? ['toStartOfDay(max(time))', 'clicks'] : ['max(bucket)', 'clicks_by_link'];
   return {
-    sql: `SELECT toUnixTimestamp64Milli(max(time)) AS last_ms FROM clicks WHERE ${tenantCondition(scope)} AND NOT is_bot
-  AND toDate(time) = (SELECT toDate(max(bucket)) FROM clicks_by_link WHERE ${tenantCondition(scope)} AND NOT is_bot)`,
+    sql: `SELECT toUnixTimestamp(${day}) AS day_s FROM ${table} WHERE ${tenantCondition(scope)} AND NOT is_bot`,
     params: scopeParams(scope),
+  };
+}
+
+/** Time of the last click of a person on a UTC day. Rows: `last_ms`, 0 without any. */
+export function lastClickOf(scope: Scope, dayS: number): Question {
+  return {
+    sql: `SELECT toUnixTimestamp64Milli(max(time)) AS last_ms FROM clicks
+WHERE ${tenantCondition(scope)} AND NOT is_bot AND toDate(time) = toDate(toDateTime({day_s:UInt32}, 'UTC'))`,
+    params: { ...scopeParams(scope), day_s: dayS },
   };
 }
 

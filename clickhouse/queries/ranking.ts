@@ -1,5 +1,5 @@
 /** Links or campaigns in the order of a figure, a page at a time, each with its figures. */
-import { figureParts, figures } from './figures.ts';
+import { figureParts, figures, keysAlone } from './figures.ts';
 import type { Filters, Question, Scope } from './scope.ts';
 
 export type RankedColumn = 'link_id' | 'campaign';
@@ -92,14 +92,9 @@ export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly stri
 
 /** How many links had something under each campaign of one page. Rows: `id`, `links`. */
 export function linksOfCampaigns(scope: Scope, campaigns: readonly string[]): Question {
-  const { sql, params } = figures(narrowed(scope, 'campaign', campaigns), {
-    columns: ['campaign', 'link_id'],
-    withUniques: false,
-    withBots: false,
-  });
+  const { sql, params } = keysAlone(narrowed(scope, 'campaign', campaigns), ['campaign', 'link_id']);
   return {
-    sql: `SELECT id, count() AS links FROM (
-  SELECT k_campaign AS id, k_link_id FROM (${sql}) WHERE k_link_id != '' GROUP BY id, k_link_id HAVING ${isSomething}) GROUP BY id`,
+    sql: `SELECT k_campaign AS id, uniqExact(k_link_id) AS links FROM (${sql}) WHERE k_link_id != '' GROUP BY id`,
     params,
   };
 }
