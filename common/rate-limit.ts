@@ -20,13 +20,13 @@ const REDIS_PAUSE_MS = 1_000;
 
 /**
  * The counting as a Lua function, for scripts that do more in the same round trip.
- * `take(key, reset_ms, window_ms)` counts one request and returns the count and the end of the window (epoch ms);
- * `reset_ms` is the end that a window beginning with this request would have.
+ * `take(key, requests, reset_ms, window_ms)` counts so many requests and returns the count with them and the end of the
+ * window (epoch ms); `reset_ms` is the end that a window beginning with them would have.
  */
 export const takeLua = `
-local function take(key, reset_ms, window_ms)
-  local count = redis.call('HINCRBY', key, 'count', 1)
-  if count > 1 then return count, redis.call('HGET', key, 'reset_ms') end
+local function take(key, requests, reset_ms, window_ms)
+  local count = redis.call('HINCRBY', key, 'count', requests)
+  if count > tonumber(requests) then return count, redis.call('HGET', key, 'reset_ms') end
   redis.call('HSET', key, 'reset_ms', reset_ms)
   redis.call('PEXPIRE', key, window_ms)
   return count, reset_ms
@@ -35,7 +35,7 @@ end
 
 /** One script: KEYS[1] who is counted; ARGV[1] the end of a window that begins now, ARGV[2] its length in ms. */
 export const limitScript = `${takeLua}
-local count, reset_ms = take(KEYS[1], ARGV[1], ARGV[2])
+local count, reset_ms = take(KEYS[1], 1, ARGV[1], ARGV[2])
 return {count, reset_ms}
 `;
 

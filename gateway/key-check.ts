@@ -19,7 +19,16 @@ import { limitAddress } from '#common/http/peer.ts';
 import { type Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
 import type { LimitClass } from '#common/http/route.ts';
 import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
-import { type Charge, chargeOf, LocalWindows, limitKey, takeLua, WINDOW_MS, windowOf } from '#common/rate-limit.ts';
+import {
+  type Charge,
+  chargeOf,
+  LocalWindows,
+  limitKey,
+  takeLua,
+  WINDOW_MS,
+  type Window,
+  windowOf,
+} from '#common/rate-limit.ts';
 import type { Redis, Script } from '#common/redis.ts';
 
 const KEYS_REMEMBERED_MAX = 10_000;
@@ -31,14 +40,15 @@ const LOOK_PAUSES_MS = [0, 5, 10, 20, 40, 80] as const;
 
 /**
  * KEYS[1] the snapshot key. ARGV: what the limit key begins with; what it ends with; whether the app id stands
- * between them ("1"); end of a window that begins now; its length. Answers {json, count, end}, or null for an unknown key.
+ * between them ("1"); how many requests; end of a window that begins now; its length. Answers {json, count, end}, or null
+ * for an unknown key.
  */
 const checkScript = `${snapshotLua}${takeLua}
 local json, app_id = snapshot(KEYS[1])
 if not json then return nil end
 local key = ARGV[1]
 if ARGV[3] == '1' then key = key .. app_id end
-local count, reset_ms = take(key .. ARGV[2], ARGV[4], ARGV[5])
+local count, reset_ms = take(key .. ARGV[2], ARGV[4], ARGV[5], ARGV[6])
 return {json, count, reset_ms}
 `;
 
@@ -56,6 +66,11 @@ export interface KeyCheckParts {
   /** Requests a minute of each class. */
   readonly limits: Readonly<Record<LimitClass, number>>;
   readonly clock: Clock;
+}
+
+interface Question {
+  requests: number;
+  readonly answer: Promise<{ readonly app: AppSnapshot; readonly window: Window } | null>;
 }
 
 interface Subject {
@@ -89,6 +104,8 @@ export class KeyCheck {
   readonly #parsed = new LRUCache<string, { json: string; app: AppSnapshot }>({ max: KEYS_REMEMBERED_MAX });
   readonly #whileAway = new LRUCache<string, { app: AppSnapshot | null; readMs: number }>({ max: KEYS_REMEMBERED_MAX });
   readonly #lookups = new Map<string, Promise<AppSnapshot | null>>();
+  /** What will be asked at the end of this turn of the event loop, by key and who is counted. */
+  readonly #questions = new Map<string, Question>();
   readonly #windows = new LocalWindows();
   readonly #misses = new LocalWindows();
   #redisPausedUntilMs = 0;
@@ -128,8 +145,27 @@ export class KeyCheck {
 
   /** Null when Redis doesn't know the key, or is away. */
   async #ask(key: string, limitClass: LimitClass, ip: string, nowMs: number): Promise<KeyVerdict | null> {
-    const { head, tail, isOfApp } = subjectOf(limitClass, ip);
-    const args = [head, tail, isOfApp ? '1' : '0', String(nowMs + WINDOW_MS), String(WINDOW_MS)];
+    const subject = subjectOf(limitClass, ip);
+    const name = `${key} ${subject.head}${subject.tail}`;
+    let question = this.#questions.get(name);
+    if (!question) {
+      question = { requests: 0, answer: this.#askAtTurnEnd(name, key, subject, nowMs) };
+      this.#questions.set(name, question);
+    }
+    const place = ++question.requests;
+    const answer = await question.answer;
+    if (!answer) return null;
+    const count = answer.window.count - question.requests + place;
+    const charge = chargeOf(this.#parts.limits[limitClass], { count, resetMs: answer.window.resetMs }, nowMs);
+    return verdictOf(answer.app, charge);
+  }
+
+  /** Requests of one turn with the same key are one question, which counts all of them: an app sends many at once. */
+  async #askAtTurnEnd(name: string, key: string, { head, tail, isOfApp }: Subject, nowMs: number) {
+    await new Promise((turnEnd) => setImmediate(turnEnd));
+    const requests = this.#questions.get(name)?.requests ?? 1;
+    this.#questions.delete(name);
+    const args = [head, tail, isOfApp ? '1' : '0', requests, nowMs + WINDOW_MS, WINDOW_MS];
     let answer: unknown;
     try {
       answer = await this.#check([snapshotKey(this.#hash(key))], args);
@@ -139,9 +175,8 @@ export class KeyCheck {
       return null;
     }
     if (!Array.isArray(answer) || typeof answer[0] !== 'string') return null;
-    this.counters.redis_hits++;
-    const charge = chargeOf(this.#parts.limits[limitClass], windowOf(answer.slice(1)), nowMs);
-    return verdictOf(this.#parse(key, answer[0]), charge);
+    this.counters.redis_hits += requests;
+    return { app: this.#parse(key, answer[0]), window: windowOf(answer.slice(1)) };
   }
 
   /** From Postgres: one look-up at a time for each key, few for all, and few unknown keys from one address. */

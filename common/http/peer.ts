@@ -9,9 +9,21 @@ export interface Peer {
   readonly isHttps: boolean;
 }
 
+interface Seen {
+  /** Null for what is no address. */
+  readonly ip: string | null;
+  readonly isProxy: boolean;
+}
+
+/** The longest text of an IPv6 address with an IPv4 tail and a zone. */
+const addressCharsMax = 64;
+/** Texts that are remembered with what they are: parsing one takes longer than all else that is done with it. */
+const seenMax = 10_000;
+
 /** Networks in CIDR form. A plain address is a network of one. @throws when one is neither. */
 export class TrustedProxies {
   readonly #networks: readonly Network[];
+  readonly #seen = new Map<string, Seen>();
 
   constructor(networks: readonly string[]) {
     this.#networks = networks.map((text) => {
@@ -22,9 +34,7 @@ export class TrustedProxies {
   }
 
   has(ip: string): boolean {
-    if (this.#networks.length === 0 || !ipaddr.isValid(ip)) return false;
-    const address = ipaddr.process(ip);
-    return this.#networks.some(([network, bits]) => address.kind() === network.kind() && address.match(network, bits));
+    return this.#networks.length > 0 && this.#look(ip).isProxy;
   }
 
   /**
@@ -32,18 +42,38 @@ export class TrustedProxies {
    * one the client is the right-most entry of X-Forwarded-For that is not itself a trusted proxy.
    */
   peer(socketIp: string, isTls: boolean, forwardedFor: string, forwardedProto: string): Peer {
-    const ip = plainAddress(socketIp);
-    if (!this.has(ip)) return { ip, isHttps: isTls };
+    const socket = this.#look(socketIp);
+    const ip = socket.ip ?? socketIp;
+    if (!socket.isProxy) return { ip, isHttps: isTls };
     const isHttps = forwardedProto === '' ? isTls : forwardedProto.trim().toLowerCase() === 'https';
     const chain = forwardedFor.split(',');
     let client = ip;
     for (let at = chain.length - 1; at >= 0; at--) {
-      const entry = plainAddress((chain[at] ?? '').trim());
-      if (!ipaddr.isValid(entry)) break;
-      client = entry;
-      if (!this.has(entry)) break;
+      const entry = this.#look((chain[at] ?? '').trim());
+      if (entry.ip === null) break;
+      client = entry.ip;
+      if (!entry.isProxy) break;
     }
     return { ip: client, isHttps };
+  }
+
+  #look(text: string): Seen {
+    const known = this.#seen.get(text);
+    if (known !== undefined) return known;
+    const seen = this.#parse(text);
+    if (this.#seen.size >= seenMax) this.#seen.clear();
+    // What is longer than any address is not worth its room.
+    if (text.length <= addressCharsMax) this.#seen.set(text, seen);
+    return seen;
+  }
+
+  #parse(text: string): Seen {
+    if (!ipaddr.isValid(text)) return { ip: null, isProxy: false };
+    const address = ipaddr.process(text);
+    const isProxy = this.#networks.some(
+      ([network, bits]) => address.kind() === network.kind() && address.match(network, bits),
+    );
+    return { ip: plainAddress(text), isProxy };
   }
 }
 
