@@ -5,7 +5,8 @@
  *
  * Must stay true:
  * - An id that was seen within a day is in the memory of recent ids, or in the filter and, once its batch is stored, in
- *   ClickHouse. Recent ids hold more than all batches that are formed and not yet stored.
+ *   ClickHouse. Recent ids hold all batches that are formed and not yet stored, and are let go between two batches only:
+ *   what was recent when a batch was begun, and so was not looked up, is recent until the batch is decided.
  * - A "maybe" of the filter is looked up before a record is dropped; nothing is dropped because of a filter alone.
  * - Between the loss of a partition and its return others may have stored ids: `load` is called at each taking.
  */
@@ -17,8 +18,12 @@ const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
 /** An app may say that an event is up to 90 days old, or an hour ahead. */
 const EVENT_TIME_BACK_MS = 91 * DAY_MS;
-/** Two generations of at least this many; a batch has 20,000 rows and two are under way. */
+/**
+ * Two generations of at least this many ids and batches. One batch is stored while the next is formed, however many events
+ * they have: a batch is bounded in bytes and records, and a record may be a thousand small events.
+ */
 const RECENT_IDS = 100_000;
+const RECENT_BATCHES = 3;
 const LOOKUP_IDS_MAX = 5_000;
 const LOAD_ROWS_MAX = 20_000_000;
 
@@ -49,6 +54,8 @@ export class FirstSeen {
   readonly #filters = { event: new IdFilter(), install: new IdFilter() };
   #young = new Map<string, Claim>();
   #old = new Map<string, Claim>();
+  /** How many batches brought ids to the young generation. */
+  #batches = 0;
 
   constructor(clickhouse: ClickHouse) {
     this.#clickhouse = clickhouse;
@@ -71,17 +78,24 @@ export class FirstSeen {
     }
   }
 
-  /** For each claim, whether its record is the one that counts. @throws ClickHouseFailure, and may be asked again then. */
+  /**
+   * For each claim of a batch, whether its record is the one that counts. @throws ClickHouseFailure, and may be asked again then.
+   */
   async settle(claims: readonly Claim[]): Promise<boolean[]> {
-    const maybe = claims.filter((claim) => this.#recent(claim) === undefined && this.#isMaybe(claim));
+    const recent = claims.map((claim) => this.#recent(claim));
+    const maybe = claims.filter((claim, at) => recent[at] === undefined && this.#isMaybe(claim));
     const stored = maybe.length === 0 ? new Map<string, Stored[]>() : await this.#lookUp(maybe);
-    return claims.map((claim) => {
-      const owner = this.#recent(claim) ?? earliest(claim, stored.get(keyOf(claim)));
+    this.#letGo();
+    let kept = 0;
+    const verdicts = claims.map((claim, at) => {
+      const owner = this.#recent(claim) ?? recent[at] ?? earliest(claim, stored.get(keyOf(claim)));
       const isFirst = owner === undefined || isSameRecord(owner.origin, claim.origin) || isPast(owner, claim);
-      if (isFirst) this.#keep(claim);
+      if (isFirst) kept += this.#keep(claim);
       else this.counters.duplicates++;
       return isFirst;
     });
+    if (kept > 0) this.#batches++;
+    return verdicts;
   }
 
   #recent(claim: Claim): Claim | undefined {
@@ -94,13 +108,20 @@ export class FirstSeen {
     return claim.received_at < filter.horizonMs || filter.mayHave(claim.app_id, claim.id);
   }
 
-  #keep(claim: Claim): void {
-    if (this.#young.size >= RECENT_IDS) {
-      this.#old = this.#young;
-      this.#young = new Map();
-    }
+  /** @returns 0 for a record that is kept already: a batch that is formed once more brings nothing. */
+  #keep(claim: Claim): 0 | 1 {
+    const known = this.#recent(claim);
+    if (known !== undefined && isSameRecord(known.origin, claim.origin)) return 0;
     this.#young.set(keyOf(claim), claim);
     this.#filters[claim.kind].add(claim.app_id, claim.id, claim.received_at);
+    return 1;
+  }
+
+  #letGo(): void {
+    if (this.#young.size < RECENT_IDS || this.#batches < RECENT_BATCHES) return;
+    this.#old = this.#young;
+    this.#young = new Map();
+    this.#batches = 0;
   }
 
   async #lookUp(claims: readonly Claim[]): Promise<Map<string, Stored[]>> {
