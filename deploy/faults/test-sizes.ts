@@ -10,4 +10,10 @@ export function times(atFullSize: number): number {
   return Math.max(1, Math.round(atFullSize * scale));
 }
 
+/** A number that its own setting says, else the scale. */
+export function sized(setting: 'FAULTS_EVENTS' | 'FAULTS_REQUESTS', atFullSize: number): number {
+  const given = Number(process.env[setting] ?? 0);
+  return given > 0 ? Math.round(given) : times(atFullSize);
+}
+
 export const nothingWrong = { lost: 0, duplicated: 0, phantom: 0, rollup_diff: 0 };

@@ -1,6 +1,7 @@
 /** A small share of the faults of `npm run test:faults`, in every ordinary run. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runDuplicates } from '#deploy/faults/duplicates.ts';
 import { runFault } from '#deploy/faults/fault-run.ts';
 import { Stage } from '#deploy/faults/stage.ts';
 import { storeNames } from '#deploy/faults/store.ts';
@@ -48,4 +49,14 @@ test('redirectors restarted one after the other fail no request, and all stores 
   expect(report).toMatchObject(nothingWrong);
   expect(report.cut).toBe(0);
   expect([...report.answers.keys()]).toEqual([302]);
+});
+
+test('events sent again while the SDK edge and ingest are killed count once, to the last digit of their sums', async () => {
+  const sizes = { events: 20_000, batchEvents: 100, kills: 1, seed };
+  const { expected, raw, told, toldByLink, rollup_diff } = await runDuplicates(stage, sizes);
+  expect(raw).toEqual({ ...expected, ids: expected.events });
+  const { events, conversions, revenue, byLink } = expected;
+  for (const part of Object.values(told)) expect(part).toEqual({ events, conversions, revenue });
+  expect(toldByLink).toEqual(byLink);
+  expect(rollup_diff).toBe(0);
 });

@@ -1,0 +1,24 @@
+/** Many events, a third of the requests sent again, the SDK edge and ingest killed in between: each counts once, to the last digit. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { runDuplicates } from './duplicates.ts';
+import { Stage } from './stage.ts';
+import { seed, sized, times } from './test-sizes.ts';
+
+const MEMORY_MIB_MAX = 600;
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await Stage.start();
+});
+afterAll(() => stage.stop());
+
+test('events sent again at once, later and last of all count once by name, link and currency', async () => {
+  const sizes = { events: sized('FAULTS_EVENTS', 100_000), batchEvents: 100, kills: times(5), seed };
+  const { expected, raw, told, toldByLink, rollup_diff, mostMib } = await runDuplicates(stage, sizes);
+  expect(raw).toEqual({ ...expected, ids: expected.events });
+  const { events, conversions, revenue, byLink } = expected;
+  for (const part of Object.values(told)) expect(part).toEqual({ events, conversions, revenue });
+  expect(toldByLink).toEqual(byLink);
+  expect(rollup_diff).toBe(0);
+  for (const most of Object.values(mostMib)) expect(most).toBeLessThan(MEMORY_MIB_MAX);
+});
