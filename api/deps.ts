@@ -26,8 +26,10 @@ export interface ApiDeps {
   readonly analytics: AnalyticsParts;
   readonly apiKeys: ApiKeys;
   readonly appSnapshots: AppSnapshots;
-  /** Tells redirectors of committed changes; false when they could not be told and will find out later. */
+  /** Tells redirectors of what is new; false when they could not be told and will find out in seconds. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;
+  /** Tells redirectors of every committed change; false when they could not be told, and will be as soon as they can. */
+  readonly tellChanges: () => Promise<boolean>;
   /**
    * Links of these organizations (of one app, if given) by clicks, most first, at most RANKED_LINKS_MAX.
    * Figures are kept in another store, which the links' own folder does not know.

@@ -8,8 +8,10 @@ import { Lifecycle } from '#common/lifecycle.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
+import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { docsRoutes } from './docs/routes.ts';
 import { apiParts, readLimits } from './parts.ts';
+import { exposeUntold } from './untold-counters.ts';
 
 const config = processConfig(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
 const name = config.INSTANCE || 'api-0';
@@ -20,7 +22,8 @@ const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
 
-const api = apiParts(config, { db, redis, clickhouse }, systemClock);
+const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
+exposeUntold(metrics, api.untold);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
 
 const server = new ServerPart(config, log, [...mountRoutes(api.mount), ...mountRoutes(docs)], api.guard);
@@ -28,7 +31,9 @@ const server = new ServerPart(config, log, [...mountRoutes(api.mount), ...mountR
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
+  new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
+  { name: 'untold changes', start: () => api.untold.start(), stop: () => api.untold.stop() },
   telemetryPart(config, metrics, {
     listening: server.check,
     postgres: () => db.isReady(),

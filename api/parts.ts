@@ -12,6 +12,7 @@ import { announceChange } from '#common/link-cache.ts';
 import type { Postgres } from '#common/postgres.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import type { Redis } from '#common/redis.ts';
+import type { Log } from '#common/telemetry.ts';
 import { Tenancy } from '#common/tenancy.ts';
 import { asOfFrom } from './analytics/as-of.ts';
 import { analyticsParts } from './analytics/deps.ts';
@@ -20,12 +21,14 @@ import { rankByClicks } from './click-ranking.ts';
 import type { ApiDeps } from './deps.ts';
 import { apiGuard } from './guard.ts';
 import { apiRoutes } from './routes.ts';
+import { UntoldChanges } from './untold-changes.ts';
 
 export interface ApiClients {
   readonly db: Postgres;
   readonly redis: Redis;
   /** One that can only read. */
   readonly clickhouse: ClickHouse;
+  readonly log: Pick<Log, 'warn' | 'info'>;
 }
 
 export interface ApiParts {
@@ -33,18 +36,21 @@ export interface ApiParts {
   /** Also charges requests to addresses that no route has. */
   readonly guard: Guard;
   readonly about: About;
+  /** Started after Redis, stopped before it. */
+  readonly untold: UntoldChanges;
 }
 
 /** What one query of the dashboard may cost at most. */
 export const readLimits = { executionSecondsMax: 10, rowsToReadMax: 1_000_000_000, resultRowsMax: 1_000_000 } as const;
 
 /** @throws when SECRET_KEY or an OAuth setting is not usable. */
-export function apiParts(config: Config, { db, redis, clickhouse }: ApiClients, clock: Clock): ApiParts {
+export function apiParts(config: Config, { db, redis, clickhouse, log }: ApiClients, clock: Clock): ApiParts {
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const tokens = new AccessTokens(secrets, clock);
   const limits = configuredLimits(config);
   const limiter = new RateLimiter(redis.script('limit', limitScript), limits, clock);
   const guard = apiGuard({ db, limiter, tokens });
+  const untold = new UntoldChanges({ db, redis, log });
   const deps: ApiDeps = {
     db,
     tenancy: new Tenancy(db),
@@ -54,10 +60,11 @@ export function apiParts(config: Config, { db, redis, clickhouse }: ApiClients, 
     apiKeys: new ApiKeys(secrets),
     appSnapshots: new AppSnapshots(redis),
     announce: (...changes) => announceChange(redis, ...changes),
+    tellChanges: () => untold.tell(),
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
     shortLinkDomain: config.SHORT_LINK_DOMAIN,
   };
-  return { mount: { routes: apiRoutes, deps, guard }, guard, about: aboutApi(config) };
+  return { mount: { routes: apiRoutes, deps, guard }, guard, about: aboutApi(config), untold };
 }
 
 export function aboutApi(config: Config): About {

@@ -40,28 +40,35 @@ const keyOf = (change: LinkChange): string =>
   change.kind === 'link' ? linkKey(change.host, change.short_code) : change.host;
 
 /**
- * Tells every process of changes that are committed: call it after the commit, before the answer. The marker comes first,
- * so that whoever hears of the change finds nothing old in Redis.
- * @returns false when Redis did not take it; caches then find out when their entries expire (at most 6 minutes; 1 s
- * for those that have lost Redis too).
+ * Tells every process of changes that are committed. The marker comes first, so that whoever hears of the change finds
+ * nothing old in Redis.
+ * @returns false when Redis did not take it.
+ */
+export async function tellCaches(redis: Pick<Redis, 'commands'>, changes: readonly LinkChange[]): Promise<boolean> {
+  try {
+    await Promise.all(
+      changes.map((change) =>
+        redis.commands.set(prefixes[change.kind] + keyOf(change), changeMarker, 'PX', snapshotLimits.markerMs),
+      ),
+    );
+    await Promise.all(changes.map((change) => redis.commands.publish(channel, `${change.kind} ${keyOf(change)}`)));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/**
+ * `tellCaches`, tried a few times, for what is new: a code that a redirector remembers as unknown is asked for again
+ * after seconds anyway. Changes of what was there are noted and told until they are heard (api/untold-changes.ts).
  */
 export async function announceChange(
   redis: Pick<Redis, 'commands'>,
   ...changes: readonly LinkChange[]
 ): Promise<boolean> {
-  const waits = Array.from({ length: announceAttempts - 1 }, (_, n) => announcePauseMs * 3 ** n);
-  for (const waitMs of [...waits, undefined]) {
-    try {
-      await Promise.all(
-        changes.map((change) =>
-          redis.commands.set(prefixes[change.kind] + keyOf(change), changeMarker, 'PX', snapshotLimits.markerMs),
-        ),
-      );
-      await Promise.all(changes.map((change) => redis.commands.publish(channel, `${change.kind} ${keyOf(change)}`)));
-      return true;
-    } catch {
-      if (waitMs !== undefined) await new Promise((done) => setTimeout(done, waitMs));
-    }
+  for (let attempt = 0; attempt < announceAttempts; attempt++) {
+    if (attempt > 0) await new Promise((done) => setTimeout(done, announcePauseMs * 3 ** (attempt - 1)));
+    if (await tellCaches(redis, changes)) return true;
   }
   return false;
 }

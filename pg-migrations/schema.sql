@@ -206,6 +206,16 @@ CREATE TABLE public.refresh_tokens (
   CONSTRAINT refresh_tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
+CREATE TABLE public.untold_changes (
+  id bigint NOT NULL,
+  kind text NOT NULL,
+  host text NOT NULL,
+  short_code text NOT NULL,
+  changed_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT untold_changes_kind_check CHECK ((kind = ANY (ARRAY['link'::text, 'app'::text]))),
+  CONSTRAINT untold_changes_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE public.users (
   id text NOT NULL,
   email text NOT NULL,
@@ -350,6 +360,32 @@ AS $function$ SELECT l.id, l.organization_id, l.app_id, l.archived, l.campaign, 
       WHERE l.deleted_at IS NULL AND signpost_link_text(l.short_code, l.path, l.title, l.campaign) LIKE lower(pattern) $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_note_app_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  INSERT INTO untold_changes (kind, host, short_code) SELECT DISTINCT 'app', host, '' FROM (VALUES (OLD.host), (NEW.host)) AS v (host);
+  RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_note_link_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  INSERT INTO untold_changes (kind, host, short_code)
+    SELECT DISTINCT 'link', a.host, v.short_code
+      FROM apps a CROSS JOIN (VALUES (OLD.short_code), (NEW.short_code)) AS v (short_code) WHERE a.id = NEW.app_id;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_organizations()
  RETURNS text[]
  LANGUAGE sql
@@ -373,6 +409,10 @@ CREATE OR REPLACE FUNCTION public.signpost_owner_of_link(wanted text)
 AS $function$ SELECT l.organization_id FROM links l JOIN apps a ON a.id = l.app_id
       WHERE l.id = wanted AND l.deleted_at IS NULL AND a.deleted_at IS NULL $function$
 ;
+
+CREATE TRIGGER apps_change_noted AFTER UPDATE ON public.apps FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_app_change();
+
+CREATE TRIGGER links_change_noted AFTER UPDATE ON public.links FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_link_change();
 
 CREATE TRIGGER links_inserted AFTER INSERT ON public.links REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION signpost_count_links_inserted();
 

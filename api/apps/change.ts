@@ -16,7 +16,7 @@ export interface AppChange {
  * copy of the old version worthless, commits, and tells the redirectors. Refused while Redis is away.
  */
 export async function changeApp(
-  { tenancy, appSnapshots, announce }: ApiDeps,
+  { tenancy, appSnapshots, tellChanges }: ApiDeps,
   caller: UserCaller,
   id: string,
   write: (tenant: TenantQueries, before: AppRow) => Promise<AppRow | Rejection>,
@@ -45,7 +45,6 @@ export async function changeApp(
   const { before, after } = change;
   // A Redis that fails from here on changes nothing: the raised version has done the work.
   await appSnapshots.settle(before.api_key_hash, id, after.version).catch(() => undefined);
-  const hosts = new Set([before.host, after.host]);
-  await announce(...[...hosts].map((host) => ({ kind: 'app', host }) as const));
+  await tellChanges();
   return change;
 }

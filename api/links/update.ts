@@ -4,7 +4,6 @@ import type { Clock } from '#common/clock.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { type LinkChanges, linkChangesBody, linkFieldNames, refuseLink, storedValue } from '#common/link/fields.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/link/link.ts';
-import type { LinkChange } from '#common/link-cache.ts';
 import { violatedConstraint } from '#common/postgres.ts';
 import type { Tenancy } from '#common/tenancy.ts';
 import { findLink, linkParams } from './read.ts';
@@ -21,18 +20,13 @@ export const update = route({
   body: linkChangesBody,
   bodyExample: { campaign: 'autumn_sale', expires_at: null },
   answers: { 200: { description: 'The link as it is now.', schema: linkSchema, example: linkExample } },
-  handle: async ({ tenancy, clock, announce }, { caller, params, body }) => {
+  handle: async ({ tenancy, clock, tellChanges }, { caller, params, body }) => {
     const refused = refuseLink(body);
     if (refused) return refused;
     const change = await changeLink({ tenancy, clock }, caller, params.id, body);
     if (change instanceof Rejection) return change;
-    const { before, after } = change;
-    const changes: LinkChange[] = [{ kind: 'link', host: after.host, short_code: after.short_code }];
-    if (before.short_code !== after.short_code) {
-      changes.push({ kind: 'link', host: before.host, short_code: before.short_code });
-    }
-    await announce(...changes);
-    return { status: 200, body: linkAnswer(after) };
+    await tellChanges();
+    return { status: 200, body: linkAnswer(change) };
   },
 });
 
@@ -41,7 +35,7 @@ async function changeLink(
   caller: UserCaller,
   id: string,
   changes: LinkChanges,
-): Promise<{ before: LinkRow; after: LinkRow } | Rejection> {
+): Promise<LinkRow | Rejection> {
   const names = linkFieldNames.filter((name) => changes[name] !== undefined);
   const assignments = names.map((name, at) => `${name} = $${at + 4}`).join(', ');
   const sql = `WITH l AS (UPDATE links SET updated_at = $3, ${assignments}
@@ -56,7 +50,7 @@ async function changeLink(
       if (denied) return denied;
       const [after] = await tenant.query<LinkRow>(sql, [id, new Date(clock()), ...values]);
       if (!after) throw new Error('a link that is locked was not updated');
-      return { before, after };
+      return after;
     });
   } catch (error) {
     const constraint = violatedConstraint(error);

@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
+import { exposeUntold } from '#api/untold-counters.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
@@ -42,7 +43,8 @@ const cache = new LinkCache({
   bytesMax: config.LINK_CACHE_BYTES,
 });
 
-const api = apiParts(config, { db, redis, clickhouse }, systemClock);
+const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
+exposeUntold(metrics, api.untold);
 // NATS may come later: until then clicks that Redis has lost are not found, and everything else works.
 const nats = config.NATS_URL === '' ? null : Nats.connect({ url: config.NATS_URL, name });
 const archive = nats ? new NatsClickArchive(nats) : noArchive;
@@ -64,6 +66,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
+  { name: 'untold changes', start: () => api.untold.start(), stop: () => api.untold.stop() },
   telemetryPart(config, metrics, {
     listening: server.check,
     journal: () => journal.isWritable || 'nothing can be recorded',

@@ -1,0 +1,117 @@
+/**
+ * Changes of links and apps on their way to the redirectors: no committed change is forgotten because Redis, or this
+ * process, was away in that moment.
+ *
+ * Triggers note each change in `untold_changes`, in the change's own transaction (pg-migrations). `tell` takes what is noted,
+ * publishes it, and only then commits its deletion: what was published twice is looked up twice, and that is all. It is
+ * called after each change, when Redis is back, and every second for what another process left behind.
+ *
+ * Bounds: `batchMax` changes at a time, one pass at a time; a change older than `worthMs` is dropped, since no cache
+ * believes for that long what was before it.
+ */
+import { type LinkChange, tellCaches } from '#common/link-cache.ts';
+import type { Postgres } from '#common/postgres.ts';
+import type { Redis } from '#common/redis.ts';
+import type { Log } from '#common/telemetry.ts';
+
+const batchMax = 500;
+const lookMs = 1_000;
+/** More than a redirector's minute and Redis's five. */
+const worthMs = 600_000;
+
+const takeOldest = `
+  DELETE FROM untold_changes WHERE id IN (SELECT id FROM untold_changes ORDER BY id LIMIT ${batchMax} FOR UPDATE SKIP LOCKED)
+  RETURNING kind, host, short_code`;
+const dropWorthless = `DELETE FROM untold_changes WHERE changed_at < now() - interval '${worthMs} milliseconds'`;
+
+class NotTaken extends Error {}
+
+export class UntoldChanges {
+  /** Since the start of the process. */
+  readonly counters = { told: 0, failures: 0, dropped: 0 };
+  readonly #db: Postgres;
+  readonly #redis: Redis;
+  readonly #log: Pick<Log, 'warn' | 'info'>;
+  #running: Promise<boolean> | undefined;
+  #next: Promise<boolean> | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isBehind = false;
+  readonly #onReady = () => void this.tell();
+
+  constructor({ db, redis, log }: { db: Postgres; redis: Redis; log: Pick<Log, 'warn' | 'info'> }) {
+    this.#db = db;
+    this.#redis = redis;
+    this.#log = log;
+  }
+
+  /** Whether a change waits for Redis to be back. */
+  get isBehind(): boolean {
+    return this.#isBehind;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.tell(), lookMs).unref();
+    this.#redis.commands.on('ready', this.#onReady);
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#redis.commands.off('ready', this.#onReady);
+    await this.#next;
+    await this.#running;
+  }
+
+  /**
+   * Tells of all that was committed before the call. False: Redis or Postgres did not take it, and it will be told
+   * when they are back. Never rejects.
+   */
+  tell(): Promise<boolean> {
+    if (this.#running === undefined) return this.#begin();
+    // What runs may have begun before the caller's change: one more pass, for all who come meanwhile.
+    this.#next ??= this.#running.then(() => {
+      this.#next = undefined;
+      return this.#begin();
+    });
+    return this.#next;
+  }
+
+  #begin(): Promise<boolean> {
+    this.#running = this.#pass().then(
+      (isTold) => {
+        this.#running = undefined;
+        return this.#note(isTold);
+      },
+      (err: unknown) => {
+        this.#running = undefined;
+        return this.#note(false, err);
+      },
+    );
+    return this.#running;
+  }
+
+  async #pass(): Promise<boolean> {
+    if (!this.#redis.isConnected()) {
+      this.counters.dropped += await this.#db.execute(dropWorthless, [], 'drop_worthless_changes');
+      return false;
+    }
+    for (;;) {
+      const told = await this.#db.transaction(async (queries) => {
+        const changes = await queries.query<LinkChange>(takeOldest, [], 'take_untold_changes');
+        if (changes.length > 0 && !(await tellCaches(this.#redis, changes))) throw new NotTaken('Redis is away');
+        return changes.length;
+      });
+      this.counters.told += told;
+      if (told < batchMax) return true;
+    }
+  }
+
+  #note(isTold: boolean, err?: unknown): boolean {
+    if (!isTold) this.counters.failures++;
+    if (isTold === this.#isBehind) {
+      this.#isBehind = !isTold;
+      if (isTold) this.#log.info('redirectors are told of changes again');
+      else this.#log.warn({ err }, 'redirectors can not be told of changes: it is tried again until they can');
+    }
+    return isTold;
+  }
+}
