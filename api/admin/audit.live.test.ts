@@ -37,7 +37,7 @@ test('the audit says what it looked at, and fails when a figure has no record be
     "INSERT INTO clicks (click_id, organization_id, app_id, link_id, time) VALUES ('c', 'org_1', 'app_1', 'lnk_1', '2026-04-09 10:00:00')",
   );
   expect(await run()).toEqual({
-    lines: ['2026-04-03 to 2026-04-11: 8 days, 1 records', 'duplicated 0, rollup difference 0'],
+    lines: ['2026-04-03 to 2026-04-11: 8 days, 1 records', 'lost 0, duplicated 0, rollup difference 0'],
     isFaulty: false,
   });
   await client.command(
@@ -47,7 +47,7 @@ test('the audit says what it looked at, and fails when a figure has no record be
   expect(isFaulty).toBe(true);
   expect(lines).toEqual([
     '2026-04-09 to 2026-04-10: 1 days, 1 records',
-    'duplicated 0, rollup difference 1',
+    'lost 0, duplicated 0, rollup difference 1',
     '2026-04-09T00:00:00.000Z  app_1  clicks_by_link: rollup_differs (rows 2, cells 1)',
   ]);
   await expect(run('--from', 'yesterday')).rejects.toThrow('must be a date');

@@ -31,7 +31,7 @@ export function addAuditCommand(program: Command, context: AuditContext): void {
     .command('audit')
     .description(
       'Hold the figures against the records: every rollup cell against its raw rows, every record against its place in ' +
-        'the log. Exits with 1 when something is wrong. CLICKHOUSE_URL says where.',
+        'the log, and the places against the clicks. Exits with 1 when something is wrong. CLICKHOUSE_URL says where.',
     )
     .option('--from <date>', 'first day (UTC); default: 7 days ago', dateOption)
     .option('--to <date>', 'last day (UTC), taken in; default: today', dateOption)
@@ -47,13 +47,13 @@ export function addAuditCommand(program: Command, context: AuditContext): void {
 }
 
 function linesOf(report: AuditReport): string[] {
-  const { from, to, days, records, duplicated, rollup_difference, faults } = report;
+  const { from, to, days, records, lost, duplicated, rollup_difference, faults } = report;
   return [
     `${from.slice(0, 10)} to ${to.slice(0, 10)}: ${days} days, ${records} records`,
-    `duplicated ${duplicated}, rollup difference ${rollup_difference}`,
+    `lost ${lost}, duplicated ${duplicated}, rollup difference ${rollup_difference}`,
     ...faults.map(
       (fault) =>
-        `${fault.bucket}  ${fault.app_id}  ${fault.table}: ${fault.fault} (rows ${fault.rows}, cells ${fault.cells})`,
+        `${fault.bucket}  ${fault.producer_id ? `${fault.producer_id} frame ${fault.frame_no}` : fault.app_id}  ${fault.table}: ${fault.fault} (rows ${fault.rows}, cells ${fault.cells})`,
     ),
   ];
 }

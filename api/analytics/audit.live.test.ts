@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { audit } from '#clickhouse/queries/audit.ts';
+import { audit, auditHour } from '#clickhouse/queries/audit.ts';
 import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
 import { makeRecords, makeTenant, randomFrom, storeRecords } from './records-for-test.ts';
 
@@ -39,6 +39,7 @@ test('figures that are what their records make are found to be so', async () => 
     to: '2026-04-02T00:00:00.000Z',
     days: 5,
     records: 6_000,
+    lost: 0,
     duplicated: 0,
     rollup_difference: 0,
     faults: [],
@@ -112,4 +113,53 @@ test.each(['clicks', 'installs', 'events'])('a row deleted from %s is found in b
   expect(faults.length).toBeGreaterThan(before);
   expect(tables).toEqual(expect.arrayContaining([`${kind}_by_link`, `${kind}_by_dimension`]));
   expect(faults.find((fault) => fault.table === `${kind}_by_link`)?.rows).toBe(1);
+});
+
+test('a frame that is missing between others is found, and so is one click of a frame', async () => {
+  const hour_ms = Date.parse('2026-05-04T10:00:00Z');
+  const range = { from_ms: hour_ms, to_ms: hour_ms + 1 };
+  const click = (frame: number, idx: number, minute: number) =>
+    `('c${frame}-${idx}', 'org_f', 'app_f', 'lnk_f', toDateTime64('2026-05-04 10:00:00', 3, 'UTC') + INTERVAL ${minute} MINUTE, 'edge-1', ${frame}, ${idx})`;
+  const store = (...rows: string[]) =>
+    client.command(
+      `INSERT INTO clicks (click_id, organization_id, app_id, link_id, time, producer_id, frame_no, idx) VALUES ${rows.join(', ')}`,
+    );
+  await store(click(7, 0, 1), click(7, 1, 1), click(8, 0, 2), click(11, 0, 30), click(12, 0, 31), click(12, 2, 31));
+  const found = await audit(client, range);
+  expect(found).toMatchObject({ lost: 3, duplicated: 0, rollup_difference: 0 });
+  const place = { fault: 'clicks_missing', table: 'clicks', organization_id: '', app_id: '', producer_id: 'edge-1' };
+  const bucket = '2026-05-04T10:00:00.000Z';
+  expect(found.faults).toEqual([
+    { ...place, bucket, frame_no: 9, rows: 2, cells: 0 },
+    { ...place, bucket, frame_no: 12, rows: 1, cells: 0 },
+  ]);
+  expect(await auditHour(client, hour_ms)).toEqual({ lost: 3, duplicated: 0, rollup_difference: 0 });
+  // One is a dead letter, one was stored at a time far off, since its machine's clock was wrong.
+  await client.command(
+    "INSERT INTO dead_letters (kind, time, producer_id, frame_no, idx) VALUES ('click', '2026-05-04 10:20:00', 'edge-1', 9, 0)",
+  );
+  await store(click(10, 0, 60 * 24 * 40), click(12, 1, 31));
+  expect(await audit(client, range)).toMatchObject({ lost: 0, faults: [] });
+});
+
+test('the audit of an hour finds what was planted in it, and nothing of the hour after', async () => {
+  const hour_ms = Date.parse('2026-03-30T10:00:00Z');
+  const before = await auditHour(client, hour_ms);
+  await client.command(
+    "INSERT INTO events_by_dimension (organization_id, app_id, dimension, bucket, rows) VALUES ('org_h', 'app_h', 'quarter', '2026-03-30 10:15:00', 2)",
+  );
+  const few = records.filter(
+    (one) => one.kind === 'events' && Math.floor(one.time / 3_600_000) * 3_600_000 === hour_ms,
+  );
+  await storeRecords(client, few, 'an hour');
+  await client.command(
+    "INSERT INTO events SELECT * FROM events WHERE batch_id = 'an hour'",
+    {},
+    { insert_deduplicate: 0, async_insert: 0 },
+  );
+  const { duplicated, rollup_difference } = await auditHour(client, hour_ms);
+  expect(few.length).toBeGreaterThan(0);
+  expect(duplicated - before.duplicated).toBe(few.length);
+  expect(rollup_difference - before.rollup_difference).toBe(1);
+  expect(await auditHour(client, hour_ms + 3_600_000)).toEqual({ lost: 0, duplicated: 0, rollup_difference: 0 });
 });

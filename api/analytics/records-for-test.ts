@@ -106,12 +106,16 @@ const columnsOf = {
   events: [...shared, 'event_id', 'revenue_amount', 'revenue_currency', 'is_conversion', ...origin],
 };
 
+/** Records of a frame. */
+export const frameRecords = 50;
+
 export async function storeRecords(client: ClickHouse, records: readonly TestRecord[], batch: string): Promise<void> {
   for (const kind of ['clicks', 'installs', 'events'] as const) {
     const columns = columnsOf[kind];
-    const mine = records.filter((record) => record.kind === kind);
+    // Frames are numbered by kind and in the order of time, as an edge numbers them.
+    const mine = records.filter((record) => record.kind === kind).sort((a, b) => a.time - b.time);
     for (let from = 0; from < mine.length; from += 10_000) {
-      const lines = mine.slice(from, from + 10_000).map((record) => {
+      const lines = mine.slice(from, from + 10_000).map((record, at) => {
         const row: Record<string, unknown> = {
           ...record,
           time: new Date(record.time).toISOString().replace('T', ' ').replace('Z', ''),
@@ -123,8 +127,8 @@ export async function storeRecords(client: ClickHouse, records: readonly TestRec
           revenue_currency: record.currency,
           batch_id: batch,
           producer_id: batch,
-          frame_no: Math.floor(record.idx / 500) + 1,
-          idx: record.idx % 500,
+          frame_no: Math.floor((from + at) / frameRecords) + 1,
+          idx: (from + at) % frameRecords,
         };
         return JSON.stringify(columns.map((column) => row[column]));
       });

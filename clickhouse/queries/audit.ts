@@ -1,9 +1,10 @@
 /**
- * The figures held against the records: every rollup must be what its raw rows make, and no raw row may stand twice.
- * Days are looked at one by one, so the memory needed does not grow with the range.
+ * The figures held against the records: every rollup must be what its raw rows make, no raw row may stand twice, and no click
+ * may be missing between others. Days are looked at one by one, so the memory needed does not grow with the range.
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { type Kind, kinds, type Rollup, rollups } from '#clickhouse/rollups.ts';
+import { missingClicks } from './audit-frames.ts';
 
 export interface AuditRange {
   /** Epoch milliseconds; rounded out to whole UTC days, the size of the largest bucket. */
@@ -13,13 +14,16 @@ export interface AuditRange {
 
 /** Some figures of one app and bucket that are not what they should be. */
 export interface AuditFault {
-  readonly fault: 'rollup_differs' | 'record_stands_twice';
+  readonly fault: 'rollup_differs' | 'record_stands_twice' | 'clicks_missing';
   readonly table: string;
+  /** Of missing clicks: whose, and from which frame on. */
+  readonly producer_id?: string;
+  readonly frame_no?: number;
   readonly organization_id: string;
   readonly app_id: string;
   /** Beginning of the hour (or of the day, for figures by day), ISO 8601. */
   readonly bucket: string;
-  /** Rows in the rollup beyond those of the raw table (negative: missing), or copies too many. */
+  /** Rows in the rollup beyond those of the raw table (negative: missing), copies too many, or clicks missing at least. */
   readonly rows: number;
   /** Cells of the rollup that differ in any figure; 0 for copies. */
   readonly cells: number;
@@ -31,6 +35,8 @@ export interface AuditReport {
   readonly days: number;
   /** Raw rows that were looked at. */
   readonly records: number;
+  /** Clicks that are missing, at least: see audit-frames.ts for what can be told. */
+  readonly lost: number;
   readonly duplicated: number;
   /** Cells of rollups that differ. */
   readonly rollup_difference: number;
@@ -39,11 +45,19 @@ export interface AuditReport {
 }
 
 const dayMs = 86_400_000;
+const hourMs = 3_600_000;
 const faultsMax = 100;
 const settings: Settings = { max_execution_time: 600, max_memory_usage: 3_000_000_000, max_rows_to_read: 0 };
 
 const time = 'time >= fromUnixTimestamp64Milli({from:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})';
 const bucket = 'bucket >= fromUnixTimestamp64Milli({from:Int64}) AND bucket < fromUnixTimestamp64Milli({to:Int64})';
+
+/** A part of a rollup that is looked at; the whole without a pick. */
+interface Slice {
+  readonly pick: string;
+  readonly from: number;
+  readonly to: number;
+}
 
 /** What a cell is made of, besides its place and time. */
 const keysOf: Record<Kind, string> = { clicks: 'is_bot', installs: 'attributed', events: 'revenue_currency' };
@@ -65,24 +79,61 @@ export async function audit(
   const from = Math.floor(range.from_ms / dayMs) * dayMs;
   const to = Math.ceil(range.to_ms / dayMs) * dayMs;
   const faults: AuditFault[] = [];
-  const sums = { records: 0, duplicated: 0, rollup_difference: 0, days: 0 };
+  const sums = { records: 0, lost: 0, duplicated: 0, rollup_difference: 0, days: 0 };
   for (let day = from; day < to; day += dayMs) {
     for (const kind of kinds) sums.records += await countOf(client, kind, day);
-    for (const kind of kinds) {
-      const copies = await confirmed(() => copiesOf(client, kind, day));
-      sums.duplicated += copies.reduce((n, fault) => n + fault.rows, 0);
-      faults.push(...copies);
-    }
-    for (const rollup of rollups) {
-      const differences = await confirmed(() => differencesOf(client, rollup, day));
-      sums.rollup_difference += differences.reduce((n, fault) => n + fault.cells, 0);
-      faults.push(...differences);
-    }
+    const found = await faultsWithin(client, { pick: '', from: day, to: day + dayMs });
+    addFaults(sums, found);
+    faults.push(...found);
     faults.splice(faultsMax);
     sums.days++;
     onDay(iso(day).slice(0, 10));
   }
   return { from: iso(from), to: iso(to), ...sums, faults };
+}
+
+/** What one look found, in numbers. */
+export type AuditFigures = Pick<AuditReport, 'lost' | 'duplicated' | 'rollup_difference'>;
+
+/**
+ * One hour, at a price that does not grow with what is stored before: records against their places in the log, and the quarters
+ * of an hour of each app against their raw rows. Figures by day can only be held against a whole day.
+ * @param hour_ms its beginning, epoch ms; an hour that nothing is added to any more.
+ * @throws ClickHouseFailure
+ */
+export async function auditHour(client: Pick<ClickHouse, 'query'>, hour_ms: number): Promise<AuditFigures> {
+  const sums = { lost: 0, duplicated: 0, rollup_difference: 0 };
+  addFaults(sums, await faultsWithin(client, { pick: "dimension = 'quarter'", from: hour_ms, to: hour_ms + hourMs }));
+  return sums;
+}
+
+function addFaults(
+  sums: { lost: number; duplicated: number; rollup_difference: number },
+  faults: readonly AuditFault[],
+): void {
+  for (const { fault, rows, cells } of faults) {
+    if (fault === 'clicks_missing') sums.lost += rows;
+    else if (fault === 'record_stands_twice') sums.duplicated += rows;
+    else sums.rollup_difference += cells;
+  }
+}
+
+async function faultsWithin(client: Pick<ClickHouse, 'query'>, slice: Slice): Promise<AuditFault[]> {
+  const faults = await confirmed(() => gapsWithin(client, slice));
+  for (const kind of kinds) faults.push(...(await confirmed(() => copiesOf(client, kind, slice))));
+  for (const rollup of rollups) {
+    if (slice.pick !== '' && rollup.table.endsWith('_by_link')) continue;
+    faults.push(...(await confirmed(() => differencesOf(client, rollup, slice))));
+  }
+  return faults;
+}
+
+async function gapsWithin(client: Pick<ClickHouse, 'query'>, { from, to }: Slice): Promise<AuditFault[]> {
+  const missing = await missingClicks(client, from, to, settings);
+  return missing.map(({ producer_id, frame_no, bucket_s, records }) => {
+    const place = { organization_id: '', app_id: '', bucket: iso(bucket_s * 1000), producer_id, frame_no };
+    return { fault: 'clicks_missing', table: 'clicks', ...place, rows: records, cells: 0 };
+  });
 }
 
 /** An insert reaches the raw table a moment before its rollups: a fault counts if it is still there at a second look. */
@@ -112,32 +163,34 @@ interface FaultRow {
 }
 
 /** Rows beyond one for each place of a record in the log. */
-async function copiesOf(client: Pick<ClickHouse, 'query'>, kind: Kind, day: number): Promise<AuditFault[]> {
+async function copiesOf(client: Pick<ClickHouse, 'query'>, kind: Kind, slice: Slice): Promise<AuditFault[]> {
   const found = await client.query<FaultRow>(
     `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(time, 'UTC')) AS bucket_s,
   toInt64(count()) - toInt64(uniqExact(producer_id, frame_no, idx)) AS n, 0 AS cells
 FROM ${kind} WHERE ${time} GROUP BY organization_id, app_id, bucket_s HAVING n != 0 ORDER BY bucket_s, app_id`,
-    dayParams(day),
+    { from: slice.from, to: slice.to },
     settings,
   );
   return found.map((row) => faultOf('record_stands_twice', kind, row));
 }
 
 /** Cells of a rollup against the same cells made anew from raw rows. */
-async function differencesOf(client: Pick<ClickHouse, 'query'>, rollup: Rollup, day: number): Promise<AuditFault[]> {
+async function differencesOf(client: Pick<ClickHouse, 'query'>, rollup: Rollup, slice: Slice): Promise<AuditFault[]> {
   const isByLink = rollup.table.endsWith('_by_link');
   const place = isByLink ? 'link_id, campaign' : 'dimension, value';
   const keys = `organization_id, app_id, ${place}, ${keysOf[rollup.raw]}, bucket`;
   const figures = sumsOf[rollup.raw];
   const side = (sign: string) => figures.map((name) => `${sign}${signed(name)} AS d_${name}`).join(', ');
   const uniques = rollup.raw === 'clicks';
+  const kept = slice.pick === '' ? bucket : `${slice.pick} AND ${bucket}`;
+  const anew = slice.pick === '' ? rollup.select(time) : `SELECT * FROM (${rollup.select(time)}) WHERE ${slice.pick}`;
   const found = await client.query<FaultRow>(
     `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(bucket, 'UTC')) AS bucket_s, sum(n_rows) AS n, count() AS cells FROM (
   SELECT ${keys}, ${figures.map((name) => `sum(d_${name}) AS n_${name}`).join(', ')}
   FROM (
-    SELECT ${keys}, ${side('')}${uniques ? ', visitors AS v, 1 AS is_kept' : ''} FROM ${rollup.table} WHERE ${bucket}
+    SELECT ${keys}, ${side('')}${uniques ? ', visitors AS v, 1 AS is_kept' : ''} FROM ${rollup.table} WHERE ${kept}
     UNION ALL
-    SELECT ${keys}, ${side('-')}${uniques ? ', visitors AS v, 0 AS is_kept' : ''} FROM (${rollup.select(time)}))
+    SELECT ${keys}, ${side('-')}${uniques ? ', visitors AS v, 0 AS is_kept' : ''} FROM (${anew}))
   GROUP BY ${keys}
   HAVING ${figures.map((name) => `n_${name} != 0`).join(' OR ')}${
     uniques
@@ -145,7 +198,7 @@ async function differencesOf(client: Pick<ClickHouse, 'query'>, rollup: Rollup, 
       : ''
   })
 GROUP BY organization_id, app_id, bucket_s ORDER BY bucket_s, app_id`,
-    dayParams(day),
+    { from: slice.from, to: slice.to },
     settings,
   );
   return found.map((row) => faultOf('rollup_differs', rollup.table, row));

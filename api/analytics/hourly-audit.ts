@@ -1,0 +1,96 @@
+/**
+ * The audit of the last closed hour, once an hour, as metrics: what an operator is woken up by. An hour is looked at some
+ * minutes after it ended, when what was answered in it is stored; while ingest is behind, the figures are of what is there.
+ */
+import { Gauge, type Registry } from 'prom-client';
+import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
+import { type AuditFigures, auditHour } from '#clickhouse/queries/audit.ts';
+import type { Clock } from '#common/clock.ts';
+import type { Part } from '#common/lifecycle.ts';
+import type { Log } from '#common/telemetry.ts';
+
+const hourMs = 3_600_000;
+/** After the end of an hour. */
+const settlingMs = 10 * 60_000;
+/** After ClickHouse could not be asked. */
+const retryMs = 5 * 60_000;
+
+export interface HourlyAuditParts {
+  readonly clickhouse: Pick<ClickHouse, 'query'>;
+  readonly metrics: Registry;
+  readonly log: Pick<Log, 'warn' | 'error'>;
+  readonly clock: Clock;
+}
+
+export class HourlyAudit implements Part {
+  readonly name = 'audit';
+  readonly #parts: HourlyAuditParts;
+  readonly #gauge: Gauge<'what'>;
+  readonly #auditedTo: Gauge;
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void> = Promise.resolve();
+  #isStopped = false;
+
+  constructor(parts: HourlyAuditParts) {
+    this.#parts = parts;
+    const registers = [parts.metrics];
+    this.#gauge = new Gauge({
+      name: 'audit_faults',
+      help: 'Of the last closed hour: clicks lost (at least), records that stand twice, cells of rollups that differ. All are 0, always.',
+      labelNames: ['what'],
+      registers,
+    });
+    this.#auditedTo = new Gauge({
+      name: 'audit_to_seconds',
+      help: 'End of the hour that audit_faults is about, seconds since 1970; 0 before the first.',
+      registers,
+    });
+  }
+
+  start(): void {
+    this.#waitUntil(this.#parts.clock());
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await this.#running;
+  }
+
+  /** Looks at the last hour that is closed now. @returns when to look again, epoch ms. */
+  async look(): Promise<number> {
+    const { clickhouse, log, clock } = this.#parts;
+    const hour = Math.floor((clock() - settlingMs) / hourMs) * hourMs - hourMs;
+    try {
+      const figures = await auditHour(clickhouse, hour);
+      this.#show(figures, hour);
+      return hour + 2 * hourMs + settlingMs;
+    } catch (error) {
+      if (!(error instanceof ClickHouseFailure)) throw error;
+      log.warn({ reason: error.message }, 'the last hour could not be audited');
+      return clock() + retryMs;
+    }
+  }
+
+  #show(figures: AuditFigures, hour: number): void {
+    for (const [what, count] of Object.entries(figures)) this.#gauge.set({ what }, count);
+    this.#auditedTo.set((hour + hourMs) / 1000);
+    const isClean = Object.values(figures).every((count) => count === 0);
+    if (!isClean) {
+      const fields = { ...figures, hour: new Date(hour).toISOString() };
+      this.#parts.log.error(
+        fields,
+        'the figures of an hour are not what its records make: npm run admin -- audit says where',
+      );
+    }
+  }
+
+  #waitUntil(ms: number): void {
+    if (this.#isStopped) return;
+    const wait = Math.max(0, ms - this.#parts.clock());
+    this.#timer = setTimeout(() => {
+      this.#running = this.look().then((next) => this.#waitUntil(next));
+    }, wait);
+    this.#timer.unref();
+  }
+}
