@@ -146,9 +146,36 @@ test('many different devices at one address make it say less', () => {
     }),
   );
   const mine = click({ signals: { ...device, timezone: '', screens: [], device_model: '' } });
-  expect(crowdPart([mine])).toBe(1);
+  expect(crowdPart(device, [mine])).toBe(1);
+  expect(crowdPart({ ...device, language: ['fr', 'fr'] }, [mine])).toBe(0.5);
   expect(decided({ candidates: [mine] }).matched).toBe(true);
   expect(decided({ candidates: [mine, ...crowd] }).matched).toBe(false);
+});
+
+test('clicks that are too old to be matched make no crowd: who clicked there yesterday is not there now', () => {
+  const little = { ...device, timezone: '', screens: [], device_model: '' };
+  const gone = Array.from({ length: 20 }, (_, n) =>
+    click({ click_id: `c${n}`, link_id: 'l2', time: now - 7 * HOUR, signals: { ...little, os_version: [16, n] } }),
+  );
+  expect(decided({ candidates: [click({ signals: little }), ...gone] }).matched).toBe(true);
+});
+
+test('who asks counts among the devices behind an address: a click of another version is not theirs', () => {
+  const other = { ...device, os_version: [17, 4], timezone: '', screens: [], device_model: '' };
+  expect(decided({ candidates: [click({ signals: other })] }).matched).toBe(false);
+  expect(decided({ candidates: [click({ signals: { ...other, os_version: [17, 5] } })] }).matched).toBe(true);
+});
+
+test.each<[string, number, Partial<ScoredClick>[], boolean]>([
+  ['fresh, and nobody else was there', 60_000, [], true],
+  ['older than an hour', 1.1 * HOUR, [], false],
+  ['fresh, and somebody else was there', 60_000, [{ signals: { ...device, family: 'ios', os_version: [16] } }], false],
+])('a click that tells nothing of its device but a language, %s', (_, ageMs, others, expected) => {
+  const phone: Signals = { ...device, family: 'android', os_version: [14], device_model: 'pixel 8' };
+  const faceless: Signals = { ...phone, os_version: [], device_model: '', timezone: '', screens: [] };
+  const mine = click({ signals: faceless, time: now - ageMs });
+  const crowd = others.map((more, n) => click({ click_id: `o${n}`, link_id: `o${n}`, ...more }));
+  expect(decided({ device: phone, candidates: [mine, ...crowd] }).matched).toBe(expected);
 });
 
 const signals: fc.Arbitrary<Signals> = fc.record({
@@ -232,7 +259,7 @@ test('an ambiguous pair is never matched, in whatever order it comes', () => {
       const decision = decided({ device: asking, candidates });
       expect(decided({ device: asking, candidates: candidates.toReversed() }).matched).toBe(decision.matched);
       if (!decision.matched || decision.type !== 'probabilistic') return;
-      const crowd = crowdPart(candidates);
+      const crowd = crowdPart(asking, candidates);
       for (const one of candidates) {
         if (one.link_id === decision.click.link_id || one.signals.family !== asking.family) continue;
         const [major, other] = [asking.os_version[0], one.signals.os_version[0]];

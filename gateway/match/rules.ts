@@ -101,7 +101,8 @@ function decideByScore(input: MatchInput): Decision {
   const windowMs = settings.probabilistic_window_hours * HOUR_MS;
   if (windowMs === 0) return { matched: false, competing_links: 0 };
   // Inside one's own network, say while trying things out, the address is not that of many strangers.
-  const crowd = isLocalAddress(bareAddress(device.ip)) ? 1 : crowdPart(candidates);
+  const recent = candidates.filter(({ time }) => nowMs - time <= windowMs);
+  const crowd = isLocalAddress(bareAddress(device.ip)) ? 1 : crowdPart(device, recent);
   const best = new Map<string, { click: ScoredClick; score: Score }>();
   for (const click of candidates) {
     if (!passesGates(click, input, windowMs)) continue;
@@ -139,16 +140,16 @@ function isSamePlatform(device: Signals, click: Signals): boolean {
 }
 
 /**
- * Of several devices behind one address each has its part of what the address says. Clicks count as one device's as long as
- * nothing speaks against it, so that two browsers of one phone are no crowd.
+ * Of several devices behind one address each has its part of what the address says: who asks, and whoever clicked there. Clicks
+ * count as one device's as long as nothing speaks against it, so that two browsers of one phone are no crowd.
  */
-export function crowdPart(candidates: readonly ScoredClick[]): number {
-  const devices: Signals[] = [];
+export function crowdPart(asker: Signals, candidates: readonly ScoredClick[]): number {
+  const devices: Signals[] = [asker];
   const inOrder = candidates.toSorted((a, b) => a.time - b.time || (a.click_id < b.click_id ? -1 : 1));
   for (const { signals } of inOrder) {
     if (!devices.some((device) => mayBeSame(device, signals))) devices.push(signals);
   }
-  return 1 / Math.max(1, devices.length);
+  return 1 / devices.length;
 }
 
 function mayBeSame(a: Signals, b: Signals): boolean {
@@ -179,7 +180,10 @@ export function scoreOf(
     screen: sameScreen(device.screens, signals.screens),
     age: Math.max(0, 1 - ageMs / windowMs),
   };
-  const shared = isSharedAddress(bareAddress(device.ip)) ? Math.min(crowd, SHARED_ADDRESS_PART) : crowd;
+  const isFaceless = !agreements.os_version && !agreements.device_model && !agreements.screen;
+  // Such a click could be any phone's: unless it is fresh and nobody else was seen there, one more device is assumed.
+  const own = isFaceless && (crowd < 1 || ageMs > HOUR_MS) ? 1 / (1 / crowd + 1) : crowd;
+  const shared = isSharedAddress(bareAddress(device.ip)) ? Math.min(own, SHARED_ADDRESS_PART) : own;
   let reached = 0;
   let available = 0;
   const agreeing: Factor[] = [];
