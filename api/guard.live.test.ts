@@ -3,6 +3,7 @@ import { AccessTokens } from '#common/access-token.ts';
 import { loadConfig } from '#common/config.ts';
 import type { GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { limitAddress } from '#common/http/peer.ts';
+import { emptyBody } from '#common/http/raw-body.ts';
 import { newId } from '#common/ids.ts';
 import { Postgres } from '#common/postgres.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
@@ -140,7 +141,7 @@ const incoming = (ip: string, token?: string): Incoming => ({
   receivedMs: Date.now(),
   header: (name) => (name === 'authorization' && token !== undefined ? `Bearer ${token}` : ''),
   queryText: '',
-  readBody: () => Promise.resolve(new Uint8Array(0)),
+  readBody: () => Promise.resolve(emptyBody),
 });
 
 test('making links is charged to the user wherever the requests come from, and without a user to the address', async () => {

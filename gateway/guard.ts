@@ -76,8 +76,8 @@ function keyOf(incoming: Incoming, takesBasic: boolean): string {
 }
 
 async function readShared(incoming: Incoming): Promise<Record<string, unknown> | Rejection> {
-  const bytes = await incoming.readBody();
-  if (bytes instanceof Rejection) return bytes;
-  const parsed = parseObject(bytes);
+  const body = await incoming.readBody();
+  if (body instanceof Rejection) return body;
+  const parsed = parseObject(body);
   return 'rejection' in parsed ? parsed.rejection : parsed.value;
 }

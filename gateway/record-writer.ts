@@ -8,9 +8,9 @@ interface Identified {
   readonly id: string;
 }
 
-/** A line of JSON; or bytes of a request, which hold no line break, with the text that makes them one. */
+/** A line of JSON; or bytes of a request (a character for each, no line break) with the text that makes them one. */
 export type PendingRecord = Identified &
-  ({ readonly json: string } | { readonly head: string; readonly body: Uint8Array; readonly tail: string });
+  ({ readonly json: string } | { readonly head: string; readonly body: string; readonly tail: string });
 
 class AllWaiter implements Waiter {
   #left: number;

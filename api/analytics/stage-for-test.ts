@@ -2,6 +2,7 @@
 import type { UserCaller } from '#api/route.ts';
 import { ClickHouse, type Settings } from '#clickhouse/client.ts';
 import { type MountedRoute, mountRoutes } from '#common/http/mount.ts';
+import { emptyBody } from '#common/http/raw-body.ts';
 import { Rejection, statusOf } from '#common/http/rejection.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Tenancy } from '#common/tenancy.ts';
@@ -78,7 +79,7 @@ async function get(routes: readonly MountedRoute[], caller: UserCaller, path: st
       receivedMs: 0,
       header: () => '',
       queryText,
-      readBody: async () => new Uint8Array(0),
+      readBody: async () => emptyBody,
     };
     const answer = await route.run(incoming, caller, params);
     if (answer instanceof Rejection) {

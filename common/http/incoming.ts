@@ -2,11 +2,11 @@
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import type { Exchange } from './exchange.ts';
+import { RawBody } from './raw-body.ts';
 import { invalid, type Rejection } from './rejection.ts';
 import type { HttpRequest, HttpResponse } from './uws.ts';
 
 const unpack = promisify(gunzip);
-const noBytes = new Uint8Array(0);
 
 export type Headers = Readonly<Record<string, string>>;
 
@@ -43,7 +43,7 @@ const mustBeSingle = new Set([
 ]);
 
 /** Collects a body of at most `bytesMax`, copying each chunk, since uWebSockets.js takes its memory back. */
-export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: number): Promise<Uint8Array | Rejection> {
+export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: number): Promise<RawBody | Rejection> {
   return new Promise((settle) => {
     let parts: Uint8Array[] = [];
     let size = 0;
@@ -57,50 +57,26 @@ export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: num
         settle(tooLarge(bytesMax));
         return;
       }
-      if (chunk.byteLength > 0)
-        parts.push(isLast && parts.length === 0 ? wholeBody(chunk) : new Uint8Array(chunk.slice(0)));
-      if (!isLast) return;
+      if (!isLast) {
+        if (chunk.byteLength > 0) parts.push(new Uint8Array(chunk.slice(0)));
+        return;
+      }
       exchange.isBodyComplete = true;
-      const [only] = parts;
-      settle(parts.length === 1 && only ? only : Buffer.concat(parts, size));
+      const last = new Uint8Array(chunk);
+      settle(new RawBody(parts.length === 0 ? last : Buffer.concat([...parts, last], size)));
     });
   });
-}
-
-const slabBytes = 1_048_576;
-let slab = new Uint8Array(0);
-let slabUsed = 0;
-
-/**
- * A copy of a body that came in one piece, cut from a slab: memory of its own for each would lie outside of V8's heap, and
- * make it collect garbage for that alone. Not for pieces, of which a slow client could keep one for long, and a slab with it.
- */
-function wholeBody(chunk: ArrayBuffer): Uint8Array {
-  const { byteLength } = chunk;
-  if (byteLength > slabBytes / 4) return new Uint8Array(chunk.slice(0));
-  if (slabUsed + byteLength > slab.length) {
-    slab = new Uint8Array(slabBytes);
-    slabUsed = 0;
-  }
-  const body = slab.subarray(slabUsed, slabUsed + byteLength);
-  body.set(new Uint8Array(chunk));
-  slabUsed += byteLength;
-  return body;
 }
 
 const tooLarge = (bytesMax: number) => invalid('body', `is larger than ${bytesMax} bytes`);
 
 /** Unpacks a gzip body, never to more than `bytesMax`. */
-export async function unpackBody(
-  bytes: Uint8Array,
-  encoding: string,
-  bytesMax: number,
-): Promise<Uint8Array | Rejection> {
-  if (encoding === '' || encoding === 'identity') return bytes;
+export async function unpackBody(body: RawBody, encoding: string, bytesMax: number): Promise<RawBody | Rejection> {
+  if (encoding === '' || encoding === 'identity') return body;
   if (encoding !== 'gzip') return invalid('content-encoding', 'only gzip is accepted');
-  if (bytes.byteLength === 0) return noBytes;
+  if (body.byteLength === 0) return body;
   try {
-    return await unpack(bytes, { maxOutputLength: bytesMax });
+    return new RawBody(await unpack(body.bytes, { maxOutputLength: bytesMax }));
   } catch (error) {
     const isTooLarge = error instanceof RangeError && 'code' in error && error.code === 'ERR_BUFFER_TOO_LARGE';
     return isTooLarge ? tooLarge(bytesMax) : invalid('body', 'is not valid gzip');

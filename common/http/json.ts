@@ -1,22 +1,18 @@
 /** JSON from outside: size is limited before, depth and characters here. */
+import type { RawBody } from './raw-body.ts';
 import { type FieldError, invalid, invalidFields, type Rejection } from './rejection.ts';
 
 const DEPTH_MAX = 32;
-const decoder = new TextDecoder('utf-8', { fatal: true });
 /** Escapes after which a string may hold what Postgres and ClickHouse can't store: NUL and halves of surrogate pairs. */
 const suspicious = /\\u(?:0000|[dD][89a-fA-F])/;
 
 /** Parses a body that must be one JSON object. */
-export function parseObject(bytes: Uint8Array): { value: Record<string, unknown> } | { rejection: Rejection } {
+export function parseObject(body: RawBody): { value: Record<string, unknown> } | { rejection: Rejection } {
   const refused = (message: string) => ({ rejection: invalid('body', message) });
-  if (bytes.byteLength === 0) return refused('must be a JSON object, but is empty');
-  let text: string;
+  if (body.byteLength === 0) return refused('must be a JSON object, but is empty');
+  const text = body.text();
+  if (text === null) return refused('is not valid UTF-8');
   let value: unknown;
-  try {
-    text = decoder.decode(bytes);
-  } catch {
-    return refused('is not valid UTF-8');
-  }
   try {
     value = JSON.parse(text);
   } catch {

@@ -3,9 +3,11 @@
  * The order for each request: guard (limit and caller), body, validation, handler. A request refused at one step
  * costs nothing of the later ones.
  */
+
 import type { Quota } from './exchange.ts';
 import { parseQuery, unpackBody } from './incoming.ts';
 import { parseObject } from './json.ts';
+import type { RawBody } from './raw-body.ts';
 import { invalid, Rejection } from './rejection.ts';
 import type { Answer, CallerKind, LimitClass, Method, Request, Route } from './route.ts';
 import { bodyValidator, queryValidator, type Validator } from './validation.ts';
@@ -20,7 +22,7 @@ export interface Incoming {
   readonly header: (name: string) => string;
   readonly queryText: string;
   /** The body, unpacked and bounded; for the few clients that put their key into it. */
-  readonly readBody: () => Promise<Uint8Array | Rejection>;
+  readonly readBody: () => Promise<RawBody | Rejection>;
 }
 
 export interface GuardedRoute {
@@ -74,9 +76,9 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
     if (query instanceof Rejection) return query;
     const faultyParams = checkParams?.(params);
     if (faultyParams) return faultyParams;
-    const bytes = await incoming.readBody();
-    if (bytes instanceof Rejection) return bytes;
-    const body = checkBody ? readBody(bytes, incoming.header('content-type'), checkBody, route) : null;
+    const rawBody = await incoming.readBody();
+    if (rawBody instanceof Rejection) return rawBody;
+    const body = checkBody ? readBody(rawBody, incoming.header('content-type'), checkBody, route) : null;
     if (body instanceof Rejection) return body;
     const request = {
       id: incoming.id,
@@ -84,7 +86,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
       params,
       query,
       body,
-      bytes,
+      rawBody,
       ip: incoming.ip,
       header: incoming.header,
       receivedMs: incoming.receivedMs,
@@ -113,13 +115,13 @@ function readQuery(text: string, check: Validator | null): Record<string, string
   return unknown === undefined ? query : invalid(unknown, 'is not a known parameter');
 }
 
-function readBody<Deps>(bytes: Uint8Array, contentType: string, check: Validator, route: Route<Deps>): unknown {
+function readBody<Deps>(body: RawBody, contentType: string, check: Validator, route: Route<Deps>): unknown {
   // A body that may be left out altogether is an empty object.
-  if (bytes.byteLength === 0 && isOptional(route)) return {};
+  if (body.byteLength === 0 && isOptional(route)) return {};
   if (!/^application\/json\s*(;|$)/i.test(contentType)) {
     return invalid('content-type', 'the header must be application/json');
   }
-  const parsed = parseObject(bytes);
+  const parsed = parseObject(body);
   if ('rejection' in parsed) return parsed.rejection;
   return check(parsed.value) ?? parsed.value;
 }
@@ -132,10 +134,10 @@ function isOptional<Deps>(route: Route<Deps>): boolean {
 
 /** Unpacks what was collected, to the same bound that held on the wire. */
 export async function finishBody(
-  collected: Promise<Uint8Array | Rejection>,
+  collected: Promise<RawBody | Rejection>,
   encoding: string,
   bytesMax: number,
-): Promise<Uint8Array | Rejection> {
-  const bytes = await collected;
-  return bytes instanceof Rejection ? bytes : unpackBody(bytes, encoding, bytesMax);
+): Promise<RawBody | Rejection> {
+  const body = await collected;
+  return body instanceof Rejection ? body : unpackBody(body, encoding, bytesMax);
 }

@@ -2,7 +2,9 @@
  * A route is data. The same list is mounted on the server, compiles the validators and prints openapi.json,
  * so none of the three can say something else than the others.
  */
+
 import type { Static, TSchema } from 'typebox';
+import type { RawBody } from './raw-body.ts';
 import type { Rejection } from './rejection.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
@@ -19,7 +21,7 @@ export interface Request<Caller = unknown, Params = unknown, Query = unknown, Bo
   readonly query: Query;
   readonly body: Body;
   /** The body as it came (unpacked); empty when there is none. */
-  readonly bytes: Uint8Array;
+  readonly rawBody: RawBody;
   /** The client's address after TRUSTED_PROXIES were taken into account. */
   readonly ip: string;
   /** A header by its lower-case name; empty when absent. */
@@ -51,7 +53,7 @@ interface RouteBase {
   readonly summary: string;
   readonly description?: string;
   readonly tag: string;
-  /** `raw`: the handler gets `bytes` and parses itself; `body` then only documents. */
+  /** `raw`: the handler takes `rawBody` and parses itself; `body` then only documents. */
   readonly bodyMode?: 'json' | 'raw';
   readonly bodyBytesMax?: number;
   /** Success answers by status; the error answers follow from the route itself. */

@@ -9,6 +9,7 @@ import { Exchange } from './exchange.ts';
 import { collectBody, type Headers, readHeaders } from './incoming.ts';
 import { finishBody, type Guard, type Incoming, type MountedRoute } from './mount.ts';
 import { type Peer, TrustedProxies } from './peer.ts';
+import { emptyBody, type RawBody } from './raw-body.ts';
 import { forbidden, invalid, notFound, Rejection, unavailable } from './rejection.ts';
 import {
   App,
@@ -44,7 +45,7 @@ export interface ServerOptions {
   readonly onFailure: (error: unknown, where: string, requestId: string) => void;
 }
 
-const noBody: Promise<Uint8Array> = Promise.resolve(new Uint8Array(0));
+const noBody: Promise<RawBody> = Promise.resolve(emptyBody);
 
 export class HttpServer {
   readonly #options: ServerOptions;
@@ -240,10 +241,10 @@ function incomingOf(
   headers: Headers,
   peer: Peer,
   queryText: string,
-  collected: Promise<Uint8Array | Rejection>,
+  collected: Promise<RawBody | Rejection>,
   route: MountedRoute | null,
 ): Incoming {
-  let body: Promise<Uint8Array | Rejection> | null = null;
+  let body: Promise<RawBody | Rejection> | null = null;
   return {
     id: exchange.id,
     ip: peer.ip,

@@ -58,10 +58,10 @@ export class FrameGroup {
   }
 
   /**
-   * As `add`, for a record whose middle is text that is there as bytes and is not to be taken apart: UTF-8 without line
-   * breaks. It becomes a frame of its own.
+   * As `add`, for a record whose middle is there as bytes of UTF-8 without line breaks, a character for each. It becomes a
+   * frame of its own.
    */
-  addAround(lane: JournalLane, head: string, body: Uint8Array, tail: string): boolean {
+  addAround(lane: JournalLane, head: string, body: string, tail: string): boolean {
     const room = bytesPerChar * (head.length + tail.length + 1) + body.length;
     if (room > frameBytesMax - frameHeaderBytes || this.#chars + room > groupCharsMax) return false;
     if (lane.records > 0) this.#seal(lane);
@@ -69,8 +69,7 @@ export class FrameGroup {
     const at = this.#outBytes;
     let end = at + frameHeaderBytes;
     end += this.#out.write(head, end, 'utf8');
-    this.#out.set(body, end);
-    end += body.length;
+    end += this.#out.write(body, end, 'latin1');
     end += this.#out.write(`${tail}\n`, end, 'utf8');
     lane.records = 1;
     this.#outBytes += encodeHeader(this.#out, at, this.#nextHeader(lane), end - at - frameHeaderBytes);

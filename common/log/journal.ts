@@ -121,8 +121,8 @@ export class Journal {
     this.#take(this.#mayTake() && this.#group.add(lane, json), waiter);
   }
 
-  /** As `append`, for a record whose middle is there as bytes: UTF-8 without line breaks. They are copied at once. */
-  appendAround(lane: JournalLane, head: string, body: Uint8Array, tail: string, waiter: Waiter): void {
+  /** As `append`, for a record whose middle is there as bytes of UTF-8 without line breaks, a character for each. */
+  appendAround(lane: JournalLane, head: string, body: string, tail: string, waiter: Waiter): void {
     this.#take(this.#mayTake() && this.#group.addAround(lane, head, body, tail), waiter);
   }
 

@@ -1,3 +1,4 @@
+import type { RawBody } from '#common/http/raw-body.ts';
 import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
 import { route } from '#gateway/deps.ts';
 import { readBatch } from './batch.ts';
@@ -37,11 +38,11 @@ export const trackEvents = route({
       example: { accepted: 1, duplicates: 0, rejected: 0, errors: [] },
     },
   },
-  async handle({ events }, { caller, bytes, ip, receivedMs, header }) {
+  async handle({ events }, { caller, rawBody, ip, receivedMs, header }) {
     if (!/^application\/json\s*(;|$)/i.test(header('content-type'))) {
       return invalid('content-type', 'the header must be application/json');
     }
-    const [tracking, isSingle] = begin(events, bytes, { app: caller.app, ip, receivedMs });
+    const [tracking, isSingle] = begin(events, rawBody, { app: caller.app, ip, receivedMs });
     const tracked = await tracking;
     if (tracked instanceof Rejection) return tracked;
     if (tracked.accepted + tracked.duplicates > 0) return { status: 202, body: tracked };
@@ -54,10 +55,10 @@ export const trackEvents = route({
 /** Not a part of `handle`, which would hold the whole batch while it waits. */
 function begin(
   events: EventTracking,
-  bytes: Uint8Array,
+  body: RawBody,
   sender: Sender,
 ): [tracking: Promise<Tracked | Rejection>, isSingle: boolean] {
-  const batch = readBatch(bytes, sender.receivedMs);
+  const batch = readBatch(body, sender.receivedMs);
   return batch instanceof Rejection ? [Promise.resolve(batch), false] : [events.track(batch, sender), batch.isSingle];
 }
 

@@ -51,11 +51,11 @@ export const trackPosthog = route({
 
 async function track(
   { events }: GatewayDeps,
-  { caller, bytes, ip, receivedMs, header }: Request<AppCaller>,
+  { caller, rawBody, ip, receivedMs, header }: Request<AppCaller>,
   toEvents: (batch: readonly unknown[]) => unknown[],
   answer: object,
 ): Promise<Answer | Rejection> {
-  const parsed = caller.sharedBody ? { value: caller.sharedBody } : parseObject(bytes);
+  const parsed = caller.sharedBody ? { value: caller.sharedBody } : parseObject(rawBody);
   if ('rejection' in parsed) return parsed.rejection;
   const { batch } = parsed.value;
   if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
