@@ -25,6 +25,7 @@ const route = routesOf<AnalyticsDeps, UserCaller>();
 /** Values of a breakdown; all others are one more, `other`. */
 const valuesMax = 10;
 const dayMs = 86_400_000;
+const recentDays = 45;
 
 function breakdownSchema(name: Breakdown): TSchema {
   return Type.Array(Type.Object({ [name]: Type.Union([Type.String(), Type.Null()]), clicks: Type.Integer() }));
@@ -106,7 +107,7 @@ export const linkStats = route({
       addUp ? [] : asking.together<FigureRow>(series(scope, [period.start_ms], { kinds: ['clicks'], withBots: true })),
       asking.together<FigureRow>(series(scope, buckets.starts, { withBots: addUp })),
       asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax)),
-      lastClickMs(asking, scope),
+      lastClickMs(asking, scope, deps.clock()),
       asking.asOf(),
     ]);
     if (whole instanceof Rejection) return whole;
@@ -131,14 +132,17 @@ export const linkStats = route({
   },
 });
 
-/** 0 without any. */
-async function lastClickMs(asking: Asking, scope: Scope): Promise<number | Rejection> {
-  const days = await asking.rows<{ day_s: number }>(lastClickDay(scope));
-  if (days instanceof Rejection) return days;
-  const day = days[0]?.day_s ?? 0;
-  if (day === 0) return 0;
-  const last = await asking.rows<{ last_ms: number }>(lastClickOf(scope, day));
-  return last instanceof Rejection ? last : (last[0]?.last_ms ?? 0);
+/** 0 without any. Most links that are looked at were clicked lately, and few months are found sooner than all. */
+async function lastClickMs(asking: Asking, scope: Scope, nowMs: number): Promise<number | Rejection> {
+  for (const sinceMs of [nowMs - recentDays * dayMs, 0]) {
+    const days = await asking.rows<{ day_s: number }>(lastClickDay(scope, sinceMs));
+    if (days instanceof Rejection) return days;
+    const day = days[0]?.day_s ?? 0;
+    if (day === 0) continue;
+    const last = await asking.rows<{ last_ms: number }>(lastClickOf(scope, day));
+    return last instanceof Rejection ? last : (last[0]?.last_ms ?? 0);
+  }
+  return 0;
 }
 
 function valuesOf(name: Breakdown, rows: readonly BreakdownRow[]): object[] {

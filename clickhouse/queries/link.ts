@@ -38,14 +38,18 @@ ORDER BY clicks DESC, value LIMIT {values_max:UInt32} BY breakdown`,
   };
 }
 
-/** The UTC day of the last click of a person, whatever the range. Rows: `day_s`, its beginning, 0 without any. */
-export function lastClickDay(scope: Scope): Question {
+/**
+ * The UTC day of the last click of a person, whatever the range of the scope. Rows: `day_s`, its beginning, 0 without any.
+ * @param sinceMs only from here on, epoch ms; 0 for all.
+ */
+export function lastClickDay(scope: Scope, sinceMs: number): Question {
   // Filters that the rollup knows nothing of must look at every record.
   const isRaw = filteredColumns(scope).some((column) => !byLinkColumns.includes(column));
   const [day, table] = isRaw ? ['toStartOfDay(max(time))', 'clicks'] : ['max(bucket)', 'clicks_by_link'];
+  const since = `${isRaw ? 'time' : 'bucket'} >= toDateTime({since_s:UInt32}, 'UTC')`;
   return {
-    sql: `SELECT toUnixTimestamp(${day}) AS day_s FROM ${table} WHERE ${tenantCondition(scope)} AND NOT is_bot`,
-    params: scopeParams(scope),
+    sql: `SELECT toUnixTimestamp(${day}) AS day_s FROM ${table} WHERE ${tenantCondition(scope)} AND ${since} AND NOT is_bot`,
+    params: { ...scopeParams(scope), since_s: Math.max(0, Math.floor(sinceMs / 1000)) },
   };
 }
 

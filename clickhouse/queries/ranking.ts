@@ -90,11 +90,14 @@ export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly stri
   return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
 }
 
-/** How many links had something under each campaign of one page. Rows: `id`, `links`. */
+/**
+ * How many links had something under each campaign of one page. Rows: `id`, `links`. Links are told apart by 64 bits of a
+ * hash: among a million of them two are taken for one in a case of 37 million.
+ */
 export function linksOfCampaigns(scope: Scope, campaigns: readonly string[]): Question {
   const { sql, params } = keysAlone(narrowed(scope, 'campaign', campaigns), ['campaign', 'link_id']);
   return {
-    sql: `SELECT k_campaign AS id, uniqExact(k_link_id) AS links FROM (${sql}) WHERE k_link_id != '' GROUP BY id`,
+    sql: `SELECT k_campaign AS id, uniqExact(sipHash64(k_link_id)) AS links FROM (${sql}) WHERE k_link_id != '' GROUP BY id`,
     params,
   };
 }

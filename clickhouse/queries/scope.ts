@@ -40,15 +40,20 @@ export type ColumnNames = Readonly<Partial<Record<FilterColumn, string>>>;
  * Its parameters are those of scopeParams.
  */
 export function tenantCondition(scope: Scope, names: ColumnNames = {}): string {
-  const conditions = ['organization_id IN {organization_ids:Array(String)}'];
+  const conditions = [isAmong('organization_id', 'organization_ids', scope.organization_ids, false)];
   for (const column of filterColumns) {
     const filter = scope.filters[column];
     if (!filter) continue;
-    conditions.push(
-      `${names[column] ?? column} ${filter.isExclusion ? 'NOT IN' : 'IN'} {only_${column}:Array(String)}`,
-    );
+    conditions.push(isAmong(names[column] ?? column, `only_${column}`, filter.values, filter.isExclusion));
   }
   return conditions.join(' AND ');
+}
+
+/** One value is compared, which costs less than looking it up in a set for every row. */
+function isAmong(column: string, parameter: string, values: readonly string[], isExclusion: boolean): string {
+  const bound = `{${parameter}:Array(String)}`;
+  if (values.length === 1) return `${column} ${isExclusion ? '!=' : '='} ${bound}[1]`;
+  return `${column} ${isExclusion ? 'NOT IN' : 'IN'} ${bound}`;
 }
 
 /**
