@@ -1,20 +1,42 @@
-/** When an event happened, as apps say it: ISO 8601 with an offset, or epoch milliseconds as a number or its digits. */
+/** When something happened, as apps say it: ISO 8601 with an offset, or epoch milliseconds as a number or its digits. */
 
 const DAY_MS = 86_400_000;
 export const EVENT_AGE_MAX_MS = 90 * DAY_MS;
 export const EVENT_AHEAD_MAX_MS = 3_600_000;
 
+/** Records of before Signpost and of after this century are mistakes, and each month of theirs would be a partition. */
+const timeMin = Date.UTC(2020, 0, 1);
+const timeMax = Date.UTC(2100, 0, 1);
+/** As milliseconds this is April 1970, as seconds the year 2286. */
+const secondsMax = 10_000_000_000;
+
 const iso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/;
 const digits = /^\d{12,14}$/;
+
+/** Whether a record can have this time, in epoch milliseconds: what the edge takes and ingest keeps. */
+export function isRecordTime(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= timeMin && value < timeMax;
+}
+
+/** When an app was installed, in epoch milliseconds, or what is wrong with the value; now for none. */
+export function installTime(value: unknown, nowMs: number): number | string {
+  if (value === undefined || value === null) return nowMs;
+  const ms = readTime(value);
+  if (ms === null) return unreadable;
+  if (ms > 0 && ms < secondsMax) return inSeconds;
+  if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour ahead';
+  return isRecordTime(ms) ? ms : 'is before 2020';
+}
+
+const unreadable = 'must be an ISO 8601 time with an offset, or epoch milliseconds';
+const inSeconds = 'must be in milliseconds; this looks like seconds';
 
 /** Epoch milliseconds, or what is wrong with the value. */
 export function eventTime(value: unknown, nowMs: number): number | string {
   if (value === undefined || value === null) return nowMs;
   const ms = readTime(value);
-  if (ms === null) return 'must be an ISO 8601 time with an offset, or epoch milliseconds';
-  if (ms < nowMs - EVENT_AGE_MAX_MS) {
-    return ms > 0 && ms < 10_000_000_000 ? 'must be in milliseconds; this looks like seconds' : 'is older than 90 days';
-  }
+  if (ms === null) return unreadable;
+  if (ms < nowMs - EVENT_AGE_MAX_MS) return ms > 0 && ms < secondsMax ? inSeconds : 'is older than 90 days';
   if (ms > nowMs + EVENT_AHEAD_MAX_MS) return 'is more than an hour ahead';
   return ms;
 }
@@ -29,13 +51,21 @@ function isoMs(value: string): number | null {
     (twoDigits(value, 0) * 100 + twoDigits(value, 2)) * 10_000 + twoDigits(value, 5) * 100 + twoDigits(value, 8);
   if (day !== dayNumber) {
     dayNumber = day;
-    dayMs = Date.parse(value.slice(0, 10));
+    dayMs = isDay(value) ? Date.parse(value.slice(0, 10)) : Number.NaN;
   }
   const hour = twoDigits(value, 11);
   const minute = twoDigits(value, 14);
   const second = twoDigits(value, 17);
   if (hour > 23 || minute > 59 || second > 59 || Number.isNaN(dayMs)) return null;
   return dayMs + ((hour * 60 + minute) * 60 + second) * 1000 + twoDigits(value, 20) * 10 + value.charCodeAt(22) - 48;
+}
+
+/** Whether the calendar has the day that a text begins with; `Date.parse` makes March of 31 February. */
+function isDay(text: string): boolean {
+  const year = twoDigits(text, 0) * 100 + twoDigits(text, 2);
+  const month = twoDigits(text, 5);
+  const day = twoDigits(text, 8);
+  return month >= 1 && month <= 12 && day >= 1 && day <= new Date(Date.UTC(year, month, 0)).getUTCDate();
 }
 
 const isoShape = '0000-00-00T00:00:00.000Z';
@@ -60,7 +90,7 @@ export function readTime(value: unknown): number | null {
   if (typeof value !== 'string') return null;
   if (value.length === isoShape.length && value.endsWith('Z')) return isoMs(value);
   if (digits.test(value)) return Number(value);
-  if (!iso.test(value)) return null;
+  if (!iso.test(value) || !isDay(value) || twoDigits(value, 11) > 23) return null;
   const ms = Date.parse(value);
   return Number.isNaN(ms) ? null : ms;
 }

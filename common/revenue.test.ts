@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { eventTime, readTime } from './event-time.ts';
-import { decimalOf } from './revenue.ts';
+import { eventTime, installTime, isRecordTime, readTime } from './event-time.ts';
+import { decimalOf, keptRevenue, readRevenue } from './revenue.ts';
 
 test.each<[unknown, string | null]>([
   ['19.99', '19.99'],
@@ -31,6 +31,15 @@ test.each<[unknown, number | null]>([
   [1769903999123.7, 1769903999123],
   ['2026-02-30T25:00:00.000Z', null],
   ['2026-13-01T00:00:00.000Z', null],
+  ['2026-02-29T10:00:00.000Z', null],
+  ['2028-02-29T10:00:00.000Z', Date.UTC(2028, 1, 29, 10)],
+  ['2026-09-31T10:00:00.000Z', null],
+  ['2026-09-31T10:00:00Z', null],
+  ['2026-02-31T10:00:00.5+02:00', null],
+  ['2026-01-00T10:00Z', null],
+  ['2026-01-01T24:00:00.000Z', null],
+  ['2026-01-01T24:00:00Z', null],
+  ['2026-01-01T24:00+02:00', null],
   ['2026-01-31 23:59:59', null],
   ['2026-01-31T23:59:59', null],
   [true, null],
@@ -46,4 +55,40 @@ test('a time is at most 90 days old and an hour ahead', () => {
   expect(typeof eventTime(now - 90 * 86_400_000 - 1, now)).toBe('string');
   expect(typeof eventTime(now + 3_600_001, now)).toBe('string');
   expect(eventTime(Math.floor(now / 1000), now)).toContain('seconds');
+});
+
+test.each<[unknown, string]>([
+  [0, '2020'],
+  [1, 'seconds'],
+  [1_795_241_128, 'seconds'],
+  [946_684_800_000, '2020'],
+  ['2015-01-01T00:00:00Z', '2020'],
+  ['', 'ISO 8601'],
+  [-1, '2020'],
+  [Date.UTC(2101, 0, 1), 'ahead'],
+])('an install at %j is refused', (value, reason) => {
+  expect(installTime(value, Date.UTC(2026, 5, 1))).toContain(reason);
+});
+
+test('what the edge takes as the time of an install is a time that a record can have', () => {
+  const now = Date.UTC(2026, 5, 1);
+  expect([undefined, null, now, '2020-01-01T00:00:00Z'].map((value) => installTime(value, now))).toEqual([
+    now,
+    now,
+    now,
+    Date.UTC(2020, 0, 1),
+  ]);
+  expect(isRecordTime(Date.UTC(2020, 0, 1))).toBe(true);
+  expect([Date.UTC(2020, 0, 1) - 1, Date.UTC(2100, 0, 1), 1.5 + now, 'x'].some(isRecordTime)).toBe(false);
+});
+
+test('a currency is one that ISO 4217 knows; what was once kept stays kept', () => {
+  const known = ['usd', 'EUR', 'JPY', 'XCG', 'CLF', 'XAU', 'ZWG'];
+  for (const currency of known) {
+    expect(readRevenue({ amount: 1, currency })).toEqual({ amount: '1', currency: currency.toUpperCase() });
+  }
+  for (const currency of ['ABC', 'XYZ', 'US', 'EURO', '', null, 'toS']) {
+    expect(readRevenue({ amount: 1, currency })).toMatchObject({ field: 'revenue.currency' });
+  }
+  expect(keptRevenue({ amount: 1, currency: 'XYZ' })).toEqual({ amount: '1', currency: 'XYZ' });
 });

@@ -17,8 +17,27 @@ export interface RevenueFault {
   readonly message: string;
 }
 
-/** Reads `{amount, currency}`. */
+/** Codes of ISO 4217 that ICU leaves out: metals, funds, units of account, and the newest. */
+const rareCurrencies =
+  'XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XTS XUA XXX BOV CHE CHW CLF COU MXV USN UYI UYW SLE VED XAD XCG ZWG';
+const currencies: ReadonlySet<string> = new Set([...Intl.supportedValuesOf('currency'), ...rareCurrencies.split(' ')]);
+
+/** Whether a text is a code of ISO 4217, in small letters or capitals. */
+export function isCurrency(text: string): boolean {
+  return currencies.has(text) || (/^[A-Za-z]{3}$/.test(text) && currencies.has(text.toUpperCase()));
+}
+
+/** Reads `{amount, currency}` as an app sends it. */
 export function readRevenue(value: object): Revenue | RevenueFault {
+  const revenue = keptRevenue(value);
+  if ('field' in revenue || currencies.has(revenue.currency)) return revenue;
+  return { field: 'revenue.currency', message: notIso };
+}
+
+const notIso = 'must be an ISO 4217 code';
+
+/** Reads `{amount, currency}` out of the log. Any three letters pass: lists of currencies change, what was kept stays. */
+export function keptRevenue(value: object): Revenue | RevenueFault {
   if (!('amount' in value)) return { field: 'revenue.amount', message: 'is required' };
   if (!('currency' in value)) return { field: 'revenue.currency', message: 'is required' };
   const amount = decimalOf(value.amount);
@@ -30,7 +49,7 @@ export function readRevenue(value: object): Revenue | RevenueFault {
   }
   const { currency } = value;
   if (typeof currency !== 'string' || !/^[A-Za-z]{3}$/.test(currency)) {
-    return { field: 'revenue.currency', message: 'must be an ISO 4217 code' };
+    return { field: 'revenue.currency', message: notIso };
   }
   return { amount, currency: currency.toUpperCase() };
 }

@@ -2,6 +2,7 @@
  * Reads one line of the log. What the edge wrote always passes; anything else becomes a rejection with a reason, however it
  * is broken, and never an exception: one bad record must not hold up the ones behind it.
  */
+import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
 import {
   type Click,
@@ -30,9 +31,7 @@ export interface Rejection {
   readonly reason: RejectionReason;
 }
 
-/** Records of before Signpost and of after this century are mistakes, and each month of theirs would be a partition. */
-const timeMin = Date.UTC(2020, 0, 1);
-const timeMax = Date.UTC(2100, 0, 1);
+export { isRecordTime as isTime } from '#common/event-time.ts';
 
 const loneSurrogate = /\p{Surrogate}/u;
 
@@ -68,10 +67,6 @@ export function mayHoldBadText(line: string): boolean {
 
 export function isBadText(text: string): boolean {
   return text.includes('\0') || loneSurrogate.test(text);
-}
-
-export function isTime(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= timeMin && value < timeMax;
 }
 
 export function decodeClick(line: string): Click | Rejection {
@@ -126,7 +121,7 @@ function clickIn(object: Record<string, unknown>, isSuspect: boolean): Click | R
   if (typeof organization_id !== 'string' || !isId('org', organization_id)) return rejection('bad_id');
   if (typeof app_id !== 'string' || !isId('app', app_id)) return rejection('bad_id');
   if (typeof link_id !== 'string' || !isId('lnk', link_id)) return rejection('bad_id');
-  if (!isTime(time)) return rejection('bad_time');
+  if (!isRecordTime(time)) return rejection('bad_time');
   const { privacy_mode, trigger } = object;
   if (!isPrivacyMode(privacy_mode) || !isTrigger(trigger)) return rejection('bad_field');
   const { ip = '', user_agent = '', language = '', referrer = '', query = '', campaign = '' } = object;

@@ -76,23 +76,27 @@ test('what can not be kept is a reason, its neighbours are events, and nothing t
     '{"name":"x","properties":{"n":1e400}}',
     `{"name":"x","properties":${deep}}`,
     '{"name":"x","properties":{"t":"\\u0000"}}',
-    '{"name":"x","timestamp":1}',
     '{"name":""}',
   ];
   const members = decoded(`{"events":[{"name":"ok"},${bad.join(',')},{"name":"ok"}]}`);
-  expect(members.map(({ event }) => typeof event === 'string')).toEqual([
-    false,
-    true,
-    true,
-    true,
-    true,
-    true,
-    true,
-    false,
-  ]);
+  expect(members.map(({ event }) => typeof event === 'string')).toEqual([false, true, true, true, true, true, false]);
   for (const line of ['', '{', '[]', '{"batch":1}', '{"batch":{"id_base":"x","body":{"events":7}}}']) {
     expect(typeof decodeEventBatch(line)).toBe('string');
   }
+});
+
+test('what an edge has taken is kept: a time that is none, a currency that is none, texts of pairs, a head full of escapes', () => {
+  expect(
+    decoded('{"name":"x","timestamp":"2015-02-31T00:00:00Z","revenue":{"amount":1,"currency":"XYZ"}}'),
+  ).toMatchObject([{ event: { time: now, revenue_currency: 'XYZ' } }]);
+  const name = '😀'.repeat(128);
+  expect(decoded(JSON.stringify({ name, device_id: '😀'.repeat(256) }))).toMatchObject([{ event: { name } }]);
+  const texts = { install_id: '😀'.repeat(128), device_id: '😀'.repeat(256), user_id: '😀'.repeat(256) };
+  const line = aroundEventBatch({ ...origin, defaults: { ...texts, session_id: '😀'.repeat(128) } }, facts).join(
+    '{"name":"x"}',
+  );
+  expect(isEventBatch(line)).toBe(true);
+  expect(decodeEventBatch(line)).toMatchObject([{ event: texts }]);
 });
 
 test('an event that talks of batches is none', () => {

@@ -3,8 +3,8 @@
  * checked every event that it does not skip; what follows from an event's text alone (its time, its money, whether it is
  * a conversion) is worked out where the batch is read, by the same functions. Decoding never throws.
  */
-import { eventTime } from '#common/event-time.ts';
-import { readRevenue } from '#common/revenue.ts';
+import { eventTime, isRecordTime } from '#common/event-time.ts';
+import { keptRevenue } from '#common/revenue.ts';
 import { type EventFault, type EventOrigin, type EventRecord, eventOf, eventPrefix, isObject } from './event-record.ts';
 
 export const batchEventsMax = 1_000;
@@ -33,10 +33,13 @@ export function aroundEventBatch(origin: EventOrigin, facts: BatchFacts): [head:
   return [`${eventPrefix(origin)},${marker}${facts.id_base}"${conversions}${links}${skip},"body":`, '}}'];
 }
 
+/** What all events share: four texts of 896 characters together, each of up to twelve where it is escaped, and ours. */
+const headCharsMax = 12_000;
+
 /** Whether a line of the log is a batch; one look at its beginning, where nothing of what was sent can stand. */
 export function isEventBatch(line: string): boolean {
   const at = line.indexOf(marker);
-  return at !== -1 && at < 4_000 && !line.slice(0, at).includes('"sent":');
+  return at !== -1 && at < headCharsMax && !line.slice(0, at).includes('"sent":');
 }
 
 /** The id of the n-th event of a batch, if it has none of its own. */
@@ -84,9 +87,11 @@ function memberOf(
 ): EventRecord | EventFault {
   if (!isObject(sent)) return 'not_an_object';
   const { received_at } = known;
-  const time = eventTime(sent['timestamp'], typeof received_at === 'number' ? received_at : Number.NaN);
-  if (typeof time === 'string' || !isKeepable(sent, isSuspect, 0)) return 'bad_field';
-  const revenue = isObject(sent['revenue']) ? readRevenue(sent['revenue']) : null;
+  if (!isRecordTime(received_at) || !isKeepable(sent, isSuspect, 0)) return 'bad_field';
+  const said = eventTime(sent['timestamp'], received_at);
+  // It was accepted: what an older edge took for a time and is none became the time at which it came.
+  const time = typeof said === 'string' ? received_at : said;
+  const revenue = isObject(sent['revenue']) ? keptRevenue(sent['revenue']) : null;
   if (revenue && 'field' in revenue) return 'bad_field';
   const given = sent['event_id'];
   const event_id = typeof given === 'string' && given !== '' ? given : id;

@@ -3,13 +3,14 @@
  * what only the edge knows (who sent it, when, from where) and what it decided (id, time, money, conversion).
  * `sent` was checked against the schema of events at the edge; the decoder here checks it again and never throws.
  */
+import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
-import { jsonText, type PrivacyMode, privacyModes } from './record.ts';
+import { fits, jsonText, type PrivacyMode, privacyModes } from './record.ts';
 
 export const sdkPlatforms = ['ios', 'android', 'web'] as const;
 export type SdkPlatform = (typeof sdkPlatforms)[number];
 
-/** Longest texts of an event, in UTF-16 code units. */
+/** Longest texts of an event, in characters. */
 export const eventTextMax = {
   name: 128,
   event_id: 64,
@@ -125,10 +126,15 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function isStorable(value: unknown): boolean {
+/** Deeper than anything that the edge takes. */
+const depthMax = 64;
+
+/** Whether every text in a value can stand in a column. */
+export function isStorable(value: unknown, depth = 0): boolean {
   if (typeof value === 'string') return !value.includes('\0') && value.isWellFormed();
   if (typeof value !== 'object' || value === null) return true;
-  return Object.entries(value).every(([key, entry]) => isStorable(key) && isStorable(entry));
+  if (depth > depthMax) return false;
+  return Object.entries(value).every(([key, entry]) => isStorable(key) && isStorable(entry, depth + 1));
 }
 
 class Texts {
@@ -152,7 +158,7 @@ class Texts {
 
   #take(value: unknown, max: number): string {
     if (value === undefined || value === null) return '';
-    if (typeof value === 'string' && value.length <= max) return value;
+    if (typeof value === 'string' && fits(value, max)) return value;
     this.isFaulty = true;
     return '';
   }
@@ -193,11 +199,7 @@ export function eventOf(known: Record<string, unknown>, sent: Record<string, unk
   };
   if (texts.isFaulty || privacy_mode === undefined || event.event_id === '' || event.name === '') return null;
   if (!isId('app', event.app_id) || !isId('org', event.organization_id)) return null;
-  if (!isTime(time) || !isTime(received_at)) return null;
+  if (!isRecordTime(time) || !isRecordTime(received_at)) return null;
   if (event.revenue_amount !== '' && !decimal.test(event.revenue_amount)) return null;
   return { ...event, time, received_at, privacy_mode };
-}
-
-function isTime(value: unknown): value is number {
-  return Number.isSafeInteger(value) && typeof value === 'number' && value > 0 && value < 8_640_000_000_000_000;
 }

@@ -1,9 +1,10 @@
 /** An install in the log, one JSON object per record. The edge has decided all of it but the country. */
+import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
-import { type SdkPlatform, sdkPlatforms } from './event-record.ts';
-import { type PrivacyMode, privacyModes } from './record.ts';
+import { isObject, isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
+import { fits, type PrivacyMode, privacyModes } from './record.ts';
 
-/** Longest texts of an install, in UTF-16 code units. */
+/** Longest texts of an install, in characters. */
 export const installTextMax = {
   install_id: 128,
   organization_id: 30,
@@ -72,25 +73,25 @@ export function decodeInstall(line: string): InstallRecord | InstallFault {
   const texts: Partial<Record<InstallText, string>> = {};
   for (const name of textNames) {
     const text = value[name] ?? '';
-    if (typeof text !== 'string' || text.length > installTextMax[name]) return 'bad_field';
+    if (typeof text !== 'string' || !fits(text, installTextMax[name])) return 'bad_field';
     if (text.includes('\0') || !text.isWellFormed()) return 'bad_text';
     texts[name] = text;
   }
   const { time, installed_at, confidence, properties } = value;
   const platform = sdkPlatforms.find((one) => one === value['platform']);
   const privacy_mode = privacyModes.find((one) => one === value['privacy_mode']);
-  if (!isTime(time) || !isTime(installed_at) || platform === undefined || privacy_mode === undefined)
-    return 'bad_field';
+  if (!isRecordTime(time) || platform === undefined || privacy_mode === undefined) return 'bad_field';
   if (typeof confidence !== 'number' || !(confidence >= 0 && confidence <= 1)) return 'bad_field';
   const complete = texts as Record<InstallText, string>;
   if (!isId('app', complete.app_id) || !isId('org', complete.organization_id) || complete.install_id === '')
     return 'bad_field';
   const properties_json = isObject(properties) ? JSON.stringify(properties) : '';
-  if (/\\u(?:0000|[dD][89a-fA-F])/.test(properties_json)) return 'bad_text';
+  if (!isStorable(properties)) return 'bad_text';
   return {
     ...complete,
     time,
-    installed_at,
+    // An install that was answered is kept, also when an older edge took a time that no device had.
+    installed_at: isRecordTime(installed_at) ? installed_at : time,
     confidence,
     match_guaranteed: value['match_guaranteed'] === true,
     attributed: value['attributed'] === true,
@@ -98,12 +99,4 @@ export function decodeInstall(line: string): InstallRecord | InstallFault {
     privacy_mode,
     properties: properties_json,
   };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isTime(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0 && value < 8_640_000_000_000_000;
 }

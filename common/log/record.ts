@@ -87,6 +87,11 @@ function field(name: ClickText, value: string): string {
   return `,"${name}":${jsonText(value.length > max ? cut(value, max) : value)}`;
 }
 
+/** Whether a text has at most so many characters; a pair of surrogates is one, as JSON Schema counts at the edge. */
+export function fits(text: string, max: number): boolean {
+  return text.length <= max || (text.length <= 2 * max && [...text].length <= max);
+}
+
 /** The first characters of a text, never half of a surrogate pair at its end. */
 export function cut(text: string, max: number): string {
   const last = text.charCodeAt(max - 1);

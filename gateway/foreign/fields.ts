@@ -1,7 +1,7 @@
 /** Reading what other services' clients send: fields of an object whose shape is theirs. */
 import { hash } from 'node:crypto';
 import { eventTextMax } from '#common/log/event-record.ts';
-import { decimalOf } from '#common/revenue.ts';
+import { decimalOf, isCurrency } from '#common/revenue.ts';
 
 export type Fields = Record<string, unknown>;
 
@@ -32,5 +32,5 @@ export function revenueIn(properties: Fields): Fields | undefined {
   const amount = decimalOf(properties['revenue']);
   if (amount === null) return undefined;
   const currency = textAt(properties, 'currency', 3) ?? 'USD';
-  return /^[A-Za-z]{3}$/.test(currency) ? { amount, currency } : undefined;
+  return isCurrency(currency) ? { amount, currency } : undefined;
 }

@@ -17,7 +17,7 @@ export const InstallBody = Type.Object({
   installed_at: Type.Optional(
     Type.Unsafe<string | number | null>({
       type: ['string', 'number', 'null'],
-      description: 'ISO 8601 or epoch milliseconds; now if absent.',
+      description: 'ISO 8601 or epoch milliseconds, from 2020 on and at most an hour ahead; now if absent.',
     }),
   ),
   user_id: text(installTextMax.user_id, "The user, in the app's own terms."),

@@ -162,6 +162,10 @@ test('an install without a click is organic, and what is missing is a 400', asyn
     [{ device_id: 'd' }, 'platform'],
     [{ platform: 'ios', device_id: 'd', installed_at: 'soon' }, 'installed_at'],
     [{ platform: 'ios', device_id: 'd', installed_at: Date.now() + 7_200_000 }, 'installed_at'],
+    [{ platform: 'ios', device_id: 'd', installed_at: 0 }, 'installed_at'],
+    [{ platform: 'ios', device_id: 'd', installed_at: '' }, 'installed_at'],
+    [{ platform: 'ios', device_id: 'd', installed_at: 1_795_241_128 }, 'installed_at'],
+    [{ platform: 'ios', device_id: 'd', installed_at: '2015-01-01T00:00:00Z' }, 'installed_at'],
     [{ platform: 'ios', device_id: 'd', properties: { text: 'x'.repeat(40_000) } }, 'properties'],
   ] as const) {
     const answer = await edge.post('/sdk/install', app.key, body);

@@ -1,4 +1,4 @@
-import { EVENT_AHEAD_MAX_MS, readTime } from '#common/event-time.ts';
+import { installTime } from '#common/event-time.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { route } from '#gateway/deps.ts';
 import { InstallAnswerSchema, InstallBody } from './install-schema.ts';
@@ -31,17 +31,8 @@ export const trackInstall = route({
   async handle({ installation }, { caller, body, ip, header, receivedMs }) {
     const device = body.device_id || body.install_id;
     if (!device) return invalid('install_id', 'this or device_id is required');
-    const installed_at =
-      body.installed_at === undefined || body.installed_at === null ? null : readTime(body.installed_at);
-    if (
-      body.installed_at &&
-      (installed_at === null || installed_at <= 0 || installed_at > receivedMs + EVENT_AHEAD_MAX_MS)
-    ) {
-      return invalid(
-        'installed_at',
-        'must be an ISO 8601 time with an offset or epoch milliseconds, not in the future',
-      );
-    }
+    const installed_at = installTime(body.installed_at, receivedMs);
+    if (typeof installed_at === 'string') return invalid('installed_at', installed_at);
     if (body.properties && Buffer.byteLength(JSON.stringify(body.properties)) > PROPERTIES_BYTES_MAX) {
       return invalid('properties', `must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
     }

@@ -44,7 +44,7 @@ export class Installation {
     this.#parts = parts;
   }
 
-  async install(fields: InstallFields, installed_at: number | null, asker: Asker): Promise<Installed | Rejection> {
+  async install(fields: InstallFields, installed_at: number, asker: Asker): Promise<Installed | Rejection> {
     const { store, records, clock } = this.#parts;
     if (!records.isOpen) return this.#refuse();
     const { app_id } = asker.app;
@@ -56,7 +56,7 @@ export class Installation {
     const attribution = await this.#attribute(fields, asker);
     if (attribution instanceof Rejection) return attribution;
     const keep = (given: Attribution) => {
-      const record = recordOf(fields, asker, given, { install_id, time, installed_at: installed_at ?? time });
+      const record = recordOf(fields, asker, given, { install_id, time, installed_at });
       return store.keep({
         app_id,
         install_id,

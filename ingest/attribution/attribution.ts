@@ -12,7 +12,7 @@ import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts
 import type { RecordKind } from '#common/log/record.ts';
 import type { InstallFacts, RecentClick, RecentClicks } from '#common/recent-clicks.ts';
 import { isRedisUnavailable } from '#common/redis.ts';
-import { isTime, type Rejection } from '#ingest/record-decoder.ts';
+import type { Rejection } from '#ingest/record-decoder.ts';
 import { type CountryDatabase, normalizedIp, storedIp } from '#ingest/steps/address.ts';
 import { Findings } from './findings.ts';
 import type { Claim, FirstSeen } from './first-seen.ts';
@@ -57,22 +57,17 @@ export function decodeSdkRecords(
   if (typeof batch === 'string') return [{ reason: batch, origin }];
   return batch.map(({ at, event }) => {
     const place = { ...origin, idx: (origin.idx + 1) * placesOfBatch + at };
-    const reason =
-      typeof event === 'string' ? event : isTime(event.time) && isTime(event.received_at) ? null : 'bad_time';
-    if (reason !== null || typeof event === 'string') return { reason: reason ?? 'bad_field', origin: place };
-    return { kind, record: event, origin: place };
+    return typeof event === 'string' ? { reason: event, origin: place } : { kind, record: event, origin: place };
   });
 }
 
 function decodeSdkRecord(kind: Exclude<RecordKind, 'click'>, line: string, origin: RowOrigin): SdkRecord | Rejection {
   if (kind === 'install') {
     const record = decodeInstall(line);
-    if (typeof record === 'string') return { reason: record };
-    return isTime(record.time) && isTime(record.installed_at) ? { kind, record, origin } : { reason: 'bad_time' };
+    return typeof record === 'string' ? { reason: record } : { kind, record, origin };
   }
   const record = decodeEvent(line);
-  if (typeof record === 'string') return { reason: record };
-  return isTime(record.time) && isTime(record.received_at) ? { kind, record, origin } : { reason: 'bad_time' };
+  return typeof record === 'string' ? { reason: record } : { kind, record, origin };
 }
 
 export class Attribution {
