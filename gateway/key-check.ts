@@ -1,7 +1,12 @@
 /**
  * Whose API key is this, and may the app call again? One round trip to Redis answers both. What Redis doesn't know is
- * read from Postgres and put there. While Redis is away, Postgres is asked, its answers are kept for seconds, and
+ * read from Postgres and put there. While Redis is away, or did not answer a moment ago, Postgres is asked each time, and
  * requests are counted in this process.
+ *
+ * Must stay true: a key is accepted by an answer of Redis or Postgres that was asked for after the request came in. This process
+ * believes no key by itself, not for a moment, since it can't tell "Redis is away" from "only I have lost it, and
+ * somebody rotates". What is shared is the question: at most one look-up of a key runs, and one waits for all who
+ * came since it began. With Redis and Postgres both away a key is a 500.
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -33,7 +38,6 @@ import type { Redis, Script } from '#common/redis.ts';
 
 const KEYS_REMEMBERED_MAX = 10_000;
 const LOOKUPS_MAX = 50;
-const AWAY_FRESH_MS = 5_000;
 const REDIS_PAUSE_MS = 1_000;
 /** How long is waited before each look at Postgres: a change of the app may be about to be committed. */
 const LOOK_PAUSES_MS = [0, 5, 10, 20, 40, 80] as const;
@@ -73,6 +77,12 @@ interface Question {
   readonly answer: Promise<{ readonly app: AppSnapshot; readonly window: Window } | null>;
 }
 
+/** One that runs, and the one that begins after it for all who came meanwhile. */
+interface Lookup {
+  readonly answer: Promise<AppSnapshot | null>;
+  next: Promise<AppSnapshot | null> | undefined;
+}
+
 interface Subject {
   readonly head: string;
   readonly tail: string;
@@ -102,8 +112,9 @@ export class KeyCheck {
   readonly #hashes = new LRUCache<string, Buffer>({ max: KEYS_REMEMBERED_MAX });
   /** Parsed snapshots by their own text, so that a text is parsed once and an app is one object. */
   readonly #parsed = new LRUCache<string, { json: string; app: AppSnapshot }>({ max: KEYS_REMEMBERED_MAX });
-  readonly #whileAway = new LRUCache<string, { app: AppSnapshot | null; readMs: number }>({ max: KEYS_REMEMBERED_MAX });
-  readonly #lookups = new Map<string, Promise<AppSnapshot | null>>();
+  /** Keys that Postgres knew when it was last asked: those who hold one are not charged as guessers. */
+  readonly #known = new LRUCache<string, true>({ max: KEYS_REMEMBERED_MAX });
+  readonly #lookups = new Map<string, Lookup>();
   /** What will be asked at the end of this turn of the event loop, by key and who is counted. */
   readonly #questions = new Map<string, Question>();
   readonly #windows = new LocalWindows();
@@ -126,7 +137,7 @@ export class KeyCheck {
     }
     for (const pauseMs of LOOK_PAUSES_MS) {
       if (pauseMs > 0) await pause(pauseMs);
-      const app = await this.#read(key, ip, nowMs, nowMs < this.#redisPausedUntilMs);
+      const app = await this.#read(key, ip, nowMs);
       if (!app || 'rejection' in app) return app ?? { rejection: unauthorized(), charge: null };
       const verdict = nowMs < this.#redisPausedUntilMs ? null : await this.#ask(key, limitClass, ip, nowMs);
       if (verdict) return verdict;
@@ -180,32 +191,46 @@ export class KeyCheck {
   }
 
   /** From Postgres: one look-up at a time for each key, few for all, and few unknown keys from one address. */
-  async #read(key: string, ip: string, nowMs: number, isAway: boolean): Promise<AppSnapshot | Refused | null> {
-    const known = isAway ? this.#whileAway.get(key) : undefined;
-    if (known && nowMs - known.readMs < AWAY_FRESH_MS) return known.app;
-    let lookup = this.#lookups.get(key);
-    if (!lookup) {
-      if (this.#misses.take(limitAddress(ip), nowMs).count > this.#parts.limits.general) {
+  async #read(key: string, ip: string, nowMs: number): Promise<AppSnapshot | Refused | null> {
+    const running = this.#lookups.get(key);
+    if (!running) {
+      const isGuess = !this.#known.has(key);
+      if (isGuess && this.#misses.take(limitAddress(ip), nowMs).count > this.#parts.limits.general) {
         return { rejection: rateLimited(WINDOW_MS / 1000), charge: null };
       }
       if (this.#lookups.size >= LOOKUPS_MAX) return { rejection: unavailable(undefined, 1), charge: null };
-      lookup = this.#lookUp(key, isAway).finally(() => this.#lookups.delete(key));
-      this.#lookups.set(key, lookup);
     }
     try {
-      const app = await lookup;
-      if (isAway) this.#whileAway.set(key, { app, readMs: nowMs });
-      return app;
+      return await (running ? this.#after(key, running) : this.#begin(key));
     } catch (error) {
       if (error instanceof PostgresUnavailable) return { rejection: unavailable(), charge: null };
       throw error;
     }
   }
 
-  async #lookUp(key: string, isAway: boolean): Promise<AppSnapshot | null> {
+  #begin(key: string): Promise<AppSnapshot | null> {
+    const lookup: Lookup = { answer: this.#lookUp(key), next: undefined };
+    this.#lookups.set(key, lookup);
+    const end = () => {
+      if (!lookup.next) this.#lookups.delete(key);
+    };
+    lookup.answer.then(end, end);
+    return lookup.answer;
+  }
+
+  /** What runs may have read before this request came: a key that was rotated in between would live on. */
+  #after(key: string, running: Lookup): Promise<AppSnapshot | null> {
+    const again = () => this.#begin(key);
+    running.next ??= running.answer.then(again, again);
+    return running.next;
+  }
+
+  async #lookUp(key: string): Promise<AppSnapshot | null> {
     this.counters.postgres_reads++;
     const app = await readAppByKey(this.#parts.db, this.#parts.keys.hashes(key));
-    if (app && !isAway) {
+    if (app) this.#known.set(key, true);
+    else this.#known.delete(key);
+    if (app && this.#parts.clock() >= this.#redisPausedUntilMs) {
       await this.#snapshots.write(this.#hash(key), app).catch(() => {
         this.counters.redis_failures++;
         this.#redisPausedUntilMs = this.#parts.clock() + REDIS_PAUSE_MS;

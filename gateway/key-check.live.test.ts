@@ -1,0 +1,95 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { systemClock } from '#common/clock.ts';
+import { loadConfig } from '#common/config.ts';
+import type { Queries } from '#common/postgres.ts';
+import { configuredLimits } from '#common/rate-limit.ts';
+import { Redis } from '#common/redis.ts';
+import { TcpProxy } from '#deploy/faults/tcp-proxy.ts';
+import { SdkEdge } from './fixtures/sdk-edge.ts';
+import { KeyCheck } from './key-check.ts';
+
+let edge: SdkEdge;
+/** Between this gateway and Redis; whoever rotates has a connection of their own. */
+let proxy: TcpProxy;
+let redis: Redis;
+let check: KeyCheck;
+/** Called when Postgres has answered a look-up, and waited for before the answer is given. */
+let lookups = { answered: async () => {} };
+
+beforeAll(async () => {
+  edge = await SdkEdge.start();
+  proxy = await TcpProxy.start(edge.redisServer.port);
+  redis = new Redis({ url: `redis://127.0.0.1:${proxy.port}`, name: 'cut-off' });
+});
+beforeEach(async () => {
+  await proxy.heal();
+  await redis.connect();
+  await expect.poll(() => redis.isReady(), { timeout: 5_000 }).toBe(true);
+  lookups = { answered: async () => {} };
+  const db: Queries = {
+    execute: edge.db.execute,
+    query: async <Row extends object>(sql: string, values?: readonly unknown[], name?: string) => {
+      const rows = await edge.db.query<Row>(sql, values, name);
+      await lookups.answered();
+      return rows;
+    },
+  };
+  const limits = { ...configuredLimits(loadConfig([], {})), general: 20, events: 100_000 };
+  check = new KeyCheck({ redis, db, keys: edge.keys, limits, clock: systemClock });
+});
+afterAll(async () => {
+  await redis.close();
+  await proxy.stop();
+  await edge.stop();
+});
+
+async function verdict(key: string): Promise<string> {
+  const answer = await check.check(key, 'events', '192.0.2.1');
+  return 'rejection' in answer ? answer.rejection.code : answer.app.app_id;
+}
+
+test('a key rotated while this gateway alone has lost Redis is dead at once', async () => {
+  const { app_id, key } = await edge.app();
+  expect(await verdict(key)).toBe(app_id);
+  proxy.refuse();
+  await expect.poll(() => redis.isConnected()).toBe(false);
+  let old = key;
+  for (let round = 0; round < 8; round++) {
+    expect(await verdict(old)).toBe(app_id);
+    const next = await edge.rotate(app_id);
+    expect([await verdict(old), await verdict(next)]).toEqual(['UNAUTHORIZED', app_id]);
+    old = next;
+  }
+});
+
+test('a request after a rotation does not take the answer of a look-up that began before it', async () => {
+  const { app_id, key } = await edge.app();
+  proxy.refuse();
+  await expect.poll(() => redis.isConnected()).toBe(false);
+  let release = () => {};
+  const held = new Promise<void>((done) => {
+    release = done;
+  });
+  let reads = 0;
+  lookups.answered = () => (++reads === 1 ? held : Promise.resolve());
+  const early = verdict(key);
+  await expect.poll(() => reads).toBe(1);
+  await edge.rotate(app_id);
+  const late = Array.from({ length: 50 }, () => verdict(key));
+  release();
+  expect(await early).toBe(app_id);
+  expect(new Set(await Promise.all(late))).toEqual(new Set(['UNAUTHORIZED']));
+  expect(reads).toBe(2);
+});
+
+test('without Redis a key that is known costs nobody their limit of guesses; unknown ones do', async () => {
+  const { app_id, key } = await edge.app();
+  proxy.refuse();
+  await expect.poll(() => redis.isConnected()).toBe(false);
+  for (let n = 0; n < 100; n++) expect(await verdict(key)).toBe(app_id);
+  const { newApiKey } = await import('#common/api-key.ts');
+  const guesses: string[] = [];
+  for (let n = 0; n < 25; n++) guesses.push(await verdict(newApiKey()));
+  expect(new Set(guesses)).toEqual(new Set(['UNAUTHORIZED', 'RATE_LIMITED']));
+  expect(guesses.at(-1)).toBe('RATE_LIMITED');
+});
