@@ -55,16 +55,17 @@ export function utmOf(link: LinkSnapshot): UtmFields {
   };
 }
 
-/** The link's fields with those of the visitor's query in their place. */
+/** The link's fields with those of the visitor's query in their place, without NUL: a record with one would be no click. */
 export function effectiveUtm(own: UtmFields, query: string): UtmFields {
   if (!query.includes('utm_')) return own;
   const given = new URLSearchParams(query);
+  const field = (name: keyof UtmFields) => given.get(name)?.replaceAll('\0', '') ?? own[name];
   return {
-    utm_source: given.get('utm_source') ?? own.utm_source,
-    utm_medium: given.get('utm_medium') ?? own.utm_medium,
-    utm_campaign: given.get('utm_campaign') ?? own.utm_campaign,
-    utm_term: given.get('utm_term') ?? own.utm_term,
-    utm_content: given.get('utm_content') ?? own.utm_content,
+    utm_source: field('utm_source'),
+    utm_medium: field('utm_medium'),
+    utm_campaign: field('utm_campaign'),
+    utm_term: field('utm_term'),
+    utm_content: field('utm_content'),
   };
 }
 

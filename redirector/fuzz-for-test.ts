@@ -56,6 +56,8 @@ export async function fuzz(target: FuzzTarget, count: number, seed: number, firs
       statuses[status] = (statuses[status] ?? 0) + 1;
       if (status !== 302) continue;
       const url = new URL(location);
+      // An app's own page is a redirect without a click.
+      if (url.search === '?root=1') continue;
       const number = /[?&]n=(\w+)/.exec(url.search)?.[1];
       const clickId = /click_id=(\w+)/.exec(url.searchParams.get('referrer') ?? '')?.[1];
       if (number !== undefined) redirected.set(number, (redirected.get(number) ?? 0) + 1);

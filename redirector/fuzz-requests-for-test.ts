@@ -161,7 +161,7 @@ function oddTarget(random: Random, code: string, number: string): string {
     `/unknown${Math.floor(random() * 1e6)}${query}`,
     '/robots.txt',
     '/favicon.ico',
-    `/${query}`,
+    '/?root=1',
     '/.well-known/assetlinks.json',
     '/.well-known/apple-app-site-association',
     '/.well-known/../x',

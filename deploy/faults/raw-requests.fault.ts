@@ -42,5 +42,9 @@ test('broken requests get valid answers only, kill nothing, cost no memory, and 
     return [...differences(warm, rows, false), ...differences(result, rows)];
   };
   await expect.poll(found, { timeout: 60_000, interval: 1_000 }).toEqual([]);
+  const letters = await stage.stored.ask(
+    'SELECT reason, count(), any(record) FROM dead_letters GROUP BY reason FORMAT TSV',
+  );
   console.log(`  ${(await clicks()).length} clicks are kept`);
+  expect(letters).toBe('');
 });
