@@ -1,13 +1,11 @@
 /**
  * What the redirector has to know about a visitor at once: which store is theirs, and whether a page instead of a redirect
  * is wanted. Everything else that a user agent tells is worked out later, away from the visitor's waiting.
- *
- * Safari on an iPad says word for word what Safari on a Mac says (iPadOS 13 and later, "desktop-class browsing"), and no
- * header tells them apart: such a visitor gets what a desktop gets. Apps on an iPad do tell, and are believed.
  */
+import { type DeviceFamily, familyOf } from '#common/device-family.ts';
 import { clickField, inOnePiece } from './click-field.ts';
 
-export type Platform = 'ios' | 'android' | 'other';
+export type Platform = DeviceFamily;
 
 export interface Device {
   readonly platform: Platform;
@@ -63,26 +61,12 @@ const previewCrawler = new RegExp(
   'i',
 );
 
-/** An app's browser on an iPad that calls itself a Macintosh: `Mobile/15E148`, `FBDV/iPad13,1`, `(iPad13,4; iOS 17_0`. */
-const iPadInDisguise = /\bMobile\/|iPad\d|\biOS \d/;
-
 export function deviceOf(userAgent: string): Device {
   return {
-    platform: platformOf(userAgent),
+    platform: familyOf(userAgent),
     isPreviewCrawler: previewCrawler.test(userAgent),
     json: inOnePiece(`${clickField('user_agent', userAgent)},"ip":"`),
   };
-}
-
-function platformOf(userAgent: string): Platform {
-  // Windows phones name both of the others to be sent to mobile sites.
-  if (userAgent.includes('Windows Phone') || userAgent.includes('IEMobile')) return 'other';
-  if (/\b(?:iPhone|iPad|iPod)\b/.test(userAgent)) return 'ios';
-  if (userAgent.includes('Macintosh')) return iPadInDisguise.test(userAgent) ? 'ios' : 'other';
-  if (/\bAndroid\b/.test(userAgent)) return 'android';
-  // Apps that load a link with the system's HTTP client and no browser.
-  if (userAgent.includes('CFNetwork/') && /\biOS\b|iPhone|iPad/.test(userAgent)) return 'ios';
-  return 'other';
 }
 
 const devicesMax = 20_000;

@@ -3,12 +3,13 @@
  * wrote one and an SDK the other.
  */
 import { LRUCache } from 'lru-cache';
+import type { DeviceFamily } from '#common/device-family.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import type { SdkPlatform } from '#common/log/event-record.ts';
-import { type Family, readUserAgent, versionOf } from './user-agent.ts';
+import { readUserAgent, versionOf } from './user-agent.ts';
 
 export interface Signals {
-  readonly family: Family;
+  readonly family: DeviceFamily;
   readonly maybeIpad: boolean;
   /** The address, of IPv6 the /64; empty when unknown. */
   readonly ip: string;

@@ -3,11 +3,10 @@
  * they seem to: what is frozen or made up is taken as unknown, because a wrong "known" costs a right match.
  */
 import { LRUCache } from 'lru-cache';
-
-export type Family = 'ios' | 'android' | 'other';
+import { appSystemVersion, type DeviceFamily, familyOf, isDisguisedIpad } from '#common/device-family.ts';
 
 export interface UserAgentFacts {
-  readonly family: Family;
+  readonly family: DeviceFamily;
   /** Safari on an iPad calls itself a Macintosh, so a Macintosh with Safari may be one. */
   readonly maybeIpad: boolean;
   /** Numbers from the left; empty when unknown. */
@@ -43,8 +42,9 @@ export function readUserAgent(text: string): UserAgentFacts {
 }
 
 function parse(text: string): UserAgentFacts {
-  if (/\b(iPhone|iPad|iPod)\b/.test(text)) return iosFacts(text);
-  if (/\bAndroid\b/.test(text)) return androidFacts(text);
+  const family = familyOf(text);
+  if (family === 'ios') return iosFacts(text);
+  if (family === 'android') return androidFacts(text);
   if (/Macintosh/.test(text) && /Version\/[\d.]+.* Safari\//.test(text) && !/Chrome\/|Firefox\//.test(text)) {
     return { ...unknown, maybeIpad: true, os_version: versionOf(/Version\/(\d+(?:\.\d+)*)/.exec(text)?.[1]) };
   }
@@ -60,15 +60,12 @@ export function versionOf(text: string | undefined): number[] {
 
 function iosFacts(text: string): UserAgentFacts {
   // Facebook: FBDV is the hardware, FBSV the system. Instagram: "(iPhone14,5; iOS 17_4_1; en_US; en; scale=3.00; 1170x2532".
-  const instagram = /\((iPhone|iPad|iPod)(\d+,\d+); iOS ([\d_]+); (\w+); [\w-]+; scale=([\d.]+); (\d+)x(\d+)/.exec(
-    text,
-  );
+  const instagram =
+    /\((iPhone|iPad|iPod)(\d+,\d+); (?:iOS|iPadOS) ([\d_]+); (\w+); [\w-]+; scale=([\d.]+); (\d+)x(\d+)/.exec(text);
   const hardware =
     /FBDV\/((?:iPhone|iPad|iPod)\d+,\d+)/.exec(text)?.[1] ?? (instagram && `${instagram[1]}${instagram[2]}`);
-  const family = /iPad/.test(text) ? 'ipad' : 'iphone';
-  const system = versionOf(
-    /FBSV\/([\d.]+)/.exec(text)?.[1] ?? instagram?.[3] ?? /OS (\d+(?:_\d+)*) like Mac/.exec(text)?.[1],
-  );
+  const family = /iPad/.test(text) || isDisguisedIpad(text) ? 'ipad' : /iPhone|iPod/.test(text) ? 'iphone' : '';
+  const system = versionOf(appSystemVersion(text) || /OS (\d+(?:_\d+)*) like Mac/.exec(text)?.[1]);
   // From 26 on Safari's system stays at 18_6 (webkit.org, "News from WWDC25"); its own version is the system's.
   const safari = versionOf(/Version\/(\d+(?:\.\d+)*)/.exec(text)?.[1]);
   const os_version = (safari[0] ?? 0) > (system[0] ?? 0) ? safari : system;

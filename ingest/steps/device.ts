@@ -6,6 +6,7 @@ import Bowser from 'bowser';
 import { isbot } from 'isbot';
 import { type ByteText, boolBytes, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
+import { appSystemVersion, type DeviceFamily, familyOf, isDisguisedIpad } from '#common/device-family.ts';
 import type { Click } from '#common/log/record.ts';
 import type { Step } from '#ingest/pipeline.ts';
 
@@ -31,8 +32,17 @@ const columnCharsMax = 64;
 export function deviceOf(userAgent: string): Device {
   const { browser, os, platform } = Bowser.parse(userAgent === '' ? ' ' : userAgent);
   const system = os.name ?? '';
+  const family = familyOf(userAgent);
+  if (family === 'ios' && system !== 'iOS') {
+    return {
+      ...{ platform: family, os: 'iOS', os_version: appSystemVersion(userAgent).slice(0, columnCharsMax) },
+      browser: (browser.name ?? '').slice(0, columnCharsMax),
+      device_model: isDisguisedIpad(userAgent) ? 'iPad' : (platform.model ?? '').slice(0, columnCharsMax),
+      isBot: isbot(userAgent),
+    };
+  }
   return {
-    platform: platformOf(system),
+    platform: platformOf(family, system),
     os: system.slice(0, columnCharsMax),
     os_version: (system === 'Windows' ? (os.versionName ?? '') : (os.version ?? '')).slice(0, columnCharsMax),
     browser: (browser.name ?? '').slice(0, columnCharsMax),
@@ -41,10 +51,8 @@ export function deviceOf(userAgent: string): Device {
   };
 }
 
-/** An iPad that asks for desktop pages calls itself a Mac, and is counted as one. */
-function platformOf(system: string): Platform {
-  if (system === 'iOS') return 'ios';
-  if (system === 'Android') return 'android';
+function platformOf(family: DeviceFamily, system: string): Platform {
+  if (family !== 'other') return family;
   return desktopSystems.has(system) ? 'desktop' : 'other';
 }
 
