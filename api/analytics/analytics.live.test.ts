@@ -143,7 +143,7 @@ test('200 random questions are answered as a plain count over the raw records an
     expect(reply.body.start).toBe(new Date(one.startMs).toISOString());
     expectFigures(reply.body.totals, plainFigures(one.records, one.includeBots), hint);
   }
-});
+}, 120_000);
 
 test('the time series has every bucket of its zone, and each is right', async () => {
   const random = randomFrom(8);
@@ -169,7 +169,7 @@ test('the time series has every bucket of its zone, and each is right', async ()
     }
     expect([...groups.keys()], hint).toEqual([]);
   }
-});
+}, 120_000);
 
 test('a grouped series has the ten largest groups and the rest as other, and adds up', async () => {
   for (const by of ['platform', 'country', 'campaign'] as const) {
@@ -246,7 +246,7 @@ test('overview, time series and all pages of links say the same', async () => {
       expect(values, hint).toEqual([...values].sort((a, b) => b - a));
     }
   }
-});
+}, 120_000);
 
 function metricsIn(row: Partial<PlainFigures> | undefined): Partial<PlainFigures> {
   const { clicks, unique_clicks, installs, events, conversions, conversion_rate, revenue } = row ?? {};
@@ -288,6 +288,26 @@ test('the statistics of a link are its figures, broken down', async () => {
   const last = its.filter((r) => r.kind === 'clicks' && !r.is_bot).reduce((ms, r) => Math.max(ms, r.time), 0);
   expect(body.last_clicked_at).toBe(new Date(last).toISOString());
   expect(body.as_of).toBe(new Date(stage.asOfMs).toISOString());
+});
+
+test('whole UTC days of a link add up to its totals, and its last click is found within the range, behind it, and by any filter', async () => {
+  const link = mine.apps[0]?.links[0];
+  if (!link) throw new Error('no link');
+  const its = records.filter((record) => record.link_id === link.id);
+  const lastOf = (all: typeof its) =>
+    all.filter((r) => r.kind === 'clicks' && !r.is_bot).reduce((ms, r) => Math.max(ms, r.time), 0);
+  for (const range of ['interval=30d', 'start=2026-03-29&end=2026-03-31']) {
+    const { body } = await stage.get(caller, `/links/${link.id}/stats?${range}&granularity=day`);
+    const within = its.filter((r) => r.time >= Date.parse(body.start) && r.time < Date.parse(body.end));
+    expectFigures(body.totals, plainFigures(within), range);
+    expect(body.last_clicked_at).toBe(new Date(lastOf(its)).toISOString());
+  }
+  const [some] = its.filter((r) => r.kind === 'clicks' && !r.is_bot && r.utm_medium !== '');
+  const medium = some?.utm_medium ?? '';
+  for (const range of ['interval=30d', 'start=2026-03-29&end=2026-03-31']) {
+    const { body } = await stage.get(caller, `/links/${link.id}/stats?${range}&utm_medium=${medium}`);
+    expect(body.last_clicked_at).toBe(new Date(lastOf(its.filter((r) => r.utm_medium === medium))).toISOString());
+  }
 });
 
 test('the stretch before is counted too, and the change is the ratio between them', async () => {

@@ -103,16 +103,22 @@ export const linkStats = route({
     if (buckets instanceof Rejection) return buckets;
     // A visitor is one of a UTC day: buckets that cut none add up, for others the whole is asked for.
     const addUp = [scope.start_ms, ...buckets.starts.slice(1), scope.end_ms].every((ms) => ms % dayMs === 0);
-    const [whole, rows, values, last, asOf] = await Promise.all([
+    // A range that reaches the present has the last click in it, if it has any click.
+    const now = deps.clock();
+    const reachesNow = scope.end_ms > now && !scope.include_bots;
+    const [whole, rows, values, earlier, asOf] = await Promise.all([
       addUp ? [] : asking.together<FigureRow>(series(scope, [period.start_ms], { kinds: ['clicks'], withBots: true })),
       asking.together<FigureRow>(series(scope, buckets.starts, { withBots: addUp })),
       asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax)),
-      lastClickMs(asking, scope, deps.clock()),
+      reachesNow ? 0 : lastClickMs(asking, scope, now),
       asking.asOf(),
     ]);
     if (whole instanceof Rejection) return whole;
     if (rows instanceof Rejection) return rows;
     if (values instanceof Rejection) return values;
+    if (earlier instanceof Rejection) return earlier;
+    const within = reachesNow ? (values[0]?.last_ms ?? 0) : earlier;
+    const last = reachesNow && within === 0 ? await lastClickMs(asking, scope, now) : within;
     if (last instanceof Rejection) return last;
     return {
       status: 200,

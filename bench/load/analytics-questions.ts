@@ -27,6 +27,8 @@ export async function questionsOf(client: ClickHouse, endMs: number): Promise<Qu
   const day = `start=${new Date(until - dayMs).toISOString()}&end=${new Date(until).toISOString()}`;
   const year = `start=${date(endMs - 365 * dayMs)}&end=${date(endMs - dayMs)}`;
   const link = `/links/${top?.id}/stats`;
+  // To the present, as a dashboard asks: the last click is then one of the range.
+  const monthToNow = `start=${date(endMs - 30 * dayMs)}&end=${date(Math.max(Date.now(), endMs - dayMs))}`;
   const questions: readonly (readonly [string, string])[] = [
     ['overview, 30 days', `/analytics/overview?${month}`],
     ['overview, 30 days, Berlin', `/analytics/overview?${month}&${zone}`],
@@ -49,7 +51,8 @@ export async function questionsOf(client: ClickHouse, endMs: number): Promise<Qu
     ['top links, 30 days, by unique clicks', `/analytics/top-links?${month}&sort_by=unique_clicks`],
     ['top campaigns, 30 days', `/analytics/top-campaigns?${month}`],
     ['top campaigns, 24 hours', `/analytics/top-campaigns?${day}`],
-    ['statistics of the top link, 30 days', `${link}?${month}`],
+    ['statistics of the top link, 30 days', `${link}?${monthToNow}`],
+    ['statistics of the top link, 30 days by day, Berlin', `${link}?${monthToNow}&granularity=day&${zone}`],
     ['statistics of the top link, 24 hours', `${link}?${day}&granularity=hour`],
   ];
   return questions.map(([name, path]) => ({ name, path, isOfBigTenant: path.startsWith('/links/') }));

@@ -18,6 +18,8 @@ export interface BreakdownRow {
   readonly clicks: number;
   /** Clicks of all values. */
   readonly total: number;
+  /** The last of all values, epoch ms. */
+  readonly last_ms: number;
 }
 
 /** What `clicks_by_link` can be narrowed by. */
@@ -27,8 +29,9 @@ const byLinkColumns: readonly FilterColumn[] = ['app_id', 'link_id', 'campaign']
 export function breakdownOf(scope: Scope, limit: number): Question {
   const pairs = breakdowns.map((name) => `('${name}', ${name === 'referrer' ? 'referrer_host' : name})`).join(', ');
   return {
-    sql: `SELECT breakdown, value, sum(n) AS clicks, sum(clicks) OVER (PARTITION BY breakdown) AS total FROM (
-  SELECT platform, country, browser, os, referrer_host, count() AS n FROM clicks
+    sql: `SELECT breakdown, value, sum(n) AS clicks, sum(clicks) OVER (PARTITION BY breakdown) AS total,
+  toUnixTimestamp64Milli(max(max(last)) OVER (PARTITION BY breakdown)) AS last_ms FROM (
+  SELECT platform, country, browser, os, referrer_host, count() AS n, max(time) AS last FROM clicks
   WHERE ${tenantCondition(scope)} AND ${rawTimeCondition}${scope.include_bots ? '' : ' AND NOT is_bot'}
   GROUP BY platform, country, browser, os, referrer_host)
 ARRAY JOIN [${pairs}] AS pair
