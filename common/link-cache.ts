@@ -102,6 +102,14 @@ export interface LinkShelf {
   find(key: string): Promise<string | undefined>;
 }
 
+/** Told of changes too: whoever keeps something of links by another name than their URL. */
+export interface LinkWatcher {
+  /** @param key `linkKey` of a link, or the host of an app. */
+  changed(kind: LinkChange['kind'], key: string): void;
+  /** Changes may have been missed until now. */
+  missed(): void;
+}
+
 export interface LinkCacheOptions {
   readonly redis: Redis;
   readonly db: LinkDatabase;
@@ -120,6 +128,7 @@ export class LinkCache {
   readonly #clock: Clock;
   readonly #shelf: LinkShelf | undefined;
   readonly #beatChannel = `links:beat:${randomBytes(9).toString('base64url')}`;
+  readonly #watchers: LinkWatcher[] = [];
   #subscription: Subscription | undefined;
   #beat: NodeJS.Timeout | undefined;
   #heardMs = 0;
@@ -151,6 +160,10 @@ export class LinkCache {
   /** Whether changes are heard within a second at the moment. */
   get isHeard(): boolean {
     return this.#isHeard;
+  }
+
+  watch(watcher: LinkWatcher): void {
+    this.#watchers.push(watcher);
   }
 
   /** Begins to listen. Redis need not be there. */
@@ -199,6 +212,7 @@ export class LinkCache {
     const isLink = message.startsWith('link ');
     if (!isLink && !message.startsWith('app ')) return;
     (isLink ? this.links : this.apps).changed(key);
+    for (const watcher of this.#watchers) watcher.changed(isLink ? 'link' : 'app', key);
     this.#shelf?.put(message, null);
   }
 
@@ -222,5 +236,6 @@ export class LinkCache {
     this.#isHeard = isHeard;
     this.links.setHeard(isHeard);
     this.apps.setHeard(isHeard);
+    if (isHeard) for (const watcher of this.#watchers) watcher.missed();
   }
 }

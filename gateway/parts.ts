@@ -51,7 +51,7 @@ export function gatewayParts(config: Config, clients: GatewayClients, clock: Clo
   const check = new KeyCheck({ redis, db, keys, limits, clock });
   const guard = gatewayGuard({ check, limiter });
   const records = new RecordWriter(journal, config.LOG_PARTITIONS);
-  const links = new LinkIndex(db, clock);
+  const links = new LinkIndex(db, clock, cache);
   const clicks = new RecentClicks(redis);
   const opens = new LinkOpens(cache, records, clock);
   const matching = new Matching({ clicks, opens, archive: clients.archive ?? noArchive, clock });

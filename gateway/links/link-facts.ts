@@ -1,13 +1,21 @@
-/** What attribution needs to know of a link, by its id: process memory, then Postgres. */
+/**
+ * What attribution needs to know of a link, by its id: process memory, then Postgres. Changes are heard as the cache of links
+ * hears them; while it hears none, what is in memory is believed for a second.
+ */
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
+import type { LinkCache, LinkChange } from '#common/link-cache.ts';
+import { linkKey } from '#common/link-snapshot.ts';
 import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
 
 const LINKS_MAX = 50_000;
 const FRESH_MS = 30_000;
+const FRESH_UNHEARD_MS = 1_000;
 /** When Postgres is away, what was known is used for this long. */
 const STALE_MS = 3_600_000;
 const ABSENT_FRESH_MS = 2_000;
+/** Changes remembered while links are read; beyond it all are read again. */
+const CHANGES_MAX = 1_000;
 
 /** Deleted and archived links too: a click on one happened all the same. */
 export interface LinkFacts {
@@ -35,16 +43,37 @@ const byIds = `
 interface Entry {
   readonly facts: LinkFacts | null;
   readonly readMs: number;
+  isDoubted: boolean;
+}
+
+function urlOf({ host, short_code }: LinkFacts): string {
+  return linkKey(host, short_code);
 }
 
 export class LinkIndex {
   readonly #db: Queries;
   readonly #clock: Clock;
-  readonly #known = new LRUCache<string, Entry>({ max: LINKS_MAX });
+  readonly #known: LRUCache<string, Entry>;
+  /** Names of entries by the URL of their link, by which changes are told. */
+  readonly #byUrl = new Map<string, string>();
+  readonly #cache: Pick<LinkCache, 'isHeard' | 'watch'>;
+  #reading = 0;
+  /** Links that changed while links were read, so that what was read may be older. */
+  readonly #changedMeanwhile = new Set<string>();
+  #validSinceMs = 0;
 
-  constructor(db: Queries, clock: Clock) {
+  constructor(db: Queries, clock: Clock, cache: Pick<LinkCache, 'isHeard' | 'watch'>) {
     this.#db = db;
     this.#clock = clock;
+    this.#cache = cache;
+    this.#known = new LRUCache({
+      max: LINKS_MAX,
+      dispose: ({ facts }, name) => {
+        const url = facts ? urlOf(facts) : '';
+        if (this.#byUrl.get(url) === name) this.#byUrl.delete(url);
+      },
+    });
+    cache.watch({ changed: (kind, key) => this.#changed(kind, key), missed: () => this.#doubtAll() });
   }
 
   /**
@@ -55,10 +84,12 @@ export class LinkIndex {
     const found = new Map<string, LinkFacts | null>();
     const missing: string[] = [];
     const nowMs = this.#clock();
+    const presentFreshMs = this.#cache.isHeard ? FRESH_MS : FRESH_UNHEARD_MS;
     for (const id of ids) {
       const entry = this.#known.get(`${appId} ${id}`);
-      const freshMs = entry?.facts ? FRESH_MS : ABSENT_FRESH_MS;
-      if (entry && nowMs - entry.readMs < freshMs) found.set(id, entry.facts);
+      const freshMs = entry?.facts ? presentFreshMs : ABSENT_FRESH_MS;
+      if (entry && !entry.isDoubted && entry.readMs >= this.#validSinceMs && nowMs - entry.readMs < freshMs)
+        found.set(id, entry.facts);
       else missing.push(id);
     }
     if (missing.length > 0) await this.#read(appId, missing, found, nowMs);
@@ -71,13 +102,14 @@ export class LinkIndex {
   }
 
   async #read(appId: string, ids: string[], found: Map<string, LinkFacts | null>, nowMs: number): Promise<void> {
+    this.#reading++;
     try {
       const rows = await this.#db.query<LinkFacts>(byIds, [ids, appId], 'links_of_app');
       const byId = new Map(rows.map((row) => [row.id, row]));
       for (const id of ids) {
         const facts = byId.get(id) ?? null;
         found.set(id, facts);
-        this.#known.set(`${appId} ${id}`, { facts, readMs: nowMs });
+        this.#keep(`${appId} ${id}`, facts, nowMs);
       }
     } catch (error) {
       if (!(error instanceof PostgresUnavailable)) throw error;
@@ -85,6 +117,28 @@ export class LinkIndex {
         const entry = this.#known.get(`${appId} ${id}`);
         if (entry?.facts && nowMs - entry.readMs < STALE_MS) found.set(id, entry.facts);
       }
+    } finally {
+      if (--this.#reading === 0) this.#changedMeanwhile.clear();
     }
+  }
+
+  #keep(name: string, facts: LinkFacts | null, readMs: number): void {
+    const url = facts ? urlOf(facts) : '';
+    this.#known.set(name, { facts, readMs, isDoubted: this.#changedMeanwhile.has(url) });
+    if (facts) this.#byUrl.set(url, name);
+  }
+
+  #changed(kind: LinkChange['kind'], key: string): void {
+    if (kind === 'app') this.#doubtAll();
+    if (this.#changedMeanwhile.size >= CHANGES_MAX) this.#doubtAll();
+    if (this.#reading > 0) this.#changedMeanwhile.add(key);
+    const entry = this.#known.peek(this.#byUrl.get(key) ?? '');
+    if (entry) entry.isDoubted = true;
+  }
+
+  /** What is known is looked up again before it is given, and is still there should Postgres be away. */
+  #doubtAll(): void {
+    this.#validSinceMs = this.#clock() + 1;
+    this.#changedMeanwhile.clear();
   }
 }

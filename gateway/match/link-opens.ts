@@ -29,7 +29,7 @@ export class LinkOpens {
     this.#clock = clock;
   }
 
-  /** Null when the URL is no link of the app that may be followed now. */
+  /** Null when the URL is no link of the app, or an archived one. */
   async record(url: string, fields: MatchFields, asker: Asker): Promise<LinkOpen | Rejection | null> {
     if (!URL.canParse(url)) return null;
     const { hostname, pathname, search } = new URL(url);
@@ -40,7 +40,8 @@ export class LinkOpens {
     if (found === null || found.app.id !== asker.app.app_id) return null;
     const { link, app } = found;
     const time = this.#clock();
-    if (link.archived || (link.expires_at !== null && link.expires_at <= time)) return null;
+    // An expired link still leads where it did inside the app: the app is open, and has nowhere else to go.
+    if (link.archived) return null;
     const open = { click_id: newId('clk', time), link_id: link.id, time, query: search.slice(1) };
     const json = clickJson({
       click_id: open.click_id,

@@ -31,7 +31,7 @@ export const deviceFields = {
   click_id: text(64, 'Evidence: the click itself.'),
   install_referrer: text(4096, "Evidence: the Play Store's referrer as it came."),
   clipboard_url: text(2048, 'Evidence: a URL from the clipboard with click_id= in it.'),
-  url: text(2048, 'Evidence: the link that opened the app.'),
+  url: text(2048, 'Evidence: the link that opened the app. An expired link is matched too, an archived one is not.'),
 };
 
 export const MatchBody = Type.Object(deviceFields);

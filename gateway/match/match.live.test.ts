@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
+import { announceChange } from '#common/link-cache.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
 
@@ -125,7 +126,8 @@ test('the same phone is found by its address and signals, and its click is not g
     query_params: { from: 'ad' },
   });
   expect(found.body.matched_factors).toEqual(['ip', 'os_version', 'language', 'age']);
-  expect((await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' })).body).toMatchObject({ click_id });
+  // The answer that is kept is the whole answer.
+  expect((await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' })).body).toEqual(found.body);
   expect((await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd2' })).body).toMatchObject({
     match_type: 'none',
   });
@@ -168,6 +170,31 @@ test('a link that opened the app is matched, and recorded as one click', async (
   const stranger = await place();
   const foreign = await edge.post('/sdk/match', stranger.key, { platform: 'ios', url });
   expect(foreign.body.match_type).toBe('none');
+});
+
+test('an expired link still opens the app where it led, an archived one does not', async () => {
+  const app = await place();
+  await edge.link(app.app_id, 'past', { expires_at: new Date(Date.now() - 1000) });
+  await edge.link(app.app_id, 'gone', { archived: true });
+  const open = (code: string) => edge.post('/sdk/match', app.key, { ...iphone, url: `https://${app.host}/${code}` });
+  expect((await open('past')).body).toMatchObject({ match_type: 'url', link: { short_code: 'past' }, path: '/past' });
+  expect((await open('gone')).body).toMatchObject({ match_type: 'none', click_id: null });
+  expect(edge.lines('click').filter((line) => line.includes(app.app_id))).toHaveLength(1);
+});
+
+test('a change of a link that is announced is in answers and events within a second', async () => {
+  const app = await place();
+  const url = `https://${app.host}/summer`;
+  const campaign = async () => {
+    const answer = await edge.post('/sdk/match', app.key, { platform: 'ios', url });
+    return answer.body.link?.campaign;
+  };
+  expect(await campaign()).toBe('sale');
+  await edge.db.execute('UPDATE links SET campaign = $2 WHERE id = $1', [app.link_id, 'winter']);
+  await announceChange(edge.redis, { kind: 'link', host: app.host, short_code: 'summer' });
+  await expect.poll(campaign, { timeout: 1_000, interval: 20 }).toBe('winter');
+  await edge.post('/sdk/events', app.key, { name: 'seen', device_id: 'd', link_id: app.link_id });
+  expect(edge.events(app.app_id).map((event) => event.campaign)).toEqual(['winter']);
 });
 
 test('bad fields are a 400 that names them; unknown fields are ignored', async () => {

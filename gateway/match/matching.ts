@@ -152,10 +152,11 @@ export class Matching {
         settings: app.settings,
         nowMs: clock(),
       });
-      const match = matchOf(decision, match_id, app.app_id, byId);
-      if (!decision.matched) return match;
+      const decided = matchOf(decision, match_id, app.app_id, byId);
+      if (!decision.matched) return decided;
+      const match = await this.#withQuery(decided);
       const outcome = await clicks.claim(decision.click, { device, match_id }, JSON.stringify(match), app.settings);
-      if (outcome.state === 'claimed') return this.#withQuery(match);
+      if (outcome.state === 'claimed') return match;
       if (outcome.state === 'kept') return parseMatch(outcome.answer);
       lost.add(decision.click.click_id);
     }
@@ -169,7 +170,10 @@ export class Matching {
     );
   }
 
-  /** A click that was found by its address is kept without its query there; it is looked up once it is the one. */
+  /**
+   * A click that was found by its address is kept without its query there; it is looked up once it is the one, before the
+   * claim, so that the answer that is kept is the whole answer.
+   */
   async #withQuery(match: Match): Promise<Match> {
     if (match.match_type !== 'probabilistic') return match;
     const [click] = await this.#parts.clicks.byIds([match.click_id]).catch(() => []);
