@@ -29,6 +29,8 @@ const wholeDays: Settings = {
   max_insert_block_size: 4_000_000,
   min_insert_block_size_rows: 4_000_000,
   min_insert_block_size_bytes: 0,
+  // Rows are to be numbered after a link was copied, not before.
+  query_plan_lift_up_array_join: 0,
 };
 /** Raw rows lie by app and day, so the groups of an app are finished before the next begins. */
 const inOrder: Settings = {

@@ -20,9 +20,11 @@ export interface MissingClicks {
 }
 
 /** Gaps that are looked at again; when there are more, the first of them are enough to raise an alarm. */
-const gapsMax = 100;
+const gapsMax = 20;
 /** How far back the frame before is looked for: what a producer wrote earlier is followed by a gap that is not seen. */
 const lookBackMs = 86_400_000;
+/** How far off a clock is believed to have been. */
+const clockErrorMs = 60 * 86_400_000;
 
 const seen = `SELECT producer_id, frame_no, idx, time FROM clicks WHERE time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})
   UNION ALL SELECT producer_id, frame_no, idx, time FROM dead_letters
@@ -56,44 +58,49 @@ ORDER BY producer_id, frame_no LIMIT {gaps_max:UInt32}`,
     { back: from - lookBackMs, from, to, gaps_max: gapsMax },
     settings,
   );
-  const missing: MissingClicks[] = [];
-  for (const gap of gaps) missing.push(...(await confirmedGap(client, gap, settings)));
-  return missing;
+  return gaps.length === 0 ? [] : await confirmedGaps(client, gaps, from, to, settings);
 }
 
-/** A clock that was set may have put a frame elsewhere in time: whatever its time, it is not missing then. */
-async function confirmedGap(
+interface FrameRow {
+  readonly producer_id: string;
+  readonly frame_no: number;
+  readonly missing: number;
+}
+
+/** A clock that was set may have put a frame elsewhere in time: it is not missing then. One look for all gaps. */
+async function confirmedGaps(
   client: Pick<ClickHouse, 'query'>,
-  { producer_id, frame_no, previous, records, bucket_s }: GapRow,
+  gaps: readonly GapRow[],
+  from: number,
+  to: number,
   settings: Settings,
 ): Promise<MissingClicks[]> {
-  const missing: MissingClicks[] = [];
-  const between = frame_no - previous - 1;
-  if (between > 0) {
-    const elsewhere = await countFrames(client, producer_id, previous + 1, frame_no - 1, settings);
-    const frames = between - elsewhere.frames;
-    if (frames > 0) missing.push({ producer_id, frame_no: previous + 1, bucket_s, frames, records: frames });
-  }
-  if (records > 0) {
-    const whole = await countFrames(client, producer_id, frame_no, frame_no, settings);
-    if (whole.missing > 0) missing.push({ producer_id, frame_no, bucket_s, frames: 0, records: whole.missing });
-  }
-  return missing;
-}
-
-async function countFrames(
-  client: Pick<ClickHouse, 'query'>,
-  producer_id: string,
-  first: number,
-  last: number,
-  settings: Settings,
-): Promise<{ frames: number; missing: number }> {
-  const where = 'producer_id = {producer_id:String} AND frame_no BETWEEN {first:UInt64} AND {last:UInt64}';
-  const rows = await client.query<{ frames: number; missing: number }>(
-    `SELECT uniqExact(frame_no) AS frames, toInt64(max(idx)) + 1 - toInt64(uniqExact(idx)) AS missing FROM (
-  SELECT frame_no, idx FROM clicks WHERE ${where} UNION ALL SELECT frame_no, idx FROM dead_letters WHERE kind = 'click' AND ${where})`,
-    { producer_id, first, last },
+  const around = `time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({ahead:Int64})
+    AND producer_id IN {producers:Array(String)}
+    AND arrayExists((p, f, l) -> p = producer_id AND frame_no BETWEEN f AND l, {of:Array(String)}, {first:Array(UInt64)}, {last:Array(UInt64)})`;
+  const rows = await client.query<FrameRow>(
+    `SELECT producer_id, frame_no, toInt64(max(idx)) + 1 - toInt64(uniqExact(idx)) AS missing FROM (
+  SELECT producer_id, frame_no, idx FROM clicks WHERE ${around}
+  UNION ALL SELECT producer_id, frame_no, idx FROM dead_letters WHERE kind = 'click' AND ${around})
+GROUP BY producer_id, frame_no`,
+    {
+      back: from - clockErrorMs,
+      ahead: to + clockErrorMs,
+      producers: [...new Set(gaps.map((gap) => gap.producer_id))],
+      of: gaps.map((gap) => gap.producer_id),
+      first: gaps.map((gap) => gap.previous + 1),
+      last: gaps.map((gap) => gap.frame_no),
+    },
     settings,
   );
-  return rows[0] ?? { frames: 0, missing: 0 };
+  return gaps.flatMap(({ producer_id, frame_no, previous, bucket_s }) => {
+    const its = rows.filter((row) => row.producer_id === producer_id && row.frame_no > previous);
+    const there = its.filter((row) => row.frame_no < frame_no).length;
+    const frames = frame_no - previous - 1 - there;
+    const records = its.find((row) => row.frame_no === frame_no)?.missing ?? 0;
+    const missing: MissingClicks[] = [];
+    if (frames > 0) missing.push({ producer_id, frame_no: previous + 1, bucket_s, frames, records: frames });
+    if (records > 0) missing.push({ producer_id, frame_no, bucket_s, frames: 0, records });
+    return missing;
+  });
 }
