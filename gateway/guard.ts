@@ -6,7 +6,7 @@ import { isApiKey } from '#common/api-key.ts';
 import { parseObject } from '#common/http/json.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { limitAddress } from '#common/http/peer.ts';
-import { Rejection, unauthorized } from '#common/http/rejection.ts';
+import { invalid, Rejection, unauthorized } from '#common/http/rejection.ts';
 import type { RateLimiter } from '#common/rate-limit.ts';
 import type { AppCaller } from './caller.ts';
 import type { KeyCheck } from './key-check.ts';
@@ -27,7 +27,7 @@ const keysInBody: Readonly<Record<string, string>> = {
 export function gatewayGuard(parts: GatewayGuardParts): Guard {
   return async (route, incoming) => {
     const bodyField = route ? keysInBody[route.path] : undefined;
-    let key = keyOf(incoming, bodyField !== undefined);
+    let key = keyOf((name) => incoming.header(name), bodyField !== undefined);
     let sharedBody: Record<string, unknown> | null = null;
     if (route && key === '' && bodyField !== undefined) {
       const body = await readShared(incoming);
@@ -63,10 +63,25 @@ async function charged(parts: GatewayGuardParts, incoming: Incoming, rejection: 
   return { rejection: charge.rejection ?? rejection, quota: charge.quota };
 }
 
-function keyOf(incoming: Incoming, takesBasic: boolean): string {
-  const own = incoming.header('x-api-key');
+/** A key in the body that is another than the one in a header: events would go to either of two apps. */
+export function keyConflict(request: KeyCarrier, body: Readonly<Record<string, unknown>>): Rejection | null {
+  const field = keysInBody[request.path];
+  const inBody = field === undefined ? null : body[field];
+  if (field === undefined || typeof inBody !== 'string' || !isApiKey(inBody)) return null;
+  const inHeader = keyOf(request.header, true);
+  return inHeader === '' || inHeader === inBody ? null : invalid(field, 'is another API key than that of the header');
+}
+
+interface KeyCarrier {
+  /** Of the route. */
+  readonly path: string;
+  readonly header: (name: string) => string;
+}
+
+function keyOf(header: KeyCarrier['header'], takesBasic: boolean): string {
+  const own = header('x-api-key');
   if (own !== '') return own;
-  const authorization = incoming.header('authorization');
+  const authorization = header('authorization');
   const [, bearer] = /^Bearer +(\S+) *$/i.exec(authorization) ?? [];
   if (bearer !== undefined) return bearer;
   const [, basic] = takesBasic ? (/^Basic +([A-Za-z0-9+/_=-]{1,400}) *$/i.exec(authorization) ?? []) : [];

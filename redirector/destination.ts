@@ -5,7 +5,8 @@
  *   Android  link.android_url, else the Play page with the click id in its referrer, else as others
  *   others   link.fallback_url, else app.fallback_url, else nowhere
  *
- * A web destination gets the visitor's query parameters (they win) and the link's utm fields (they fill in what is missing).
+ * A web destination gets the visitor's query parameters and the link's utm fields. What the destination itself says stays as
+ * its author wrote it, but for utm_…, where the visitor wins; the link's utm fields fill in what is missing.
  * A store page gets neither, but for Play, whose referrer carries the click id and the utm fields to the installed app.
  * A destination is never taken from the query. Whatever comes out was written by the URL parser, so it is ASCII
  * without control characters.
@@ -147,8 +148,12 @@ function withUtm(text: string, utm: UtmFields): string {
 function withQuery(destination: Extract<Destination, { kind: 'web' }>, query: string): string {
   const url = new URL(destination.url);
   const given = new URLSearchParams(query);
-  for (const name of new Set(given.keys())) url.searchParams.delete(name);
-  for (const [name, value] of given) url.searchParams.append(name, value);
+  const kept = new Set<string>();
+  for (const name of new Set(given.keys())) {
+    if (name.startsWith('utm_')) url.searchParams.delete(name);
+    else if (url.searchParams.has(name)) kept.add(name);
+  }
+  for (const [name, value] of given) if (!kept.has(name)) url.searchParams.append(name, value);
   addMissing(url, destination.utm);
   return url.href;
 }

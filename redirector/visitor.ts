@@ -28,10 +28,13 @@ export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: Truste
   };
 }
 
-/** Sec-Purpose (Fetch standard) may carry more: `prefetch;prerender`. Purpose is its older name. */
+/**
+ * Sec-Purpose (Fetch standard) may carry more: `prefetch;prerender`. Purpose is its older name. Firefox wrote X-Moz until
+ * 2023: it is not looked for, since every redirect would pay for one more header.
+ */
 function isPrefetch(req: HttpRequest): boolean {
   const purpose = req.getHeader('sec-purpose') || req.getHeader('purpose');
-  return purpose !== '' && purpose.includes('prefetch');
+  return purpose !== '' && /prefetch/i.test(purpose);
 }
 
 /** The peer's address as text; IPv4 in IPv6 clothes as IPv4. */
@@ -89,8 +92,23 @@ export function isShortCodePath(path: string): boolean {
   return /^\/[A-Za-z0-9_-]{3,64}$/.test(path);
 }
 
+/** Whether JSON is accepted, and no less than a page: of equal weights (RFC 9110 section 12.5.1) the one that is named first. */
 export function wantsJson(accept: string): boolean {
-  return accept.includes('application/json') && !accept.includes('text/html');
+  if (!/json/i.test(accept)) return false;
+  let json = 0;
+  let page = 0;
+  let isJsonFirst = false;
+  for (const range of accept.toLowerCase().split(',')) {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim());
+    const weight = Number(parameters.find((one) => one.startsWith('q='))?.slice(2) ?? 1);
+    if (type === 'application/json') {
+      if (page === 0) isJsonFirst = true;
+      json = Math.max(json, weight || 0);
+    } else if (type === 'text/html' || type === 'application/xhtml+xml') {
+      page = Math.max(page, weight || 0);
+    }
+  }
+  return json > page || (json > 0 && json === page && isJsonFirst);
 }
 
 /**

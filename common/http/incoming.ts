@@ -70,10 +70,11 @@ export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: num
 
 const tooLarge = (bytesMax: number) => invalid('body', `is larger than ${bytesMax} bytes`);
 
-/** Unpacks a gzip body, never to more than `bytesMax`. */
+/** Unpacks a gzip body, never to more than `bytesMax`. Names of codings have no case (RFC 9110 section 8.4.1). */
 export async function unpackBody(body: RawBody, encoding: string, bytesMax: number): Promise<RawBody | Rejection> {
-  if (encoding === '' || encoding === 'identity') return body;
-  if (encoding !== 'gzip') return invalid('content-encoding', 'only gzip is accepted');
+  const coding = encoding.toLowerCase();
+  if (coding === '' || coding === 'identity') return body;
+  if (coding !== 'gzip' && coding !== 'x-gzip') return invalid('content-encoding', 'only gzip is accepted');
   if (body.byteLength === 0) return body;
   try {
     return new RawBody(await unpack(body.bytes, { maxOutputLength: bytesMax }));

@@ -72,7 +72,7 @@ function messageOf(error: ErrorObject): string {
     case 'unevaluatedProperties':
       return 'is not a known field';
     case 'enum':
-      return `must be one of ${(error.params['allowedValues'] as unknown[]).join(', ')}`;
+      return `must be one of ${(error.params['allowedValues'] as unknown[]).map(String).join(', ')}`;
     case 'const':
       return `must be ${JSON.stringify(error.params['allowedValue'])}`;
     case 'pattern':

@@ -95,6 +95,18 @@ test('without a key that is ours both are 401, and what is no batch is 400', asy
   expect((await edge.post('/sdk/posthog/batch/', '', { api_key: key, batch: 7 })).status).toBe(400);
 });
 
+test('a key in the body that is another app\u2019s than the key in the header is a 400 that names it', async () => {
+  const [one, other] = [await edge.app(), await edge.app()];
+  for (const [path, field] of [
+    ['/sdk/segment/v1/batch', 'writeKey'],
+    ['/sdk/posthog/batch/', 'api_key'],
+  ] as const) {
+    const answer = await edge.post(path, one.key, { batch: [], [field]: other.key });
+    expect([answer.status, answer.body.error.details.field]).toEqual([400, field]);
+    expect((await edge.post(path, one.key, { batch: [], [field]: one.key })).status).toBe(200);
+  }
+});
+
 test('a link is made as by the dashboard, under the rules of the app', async () => {
   const { app_id, key, host } = await edge.app({}, ['shop.example.com']);
   const other = await edge.app();

@@ -6,6 +6,7 @@ import type { Answer, Request } from '#common/http/route.ts';
 import type { AppCaller } from '#gateway/caller.ts';
 import { type GatewayDeps, route } from '#gateway/deps.ts';
 import { EVENTS_MAX, readEvents } from '#gateway/events/batch.ts';
+import { keyConflict } from '#gateway/guard.ts';
 import { posthogEvents } from './posthog-batch.ts';
 import { segmentEvents } from './segment-batch.ts';
 
@@ -28,7 +29,7 @@ export const trackSegment = route({
   answers: {
     200: { description: 'Stored.', schema: Type.Object({ success: Type.Boolean() }), example: { success: true } },
   },
-  handle: (deps, request) => track(deps, request, segmentEvents, { success: true }),
+  handle: (deps, request) => track(deps, request, '/sdk/segment/v1/batch', segmentEvents, { success: true }),
 });
 
 export const trackPosthog = route({
@@ -46,17 +47,20 @@ export const trackPosthog = route({
   answers: {
     200: { description: 'Stored.', schema: Type.Object({ status: Type.Integer() }), example: { status: 1 } },
   },
-  handle: (deps, request) => track(deps, request, posthogEvents, { status: 1 }),
+  handle: (deps, request) => track(deps, request, '/sdk/posthog/batch/', posthogEvents, { status: 1 }),
 });
 
 async function track(
   { events }: GatewayDeps,
   { caller, rawBody, ip, receivedMs, header }: Request<AppCaller>,
+  path: string,
   toEvents: (batch: readonly unknown[]) => unknown[],
   answer: object,
 ): Promise<Answer | Rejection> {
   const parsed = caller.sharedBody ? { value: caller.sharedBody } : parseObject(rawBody);
   if ('rejection' in parsed) return parsed.rejection;
+  const conflict = keyConflict({ path, header }, parsed.value);
+  if (conflict) return conflict;
   const { batch } = parsed.value;
   if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
   if (batch.length > EVENTS_MAX) return invalid('batch', `must hold at most ${EVENTS_MAX} events`);

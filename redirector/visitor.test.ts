@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest';
+import { wantsJson } from './visitor.ts';
+
+test.each<[string, boolean]>([
+  ['application/json', true],
+  ['APPLICATION/JSON', true],
+  ['application/json, text/html', true],
+  ['text/html, application/json', false],
+  ['text/html;q=0.5, application/json', true],
+  ['application/json;q=0.5, text/html', false],
+  ['application/json; charset=utf-8; q=0.9, text/html; q=0.8', true],
+  ['application/json;q=0', false],
+  ['application/json;q=x', false],
+  ['application/jsonp', false],
+  ['text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', false],
+  ['*/*', false],
+  ['', false],
+])('who accepts %j wants JSON: %j', (accept, expected) => {
+  expect(wantsJson(accept)).toBe(expected);
+});
