@@ -3,7 +3,7 @@
  * under the same batch id give the same bytes, so a batch can be formed again after a crash.
  */
 import { createHash } from 'node:crypto';
-import { RowWriter } from '#clickhouse/row-binary.ts';
+import { type ByteText, RowWriter } from '#clickhouse/row-binary.ts';
 import { deadLetterColumns, partitionOf, type RowOrigin, writeDeadLetterRow } from '#clickhouse/rows.ts';
 import { type EventRow, eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
 import { type InstallRow, installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
@@ -13,9 +13,10 @@ import { type Attribution, decodeSdkRecords, type SdkRecord } from './attributio
 import type { BatchPart, FormedWith, FrameRun } from './checkpoints.ts';
 import { ClickRows } from './click-rows.ts';
 import type { PipelineRun } from './pipeline.ts';
+import { PlainLines } from './plain-lines.ts';
 import { decodeClick, decodeClicks, isRejection, type RejectionReason } from './record-decoder.ts';
 import { type RowPlace, rowKey } from './refused-rows.ts';
-import { dayOf } from './steps/visitor.ts';
+import { dayOf, type Visitors } from './steps/visitor.ts';
 
 /** A frame as it came out of the log. */
 export interface LogFrame {
@@ -43,8 +44,12 @@ export interface FormedBatch {
 
 export interface FormerOptions {
   readonly pipeline: PipelineRun;
-  /** Called with the UTC days of a batch before it is enriched. */
-  readonly prepareDays: (days: ReadonlySet<number>) => Promise<void>;
+  readonly visitors: Visitors;
+  /** The UTC days of clicks, each prepared before its clicks are enriched. */
+  readonly days: {
+    readonly has: (day: number) => boolean;
+    prepare(days: ReadonlySet<number>): Promise<void>;
+  };
   /** Makes rows of installs and events. */
   readonly attribution: Attribution;
 }
@@ -79,9 +84,13 @@ class PartBody {
 
   /** Counts a row that is about to be written. */
   add(time: number): RowWriter {
-    this.rows++;
-    if (time < this.timeFrom) this.timeFrom = time;
-    if (time > this.timeTo) this.timeTo = time;
+    return this.addSome(1, time, time);
+  }
+
+  addSome(rows: number, timeFrom: number, timeTo: number): RowWriter {
+    this.rows += rows;
+    if (timeFrom < this.timeFrom) this.timeFrom = timeFrom;
+    if (timeTo > this.timeTo) this.timeTo = timeTo;
     return this.writer;
   }
 }
@@ -102,6 +111,12 @@ export function changesOf(parts: readonly BatchPart[]): FormChanges {
     ...(found === undefined ? {} : { found }),
     ...(refused === undefined ? {} : { refused: new Set(refused) }),
   };
+}
+
+interface RowsOfFrame {
+  readonly rows: ByteText;
+  readonly timeFrom: number;
+  readonly timeTo: number;
 }
 
 /** A batch that is being formed. */
@@ -130,6 +145,19 @@ class Forming {
       body.places.push({ start: body.writer.bytes.length, key });
     }
     return body.add(time);
+  }
+
+  /** Whether rows are left out, or their places are wanted. */
+  get isChanged(): boolean {
+    return this.#changes.refused !== undefined || this.#changes.isPlaced === true;
+  }
+
+  /** @returns false when they are of more than one partition. */
+  addClicks({ rows, timeFrom, timeTo }: RowsOfFrame, columns: readonly string[], count: number): boolean {
+    if (partitionOf(timeFrom) !== partitionOf(timeTo)) return false;
+    const body = this.#bodyFor('clicks', columns, timeFrom);
+    body.addSome(count, timeFrom, timeTo).encoded(rows);
+    return true;
   }
 
   #bodyFor(table: string, columns: readonly string[], time: number): PartBody {
@@ -169,10 +197,13 @@ class Forming {
 export class BatchFormer {
   readonly #options: FormerOptions;
   readonly #clickRows: ClickRows;
+  readonly #plainLines: PlainLines;
 
   constructor(options: FormerOptions) {
     this.#options = options;
-    this.#clickRows = new ClickRows(options.pipeline);
+    const { pipeline, visitors, days } = options;
+    this.#clickRows = new ClickRows(pipeline);
+    this.#plainLines = new PlainLines({ clickRows: this.#clickRows, pipeline, visitors, isDayKnown: days.has });
   }
 
   /** Before the first batch after a partition was taken, and again once what its last owner left was settled. */
@@ -183,8 +214,9 @@ export class BatchFormer {
   async form(batchId: string, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
     const forming = new Forming(batchId, frames, changes);
     for (const frame of frames) {
-      if (frame.header.kind === 'click') await this.#addClicks(forming, frame);
-      else addSdkRecords(forming, frame, frame.header.kind);
+      if (frame.header.kind === 'click') {
+        if (!(await this.#addPlainClicks(forming, frame))) await this.#addClicks(forming, frame);
+      } else addSdkRecords(forming, frame, frame.header.kind);
     }
     const { installs, events, found } = await this.#options.attribution.rows(forming.fromSdks, changes.found);
     for (const row of installs) {
@@ -209,6 +241,20 @@ export class BatchFormer {
     };
   }
 
+  /** @returns false when the frame's clicks must be looked at one by one. */
+  async #addPlainClicks(forming: Forming, frame: LogFrame): Promise<boolean> {
+    if (forming.isChanged) return false;
+    const { producer_id, frame_no, records } = frame.header;
+    const origin = { batch_id: forming.batchId, producer_id, frame_no };
+    const payload = payloadOf(frame.bytes, frame.header);
+    let read = this.#plainLines.rowsOf(payload, records, origin);
+    while (read !== undefined && 'unknownDay' in read) {
+      await this.#options.days.prepare(new Set([read.unknownDay]));
+      read = this.#plainLines.rowsOf(payload, records, origin);
+    }
+    return read !== undefined && forming.addClicks(read, this.#clickRows.columns, records);
+  }
+
   /** Frame by frame, so that what a frame is made into is thrown away before the next. */
   async #addClicks(forming: Forming, frame: LogFrame): Promise<void> {
     const { producer_id, frame_no, records } = frame.header;
@@ -225,7 +271,7 @@ export class BatchFormer {
       }
       [clicks, indexes] = [found, places];
     }
-    await this.#options.prepareDays(new Set(clicks.map((click) => dayOf(click.time))));
+    await this.#options.days.prepare(new Set(clicks.map((click) => dayOf(click.time))));
     const origin = { batch_id: forming.batchId, producer_id, frame_no };
     const rows = this.#clickRows.encode(clicks, indexes, origin);
     for (const [at, click] of clicks.entries()) {

@@ -13,8 +13,16 @@ export interface FrameOrigin {
 
 const ownColumns = ['click_id', 'query', 'trigger', 'time', 'idx'];
 const originColumns = ['batch_id', 'producer_id', 'frame_no'];
-const encodedTriggers = { link: stringBytes('link'), universal_link: stringBytes('universal_link') };
+export const triggerBytes = { link: stringBytes('link'), universal_link: stringBytes('universal_link') };
 const encodedIdx = Array.from({ length: frameRecordsMax }, (_, idx) => uint32Bytes(idx));
+
+export function idxBytes(idx: number): ByteText {
+  return encodedIdx[idx] ?? uint32Bytes(idx);
+}
+
+export function originBytes({ batch_id, producer_id, frame_no }: FrameOrigin): ByteText {
+  return stringBytes(batch_id) + stringBytes(producer_id) + uint64Bytes(frame_no);
+}
 
 export class ClickRows {
   readonly columns: readonly string[];
@@ -31,7 +39,7 @@ export class ClickRows {
   encode(clicks: readonly Click[], indexes: readonly number[], origin: FrameOrigin): ByteText[] {
     const rows = clicks.map((click, at) => this.#ownOf(click, indexes[at] ?? 0));
     this.#pipeline.run(clicks, rows);
-    const from = stringBytes(origin.batch_id) + stringBytes(origin.producer_id) + uint64Bytes(origin.frame_no);
+    const from = originBytes(origin);
     for (let at = 0; at < rows.length; at++) rows[at] += from;
     return rows;
   }
@@ -45,9 +53,9 @@ export class ClickRows {
     return (
       stringBytes(click.click_id) +
       stringBytes(click.query) +
-      encodedTriggers[click.trigger] +
+      triggerBytes[click.trigger] +
       this.#encodedTime +
-      (encodedIdx[idx] ?? uint32Bytes(idx))
+      idxBytes(idx)
     );
   }
 }

@@ -26,7 +26,7 @@ import { addressStep, openCountryDatabase } from './steps/address.ts';
 import { deviceStep } from './steps/device.ts';
 import { headersStep } from './steps/headers.ts';
 import { linkStep } from './steps/link.ts';
-import { Visitors } from './steps/visitor.ts';
+import { Visitors, visitorStep } from './steps/visitor.ts';
 import { VisitorSalts } from './visitor-salts.ts';
 
 /** Distinct texts that are remembered; about 60 MB together when they are many. */
@@ -67,11 +67,13 @@ export class Ingest {
     this.#checkpoints = new Checkpoints(this.postgres);
     const salts = new VisitorSalts(this.#checkpoints);
     const countries = openCountryDatabase(config.GEOIP_DB);
+    const visitors = new Visitors(salts.of, agentsMax);
     this.pipeline = new PipelineRun([
       ['link', linkStep(linksMax, linkBytesMax)],
       ['device', deviceStep(agentsMax)],
       ['headers', headersStep(headersMax)],
-      ['address', addressStep(countries, new Visitors(salts.of, agentsMax), addressesMax)],
+      ['address', addressStep(countries, addressesMax)],
+      ['visitor', visitorStep(visitors, addressesMax)],
     ]);
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
@@ -88,8 +90,7 @@ export class Ingest {
       clicks,
       countries,
     });
-    const prepareDays = (days: ReadonlySet<number>) => salts.prepare(days);
-    const former = new BatchFormer({ pipeline: this.pipeline, prepareDays, attribution });
+    const former = new BatchFormer({ pipeline: this.pipeline, visitors, days: salts, attribution });
     const sink = {
       checkpoints: this.#checkpoints,
       clickhouse: this.clickhouse,

@@ -22,15 +22,27 @@ export class PipelineRun {
   readonly columns: readonly string[];
   /** Since the start of the process, by step. */
   readonly figures = new Map<string, StepFigures>();
-  readonly #steps: readonly (readonly [step: Step, figures: StepFigures])[];
+  readonly #steps: readonly (readonly [step: Step, figures: StepFigures, name: string])[];
 
   constructor(pipeline: Pipeline) {
     this.columns = pipeline.flatMap(([, step]) => step.columns);
     this.#steps = pipeline.map(([name, step]) => {
       const figures = { rows: 0, microseconds: 0 };
       this.figures.set(name, figures);
-      return [step, figures];
+      return [step, figures, name];
     });
+  }
+
+  /** What each step adds to the row of one click, by the step's name. */
+  columnsOf(click: Click): ReadonlyMap<string, ByteText> {
+    const added = new Map<string, ByteText>();
+    for (const [step, figures, name] of this.#steps) {
+      const rows: ByteText[] = [''];
+      step.run([click], rows);
+      figures.rows++;
+      added.set(name, rows[0] ?? '');
+    }
+    return added;
   }
 
   run(clicks: readonly Click[], rows: ByteText[]): void {

@@ -22,6 +22,8 @@ export class VisitorSalts {
     }
   }
 
+  readonly has = (day: number): boolean => this.#salts.has(day);
+
   /** The salt of a day that was prepared. */
   readonly of = (day: number): string => {
     const salt = this.#salts.get(day);

@@ -8,7 +8,6 @@ import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
 import type { PrivacyMode } from '#common/log/record.ts';
 import type { Step } from '#ingest/pipeline.ts';
-import { dayOf, type VisitorAddress, type Visitors } from './visitor.ts';
 
 const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
 /** Bytes of an entry beside its texts. */
@@ -57,13 +56,14 @@ function countryIn(found: unknown): string {
 }
 
 /** Columns ip and country of one address, by what the app may keep of it. */
-interface AddressColumns extends VisitorAddress {
+interface AddressColumns {
   readonly byMode: Record<PrivacyMode, ByteText>;
   readonly bytes: number;
   isUsed: boolean;
 }
 
-export function addressStep(countries: CountryDatabase, visitors: Visitors, addressesMax: number): Step {
+/** Columns ip and country. */
+export function addressStep(countries: CountryDatabase, addressesMax: number): Step {
   const known = new BoundedMap<AddressColumns>(addressesMax, bytesMax);
   const columnsOf = (text: string): AddressColumns => {
     const ip = normalizedIp(text);
@@ -74,10 +74,10 @@ export function addressStep(countries: CountryDatabase, visitors: Visitors, addr
       full_ip: encoded('full_ip'),
       no_ip: encoded('no_ip'),
     };
-    return { ip, byMode, words: undefined, bytes: entryBytes + 5 * text.length, isUsed: false };
+    return { byMode, bytes: entryBytes + 5 * text.length, isUsed: false };
   };
   return {
-    columns: ['ip', 'country', 'visitor'],
+    columns: ['ip', 'country'],
     run: (clicks, rows) => {
       for (let at = 0; at < clicks.length; at++) {
         const click = clicks[at];
@@ -87,9 +87,7 @@ export function addressStep(countries: CountryDatabase, visitors: Visitors, addr
           address = columnsOf(click.ip);
           known.set(click.ip, address);
         }
-        rows[at] +=
-          address.byMode[click.privacy_mode] +
-          visitors.encoded(dayOf(click.time), click.app_id, address, click.user_agent);
+        rows[at] += address.byMode[click.privacy_mode];
       }
     },
   };

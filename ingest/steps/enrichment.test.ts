@@ -75,7 +75,7 @@ test('the shipped database knows countries of both kinds of address', () => {
   expect(countries.countryOf('127.0.0.1')).toBe('');
 });
 
-const at = (ip: string) => ({ ip, words: undefined });
+const at = (text: string) => ({ text, words: undefined });
 
 test('a visitor is the same for one app, address, agent and day, and another one if any of them differs', () => {
   const visitors = new Visitors((day) => `salt of ${day}`, 100);

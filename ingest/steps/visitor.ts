@@ -9,6 +9,8 @@
 import { hash } from 'node:crypto';
 import { type ByteText, uint32Bytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
+import type { Step } from '#ingest/pipeline.ts';
+import { normalizedIp } from './address.ts';
 
 /** Salts by UTC day, loaded before clicks of the day are enriched. */
 export type DailySalts = (day: number) => string;
@@ -97,9 +99,9 @@ class WordHash {
   }
 }
 
-/** An address in one spelling, and what it was made into last. */
-export interface VisitorAddress {
-  readonly ip: string;
+/** A text, an address in one spelling say, and what it was made into last. */
+export interface Worded {
+  readonly text: string;
   words: Words | undefined;
 }
 
@@ -119,14 +121,29 @@ export class Visitors {
   }
 
   /** The visitor's number, encoded. */
-  encoded(day: number, appId: string, address: VisitorAddress, userAgent: string): ByteText {
-    if (address.words?.day !== day) address.words = wordsOf(day, this.#salts(day), 'ip', address.ip);
+  encoded(day: number, appId: string, address: Worded, userAgent: string): ByteText {
+    const app = this.#kept(this.#apps, day, 'app', appId);
+    return this.#mixed(day, app, this.#wordsOf(day, 'ip', address), this.#kept(this.#agents, day, 'agent', userAgent));
+  }
+
+  /** The same of texts that the caller keeps with what they were made into. */
+  encodedOf(day: number, app: Worded, address: Worded, agent: Worded): ByteText {
+    const words = this.#wordsOf(day, 'app', app);
+    return this.#mixed(day, words, this.#wordsOf(day, 'ip', address), this.#wordsOf(day, 'agent', agent));
+  }
+
+  #wordsOf(day: number, what: 'app' | 'ip' | 'agent', from: Worded): Words {
+    if (from.words?.day !== day) from.words = wordsOf(day, this.#salts(day), what, from.text);
+    return from.words;
+  }
+
+  #mixed(day: number, app: Words, address: Words, agent: Words): ByteText {
     if (this.#key?.day !== day) this.#key = wordsOf(day, this.#salts(day), 'key', '');
     const mixed = this.#hash;
     mixed.begin(this.#key);
-    mixed.add(this.#kept(this.#apps, day, 'app', appId));
-    mixed.add(address.words);
-    mixed.add(this.#kept(this.#agents, day, 'agent', userAgent));
+    mixed.add(app);
+    mixed.add(address);
+    mixed.add(agent);
     mixed.end(mixedBytes);
     return uint32Bytes(mixed.low) + uint32Bytes(mixed.high & highBits);
   }
@@ -139,4 +156,30 @@ export class Visitors {
     }
     return words;
   }
+}
+
+interface KeptAddress extends Worded {
+  readonly bytes: number;
+  isUsed: boolean;
+}
+
+/** Column visitor. */
+export function visitorStep(visitors: Visitors, addressesMax: number): Step {
+  const known = new BoundedMap<KeptAddress>(addressesMax, bytesMax);
+  return {
+    columns: ['visitor'],
+    run: (clicks, rows) => {
+      for (let at = 0; at < clicks.length; at++) {
+        const click = clicks[at];
+        if (click === undefined) continue;
+        let address = known.get(click.ip);
+        if (address === undefined) {
+          const bytes = entryBytes + 4 * click.ip.length;
+          address = { text: normalizedIp(click.ip), words: undefined, bytes, isUsed: false };
+          known.set(click.ip, address);
+        }
+        rows[at] += visitors.encoded(dayOf(click.time), click.app_id, address, click.user_agent);
+      }
+    },
+  };
 }

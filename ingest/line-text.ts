@@ -1,0 +1,53 @@
+/** A line of the log as text of one character per byte, and what can be read in it without reading it as JSON. */
+import type { ByteText } from '#clickhouse/row-binary.ts';
+import type { Click } from '#common/log/record.ts';
+import type { PipelineRun } from './pipeline.ts';
+import { decodeClick, isRejection } from './record-decoder.ts';
+
+/** A line, read as JSON only when a piece of it is new. */
+export class LineText {
+  readonly text: string;
+  readonly from: number;
+  readonly end: number;
+  readonly #pipeline: PipelineRun;
+  #click: Click | undefined;
+  #columns: ReadonlyMap<string, ByteText> | undefined;
+
+  constructor(text: string, from: number, end: number, pipeline: PipelineRun) {
+    this.text = text;
+    this.from = from;
+    this.end = end;
+    this.#pipeline = pipeline;
+  }
+
+  /** What a step makes of the click, which is sound. */
+  columnsOf(step: string): ByteText {
+    if (this.#columns === undefined && this.click !== undefined) this.#columns = this.#pipeline.columnsOf(this.click);
+    return this.#columns?.get(step) ?? '';
+  }
+
+  /** `undefined` when it is no sound click, or one that is a bot's for more than its agent. */
+  get click(): Click | undefined {
+    if (this.#click === undefined) {
+      const read = decodeClick(utf8(this.text.slice(this.from, this.end)));
+      if (!isRejection(read) && !read.is_prefetch && !read.is_preview) this.#click = read;
+    }
+    return this.#click;
+  }
+
+  /** The value of a field that stands there; empty for one that does not. */
+  value(from: number, to: number, name: string): string {
+    return from === to ? '' : utf8(this.text.slice(from + name.length, to - 1));
+  }
+}
+
+/** Where the field of that name ends, if it begins there; otherwise where it would. Beyond the text if it never ends. */
+export function behind(text: string, at: number, name: string): number {
+  if (!text.startsWith(name, at)) return at;
+  const end = text.indexOf('"', at + name.length);
+  return end === -1 ? text.length : end + 1;
+}
+
+export function utf8(bytes: ByteText): string {
+  return Buffer.from(bytes, 'latin1').toString();
+}

@@ -1,0 +1,151 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { newId } from '#common/ids.ts';
+import { encodeFrame, readFrame } from '#common/log/frame.ts';
+import { type Click, clickJson } from '#common/log/record.ts';
+import { Attribution } from './attribution/attribution.ts';
+import { FirstSeen } from './attribution/first-seen.ts';
+import { InstallLookup } from './attribution/install-lookup.ts';
+import { BatchFormer, type LogFrame } from './batch.ts';
+import { PipelineRun } from './pipeline.ts';
+import { addressStep, openCountryDatabase } from './steps/address.ts';
+import { deviceStep } from './steps/device.ts';
+import { headersStep } from './steps/headers.ts';
+import { linkStep } from './steps/link.ts';
+import { Visitors, visitorStep } from './steps/visitor.ts';
+
+const countries = openCountryDatabase('');
+const dayMs = 86_400_000;
+const began = Date.UTC(2026, 10, 30, 23, 59, 59);
+
+/** Never asked: there are only clicks. */
+const clickhouse = new ClickHouse({ url: 'http://127.0.0.1:1/none' });
+
+function former(): BatchFormer {
+  const known = new Set<number>();
+  const saltOf = (day: number) => {
+    if (!known.has(day)) throw new Error(`day ${day} was not prepared`);
+    return `salt of ${day}`;
+  };
+  const visitors = new Visitors(saltOf, 100);
+  return new BatchFormer({
+    pipeline: new PipelineRun([
+      ['link', linkStep(100, 1e6)],
+      ['device', deviceStep(100)],
+      ['headers', headersStep(100)],
+      ['address', addressStep(countries, 100)],
+      ['visitor', visitorStep(visitors, 100)],
+    ]),
+    visitors,
+    days: {
+      has: (day) => known.has(day),
+      prepare: async (days) => {
+        for (const day of days) known.add(day);
+      },
+    },
+    attribution: new Attribution({
+      firstSeen: new FirstSeen(clickhouse),
+      installs: new InstallLookup(null, clickhouse),
+      clicks: null,
+      countries,
+    }),
+  });
+}
+
+function frameOf(frame_no: number, lines: readonly string[], records = lines.length): LogFrame {
+  const payload = lines.map((line) => `${line}\n`).join('');
+  const bytes = Buffer.alloc(64 + 3 * payload.length);
+  const header = {
+    kind: 'click',
+    partition: 0,
+    producer_id: 'p'.repeat(26),
+    frame_no,
+    records,
+    written_at: began,
+  } as const;
+  const length = encodeFrame(bytes, 0, header, payload);
+  const read = readFrame(bytes, 0);
+  if (read.state !== 'frame') throw new Error(read.state);
+  return { header: read.header, bytes: bytes.subarray(0, length), streamTime: 1 };
+}
+
+const [organization_id, app_id] = [newId('org', 1), newId('app', 1)];
+const links = [newId('lnk', 1), newId('lnk', 2)];
+const text = (...some: string[]) => fc.constantFrom('', ...some);
+const odd = ['a"b', 'a\\b', 'größe', '日本', '\u{1f600}', '\u007f', '\ud800', 'a\nb'];
+const click: fc.Arbitrary<Click> = fc.record({
+  click_id: fc.constantFrom(1, 2, 3).map((time) => newId('clk', time)),
+  organization_id: fc.constant(organization_id),
+  app_id: fc.constant(app_id),
+  link_id: fc.constantFrom(...links),
+  time: fc.constantFrom(began, began + 1, began + 2_000, began + dayMs),
+  ip: text('8.8.8.8', '2001:4860:4860::8888', 'no address'),
+  privacy_mode: fc.constantFrom('anonymize_ip', 'full_ip', 'no_ip'),
+  user_agent: text('Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X)', 'curl/8.0', ...odd),
+  language: text('de-DE,de;q=0.9', ...odd),
+  referrer: text('https://example.com/a', ...odd),
+  query: text('a=b', 'x'.repeat(200), 'ü'.repeat(2_000), ...odd),
+  campaign: text('spring', ...odd),
+  utm_source: text('mail', ...odd),
+  utm_medium: text(),
+  utm_campaign: text('summer'),
+  utm_term: text(),
+  utm_content: text('big'),
+  trigger: fc.constantFrom('link', 'universal_link'),
+  is_prefetch: fc.constantFrom(false, false, false, true),
+  is_preview: fc.constantFrom(false, false, false, true),
+});
+
+/** What somebody else might have put into the log. */
+const spoilt: readonly ((line: string) => string)[] = [
+  (line) => line.replace('"time":', '"time": '),
+  (line) => line.replace(/"time":\d+/, '"time":17e11'),
+  (line) => line.replace('}', `,"time":${began - 40 * dayMs}}`),
+  (line) => line.replace('}', ',"ip":"1.1.1.1"}'),
+  (line) => line.replace('}', ',"other":1}'),
+  (line) => line.replace('"v":1', '"v":2'),
+  (line) => line.replace('"clk_', '"CLK_'),
+  (line) => line.replace('"query":"', '"query":"\u0001'),
+  (line) => line.replace('"campaign":"', '"campaign":7,"x":"'),
+  (line) => line.slice(0, -1),
+  () => '',
+  () => '[]',
+];
+const line = fc.oneof(
+  { weight: 20, arbitrary: click.map(clickJson) },
+  { weight: 1, arbitrary: fc.tuple(click, fc.constantFrom(...spoilt)).map(([one, spoil]) => spoil(clickJson(one))) },
+);
+
+test('clicks become the same rows and dead letters by their pieces as by JSON, whatever came before', async () => {
+  const [byPieces, byJson] = [former(), former()];
+  let frameNo = 0;
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.array(line, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 4 }),
+      async (lists) => {
+        const frames = lists.map((lines) => frameOf(++frameNo, lines));
+        const fast = await byPieces.form('batch', frames);
+        // Nothing is refused, but each row is looked at by itself.
+        const slow = await byJson.form('batch', frames, { refused: new Set() });
+        const shown = ({ parts }: typeof fast) =>
+          parts
+            .map(({ table, partition, rows, time_from, time_to, body }) => {
+              return { table, partition, rows, time_from, time_to, body: body.toString('hex') };
+            })
+            .sort((a, b) => (a.table + a.partition < b.table + b.partition ? -1 : 1));
+        expect(shown(fast)).toEqual(shown(slow));
+        expect(fast.rejections).toEqual(slow.rejections);
+      },
+    ),
+    { numRuns: 600 },
+  );
+});
+
+test('a frame with fewer or more lines than it announces loses none of them', async () => {
+  const lines = fc.sample(click, 3).map(clickJson);
+  for (const records of [2, 3, 5]) {
+    const { rows } = await former().form('batch', [frameOf(1, lines, records)]);
+    expect(rows).toBe(Math.max(3, records));
+  }
+});

@@ -1,0 +1,259 @@
+/**
+ * Lines of clicks exactly as the edge writes them, made into rows without reading them as JSON: most pieces of a line were met
+ * before, and what they were made into is kept by their bytes. A piece that is new is read as JSON, with its whole line, and
+ * kept only if the line says the same both ways. A line that is not plain (an escape, another order, an unknown field) is
+ * read as JSON; one that is no sound click leaves its frame to the caller, so this never decides what is refused.
+ */
+import { isUtf8 } from 'node:buffer';
+import { type ByteText, uint64Bytes } from '#clickhouse/row-binary.ts';
+import { BoundedMap } from '#common/bounded-map.ts';
+import { isId } from '#common/ids.ts';
+import { type ClickTrigger, clickTextMax, clickTriggers, privacyModes } from '#common/log/record.ts';
+import { type ClickRows, type FrameOrigin, idxBytes, originBytes, triggerBytes } from './click-rows.ts';
+import { behind, LineText, utf8 } from './line-text.ts';
+import type { PipelineRun } from './pipeline.ts';
+import { decodeClick, isRejection, isTime } from './record-decoder.ts';
+import { normalizedIp } from './steps/address.ts';
+import { dayOf, type Visitors, type Worded } from './steps/visitor.ts';
+
+export interface PlainLinesOptions {
+  readonly clickRows: ClickRows;
+  /** Its steps `link`, `device`, `headers` and `address` are asked for what they add, and `visitor` is added here. */
+  readonly pipeline: PipelineRun;
+  readonly visitors: Visitors;
+  /** Whether visitors of a UTC day can be told. */
+  readonly isDayKnown: (day: number) => boolean;
+}
+
+/** Rows of a frame, one after the other; or the UTC day that must be prepared first. */
+export type PlainRows =
+  | { readonly rows: ByteText; readonly timeFrom: number; readonly timeTo: number }
+  | { readonly unknownDay: number };
+
+interface Piece {
+  readonly encoded: ByteText;
+  readonly bytes: number;
+  isUsed: boolean;
+}
+interface LinkPiece extends Piece {
+  /** What stands between the click's id and its time, and all behind its query. */
+  readonly ids: string;
+  readonly tail: string;
+  readonly app: Worded;
+}
+interface VisitorPiece extends Piece {
+  readonly worded: Worded;
+}
+
+const idChars = 30;
+const head = '{"v":1,"click_id":"';
+const [beforeOrganization, beforeApp, beforeLink] = ['","organization_id":"', '","app_id":"', '","link_id":"'];
+const beforeTime = '","time":';
+const idsAt = head.length + idChars;
+const linkAt = idsAt + beforeOrganization.length + idChars + beforeApp.length + idChars + beforeLink.length;
+const timeAt = linkAt + idChars + beforeTime.length;
+const timeChars = 13;
+const modeAt = timeAt + timeChars;
+const modes = privacyModes.flatMap((mode) =>
+  clickTriggers.map((trigger) => ({ trigger, text: `,"privacy_mode":"${mode}","trigger":"${trigger}"` })),
+);
+const [ipName, agentName, languageName, referrerName, queryName] = [
+  ',"ip":"',
+  ',"user_agent":"',
+  ',"language":"',
+  ',"referrer":"',
+  ',"query":"',
+];
+const tailNames = ['campaign', 'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'];
+const plainTail = new RegExp(`^${tailNames.map((name) => `(?:,"${name}":"[^"]*")?`).join('')}\\}$`);
+const plainTime = /^[1-9]\d{12}$/;
+const control = /[\0-\x1f]/;
+const newline = 0x0a;
+/** Bytes of an entry beside its texts. */
+const entryBytes = 300;
+/** Of each kind of piece. */
+const piecesMax = 100_000;
+const pieceBytesMax = 48_000_000;
+const nothing: ByteText = '';
+
+export class PlainLines {
+  readonly #options: PlainLinesOptions;
+  readonly #links = new BoundedMap<LinkPiece>(piecesMax, pieceBytesMax);
+  readonly #agents = new BoundedMap<VisitorPiece>(piecesMax, pieceBytesMax);
+  readonly #headers = new BoundedMap<Piece>(piecesMax, pieceBytesMax);
+  readonly #addresses = new BoundedMap<VisitorPiece>(piecesMax, pieceBytesMax);
+  #time = '';
+  #timeMs = 0;
+  #timeBytes: ByteText = nothing;
+  #mode = modes[0];
+
+  constructor(options: PlainLinesOptions) {
+    this.#options = options;
+  }
+
+  /** The rows of a frame's clicks; `undefined` when one of them is no sound click, or there are not as many as announced. */
+  rowsOf(payload: Buffer, records: number, origin: FrameOrigin): PlainRows | undefined {
+    if (payload.at(-1) !== newline || !isUtf8(payload)) return undefined;
+    const text = payload.toString('latin1');
+    const from = originBytes(origin);
+    const { isDayKnown } = this.#options;
+    let escapeAt = text.indexOf('\\');
+    let [rows, timeFrom, timeTo] = [nothing, Number.POSITIVE_INFINITY, 0];
+    let idx = 0;
+    for (let at = 0; at < text.length; idx++) {
+      const end = text.indexOf('\n', at);
+      const isPlain = (escapeAt === -1 || escapeAt > end) && this.#readTime(text, at);
+      if (escapeAt !== -1 && escapeAt < end) escapeAt = text.indexOf('\\', end);
+      let timeMs = this.#timeMs;
+      if (isPlain && !isDayKnown(dayOf(timeMs))) return { unknownDay: dayOf(timeMs) };
+      const row = isPlain ? this.#row(text, at, end, idx) : undefined;
+      if (row !== undefined) {
+        rows += row + from;
+      } else {
+        const click = decodeClick(utf8(text.slice(at, end)));
+        if (isRejection(click)) return undefined;
+        timeMs = click.time;
+        if (!isDayKnown(dayOf(timeMs))) return { unknownDay: dayOf(timeMs) };
+        rows += this.#options.clickRows.encode([click], [idx], origin)[0] ?? nothing;
+      }
+      timeFrom = Math.min(timeFrom, timeMs);
+      timeTo = Math.max(timeTo, timeMs);
+      at = end + 1;
+    }
+    return idx === records ? { rows, timeFrom, timeTo } : undefined;
+  }
+
+  /** Clicks of a frame are of few milliseconds. */
+  #readTime(text: string, at: number): boolean {
+    if (text.startsWith(this.#time, at + timeAt) && this.#time !== '') return true;
+    const time = text.slice(at + timeAt, at + modeAt);
+    const ms = plainTime.test(time) ? Number(time) : 0;
+    if (!isTime(ms)) return false;
+    [this.#time, this.#timeMs, this.#timeBytes] = [ownCopy(time), ms, uint64Bytes(ms)];
+    return true;
+  }
+
+  #row(text: string, from: number, end: number, idx: number): ByteText | undefined {
+    const clickId = text.slice(from + head.length, from + idsAt);
+    if (!text.startsWith(head, from) || !isId('clk', clickId)) return undefined;
+    const mode = this.#modeAt(text, from + modeAt);
+    if (mode === undefined) return undefined;
+    const ipFrom = from + modeAt + mode.text.length;
+    const ipTo = behind(text, ipFrom, ipName);
+    const agentTo = behind(text, ipTo, agentName);
+    const headersTo = behind(text, behind(text, agentTo, languageName), referrerName);
+    const queryTo = behind(text, headersTo, queryName);
+    if (queryTo >= end) return undefined;
+    const line = new LineText(text, from, end, this.#options.pipeline);
+    // With its link and its tail known, a line has no field twice: what its pieces say is what JSON says.
+    const link = this.#link(line, queryTo);
+    if (link === undefined) return undefined;
+    const address = this.#address(line, ipFrom, ipTo, mode.text);
+    const agent = this.#agent(line, ipTo, agentTo);
+    const headers = this.#header(line, agentTo, headersTo);
+    const query = queryTo === headersTo ? '' : text.slice(headersTo + queryName.length, queryTo - 1);
+    if (!address || !agent || !headers || query.length > clickTextMax.query || control.test(query)) {
+      return undefined;
+    }
+    return (
+      shortBytes(clickId) +
+      rawBytes(query) +
+      triggerBytes[mode.trigger] +
+      this.#timeBytes +
+      idxBytes(idx) +
+      link.encoded +
+      agent.encoded +
+      headers.encoded +
+      address.encoded +
+      this.#options.visitors.encodedOf(dayOf(this.#timeMs), link.app, address.worded, agent.worded)
+    );
+  }
+
+  #modeAt(text: string, at: number): { readonly trigger: ClickTrigger; readonly text: string } | undefined {
+    if (this.#mode === undefined || !text.startsWith(this.#mode.text, at)) {
+      this.#mode = modes.find((mode) => text.startsWith(mode.text, at));
+    }
+    return this.#mode;
+  }
+
+  #link(line: LineText, tailAt: number): LinkPiece | undefined {
+    const { text, from, end } = line;
+    const key = text.slice(from + linkAt, from + linkAt + idChars);
+    const known = this.#links.get(key);
+    const isSame =
+      known !== undefined &&
+      known.tail.length === end - tailAt &&
+      text.startsWith(known.ids, from + idsAt) &&
+      text.startsWith(known.tail, tailAt);
+    if (isSame) return known;
+    const { click } = line;
+    if (click === undefined) return undefined;
+    const ids = `${beforeOrganization}${click.organization_id}${beforeApp}${click.app_id}${beforeLink}${click.link_id}${beforeTime}`;
+    const tail = ownCopy(text.slice(tailAt, end));
+    if (!text.startsWith(ids, from + idsAt) || !plainTail.test(tail)) return undefined;
+    const encoded = line.columnsOf('link');
+    const app = { text: click.app_id, words: undefined };
+    const bytes = entryBytes + 2 * encoded.length + ids.length + tail.length;
+    const piece = { encoded, ids, tail, app, bytes, isUsed: false };
+    this.#links.set(click.link_id, piece);
+    return piece;
+  }
+
+  #address(line: LineText, from: number, to: number, modeText: string): VisitorPiece | undefined {
+    const key = line.text.slice(from - modeText.length, to);
+    const known = this.#addresses.get(key);
+    if (known !== undefined) return known;
+    const { click } = line;
+    if (click === undefined || line.value(from, to, ipName) !== click.ip) return undefined;
+    return keep(this.#addresses, key, line.columnsOf('address'), normalizedIp(click.ip));
+  }
+
+  #agent(line: LineText, from: number, to: number): VisitorPiece | undefined {
+    const key = line.text.slice(from, to);
+    const known = this.#agents.get(key);
+    if (known !== undefined) return known;
+    const { click } = line;
+    if (click === undefined || line.value(from, to, agentName) !== click.user_agent) return undefined;
+    return keep(this.#agents, key, line.columnsOf('device'), click.user_agent);
+  }
+
+  #header(line: LineText, from: number, to: number): Piece | undefined {
+    const key = line.text.slice(from, to);
+    const known = this.#headers.get(key);
+    if (known !== undefined) return known;
+    const { click, text } = line;
+    const between = behind(text, from, languageName);
+    const isSame =
+      click !== undefined &&
+      line.value(from, between, languageName) === click.language &&
+      line.value(between, to, referrerName) === click.referrer;
+    if (!isSame) return undefined;
+    const encoded = line.columnsOf('headers');
+    const piece = { encoded, bytes: entryBytes + key.length + encoded.length, isUsed: false };
+    this.#headers.set(ownCopy(key), piece);
+    return piece;
+  }
+}
+
+/** Keeps a piece that was made of a line. */
+function keep(map: BoundedMap<VisitorPiece>, key: string, encoded: ByteText, text: string): VisitorPiece {
+  const bytes = entryBytes + key.length + encoded.length + text.length;
+  const piece = { encoded, worded: { text, words: undefined }, bytes, isUsed: false };
+  map.set(ownCopy(key), piece);
+  return piece;
+}
+
+/** A piece of a text that does not hold on to the whole of it. */
+function ownCopy(text: string): string {
+  return Buffer.from(text, 'latin1').toString('latin1');
+}
+
+function shortBytes(ascii: string): ByteText {
+  return String.fromCharCode(ascii.length) + ascii;
+}
+
+/** String, of bytes that are UTF-8 already. */
+function rawBytes(bytes: ByteText): ByteText {
+  if (bytes.length < 0x80) return String.fromCharCode(bytes.length) + bytes;
+  return String.fromCharCode((bytes.length & 0x7f) | 0x80, bytes.length >>> 7) + bytes;
+}
