@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { bucketStarts, bucketsMax, granularityFor } from './buckets.ts';
-import { previousOf } from './period.ts';
+import { decimalRatio } from './metrics.ts';
+import { readFilters } from './parameters.ts';
+import { periodOf, previousOf } from './period.ts';
 import { utc, type Zone, zoneNamed } from './zone.ts';
 
 function zone(name: string): Zone {
@@ -136,7 +138,68 @@ test('the granularity follows the range', () => {
 test('the stretch before is as long in local days, over a change of the clock too', () => {
   const berlin = zone('Europe/Berlin');
   const [start_ms, end_ms] = [Date.parse('2026-03-29T22:00:00Z'), Date.parse('2026-03-30T22:00:00Z')];
-  expect(new Date(previousOf({ start_ms, end_ms, zone: berlin }).start_ms).toISOString()).toBe(
+  const before = previousOf({ start_ms, end_ms, zone: berlin }, end_ms);
+  expect([before.start_ms, before.end_ms].map((ms) => new Date(ms).toISOString())).toEqual([
     '2026-03-28T23:00:00.000Z',
-  );
+    '2026-03-29T22:00:00.000Z',
+  ]);
+});
+
+test.each<[string, string, string, string]>([
+  ['7d', 'UTC', '2026-04-10T10:05:00Z', '2026-03-28T00:00:00.000Z 2026-04-03T10:15:00.000Z'],
+  ['7d', 'UTC', '2026-04-10T00:00:00Z', '2026-03-28T00:00:00.000Z 2026-04-03T00:00:00.000Z'],
+  ['7d', 'Europe/Berlin', '2026-04-01T10:00:00Z', '2026-03-18T23:00:00.000Z 2026-03-25T11:00:00.000Z'],
+  ['24h', 'UTC', '2026-04-10T10:30:00Z', '2026-04-08T09:00:00.000Z 2026-04-09T09:30:00.000Z'],
+  ['mtd', 'UTC', '2026-04-01T00:05:00Z', '2026-03-31T00:00:00.000Z 2026-03-31T00:15:00.000Z'],
+])(
+  '%s in %s at %s is compared with what had passed of the one before: %s',
+  async (interval, timezone, now, expected) => {
+    const nowMs = Date.parse(now);
+    const period = await periodOf({ interval: interval as '7d', timezone }, nowMs, async () => 0);
+    if ('code' in period) throw new Error(period.message);
+    const { start_ms, end_ms } = previousOf(period, nowMs);
+    expect([start_ms, end_ms].map((ms) => new Date(ms).toISOString()).join(' ')).toBe(expected);
+  },
+);
+
+test('24h misses no minute of the last 24 hours, and an end alone reaches back 30 days', async () => {
+  const nowMs = Date.parse('2026-04-10T10:59:00Z');
+  const of = async (query: object) => {
+    const period = await periodOf(query, nowMs, async () => 0);
+    if ('code' in period) throw new Error(period.message);
+    return [period.start_ms, period.end_ms].map((ms) => new Date(ms).toISOString());
+  };
+  expect(await of({ interval: '24h' })).toEqual(['2026-04-09T10:00:00.000Z', '2026-04-10T11:00:00.000Z']);
+  expect(await of({ end: '2026-03-31' })).toEqual(['2026-03-02T00:00:00.000Z', '2026-04-01T00:00:00.000Z']);
+  expect(await of({ end: '2026-03-31T05:06:07Z' })).toEqual(['2026-03-01T05:06:07.000Z', '2026-03-31T05:06:07.000Z']);
+});
+
+test.each<[string, string[], boolean]>([
+  ['a', ['a'], false],
+  ['a,b', ['a', 'b'], false],
+  ['-a', ['a'], true],
+  ['-a, -b', ['a', 'b'], true],
+  [' a ', ['a'], false],
+  ['', [''], false],
+  ['a\\,b,c', ['a,b', 'c'], false],
+  ['\\-a', ['-a'], false],
+  ['-\\-a', ['-a'], true],
+  ['--a', ['-a'], true],
+  ['\\ a\\ ', [' a '], false],
+  ['a\\\\,b', ['a\\', 'b'], false],
+  ['C:\\dir', ['C:\\dir'], false],
+])('the filter %j takes %j', (text, values, isExclusion) => {
+  expect(readFilters({ campaign: text })).toEqual({ campaign: { values, isExclusion } });
+});
+
+test.each<[string, string, number | null]>([
+  ['110', '100', 0.1],
+  ['0.3', '0.1', 2],
+  ['90', '-100', 1.9],
+  ['-110', '-100', -0.1],
+  ['0', '12345678901234567890.000000001', -1],
+  ['1', '3', -0.666667],
+  ['5', '0', null],
+])('from %s after %s the change is %j', (now, before, expected) => {
+  expect(decimalRatio(now, before)).toBe(expected);
 });

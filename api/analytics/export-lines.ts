@@ -1,5 +1,6 @@
 /** Records as lines of text, and the cursor each carries. */
 import type { ExportPosition } from '#clickhouse/queries/export.ts';
+import { type Kind, kinds } from '#clickhouse/rollups.ts';
 
 export interface ExportRow extends Readonly<Record<string, unknown>> {
   readonly organization_id: string;
@@ -8,47 +9,55 @@ export interface ExportRow extends Readonly<Record<string, unknown>> {
   readonly time_ms: number;
 }
 
-export function cursorOf(row: ExportRow, id: string): string {
-  const position = [row.organization_id, row.app_id, row.link_id, row.time_ms, id];
+export function cursorOf(kind: Kind, row: ExportRow, id: string): string {
+  const position = [kind, row.organization_id, row.app_id, row.link_id, row.time_ms, id];
   return Buffer.from(JSON.stringify(position)).toString('base64url');
 }
 
-/** Null for what is no cursor. A made-up one only moves the beginning within what the caller may see. */
-export function readCursor(text: string): ExportPosition | null {
+/**
+ * Null for what is no cursor; of another kind of records, that kind. A made-up one only moves the beginning within what the
+ * caller may see.
+ */
+export function readCursor(text: string, kind: Kind): ExportPosition | Kind | null {
   let position: unknown;
   try {
     position = JSON.parse(Buffer.from(text, 'base64url').toString());
   } catch {
     return null;
   }
-  if (!Array.isArray(position) || position.length !== 5) return null;
-  const [organization_id, app_id, link_id, time_ms, id]: unknown[] = position;
+  if (!Array.isArray(position) || position.length !== 6) return null;
+  const [own, organization_id, app_id, link_id, time_ms, id]: unknown[] = position;
   const isText = (value: unknown): value is string => typeof value === 'string' && !value.includes('\0');
   if (!isText(organization_id) || !isText(app_id) || !isText(link_id) || !isText(id)) return null;
   if (typeof time_ms !== 'number' || !Number.isInteger(time_ms) || Math.abs(time_ms) > 8_000_000_000_000) return null;
-  return { organization_id, app_id, link_id, time_ms, id };
+  const itsKind = kinds.find((one) => one === own) ?? null;
+  return itsKind === kind ? { organization_id, app_id, link_id, time_ms, id } : itsKind;
 }
 
-export function ndjsonLine(columns: readonly string[], row: ExportRow): string {
-  const record: Record<string, unknown> = {};
-  for (const column of columns) record[column] = column === 'properties' ? parsed(row[column]) : row[column];
-  record['cursor'] = cursorOf(row, String(row[columns[0] ?? '']));
-  return `${JSON.stringify(record)}\n`;
-}
-
-function parsed(text: unknown): unknown {
-  if (typeof text !== 'string' || text === '') return {};
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
+export function ndjsonLine(kind: Kind, columns: readonly string[], row: ExportRow): string {
+  let record = '{';
+  for (const column of columns) {
+    const json = column === 'properties' ? jsonOf(row[column]) : JSON.stringify(row[column]);
+    if (json !== undefined) record += `"${column}":${json},`;
   }
+  return `${record}"cursor":"${cursorOf(kind, row, String(row[columns[0] ?? '']))}"}\n`;
+}
+
+/** The text as it was sent: parsed and written anew, numbers longer than a double would change. */
+function jsonOf(text: unknown): string {
+  if (typeof text !== 'string' || text === '') return '{}';
+  try {
+    JSON.parse(text);
+  } catch {
+    return JSON.stringify(text);
+  }
+  return text.replaceAll(/[\r\n]/g, ' ');
 }
 
 /** RFC 4180. */
-export function csvLine(columns: readonly string[], row: ExportRow): string {
+export function csvLine(kind: Kind, columns: readonly string[], row: ExportRow): string {
   const cells = columns.map((column) => csvCell(row[column]));
-  return `${[...cells, cursorOf(row, String(row[columns[0] ?? '']))].join(',')}\r\n`;
+  return `${[...cells, cursorOf(kind, row, String(row[columns[0] ?? '']))].join(',')}\r\n`;
 }
 
 function csvCell(value: unknown): string {

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ndjsonLine } from './export-lines.ts';
 import { makeRecords, makeTenant, randomFrom, storeRecords } from './records-for-test.ts';
 import { memberOf, type Stage, startStage, storeTenant } from './stage-for-test.ts';
 
@@ -89,7 +90,24 @@ test('a CSV has a head, quotes what must be quoted and starts no formula', async
   expect(await rest.text()).not.toContain('click_id');
 });
 
-test.each(['nonsense', Buffer.from('[1,2,3,4,5]').toString('base64url'), ''])(
+test('a cursor of one kind is refused for another', async () => {
+  const [first] = await ndjson('kind=events&interval=30d');
+  const { status, body } = await stage.get(caller, `/analytics/export?kind=clicks&cursor=${first?.cursor}`);
+  expect([status, body.error.details.field]).toEqual([400, 'cursor']);
+  expect(body.error.message).toContain('events');
+});
+
+test('properties are exported as they were sent, to the last digit', () => {
+  const row = { organization_id: 'o', app_id: 'a', link_id: 'l', time_ms: 1, event_id: 'e', amount: null };
+  const line = ndjsonLine('events', ['event_id', 'amount', 'properties'], {
+    ...row,
+    properties: '{"n":12345678901234567890}',
+  });
+  expect(line).toContain('{"event_id":"e","amount":null,"properties":{"n":12345678901234567890},"cursor":"');
+  expect(ndjsonLine('events', ['event_id', 'properties'], { ...row, properties: 'broken' })).toContain('"broken"');
+});
+
+test.each(['nonsense', Buffer.from('[1,2,3,4,5,6]').toString('base64url'), ''])(
   'a made-up cursor is a 400: %s',
   async (cursor) => {
     const { status, body } = await stage.get(caller, `/analytics/export?cursor=${cursor}`);

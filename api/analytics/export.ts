@@ -28,14 +28,15 @@ export const exportRecords = route({
     kind: Type.Optional(oneOf(kinds, 'Default clicks.')),
     format: Type.Optional(oneOf(formats, 'Default ndjson: one JSON object a line.')),
     cursor: Type.Optional(
-      Type.String({ maxLength: 1_000, description: 'Only what follows the record that carried it.' }),
+      Type.String({ maxLength: 1_000, description: 'Only what follows the record that carried it, of the same kind.' }),
     ),
   }),
   answers: { 200: { description: 'The records.', contentType: 'application/x-ndjson', otherTypes: ['text/csv'] } },
   async handle(deps, { caller, query }) {
     const { kind = 'clicks', format = 'ndjson' } = query;
-    const after = query.cursor === undefined ? null : readCursor(query.cursor);
+    const after = query.cursor === undefined ? null : readCursor(query.cursor, kind);
     if (query.cursor !== undefined && after === null) return invalid('cursor', 'is not one that an export gave out');
+    if (typeof after === 'string') return invalid('cursor', `is one of ${after}, not of ${kind}`);
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const { exports } = deps.analytics;
@@ -62,6 +63,6 @@ async function* lines(
   if (format === 'csv' && after === null) yield Buffer.from(`${columns.join(',')},cursor\r\n`);
   const lineOf = format === 'csv' ? csvLine : ndjsonLine;
   for await (const lot of analytics.clickhouse.stream<ExportRow>(sql, params, exportSettings)) {
-    yield Buffer.from(lot.map((row) => lineOf(columns, row)).join(''));
+    yield Buffer.from(lot.map((row) => lineOf(kind, columns, row)).join(''));
   }
 }

@@ -28,7 +28,13 @@ const dayMs = 86_400_000;
 const recentDays = 45;
 
 function breakdownSchema(name: Breakdown): TSchema {
-  return Type.Array(Type.Object({ [name]: Type.Union([Type.String(), Type.Null()]), clicks: Type.Integer() }));
+  return Type.Array(
+    Type.Object({
+      [name]: Type.Union([Type.String(), Type.Null()]),
+      clicks: Type.Integer(),
+      is_rest: Type.Optional(Type.Boolean({ description: 'True for `other`, all values but the commonest.' })),
+    }),
+  );
 }
 
 export const linkStats = route({
@@ -39,7 +45,7 @@ export const linkStats = route({
   tag: 'Links',
   summary: 'Statistics of a link',
   description:
-    'Also of a deleted link, whose history stays. Each breakdown has the ten commonest values and `other`; null is what is not known (for referrers: none).',
+    'Also of a deleted link, whose history stays. Each breakdown has the ten commonest values and `other`, marked by `is_rest`; null is what is not known (for referrers: none).',
   params: Type.Object({ id: Type.String() }),
   query: querySchema(linkStatsQuery),
   answers: {
@@ -153,9 +159,8 @@ async function lastClickMs(asking: Asking, scope: Scope, nowMs: number): Promise
 
 function valuesOf(name: Breakdown, rows: readonly BreakdownRow[]): object[] {
   const mine = rows.filter((row) => row.breakdown === name);
-  const counts = new Map<string | null, number>();
-  for (const row of mine) counts.set(row.value === '' ? null : row.value, row.clicks);
   const rest = (mine[0]?.total ?? 0) - mine.reduce((sum, row) => sum + row.clicks, 0);
-  if (rest > 0) counts.set('other', (counts.get('other') ?? 0) + rest);
-  return [...counts].map(([value, clicks]) => ({ [name]: value, clicks }));
+  const values: object[] = mine.map(({ value, clicks }) => ({ [name]: value === '' ? null : value, clicks }));
+  if (rest > 0) values.push({ [name]: 'other', clicks: rest, is_rest: true });
+  return values;
 }

@@ -138,7 +138,7 @@ type Change = Record<Exclude<keyof Totals, 'revenue'>, number | null> & {
 export function changeOf(now: Totals, before: Totals): Change {
   const ratio = (a: number, b: number) => (b === 0 ? null : (a - b) / b);
   const amountIn = (totals: Totals, currency: string) =>
-    Number(totals.revenue.find((one) => one.currency === currency)?.amount ?? '0');
+    totals.revenue.find((one) => one.currency === currency)?.amount ?? '0';
   const currencies = [...new Set([...now.revenue, ...before.revenue].map((one) => one.currency))].sort();
   return {
     clicks: ratio(now.clicks, before.clicks),
@@ -151,9 +151,23 @@ export function changeOf(now: Totals, before: Totals): Change {
     organic_installs: ratio(now.organic_installs, before.organic_installs),
     revenue: currencies.map((currency) => ({
       currency,
-      ratio: ratio(amountIn(now, currency), amountIn(before, currency)),
+      ratio: decimalRatio(amountIn(now, currency), amountIn(before, currency)),
     })),
   };
+}
+
+const ratioScale = 1_000_000n;
+
+/**
+ * The change from one amount to another by the size of the earlier one, rounded to six places: more is positive also where
+ * refunds had made the earlier amount negative.
+ */
+export function decimalRatio(now: string, before: string): number | null {
+  const [a, b] = [scaled(now), scaled(before)];
+  if (b === 0n) return null;
+  const [difference, size] = [a - b, b < 0n ? -b : b];
+  const half = difference < 0n ? -size : size;
+  return Number((2n * difference * ratioScale + half) / (2n * size)) / Number(ratioScale);
 }
 
 export function bySlot(rows: readonly FigureRow[]): Map<number, FigureRow[]> {

@@ -22,7 +22,9 @@ export const overview = route({
   limit: 'general',
   tag: 'Analytics',
   summary: 'Aggregate statistics',
-  description: 'Totals of a stretch of time, of the stretch before, and the change between them.',
+  description:
+    'Totals of a stretch of time, of the stretch before, and the change between them. Where the stretch still runs, the one ' +
+    'before ends at the same point of its course, to the quarter of an hour.',
   query: querySchema(commonQuery),
   answers: {
     200: {
@@ -69,9 +71,10 @@ export const overview = route({
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const { period, asking } = asked;
-    const before = previousOf(period);
+    const before = previousOf(period, deps.clock());
     const both = scopeWithin(asked.scope, { ...period, start_ms: before.start_ms }, deps);
-    const slots = [before.start_ms, period.start_ms];
+    // What lies between the two is a slot that nobody looks at.
+    const slots = [...new Set([before.start_ms, before.end_ms, period.start_ms])];
     const [rows, asOf] = await Promise.all([
       asking.together<FigureRow>(series(both, slots, { withBots: true })),
       asking.asOf(),

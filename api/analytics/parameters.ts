@@ -12,22 +12,33 @@ export function oneOf<const T extends readonly string[]>(values: T, description:
 const filterCharsMax = 4_000;
 const filterValuesMax = 100;
 
+const escapes =
+  'A comma, a minus at the beginning, a space at either end and a backslash that belong to a value stand behind a backslash.';
+
 function filter(what: string) {
   return Type.Optional(
     Type.String({
       maxLength: filterCharsMax,
-      description: `${what}: one, several with commas between, or all but those behind a minus.`,
+      description: `${what}: one, several with commas between, or all but those behind a minus. ${escapes}`,
     }),
   );
 }
 
 export const periodQuery = {
-  start: Type.Optional(Type.String({ maxLength: 40, description: 'Date or ISO 8601 time, inclusive.' })),
+  start: Type.Optional(
+    Type.String({
+      maxLength: 40,
+      description: 'Date or ISO 8601 time, inclusive. Default where end is given: 30 days before it.',
+    }),
+  ),
   end: Type.Optional(
     Type.String({ maxLength: 40, description: 'Date (taken in whole) or ISO 8601 time, exclusive. Default: now.' }),
   ),
   interval: Type.Optional(
-    oneOf(intervals, 'Instead of start and end; default 30d. Runs to the end of the present day (24h: hour).'),
+    oneOf(
+      intervals,
+      'Instead of start and end; default 30d. Days up to the end of the present one; 24h: the hours that the last 24 touch, up to the end of the present one.',
+    ),
   ),
   timezone: Type.Optional(Type.String({ maxLength: 64, description: 'IANA name; default UTC.' })),
   include_bots: Type.Optional(Type.Boolean({ description: 'Whether clicks of bots count too; default false.' })),
@@ -64,20 +75,33 @@ export function querySchema<P extends Record<string, TSchema>>(properties: P) {
 const common = querySchema(commonQuery);
 export type CommonQuery = Static<typeof common>;
 
+/** Signs that have a meaning in a filter, and what stands for them when they have none: a query never holds a NUL. */
+const signs = [',', '-', ' ', '\\'];
+
+/** Entries between commas without the spaces around them; `\,` `\-` `\ ` `\\` are left as places of signs. */
+function entriesOf(text: string): string[] {
+  const plain = text.replace(/\\([,\- \\])/g, (_, sign: string) => `\0${signs.indexOf(sign)}`);
+  return plain.split(',').map((entry) => entry.trim());
+}
+
+function filterValue(entry: string): string {
+  return entry.replace(/\0(\d)/g, (_, place: string) => signs[Number(place)] ?? '');
+}
+
 /** What the filters say, or what is wrong with one. */
 export function readFilters(query: Partial<Record<FilterColumn, string>>): Filters | Rejection {
   const filters: Partial<Record<FilterColumn, { values: string[]; isExclusion: boolean }>> = {};
   for (const column of filterColumns) {
     const text = query[column];
     if (text === undefined) continue;
-    const entries = text.split(',').map((entry) => entry.trim());
+    const entries = entriesOf(text);
     if (entries.length > filterValuesMax) return invalid(column, `takes at most ${filterValuesMax} values`);
     const excluded = entries.filter((entry) => entry.startsWith('-'));
     if (excluded.length > 0 && excluded.length < entries.length) {
       return invalid(column, 'takes values with a minus or without, not both');
     }
     const isExclusion = excluded.length > 0;
-    const values = isExclusion ? entries.map((entry) => entry.slice(1)) : entries;
+    const values = entries.map((entry) => filterValue(isExclusion ? entry.slice(1) : entry));
     if ((column === 'app_id' || column === 'link_id') && values.includes(''))
       return invalid(column, 'holds an empty id');
     filters[column] = { values, isExclusion };

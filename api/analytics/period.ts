@@ -22,6 +22,8 @@ export interface PeriodQuery {
 
 const hourMs = 3_600_000;
 const dayMs = 86_400_000;
+const quarterMs = hourMs / 4;
+const daysDefault = 30;
 const earliestMs = Date.UTC(2000, 0, 1);
 const latestMs = Date.UTC(2100, 0, 1);
 
@@ -42,15 +44,20 @@ export async function periodOf(
     return { start_ms: zone.startOfDay(first > 0 ? Math.min(first, nowMs) : nowMs), end_ms, zone };
   }
   if (query.interval !== undefined) return invalid('interval', 'can not be given together with start or end');
-  if (query.start === undefined) return invalid('start', 'is required where end is given');
-  const start = readInstant(query.start, zone, 0);
-  if (start === null) return invalid('start', 'must be a date (2026-01-31) or a time in ISO 8601');
   const end = query.end === undefined ? nowMs : readInstant(query.end, zone, 1);
   if (end === null) return invalid('end', 'must be a date (2026-01-31) or a time in ISO 8601');
+  const start = query.start === undefined ? daysBefore(end, zone) : readInstant(query.start, zone, 0);
+  if (start === null) return invalid('start', 'must be a date (2026-01-31) or a time in ISO 8601');
+  if (query.start === undefined && start < earliestMs) return invalid('end', 'must lie between 2000 and 2100');
   if (start < earliestMs || start >= latestMs) return invalid('start', 'must lie between 2000 and 2100');
   if (end <= start) return invalid('end', 'must be later than start');
   if (end > latestMs) return invalid('end', 'must lie between 2000 and 2100');
   return { start_ms: start, end_ms: end, zone };
+}
+
+/** The beginning of a range of which only the end was said. */
+function daysBefore(endMs: number, zone: Zone): number {
+  return zone.isStartOfDay(endMs) ? zone.addDays(endMs, -daysDefault) : endMs - daysDefault * dayMs;
 }
 
 /** Whole hours or days up to and with the present one. */
@@ -58,8 +65,8 @@ function intervalOf(interval: Exclude<Interval, 'all'>, nowMs: number, zone: Zon
   const tomorrow = zone.addDays(nowMs, 1);
   switch (interval) {
     case '24h': {
-      const hour = zone.startOfHour(nowMs);
-      return { start_ms: hour - 23 * hourMs, end_ms: hour + hourMs, zone };
+      // Every hour that the last 24 touch: mostly 25, so that no minute of them is missing.
+      return { start_ms: zone.startOfHour(nowMs - dayMs), end_ms: zone.startOfHour(nowMs) + hourMs, zone };
     }
     case '7d':
       return { start_ms: zone.addDays(nowMs, -6), end_ms: tomorrow, zone };
@@ -90,8 +97,21 @@ function readInstant(text: string, zone: Zone, days: number): number | null {
   return offset === undefined ? zone.instantOf(local) : local;
 }
 
-/** The stretch directly before, as long in local days where it consists of such, else in time. */
-export function previousOf({ start_ms, end_ms, zone }: Period): Period {
+/**
+ * The stretch directly before, as long in local days where it consists of such, else in time. A period that still runs is
+ * compared with what had passed of the one before at the same point of its course, to the quarter of an hour.
+ */
+export function previousOf(period: Period, nowMs: number): Period {
+  const { start_ms, end_ms, zone } = period;
+  const before = wholePrevious(period);
+  if (nowMs <= start_ms || nowMs >= end_ms) return before;
+  const passedMs = zone.localAt(nowMs) - zone.localAt(start_ms);
+  const point = zone.instantOf(zone.localAt(before.start_ms) + passedMs);
+  const rounded = Math.ceil(point / quarterMs) * quarterMs;
+  return { ...before, end_ms: Math.min(Math.max(rounded, before.start_ms + quarterMs), before.end_ms) };
+}
+
+function wholePrevious({ start_ms, end_ms, zone }: Period): Period {
   if (zone.isStartOfDay(start_ms) && zone.isStartOfDay(end_ms)) {
     const days = Math.round((zone.localAt(end_ms) - zone.localAt(start_ms)) / dayMs);
     return { start_ms: zone.addDays(start_ms, -days), end_ms: start_ms, zone };

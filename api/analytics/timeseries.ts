@@ -45,7 +45,7 @@ export const timeseries = route({
   limit: 'general',
   tag: 'Analytics',
   summary: 'Time-series data',
-  description: `One element for each bucket, empty ones too; the first and the last count only what lies in the range. With group_by, an element for each bucket and group: the ${groupsMax} largest groups and \`other\`. A group of null has no value.`,
+  description: `One element for each bucket, empty ones too; the first and the last count only what lies in the range. With group_by, an element for each bucket and group: the ${groupsMax} largest groups and \`other\`, marked by \`is_rest: true\` (a group that is itself called so has no mark). A group of null has no value.`,
   query: querySchema({
     ...commonQuery,
     granularity: Type.Optional(oneOf(granularities, 'Chosen from the range if absent.')),
@@ -105,22 +105,27 @@ async function grouped(asked: Asked, { starts }: Buckets, by: Grouping): Promise
   const found = await groupsOf(asked, starts, by);
   if (found instanceof Rejection) return found;
   const { rows, top } = found;
-  // A value that is itself called "other" joins the rest.
-  const nameOf = (value: string) => (value === '' ? null : top.has(value) ? value : 'other');
-  const groups = new Map<string | null, FigureRow[]>([...top].map((value) => [nameOf(value), []]));
+  const groups = new Map<string, FigureRow[]>([...top].map((value) => [value, []]));
   for (const row of rows) {
-    const name = row.grp === '' && !top.has('') ? 'other' : nameOf(row.grp);
-    const group = groups.get(name);
+    const key = top.has(row.grp) ? row.grp : rest;
+    const group = groups.get(key);
     if (group) group.push(row);
-    else groups.set(name, [row]);
+    else groups.set(key, [row]);
   }
-  const lines = [...groups].map(([name, its]) => ({ name, buckets: seriesOf(starts, its) }));
+  const lines = [...groups].map(([key, its]) => ({ name: nameOf(by, key), buckets: seriesOf(starts, its) }));
   return starts.flatMap((_, at) =>
     lines.flatMap(({ name, buckets }) => {
       const bucket = buckets[at];
-      return bucket ? [{ start: bucket.start, [by]: name, ...withoutStart(bucket) }] : [];
+      return bucket ? [{ start: bucket.start, ...name, ...withoutStart(bucket) }] : [];
     }),
   );
+}
+
+/** What stands for all other values, as the store writes it too: no stored text holds it. */
+const rest = '\0';
+
+function nameOf(by: Grouping, key: string): object {
+  return key === rest ? { [by]: 'other', is_rest: true } : { [by]: key === '' ? null : key };
 }
 
 /**
