@@ -2,6 +2,7 @@
  * Every setting of every process, and the only place that reads the environment.
  * A setting is a row: name, type, default, bounds and one sentence. All faults are reported at once.
  */
+import { contentFaults } from './config-contents.ts';
 
 interface Setting<T> {
   readonly about: string;
@@ -204,6 +205,8 @@ export function processConfig(required: readonly SettingName[]): Config {
   try {
     const config = loadConfig(required);
     if (!process.argv.includes('--validate')) return config;
+    const faults = contentFaults(config);
+    if (faults.length > 0) throw new ConfigError(faults);
     console.log('The settings are valid.');
     process.exit(0);
   } catch (error) {
