@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,4 +41,13 @@ test.each(starts)('%s says which port is in use', async (_name, start) => {
   const port = typeof address === 'object' && address !== null ? address.port : 0;
   await expect(start(port)).rejects.toThrow(`port ${port} of 127.0.0.1 is in use`);
   await new Promise((resolve) => squatter.close(resolve));
+});
+
+test.runIf(process.getuid?.() === 0)('postgres starts as root from a folder that only root may enter', async () => {
+  chmodSync(folder, 0o700);
+  const closed = join(folder, 'closed');
+  mkdirSync(closed, { mode: 0o700 });
+  const server = await startPostgres({ dataDir: join(closed, 'postgres'), isDurable: false });
+  running.push(server);
+  expect(server.hasExited()).toBe(false);
 });
