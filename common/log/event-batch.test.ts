@@ -50,6 +50,19 @@ test('a batch is read as its events would be one by one', () => {
   expect(member).toEqual({ at: 0, event: decodeEvent(eventJson(eventPrefix(origin), decision, JSON.stringify(sent))) });
 });
 
+test('properties keep every digit of their numbers', () => {
+  const properties = '{"n":12345678901234567890,"m":[0.10000000000000000000001],"t":"a b"}';
+  const plain = '{"name":"y","properties":{"n":1}}';
+  const members = decoded(`{"events":[{"name":"x", "properties": ${properties} },${plain}]}`);
+  expect(members).toMatchObject([{ event: { properties } }, { event: { properties: '{"n":1}' } }]);
+  const decision = {
+    ...{ event_id: 'e', time: now, revenue_amount: '', revenue_currency: '', is_conversion: false, is_id_made: false },
+    linkFields: '',
+  };
+  const line = eventJson(eventPrefix(origin), decision, `{"name":"x","properties":${properties}}`);
+  expect(decodeEvent(line)).toMatchObject({ properties });
+});
+
 test('what is to be skipped is skipped, and ids that are missing are made, each its own and always the same', () => {
   const body = JSON.stringify({
     events: Array.from({ length: 1000 }, (_, n) => ({ name: n === 7 ? 'signup' : 'open', timestamp: now })),

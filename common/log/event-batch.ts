@@ -6,6 +6,7 @@
 import { eventTime, isRecordTime } from '#common/event-time.ts';
 import { keptRevenue } from '#common/revenue.ts';
 import { type EventFault, type EventOrigin, type EventRecord, eventOf, eventPrefix, isObject } from './event-record.ts';
+import { hasLongNumber, propertiesOfEvents } from './long-numbers.ts';
 
 export const batchEventsMax = 1_000;
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
@@ -68,10 +69,13 @@ export function decodeEventBatch(line: string): BatchMember[] | EventFault {
   const events = Object.hasOwn(body, 'events') ? body['events'] : [body];
   if (!Array.isArray(events) || events.length > batchEventsMax) return 'bad_field';
   const skipped = new Set(Array.isArray(skip) ? skip : []);
-  const isSuspect = /\\u(?:0000|[dD][89a-fA-F])|\d[eE]\+?\d{3}/.test(line);
+  const isSuspect = line.includes('\\u') && /\\u(?:0000|[dD][89a-fA-F])/.test(line);
+  const cutOut = hasLongNumber(line) ? propertiesOfEvents(line, ['batch', 'body']) : [];
   const members: BatchMember[] = [];
   for (const [at, sent] of events.entries()) {
-    if (!skipped.has(at)) members.push({ at, event: memberOf(known, batch, sent, madeId(id_base, at), isSuspect) });
+    if (skipped.has(at)) continue;
+    const event = memberOf(known, batch, sent, madeId(id_base, at), isSuspect, cutOut[at] ?? null);
+    members.push({ at, event });
   }
   return members;
 }
@@ -84,6 +88,7 @@ function memberOf(
   sent: unknown,
   id: string,
   isSuspect: boolean,
+  cutOut: string | null,
 ): EventRecord | EventFault {
   if (!isObject(sent)) return 'not_an_object';
   const { received_at } = known;
@@ -110,7 +115,7 @@ function memberOf(
     is_conversion,
     is_id_made: event_id === id,
   };
-  return eventOf(decided, sent) ?? 'bad_field';
+  return eventOf(decided, sent, cutOut) ?? 'bad_field';
 }
 
 /** Whether writing it out again works, and every store keeps it as it is. */

@@ -5,6 +5,7 @@
  */
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
+import { hasLongNumber, propertiesIn } from './long-numbers.ts';
 import { fits, jsonText, type PrivacyMode, privacyModes } from './record.ts';
 
 export const sdkPlatforms = ['ios', 'android', 'web'] as const;
@@ -119,7 +120,7 @@ export function decodeEvent(line: string): EventRecord | EventFault {
   }
   if (!isObject(value) || !isObject(value['sent'])) return 'not_an_object';
   if (suspicious.test(line) && !isStorable(value)) return 'bad_text';
-  return eventOf(value, value['sent']) ?? 'bad_field';
+  return eventOf(value, value['sent'], hasLongNumber(line) ? propertiesIn(line, ['sent']) : null) ?? 'bad_field';
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {
@@ -164,8 +165,15 @@ class Texts {
   }
 }
 
-/** An event from what is known of it and what the app sent; null when a field is not what it must be. */
-export function eventOf(known: Record<string, unknown>, sent: Record<string, unknown>): EventRecord | null {
+/**
+ * An event from what is known of it and what the app sent; null when a field is not what it must be.
+ * @param cutOut its properties as they were sent, where writing them anew would change a number.
+ */
+export function eventOf(
+  known: Record<string, unknown>,
+  sent: Record<string, unknown>,
+  cutOut: string | null,
+): EventRecord | null {
   const texts = new Texts(sent, known);
   const { time, received_at } = known;
   const privacy_mode = privacyModes.find((mode) => mode === known['privacy_mode']);
@@ -195,7 +203,7 @@ export function eventOf(known: Record<string, unknown>, sent: Record<string, unk
     revenue_currency: texts.edge('revenue_currency', 3),
     is_conversion: known['is_conversion'] === true,
     is_id_made: known['is_id_made'] === true,
-    properties: isObject(properties) ? JSON.stringify(properties) : '',
+    properties: isObject(properties) ? (cutOut ?? JSON.stringify(properties)) : '',
   };
   if (texts.isFaulty || privacy_mode === undefined || event.event_id === '' || event.name === '') return null;
   if (!isId('app', event.app_id) || !isId('org', event.organization_id)) return null;

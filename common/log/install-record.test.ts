@@ -38,6 +38,9 @@ test('texts as long as the edge takes them, and texts about escapes, are no faul
   const campaign = '😀'.repeat(255);
   const device_id = '😀'.repeat(256);
   expect(read({ campaign, device_id })).toMatchObject({ campaign, device_id });
+  expect(read({ properties: '{"n":12345678901234567890}' })).toMatchObject({
+    properties: '{"n":12345678901234567890}',
+  });
   const properties = JSON.stringify({ '\\ud83d': 'a backslash and \\u0000' });
   expect(read({ properties })).toMatchObject({ properties });
 });

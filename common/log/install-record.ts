@@ -2,6 +2,7 @@
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
 import { isObject, isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
+import { hasLongNumber, propertiesIn } from './long-numbers.ts';
 import { fits, type PrivacyMode, privacyModes } from './record.ts';
 
 /** Longest texts of an install, in characters. */
@@ -85,7 +86,8 @@ export function decodeInstall(line: string): InstallRecord | InstallFault {
   const complete = texts as Record<InstallText, string>;
   if (!isId('app', complete.app_id) || !isId('org', complete.organization_id) || complete.install_id === '')
     return 'bad_field';
-  const properties_json = isObject(properties) ? JSON.stringify(properties) : '';
+  const cutOut = hasLongNumber(line) ? propertiesIn(line, []) : null;
+  const properties_json = isObject(properties) ? (cutOut ?? JSON.stringify(properties)) : '';
   if (!isStorable(properties)) return 'bad_text';
   return {
     ...complete,

@@ -8,6 +8,7 @@ import type { RawBody } from '#common/http/raw-body.ts';
 import { type FieldError, invalid, invalidFields, type Rejection } from '#common/http/rejection.ts';
 import { bodyValidator } from '#common/http/validation.ts';
 import { isId } from '#common/ids.ts';
+import { hasLongNumber, propertiesOfEvents } from '#common/log/long-numbers.ts';
 import { recordCharsMax } from '#common/log/record.ts';
 import { readRevenue } from '#common/revenue.ts';
 import { ContextSchema, EventSchema } from './event-schema.ts';
@@ -48,6 +49,8 @@ export interface Batch {
   readonly isSingle: boolean;
   /** The bytes of the request, a character for each, when they can go into the log as they came. */
   readonly line: string | null;
+  /** Empty where the request was of another shape. */
+  readonly text: string;
 }
 
 const checkEvent = bodyValidator(EventSchema);
@@ -67,7 +70,7 @@ export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
     return invalid('body', 'is not valid JSON');
   }
   if (!isFields(value)) return invalid('body', 'must be a JSON object');
-  const source = { line: isLine(text) ? body.latin1 : null, isSuspect: text.includes('\\u') };
+  const source = { line: isLine(text) ? body.latin1 : null, text, isSuspect: text.includes('\\u') };
   if (!Object.hasOwn(value, 'events')) return collect([value], source, {}, nowMs, true);
   const { events } = value;
   if (!Array.isArray(events)) return invalid('events', 'must be a list');
@@ -80,11 +83,12 @@ export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
 
 /** Reads events that another service's client sent, already turned into ours. */
 export function readEvents(events: readonly unknown[], nowMs: number): Batch {
-  return collect(events, { line: null, isSuspect: true }, {}, nowMs, false);
+  return collect(events, { line: null, text: '', isSuspect: true }, {}, nowMs, false);
 }
 
 interface Source {
   readonly line: string | null;
+  readonly text: string;
   /** It may hold a NUL or half a surrogate pair, which can only come in as escapes. */
   readonly isSuspect: boolean;
 }
@@ -130,7 +134,7 @@ function collect(values: readonly unknown[], source: Source, context: Fields, no
     if ('message' in read) errors.push(errorOf(value, index, read));
     else events.push(read);
   }
-  return { events, errors, context: shared, isSingle, line: source.line };
+  return { events, errors, context: shared, isSingle, line: source.line, text: source.text };
 }
 
 function fault(field: string, message: string): FieldError {
@@ -204,11 +208,18 @@ function areSmall(properties: unknown): boolean {
   return !properties || Buffer.byteLength(JSON.stringify(properties)) <= PROPERTIES_BYTES_MAX;
 }
 
+/** Properties by index as they were sent, where writing them anew would change a number. */
+export function cutOutOf({ text }: Batch): readonly (string | null)[] {
+  return hasLongNumber(text) ? propertiesOfEvents(text, []) : [];
+}
+
 /** An event as it goes into the log by itself: without what nobody asked for. */
-export function writtenAnew({ value }: ReadEvent): string {
+export function writtenAnew({ value }: ReadEvent, cutOut: string | null): string {
   const known: Fields = {};
   for (const name of knownFields) if (value[name] !== undefined && value[name] !== null) known[name] = value[name];
-  return JSON.stringify(known);
+  if (cutOut === null) return JSON.stringify(known);
+  const { properties: _, ...others } = known;
+  return `${JSON.stringify(others).slice(0, -1)},"properties":${cutOut}}`;
 }
 
 /** What ingest reads of `sent`. */

@@ -176,3 +176,23 @@ test('with Redis away, keys come from Postgres and events are taken', async () =
   }
   expect(recorded(app_id)).toHaveLength(20);
 });
+
+test('properties keep every digit of their numbers, in one line and in many', async () => {
+  const { app_id, key } = await edge.app();
+  const properties = '{"order":12345678901234567890,"rate":0.12345678901234567890}';
+  for (const [id, space] of [
+    ['e1', ''],
+    ['e2', '\n'],
+  ]) {
+    const body = `{"events":[${space}{"name":"x","event_id":"${id}","device_id":"d","properties":${properties}}]}`;
+    expect((await edge.post('/sdk/events', key, body)).status).toBe(202);
+  }
+  expect(edge.events(app_id).map((event) => event.properties)).toEqual([properties, properties]);
+});
+
+test('an event in a currency that is none is refused, and names it', async () => {
+  const { key } = await edge.app();
+  const sent = { name: 'buy', device_id: 'd', revenue: { amount: 1, currency: 'XYZ' } };
+  const answer = await edge.post('/sdk/events', key, sent);
+  expect([answer.status, answer.body.error.details.field]).toEqual([400, 'revenue.currency']);
+});

@@ -7,7 +7,7 @@ import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { jsonText } from '#common/log/record.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
 import type { PendingRecord, RecordWriter } from '#gateway/record-writer.ts';
-import { type Batch, type EventError, type ReadEvent, writtenAnew } from './batch.ts';
+import { type Batch, cutOutOf, type EventError, type ReadEvent, writtenAnew } from './batch.ts';
 import { RecentIds } from './recent-ids.ts';
 
 const REFUSED_RETRY_SECONDS = 5;
@@ -107,6 +107,7 @@ export class EventTracking {
       return [{ id: id_base, head, body: batch.line, tail }];
     }
     const prefix = eventPrefix(origin);
+    const cutOut = cutOutOf(batch);
     return kept.map((event) => {
       const { time, revenue_amount, revenue_currency } = event;
       const is_id_made = event.event_id === '';
@@ -122,7 +123,7 @@ export class EventTracking {
         is_id_made,
         linkFields: fields,
       };
-      return { id: event_id, json: eventJson(prefix, decision, writtenAnew(event)) };
+      return { id: event_id, json: eventJson(prefix, decision, writtenAnew(event, cutOut[event.index] ?? null)) };
     });
   }
 

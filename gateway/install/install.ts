@@ -1,5 +1,6 @@
 import { installTime } from '#common/event-time.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
+import { hasLongNumber, propertiesIn } from '#common/log/long-numbers.ts';
 import { route } from '#gateway/deps.ts';
 import { InstallAnswerSchema, InstallBody } from './install-schema.ts';
 
@@ -28,7 +29,7 @@ export const trackInstall = route({
     200: { description: 'The install was known already.', schema: InstallAnswerSchema },
     201: { description, schema: InstallAnswerSchema },
   },
-  async handle({ installation }, { caller, body, ip, header, receivedMs }) {
+  async handle({ installation }, { caller, body, rawBody, ip, header, receivedMs }) {
     const device = body.device_id || body.install_id;
     if (!device) return invalid('install_id', 'this or device_id is required');
     const installed_at = installTime(body.installed_at, receivedMs);
@@ -37,7 +38,10 @@ export const trackInstall = route({
       return invalid('properties', `must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
     }
     const asker = { app: caller.app, ip, device, user_agent: header('user-agent') };
-    const installed = await installation.install(body, installed_at, asker);
+    const text = body.properties ? (rawBody.text() ?? '') : '';
+    const properties = hasLongNumber(text) ? propertiesIn(text, []) : null;
+    const own = { installed_at, properties: properties ?? (body.properties ? JSON.stringify(body.properties) : '') };
+    const installed = await installation.install(body, own, asker);
     if (installed instanceof Rejection) return installed;
     const { install_id, answer, duplicate } = installed;
     const { created_at, ...attribution } = answer;

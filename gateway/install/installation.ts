@@ -30,6 +30,14 @@ export interface Installed {
   readonly duplicate: boolean;
 }
 
+/** What the edge made of the fields. */
+export interface ReadInstall {
+  /** Epoch milliseconds. */
+  readonly installed_at: number;
+  /** JSON text of an object, or empty. */
+  readonly properties: string;
+}
+
 interface Attribution {
   readonly match: Match | null;
   readonly link: LinkFacts | null;
@@ -44,7 +52,7 @@ export class Installation {
     this.#parts = parts;
   }
 
-  async install(fields: InstallFields, installed_at: number, asker: Asker): Promise<Installed | Rejection> {
+  async install(fields: InstallFields, read: ReadInstall, asker: Asker): Promise<Installed | Rejection> {
     const { store, records, clock } = this.#parts;
     if (!records.isOpen) return this.#refuse();
     const { app_id } = asker.app;
@@ -56,7 +64,7 @@ export class Installation {
     const attribution = await this.#attribute(fields, asker);
     if (attribution instanceof Rejection) return attribution;
     const keep = (given: Attribution) => {
-      const record = recordOf(fields, asker, given, { install_id, time, installed_at });
+      const record = recordOf(fields, asker, given, { install_id, time, ...read });
       return store.keep({
         app_id,
         install_id,
@@ -180,7 +188,7 @@ function recordOf(
   fields: InstallFields,
   { app, ip }: Asker,
   { match, link }: Attribution,
-  own: { readonly install_id: string; readonly time: number; readonly installed_at: number },
+  own: ReadInstall & { readonly install_id: string; readonly time: number },
 ): InstallRecord {
   const attributed = match !== null && match.match_type !== 'none';
   return {
@@ -206,6 +214,5 @@ function recordOf(
     ip,
     privacy_mode: app.settings.privacy_mode,
     ...campaignOf(link),
-    properties: fields.properties ? JSON.stringify(fields.properties) : '',
   };
 }
