@@ -26,7 +26,12 @@ const closed = { additionalProperties: false } as const;
 
 const iosFields = {
   bundle_id: Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9.-]{0,154}$' }),
-  team_id: nullable(Type.String({ pattern: '^[A-Z0-9]{10}$', description: 'Needed for universal links.' })),
+  team_id: nullable(
+    Type.String({
+      pattern: '^[A-Z0-9]{10}$',
+      description: 'Needed for universal links: without it the apple-app-site-association is 404.',
+    }),
+  ),
   app_store_id: nullable(
     Type.String({ pattern: '^[0-9]{1,20}$', description: 'The number in the App Store address.' }),
   ),
@@ -38,7 +43,7 @@ const androidFields = {
   sha256_cert_fingerprints: nullable(
     Type.Array(Type.String({ pattern: '^(?:[0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2}$' }), {
       maxItems: 20,
-      description: 'Of the signing certificates; needed for app links.',
+      description: 'Of the signing certificates; needed for app links: without any, assetlinks.json is 404.',
     }),
   ),
   uri_scheme: uriScheme,

@@ -10,7 +10,10 @@ function text(maxLength: number, description: string) {
 const identity = {
   install_id: text(eventTextMax.install_id, 'The install, as POST /sdk/install answered it.'),
   device_id: text(eventTextMax.device_id, "The device, in the app's own terms."),
-  user_id: text(eventTextMax.user_id, "The user, in the app's own terms."),
+  user_id: text(
+    eventTextMax.user_id,
+    "The user, in the app's own terms; names no install, so alone it gives an event no link.",
+  ),
   session_id: text(eventTextMax.session_id, "The session, in the app's own terms."),
 };
 
@@ -39,7 +42,10 @@ export const EventSchema = Type.Object(
     link_id: text(eventTextMax.link_id, 'The link that led to it.'),
     click_id: text(eventTextMax.click_id, 'The click that led to it.'),
     properties: Type.Optional(
-      Type.Unsafe<Record<string, unknown> | null>({ type: ['object', 'null'], description: 'At most 32 KiB of JSON.' }),
+      Type.Unsafe<Record<string, unknown> | null>({
+        type: ['object', 'null'],
+        description: 'At most 32 KiB of JSON, kept as it was sent.',
+      }),
     ),
     revenue: Type.Optional(
       Type.Unsafe<{ amount: string | number; currency: string } | null>({
