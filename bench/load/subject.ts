@@ -2,6 +2,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { childEnvironment, type SettingName } from '#common/config.ts';
+import { nodeOptions } from '#common/node-options.ts';
 
 export interface Reading {
   /** CPU time in user and kernel since the process began, in microseconds. */
@@ -48,16 +49,16 @@ export class Subject {
     this.pid = pid;
   }
 
-  /** Starts a program of ours, a source or (.js) what was built of it; its standard error is ours. */
+  /** Starts a program of ours, a source or (.js) what was built of it, run as in production; its standard error is ours. */
   static start(
     name: string,
     file: string,
     settings: Partial<Record<SettingName, string>>,
-    nodeOptions: readonly string[] = [],
+    moreOptions: readonly string[] = [],
     args: readonly string[] = [],
   ): Subject {
-    const loader = file.endsWith('.js') ? [] : ['--import', 'tsx'];
-    const child = spawn(process.execPath, [...loader, ...nodeOptions, file, ...args], {
+    const loader = file.endsWith('.js') ? nodeOptions : ['--import', 'tsx'];
+    const child = spawn(process.execPath, [...loader, ...moreOptions, file, ...args], {
       env: childEnvironment(settings),
       stdio: ['pipe', 'pipe', 'inherit'],
     });

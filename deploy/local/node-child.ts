@@ -1,6 +1,7 @@
 import { copyFileSync, statSync, truncateSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
+import { nodeOptions } from '#common/node-options.ts';
 import { type Child, logBytesMax, startChild, waitUntilReady } from './child.ts';
 
 export interface NodeProcess {
@@ -37,7 +38,7 @@ export async function startNodeProcess(plan: NodeProcess, isFirst: boolean): Pro
   const child = await startChild({
     name: plan.name,
     command: process.execPath,
-    args: ['--enable-source-maps', plan.entry],
+    args: [...nodeOptions, plan.entry],
     env: plan.env,
     logFile,
     stopGraceMs: 20_000,
