@@ -141,7 +141,7 @@ export const settings = {
   INGEST_BATCH_ROWS: integer(20_000, 1, 100_000, 'Most rows of one insert.'),
   INGEST_BATCH_BYTES: integer(8_388_608, 65_536, 10_000_000, 'Most bytes of one insert.'),
   INGEST_FLUSH_INTERVAL_MS: integer(
-    1_000,
+    750,
     10,
     60_000,
     'Longest a record waits for its batch to fill; half of it while there is little to store.',

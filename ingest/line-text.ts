@@ -1,7 +1,6 @@
 /** A line of the log as text of one character per byte, and what can be read in it without reading it as JSON. */
 import type { ByteText } from '#clickhouse/row-binary.ts';
 import type { Click } from '#common/log/record.ts';
-import type { PipelineRun } from './pipeline.ts';
 import { decodeClick, isRejection } from './record-decoder.ts';
 
 /** A line, read as JSON only when a piece of it is new. */
@@ -9,21 +8,12 @@ export class LineText {
   readonly text: string;
   readonly from: number;
   readonly end: number;
-  readonly #pipeline: PipelineRun;
   #click: Click | undefined;
-  #columns: ReadonlyMap<string, ByteText> | undefined;
 
-  constructor(text: string, from: number, end: number, pipeline: PipelineRun) {
+  constructor(text: string, from: number, end: number) {
     this.text = text;
     this.from = from;
     this.end = end;
-    this.#pipeline = pipeline;
-  }
-
-  /** What a step makes of the click, which is sound. */
-  columnsOf(step: string): ByteText {
-    if (this.#columns === undefined && this.click !== undefined) this.#columns = this.#pipeline.columnsOf(this.click);
-    return this.#columns?.get(step) ?? '';
   }
 
   /** `undefined` when it is no sound click, or one that is a bot's for more than its agent. */

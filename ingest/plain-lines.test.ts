@@ -138,7 +138,7 @@ test('clicks become the same rows and dead letters by their pieces as by JSON, w
         expect(fast.rejections).toEqual(slow.rejections);
       },
     ),
-    { numRuns: 600 },
+    { numRuns: 200 },
   );
 });
 

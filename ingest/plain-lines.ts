@@ -144,7 +144,7 @@ export class PlainLines {
     const headersTo = behind(text, behind(text, agentTo, languageName), referrerName);
     const queryTo = behind(text, headersTo, queryName);
     if (queryTo >= end) return undefined;
-    const line = new LineText(text, from, end, this.#options.pipeline);
+    const line = new LineText(text, from, end);
     // With its link and its tail known, a line has no field twice: what its pieces say is what JSON says.
     const link = this.#link(line, queryTo);
     if (link === undefined) return undefined;
@@ -191,7 +191,7 @@ export class PlainLines {
     const ids = `${beforeOrganization}${click.organization_id}${beforeApp}${click.app_id}${beforeLink}${click.link_id}${beforeTime}`;
     const tail = ownCopy(text.slice(tailAt, end));
     if (!text.startsWith(ids, from + idsAt) || !plainTail.test(tail)) return undefined;
-    const encoded = line.columnsOf('link');
+    const encoded = this.#options.pipeline.columnsOf('link', click);
     const app = { text: click.app_id, words: undefined };
     const bytes = entryBytes + 2 * encoded.length + ids.length + tail.length;
     const piece = { encoded, ids, tail, app, bytes, isUsed: false };
@@ -205,7 +205,7 @@ export class PlainLines {
     if (known !== undefined) return known;
     const { click } = line;
     if (click === undefined || line.value(from, to, ipName) !== click.ip) return undefined;
-    return keep(this.#addresses, key, line.columnsOf('address'), normalizedIp(click.ip));
+    return keep(this.#addresses, key, this.#options.pipeline.columnsOf('address', click), normalizedIp(click.ip));
   }
 
   #agent(line: LineText, from: number, to: number): VisitorPiece | undefined {
@@ -214,7 +214,7 @@ export class PlainLines {
     if (known !== undefined) return known;
     const { click } = line;
     if (click === undefined || line.value(from, to, agentName) !== click.user_agent) return undefined;
-    return keep(this.#agents, key, line.columnsOf('device'), click.user_agent);
+    return keep(this.#agents, key, this.#options.pipeline.columnsOf('device', click), click.user_agent);
   }
 
   #header(line: LineText, from: number, to: number): Piece | undefined {
@@ -228,7 +228,7 @@ export class PlainLines {
       line.value(from, between, languageName) === click.language &&
       line.value(between, to, referrerName) === click.referrer;
     if (!isSame) return undefined;
-    const encoded = line.columnsOf('headers');
+    const encoded = this.#options.pipeline.columnsOf('headers', click);
     const piece = { encoded, bytes: entryBytes + key.length + encoded.length, isUsed: false };
     this.#headers.set(ownCopy(key), piece);
     return piece;

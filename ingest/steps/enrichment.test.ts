@@ -96,10 +96,7 @@ test('many visitors have as many numbers, none above 2^52, whatever else they ha
   const numbers = new Set<string>();
   for (let n = 0; n < 40_000; n++) {
     const bytes = visitors.encoded(1, `app_${n % 4}`, at(`10.0.${(n >> 2) % 100}.1`), `agent ${Math.floor(n / 400)}`);
-    expect(bytes.length).toBe(8);
-    expect(bytes.charCodeAt(6)).toBeLessThan(0x10);
-    expect(bytes.charCodeAt(7)).toBe(0);
-    numbers.add(bytes);
+    if (bytes.length === 8 && bytes.charCodeAt(6) < 0x10 && bytes.charCodeAt(7) === 0) numbers.add(bytes);
   }
   expect(numbers.size).toBe(40_000);
 });
