@@ -1,12 +1,11 @@
 /** The SDK edge in a process of its own: keys, matches, installs, events. */
-import { join } from 'node:path';
 import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { LinkCache } from '#common/link-cache.ts';
-import { Journal } from '#common/log/journal.ts';
+import { openEdgeJournal } from '#common/log/edge-journal.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
@@ -22,13 +21,7 @@ const metrics = createMetrics('gateway');
 
 const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
-const journal = await Journal.open({
-  root: join(config.DATA_DIR, 'journal'),
-  slot: name,
-  segmentBytes: config.JOURNAL_SEGMENT_BYTES,
-  bytesMax: config.JOURNAL_BYTES_MAX,
-  sync: config.JOURNAL_SYNC,
-});
+const journal = await openEdgeJournal(config, name);
 const cache = new LinkCache({
   redis,
   db,

@@ -4,7 +4,7 @@ import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { LinkCache } from '#common/link-cache.ts';
-import { Journal } from '#common/log/journal.ts';
+import { openEdgeJournal } from '#common/log/edge-journal.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
@@ -31,13 +31,7 @@ const db = new Postgres({
   onError: onPostgresError,
 });
 
-const journal = await Journal.open({
-  root: join(config.DATA_DIR, 'journal'),
-  slot: instance,
-  segmentBytes: config.JOURNAL_SEGMENT_BYTES,
-  bytesMax: config.JOURNAL_BYTES_MAX,
-  sync: config.JOURNAL_SYNC,
-});
+const journal = await openEdgeJournal(config, instance);
 const shelf = new Shelf(join(config.DATA_DIR, 'links'), instance, systemClock);
 const cache = new LinkCache({
   shelf,

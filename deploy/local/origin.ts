@@ -1,5 +1,5 @@
 /** One origin for the whole API on this machine: the dashboard's endpoints and the SDK's, on one port with TLS. */
-import { join } from 'node:path';
+import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import { exposeUntold } from '#api/untold-counters.ts';
@@ -10,7 +10,7 @@ import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { LinkCache } from '#common/link-cache.ts';
-import { Journal } from '#common/log/journal.ts';
+import { openEdgeJournal } from '#common/log/edge-journal.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
@@ -28,13 +28,7 @@ const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
 
-const journal = await Journal.open({
-  root: join(config.DATA_DIR, 'journal'),
-  slot: name,
-  segmentBytes: config.JOURNAL_SEGMENT_BYTES,
-  bytesMax: config.JOURNAL_BYTES_MAX,
-  sync: config.JOURNAL_SYNC,
-});
+const journal = await openEdgeJournal(config, name);
 const cache = new LinkCache({
   redis,
   db,
@@ -67,6 +61,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   { name: 'untold changes', start: () => api.untold.start(), stop: () => api.untold.stop() },
+  new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
   telemetryPart(config, metrics, {
     listening: server.check,
     journal: () => journal.isWritable || 'nothing can be recorded',
