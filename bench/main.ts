@@ -34,7 +34,7 @@ switch (what) {
   }
   default:
     console.error('npm run bench -- redirect [--links 1,10000,1000000] [--seconds 3] [--rounds 3]');
-    console.error('npm run bench -- analytics [--clicks 1000000,10000000] [--last-days 400] [--rounds 30]');
+    console.error('npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]');
     console.error('npm run bench -- path [--rates 5000,10000,20000] [--seconds 8] [--rounds 3]');
     console.error('npm run bench -- events [--seconds 2] [--rounds 4]');
     console.error('npm run bench -- match [--seconds 5] [--installs 100000]');
