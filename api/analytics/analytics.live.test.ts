@@ -353,6 +353,29 @@ test('the stretch before is counted too, and the change is the ratio between the
   expect(change).toBeCloseTo((usd(body.totals) - usd(previous)) / usd(previous), 6);
 });
 
+test('the stretch before a running one is the same, however much of a day it ends with', async () => {
+  const filters = [
+    '',
+    '&country=DE',
+    '&utm_medium=email',
+    '&link_id=-lnk_x'.replace('lnk_x', mine.apps[0]?.links[0]?.id ?? ''),
+  ];
+  for (const range of ['interval=30d', 'interval=7d', 'interval=24h', 'start=2026-04-10&end=2026-04-10']) {
+    for (const filter of filters) {
+      const { body } = await stage.get(caller, `/analytics/overview?${range}${filter}`);
+      const { start, end, ...previous } = body.previous;
+      const isWanted = (r: TestRecord) =>
+        (filter !== filters[1] || r.country === 'DE') &&
+        (filter !== filters[2] || r.utm_medium === 'email') &&
+        (filter !== filters[3] || r.link_id !== mine.apps[0]?.links[0]?.id);
+      const between = (from: string, to: string) =>
+        visible.filter((r) => r.time >= Date.parse(from) && r.time < Date.parse(to) && isWanted(r));
+      expectFigures(previous, plainFigures(between(start, end)), `${range}${filter} previous`);
+      expectFigures(body.totals, plainFigures(between(body.start, body.end)), `${range}${filter}`);
+    }
+  }
+});
+
 test('all is from the first record on, whatever kind it is', async () => {
   const { body } = await stage.get(caller, '/analytics/timeseries?interval=all&granularity=month');
   expect(body.start).toBe('2026-02-01T00:00:00.000Z');

@@ -42,6 +42,9 @@ export function sourceOf(
   const cutQuarters = cutCells(boundariesMs, quarterS, scope);
   // Over a month, whole quarters cost less than days with raw pieces between them.
   const isShort = needed.size === 0 && cutQuarters?.length === 0 && scope.end_ms - scope.start_ms <= shortMs;
+  if (needed.size === 0 && cutDays && cutDays.length > 0 && cutQuarters?.length === 0 && !isShort) {
+    return daysAndQuarters(kind, cutDays);
+  }
   if (daily && cutDays && (cutDays.length === 0 || !isShort)) {
     return { ...daily, cutCells: cutDays, cellSeconds: dayS };
   }
@@ -56,6 +59,21 @@ export function sourceOf(
     };
   }
   return { kind: 'raw' };
+}
+
+/** Whole days, and of those that a boundary cuts the quarters: one flat question, since both lie in one table. */
+function daysAndQuarters(kind: Kind, cutDays: readonly number[]): Source {
+  const at = (seconds: number) => `toDateTime(${seconds}, 'UTC')`;
+  const quarters = cutDays.map((day) => `(bucket >= ${at(day)} AND bucket < ${at(day + dayS)})`).join(' OR ');
+  const days = `dimension = 'day' AND toUnixTimestamp(bucket) NOT IN (${cutDays.join(', ')})`;
+  return {
+    kind: 'rollup',
+    table: `${kind}_by_dimension`,
+    pick: `((${days}) OR (dimension = 'quarter' AND (${quarters})))`,
+    names: {},
+    cutCells: [],
+    cellSeconds: quarterS,
+  };
 }
 
 type Daily = Omit<Extract<Source, { kind: 'rollup' }>, 'cutCells' | 'cellSeconds'>;
