@@ -162,6 +162,25 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
+test('faults that a schema can not say are told beside the others', async () => {
+  const { status, body } = await owner.call('POST', '/apps', {
+    name: '',
+    fallback_url: 'ftp://x',
+    ios: { x: 1 },
+    host: 'no',
+  });
+  const fields = body.error.details.errors.map((fault: { field: string }) => fault.field).sort();
+  expect([status, fields]).toEqual([400, ['fallback_url', 'host', 'ios.bundle_id', 'ios.x', 'name']]);
+});
+
+test('a rotation takes no fields, and one that is refused rotates nothing', async () => {
+  const app = await newApp();
+  const reply = await owner.call('POST', `/apps/${app.id}/rotate-key`, { grace_seconds: 60 });
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, 'grace_seconds']);
+  expect((await owner.call('GET', `/apps/${app.id}`)).body.api_key).toBe(app.api_key);
+  expect((await owner.call('POST', `/apps/${app.id}/rotate-key`, {})).status).toBe(200);
+});
+
 test('an update changes what is given, clears what is null, and leaves the rest, inside the parts too', async () => {
   const app = await newApp({ ...everything, host: 'go.update.example' });
   const changed = await owner.call('PATCH', `/apps/${app.id}`, {

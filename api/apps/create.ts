@@ -7,7 +7,7 @@ import { forbidden, invalid, notFound, Rejection } from '#common/http/rejection.
 import { isId, newId } from '#common/ids.ts';
 import { violatedConstraint } from '#common/postgres.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appSchema } from './app.ts';
-import { type AppFields, changedApp, emptyApp, newAppBody } from './fields.ts';
+import { type AppFields, appFaults, changedApp, emptyApp, newAppBody } from './fields.ts';
 import { hostLabel, isAnothersHost } from './host.ts';
 
 export const create = route({
@@ -19,6 +19,7 @@ export const create = route({
   summary: 'Create an app',
   description: 'The answer holds its API key.',
   body: newAppBody,
+  bodyFaults: appFaults,
   bodyExample: { name: 'Shop', ios: appExample.ios, fallback_url: appExample.fallback_url },
   answers: { 201: { description: 'The new app.', schema: appSchema, example: appExample } },
   handle: async (deps, { caller, body }) => {

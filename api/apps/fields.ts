@@ -67,14 +67,11 @@ const settingsFields = {
   ),
 };
 
+const partOf = (fields: Record<string, TSchema>, more: { description: string; required?: string[] }) =>
+  Type.Unsafe<Record<string, unknown> | null>({ type: ['object', 'null'], ...more, properties: fields, ...closed });
+
 /** Every property may be left out: what is required is judged once the change is merged into what was there. */
-const partial = (fields: Record<string, TSchema>, description: string) =>
-  Type.Unsafe<Record<string, unknown> | null>({
-    type: ['object', 'null'],
-    description,
-    properties: fields,
-    ...closed,
-  });
+const partial = (fields: Record<string, TSchema>, description: string) => partOf(fields, { description });
 
 const written = {
   name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S' }),
@@ -83,8 +80,8 @@ const written = {
     maxLength: 253,
     description: 'Host of the short links, without scheme; made from the name if absent.',
   }),
-  ios: partial(iosFields, 'bundle_id is required in it.'),
-  android: partial(androidFields, 'package_name is required in it.'),
+  ios: partial(iosFields, 'bundle_id is required unless it is there already.'),
+  android: partial(androidFields, 'package_name is required unless it is there already.'),
   fallback_url: nullable(
     Type.String({
       minLength: 1,
@@ -111,6 +108,10 @@ export const newAppBody = Type.Object(
     organization_id: Type.Optional(Type.String({ description: 'May be left out by a user of one organization.' })),
     name,
     ...optional,
+    ios: Type.Optional(partOf(iosFields, { description: 'Where the app lives on iOS.', required: ['bundle_id'] })),
+    android: Type.Optional(
+      partOf(androidFields, { description: 'Where the app lives on Android.', required: ['package_name'] }),
+    ),
   },
   closed,
 );
@@ -138,13 +139,25 @@ export const emptyApp: Omit<AppFields, 'name' | 'host'> = {
   settings: defaultSettings,
 };
 
+/** What the schemas of apps can't say. Any object may be given; values of a wrong type are the schemas' to name. */
+export function appFaults(app: Readonly<Record<string, unknown>>): FieldError[] {
+  const faults: FieldError[] = urlFaults(app, ['fallback_url']);
+  const { host, allowed_destination_hosts: hosts } = app;
+  if (typeof host === 'string' && hostOf(host) === null)
+    faults.push({ field: 'host', message: 'must be a host name such as go.example.com' });
+  for (const [at, one] of Array.isArray(hosts) ? hosts.entries() : []) {
+    if (typeof one === 'string' && hostOf(one) === null)
+      faults.push({ field: `allowed_destination_hosts[${at}]`, message: 'must be a host name' });
+  }
+  return faults;
+}
+
 /** The app after a change: what is left out stays, null clears, and the parts of ios, android and settings likewise. */
 export function changedApp(before: AppFields, changes: AppChanges): AppFields | { readonly rejection: Rejection } {
-  const faults: FieldError[] = urlFaults(changes, ['fallback_url']);
+  const faults = appFaults(changes);
   const host = changes.host === undefined ? before.host : hostOf(changes.host);
-  if (host === null) faults.push({ field: 'host', message: 'must be a host name such as go.example.com' });
   const hosts = changes.allowed_destination_hosts;
-  const allowed = hosts === undefined ? before.allowed_destination_hosts : allowedHosts(hosts ?? [], faults);
+  const allowed = hosts === undefined ? before.allowed_destination_hosts : allowedHosts(hosts ?? []);
   const ios = mergedPart(before.ios, changes.ios, iosFields);
   if (ios && ios['bundle_id'] === null) faults.push({ field: 'ios.bundle_id', message: 'is required' });
   const android = mergedPart(before.android, changes.android, androidFields);
@@ -183,13 +196,8 @@ function mergedSettings(before: AppSettings, changes: Record<string, unknown> | 
   return Object.fromEntries(merged);
 }
 
-function allowedHosts(given: readonly string[], faults: FieldError[]): string[] {
-  const hosts = given.map((text, at) => {
-    const host = hostOf(text);
-    if (host === null) faults.push({ field: `allowed_destination_hosts[${at}]`, message: 'must be a host name' });
-    return host ?? '';
-  });
-  return [...new Set(hosts)];
+function allowedHosts(given: readonly string[]): string[] {
+  return [...new Set(given.map((text) => hostOf(text) ?? ''))];
 }
 
 function fingerprints(value: unknown): string[] {

@@ -3,7 +3,7 @@ import { invalid, Rejection } from '#common/http/rejection.ts';
 import { violatedConstraint } from '#common/postgres.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appParams, appSchema } from './app.ts';
 import { changeApp } from './change.ts';
-import { appChangesBody, changedApp } from './fields.ts';
+import { appChangesBody, appFaults, changedApp } from './fields.ts';
 import { isAnothersHost } from './host.ts';
 
 const write = `
@@ -21,6 +21,7 @@ export const update = route({
   description: 'Fields that are left out stay, also those inside ios, android and settings; null clears.',
   params: appParams,
   body: appChangesBody,
+  bodyFaults: appFaults,
   bodyExample: { settings: { privacy_mode: 'no_ip' }, fallback_url: null },
   answers: { 200: { description: 'The app as it is now.', schema: appSchema, example: appExample } },
   handle: async (deps, { caller, params, body }) => {

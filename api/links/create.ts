@@ -2,7 +2,7 @@ import { absent, organizationsOf, refuseWrite } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { createLink, type LinkOwner } from '#common/link/creation.ts';
-import { newLinkBody, refuseLink } from '#common/link/fields.ts';
+import { linkFaults, newLinkBody } from '#common/link/fields.ts';
 import { linkAnswer, linkExample, linkSchema } from '#common/link/link.ts';
 import type { Tenancy } from '#common/tenancy.ts';
 
@@ -15,11 +15,10 @@ export const create = route({
   summary: 'Create a link',
   description: 'A short code that is taken or reserved is refused, never replaced.',
   body: newLinkBody,
+  bodyFaults: linkFaults,
   bodyExample: { app_id: linkExample.app_id, path: '/products/42', campaign: 'summer_sale', short_code: 'summer' },
   answers: { 201: { description: 'The new link.', schema: linkSchema, example: linkExample } },
   handle: async ({ tenancy, clock, announce }, { caller, body }) => {
-    const refused = refuseLink(body);
-    if (refused) return refused;
     const owner = await findOwner(tenancy, caller, body.app_id);
     if (owner instanceof Rejection) return owner;
     const denied = refuseWrite(caller, owner.organization_id);

@@ -111,6 +111,7 @@ const wrong: [string, Record<string, unknown>, string][] = [
   ['a NUL', { title: 'a\0b' }, 'title'],
   ['a time without a zone', { expires_at: '2030-01-01T00:00:00' }, 'expires_at'],
   ['a time before 1970', { expires_at: '0001-01-01T00:00:00Z' }, 'expires_at'],
+  ['a time with a space', { expires_at: '2030-01-01 00:00:00Z' }, 'expires_at'],
   ['a leap second', { expires_at: '2016-12-31T23:59:60Z' }, 'expires_at'],
   ['a long campaign', { campaign: 'x'.repeat(256) }, 'campaign'],
   ['an unknown field', { sort_code: 'abc' }, 'sort_code'],
@@ -137,6 +138,47 @@ test('several faults are all told', async () => {
     'tags',
     'zzz',
   ]);
+});
+
+test('faults that a schema can not say are told beside the others, on creation and on update', async () => {
+  const faulty = { tags: ['a', 5], ios_url: 'http://x', short_code: 'robots' };
+  const link = await newLink();
+  for (const reply of [
+    await owner.call('POST', '/links', { app_id: appId, path: '/x', ...faulty }),
+    await owner.call('PATCH', `/links/${link.id}`, faulty),
+  ]) {
+    const fields = reply.body.error.details.errors.map((fault: { field: string }) => fault.field);
+    expect([reply.status, fields]).toEqual([400, ['tags[1]', 'ios_url', 'short_code']]);
+  }
+});
+
+test('a number in data that no double holds is a 400 and not a null', async () => {
+  const body = `{"app_id":"${appId}","path":"/x","data":{"a":[1,{"n":1e400}]}}`;
+  const reply = await owner.call('POST', '/links', body);
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, 'data.a[1].n']);
+});
+
+test('a path has as many characters as it shows, whatever they take', async () => {
+  const path = `/${'😀'.repeat(2047)}`;
+  expect((await newLink({ path })).path).toBe(path);
+});
+
+test.each(['0x10', '1e1', ' 5', '+5', '5.0', '-1', ''])('limit=%j is a 400', async (limit) => {
+  const reply = await owner.call('GET', `/links?limit=${encodeURIComponent(limit)}`);
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, 'limit']);
+});
+
+test('a deletion takes no fields: an empty object passes, anything else is a 400 that names it', async () => {
+  const link = await newLink();
+  for (const [body, field] of [
+    ['{"force":true}', 'force'],
+    ['[]', 'body'],
+    ['{', 'body'],
+  ] as const) {
+    const reply = await owner.call('DELETE', `/links/${link.id}`, body);
+    expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
+  }
+  expect((await owner.call('DELETE', `/links/${link.id}`, {})).status).toBe(200);
 });
 
 test('a taken code is a 400 and never replaced, also when the link that had it is deleted', async () => {

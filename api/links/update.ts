@@ -2,7 +2,7 @@ import { organizationsOf, refuseWrite } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
-import { type LinkChanges, linkChangesBody, linkFieldNames, refuseLink, storedValue } from '#common/link/fields.ts';
+import { type LinkChanges, linkChangesBody, linkFaults, linkFieldNames, storedValue } from '#common/link/fields.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/link/link.ts';
 import { violatedConstraint } from '#common/postgres.ts';
 import type { Tenancy } from '#common/tenancy.ts';
@@ -18,11 +18,10 @@ export const update = route({
   description: 'Fields that are left out stay; null clears. Redirects follow the change within a second.',
   params: linkParams,
   body: linkChangesBody,
+  bodyFaults: linkFaults,
   bodyExample: { campaign: 'autumn_sale', expires_at: null },
   answers: { 200: { description: 'The link as it is now.', schema: linkSchema, example: linkExample } },
   handle: async ({ tenancy, clock, tellChanges }, { caller, params, body }) => {
-    const refused = refuseLink(body);
-    if (refused) return refused;
     const change = await changeLink({ tenancy, clock }, caller, params.id, body);
     if (change instanceof Rejection) return change;
     await tellChanges();

@@ -4,6 +4,7 @@
  * costs nothing of the later ones.
  */
 
+import { Type } from 'typebox';
 import type { Quota } from './exchange.ts';
 import { parseQuery, unpackBody } from './incoming.ts';
 import { parseObject } from './json.ts';
@@ -13,6 +14,8 @@ import type { Answer, CallerKind, LimitClass, Method, Request, Route } from './r
 import { bodyValidator, queryValidator, type Validator } from './validation.ts';
 
 const BODY_BYTES_MAX = 65_536;
+/** What a request may hold whose route asks for nothing: no field. */
+const nothing = Type.Object({}, { additionalProperties: false });
 
 /** What a guard may look at. */
 export interface Incoming {
@@ -69,7 +72,8 @@ export function mountRoutes<Deps>(mount: Mount<Deps>): MountedRoute[] {
 function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute {
   const checkParams = route.params ? bodyValidator(route.params) : null;
   const checkQuery = route.query ? queryValidator(route.query) : null;
-  const checkBody = route.body && route.bodyMode !== 'raw' ? bodyValidator(route.body) : null;
+  const hasBody = route.method !== 'GET';
+  const checkBody = hasBody && route.bodyMode !== 'raw' ? bodyValidator(route.body ?? nothing) : null;
 
   const run: MountedRoute['run'] = async (incoming, caller, params) => {
     const query = readQuery(incoming.queryText, checkQuery);
@@ -99,7 +103,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
     method: route.method,
     path: route.path,
     parameterNames: [...route.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? ''),
-    hasBody: route.method === 'POST' || route.method === 'PATCH',
+    hasBody,
     bodyBytesMax: route.bodyBytesMax ?? BODY_BYTES_MAX,
     guard: mount.guard,
     guarded: { method: route.method, path: route.path, caller: route.caller, limit: route.limit },
@@ -123,7 +127,7 @@ function readBody<Deps>(body: RawBody, contentType: string, check: Validator, ro
   }
   const parsed = parseObject(body);
   if ('rejection' in parsed) return parsed.rejection;
-  return check(parsed.value) ?? parsed.value;
+  return check(parsed.value, route.bodyFaults?.(parsed.value)) ?? parsed.value;
 }
 
 function isOptional<Deps>(route: Route<Deps>): boolean {

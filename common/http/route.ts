@@ -5,7 +5,7 @@
 
 import type { Static, TSchema } from 'typebox';
 import type { RawBody } from './raw-body.ts';
-import type { Rejection } from './rejection.ts';
+import type { FieldError, Rejection } from './rejection.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 /** Who may call: a dashboard user (bearer token), an app (API key), or anybody. */
@@ -55,6 +55,11 @@ interface RouteBase {
   readonly tag: string;
   /** `raw`: the handler takes `rawBody` and parses itself; `body` then only documents. */
   readonly bodyMode?: 'json' | 'raw';
+  /**
+   * What the schema of the body can't say. It is given any JSON object, one that the schema refuses too, so that all faults are
+   * named at once; values of a wrong type are the schema's to name.
+   */
+  readonly bodyFaults?: (body: Readonly<Record<string, unknown>>) => readonly FieldError[];
   readonly bodyBytesMax?: number;
   /** Success answers by status; the error answers follow from the route itself. */
   readonly answers: Readonly<

@@ -22,20 +22,40 @@ function withFormats(ajv: Ajv): Ajv {
 const bodies = withFormats(new Ajv(options));
 const queries = withFormats(new Ajv({ ...options, coerceTypes: true }));
 
-export type Validator = (value: unknown) => Rejection | null;
+/** `more` are faults that were found elsewhere; those of fields that the schema names already are left out. */
+export type Validator = (value: unknown, more?: readonly FieldError[]) => Rejection | null;
 
 /** A check of bodies and path parameters. It fills in defaults. */
 export function bodyValidator(schema: TSchema): Validator {
   return validator(bodies.compile(schema), 'body');
 }
 
-/** A check of query parameters; `limit=10` becomes a number. */
+/** A check of query parameters; `limit=10` becomes a number. Numbers are written in digits alone. */
 export function queryValidator(schema: TSchema): Validator {
-  return validator(queries.compile(schema), 'query');
+  const check = validator(queries.compile(schema), 'query');
+  const integers = integersOf(schema);
+  return (value, more = []) => {
+    // Before the conversion, to which 0x10, 1e1 and +5 are numbers.
+    const given: Readonly<Record<string, unknown>> = typeof value === 'object' ? { ...value } : {};
+    const misspelt = integers.filter((name) => given[name] !== undefined && !/^\d+$/.test(String(given[name])));
+    const errors = misspelt.map((field) => ({ field, message: 'must be an integer in digits' }));
+    return check(value, [...errors, ...more]);
+  };
+}
+
+function integersOf(schema: object): string[] {
+  if (!('properties' in schema)) return [];
+  return Object.entries(schema.properties ?? {}).flatMap(([name, part]: [string, unknown]) =>
+    typeof part === 'object' && part !== null && 'type' in part && part.type === 'integer' ? [name] : [],
+  );
 }
 
 function validator(check: ValidateFunction, whole: string): Validator {
-  return (value) => (check(value) ? null : invalidFields(fieldErrors(check.errors ?? [], whole)));
+  return (value, more = []) => {
+    const found = check(value) ? [] : fieldErrors(check.errors ?? [], whole);
+    const others = more.filter(({ field }) => !found.some((one) => one.field === field));
+    return found.length + others.length > 0 ? invalidFields([...found, ...others]) : null;
+  };
 }
 
 function fieldErrors(errors: readonly ErrorObject[], whole: string): FieldError[] {

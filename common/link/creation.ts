@@ -35,7 +35,7 @@ export type LinkCreation =
   /** The app was deleted in the meantime. */
   | { readonly kind: 'no_app' };
 
-/** Fields were validated by `newLinkBody` and `refuseLink`. */
+/** Fields were validated by `newLinkBody` and `linkFaults`. */
 export async function createLink(
   { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
   owner: LinkOwner,

@@ -1,6 +1,6 @@
 /** The fields of a link that a caller may write: their shapes, and the rules that a schema can't say. */
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
-import { type FieldError, invalidFields, type Rejection } from '#common/http/rejection.ts';
+import type { FieldError } from '#common/http/rejection.ts';
 import { URL_CHARACTERS_MAX, urlFaults } from '#common/web-address.ts';
 
 const DATA_BYTES_MAX = 10_240;
@@ -38,7 +38,10 @@ export const linkFields = {
   data: nullable(
     Type.Object(
       {},
-      { additionalProperties: true, description: `Handed to the app when it opens; at most ${DATA_BYTES_MAX} bytes.` },
+      {
+        additionalProperties: true,
+        description: `Handed to the app when it opens; at most ${DATA_BYTES_MAX} bytes, nested at most 31 deep. Numbers are doubles.`,
+      },
     ),
   ),
   tags: nullable(Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 20, uniqueItems: true })),
@@ -88,33 +91,44 @@ export const linkFieldNames = Object.keys(linkFields) as LinkFieldName[];
 /** Codes that mean something else on a short-link host, whatever their case. */
 const reservedCodes = new Set(['apple-app-site-association', 'healthz', 'readyz', 'metrics', 'robots', 'favicon']);
 
-/** Null when the values keep the rules that a schema can't say. */
-export function refuseLink(link: LinkChanges): Rejection | null {
-  const faults: FieldError[] = urlFaults(link, [
-    'ios_url',
-    'android_url',
-    'fallback_url',
-    'og_image_url',
-    'expired_url',
-  ]);
-  if (link.path !== undefined && storedPath(link.path).length > PATH_CHARACTERS_MAX) {
+const addresses = ['ios_url', 'android_url', 'fallback_url', 'og_image_url', 'expired_url'] as const;
+
+/** What the schemas of links can't say. Any object may be given; values of a wrong type are the schemas' to name. */
+export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): FieldError[] {
+  const { path, short_code, data, expires_at } = link;
+  const faults: FieldError[] = urlFaults(link, addresses);
+  // In characters, as the schema counts them: half of a surrogate pair is none.
+  if (typeof path === 'string' && [...storedPath(path)].length > PATH_CHARACTERS_MAX) {
     faults.push({ field: 'path', message: `must have at most ${PATH_CHARACTERS_MAX} characters with its leading /` });
   }
-  if (link.short_code !== undefined && reservedCodes.has(link.short_code.toLowerCase())) {
+  if (typeof short_code === 'string' && reservedCodes.has(short_code.toLowerCase())) {
     faults.push({ field: 'short_code', message: 'is reserved' });
   }
-  if (link.data && Buffer.byteLength(JSON.stringify(link.data)) > DATA_BYTES_MAX) {
+  if (data && Buffer.byteLength(JSON.stringify(data)) > DATA_BYTES_MAX) {
     faults.push({ field: 'data', message: `must have at most ${DATA_BYTES_MAX} bytes` });
   }
-  if (typeof link.expires_at === 'string' && !isStorableTime(link.expires_at)) {
+  const infinite = infiniteNumber(data, 'data');
+  if (infinite !== null) faults.push({ field: infinite, message: 'is a number too large to be kept' });
+  if (typeof expires_at === 'string' && !isStorableTime(expires_at)) {
     faults.push({ field: 'expires_at', message: 'must be a time in ISO 8601 with its time zone, from 1970 to 9999' });
   }
-  return faults.length > 0 ? invalidFields(faults) : null;
+  return faults;
 }
 
-/** Whether the text is a time that every store keeps as it is. */
+/** Where the first number stands that JSON has and a double has not, such as 1e400; null if there is none. */
+function infiniteNumber(value: unknown, at: string): string | null {
+  if (typeof value === 'number' && !Number.isFinite(value)) return at;
+  if (typeof value !== 'object' || value === null) return null;
+  for (const [key, entry] of Object.entries(value)) {
+    const found = infiniteNumber(entry, Array.isArray(value) ? `${at}[${key}]` : `${at}.${key}`);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+/** Whether the text is a time that every store keeps as it is. Its parts are joined by a T: a space is another format. */
 export function isStorableTime(text: string): boolean {
-  const ms = Date.parse(text);
+  const ms = /\s/.test(text) ? Number.NaN : Date.parse(text);
   return ms >= Date.UTC(1970, 0, 1) && ms < Date.UTC(10_000, 0, 1);
 }
 

@@ -1,12 +1,13 @@
-import { forbidden, invalid } from '#common/http/rejection.ts';
+import { forbidden, invalid, invalidFields } from '#common/http/rejection.ts';
 import { createLink } from '#common/link/creation.ts';
-import { newSdkLinkBody, refuseLink } from '#common/link/fields.ts';
+import { linkFaults, newSdkLinkBody } from '#common/link/fields.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/link/link.ts';
 import type { Tenancy } from '#common/tenancy.ts';
 import { route } from '#gateway/deps.ts';
 
 /** Fields that lead a visitor somewhere. */
 const destinations = ['ios_url', 'android_url', 'fallback_url', 'expired_url'] as const;
+const foreignHost = 'is on no host that the app allows for links made with its key';
 
 export const createSdkLink = route({
   method: 'POST',
@@ -19,6 +20,7 @@ export const createSdkLink = route({
     "As POST /links, for the key's own app. Destinations must be on the app's allowed_destination_hosts. The external_id " +
     'of a link that is there already gives that link, with 200.',
   body: newSdkLinkBody,
+  bodyFaults: linkFaults,
   bodyExample: { path: '/invite/7', campaign: 'invites', external_id: 'invite-7' },
   answers: {
     200: { description: 'The link that has this external_id.', schema: linkSchema, example: linkExample },
@@ -27,11 +29,8 @@ export const createSdkLink = route({
   async handle({ tenancy, clock, announce }, { caller, body }) {
     const { app } = caller;
     if (body.app_id !== undefined && body.app_id !== app.app_id) return forbidden('The key belongs to another app.');
-    const refused = refuseLink(body);
-    if (refused) return refused;
-    const elsewhere = destinations.find((name) => !isAllowed(body[name], app.allowed_destination_hosts));
-    if (elsewhere !== undefined)
-      return invalid(elsewhere, 'is on no host that the app allows for links made with its key');
+    const elsewhere = destinations.filter((name) => !isAllowed(body[name], app.allowed_destination_hosts));
+    if (elsewhere.length > 0) return invalidFields(elsewhere.map((field) => ({ field, message: foreignHost })));
     if (typeof body.external_id === 'string') {
       const known = await byExternalId(tenancy, app, body.external_id);
       if (known) return { status: 200, body: linkAnswer(known) };
