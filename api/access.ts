@@ -9,11 +9,13 @@ export function organizationsOf(caller: UserCaller): string[] {
   return caller.memberships.map((membership) => membership.organization_id);
 }
 
+export const onlyViewing = () => forbidden('A viewer may look but not change anything.');
+
 /** Null when the user may change things of this organization. */
 export function refuseWrite(caller: UserCaller, organizationId: string): Rejection | null {
   const membership = caller.memberships.find((one) => one.organization_id === organizationId);
   if (!membership) return forbidden('This belongs to an organization you are not a member of.');
-  return membership.role === 'viewer' ? forbidden('A viewer may look but not change anything.') : null;
+  return membership.role === 'viewer' ? onlyViewing() : null;
 }
 
 /** Why an app or a link is not among the caller's: another organization has it (403), or nobody (404). */

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccessTokens } from '#common/access-token.ts';
+import { newApiKey } from '#common/api-key.ts';
 import { loadConfig } from '#common/config.ts';
 import type { GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { limitAddress } from '#common/http/peer.ts';
@@ -90,6 +91,18 @@ test('every endpoint of authentication is charged to one class, all others to an
   ]);
 });
 
+test('an address of authentication that there is not is charged to its class', async () => {
+  const ip = '203.0.113.6';
+  for (const path of ['/auth/login', '/auth/nope', '/auth/oauth/google/start']) {
+    const answer = await origin.send(path, { ip });
+    expect([answer.status, answer.headers.get('x-ratelimit-limit')]).toEqual([404, '5']);
+  }
+  for (const body of [{}, { zzz: 1 }]) {
+    expect((await origin.send('/auth/oauth/nobody/callback', { ip, body })).status).toBe(404);
+  }
+  expect((await wrongLogin(ip)).status).toBe(429);
+});
+
 test('an unknown address is charged too, and a refused request asks Postgres nothing', async () => {
   const ip = '203.0.113.4';
   const before = origin.queries();
@@ -99,8 +112,11 @@ test('an unknown address is charged too, and a refused request asks Postgres not
   const other = '203.0.113.5';
   expect((await origin.send('/me', { ip: other })).status).toBe(401);
   expect((await origin.send('/me', { ip: other, token: 'garbage' })).status).toBe(401);
-  expect((await origin.send('/me', { ip: other, token: 'lk_junk' })).status).toBe(403);
-  expect((await origin.send('/me', { ip: other, headers: { 'X-API-Key': 'x' } })).status).toBe(403);
+  // What can't be a key is an invalid one; one that can be is in the wrong place.
+  expect((await origin.send('/me', { ip: other, token: 'lk_junk' })).status).toBe(401);
+  expect((await origin.send('/me', { ip: other, headers: { 'X-API-Key': 'x' } })).status).toBe(401);
+  expect((await origin.send('/me', { ip: other, token: newApiKey() })).status).toBe(403);
+  expect((await origin.send('/me', { ip: other, headers: { 'X-API-Key': newApiKey() } })).status).toBe(403);
   expect(origin.queries() - before).toBe(0);
 });
 

@@ -3,11 +3,13 @@
  * what the headers alone give away, the token's signature, and only then Postgres. A refused request costs no query.
  */
 import type { AccessTokens } from '#common/access-token.ts';
+import { isApiKey } from '#common/api-key.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import { forbidden, type Rejection, unauthorized, unavailable } from '#common/http/rejection.ts';
 import { type Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import type { Charge, RateLimiter } from '#common/rate-limit.ts';
+import { onlyViewing } from './access.ts';
 import type { Membership, UserCaller } from './route.ts';
 
 export interface GuardParts {
@@ -30,7 +32,7 @@ export function apiGuard(parts: GuardParts): Guard {
       if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
       if (!route) return { caller: null, quota: charge.quota };
       const userId = identify(route, credential, parts.tokens);
-      return passed(parts, userId, charge);
+      return passed(parts, route, userId, charge);
     }
     const userId = identify(route, credential, parts.tokens);
     const charge =
@@ -38,12 +40,12 @@ export function apiGuard(parts: GuardParts): Guard {
         ? await parts.limiter.charge('links', userId)
         : await parts.limiter.charge('general', limitAddress(incoming.ip));
     if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
-    return passed(parts, userId, charge);
+    return passed(parts, route, userId, charge);
   };
 }
 
 function chargeAddress(parts: GuardParts, route: GuardedRoute | null, incoming: Incoming): Promise<Charge> {
-  const limitClass = route?.limit ?? 'general';
+  const limitClass = route?.limit ?? (incoming.path?.startsWith('/auth/') ? 'auth' : 'general');
   if (limitClass !== 'auth' && limitClass !== 'general') {
     throw new Error(`${route?.method} ${route?.path} is charged to ${limitClass}, which is no class of the dashboard`);
   }
@@ -63,12 +65,18 @@ function identify(route: GuardedRoute, credential: Credential, tokens: AccessTok
   }
 }
 
-async function passed(parts: GuardParts, userId: string | null | Rejection, { quota }: Charge): ReturnType<Guard> {
+async function passed(
+  parts: GuardParts,
+  route: GuardedRoute,
+  userId: string | null | Rejection,
+  { quota }: Charge,
+): ReturnType<Guard> {
   if (userId === null) return { caller: null, quota };
   if (typeof userId !== 'string') return { rejection: userId, quota };
   try {
     const memberships = await membershipsOf(parts.db, userId);
     if (!memberships) return { rejection: unauthorized(), quota };
+    if (route.method !== 'GET' && isViewerOnly(memberships)) return { rejection: onlyViewing(), quota };
     const caller: UserCaller = { kind: 'user', user_id: userId, memberships };
     return { caller, quota };
   } catch (error) {
@@ -89,9 +97,16 @@ async function membershipsOf(db: Postgres, userId: string): Promise<Membership[]
   return rows.filter((row): row is Membership => row.organization_id !== null);
 }
 
+/** Nothing such a user could write is theirs to write, so no body is looked at. */
+function isViewerOnly(memberships: readonly Membership[]): boolean {
+  return memberships.length > 0 && memberships.every(({ role }) => role === 'viewer');
+}
+
+/** What merely stands where a key would is no credential: a key that can't be one is told by its checksum. */
 function credentialOf(incoming: Incoming): Credential {
-  if (incoming.header('x-api-key') !== '') return { kind: 'api_key' };
+  const key = incoming.header('x-api-key');
+  if (key !== '') return { kind: isApiKey(key) ? 'api_key' : 'nothing' };
   const [, token] = /^Bearer +(\S+) *$/i.exec(incoming.header('authorization')) ?? [];
   if (token === undefined) return { kind: 'nothing' };
-  return token.startsWith('lk_') ? { kind: 'api_key' } : { kind: 'token', token };
+  return isApiKey(token) ? { kind: 'api_key' } : { kind: 'token', token };
 }

@@ -1,5 +1,5 @@
 /** The API put together from its clients: alone (main.ts), or beside the SDK endpoints on one origin. */
-import type { ClickHouse } from '#clickhouse/client.ts';
+import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { AccessTokens } from '#common/access-token.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { AppSnapshots } from '#common/app-snapshot.ts';
@@ -9,7 +9,7 @@ import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import type { About } from '#common/http/openapi.ts';
 import { announceChange } from '#common/link-cache.ts';
-import type { Postgres } from '#common/postgres.ts';
+import { type Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import type { Redis } from '#common/redis.ts';
 import type { Log } from '#common/telemetry.ts';
@@ -64,7 +64,12 @@ export function apiParts(config: Config, { db, redis, clickhouse, log }: ApiClie
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
     shortLinkDomain: config.SHORT_LINK_DOMAIN,
   };
-  return { mount: { routes: apiRoutes, deps, guard }, guard, about: aboutApi(config), untold };
+  return { mount: { routes: apiRoutes, deps, guard, isOutage }, guard, about: aboutApi(config), untold };
+}
+
+function isOutage(error: unknown): boolean {
+  if (error instanceof ClickHouseFailure) return error.kind === 'unavailable';
+  return error instanceof PostgresUnavailable;
 }
 
 export function aboutApi(config: Config): About {

@@ -6,7 +6,7 @@ import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import { announceChange, type LinkCache } from '#common/link-cache.ts';
 import type { Journal } from '#common/log/journal.ts';
-import type { Postgres } from '#common/postgres.ts';
+import { type Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import type { Redis } from '#common/redis.ts';
@@ -71,5 +71,6 @@ export function gatewayParts(config: Config, clients: GatewayClients, clock: Clo
     events: deps.events.counters,
     keys: check.counters,
   };
-  return { mount: { routes: gatewayRoutes, deps, guard }, guard, check, counters };
+  const isOutage = (error: unknown) => error instanceof PostgresUnavailable;
+  return { mount: { routes: gatewayRoutes, deps, guard, isOutage }, guard, check, counters };
 }

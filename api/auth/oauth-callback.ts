@@ -18,6 +18,7 @@ export const oauthCallback = route({
   ),
   bodyExample: { code: '4/0AbCdEf', state: 'b1kq0b8F7b3s0oYFvX1n5bK2bqJ8o1oPpZrYwq0c9uE' },
   answers: { 200: { description: 'A token pair.', schema: TokenPairSchema, example: tokenPairExample } },
+  refuse: ({ auth }, params) => (auth.providers.has(params.provider) ? null : notFound()),
   async handle({ auth }, { params, body }) {
     const provider = auth.providers.get(params.provider);
     if (!provider) return notFound();

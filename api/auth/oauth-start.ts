@@ -36,6 +36,7 @@ export const oauthStart = route({
       },
     },
   },
+  refuse: ({ auth }, params) => (auth.providers.has(params.provider) ? null : notFound()),
   async handle({ auth }, { params, body }) {
     const provider = auth.providers.get(params.provider);
     if (!provider) return notFound();

@@ -284,6 +284,9 @@ test('a viewer reads and does not write; a member does both', async () => {
   expect((await viewer.call('POST', '/links', { app_id: appId, path: '/x' })).status).toBe(403);
   expect((await viewer.call('PATCH', `/links/${link.id}`, { title: 'x' })).status).toBe(403);
   expect((await viewer.call('DELETE', `/links/${link.id}`)).status).toBe(403);
+  // Whatever the body is: no other would be taken.
+  for (const body of [{}, { path: 1 }, '{'])
+    expect((await viewer.call('POST', '/links', body)).status, JSON.stringify(body)).toBe(403);
   expect((await member.call('PATCH', `/links/${link.id}`, { title: 'x' })).status).toBe(200);
   expect((await member.call('DELETE', `/links/${link.id}`)).status).toBe(200);
 });

@@ -24,6 +24,8 @@ export interface Incoming {
   readonly receivedMs: number;
   readonly header: (name: string) => string;
   readonly queryText: string;
+  /** Below /v1, as it was asked for; absent for a preflight, which asks for nothing itself. */
+  readonly path?: string;
   /** The body, unpacked and bounded; for the few clients that put their key into it. */
   readonly readBody: () => Promise<RawBody | Rejection>;
 }
@@ -51,6 +53,8 @@ export interface Mount<Deps> {
   readonly routes: readonly Route<Deps>[];
   readonly deps: Deps;
   readonly guard: Guard;
+  /** Whether what a handler threw only says that a store is away, so that trying again is right. */
+  readonly isOutage?: (error: unknown) => boolean;
 }
 
 /** A route without its types: what the server needs to serve it. */
@@ -62,6 +66,7 @@ export interface MountedRoute {
   readonly bodyBytesMax: number;
   readonly guard: Guard;
   readonly guarded: GuardedRoute;
+  readonly isOutage: (error: unknown) => boolean;
   readonly run: (incoming: Incoming, caller: unknown, params: Record<string, string>) => Promise<Answer | Rejection>;
 }
 
@@ -80,6 +85,8 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
     if (query instanceof Rejection) return query;
     const faultyParams = checkParams?.(params);
     if (faultyParams) return faultyParams;
+    const refused = route.refuse?.(mount.deps, params as never);
+    if (refused) return refused;
     const rawBody = await incoming.readBody();
     if (rawBody instanceof Rejection) return rawBody;
     const body = checkBody ? readBody(rawBody, incoming.header('content-type'), checkBody, route) : null;
@@ -107,6 +114,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
     bodyBytesMax: route.bodyBytesMax ?? BODY_BYTES_MAX,
     guard: mount.guard,
     guarded: { method: route.method, path: route.path, caller: route.caller, limit: route.limit },
+    isOutage: mount.isOutage ?? (() => false),
     run,
   };
 }

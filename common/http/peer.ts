@@ -67,7 +67,8 @@ export class TrustedProxies {
     return seen;
   }
 
-  #parse(text: string): Seen {
+  #parse(entry: string): Seen {
+    const text = withoutPort(entry);
     if (!ipaddr.isValid(text)) return { ip: null, isProxy: false };
     const address = ipaddr.process(text);
     const isProxy = this.#networks.some(
@@ -75,6 +76,12 @@ export class TrustedProxies {
     );
     return { ip: plainAddress(text), isProxy };
   }
+}
+
+/** `8.8.8.8:1234`, `[2001:db8::1]:443` and `[2001:db8::1]`, as some proxies write them, without what is no address. */
+function withoutPort(entry: string): string {
+  const [, v6, v4] = /^(?:\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/.exec(entry) ?? [];
+  return v6 ?? v4 ?? entry;
 }
 
 /** IPv4 in IPv6 clothes (`::ffff:192.0.2.1`) as IPv4, IPv6 in its short form, anything else as it is. */

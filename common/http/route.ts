@@ -83,6 +83,8 @@ export interface Route<Deps> extends RouteBase {
   readonly params?: TSchema;
   readonly query?: TSchema;
   readonly body?: TSchema;
+  /** Asked before the body is looked at: what no body could mend. */
+  readonly refuse?: (deps: Deps, params: never) => Rejection | null;
   readonly handle: (
     deps: Deps,
     request: Request<never, never, never, never>,
@@ -95,6 +97,7 @@ interface TypedRoute<Deps, Caller, P, Q, B> extends RouteBase {
   readonly params?: P;
   readonly query?: Q;
   readonly body?: B;
+  readonly refuse?: (deps: Deps, params: Known<P>) => Rejection | null;
   readonly handle: (
     deps: Deps,
     request: Request<Caller, Known<P>, Known<Q>, Known<B>>,

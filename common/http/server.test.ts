@@ -3,7 +3,7 @@ import { gzipSync } from 'node:zlib';
 import { Type } from 'typebox';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Guard, mountRoutes } from './mount.ts';
-import { invalid, unauthorized } from './rejection.ts';
+import { invalid, notFound, unauthorized } from './rejection.ts';
 import { routesOf } from './route.ts';
 import { HttpServer } from './server.ts';
 
@@ -52,6 +52,31 @@ const routes = [
   }),
   route({
     method: 'GET',
+    path: '/away',
+    caller: 'public',
+    limit: 'general',
+    summary: 'Misses a store',
+    tag,
+    answers,
+    handle: () => {
+      throw new RangeError('secret text of the store');
+    },
+  }),
+  route({
+    method: 'POST',
+    path: '/doors/{name}/open',
+    caller: 'public',
+    limit: 'general',
+    summary: 'Knows one door',
+    tag,
+    answers,
+    params: Type.Object({ name: Type.String() }),
+    body: Type.Object({ key: Type.String() }),
+    refuse: (_, { name }) => (name === 'front' ? null : notFound()),
+    handle: () => ({ status: 200, body: {} }),
+  }),
+  route({
+    method: 'GET',
     path: '/header',
     caller: 'public',
     limit: 'general',
@@ -97,7 +122,12 @@ beforeAll(async () => {
     tlsKeyFile: '',
     trustedProxies: ['127.0.0.1'],
     corsOrigins: ['https://dash.example.com'],
-    routes: mountRoutes({ routes, deps: { greeting: 'hello' }, guard }),
+    routes: mountRoutes({
+      routes,
+      deps: { greeting: 'hello' },
+      guard,
+      isOutage: (error) => error instanceof RangeError,
+    }),
     guardUnknown: guard,
     onFailure: (error) => failures.push(error),
   });
@@ -217,6 +247,36 @@ test('a failure of ours is a 500 without its text, and is reported', async () =>
   expect(answer.headers.get('retry-after')).not.toBeNull();
   expect(await answer.text()).not.toContain('secret');
   expect(failures.length).toBeGreaterThan(0);
+});
+
+test('a store that is away is said to be so, with a time to come back', async () => {
+  const answer = await fetch(`${base}/away`, { headers: https });
+  expect([answer.status, answer.headers.get('retry-after')]).toEqual([500, '5']);
+  const message = 'A part of the service is not available at the moment.';
+  expect(await answer.json()).toEqual({ error: { code: 'INTERNAL_ERROR', message } });
+});
+
+test.each([
+  ['nowhere', '{', 404],
+  ['front', '{', 400],
+  ['front', '{"key":"k"}', 200],
+])('what no body could mend is told before the body is looked at: %s %s', async (name, body, status) => {
+  const answer = await fetch(`${base}/doors/${name}/open`, { method: 'POST', headers: json, body });
+  expect(answer.status).toBe(status);
+});
+
+test.each([
+  ['8.8.8.8:1234', '8.8.8.8'],
+  ['[2001:db8::1]:443', '2001:db8::1'],
+  ['[2001:DB8:0::1]', '2001:db8::1'],
+  ['192.0.2.9, 8.8.8.8:65535', '8.8.8.8'],
+  ['192.0.2.9, 127.0.0.1:8080', '192.0.2.9'],
+  ['2001:db8::1', '2001:db8::1'],
+  ['[nonsense]:443', '127.0.0.1'],
+  ['8.8.8.8:port', '127.0.0.1'],
+])('the client address stands in X-Forwarded-For with or without its port: %s', async (forwarded, ip) => {
+  const answer = await post('{"name":"x"}', { 'x-forwarded-for': forwarded });
+  expect(await answer.json()).toMatchObject({ ip });
 });
 
 test('a header value with a line break never gets out', async () => {

@@ -151,13 +151,16 @@ export class HttpServer {
     }
     const collected = route?.hasBody ? collectBody(res, exchange, route.bodyBytesMax) : noBody;
     if (!route?.hasBody) exchange.isBodyComplete = true;
-    const incoming = incomingOf(exchange, headers, peer, queryText, collected, route);
+    const asked = { queryText, ...(isPreflight ? {} : { path }) };
+    const incoming = incomingOf(exchange, headers, peer, asked, collected, route);
     const served = fault
       ? this.#refuse(exchange, incoming, fault)
       : this.#serve(exchange, incoming, route, params ?? {}, isPreflight);
     served.catch((error: unknown) => {
       this.#options.onFailure(error, route ? `${route.method} ${route.path}` : 'unknown address', exchange.id);
-      exchange.reject(unavailable('Something went wrong on our side. Try again later.'));
+      exchange.reject(
+        route?.isOutage(error) ? unavailable() : unavailable('Something went wrong on our side. Try again later.'),
+      );
     });
   }
 
@@ -240,7 +243,7 @@ function incomingOf(
   exchange: Exchange,
   headers: Headers,
   peer: Peer,
-  queryText: string,
+  asked: { readonly queryText: string; readonly path?: string },
   collected: Promise<RawBody | Rejection>,
   route: MountedRoute | null,
 ): Incoming {
@@ -250,7 +253,7 @@ function incomingOf(
     ip: peer.ip,
     receivedMs: exchange.receivedMs,
     header: (name) => headers[name] ?? '',
-    queryText,
+    ...asked,
     readBody: () => {
       body ??= finishBody(collected, headers['content-encoding'] ?? '', route?.bodyBytesMax ?? 0);
       return body;
