@@ -32,7 +32,7 @@ afterAll(async () => {
   await cache.stop();
   await redis.close();
   await api.stop();
-  await proxy.stop();
+  proxy.stop();
 });
 
 const served = async () => (await cache.find(host, link.short_code))?.link.fallback_url;

@@ -39,7 +39,7 @@ beforeEach(async () => {
 });
 afterAll(async () => {
   await redis.close();
-  await proxy.stop();
+  proxy.stop();
   await edge.stop();
 });
 
