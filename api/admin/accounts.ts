@@ -135,16 +135,21 @@ async function findOrCreateOrganization(
   return { kind: 'found', id, isNew: true };
 }
 
-/** A new organization, also when another has the same name. */
+/** A new organization. A name that another has is refused: commands take a name as well as an id, and have to know which. */
 export async function createOrganization(
   { db, clock }: AdminParts,
   name: string,
 ): Promise<{ readonly kind: 'created'; readonly organization_id: string } | Refused> {
   const fault = namedFault('name', nameFault(name));
   if (fault) return fault;
-  const id = newId('org', clock());
-  await db.execute('INSERT INTO organizations (id, name) VALUES ($1, $2)', [id, name.trim()]);
-  return { kind: 'created', organization_id: id };
+  return db.transaction(async (queries) => {
+    // Of two that make the same one at once, the second sees the first.
+    await queries.execute('LOCK TABLE organizations IN SHARE ROW EXCLUSIVE MODE');
+    if (await findOrganization(queries, name)) return refused(`there is an organization ${name.trim()} already`);
+    const id = newId('org', clock());
+    await queries.execute('INSERT INTO organizations (id, name) VALUES ($1, $2)', [id, name.trim()]);
+    return { kind: 'created', organization_id: id };
+  });
 }
 
 /** Makes a user a member, or gives a member another role. */

@@ -8,7 +8,14 @@ import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
 import { Postgres } from '#common/postgres.ts';
 import { postgresForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
-import { type AdminParts, addMember, createFirstUser, createUser, listAccounts } from './accounts.ts';
+import {
+  type AdminParts,
+  addMember,
+  createFirstUser,
+  createOrganization,
+  createUser,
+  listAccounts,
+} from './accounts.ts';
 import { reencryptApiKeys } from './secret-rotation.ts';
 
 let database: TestDatabase;
@@ -120,6 +127,20 @@ test('of ten that make the first user at once, one does', async () => {
   expect(outcomes.filter((outcome) => outcome.kind === 'created')).toHaveLength(1);
   expect(await parts.db.query('SELECT FROM users')).toHaveLength(1);
   expect(await parts.db.query('SELECT FROM organizations')).toHaveLength(1);
+});
+
+test('of five that make an organization of one name at once, one does, and the name stays clear', async () => {
+  const outcomes = await Promise.all(Array.from({ length: 5 }, () => createOrganization(parts, 'Engines')));
+  expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['created', 'refused', 'refused', 'refused', 'refused']);
+  const again = await admin(['create-organization', '--name', ' Engines ']);
+  expect([again.code, again.stderr]).toEqual([1, 'there is an organization Engines already\n']);
+  const added = await createUser(parts, {
+    email: 'a@b.example',
+    name: '',
+    password: 'long enough',
+    organization: 'Engines',
+  });
+  expect(added.kind).toBe('created');
 });
 
 test('members are added, given other roles, and listed', async () => {

@@ -111,7 +111,7 @@ function roleOf({ role }: CreateUserOptions): { role?: Role } {
 function addOrganizationCommands(program: Command, context: AdminContext): void {
   program
     .command('create-organization')
-    .description('Make an organization without members.')
+    .description('Make an organization without members. A name that another has is refused.')
     .option('--name <name>', 'its name')
     .action(async (options: { name?: string }) => {
       const name = await ask('--name', options.name, 'Name', nameFault);

@@ -2,12 +2,12 @@ import { randomInt } from 'node:crypto';
 import { connect, createServer } from 'node:net';
 import { StartupError } from './child.ts';
 
-/** Whether nobody listens on this port of this address (or of every address). */
-function isPortFree(port: number, host: string): Promise<boolean> {
+/** Null when this port of this address (or of every address) can be listened on; else the system's code for why not. */
+function listenFault(port: number, host: string): Promise<string | null> {
   return new Promise((resolve) => {
     const probe = createServer();
-    probe.once('error', () => resolve(false));
-    probe.listen(port, host, () => probe.close(() => resolve(true)));
+    probe.once('error', (error) => resolve('code' in error ? String(error.code) : error.message));
+    probe.listen(port, host, () => probe.close(() => resolve(null)));
   });
 }
 
@@ -19,22 +19,32 @@ const triesMax = 100;
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   for (let tries = 0; tries < triesMax; tries++) {
     const port = randomInt(chosenPorts.from, chosenPorts.to);
-    if (await isPortFree(port, host)) return port;
+    if ((await listenFault(port, host)) === null) return port;
   }
   throw new StartupError(`No free port was found on ${host}.`);
 }
 
 /**
  * The port asked for, or a free one for 0.
- * @throws StartupError when the port asked for is taken.
+ * @throws StartupError when the port asked for can't be listened on: taken, not allowed, or no address of this machine.
  */
 export async function portFor(name: string, port: number, setting: string, host = '127.0.0.1'): Promise<number> {
   if (port === 0) return freePort(host);
-  if (await isPortFree(port, host)) return port;
-  throw new StartupError(
-    `${name}: port ${port} of ${host} is in use: stop what listens there (ss -ltnp 'sport = :${port}' shows it)` +
-      `${setting === '' ? '.' : `, or set ${setting} to another port.`}`,
-  );
+  const fault = await listenFault(port, host);
+  if (fault === null) return port;
+  throw new StartupError(`${name}: ${portFault(fault, port, setting, host)}`);
+}
+
+function portFault(code: string, port: number, setting: string, host: string): string {
+  const other = setting === '' ? '' : `, or set ${setting} to another port`;
+  switch (code) {
+    case 'EADDRINUSE':
+      return `port ${port} of ${host} is in use: stop what listens there (ss -ltnp 'sport = :${port}' shows it)${other}.`;
+    case 'EACCES':
+      return `port ${port} of ${host} is not allowed to this user: give node CAP_NET_BIND_SERVICE or start as root${other}.`;
+    default:
+      return `port ${port} of ${host} can't be listened on (${code}): is ${host} an address of this machine?`;
+  }
 }
 
 /** Sends bytes (or none) to a loopback port and says whether the first bytes of the answer are the expected ones. */
