@@ -30,7 +30,7 @@ export const oauthStart = route({
         expires_in: Type.Integer({ description: 'Seconds that the state is good for.' }),
       }),
       example: {
-        authorization_url: 'https://accounts.google.com/o/oauth2/v2/auth?client_id=…',
+        authorization_url: 'https://accounts.google.com/o/oauth2/v2/auth?client_id=signpost',
         state: 'b1kq0b8F7b3s0oYFvX1n5bK2bqJ8o1oPpZrYwq0c9uE',
         expires_in: ATTEMPT_SECONDS,
       },

@@ -63,6 +63,11 @@ export function components(): object {
         description: "An app's API key; on /sdk endpoints only.",
       },
       api_key_bearer: { type: 'http', scheme: 'bearer', description: "An app's API key as the bearer value." },
+      api_key_basic: {
+        type: 'http',
+        scheme: 'basic',
+        description: "An app's API key as the user; the password is not looked at.",
+      },
     },
     headers,
     schemas: { Error: errorSchema },

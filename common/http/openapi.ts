@@ -35,6 +35,9 @@ const security: Readonly<Record<CallerKind, readonly object[]>> = {
   public: [],
 };
 
+/** The empty one is a key in the body: there it is a field, which no scheme of OpenAPI can name. */
+const foreignKeys: readonly object[] = [{ api_key_basic: [] }, {}];
+
 /** The document, ready to be sent as JSON. */
 export function openapi(routes: readonly DocumentedRoute[], about: About): Record<string, unknown> {
   const paths: Record<string, Record<string, unknown>> = {};
@@ -69,7 +72,7 @@ function operation(route: DocumentedRoute, about: About): object {
     tags: [route.tag],
     summary: route.summary,
     ...(route.description === undefined ? {} : { description: route.description }),
-    security: security[route.caller],
+    security: [...security[route.caller], ...(route.takesForeignKeys ? foreignKeys : [])],
     parameters: [...pathParameters(route), ...queryParameters(route)],
     ...(content ? { requestBody: { required: isRequired(route), content: { 'application/json': content } } } : {}),
     responses: { ...successes(route), ...failures(route) },

@@ -76,6 +76,8 @@ interface RouteBase {
     >
   >;
   readonly bodyExample?: unknown;
+  /** The key may also be the user of basic authentication, or stand in the body, as other services' clients send it. */
+  readonly takesForeignKeys?: boolean;
 }
 
 /** A route with its types erased, as the server, the validators and the printer use it. */

@@ -167,6 +167,7 @@ test('every operation refuses the wrong caller as described', async () => {
           ...more,
           ...(path.startsWith('/links') && body ? { body: { path: '/x' } } : {}),
           ...(path === '/apps/{id}' && body ? { body: { name: 'x' } } : {}),
+          ...(path === '/apps/{id}/rotate-key' ? { body: {} } : {}),
         });
     }
   }

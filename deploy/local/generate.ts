@@ -4,6 +4,7 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { docsRoutes } from '#api/docs/routes.ts';
 import { aboutApi } from '#api/parts.ts';
 import { apiRoutes } from '#api/routes.ts';
 import { loadConfig } from '#common/config.ts';
@@ -19,7 +20,11 @@ const pages: Page[] = [
   // Without the environment: the same text on every machine.
   [
     'docs/openapi.json',
-    () => `${JSON.stringify(openapi([...apiRoutes, ...gatewayRoutes], aboutApi(loadConfig([], {}))), null, 2)}\n`,
+    () => {
+      const about = aboutApi(loadConfig([], {}));
+      const documented = [...apiRoutes, ...gatewayRoutes];
+      return `${JSON.stringify(openapi([...documented, ...docsRoutes(documented, about)], about), null, 2)}\n`;
+    },
   ],
 ];
 

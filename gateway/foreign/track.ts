@@ -11,11 +11,14 @@ import { posthogEvents } from './posthog-batch.ts';
 import { segmentEvents } from './segment-batch.ts';
 
 const BODY_BYTES_MAX = 1_048_576;
+/** What stands in an event is the other service's to describe. */
+const batchSchema = Type.Array(Type.Object({}, { additionalProperties: true }));
 
 export const trackSegment = route({
   method: 'POST',
   path: '/sdk/segment/v1/batch',
   caller: 'app',
+  takesForeignKeys: true,
   limit: 'events',
   tag: 'SDK',
   summary: "Track events with Segment's clients",
@@ -24,7 +27,7 @@ export const trackSegment = route({
     'event for us are left out.',
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
-  body: Type.Object({ batch: Type.Array(Type.Object({})), writeKey: Type.Optional(Type.String()) }),
+  body: Type.Object({ batch: batchSchema, writeKey: Type.Optional(Type.String()) }),
   bodyExample: { batch: [{ type: 'track', event: 'signup', userId: 'user-7', messageId: 'ajs-1' }] },
   answers: {
     200: { description: 'Stored.', schema: Type.Object({ success: Type.Boolean() }), example: { success: true } },
@@ -36,13 +39,14 @@ export const trackPosthog = route({
   method: 'POST',
   path: '/sdk/posthog/batch/',
   caller: 'app',
+  takesForeignKeys: true,
   limit: 'events',
   tag: 'SDK',
   summary: "Track events with PostHog's clients",
   description: "PostHog's batch, with the API key as `api_key`. `uuid` is the event_id.",
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
-  body: Type.Object({ batch: Type.Array(Type.Object({})), api_key: Type.String() }),
+  body: Type.Object({ batch: batchSchema, api_key: Type.String() }),
   bodyExample: { api_key: 'lk_…', batch: [{ event: 'signup', distinct_id: 'user-7', uuid: '0190…' }] },
   answers: {
     200: { description: 'Stored.', schema: Type.Object({ status: Type.Integer() }), example: { status: 1 } },
