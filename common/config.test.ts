@@ -15,3 +15,21 @@ test('all faults are named at once, and no secret is shown', () => {
 test('what is not given has its default, and empty text is not given', () => {
   expect(loadConfig([], { API_PORT: '' })).toMatchObject({ API_PORT: 8443, DATA_DIR: '.data', CORS_ORIGINS: [] });
 });
+
+test.each([
+  ['TRUSTED_PROXIES', '10.0.0.0/8, foo', '10.0.0.0/8, ::1', ['10.0.0.0/8', '::1']],
+  ['TRUSTED_PROXIES', '10.0.0.0/99', '192.0.2.1', ['192.0.2.1']],
+  ['CORS_ORIGINS', 'nope', 'https://dash.example', ['https://dash.example']],
+  ['CORS_ORIGINS', 'https://dash.example/', 'http://localhost:3000', ['http://localhost:3000']],
+  ['CORS_ORIGINS', '*', 'capacitor://localhost', ['capacitor://localhost']],
+  ['SHORT_LINK_DOMAIN', 'bad domain', 'Go.Example.com', 'go.example.com'],
+  ['SHORT_LINK_DOMAIN', '127.0.0.1', 'localhost', 'localhost'],
+  ['SHORT_LINK_DOMAIN', 'https://go.example.com', 'go.example.com', 'go.example.com'],
+  ['API_PUBLIC_URL', 'zzz', 'https://api.example.com/v1', 'https://api.example.com/v1'],
+  ['API_PUBLIC_URL', 'https://api.example.com/v1/', 'http://localhost:8080/links/v1', 'http://localhost:8080/links/v1'],
+])('%s=%s is a fault, %s is none', (name, bad, good, value) => {
+  expect(() => loadConfig([], { [name]: bad })).toThrow(
+    new RegExp(`${name} must .*, not ${JSON.stringify(bad).replace(/[*.]/g, '\\$&')}$`),
+  );
+  expect(loadConfig([], { [name]: good })).toMatchObject({ [name]: value });
+});

@@ -3,6 +3,7 @@
  * A setting is a row: name, type, default, bounds and one sentence. All faults are reported at once.
  */
 import { contentFaults } from './config-contents.ts';
+import { baseUrlOf, domainOf, networkOf, originOf } from './config-formats.ts';
 
 interface Setting<T> {
   readonly about: string;
@@ -55,16 +56,21 @@ function flag(fallback: boolean, about: string): Setting<boolean> {
   };
 }
 
+/** Text of a form; `of` gives null for what does not have it. */
+function form(fallback: string, of: (text: string) => string | null, what: string, about: string): Setting<string> {
+  return { about, fallback, parse: (value) => of(value) ?? new Fault(`must be ${what}`) };
+}
+
 /** A comma-separated list; empty text is an empty list. */
-function list(fallback: string[], about: string): Setting<string[]> {
+function list(about: string, of: (entry: string) => string | null = (entry) => entry, what = ''): Setting<string[]> {
   return {
     about,
-    fallback,
-    parse: (value) =>
-      value
-        .split(',')
-        .map((entry) => entry.trim())
-        .filter((entry) => entry !== ''),
+    fallback: [],
+    parse: (value) => {
+      const entries = value.split(',').map((entry) => entry.trim());
+      const values = entries.filter((entry) => entry !== '').map(of);
+      return values.includes(null) ? new Fault(`must hold only ${what}`) : values.filter((one) => one !== null);
+    },
   };
 }
 
@@ -93,7 +99,12 @@ export const settings = {
   API_HOST: text('127.0.0.1', 'Address the API listens on.'),
   API_PORT: port(8443, 'Port of the API (HTTPS).'),
   API_HTTP_PORT: port(0, 'Port without TLS for a proxy listed in TRUSTED_PROXIES; 0 opens none.'),
-  API_PUBLIC_URL: text('', 'Base URL callers use, ending in /v1; made from host and port if empty.'),
+  API_PUBLIC_URL: form(
+    '',
+    baseUrlOf,
+    'a URL with http:// or https:// that ends in /v1',
+    'Base URL callers use, ending in /v1; made from host and port if empty.',
+  ),
   REDIRECTOR_HOST: text('127.0.0.1', 'Address the redirector listens on.'),
   REDIRECTOR_HTTP_PORT: port(8080, 'Port of the redirector without TLS; 0 opens none.'),
   REDIRECTOR_HTTPS_PORT: port(8444, 'Port of the redirector with TLS; 0 opens none.'),
@@ -102,13 +113,26 @@ export const settings = {
   METRICS_PORT: port(0, 'Port of /metrics, /healthz and /readyz of this process; 0 takes any free one.'),
   TLS_CERT_FILE: text('', 'Certificate chain (PEM) of the HTTPS ports.'),
   TLS_KEY_FILE: text('', 'Private key (PEM) of the HTTPS ports.'),
-  TRUSTED_PROXIES: list([], 'Networks (CIDR) whose X-Forwarded-* headers are believed.'),
-  CORS_ORIGINS: list([], 'Origins that may call the dashboard endpoints from a browser.'),
+  TRUSTED_PROXIES: list(
+    'Networks (CIDR) whose X-Forwarded-* headers are believed.',
+    networkOf,
+    'addresses and networks (CIDR)',
+  ),
+  CORS_ORIGINS: list(
+    'Origins that may call the dashboard endpoints from a browser.',
+    originOf,
+    'origins (scheme://host or scheme://host:port)',
+  ),
 
   SECRET_KEY: text('', 'Keys that encrypt and sign, newest first: id:base64 of 32 bytes, comma-separated.', true),
   ADMIN_EMAIL: text('', 'E-mail of the first user that npm start makes.'),
   ADMIN_PASSWORD: text('', 'Password of the first user; made up and printed once if empty.', true),
-  SHORT_LINK_DOMAIN: text('localhost', 'Domain under which apps get their short-link hosts.'),
+  SHORT_LINK_DOMAIN: form(
+    'localhost',
+    domainOf,
+    'a domain name',
+    'Domain under which apps get their short-link hosts.',
+  ),
 
   OAUTH_GOOGLE_CLIENT_ID: text('', 'Client id for login with Google; empty turns it off.'),
   OAUTH_GOOGLE_CLIENT_SECRET: text('', 'Client secret for login with Google.', true),
@@ -117,7 +141,7 @@ export const settings = {
   OAUTH_GITHUB_CLIENT_SECRET: text('', 'Client secret for login with GitHub.', true),
   OAUTH_GITHUB_URL: text('https://github.com', 'Base URL of the provider github (its Enterprise Server, say).'),
   OAUTH_GITHUB_API_URL: text('https://api.github.com', 'Base URL of the API of the provider github.'),
-  OAUTH_REDIRECT_URIS: list([], 'Addresses an OAuth login may return to; the first is the default.'),
+  OAUTH_REDIRECT_URIS: list('Addresses an OAuth login may return to; the first is the default.'),
   OAUTH_SIGNUP: flag(false, 'Whether an OAuth login without an account makes one.'),
 
   RATE_LIMIT_AUTH: integer(5, 1, 1_000_000, 'Authentication requests a minute per IP.'),
