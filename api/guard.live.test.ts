@@ -140,6 +140,21 @@ test('without Redis logins are refused with a 500 and a time to come back, the r
   }
 });
 
+test('without Postgres a login says that a part of the service is away, and when to come back', async () => {
+  const server = await ownPostgresForTest();
+  const fragile = await startTestOrigin(server.url, redis.url);
+  try {
+    await server.kill('SIGKILL');
+    const refused = await fragile.send('/auth/login', { body: { email: 'owner@example.com', password: 'x' } });
+    const message = 'A part of the service is not available at the moment.';
+    expect(refused).toMatchObject({ status: 500, body: { error: { code: 'INTERNAL_ERROR', message } } });
+    expect(refused.headers.get('retry-after')).toBe('5');
+  } finally {
+    await fragile.close();
+    await server.stop();
+  }
+});
+
 /** The guard alone, on parts of its own. */
 async function guardOn(db: Postgres) {
   const client = new Redis({ url: redis.url, name: 'guard-test', onError: () => undefined });

@@ -67,7 +67,8 @@ export function apiParts(config: Config, { db, redis, clickhouse, log }: ApiClie
   return { mount: { routes: apiRoutes, deps, guard, isOutage }, guard, about: aboutApi(config), untold };
 }
 
-function isOutage(error: unknown): boolean {
+/** Whether an error of a handler only says that a store is away. */
+export function isOutage(error: unknown): boolean {
   if (error instanceof ClickHouseFailure) return error.kind === 'unavailable';
   return error instanceof PostgresUnavailable;
 }

@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { apiGuard } from '#api/guard.ts';
 import { meRoutes } from '#api/me/read.ts';
+import { isOutage } from '#api/parts.ts';
 import { AccessTokens } from '#common/access-token.ts';
 import { systemClock } from '#common/clock.ts';
 import { loadConfig } from '#common/config.ts';
@@ -85,7 +86,7 @@ export async function startTestOrigin(
     tlsKeyFile: '',
     trustedProxies: ['127.0.0.1'],
     corsOrigins: [],
-    routes: mountRoutes({ routes: [...authRoutes, ...meRoutes], deps, guard }),
+    routes: mountRoutes({ routes: [...authRoutes, ...meRoutes], deps, guard, isOutage }),
     guardUnknown: guard,
     onFailure: (error, where) => console.error(where, error),
   });
