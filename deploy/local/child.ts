@@ -136,10 +136,16 @@ export function cannotWrite(folder: string, error: unknown): string {
   return `${folder} can't be written (${reason}): give this user the right to, or set DATA_DIR to another folder.`;
 }
 
-/** The last lines of a log, for a sentence about a start that failed. */
+/** Where a trace shows the way to an error: the error itself stands above it. */
+const traceLine = /^\s*(at .*|Node\.js v[\d.]+)?$/;
+
+/** The last lines of a log that say something, for a sentence about a start that failed. */
 export function logTail(file: string, lines = 8): string {
   try {
-    return readFileSync(file, 'utf8').trimEnd().split('\n').slice(-lines).join('\n  ');
+    const told = readFileSync(file, 'utf8')
+      .split('\n')
+      .filter((line) => !traceLine.test(line));
+    return told.slice(-lines).join('\n  ');
   } catch {
     return '(no log)';
   }

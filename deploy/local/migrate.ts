@@ -1,5 +1,6 @@
 /** `npm run migrate`: brings the stores at DATABASE_URL and CLICKHOUSE_URL to the newest schema. */
 import { ConfigError, loadConfig } from '#common/config.ts';
+import { StartupError } from './child.ts';
 import { migrateStores } from './migrate-stores.ts';
 
 async function main(): Promise<void> {
@@ -14,6 +15,6 @@ async function main(): Promise<void> {
 }
 
 main().catch((error: unknown) => {
-  console.error(error instanceof ConfigError ? error.message : error);
+  console.error(error instanceof ConfigError || error instanceof StartupError ? error.message : error);
   process.exit(1);
 });

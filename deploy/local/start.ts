@@ -4,10 +4,12 @@ import { existsSync } from 'node:fs';
 import { join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ConfigError, isRunByNpm, loadConfig } from '#common/config.ts';
+import { contentFaults } from '#common/config-contents.ts';
 import { packageRoot } from '#common/paths.ts';
 import { ancestors, isIntact } from './ancestry.ts';
 import { StartupError } from './child.ts';
 import { lockFolder } from './folder-lock.ts';
+import { unreachableServers } from './given-servers.ts';
 import { faultText, Launcher } from './launcher.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { Supervisor } from './supervisor.ts';
@@ -31,6 +33,8 @@ function buildIfStale(): Promise<void> {
 
 async function main(progress: Progress): Promise<void> {
   const config = loadConfig();
+  const faults = [...contentFaults(config), ...(await unreachableServers(config))];
+  if (faults.length > 0) throw new ConfigError(faults);
   const dataDir = resolve(config.DATA_DIR);
   const lock = await lockFolder(dataDir);
   const built = buildIfStale();

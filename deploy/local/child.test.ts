@@ -1,0 +1,15 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { logTail } from './child.ts';
+
+test('the end of a log keeps the sentence of an error and leaves its trace out', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'signpost-child-'));
+  const file = join(folder, 'x.log');
+  const trace = Array.from({ length: 20 }, (_, n) => `    at place${n} (/a/b.ts:${n}:1)`);
+  writeFileSync(file, ['{"msg":"started"}', 'Error: no key', ...trace, '', 'Node.js v20.20.2', ''].join('\n'));
+  expect(logTail(file)).toBe('{"msg":"started"}\n  Error: no key');
+  expect(logTail(file, 1)).toBe('Error: no key');
+  rmSync(folder, { recursive: true });
+});

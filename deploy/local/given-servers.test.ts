@@ -1,0 +1,25 @@
+import { createServer } from 'node:net';
+import { expect, test } from 'vitest';
+import { loadConfig } from '#common/config.ts';
+import { unreachableServers } from './given-servers.ts';
+import { freePort } from './ports.ts';
+
+test('every server given that is not there is named in one sentence, without its password', async () => {
+  const [open, dead] = [await freePort(), await freePort()];
+  const server = createServer().listen(open, '127.0.0.1');
+  const config = loadConfig([], {
+    DATABASE_URL: `postgres://me:hush@127.0.0.1:${dead}/db`,
+    NATS_URL: `nats://127.0.0.1:${dead}`,
+    REDIS_URL: `redis://127.0.0.1:${open}`,
+    CLICKHOUSE_URL: `http://me:hush@[::1]:${dead}/db`,
+  });
+  const faults = await unreachableServers(config);
+  await new Promise((done) => server.close(done));
+  expect(faults.map((fault) => fault.split(':')[0])).toEqual(['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL']);
+  expect(faults[0]).toContain(`Postgres can't be reached at 127.0.0.1:${dead} (ECONNREFUSED)`);
+  expect(faults.join()).not.toContain('hush');
+});
+
+test('servers that are not given, and sockets in folders, are not looked for', async () => {
+  expect(await unreachableServers(loadConfig([], { DATABASE_URL: 'postgres:///db?host=/run/postgresql' }))).toEqual([]);
+});
