@@ -172,11 +172,11 @@ export async function waitUntilReady(
     }
     if (await isReady()) return;
     if (Date.now() > deadline) {
+      // Read before the stop, whose lines would push out those that say what was waited for.
+      const tail = logTail(logFile);
       await child.stop();
       const seconds = Math.round(timeoutMs / 1000);
-      throw new StartupError(
-        `${child.name} gave no answer in ${seconds} s. The end of ${logFile}:\n  ${logTail(logFile)}`,
-      );
+      throw new StartupError(`${child.name} gave no answer in ${seconds} s. The end of ${logFile}:\n  ${tail}`);
     }
     await delay(pauseMs);
   }
