@@ -1,5 +1,5 @@
 /**
- * How Node runs a process of ours, wherever it is started. V8 collects garbage in the process's own thread: what fills our
- * heaps dies young, and threads that help cost more than they spare (a fifth of all that an event costs the SDK edge).
+ * How Node runs a process of ours, wherever it is started. V8 marks old objects in the process's own thread: our heaps are
+ * small and what fills them dies young, and marking in other threads cost a fifth of all that an event costs the SDK edge.
  */
-export const nodeOptions: readonly string[] = ['--enable-source-maps', '--single-threaded-gc'];
+export const nodeOptions: readonly string[] = ['--enable-source-maps', '--no-concurrent-marking'];

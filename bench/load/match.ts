@@ -11,8 +11,9 @@ import { simulate } from '#gateway/fixtures/match-simulation.ts';
 import { post, type RequestOf } from './post-client.ts';
 import { openSdkStage, requestBytes, type SdkStage } from './sdk-stage.ts';
 
-const ADDRESSES = 20_000;
 const CLICKS_PER_ADDRESS = 3;
+/** Addresses whose clicks are written in one go. */
+const ADDRESSES_AT_ONCE = 200;
 const CONNECTIONS = 16;
 const safari =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';
@@ -21,7 +22,14 @@ function addressOf(n: number): string {
   return `24.${(n >> 16) & 255}.${(n >> 8) & 255}.${n & 255}`;
 }
 
-async function seed(stage: SdkStage): Promise<void> {
+interface Seeded {
+  readonly clicks: number;
+  readonly redis_bytes_per_click: number;
+  /** Keys that Redis threw out for want of memory. */
+  readonly evicted_keys: number;
+}
+
+async function seed(stage: SdkStage, addresses: number): Promise<Seeded> {
   const redis = new Redis({ url: stage.redisUrl, name: 'bench', commandTimeoutMs: 10_000 });
   await redis.connect();
   const clicks = new RecentClicks(redis);
@@ -35,20 +43,35 @@ async function seed(stage: SdkStage): Promise<void> {
     utm_content: '',
     is_bot: false,
   };
-  for (let n = 0; n < ADDRESSES; n++) {
+  const figure = async (section: string, name: string) =>
+    Number(new RegExp(`${name}:(\\d+)`).exec(await redis.commands.info(section))?.[1]);
+  const before = await figure('memory', 'used_memory');
+  for (let from = 0; from < addresses; from += ADDRESSES_AT_ONCE) {
     const time = Date.now() - 60_000;
-    const link_id = stage.links[n % stage.links.length] ?? '';
-    const ofAddress = Array.from({ length: CLICKS_PER_ADDRESS }, () => ({
-      click: { click_id: newId('clk', time), app_id: stage.app_id, link_id, time, ...none },
-      traces: { ip: addressOf(n), user_agent: safari, language: 'en-US' },
-      windows: defaultWindows,
-    }));
-    await clicks.put(ofAddress);
+    const count = Math.min(ADDRESSES_AT_ONCE, addresses - from);
+    const some = Array.from({ length: count * CLICKS_PER_ADDRESS }, (_, index) => {
+      const n = from + Math.floor(index / CLICKS_PER_ADDRESS);
+      const link_id = stage.links[n % stage.links.length] ?? '';
+      return {
+        click: { click_id: newId('clk', time), app_id: stage.app_id, link_id, time, ...none },
+        traces: { ip: addressOf(n), user_agent: safari, language: 'en-US' },
+        windows: defaultWindows,
+      };
+    });
+    await clicks.put(some);
+    if (from % 20_000 === 0) console.error(`recent clicks written: ${from * CLICKS_PER_ADDRESS}`);
   }
+  const written = addresses * CLICKS_PER_ADDRESS;
+  const seeded = {
+    clicks: written,
+    redis_bytes_per_click: Math.round(((await figure('memory', 'used_memory')) - before) / written),
+    evicted_keys: await figure('stats', 'evicted_keys'),
+  };
   await redis.close();
+  return seeded;
 }
 
-function matches(key: string): RequestOf {
+function matches(key: string, addresses: number): RequestOf {
   return (n) => {
     const device = {
       platform: 'ios',
@@ -57,23 +80,33 @@ function matches(key: string): RequestOf {
       language: 'en-US',
       device_id: `d${n}`,
     };
-    return requestBytes('/sdk/match', key, addressOf(n % ADDRESSES), JSON.stringify(device));
+    return requestBytes('/sdk/match', key, addressOf(n % addresses), JSON.stringify(device));
   };
 }
 
 export async function benchMatch(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args: [...args],
-    options: { seconds: { type: 'string', default: '5' }, installs: { type: 'string', default: '100000' } },
+    options: {
+      seconds: { type: 'string', default: '5' },
+      clicks: { type: 'string', default: '1000000' },
+      installs: { type: 'string', default: '100000' },
+    },
   });
   const installs = Number(values.installs);
   const simulation = installs > 0 ? simulate({ installs, clicks: installs * 3, seed: 1 }) : null;
   if (simulation) console.table(simulation.bands);
   const stage = await openSdkStage((line) => console.error(line));
   try {
-    await seed(stage);
+    const addresses = Math.ceil(Number(values.clicks) / CLICKS_PER_ADDRESS);
+    const seeded = await seed(stage, addresses);
     const seconds = Number(values.seconds);
-    const options = { port: stage.port, connections: CONNECTIONS, status: 200, requestOf: matches(stage.key) };
+    const options = {
+      port: stage.port,
+      connections: CONNECTIONS,
+      status: 200,
+      requestOf: matches(stage.key, addresses),
+    };
     await post({ ...options, seconds: 2, from: 0 });
     const before = stage.gateway.read().cpuUs;
     const peak = await post({ ...options, seconds, from: 1_000_000 });
@@ -82,6 +115,7 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
     const half = await post({ ...options, seconds, rate, from: 2_000_000 });
     const result = {
       what: 'match',
+      ...seeded,
       peak_per_s: peak.answered / peak.seconds,
       cpu_us: cpuUs,
       half_rate: rate,
