@@ -161,7 +161,7 @@ async function guardOn(db: Postgres) {
   await client.connect();
   const tokens = new AccessTokens([{ id: '1', key: Buffer.alloc(32, 7) }]);
   const config = loadConfig([], { RATE_LIMIT_LINKS: '3', RATE_LIMIT_GENERAL: '7' });
-  const limiter = new RateLimiter(client.script('limit', limitScript), configuredLimits(config));
+  const limiter = new RateLimiter(client.script(limitScript), configuredLimits(config));
   return { guard: apiGuard({ db, limiter, tokens }), tokens, close: () => client.close() };
 }
 

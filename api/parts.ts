@@ -48,7 +48,7 @@ export function apiParts(config: Config, { db, redis, clickhouse, log }: ApiClie
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const tokens = new AccessTokens(secrets, clock);
   const limits = configuredLimits(config);
-  const limiter = new RateLimiter(redis.script('limit', limitScript), limits, clock);
+  const limiter = new RateLimiter(redis.script(limitScript), limits, clock);
   const guard = apiGuard({ db, limiter, tokens });
   const untold = new UntoldChanges({ db, redis, log });
   const deps: ApiDeps = {

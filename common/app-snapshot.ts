@@ -104,9 +104,9 @@ export class AppSnapshots {
 
   constructor(redis: Redis) {
     this.#redis = redis;
-    this.#read = redis.script('read_app_snapshot', readScript);
-    this.#write = redis.script('write_app_snapshot', writeScript);
-    this.#raise = redis.script('raise_app_version', raiseScript);
+    this.#read = redis.script(readScript);
+    this.#write = redis.script(writeScript);
+    this.#raise = redis.script(raiseScript);
   }
 
   /** The app of a key, if Redis knows it in a version that may be used. */

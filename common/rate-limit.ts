@@ -98,7 +98,7 @@ export class RateLimiter {
   #redisPausedUntilMs = 0;
 
   /**
-   * @param take limitScript, defined on a Redis: `redis.script('limit', limitScript)`.
+   * @param take limitScript, defined on a Redis: `redis.script(limitScript)`.
    * @param limits requests a minute of each class.
    */
   constructor(take: Script, limits: Readonly<Record<LimitClass, number>>, clock: Clock = systemClock) {

@@ -158,9 +158,9 @@ export class RecentClicks {
 
   constructor(redis: Redis) {
     this.#redis = redis;
-    this.#put = redis.script('put_clicks', putScript);
-    this.#gather = redis.script('gather_clicks', gatherScript);
-    this.#claim = redis.script('claim_click', claimScript);
+    this.#put = redis.script(putScript);
+    this.#gather = redis.script(gatherScript);
+    this.#claim = redis.script(claimScript);
   }
 
   /** Writing the same click again changes nothing. */
@@ -198,11 +198,7 @@ export class RecentClicks {
     const [answer, near, named] = Array.isArray(reply) ? reply : [];
     return {
       answer: typeof answer === 'string' && device !== '' ? answer : '',
-      near: pairs(near).map(([member, owner]) => ({
-        ...JSON.parse(member.slice(31)),
-        click_id: member.slice(0, 30),
-        claimed_by: owner,
-      })),
+      near: pairs(near).map(([member, owner]) => clickAtAddress(member, owner)),
       named: pairs(named).map(([json, owner], at) =>
         json === '' ? null : { click: expand(clickIds[at] ?? '', json), claimed_by: owner },
       ),
@@ -323,6 +319,11 @@ function memberOf({ click_id, link_id, time }: RecentClick, { ip, user_agent, la
   );
 }
 
+function clickAtAddress(member: string, claimed_by: string): ClickAtAddress {
+  const { link_id, time, ip, user_agent, language } = JSON.parse(member.slice(31));
+  return { click_id: member.slice(0, 30), link_id, time, ip, user_agent, language, claimed_by };
+}
+
 const noClick: Omit<RecentClick, 'click_id'> = {
   app_id: '',
   link_id: '',
@@ -338,7 +339,7 @@ const noClick: Omit<RecentClick, 'click_id'> = {
 };
 
 function expand(click_id: string, json: string): RecentClick {
-  return { ...noClick, ...JSON.parse(json), click_id };
+  return { click_id, ...noClick, ...JSON.parse(json) };
 }
 
 function pairs(list: unknown): [string, string][] {

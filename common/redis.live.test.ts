@@ -22,12 +22,12 @@ afterAll(async () => {
 test('a script is loaded by itself, and again after the server forgot it', async () => {
   const redis = new Redis({ url: server.url, name: 'test' });
   expect(await redis.connect()).toBe(true);
-  const add = redis.script('add', "return redis.call('INCRBY', KEYS[1], ARGV[1])");
+  const add = redis.script("return redis.call('INCRBY', KEYS[1], ARGV[1])");
   expect(await add(['sum'], [2])).toBe(2);
   await redis.commands.script('FLUSH');
   expect(await add(['sum'], [3])).toBe(5);
   expect(await Promise.all([add(['sum'], [1]), redis.commands.get('sum'), add(['sum'], [1])])).toEqual([6, '6', 7]);
-  const wrong = redis.script('wrong', "return redis.call('LPUSH', KEYS[1], 'x')");
+  const wrong = redis.script("return redis.call('LPUSH', KEYS[1], 'x')");
   const error = await wrong(['sum'], []).catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(Error);
   expect(isRedisUnavailable(error)).toBe(false);

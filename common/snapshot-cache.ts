@@ -18,6 +18,7 @@
  */
 import { BoundedMap, type Sized } from './bounded-map.ts';
 import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
+import { TransientMap } from './transient-map.ts';
 
 /** What an entry takes besides its text: objects, map slots. */
 const entryBytes = 300;
@@ -59,7 +60,7 @@ export class SnapshotCache<T extends object> {
   readonly #options: SnapshotCacheOptions<T>;
   readonly #present: BoundedMap<Entry<T>>;
   readonly #absent: BoundedMap<Entry<T>>;
-  readonly #lookups = new Map<string, Lookup<T>>();
+  readonly #lookups = new TransientMap<string, Lookup<T>>();
   #freshMs: number = snapshotLimits.freshUnheardMs;
   #validSinceMs = 0;
   #trustedSinceMs = 0;

@@ -35,6 +35,7 @@ import {
   windowOf,
 } from '#common/rate-limit.ts';
 import type { Redis, Script } from '#common/redis.ts';
+import { TransientMap } from '#common/transient-map.ts';
 
 const KEYS_REMEMBERED_MAX = 10_000;
 const LOOKUPS_MAX = 50;
@@ -116,7 +117,7 @@ export class KeyCheck {
   readonly #known = new LRUCache<string, true>({ max: KEYS_REMEMBERED_MAX });
   readonly #lookups = new Map<string, Lookup>();
   /** What will be asked at the end of this turn of the event loop, by key and who is counted. */
-  readonly #questions = new Map<string, Question>();
+  readonly #questions = new TransientMap<string, Question>();
   readonly #windows = new LocalWindows();
   readonly #misses = new LocalWindows();
   #redisPausedUntilMs = 0;
@@ -124,7 +125,7 @@ export class KeyCheck {
   constructor(parts: KeyCheckParts) {
     this.#parts = parts;
     this.#snapshots = new AppSnapshots(parts.redis);
-    this.#check = parts.redis.script('check_key', checkScript);
+    this.#check = parts.redis.script(checkScript);
   }
 
   /** `key` has passed isApiKey. */

@@ -46,7 +46,7 @@ export interface GatewayParts {
 export function gatewayParts(config: Config, clients: GatewayClients, clock: Clock): GatewayParts {
   const { db, redis, journal, cache } = clients;
   const limits = configuredLimits(config);
-  const limiter = new RateLimiter(redis.script('gateway_limit', limitScript), limits, clock);
+  const limiter = new RateLimiter(redis.script(limitScript), limits, clock);
   const keys = new ApiKeys(parseSecretKeys(config.SECRET_KEY));
   const check = new KeyCheck({ redis, db, keys, limits, clock });
   const guard = gatewayGuard({ check, limiter });

@@ -116,12 +116,12 @@ export class LinkPlan {
 
   click(clickId: string, visitor: Visitor, isPreview: boolean, nowMs: number): Click {
     return {
-      ...visitor,
-      ...this.#constant,
-      ...effectiveUtm(this.#utm, visitor.query),
       click_id: clickId,
       time: nowMs,
       is_preview: isPreview,
+      ...visitor,
+      ...this.#constant,
+      ...effectiveUtm(this.#utm, visitor.query),
     };
   }
 }

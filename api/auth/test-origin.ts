@@ -75,7 +75,7 @@ export async function startTestOrigin(
   let aheadMs = 0;
   const clock = () => systemClock() + aheadMs;
   const tokens = new AccessTokens(parseSecretKeys(config.SECRET_KEY), clock);
-  const limiter = new RateLimiter(redis.script('limit', limitScript), configuredLimits(config));
+  const limiter = new RateLimiter(redis.script(limitScript), configuredLimits(config));
   const guard = apiGuard({ db: counted, limiter, tokens });
   const deps = { auth: authParts(counted, tokens, config, clock), db: counted };
   const server = await HttpServer.start({

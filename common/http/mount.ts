@@ -24,8 +24,8 @@ export interface Incoming {
   readonly receivedMs: number;
   readonly header: (name: string) => string;
   readonly queryText: string;
-  /** Below /v1, as it was asked for; absent for a preflight, which asks for nothing itself. */
-  readonly path?: string;
+  /** Below /v1, as it was asked for; undefined for a preflight, which asks for nothing itself. */
+  readonly path?: string | undefined;
   /** The body, unpacked and bounded; for the few clients that put their key into it. */
   readonly readBody: () => Promise<RawBody | Rejection>;
 }

@@ -4,6 +4,7 @@
  * requests get their answers, and what is left at the deadline is cut.
  */
 import { newRequestId } from '#common/ids.ts';
+import { TransientMap } from '#common/transient-map.ts';
 import { Cors } from './cors.ts';
 import { Exchange } from './exchange.ts';
 import { collectBody, type Headers, readHeaders } from './incoming.ts';
@@ -51,7 +52,7 @@ export class HttpServer {
   readonly #options: ServerOptions;
   readonly #proxies: TrustedProxies;
   readonly #cors: Cors;
-  readonly #open = new Set<Exchange>();
+  readonly #open = new TransientMap<Exchange, Exchange>();
   readonly #apps: TemplatedApp[] = [];
   readonly #sockets: us_listen_socket[] = [];
   #sweep: NodeJS.Timeout | null = null;
@@ -124,7 +125,7 @@ export class HttpServer {
   #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, matched: MountedRoute | null): void {
     const nowMs = Date.now();
     const exchange = new Exchange(res, newRequestId(nowMs), nowMs, (closed) => this.#open.delete(closed));
-    this.#open.add(exchange);
+    this.#open.set(exchange, exchange);
     exchange.closesConnection = this.#isStopping;
     exchange.isHead = req.getMethod() === 'head';
     const { headers, fault: headerFault } = readHeaders(req);
@@ -151,8 +152,8 @@ export class HttpServer {
     }
     const collected = route?.hasBody ? collectBody(res, exchange, route.bodyBytesMax) : noBody;
     if (!route?.hasBody) exchange.isBodyComplete = true;
-    const asked = { queryText, ...(isPreflight ? {} : { path }) };
-    const incoming = incomingOf(exchange, headers, peer, asked, collected, route);
+    const askedPath = isPreflight ? undefined : path;
+    const incoming = incomingOf(exchange, headers, peer, queryText, askedPath, collected, route);
     const served = fault
       ? this.#refuse(exchange, incoming, fault)
       : this.#serve(exchange, incoming, route, params ?? {}, isPreflight);
@@ -202,7 +203,7 @@ export class HttpServer {
   /** uWebSockets.js has no time limit while an answer is pending or a body drips in: this is it. */
   #cutSlow(): void {
     const nowMs = Date.now();
-    for (const exchange of this.#open) {
+    for (const exchange of this.#open.values()) {
       const ageMs = nowMs - exchange.receivedMs;
       if (exchange.isAnswering) {
         if (exchange.isStalled(nowMs)) exchange.cut();
@@ -243,7 +244,8 @@ function incomingOf(
   exchange: Exchange,
   headers: Headers,
   peer: Peer,
-  asked: { readonly queryText: string; readonly path?: string },
+  queryText: string,
+  path: string | undefined,
   collected: Promise<RawBody | Rejection>,
   route: MountedRoute | null,
 ): Incoming {
@@ -253,7 +255,8 @@ function incomingOf(
     ip: peer.ip,
     receivedMs: exchange.receivedMs,
     header: (name) => headers[name] ?? '',
-    ...asked,
+    queryText,
+    path,
     readBody: () => {
       body ??= finishBody(collected, headers['content-encoding'] ?? '', route?.bodyBytesMax ?? 0);
       return body;

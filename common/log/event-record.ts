@@ -180,11 +180,15 @@ export function eventOf(
   const said = sent['platform'] ?? known['platform'];
   const platform = sdkPlatforms.find((one) => one === said) ?? '';
   const properties = sent['properties'];
-  const event: Omit<EventRecord, 'time' | 'received_at' | 'privacy_mode'> = {
+  if (!isRecordTime(time) || !isRecordTime(received_at) || privacy_mode === undefined) return null;
+  const event: EventRecord = {
     event_id: texts.edge('event_id', eventTextMax.event_id),
     organization_id: texts.edge('organization_id', 30),
     app_id: texts.edge('app_id', 30),
     name: texts.own('name'),
+    time,
+    received_at,
+    privacy_mode,
     ip: texts.edge('ip', 45),
     platform,
     install_id: texts.own('install_id'),
@@ -205,9 +209,8 @@ export function eventOf(
     is_id_made: known['is_id_made'] === true,
     properties: isObject(properties) ? (cutOut ?? JSON.stringify(properties)) : '',
   };
-  if (texts.isFaulty || privacy_mode === undefined || event.event_id === '' || event.name === '') return null;
+  if (texts.isFaulty || event.event_id === '' || event.name === '') return null;
   if (!isId('app', event.app_id) || !isId('org', event.organization_id)) return null;
-  if (!isRecordTime(time) || !isRecordTime(received_at)) return null;
   if (event.revenue_amount !== '' && !decimal.test(event.revenue_amount)) return null;
-  return { ...event, time, received_at, privacy_mode };
+  return event;
 }

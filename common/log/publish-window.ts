@@ -2,6 +2,7 @@
  * What a publisher has sent and the log has not acknowledged. A message is one or more frames of a lane, one after the other:
  * what a message costs the log hardly depends on its size, and an edge writes a frame per turn of its event loop.
  */
+import { TransientMap } from '#common/transient-map.ts';
 import { type FrameHeader, frameBytesMax } from './frame.ts';
 import type { JournalFrame, Position, ProducerReader } from './producer-reader.ts';
 
@@ -22,7 +23,7 @@ interface OpenMessage {
 
 /** Collects the frames of one reading by lane. */
 export class MessageCollector {
-  readonly #open = new Map<string, OpenMessage>();
+  #open = new Map<string, OpenMessage>();
   readonly #send: (message: FrameRunMessage) => void;
   #bytes = 0;
 
@@ -53,7 +54,7 @@ export class MessageCollector {
   /** Sends what was collected. */
   flush(): void {
     for (const message of this.#open.values()) this.#close(message);
-    this.#open.clear();
+    this.#open = new Map();
   }
 
   #close({ reader, frames, bytes }: OpenMessage): void {
@@ -88,7 +89,7 @@ interface Unacknowledged {
 export class PublishWindow {
   readonly #messagesMax: number;
   readonly #bytesMax: number;
-  readonly #sent = new Map<number, Unacknowledged>();
+  #sent = new TransientMap<number, Unacknowledged>();
   #bytes = 0;
   #token = 0;
 
@@ -121,7 +122,7 @@ export class PublishWindow {
   }
 
   has(token: number): boolean {
-    return this.#sent.has(token);
+    return this.#sent.get(token) !== undefined;
   }
 
   /** @returns the headers of the frames that the log has now. */
@@ -135,7 +136,7 @@ export class PublishWindow {
 
   /** Forgets all of it. */
   clear(): void {
-    this.#sent.clear();
+    this.#sent = new TransientMap();
     this.#bytes = 0;
   }
 

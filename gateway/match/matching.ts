@@ -196,7 +196,7 @@ export function parseMatch(json: string): Match {
 }
 
 function namedCandidate(found: Gathered['named'][number], lost: ReadonlySet<string>): CandidateClick | null {
-  return found && !lost.has(found.click.click_id) ? { ...found.click, claimed_by: found.claimed_by } : null;
+  return found && !lost.has(found.click.click_id) ? { claimed_by: found.claimed_by, ...found.click } : null;
 }
 
 function candidateOf(app_id: string, click: ClickAtAddress, lost: ReadonlySet<string>): ScoredClick {
@@ -211,17 +211,30 @@ function candidateOf(app_id: string, click: ClickAtAddress, lost: ReadonlySet<st
   };
 }
 
+const noMatch = {
+  match_type: 'none',
+  confidence: 0,
+  matched_factors: [],
+  competing_links: 0,
+  click_id: '',
+  clicked_at: 0,
+  link_id: '',
+  query: '',
+} as const;
+
 function matchOf(decision: Decision, match_id: string, app_id: string, byId: ReadonlyMap<string, RecentClick>): Match {
-  if (!decision.matched) {
-    return {
-      ...{ match_id, app_id, match_type: 'none', confidence: 0, matched_factors: [] },
-      ...{ competing_links: decision.competing_links, click_id: '', clicked_at: 0, link_id: '', query: '' },
-    };
-  }
+  if (!decision.matched) return { match_id, app_id, ...noMatch, competing_links: decision.competing_links };
   const { click, type, confidence, factors } = decision;
   return {
-    ...{ match_id, app_id, match_type: type, confidence, matched_factors: factors, competing_links: 0 },
-    ...{ click_id: click.click_id, clicked_at: click.time, link_id: click.link_id },
+    match_id,
+    app_id,
+    match_type: type,
+    confidence,
+    matched_factors: factors,
+    competing_links: 0,
+    click_id: click.click_id,
+    clicked_at: click.time,
+    link_id: click.link_id,
     query: byId.get(click.click_id)?.query ?? '',
   };
 }

@@ -191,6 +191,18 @@ function clicksOf(frame: LogFrame): Click[] {
 function recentOf(click: Click, is_bot: boolean): RecentClick {
   const { click_id, app_id, link_id, time, query, campaign } = click;
   const { utm_source, utm_medium, utm_campaign, utm_term, utm_content } = click;
-  const utm = { utm_source, utm_medium, utm_campaign, utm_term, utm_content };
-  return { click_id, app_id, link_id, time, query, campaign, ...utm, is_bot };
+  return {
+    click_id,
+    app_id,
+    link_id,
+    time,
+    query,
+    campaign,
+    utm_source,
+    utm_medium,
+    utm_campaign,
+    utm_term,
+    utm_content,
+    is_bot,
+  };
 }

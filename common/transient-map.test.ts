@@ -1,0 +1,32 @@
+import { expect, it } from 'vitest';
+import { TransientMap } from './transient-map.ts';
+
+it('holds what a Map would after the same changes, oldest first, over many replacements of its table', () => {
+  const map = new TransientMap<number, string>();
+  const expected = new Map<number, string>();
+  for (let step = 0; step < 20_000; step++) {
+    map.set(step, `value ${step}`);
+    expected.set(step, `value ${step}`);
+    // Up to a thousand at once, then down to few again.
+    const leaving = step % 2_000 < 1_000 ? [step - 1_500] : [step - 1_500, step - 500, step - 7];
+    for (const key of leaving) {
+      map.delete(key);
+      expected.delete(key);
+    }
+    if (step % 97 === 0) expect([...map.values()]).toEqual([...expected.values()]);
+    expect(map.size).toBe(expected.size);
+    expect(map.get(step - 3)).toBe(expected.get(step - 3));
+  }
+});
+
+it('gives every entry that was there and stays, when some are deleted while it is gone through', () => {
+  const map = new TransientMap<number, number>();
+  for (let n = 0; n < 2_000; n++) map.set(n, n);
+  const seen: number[] = [];
+  for (const n of map.values()) {
+    seen.push(n);
+    if (n % 2 === 0) map.delete(n);
+  }
+  expect(seen).toHaveLength(2_000);
+  expect(map.size).toBe(1_000);
+});
