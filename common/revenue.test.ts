@@ -1,5 +1,4 @@
 import { expect, test } from 'vitest';
-import { eventTime, installTime, isRecordTime, readTime } from './event-time.ts';
 import { decimalOf, keptRevenue, readRevenue } from './revenue.ts';
 
 test.each<[unknown, string | null]>([
@@ -21,65 +20,6 @@ test.each<[unknown, string | null]>([
   [null, null],
 ])('the amount %j is the decimal %j', (value, expected) => {
   expect(decimalOf(value)).toBe(expected);
-});
-
-test.each<[unknown, number | null]>([
-  ['2026-01-31T23:59:59.123Z', Date.UTC(2026, 0, 31, 23, 59, 59, 123)],
-  ['2026-01-31T23:59:59Z', Date.UTC(2026, 0, 31, 23, 59, 59)],
-  ['2026-01-31T23:59:59.123456+05:30', Date.parse('2026-01-31T23:59:59.123+05:30')],
-  ['1769903999123', 1769903999123],
-  [1769903999123.7, 1769903999123],
-  ['2026-02-30T25:00:00.000Z', null],
-  ['2026-13-01T00:00:00.000Z', null],
-  ['2026-02-29T10:00:00.000Z', null],
-  ['2028-02-29T10:00:00.000Z', Date.UTC(2028, 1, 29, 10)],
-  ['2026-09-31T10:00:00.000Z', null],
-  ['2026-09-31T10:00:00Z', null],
-  ['2026-02-31T10:00:00.5+02:00', null],
-  ['2026-01-00T10:00Z', null],
-  ['2026-01-01T24:00:00.000Z', null],
-  ['2026-01-01T24:00:00Z', null],
-  ['2026-01-01T24:00+02:00', null],
-  ['2026-01-31 23:59:59', null],
-  ['2026-01-31T23:59:59', null],
-  [true, null],
-])('the time %j is %j', (value, expected) => {
-  expect(readTime(value)).toBe(expected);
-});
-
-test('a time is at most 90 days old and an hour ahead', () => {
-  const now = Date.UTC(2026, 5, 1);
-  expect(eventTime(undefined, now)).toBe(now);
-  expect(eventTime(now - 90 * 86_400_000, now)).toBe(now - 90 * 86_400_000);
-  expect(eventTime(now + 3_600_000, now)).toBe(now + 3_600_000);
-  expect(typeof eventTime(now - 90 * 86_400_000 - 1, now)).toBe('string');
-  expect(typeof eventTime(now + 3_600_001, now)).toBe('string');
-  expect(eventTime(Math.floor(now / 1000), now)).toContain('seconds');
-});
-
-test.each<[unknown, string]>([
-  [0, '2020'],
-  [1, 'seconds'],
-  [1_795_241_128, 'seconds'],
-  [946_684_800_000, '2020'],
-  ['2015-01-01T00:00:00Z', '2020'],
-  ['', 'ISO 8601'],
-  [-1, '2020'],
-  [Date.UTC(2101, 0, 1), 'ahead'],
-])('an install at %j is refused', (value, reason) => {
-  expect(installTime(value, Date.UTC(2026, 5, 1))).toContain(reason);
-});
-
-test('what the edge takes as the time of an install is a time that a record can have', () => {
-  const now = Date.UTC(2026, 5, 1);
-  expect([undefined, null, now, '2020-01-01T00:00:00Z'].map((value) => installTime(value, now))).toEqual([
-    now,
-    now,
-    now,
-    Date.UTC(2020, 0, 1),
-  ]);
-  expect(isRecordTime(Date.UTC(2020, 0, 1))).toBe(true);
-  expect([Date.UTC(2020, 0, 1) - 1, Date.UTC(2100, 0, 1), 1.5 + now, 'x'].some(isRecordTime)).toBe(false);
 });
 
 test('a currency is one that ISO 4217 knows; what was once kept stays kept', () => {
