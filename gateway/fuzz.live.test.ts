@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { seededRandom } from '#common/seeded-random.ts';
 import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
 
 /** FAULTS_REQUESTS sends more. */
@@ -20,17 +21,6 @@ afterAll(async () => {
   await edge.stop();
   expect(edge.failures).toEqual([]);
 });
-
-/** mulberry32. */
-function randomOf(seed: number): () => number {
-  let a = seed >>> 0;
-  return () => {
-    a = (a + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(a ^ (a >>> 15), a | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
-}
 
 const bomb = gzipSync(Buffer.alloc(64 << 20, ' '));
 const paths = ['events', 'events', 'events', 'match', 'install', 'links', 'segment/v1/batch', 'posthog/batch/'];
@@ -148,7 +138,7 @@ function faultOf(text: string): string {
 test('broken bodies of every kind are answered as described, and what was accepted stands in the journal once', async () => {
   const { app_id, key } = await edge.app();
   const port = Number(new URL(edge.base).port);
-  const random = randomOf(20_261_121);
+  const random = seededRandom(20_261_121);
   const findings: string[] = [];
   const counts: Record<string, number> = {};
   let [next, accepted, unanswered] = [0, 0, 0];

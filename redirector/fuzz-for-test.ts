@@ -2,7 +2,9 @@
  * Requests as bytes that no browser would send, on raw sockets, and a strict reading of what comes back. Each request that may
  * become a click carries a number of its own, so that answers and clicks can be put side by side.
  */
+
 import { connect } from 'node:net';
+import { seededRandom } from '#common/seeded-random.ts';
 import { type Answer, readAnswers } from './fuzz-answers-for-test.ts';
 import { type Plan, planOf } from './fuzz-requests-for-test.ts';
 
@@ -39,7 +41,7 @@ const findingsMax = 10;
 
 /** Sends `count` requests, numbered from `first`. The same seed sends the same bytes. */
 export async function fuzz(target: FuzzTarget, count: number, seed: number, first = 1): Promise<FuzzResult> {
-  const random = randomOf(seed);
+  const random = seededRandom(seed);
   const statuses: Record<number, number> = {};
   const redirected = new Map<string, number>();
   const clickIds = new Set<string>();
@@ -112,17 +114,6 @@ function deliver(port: number, { bytes, pieces, ending, numbers }: Plan): Promis
       send(0);
     });
   });
-}
-
-/** mulberry32: the same seed gives the same numbers. */
-export function randomOf(seed: number): () => number {
-  let a = seed >>> 0;
-  return () => {
-    a = (a + 0x6d2b79f5) >>> 0;
-    let t = Math.imul(a ^ (a >>> 15), a | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }
 
 export interface SeenClick {

@@ -1,13 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { audit, auditHour } from '#clickhouse/queries/audit.ts';
+import { seededRandom } from '#common/seeded-random.ts';
 import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
-import { makeRecords, makeTenant, randomFrom, storeRecords } from './records-for-test.ts';
+import { makeRecords, makeTenant, storeRecords } from './records-for-test.ts';
 
 const from_ms = Date.parse('2026-03-28T00:00:00Z');
 const to_ms = Date.parse('2026-04-02T00:00:00Z');
 const tenant = makeTenant(2, 5, from_ms);
-const records = makeRecords(randomFrom(3), tenant, 6_000, from_ms, to_ms);
+const records = makeRecords(seededRandom(3), tenant, 6_000, from_ms, to_ms);
 let store: TestDatabase;
 let client: ClickHouse;
 

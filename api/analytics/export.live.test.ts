@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { seededRandom } from '#common/seeded-random.ts';
 import { ndjsonLine } from './export-lines.ts';
-import { makeRecords, makeTenant, randomFrom, storeRecords } from './records-for-test.ts';
+import { makeRecords, makeTenant, storeRecords } from './records-for-test.ts';
 import { memberOf, type Stage, startStage, storeTenant } from './stage-for-test.ts';
 
 const nowMs = Date.parse('2026-04-10T12:00:00Z');
@@ -8,14 +9,14 @@ const fromMs = nowMs - 20 * 86_400_000;
 const mine = makeTenant(2, 3, fromMs);
 const foreign = makeTenant(1, 2, fromMs);
 const caller = memberOf(mine.organization_id);
-const records = makeRecords(randomFrom(1), mine, 9_000, fromMs, nowMs);
+const records = makeRecords(seededRandom(1), mine, 9_000, fromMs, nowMs);
 let stage: Stage;
 
 beforeAll(async () => {
   stage = await startStage(nowMs);
   for (const tenant of [mine, foreign]) await storeTenant(stage.db, tenant);
   await storeRecords(stage.clickhouse, records, 'mine');
-  await storeRecords(stage.clickhouse, makeRecords(randomFrom(2), foreign, 500, fromMs, nowMs), 'foreign');
+  await storeRecords(stage.clickhouse, makeRecords(seededRandom(2), foreign, 500, fromMs, nowMs), 'foreign');
 });
 afterAll(() => stage.stop());
 

@@ -1,17 +1,18 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { Postgres } from '#common/postgres.ts';
+import { seededRandom } from '#common/seeded-random.ts';
 import { postgresForTest } from '#deploy/local/test-servers.ts';
 import { asOfFrom } from './as-of.ts';
 import { rejectionOf } from './ask.ts';
-import { makeRecords, makeTenant, plainFigures, randomFrom, storeRecords } from './records-for-test.ts';
+import { makeRecords, makeTenant, plainFigures, storeRecords } from './records-for-test.ts';
 import { memberOf, readLimits, type Stage, startStage, storeTenant } from './stage-for-test.ts';
 
 const dayMs = 86_400_000;
 const nowMs = Date.parse('2026-04-10T12:00:00Z');
 const mine = makeTenant(1, 3, nowMs);
 const other = makeTenant(1, 3, nowMs);
-const records = makeRecords(randomFrom(5), mine, 9_000, nowMs - 20 * dayMs, nowMs);
+const records = makeRecords(seededRandom(5), mine, 9_000, nowMs - 20 * dayMs, nowMs);
 const caller = memberOf(mine.organization_id);
 let stage: Stage;
 

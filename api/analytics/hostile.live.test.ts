@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { makeRecords, makeTenant, pick, randomFrom, storeRecords } from './records-for-test.ts';
+import { seededRandom } from '#common/seeded-random.ts';
+import { makeRecords, makeTenant, pick, storeRecords } from './records-for-test.ts';
 import { memberOf, type Stage, startStage, storeTenant } from './stage-for-test.ts';
 
 const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
@@ -15,7 +16,7 @@ beforeAll(async () => {
   stage = await startStage(nowMs);
   for (const [at, tenant] of [mine, foreign].entries()) {
     await storeTenant(stage.db, tenant);
-    await storeRecords(stage.clickhouse, makeRecords(randomFrom(at), tenant, 2_000, fromMs, nowMs), `hostile-${at}`);
+    await storeRecords(stage.clickhouse, makeRecords(seededRandom(at), tenant, 2_000, fromMs, nowMs), `hostile-${at}`);
   }
 });
 afterAll(() => stage.stop());
@@ -76,7 +77,7 @@ const leak =
   /DB::Exception|ClickHouse|SELECT |organization_id IN|root:x:|stack|\bat \w+.*\.ts:|clicks_by|pg_|syntax error/i;
 
 test('200 hostile parameter values read no file, reach no other tenant and bring out no SQL', async () => {
-  const random = randomFrom(99);
+  const random = seededRandom(99);
   const statuses = new Map<number, number>();
   const foreignIds = [
     foreign.organization_id,

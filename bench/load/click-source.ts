@@ -3,13 +3,15 @@
  * the environment as a redirector's do; argv: clicks per turn. It then reads lines `<rate> <seconds>` from its standard
  * input, and answers each with one line of JSON when the last click of the round was answered.
  */
+
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { loadConfig } from '#common/config.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/log/journal.ts';
 import { type Click, clickJson } from '#common/log/record.ts';
-import { seeded, zipf } from './traffic.ts';
+import { seededRandom } from '#common/seeded-random.ts';
+import { zipf } from './traffic.ts';
 
 const perTurnMax = Number(process.argv[2]);
 const links = 10_000;
@@ -17,7 +19,7 @@ const apps = 20;
 const addresses = 50_000;
 const chromeVersions = 120;
 
-const random = seeded(11);
+const random = seededRandom(11);
 const nextLink = zipf(links, random);
 const organization_id = newId('org', 1);
 const appIds = Array.from({ length: apps }, () => newId('app', 1));

@@ -2,17 +2,19 @@
  * What a redirect costs, against a bare 302 of the same server library: both in turns, in the same run, on the same machine,
  * so that what else the machine does falls on both. CPU comes from /proc and covers every thread of a process.
  */
+
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '#common/paths.ts';
+import { seededRandom } from '#common/seeded-random.ts';
 import { freePort } from '#deploy/local/ports.ts';
 import { cannonLoad } from './cannon.ts';
 import { benchHost, openStage, pathOf, type Stage } from './stage.ts';
 import { readProcess, Subject, treeCpuUs } from './subject.ts';
-import { seeded, zipf } from './traffic.ts';
+import { zipf } from './traffic.ts';
 import { Wrk, type WrkResult } from './wrk.ts';
 
 const pathsPerRun = 100_000;
@@ -83,14 +85,14 @@ function casesOf(sizes: readonly number[]): Case[] {
   const draw = (next: () => number) => Array.from({ length: pathsPerRun }, () => pathOf(next()));
   const most = Math.max(...sizes);
   const spread = Math.min(most, 10_000);
-  const random = seeded(3);
+  const random = seededRandom(3);
   const unknown = Array.from({ length: pathsPerRun }, (_, n) => `/unknown-${n}`);
   const tail = draw(() => 1 + Math.floor(random() * most));
-  const hot = draw(zipf(spread, seeded(4)));
+  const hot = draw(zipf(spread, seededRandom(4)));
   return [
     ...sizes.map((links) => ({
       name: `cached, ${links.toLocaleString('en')} links`,
-      paths: draw(zipf(links, seeded(1))),
+      paths: draw(zipf(links, seededRandom(1))),
       ...(links <= 10_000 ? { targetRatio: 1.5 } : {}),
     })),
     { name: 'synced before the answer', paths: hot, sync: 'before_answer' },
@@ -208,7 +210,7 @@ interface Latency {
 async function runPaced(stage: Stage, links: number, peak: number, seconds: number): Promise<Latency[]> {
   const redirector = await startRedirector(stage);
   const file = join(stage.folder, 'paced.txt');
-  const next = zipf(links, seeded(5));
+  const next = zipf(links, seededRandom(5));
   writeFileSync(file, Array.from({ length: pathsPerRun }, () => pathOf(next())).join('\n'));
   const found: Latency[] = [];
   try {

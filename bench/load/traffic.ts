@@ -1,16 +1,5 @@
 /** Which paths are asked for. Fixed seeds, so that two runs ask the same. */
 
-/** Mulberry32 by Tommy Ettinger (public domain): 32 bits of state are plenty for choosing links. */
-export function seeded(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 /** Draws 1..n, each k with a probability in proportion to 1/k: a few links get most of the clicks. */
 export function zipf(n: number, random: () => number): () => number {
   const sums = new Float64Array(n);

@@ -1,20 +1,18 @@
-/** Chance that can be repeated: the same seed throws the same numbers (mulberry32). */
+/** Chance that can be repeated. */
+import { seededRandom } from '#common/seeded-random.ts';
+
 export class Dice {
   readonly seed: number;
-  #state: number;
+  readonly #random: () => number;
 
   constructor(seed: number) {
     this.seed = seed;
-    this.#state = seed >>> 0;
+    this.#random = seededRandom(seed);
   }
 
   /** From 0 to below 1. */
   next(): number {
-    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
-    let mixed = this.#state;
-    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+    return this.#random();
   }
 
   /** A whole number, both ends included. */
