@@ -1,13 +1,6 @@
 import { type TSchema, Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
-import {
-  type Breakdown,
-  type BreakdownRow,
-  breakdownOf,
-  breakdowns,
-  lastClickDay,
-  lastClickOf,
-} from '#clickhouse/queries/link.ts';
+import { type Breakdown, type BreakdownRow, breakdownOf, breakdowns, lastClick } from '#clickhouse/queries/link.ts';
 import type { Scope } from '#clickhouse/queries/scope.ts';
 import { type FigureRow, series } from '#clickhouse/queries/series.ts';
 import { isoTime } from '#common/clock.ts';
@@ -147,12 +140,10 @@ export const linkStats = route({
 /** 0 without any. Most links that are looked at were clicked lately, and few months are found sooner than all. */
 async function lastClickMs(asking: Asking, scope: Scope, nowMs: number): Promise<number | Rejection> {
   for (const sinceMs of [nowMs - recentDays * dayMs, 0]) {
-    const days = await asking.rows<{ day_s: number }>(lastClickDay(scope, sinceMs));
-    if (days instanceof Rejection) return days;
-    const day = days[0]?.day_s ?? 0;
-    if (day === 0) continue;
-    const last = await asking.rows<{ last_ms: number }>(lastClickOf(scope, day));
-    return last instanceof Rejection ? last : (last[0]?.last_ms ?? 0);
+    const rows = await asking.rows<{ last_ms: number }>(lastClick(scope, sinceMs));
+    if (rows instanceof Rejection) return rows;
+    const last = rows[0]?.last_ms ?? 0;
+    if (last > 0) return last;
   }
   return 0;
 }

@@ -61,7 +61,7 @@ export function exportRows(kind: Kind, scope: Scope, after: ExportPosition | nul
   const bots = kind === 'clicks' && !scope.include_bots ? ' AND NOT is_bot' : '';
   return {
     sql: `SELECT ${columns.join(', ')}, toUnixTimestamp64Milli(time) AS time_ms FROM ${kind}
-WHERE ${tenantCondition(scope)} AND ${rawTimeCondition}${bots}${from}
+WHERE ${tenantCondition(scope)} AND ${rawTimeCondition(scope)}${bots}${from}
 ORDER BY ${order}`,
     params: {
       ...scopeParams(scope),

@@ -8,6 +8,7 @@
 import type { Kind } from '#clickhouse/rollups.ts';
 import {
   type ColumnNames,
+  cellTimeCondition,
   type FilterColumn,
   type Question,
   rawTimeCondition,
@@ -139,14 +140,14 @@ SELECT ${cut.join(', ')} FROM ${rawCells(kind, source, scope, keys)} GROUP BY ${
 function wholeCells(kind: Kind, source: Source, scope: Scope, keys: FigureKeys): string {
   const bots = botCondition(kind, scope, keys);
   if (source.kind === 'raw') {
-    return `${kind} WHERE ${[tenantCondition(scope), rawTimeCondition, ...bots].join(' AND ')}`;
+    return `${kind} WHERE ${[tenantCondition(scope), rawTimeCondition(scope), ...bots].join(' AND ')}`;
   }
   const { table, pick, names, cutCells } = source;
   const conditions = [
     tenantCondition(scope, names),
     ...(pick === '' ? [] : [pick]),
     // A cell that the beginning or the end cuts is among the cut ones.
-    'bucket >= fromUnixTimestamp64Milli({start_ms:Int64}) AND bucket < fromUnixTimestamp64Milli({end_ms:Int64})',
+    cellTimeCondition,
     ...(cutCells.length > 0 ? [`toUnixTimestamp(bucket) NOT IN (${cutCells.join(', ')})`] : []),
     ...bots,
   ];
@@ -180,7 +181,7 @@ function rawCells(
   const days = new Set(cutCells.map((cell) => `toDate(${Math.floor(cell / 86_400)})`));
   const conditions = [
     tenantCondition(scope),
-    rawTimeCondition,
+    rawTimeCondition(scope),
     `toDate(time) IN (${[...days].join(', ')})`,
     `(${ranges.join(' OR ')})`,
     ...botCondition(kind, scope, keys),

@@ -27,41 +27,36 @@ const byLinkColumns: readonly FilterColumn[] = ['app_id', 'link_id', 'campaign']
 
 /** Clicks by the `limit` commonest values of each breakdown. The rows of one link lie together in the raw table. */
 export function breakdownOf(scope: Scope, limit: number): Question {
-  const pairs = breakdowns.map((name) => `('${name}', ${name === 'referrer' ? 'referrer_host' : name})`).join(', ');
+  const columns = breakdowns.map((name) => (name === 'referrer' ? 'referrer_host' : name));
+  const chosen = (values: readonly string[]) =>
+    `multiIf(${columns.map((column, at) => `grouping(${column}) = 0, ${values[at]}`).join(', ')}, '')`;
   return {
-    sql: `SELECT breakdown, value, sum(n) AS clicks, sum(clicks) OVER (PARTITION BY breakdown) AS total,
-  toUnixTimestamp64Milli(max(max(last)) OVER (PARTITION BY breakdown)) AS last_ms FROM (
-  SELECT platform, country, browser, os, referrer_host, count() AS n, max(time) AS last FROM clicks
-  WHERE ${tenantCondition(scope)} AND ${rawTimeCondition}${scope.include_bots ? '' : ' AND NOT is_bot'}
-  GROUP BY platform, country, browser, os, referrer_host)
-ARRAY JOIN [${pairs}] AS pair
-GROUP BY pair.1 AS breakdown, pair.2 AS value
+    sql: `SELECT breakdown, value, n AS clicks, sum(n) OVER (PARTITION BY breakdown) AS total,
+  toUnixTimestamp64Milli(max(last) OVER (PARTITION BY breakdown)) AS last_ms FROM (
+  SELECT ${chosen(breakdowns.map((name) => `'${name}'`))} AS breakdown, ${chosen(columns)} AS value,
+    count() AS n, max(time) AS last FROM clicks
+  WHERE ${tenantCondition(scope)} AND ${rawTimeCondition(scope)}${scope.include_bots ? '' : ' AND NOT is_bot'}
+  GROUP BY GROUPING SETS (${columns.map((column) => `(${column})`).join(', ')}))
 ORDER BY clicks DESC, value LIMIT {values_max:UInt32} BY breakdown`,
     params: { ...scopeParams(scope), values_max: limit },
   };
 }
 
 /**
- * The UTC day of the last click of a person, whatever the range of the scope. Rows: `day_s`, its beginning, 0 without any.
+ * Time of the last click of a person, whatever the range of the scope. Rows: `last_ms`, 0 without any.
  * @param sinceMs only from here on, epoch ms; 0 for all.
  */
-export function lastClickDay(scope: Scope, sinceMs: number): Question {
-  // Filters that the rollup knows nothing of must look at every record.
+export function lastClick(scope: Scope, sinceMs: number): Question {
+  const params = { ...scopeParams(scope), since_s: Math.max(0, Math.floor(sinceMs / 1000)) };
+  const since = (column: string) => `${column} >= toDateTime({since_s:UInt32}, 'UTC')`;
+  // Filters that the rollup knows nothing of must look at every record; else it tells the day.
   const isRaw = filteredColumns(scope).some((column) => !byLinkColumns.includes(column));
-  const [day, table] = isRaw ? ['toStartOfDay(max(time))', 'clicks'] : ['max(bucket)', 'clicks_by_link'];
-  const since = `${isRaw ? 'time' : 'bucket'} >= toDateTime({since_s:UInt32}, 'UTC')`;
+  const when = isRaw
+    ? since('time')
+    : `toDate(time) = (SELECT toDate(max(bucket)) FROM clicks_by_link WHERE ${tenantCondition(scope)} AND ${since('bucket')} AND NOT is_bot)`;
   return {
-    sql: `SELECT toUnixTimestamp(${day}) AS day_s FROM ${table} WHERE ${tenantCondition(scope)} AND ${since} AND NOT is_bot`,
-    params: { ...scopeParams(scope), since_s: Math.max(0, Math.floor(sinceMs / 1000)) },
-  };
-}
-
-/** Time of the last click of a person on a UTC day. Rows: `last_ms`, 0 without any. */
-export function lastClickOf(scope: Scope, dayS: number): Question {
-  return {
-    sql: `SELECT toUnixTimestamp64Milli(max(time)) AS last_ms FROM clicks
-WHERE ${tenantCondition(scope)} AND NOT is_bot AND toDate(time) = toDate(toDateTime({day_s:UInt32}, 'UTC'))`,
-    params: { ...scopeParams(scope), day_s: dayS },
+    sql: `SELECT toUnixTimestamp64Milli(max(time)) AS last_ms FROM clicks WHERE ${tenantCondition(scope)} AND NOT is_bot AND ${when}`,
+    params,
   };
 }
 

@@ -1,6 +1,8 @@
 /** What a question is about, and the one place in which it becomes a condition: tenant first, every value bound. */
 import type { Params } from '#clickhouse/client.ts';
 
+const DAY_MS = 86_400_000;
+
 /** Columns that every kind of record has and that a question may be narrowed by. */
 export const filterColumns = [
   'app_id',
@@ -60,20 +62,38 @@ function isAmong(column: string, parameter: string, values: readonly string[], i
  * The condition on the time of raw rows. Their key has the day long before the time, and ClickHouse finds rows by the day
  * only when it is told the day: without it, a question about an hour reads a whole month of the tenant.
  */
-export const rawTimeCondition = `time >= fromUnixTimestamp64Milli({start_ms:Int64}) AND time < fromUnixTimestamp64Milli({end_ms:Int64})
-AND toDate(time) >= toDate(fromUnixTimestamp64Milli({start_ms:Int64}, 'UTC')) AND toDate(time) <= toDate(fromUnixTimestamp64Milli({end_ms:Int64} - 1, 'UTC'))`;
+export function rawTimeCondition({ start_ms, end_ms }: Scope): string {
+  const days = `toDate(time) >= toDate(fromUnixTimestamp64Milli({start_ms:Int64}, 'UTC')) AND toDate(time) <= toDate(fromUnixTimestamp64Milli({end_ms:Int64} - 1, 'UTC'))`;
+  // Whole days say it all, and the time itself need not be read.
+  if (start_ms % DAY_MS === 0 && end_ms % DAY_MS === 0) return days;
+  return `time >= fromUnixTimestamp64Milli({start_ms:Int64}) AND time < fromUnixTimestamp64Milli({end_ms:Int64})\nAND ${days}`;
+}
+
+/**
+ * The condition on the cells of a rollup; one that the beginning or the end cuts is not for it to judge. Compared as the
+ * whole seconds that they are: against milliseconds each of them would be converted first, a tenth of a ranking.
+ */
+export const cellTimeCondition =
+  "bucket >= toDateTime({start_s:UInt32}, 'UTC') AND bucket < toDateTime({end_s:UInt32}, 'UTC')";
 
 export function scopeParams(scope: Scope): Params {
   const params: Record<string, unknown> = {
     organization_ids: [...scope.organization_ids],
     start_ms: scope.start_ms,
     end_ms: scope.end_ms,
+    start_s: secondsOf(scope.start_ms),
+    end_s: secondsOf(scope.end_ms),
   };
   for (const column of filterColumns) {
     const filter = scope.filters[column];
     if (filter) params[`only_${column}`] = [...filter.values];
   }
   return params;
+}
+
+/** As a DateTime can hold it, rounded up. */
+function secondsOf(ms: number): number {
+  return Math.min(Math.max(0, Math.ceil(ms / 1000)), 2 ** 32 - 1);
 }
 
 /** Columns that the filters look at. */
