@@ -54,6 +54,14 @@ export interface ClickTraces {
   readonly language: string;
 }
 
+/** A click as it is put in: the same object may be click and traces. */
+export interface ClickToPut {
+  readonly click: Omit<RecentClick, 'is_bot'>;
+  readonly is_bot: boolean;
+  readonly traces: ClickTraces | null;
+  readonly windows: Windows;
+}
+
 /** A click at an address, and who has it already. */
 export interface ClickAtAddress extends ClickTraces {
   readonly click_id: string;
@@ -164,12 +172,12 @@ export class RecentClicks {
   }
 
   /** Writing the same click again changes nothing. */
-  async put(clicks: readonly { click: RecentClick; traces: ClickTraces | null; windows: Windows }[]): Promise<void> {
+  async put(clicks: readonly ClickToPut[]): Promise<void> {
     for (let from = 0; from < clicks.length; from += CLICKS_PER_CALL_MAX) {
       const args: (string | number)[] = [];
-      for (const { click, traces, windows } of clicks.slice(from, from + CLICKS_PER_CALL_MAX)) {
+      for (const { click, is_bot, traces, windows } of clicks.slice(from, from + CLICKS_PER_CALL_MAX)) {
         const { click_id, app_id, time } = click;
-        args.push(clickKey(click_id), compact(click), windows.attribution_window_hours * HOUR_MS);
+        args.push(clickKey(click_id), compact(click, is_bot), windows.attribution_window_hours * HOUR_MS);
         if (traces && traces.ip !== '' && windows.probabilistic_window_hours > 0) {
           args.push(
             addressKey(app_id, traces.ip),
@@ -293,7 +301,7 @@ function matchKey(matchId: string): string {
 }
 
 /** The click's JSON without its id and without what is empty. Joined by hand: every click goes through here. */
-function compact(click: RecentClick): string {
+function compact(click: ClickToPut['click'], is_bot: boolean): string {
   return (
     `{"app_id":${jsonText(click.app_id)},"link_id":${jsonText(click.link_id)},"time":${click.time}` +
     field('query', click.query) +
@@ -303,16 +311,16 @@ function compact(click: RecentClick): string {
     field('utm_campaign', click.utm_campaign) +
     field('utm_term', click.utm_term) +
     field('utm_content', click.utm_content) +
-    (click.is_bot ? ',"is_bot":true}' : '}')
+    (is_bot ? ',"is_bot":true}' : '}')
   );
 }
 
-function field(name: keyof RecentClick, text: string): string {
+function field(name: keyof ClickToPut['click'], text: string): string {
   return text === '' ? '' : `,"${name}":${jsonText(text)}`;
 }
 
 /** What stands at an address: the click's id, a space, and what tells its device from another. */
-function memberOf({ click_id, link_id, time }: RecentClick, { ip, user_agent, language }: ClickTraces): string {
+function memberOf({ click_id, link_id, time }: ClickToPut['click'], { ip, user_agent, language }: ClickTraces): string {
   return (
     `${click_id} {"link_id":${jsonText(link_id)},"time":${time},"ip":${jsonText(ip)}` +
     `,"user_agent":${jsonText(user_agent)},"language":${jsonText(language)}}`

@@ -41,7 +41,6 @@ async function seed(stage: SdkStage, addresses: number): Promise<Seeded> {
     utm_campaign: '',
     utm_term: '',
     utm_content: '',
-    is_bot: false,
   };
   const figure = async (section: string, name: string) =>
     Number(new RegExp(`${name}:(\\d+)`).exec(await redis.commands.info(section))?.[1]);
@@ -54,6 +53,7 @@ async function seed(stage: SdkStage, addresses: number): Promise<Seeded> {
       const link_id = stage.links[n % stage.links.length] ?? '';
       return {
         click: { click_id: newId('clk', time), app_id: stage.app_id, link_id, time, ...none },
+        is_bot: false,
         traces: { ip: addressOf(n), user_agent: safari, language: 'en-US' },
         windows: defaultWindows,
       };

@@ -25,9 +25,14 @@ async function click({ app_id, link_id }: { app_id: string; link_id: string }) {
   const time = Date.now() - 1000;
   const click_id = newId('clk', time);
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
-  const recent = { click_id, app_id, link_id, time, query: '', campaign: '', ...utm, is_bot: false };
+  const recent = { click_id, app_id, link_id, time, query: '', campaign: '', ...utm };
   await clicks.put([
-    { click: recent, traces: null, windows: { attribution_window_hours: 168, probabilistic_window_hours: 6 } },
+    {
+      click: recent,
+      is_bot: false,
+      traces: null,
+      windows: { attribution_window_hours: 168, probabilistic_window_hours: 6 },
+    },
   ]);
   return click_id;
 }

@@ -41,7 +41,7 @@ async function click(
   const recent = { click_id, ...place, time, query: more.query ?? '', campaign: '', ...utm, is_bot: false };
   const traces = { ip: more.ip ?? '198.51.100.7', user_agent: more.user_agent ?? safari, language: 'en-US,en;q=0.9' };
   const windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
-  await clicks.put([{ click: recent, traces, windows }]);
+  await clicks.put([{ click: recent, is_bot: false, traces, windows }]);
   return click_id;
 }
 

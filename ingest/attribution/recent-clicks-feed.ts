@@ -14,19 +14,18 @@ import type { Clock } from '#common/clock.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { Nats } from '#common/nats.ts';
-import type { RecentClick, RecentClicks, Windows } from '#common/recent-clicks.ts';
+import type { ClickToPut, RecentClicks } from '#common/recent-clicks.ts';
 import { isRedisUnavailable, type Redis } from '#common/redis.ts';
 import type { LogFrame } from '#ingest/batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
 import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
+import { AppWindows } from './app-windows.ts';
 
 const WAITING_FRAMES_MAX = 200;
 const RETRY_MS = 250;
 const POSITION_MS = 1_000;
 const REREAD_MS = 6 * 3_600_000;
-const WINDOWS_FRESH_MS = 5_000;
 const AGENTS_MAX = 20_000;
-const APPS_MAX = 10_000;
 
 export interface FeedOptions {
   readonly nats: Nats;
@@ -42,7 +41,7 @@ export class RecentClicksFeed {
   readonly counters = { clicks: 0, redis_failures: 0, rereads: 0 };
   readonly #options: FeedOptions;
   readonly #positionKey: string;
-  readonly #windows: LRUCache<string, Windows>;
+  readonly #windows: AppWindows;
   readonly #bots = new LRUCache<string, { isBot: boolean }>({ max: AGENTS_MAX });
   #reader: LogReader | undefined;
   #waiting: LogFrame[] = [];
@@ -56,7 +55,7 @@ export class RecentClicksFeed {
   constructor(options: FeedOptions) {
     this.#options = options;
     this.#positionKey = `recent_clicks:read:${options.partition}`;
-    this.#windows = new LRUCache({ max: APPS_MAX, ttl: WINDOWS_FRESH_MS });
+    this.#windows = new AppWindows((ids) => options.clicks.windows(ids), options.clock);
   }
 
   /** Reads on from where it was left, as soon as Redis says where that is. */
@@ -109,22 +108,14 @@ export class RecentClicksFeed {
   }
 
   async #put(clicks: readonly Click[]): Promise<void> {
-    const unknown = [...new Set(clicks.map(({ app_id }) => app_id))].filter((app_id) => !this.#windows.has(app_id));
-    const found = await this.#options.clicks.windows(unknown);
-    const windows = new Map(unknown.map((app_id, at) => [app_id, found[at]]));
-    const entries: Parameters<RecentClicks['put']>[0][number][] = [];
+    const windows = await this.#windows.of(new Set(clicks.map(({ app_id }) => app_id)));
+    const entries: ClickToPut[] = [];
     for (const click of clicks) {
-      const of = windows.get(click.app_id) ?? this.#windows.get(click.app_id);
+      const of = windows.get(click.app_id);
       if (of === undefined) continue;
-      this.#windows.set(click.app_id, of);
       const is_bot = this.#isBot(click);
       const isTraced = !is_bot && click.trigger === 'link' && click.privacy_mode !== 'no_ip';
-      const { ip, user_agent, language } = click;
-      entries.push({
-        click: recentOf(click, is_bot),
-        traces: isTraced ? { ip, user_agent, language } : null,
-        windows: of,
-      });
+      entries.push({ click, is_bot, traces: isTraced ? click : null, windows: of });
     }
     await this.#options.clicks.put(entries);
   }
@@ -186,23 +177,4 @@ function clicksOf(frame: LogFrame): Click[] {
     if (click && !isRejection(click)) clicks.push(click);
   }
   return clicks;
-}
-
-function recentOf(click: Click, is_bot: boolean): RecentClick {
-  const { click_id, app_id, link_id, time, query, campaign } = click;
-  const { utm_source, utm_medium, utm_campaign, utm_term, utm_content } = click;
-  return {
-    click_id,
-    app_id,
-    link_id,
-    time,
-    query,
-    campaign,
-    utm_source,
-    utm_medium,
-    utm_campaign,
-    utm_term,
-    utm_content,
-    is_bot,
-  };
 }
