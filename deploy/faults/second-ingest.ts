@@ -34,7 +34,7 @@ export class SecondIngest {
     });
     const second = new SecondIngest(child);
     const deadline = Date.now() + 30_000;
-    while (!second.output.includes('"metrics"')) {
+    while (!second.output.includes('"part":"ingest"')) {
       if (child.exitCode !== null || Date.now() > deadline) throw new Error(`no second ingest:\n${second.output}`);
       await pause(50);
     }
