@@ -1,5 +1,5 @@
 /**
- * Clicks, claims and installs in Redis: what ingest writes as clicks come in and the SDK edge matches devices against.
+ * Clicks and claims in Redis: what ingest writes as clicks come in and the SDK edge matches devices against.
  *
  *   click:<click_id>              the click as later events need it, for the app's attribution window
  *   recent:<app_id>:<address>     sorted by time: clicks from one address (IPv6: one /64), whole IP and user agent, for the
@@ -7,11 +7,10 @@
  *   claim:<click_id>              the device that has it, for the attribution window
  *   match:<app_id>:<device>       the answer a device got
  *   match_id:<match_id>           the same answer, by its id
- *   install:<app_id>:<install_id>, device:<app_id>:<device_id>     what events inherit from their install
- *   windows:<app_id>              the app's two windows, written by the SDK edge whenever it sees them change
  *
- * All of it can be lost: claims and installs are kept for good elsewhere, clicks are in ClickHouse.
+ * All of it can be lost: claims are kept for good elsewhere, clicks are in ClickHouse.
  */
+import type { Windows } from './attribution-windows.ts';
 import { limitAddress } from './http/peer.ts';
 import { jsonText } from './log/record.ts';
 import type { Redis, Script } from './redis.ts';
@@ -19,15 +18,6 @@ import type { Redis, Script } from './redis.ts';
 export const PER_ADDRESS_MAX = 100;
 const CLICKS_PER_CALL_MAX = 200;
 const HOUR_MS = 3_600_000;
-const INSTALL_TTL_MS = 30 * 24 * HOUR_MS;
-
-export interface Windows {
-  readonly attribution_window_hours: number;
-  readonly probabilistic_window_hours: number;
-}
-
-/** What an app has until it says otherwise. */
-export const defaultWindows: Windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
 
 /** A click as attribution needs it. */
 export interface RecentClick {
@@ -70,29 +60,11 @@ export interface ClickAtAddress extends ClickTraces {
   readonly claimed_by: string;
 }
 
-/** What events inherit. */
-export interface InstallFacts {
-  readonly install_id: string;
-  readonly link_id: string;
-  readonly click_id: string;
-  readonly platform: string;
-  readonly country: string;
-  readonly campaign: string;
-  readonly utm_source: string;
-  readonly utm_medium: string;
-  readonly utm_campaign: string;
-  readonly utm_term: string;
-  readonly utm_content: string;
-}
-
 function clickKey(clickId: string): string {
   return `click:${clickId}`;
 }
 function addressKey(appId: string, ip: string): string {
   return `recent:${appId}:${limitAddress(ip)}`;
-}
-function windowsKey(appId: string): string {
-  return `windows:${appId}`;
 }
 
 /** ARGV in groups of seven: click key, JSON, TTL in ms; address key or empty, member, TTL in ms, time. */
@@ -255,44 +227,8 @@ export class RecentClicks {
     const found = await this.#redis.commands.mget(clickIds.map(clickKey));
     return found.map((json, at) => (json === null ? null : expand(clickIds[at] ?? '', json)));
   }
-
-  /** Makes an install findable for events, by its id and by its device. */
-  async putInstall(appId: string, deviceId: string, install: InstallFacts): Promise<void> {
-    const json = JSON.stringify(install);
-    const keys = [installKey(appId, install.install_id), ...(deviceId === '' ? [] : [deviceKey(appId, deviceId)])];
-    await Promise.all(keys.map((key) => this.#redis.commands.set(key, json, 'PX', INSTALL_TTL_MS)));
-  }
-
-  /** Installs by `installKey` and `deviceKey`, in the order asked for. */
-  async installs(keys: readonly string[]): Promise<(InstallFacts | null)[]> {
-    if (keys.length === 0) return [];
-    const found = await this.#redis.commands.mget([...keys]);
-    return found.map((json) => (json === null ? null : JSON.parse(json)));
-  }
-
-  async putWindows(appId: string, windows: Windows): Promise<void> {
-    const { attribution_window_hours, probabilistic_window_hours } = windows;
-    await this.#redis.commands.set(windowsKey(appId), `${attribution_window_hours} ${probabilistic_window_hours}`);
-  }
-
-  /** The windows of apps, in the order asked for. */
-  async windows(appIds: readonly string[]): Promise<Windows[]> {
-    if (appIds.length === 0) return [];
-    const found = await this.#redis.commands.mget(appIds.map(windowsKey));
-    return found.map((text) => {
-      const [attribution_window_hours, probabilistic_window_hours] = (text ?? '').split(' ').map(Number);
-      if (!attribution_window_hours || probabilistic_window_hours === undefined) return defaultWindows;
-      return { attribution_window_hours, probabilistic_window_hours };
-    });
-  }
 }
 
-export function installKey(appId: string, installId: string): string {
-  return `install:${appId}:${installId}`;
-}
-export function deviceKey(appId: string, deviceId: string): string {
-  return `device:${appId}:${deviceId}`;
-}
 function answerKey(appId: string, device: string): string {
   return `match:${appId}:${device}`;
 }

@@ -1,5 +1,7 @@
 /** The SDK edge put together from its clients: alone (main.ts), or beside the API on one origin. */
+
 import { ApiKeys } from '#common/api-key.ts';
+import { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Config } from '#common/config.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
@@ -9,6 +11,7 @@ import type { Journal } from '#common/log/journal.ts';
 import { type Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
+import { RecentInstalls } from '#common/recent-installs.ts';
 import type { Redis } from '#common/redis.ts';
 import { Tenancy } from '#common/tenancy.ts';
 import type { GatewayCounters } from './counters.ts';
@@ -53,13 +56,14 @@ export function gatewayParts(config: Config, clients: GatewayClients, clock: Clo
   const records = new RecordWriter(journal, config.LOG_PARTITIONS);
   const links = new LinkIndex(db, clock, cache);
   const clicks = new RecentClicks(redis);
+  const windows = new AttributionWindows(redis);
   const opens = new LinkOpens(cache, records, clock);
-  const matching = new Matching({ clicks, opens, archive: clients.archive ?? noArchive, clock });
+  const matching = new Matching({ clicks, windows, opens, archive: clients.archive ?? noArchive, clock });
   const store = new InstallStore(db);
   const deps: GatewayDeps = {
     events: new EventTracking(records, links),
     matching,
-    installation: new Installation({ store, matching, links, clicks, records, clock }),
+    installation: new Installation({ store, matching, links, installs: new RecentInstalls(redis), records, clock }),
     links,
     tenancy: new Tenancy(db),
     clock,

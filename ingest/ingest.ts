@@ -8,6 +8,7 @@ import { marksRequestSubject, progressSubject } from '#common/log/marks.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
+import { RecentInstalls } from '#common/recent-installs.ts';
 import { Redis } from '#common/redis.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickArchive } from './attribution/click-archive.ts';
@@ -86,7 +87,7 @@ export class Ingest {
     });
     const attribution = new Attribution({
       firstSeen: new FirstSeen(this.clickhouse),
-      installs: new InstallLookup(clicks, this.clickhouse),
+      installs: new InstallLookup(this.redis && new RecentInstalls(this.redis), this.clickhouse),
       clicks,
       countries,
     });

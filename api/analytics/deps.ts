@@ -1,8 +1,19 @@
 /** What the analytics endpoints are given. */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
+import type { BreakdownRow } from '#clickhouse/queries/link.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Tenancy } from '#common/tenancy.ts';
 import { FairQueue } from './fair-queue.ts';
+import { KeptFigures } from './kept-figures.ts';
+import type { Amount } from './metrics.ts';
+
+/** What need not be counted again. */
+export interface Kept {
+  readonly uniqueClicks: KeptFigures<number>;
+  readonly revenue: KeptFigures<readonly Amount[]>;
+  readonly linksOfCampaigns: KeptFigures<number>;
+  readonly breakdowns: KeptFigures<readonly BreakdownRow[]>;
+}
 
 export interface AnalyticsParts {
   /** One that can only read. */
@@ -15,6 +26,7 @@ export interface AnalyticsParts {
   readonly asOf: () => Promise<number>;
   /** Age in days beyond which records are dropped: nothing older is shown, whether it is gone already or not. */
   readonly retentionDays: number;
+  readonly kept: Kept;
   /** What one question may cost. */
   readonly limits: Settings;
 }
@@ -36,6 +48,21 @@ export const questionLimits: Settings = {
 const queueLimits = { runningMax: 8, perKeyMax: 4, waitingMax: 40, keysMax: 2_000 } as const;
 const exportLimits = { runningMax: 3, perKeyMax: 1, waitingMax: 2, keysMax: 100 } as const;
 
-export function analyticsParts(parts: Omit<AnalyticsParts, 'queue' | 'exports' | 'limits'>): AnalyticsParts {
-  return { ...parts, limits: questionLimits, queue: new FairQueue(queueLimits), exports: new FairQueue(exportLimits) };
+/** Numbers of one row of a page (about 250 bytes each), and whole breakdowns (10 KB). */
+const keptNumbersMax = 20_000;
+const keptBreakdownsMax = 500;
+
+export function analyticsParts(parts: Omit<AnalyticsParts, 'queue' | 'exports' | 'limits' | 'kept'>): AnalyticsParts {
+  return {
+    ...parts,
+    limits: questionLimits,
+    queue: new FairQueue(queueLimits),
+    exports: new FairQueue(exportLimits),
+    kept: {
+      uniqueClicks: new KeptFigures(keptNumbersMax),
+      revenue: new KeptFigures(keptNumbersMax),
+      linksOfCampaigns: new KeptFigures(keptNumbersMax),
+      breakdowns: new KeptFigures(keptBreakdownsMax),
+    },
+  };
 }

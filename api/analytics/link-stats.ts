@@ -8,9 +8,10 @@ import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { Asking } from './ask.ts';
 import type { AnalyticsDeps } from './deps.ts';
-import { exampleMetrics, metricsFields, totalsFields, totalsOf } from './metrics.ts';
+import { keyOfScope } from './kept-figures.ts';
+import { exampleMetrics, metricsFields, type Totals, totalsFields, totalsOf } from './metrics.ts';
 import { linkStatsQuery, querySchema, readFilters } from './parameters.ts';
-import { finishQuestion } from './question.ts';
+import { type Asked, finishQuestion } from './question.ts';
 import { bucketsOf, seriesOf } from './timeseries.ts';
 import { Visible } from './visible.ts';
 
@@ -97,28 +98,12 @@ export const linkStats = route({
       },
     });
     if (asked instanceof Rejection) return asked;
-    const { period, scope, asking } = asked;
+    const { period } = asked;
     const buckets = bucketsOf(period, query.granularity);
     if (buckets instanceof Rejection) return buckets;
-    // A visitor is one of a UTC day: buckets that cut none add up, for others the whole is asked for.
-    const addUp = [scope.start_ms, ...buckets.starts.slice(1), scope.end_ms].every((ms) => ms % dayMs === 0);
-    // A range that reaches the present has the last click in it, if it has any click.
-    const now = deps.clock();
-    const reachesNow = scope.end_ms > now && !scope.include_bots;
-    const [whole, rows, values, earlier, asOf] = await Promise.all([
-      addUp ? [] : asking.together<FigureRow>(series(scope, [period.start_ms], { kinds: ['clicks'], withBots: true })),
-      asking.together<FigureRow>(series(scope, buckets.starts, { withBots: addUp })),
-      asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax)),
-      reachesNow ? 0 : lastClickMs(asking, scope, now),
-      asking.asOf(),
-    ]);
-    if (whole instanceof Rejection) return whole;
-    if (rows instanceof Rejection) return rows;
-    if (values instanceof Rejection) return values;
-    if (earlier instanceof Rejection) return earlier;
-    const within = reachesNow ? (values[0]?.last_ms ?? 0) : earlier;
-    const last = reachesNow && within === 0 ? await lastClickMs(asking, scope, now) : within;
-    if (last instanceof Rejection) return last;
+    const found = await figuresOfLink(asked, buckets.starts, deps.clock());
+    if (found instanceof Rejection) return found;
+    const { totals, rows, values, lastMs } = found;
     return {
       status: 200,
       body: {
@@ -127,15 +112,55 @@ export const linkStats = route({
         end: isoTime(period.end_ms),
         timezone: period.zone.name,
         granularity: buckets.granularity,
-        totals: totalsOf(addUp ? rows : [...whole, ...rows.filter((row) => row.f_clicks === undefined)]),
+        totals,
         timeseries: seriesOf(buckets.starts, rows),
         ...Object.fromEntries(breakdowns.map((name) => [`by_${name}`, valuesOf(name, values)])),
-        last_clicked_at: last > 0 ? isoTime(last) : null,
-        as_of: isoTime(asOf),
+        last_clicked_at: lastMs > 0 ? isoTime(lastMs) : null,
+        as_of: isoTime(found.asOfMs),
       },
     };
   },
 });
+
+interface LinkFigures {
+  readonly totals: Totals;
+  /** Of the buckets. */
+  readonly rows: readonly FigureRow[];
+  readonly values: readonly BreakdownRow[];
+  /** 0 without any click. */
+  readonly lastMs: number;
+  readonly asOfMs: number;
+}
+
+async function figuresOfLink(
+  { scope, asking, kept }: Asked,
+  startsMs: readonly number[],
+  nowMs: number,
+): Promise<LinkFigures | Rejection> {
+  // A visitor is one of a UTC day: buckets that cut none add up, for others the whole is asked for.
+  const addUp = [scope.start_ms, ...startsMs.slice(1), scope.end_ms].every((ms) => ms % dayMs === 0);
+  // A range that reaches the present has the last click in it, if it has any click.
+  const reachesNow = scope.end_ms > nowMs && !scope.include_bots;
+  const key = keyOfScope(scope, 'breakdown');
+  const askValues = () => asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax));
+  const [found, early, earlier, asOfMs] = await Promise.all([
+    asking.together<FigureRow>(series(scope, startsMs, { withBots: true, withWhole: !addUp })),
+    kept.breakdowns.isAtRest(key) ? undefined : askValues(),
+    reachesNow ? 0 : lastClickMs(asking, scope, nowMs),
+    asking.asOf(),
+  ]);
+  if (found instanceof Rejection) return found;
+  const rows = found.filter((row) => row.slot !== 0);
+  const totals = totalsOf(addUp ? rows : found.filter((row) => row.slot === 0 || row.f_clicks === undefined));
+  const known = early === undefined ? kept.breakdowns.get(key, totals.clicks) : undefined;
+  const values = early ?? known ?? (await askValues());
+  if (values instanceof Rejection) return values;
+  if (earlier instanceof Rejection) return earlier;
+  if (known === undefined) kept.breakdowns.put(key, values[0]?.total ?? 0, values);
+  const within = reachesNow ? (values[0]?.last_ms ?? 0) : earlier;
+  const lastMs = reachesNow && within === 0 ? await lastClickMs(asking, scope, nowMs) : within;
+  return lastMs instanceof Rejection ? lastMs : { totals, rows, values, lastMs, asOfMs };
+}
 
 /** 0 without any. Most links that are looked at were clicked lately, and few months are found sooner than all. */
 async function lastClickMs(asking: Asking, scope: Scope, nowMs: number): Promise<number | Rejection> {

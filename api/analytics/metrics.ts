@@ -18,7 +18,7 @@ export interface Metrics {
   conversions: number;
   /** Attributed installs by clicks; 0 without clicks. */
   conversion_rate: number;
-  revenue: Amount[];
+  revenue: readonly Amount[];
 }
 
 export interface Totals extends Metrics {
@@ -116,7 +116,7 @@ export function metricsOf(rows: readonly FigureRow[]): Metrics {
   return metrics;
 }
 
-export function metricsOfRanked(row: RankedRow, uniqueClicks: number): Metrics {
+export function metricsOfRanked(row: RankedRow, uniqueClicks: number, revenue: readonly Amount[]): Metrics {
   return {
     clicks: row.clicks,
     unique_clicks: uniqueClicks,
@@ -124,11 +124,11 @@ export function metricsOfRanked(row: RankedRow, uniqueClicks: number): Metrics {
     events: row.events,
     conversions: row.conversions,
     conversion_rate: rate(row.installs, row.organic_installs, row.clicks),
-    revenue: row.revenue.map(([currency, amount]) => ({ currency, amount })),
+    revenue,
   };
 }
 
-const byCurrency = (a: Amount, b: Amount) => (a.currency < b.currency ? -1 : 1);
+export const byCurrency = (a: Amount, b: Amount) => (a.currency < b.currency ? -1 : 1);
 
 type Change = Record<Exclude<keyof Totals, 'revenue'>, number | null> & {
   revenue: { currency: string; ratio: number | null }[];

@@ -4,7 +4,7 @@ import { firstDay } from '#clickhouse/queries/link.ts';
 import type { Filters, Scope } from '#clickhouse/queries/scope.ts';
 import { forbidden, Rejection } from '#common/http/rejection.ts';
 import { Asking } from './ask.ts';
-import type { AnalyticsDeps } from './deps.ts';
+import type { AnalyticsDeps, Kept } from './deps.ts';
 import { type CommonQuery, readFilters } from './parameters.ts';
 import { type Period, periodOf } from './period.ts';
 import { Visible } from './visible.ts';
@@ -16,6 +16,7 @@ export interface Asked {
   readonly scope: Scope;
   readonly asking: Asking;
   readonly visible: Visible;
+  readonly kept: Kept;
 }
 
 /** The scope of a period other than the one asked for. Nothing beyond the retention is shown. */
@@ -69,5 +70,5 @@ export async function finishQuestion(
     return rows instanceof Rejection ? rows : (rows[0]?.first_ms ?? 0);
   });
   if (period instanceof Rejection) return period;
-  return { period, scope: scopeWithin(bare, period, deps), asking, visible };
+  return { period, scope: scopeWithin(bare, period, deps), asking, visible, kept: deps.analytics.kept };
 }

@@ -1,4 +1,4 @@
-/** A page of links or campaigns: the order first, then what only the rows of the page need. */
+/** A page of links or campaigns: the order first, then what only the rows of the page need and is not known still. */
 
 import type { Page } from '#api/listing.ts';
 import {
@@ -8,10 +8,12 @@ import {
   type RankedRow,
   ranking,
   rankingTotal,
+  revenueOf,
   uniquesOf,
 } from '#clickhouse/queries/ranking.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { type Metrics, metricsOfRanked } from './metrics.ts';
+import { type KeptFigures, keyOfScope } from './kept-figures.ts';
+import { type Amount, byCurrency, type Metrics, metricsOfRanked } from './metrics.ts';
 import type { Asked } from './question.ts';
 
 export interface RankedPage {
@@ -24,24 +26,65 @@ interface Order {
   readonly total: number;
 }
 
-/** @param beside what else is to be found out about the ids of the page, at the same time as their unique clicks. */
+/** @param beside what else is to be found out about the rows of the page, at the same time as their unique clicks. */
 export async function rankedPage<Beside>(
   asked: Asked,
   column: RankedColumn,
   sortBy: RankedBy,
   page: Page,
-  beside: (ids: readonly string[]) => Promise<Beside | Rejection>,
+  beside: (rows: readonly RankedRow[]) => Promise<Beside | Rejection>,
 ): Promise<(RankedPage & { readonly beside: Beside }) | Rejection> {
   const order = await orderOf(asked, column, sortBy, page);
   if (order instanceof Rejection) return order;
-  const [uniques, found] = await Promise.all([
+  const [uniques, revenue, found] = await Promise.all([
     uniquesOfPage(asked, column, sortBy, order.rows),
-    beside(order.rows.map((row) => row.id)),
+    revenueOfPage(asked, column, order.rows),
+    beside(order.rows),
   ]);
   if (uniques instanceof Rejection) return uniques;
+  if (revenue instanceof Rejection) return revenue;
   if (found instanceof Rejection) return found;
-  const rows = order.rows.map((row) => ({ id: row.id, metrics: metricsOfRanked(row, uniques.get(row.id) ?? 0) }));
+  const rows = order.rows.map((row) => ({
+    id: row.id,
+    metrics: metricsOfRanked(row, uniques.get(row.id) ?? 0, revenue.get(row.id) ?? []),
+  }));
   return { rows, total: order.total, beside: found };
+}
+
+/**
+ * A figure of each row of a page: the kept one where the row has as many records as when it was found, else asked for.
+ * @param countOf the number of the row's records that decide it.
+ * @param ask finds it for some ids; those without have `none`.
+ */
+export async function figuresOfPage<Figure>(
+  { scope }: Asked,
+  column: RankedColumn,
+  rows: readonly RankedRow[],
+  figure: {
+    readonly kept: KeptFigures<Figure>;
+    readonly none: Figure;
+    readonly countOf: (row: RankedRow) => number;
+    readonly ask: (ids: readonly string[]) => Promise<Map<string, Figure> | Rejection>;
+  },
+): Promise<Map<string, Figure> | Rejection> {
+  const { kept, none, countOf, ask } = figure;
+  const prefix = keyOfScope(scope, column);
+  const figures = new Map<string, Figure>();
+  const unknown: RankedRow[] = [];
+  for (const row of rows) {
+    const known = countOf(row) === 0 ? none : kept.get(prefix + row.id, countOf(row));
+    if (known === undefined) unknown.push(row);
+    else figures.set(row.id, known);
+  }
+  if (unknown.length === 0) return figures;
+  const found = await ask(unknown.map((row) => row.id));
+  if (found instanceof Rejection) return found;
+  for (const row of unknown) {
+    const value = found.get(row.id) ?? none;
+    figures.set(row.id, value);
+    kept.put(prefix + row.id, countOf(row), value);
+  }
+  return figures;
 }
 
 async function orderOf(
@@ -63,14 +106,43 @@ async function orderOf(
 }
 
 async function uniquesOfPage(
-  { asking, scope }: Asked,
+  asked: Asked,
   column: RankedColumn,
   sortBy: RankedBy,
   rows: readonly RankedRow[],
 ): Promise<Map<string, number> | Rejection> {
   if (sortBy === 'unique_clicks') return new Map(rows.map((row) => [row.id, row.unique_clicks]));
-  const clicked = rows.filter((row) => row.clicks > 0).map((row) => row.id);
-  if (clicked.length === 0) return new Map();
-  const found = await asking.together<{ id: string; f_unique_clicks: number }>(uniquesOf(scope, column, clicked));
-  return found instanceof Rejection ? found : new Map(found.map((row) => [row.id, row.f_unique_clicks]));
+  return await figuresOfPage(asked, column, rows, {
+    kept: asked.kept.uniqueClicks,
+    none: 0,
+    countOf: (row) => row.clicks,
+    ask: async (ids) => {
+      const questions = uniquesOf(asked.scope, column, ids);
+      const found = await asked.asking.together<{ id: string; f_unique_clicks: number }>(questions);
+      return found instanceof Rejection ? found : new Map(found.map((row) => [row.id, row.f_unique_clicks]));
+    },
+  });
+}
+
+async function revenueOfPage(
+  asked: Asked,
+  column: RankedColumn,
+  rows: readonly RankedRow[],
+): Promise<Map<string, readonly Amount[]> | Rejection> {
+  return await figuresOfPage<readonly Amount[]>(asked, column, rows, {
+    kept: asked.kept.revenue,
+    none: [],
+    countOf: (row) => row.events,
+    ask: async (ids) => {
+      const questions = revenueOf(asked.scope, column, ids);
+      const found = await asked.asking.together<{ id: string; f_currency: string; f_revenue: string }>(questions);
+      if (found instanceof Rejection) return found;
+      const amounts = new Map<string, Amount[]>();
+      for (const { id, f_currency, f_revenue } of found) {
+        if (f_currency === '') continue;
+        amounts.set(id, [...(amounts.get(id) ?? []), { currency: f_currency, amount: f_revenue }].sort(byCurrency));
+      }
+      return amounts;
+    },
+  });
 }

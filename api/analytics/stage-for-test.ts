@@ -18,12 +18,16 @@ export interface Reply {
   readonly text: () => Promise<string>;
 }
 
+type Ask = (caller: UserCaller, path: string) => Promise<Reply>;
+
 export interface Stage {
   readonly clickhouse: ClickHouse;
   readonly db: Postgres;
   readonly asOfMs: number;
   /** Path with query, below /v1. */
-  get(caller: UserCaller, path: string): Promise<Reply>;
+  readonly get: Ask;
+  /** The same stores behind an API of its own, which remembers nothing. */
+  again(): Ask;
   stop(): Promise<void>;
 }
 
@@ -43,22 +47,22 @@ export async function startStage(nowMs: number, retentionDays = 36_500, limits: 
   const reader = new ClickHouse({ url: store.url, reads: readLimits });
   const db = new Postgres({ url: postgres.url, name: 'analytics-test' });
   const asOfMs = nowMs - 1_500;
-  const parts = analyticsParts({ clickhouse: reader, asOf: async () => asOfMs, retentionDays });
-  const deps = {
-    tenancy: new Tenancy(db),
-    clock: () => nowMs,
-    analytics: { ...parts, limits: { ...parts.limits, ...limits } },
+  const tenancy = new Tenancy(db);
+  const again = (): Ask => {
+    const parts = analyticsParts({ clickhouse: reader, asOf: async () => asOfMs, retentionDays });
+    const routes = mountRoutes({
+      routes: analyticsRoutes,
+      deps: { tenancy, clock: () => nowMs, analytics: { ...parts, limits: { ...parts.limits, ...limits } } },
+      guard: async () => ({ caller: null, quota: null }),
+    });
+    return (caller, path) => get(routes, caller, path);
   };
-  const routes = mountRoutes({
-    routes: analyticsRoutes,
-    deps,
-    guard: async () => ({ caller: null, quota: null }),
-  });
   return {
     clickhouse,
     db,
     asOfMs,
-    get: (caller, path) => get(routes, caller, path),
+    get: again(),
+    again,
     stop: async () => {
       await Promise.all([clickhouse.close(), reader.close(), db.close()]);
       await Promise.all([postgres.stop(), store.stop()]);

@@ -8,7 +8,7 @@ import type { AnalyticsDeps } from './deps.ts';
 import { exampleMetrics, metricsFields } from './metrics.ts';
 import { commonQuery, querySchema } from './parameters.ts';
 import { readQuestion } from './question.ts';
-import { rankedPage } from './ranked.ts';
+import { figuresOfPage, rankedPage } from './ranked.ts';
 import { sortQuery } from './top-links.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
@@ -42,13 +42,24 @@ export const topCampaigns = route({
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const page = pageOf(query);
-    const { asking, scope } = asked;
-    const ranked = await rankedPage(asked, 'campaign', query.sort_by ?? 'clicks', page, (names) =>
-      names.length === 0 ? Promise.resolve([]) : asking.rows<LinkCount>(linksOfCampaigns(scope, names)),
+    const { asking, scope, kept } = asked;
+    const ranked = await rankedPage(asked, 'campaign', query.sort_by ?? 'clicks', page, (rows) =>
+      figuresOfPage(asked, 'campaign', rows, {
+        kept: kept.linksOfCampaigns,
+        none: 0,
+        countOf: (row) => row.clicks + row.installs + row.events,
+        ask: async (names) => {
+          const found = await asking.rows<LinkCount>(linksOfCampaigns(scope, names));
+          return found instanceof Rejection ? found : new Map(found.map((row) => [row.id, row.links]));
+        },
+      }),
     );
     if (ranked instanceof Rejection) return ranked;
-    const links = new Map(ranked.beside.map((row) => [row.id, row.links]));
-    const data = ranked.rows.map(({ id, metrics }) => ({ campaign: id, links: links.get(id) ?? 0, ...metrics }));
+    const data = ranked.rows.map(({ id, metrics }) => ({
+      campaign: id,
+      links: ranked.beside.get(id) ?? 0,
+      ...metrics,
+    }));
     return listAnswer(data, ranked.total, page);
   },
 });

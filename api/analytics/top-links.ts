@@ -66,8 +66,8 @@ export const topLinks = route({
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const page = pageOf(query);
-    const ranked = await rankedPage(asked, 'link_id', query.sort_by ?? 'clicks', page, (ids) =>
-      asked.visible.links(ids.filter((id) => id !== '')),
+    const ranked = await rankedPage(asked, 'link_id', query.sort_by ?? 'clicks', page, (rows) =>
+      asked.visible.links(rows.map((row) => row.id).filter((id) => id !== '')),
     );
     if (ranked instanceof Rejection) return ranked;
     const data = ranked.rows.map(({ id, metrics }) => rowOf(id, ranked.beside.get(id), metrics));

@@ -4,8 +4,9 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { defaultWindows } from '#common/attribution-windows.ts';
 import { newId } from '#common/ids.ts';
-import { defaultWindows, RecentClicks } from '#common/recent-clicks.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
 import { Redis } from '#common/redis.ts';
 import { simulate } from '#gateway/fixtures/match-simulation.ts';
 import { post, type RequestOf } from './post-client.ts';

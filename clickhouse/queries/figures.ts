@@ -25,6 +25,10 @@ export interface FigureKeys {
   readonly columns?: readonly FilterColumn[];
   /** Keeps these values of the one column and puts all others together as `\\0`, which no stored text holds. */
   readonly top?: readonly string[];
+  /** A row more, of all slots together, whose `slot` is 0. Only of clicks: a visitor may be in several slots. */
+  readonly withWhole?: boolean;
+  /** Default true: a row for each currency. Without it f_currency and f_revenue are missing or empty. */
+  readonly withRevenue?: boolean;
   /** Unique visitors cost more than all the rest; without them f_unique_clicks is missing or 0. */
   readonly withUniques: boolean;
   /** Without them f_bot_clicks is missing or 0. */
@@ -115,14 +119,20 @@ type Figures = Partial<Record<Figure, string>>;
 function part(kind: Kind, scope: Scope, keys: FigureKeys, finish: (own: Figures) => Figures): string {
   const source = figureSource(kind, scope, keys);
   const figures = finish(figuresOf(kind, scope, keys, source.kind === 'raw'));
-  const grouping = [...keyNames(keys), ...(kind === 'events' ? ['revenue_currency'] : [])];
   const names = source.kind === 'rollup' ? source.names : {};
   const isCut = source.kind === 'rollup' && source.cutCells.length > 0;
   const time = source.kind === 'raw' ? 'time' : 'bucket';
   const expressions = isCut ? keyNames(keys) : keyExpressions(keys, time, names);
   const columns = Object.entries(figures).map(([name, expression]) => `${expression} AS ${name}`);
   return `SELECT ${[...expressions, ...columns].join(', ')}
-FROM ${fromOf(kind, source, scope, keys)}${grouping.length > 0 ? `\nGROUP BY ${grouping.join(', ')}` : ''}`;
+FROM ${fromOf(kind, source, scope, keys)}${groupingOf(kind, keys)}`;
+}
+
+function groupingOf(kind: Kind, keys: FigureKeys): string {
+  const names = [...keyNames(keys), ...(kind === 'events' && keys.withRevenue !== false ? ['revenue_currency'] : [])];
+  if (names.length === 0) return '';
+  const isWithWhole = keys.withWhole === true && kind === 'clicks';
+  return isWithWhole ? `\nGROUP BY GROUPING SETS ((${names.join(', ')}), ())` : `\nGROUP BY ${names.join(', ')}`;
 }
 
 function fromOf(kind: Kind, source: Source, scope: Scope, keys: FigureKeys): string {
@@ -199,14 +209,15 @@ function figuresOf(kind: Kind, scope: Scope, keys: FigureKeys, isRaw: boolean): 
         : { f_installs: 'sum(rows)', f_organic_installs: 'sumIf(rows, NOT attributed)' };
     case 'events':
       return {
-        f_currency: 'revenue_currency',
         ...(isRaw
-          ? {
-              f_events: 'count()',
-              f_conversions: 'countIf(is_conversion)',
-              f_revenue: 'sum(ifNull(revenue_amount, toDecimal128(0, 9)))',
-            }
-          : { f_events: 'sum(rows)', f_conversions: 'sum(conversions)', f_revenue: 'sum(revenue)' }),
+          ? { f_events: 'count()', f_conversions: 'countIf(is_conversion)' }
+          : { f_events: 'sum(rows)', f_conversions: 'sum(conversions)' }),
+        ...(keys.withRevenue === false
+          ? {}
+          : {
+              f_currency: 'revenue_currency',
+              f_revenue: isRaw ? 'sum(ifNull(revenue_amount, toDecimal128(0, 9)))' : 'sum(revenue)',
+            }),
       };
   }
 }

@@ -23,8 +23,6 @@ export interface RankedRow {
   readonly organic_installs: number;
   readonly events: number;
   readonly conversions: number;
-  /** Currency and decimal amount. */
-  readonly revenue: readonly (readonly [string, string])[];
   /** How many there are on all pages. */
   readonly total: number;
 }
@@ -56,18 +54,18 @@ function conditionOn(column: RankedColumn): string {
   return column === 'campaign' ? "WHERE k_campaign != ''" : '';
 }
 
-/** Unique clicks are 0 unless they decide the order: see uniquesOf. */
+/** Unique clicks are 0 unless they decide the order, and of revenue there is nothing: see uniquesOf and revenueOf. */
 export function ranking(scope: Scope, options: RankingOptions): Question {
   const { column, sortBy } = options;
   const { sql, params } = figures(scope, {
     columns: [column],
     withUniques: sortBy === 'unique_clicks',
+    withRevenue: sortBy === 'revenue',
     withBots: false,
   });
   return {
     sql: `SELECT k_${column} AS id, sum(f_clicks) AS clicks, sum(f_unique_clicks) AS unique_clicks, sum(f_installs) AS installs,
-  sum(f_organic_installs) AS organic_installs, sum(f_events) AS events, sum(f_conversions) AS conversions,
-  arraySort(groupArrayIf((f_currency, toString(f_revenue)), f_currency != '')) AS revenue, count() OVER () AS total
+  sum(f_organic_installs) AS organic_installs, sum(f_events) AS events, sum(f_conversions) AS conversions, count() OVER () AS total
 FROM (${sql}) ${conditionOn(column)} GROUP BY id HAVING ${isSomething}
 ORDER BY ${order[sortBy]} DESC, id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt64}`,
     params: { ...params, limit: options.limit, offset: options.offset, currency: options.currency },
@@ -76,7 +74,12 @@ ORDER BY ${order[sortBy]} DESC, id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt
 
 /** How many there are, for a page that lies beyond the last. Rows: `total`. */
 export function rankingTotal(scope: Scope, column: RankedColumn): Question {
-  const { sql, params } = figures(scope, { columns: [column], withUniques: false, withBots: false });
+  const { sql, params } = figures(scope, {
+    columns: [column],
+    withUniques: false,
+    withRevenue: false,
+    withBots: false,
+  });
   return {
     sql: `SELECT count() AS total FROM (SELECT k_${column} AS id FROM (${sql}) ${conditionOn(column)} GROUP BY id HAVING ${isSomething})`,
     params,
@@ -87,6 +90,13 @@ export function rankingTotal(scope: Scope, column: RankedColumn): Question {
 export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
   const keys = { columns: [column], withUniques: true, withBots: false };
   const parts = figureParts(narrowed(scope, column, ids), keys, ['clicks']);
+  return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
+}
+
+/** Amounts of the ids of one page. Rows: `id`, `f_currency` ('' without an amount), `f_revenue`. */
+export function revenueOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
+  const keys = { columns: [column], withUniques: false, withBots: false };
+  const parts = figureParts(narrowed(scope, column, ids), keys, ['events']);
   return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
 }
 

@@ -1,5 +1,5 @@
 /** Figures by bucket, and by the values of one column if asked: rows of each kind, to be put together by whoever asks. */
-import { type Kind, kinds } from '#clickhouse/rollups.ts';
+import { kinds } from '#clickhouse/rollups.ts';
 import { type FigureKeys, figureParts, figures } from './figures.ts';
 import type { FilterColumn, Question, Scope } from './scope.ts';
 
@@ -10,8 +10,8 @@ export interface SeriesOptions {
   readonly groupBy?: FilterColumn;
   readonly top?: readonly string[];
   readonly withBots?: boolean;
-  /** Default: all. */
-  readonly kinds?: readonly Kind[];
+  /** Of clicks a row more, of all buckets together, whose `slot` is 0. */
+  readonly withWhole?: boolean;
 }
 
 export function series(scope: Scope, slotsMs: readonly number[], options: SeriesOptions = {}): Question[] {
@@ -22,15 +22,21 @@ export function series(scope: Scope, slotsMs: readonly number[], options: Series
     ...(top ? { top } : {}),
     withUniques: true,
     withBots: options.withBots === true,
+    withWhole: options.withWhole === true,
   };
-  const parts = figureParts(scope, keys, options.kinds ?? kinds);
+  const parts = figureParts(scope, keys, kinds);
   if (!groupBy) return parts;
   return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${groupBy}`, 'grp'), params }));
 }
 
 /** The values of a column that have most clicks, then most installs and events. Rows: `value`. */
 export function topValues(scope: Scope, column: FilterColumn, limit: number): Question {
-  const { sql, params } = figures(scope, { columns: [column], withUniques: false, withBots: false });
+  const { sql, params } = figures(scope, {
+    columns: [column],
+    withUniques: false,
+    withRevenue: false,
+    withBots: false,
+  });
   return {
     sql: `SELECT k_${column} AS value FROM (${sql}) GROUP BY value
 HAVING sum(f_clicks) + sum(f_installs) + sum(f_events) > 0

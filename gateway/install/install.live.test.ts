@@ -2,13 +2,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
 import { decodeInstall } from '#common/log/install-record.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
+import { RecentInstalls } from '#common/recent-installs.ts';
 import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
 
 let edge: SdkEdge;
 let clicks: RecentClicks;
+let installs: RecentInstalls;
 beforeAll(async () => {
   edge = await SdkEdge.start();
   clicks = new RecentClicks(edge.redis);
+  installs = new RecentInstalls(edge.redis);
 });
 afterAll(async () => {
   await edge.stop();
@@ -84,8 +87,8 @@ test('an attributed install is answered, recorded and found by events', async ()
       ip: '198.51.100.7',
     },
   ]);
-  const [byId] = await clicks.installs([`install:${app.app_id}:${answer.body.install_id}`]);
-  const [byDevice] = await clicks.installs([`device:${app.app_id}:d1`]);
+  const [byId] = await installs.byKeys([`install:${app.app_id}:${answer.body.install_id}`]);
+  const [byDevice] = await installs.byKeys([`device:${app.app_id}:d1`]);
   expect([byId?.link_id, byDevice?.install_id]).toEqual([app.link_id, answer.body.install_id]);
 });
 

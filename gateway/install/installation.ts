@@ -7,7 +7,7 @@ import { type Clock, isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { type InstallRecord, installJson } from '#common/log/install-record.ts';
-import type { RecentClicks } from '#common/recent-clicks.ts';
+import type { RecentInstalls } from '#common/recent-installs.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
 import { linkBrief } from '#gateway/match/match.ts';
 import type { Asker, Match, Matching } from '#gateway/match/matching.ts';
@@ -19,7 +19,7 @@ export interface InstallationParts {
   readonly store: InstallStore;
   readonly matching: Matching;
   readonly links: LinkIndex;
-  readonly clicks: RecentClicks;
+  readonly installs: RecentInstalls;
   readonly records: RecordWriter;
   readonly clock: Clock;
 }
@@ -140,7 +140,7 @@ export class Installation {
       country: '',
       ...campaignOf(link),
     };
-    await this.#parts.clicks.putInstall(appId, fields.device_id ?? '', facts).catch(() => undefined);
+    await this.#parts.installs.put(appId, fields.device_id ?? '', facts).catch(() => undefined);
   }
 
   #refuse(): Rejection {

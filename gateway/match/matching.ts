@@ -2,7 +2,9 @@
  * From a device's question to its answer: evidence and candidates from Redis, the rules, the claim. A click that somebody
  * else claims in between is out, and the rules are asked again.
  */
+
 import type { AppSnapshot } from '#common/app-snapshot.ts';
+import type { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -48,6 +50,7 @@ export interface Asker {
 
 export interface MatchingParts {
   readonly clicks: RecentClicks;
+  readonly windows: AttributionWindows;
   readonly opens: LinkOpens;
   readonly archive: ClickArchive;
   readonly clock: Clock;
@@ -184,7 +187,7 @@ export class Matching {
     const told = this.#told.get(app.app_id);
     const nowMs = this.#parts.clock();
     if (told?.version === app.version && nowMs - told.atMs < WINDOWS_TOLD_MS) return;
-    await this.#parts.clicks.putWindows(app.app_id, app.settings);
+    await this.#parts.windows.put(app.app_id, app.settings);
     if (this.#told.size >= WINDOWS_REMEMBERED_MAX) this.#told.clear();
     this.#told.set(app.app_id, { version: app.version, atMs: nowMs });
   }

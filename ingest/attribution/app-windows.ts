@@ -1,7 +1,7 @@
 /** How long clicks of each app are kept for matching, as the SDK edge last said; asked for again after a few seconds. */
 import { LRUCache } from 'lru-cache';
+import type { Windows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
-import type { Windows } from '#common/recent-clicks.ts';
 
 const FRESH_MS = 5_000;
 const APPS_MAX = 10_000;

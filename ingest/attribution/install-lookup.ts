@@ -1,7 +1,7 @@
 /** The install that an event came from: this process's memory, then Redis, then ClickHouse for what Redis has lost. */
 import { LRUCache } from 'lru-cache';
 import type { ClickHouse } from '#clickhouse/client.ts';
-import { deviceKey, type InstallFacts, installKey, type RecentClicks } from '#common/recent-clicks.ts';
+import { deviceKey, type InstallFacts, installKey, type RecentInstalls } from '#common/recent-installs.ts';
 import { isRedisUnavailable } from '#common/redis.ts';
 import type { Findings } from './findings.ts';
 
@@ -22,13 +22,13 @@ export interface EventSource {
 export class InstallLookup {
   /** Since the start of the process. */
   readonly counters = { redis_hits: 0, clickhouse_hits: 0, clickhouse_lookups: 0, unknown: 0 };
-  readonly #clicks: RecentClicks | null;
+  readonly #recent: RecentInstalls | null;
   readonly #clickhouse: ClickHouse;
   readonly #known = new LRUCache<string, { facts: InstallFacts | null }>({ max: REMEMBERED_MAX });
   readonly #notStored = new LRUCache<string, true>({ max: REMEMBERED_MAX, ttl: STORED_ABSENT_MS });
 
-  constructor(clicks: RecentClicks | null, clickhouse: ClickHouse) {
-    this.#clicks = clicks;
+  constructor(recent: RecentInstalls | null, clickhouse: ClickHouse) {
+    this.#recent = recent;
     this.#clickhouse = clickhouse;
   }
 
@@ -53,7 +53,7 @@ export class InstallLookup {
   async #fromRedis(keys: readonly string[]): Promise<string[]> {
     let found: (InstallFacts | null)[] = [];
     try {
-      found = (await this.#clicks?.installs(keys)) ?? [];
+      found = (await this.#recent?.byKeys(keys)) ?? [];
     } catch (error) {
       if (!isRedisUnavailable(error)) throw error;
     }
@@ -100,7 +100,7 @@ export class InstallLookup {
       const keysOfRow = [installKey(app_id, facts.install_id), deviceKey(app_id, device_id)];
       for (const key of keysOfRow) if (wanted.has(key)) this.#known.set(key, { facts }, { ttl: PRESENT_MS });
       this.counters.clickhouse_hits++;
-      await this.#clicks?.putInstall(app_id, device_id, facts).catch(() => undefined);
+      await this.#recent?.put(app_id, device_id, facts).catch(() => undefined);
     }
   }
 }

@@ -8,8 +8,10 @@
  * Must stay true: writing a click again changes nothing, so beginning too early is harmless. Where to begin is kept in Redis
  * itself: when Redis has lost it, it has lost the clicks too, and the last hours are read anew.
  */
+
 import { isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
+import { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
@@ -55,7 +57,8 @@ export class RecentClicksFeed {
   constructor(options: FeedOptions) {
     this.#options = options;
     this.#positionKey = `recent_clicks:read:${options.partition}`;
-    this.#windows = new AppWindows((ids) => options.clicks.windows(ids), options.clock);
+    const windows = new AttributionWindows(options.redis);
+    this.#windows = new AppWindows((ids) => windows.of(ids), options.clock);
   }
 
   /** Reads on from where it was left, as soon as Redis says where that is. */

@@ -1,0 +1,92 @@
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { seededRandom } from '#common/seeded-random.ts';
+import { makeRecords, makeTenant, plainFigures, storeRecords, type TestRecord } from './records-for-test.ts';
+import { memberOf, type Stage, startStage, storeTenant } from './stage-for-test.ts';
+
+const dayMs = 86_400_000;
+const nowMs = Date.parse('2026-04-10T12:00:00Z');
+const mine = makeTenant(1, 4, nowMs);
+const other = makeTenant(1, 4, nowMs);
+const caller = memberOf(mine.organization_id);
+const random = seededRandom(7);
+const first = makeRecords(random, mine, 4_000, nowMs - 20 * dayMs, nowMs);
+const paths = [
+  '/analytics/top-links?interval=30d',
+  '/analytics/top-links?interval=24h&timezone=Asia/Kolkata',
+  '/analytics/top-campaigns?interval=30d',
+  '/analytics/top-campaigns?interval=7d&include_bots=true',
+  ...(mine.apps[0]?.links ?? []).flatMap(({ id }) => [
+    `/links/${id}/stats?interval=30d`,
+    `/links/${id}/stats?interval=24h`,
+  ]),
+];
+
+let stage: Stage;
+let batch = 0;
+const store = (records: readonly TestRecord[]) =>
+  storeRecords(
+    stage.clickhouse,
+    records.map((record, idx) => ({ ...record, idx })),
+    `kept${batch++}`,
+  );
+
+beforeAll(async () => {
+  stage = await startStage(nowMs);
+  for (const tenant of [mine, other]) await storeTenant(stage.db, tenant);
+  await store(first);
+});
+afterEach(() => void vi.restoreAllMocks());
+afterAll(() => stage.stop());
+
+/** The same question to an API that has kept nothing. */
+async function freshly(path: string): Promise<unknown> {
+  return (await stage.again()(caller, path)).body;
+}
+
+test.each(paths)('%s says what an API without a memory says, before and after new records', async (path) => {
+  expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
+  expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
+  await store(makeRecords(random, mine, 300, nowMs - 20 * dayMs, nowMs));
+  // Twice: what moved is asked for beside the count, what stood still is waited for.
+  for (let round = 0; round < 2; round++) expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
+});
+
+test('records of another tenant change nothing that is kept, and are not seen', async () => {
+  const before = await Promise.all(paths.map((path) => stage.get(caller, path)));
+  const foreign = makeRecords(random, other, 500, nowMs - 20 * dayMs, nowMs);
+  await store(foreign);
+  const after = await Promise.all(paths.map((path) => stage.get(caller, path)));
+  expect(after.map(({ body }) => body)).toEqual(before.map(({ body }) => body));
+  const theirs = await stage.get(memberOf(other.organization_id), '/analytics/top-links?interval=30d');
+  const clicks = theirs.body.data.reduce((sum: number, row: { clicks: number }) => sum + row.clicks, 0);
+  expect(clicks).toBe(plainFigures(foreign).clicks);
+});
+
+test.each([
+  ['/analytics/top-links?interval=30d', 3, 1],
+  ['/analytics/top-campaigns?interval=30d', 4, 1],
+])('%s asks again for the order alone', async (path, atFirst, thereafter) => {
+  const query = vi.spyOn(ClickHouse.prototype, 'query');
+  const ask = stage.again();
+  await ask(caller, path);
+  expect(query).toHaveBeenCalledTimes(atFirst);
+  query.mockClear();
+  await ask(caller, path);
+  expect(query).toHaveBeenCalledTimes(thereafter);
+});
+
+test('the statistics of a link are broken down again only when it was clicked', async () => {
+  const [link] = mine.apps[0]?.links ?? [];
+  const path = `/links/${link?.id}/stats?interval=30d`;
+  const query = vi.spyOn(ClickHouse.prototype, 'query');
+  const breakdowns = () => query.mock.calls.filter(([sql]) => sql.includes('breakdown')).length;
+  const ask = stage.again();
+  for (let round = 0; round < 3; round++) await ask(caller, path);
+  expect(breakdowns()).toBe(1);
+  const [click] = first.filter((record) => record.link_id === link?.id && record.kind === 'clicks' && !record.is_bot);
+  if (!click) throw new Error('the link has no click');
+  await store([click]);
+  await ask(caller, path);
+  expect(breakdowns()).toBe(2);
+});

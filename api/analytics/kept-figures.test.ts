@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import type { Scope } from '#clickhouse/queries/scope.ts';
+import { KeptFigures, keyOfScope } from './kept-figures.ts';
+
+const scope: Scope = {
+  organization_ids: ['org_1'],
+  start_ms: 0,
+  end_ms: 1,
+  filters: { app_id: { values: ['app_1'], isExclusion: false } },
+  include_bots: false,
+};
+
+test('a figure is known for the count that it was found with, and for no other', () => {
+  const kept = new KeptFigures<string>(10);
+  kept.put('a', 3, 'three');
+  expect(kept.get('a', 3)).toBe('three');
+  expect(kept.get('a', 4)).toBeUndefined();
+  expect(kept.get('a', 2)).toBeUndefined();
+  expect(kept.get('b', 3)).toBeUndefined();
+});
+
+test('no more figures are kept than were allowed, and the least used go first', () => {
+  const kept = new KeptFigures<number>(2);
+  kept.put('a', 1, 1);
+  kept.put('b', 1, 2);
+  kept.get('a', 1);
+  kept.put('c', 1, 3);
+  expect([kept.get('a', 1), kept.get('b', 1), kept.get('c', 1)]).toEqual([1, undefined, 3]);
+});
+
+test('a figure whose count moved is not waited for until it has stood still once', () => {
+  const kept = new KeptFigures<number>(2);
+  expect(kept.isAtRest('a')).toBe(false);
+  kept.put('a', 1, 1);
+  expect(kept.isAtRest('a')).toBe(true);
+  kept.put('a', 2, 1);
+  expect(kept.isAtRest('a')).toBe(false);
+  kept.put('a', 2, 1);
+  expect(kept.isAtRest('a')).toBe(true);
+});
+
+test.each<[string, Partial<Scope>]>([
+  ['organization', { organization_ids: ['org_2'] }],
+  ['further organization', { organization_ids: ['org_1', 'org_2'] }],
+  ['beginning', { start_ms: 1 }],
+  ['end', { end_ms: 2 }],
+  ['filter', { filters: { app_id: { values: ['app_2'], isExclusion: false } } }],
+  ['exclusion', { filters: { app_id: { values: ['app_1'], isExclusion: true } } }],
+  ['filtered column', { filters: { link_id: { values: ['app_1'], isExclusion: false } } }],
+  ['view of bots', { include_bots: true }],
+])('figures of another %s are others', (_, changes) => {
+  expect(keyOfScope({ ...scope, ...changes })).not.toBe(keyOfScope(scope));
+});
+
+test('parts of a key can not be mistaken for one another', () => {
+  expect(keyOfScope(scope, 'ab', 'c')).not.toBe(keyOfScope(scope, 'a', 'bc'));
+  expect(keyOfScope({ ...scope, organization_ids: ['b', 'a'] })).toBe(
+    keyOfScope({ ...scope, organization_ids: ['a', 'b'] }),
+  );
+});

@@ -1,0 +1,50 @@
+/**
+ * Figures that are decided by the records of a scope alone, kept for as long as there are as many records: records are only
+ * ever added, so while their number is the same, they are the same. Whoever asks has just counted them, which costs far less
+ * than unique visitors or a breakdown do; nothing older than that count is ever shown.
+ */
+import { createHash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
+import type { Scope } from '#clickhouse/queries/scope.ts';
+
+/** What no count shows, such as records that were repaired, is forgotten after this long. */
+const KEPT_MS = 3_600_000;
+
+interface Kept<Figure> {
+  readonly count: number;
+  readonly figure: Figure;
+  /** Whether the records were as many as before when somebody last came back to them. */
+  readonly isAtRest: boolean;
+}
+
+export class KeptFigures<Figure> {
+  readonly #kept: LRUCache<string, Kept<Figure>>;
+
+  constructor(max: number) {
+    this.#kept = new LRUCache<string, Kept<Figure>>({ max, ttl: KEPT_MS });
+  }
+
+  /** Undefined unless it was kept with the same count. */
+  get(key: string, count: number): Figure | undefined {
+    const kept = this.#kept.get(key);
+    return kept?.count === count ? kept.figure : undefined;
+  }
+
+  /** @param count of the records as they were when the figure was found, or before. */
+  put(key: string, count: number, figure: Figure): void {
+    const before = this.#kept.get(key);
+    this.#kept.set(key, { count, figure, isAtRest: before === undefined || before.count === count });
+  }
+
+  /** Whether it is likely that what is kept will still do: worth waiting for the count before asking for the figure. */
+  isAtRest(key: string): boolean {
+    return this.#kept.get(key)?.isAtRest === true;
+  }
+}
+
+/** A name for the figures of a scope; further parts tell several of one scope apart. */
+export function keyOfScope(scope: Scope, ...parts: readonly string[]): string {
+  const { organization_ids, start_ms, end_ms, filters, include_bots } = scope;
+  const text = JSON.stringify([[...organization_ids].sort(), start_ms, end_ms, filters, include_bots, parts]);
+  return createHash('sha256').update(text).digest('base64');
+}
