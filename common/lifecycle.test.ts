@@ -2,13 +2,24 @@ import { EventEmitter } from 'node:events';
 import { expect, test, vi } from 'vitest';
 import { Lifecycle, type Part } from './lifecycle.ts';
 
-function lifecycleFor(drainMs = 1_000) {
+function lifecycleFor(drainMs = 1_000, stillStartingMs?: number) {
   const signals = new EventEmitter();
   const codes: number[] = [];
   const lines: string[] = [];
   const write = (_fields: object, message: string) => void lines.push(message);
-  const log = { info: write, error: write, fatal: write };
-  const lifecycle = new Lifecycle({ log, drainMs, signals, exit: (code) => codes.push(code) });
+  const log = {
+    info: write,
+    warn: (fields: object) => void lines.push(JSON.stringify(fields)),
+    error: write,
+    fatal: write,
+  };
+  const lifecycle = new Lifecycle({
+    log,
+    drainMs,
+    ...(stillStartingMs ? { stillStartingMs } : {}),
+    signals,
+    exit: (code) => codes.push(code),
+  });
   return { lifecycle, signals, codes, lines };
 }
 
@@ -37,6 +48,24 @@ test('a part that fails to start: those already up are stopped, later ones never
   await lifecycle.run([store, broken, server].filter((part) => part !== undefined));
   expect(codes).toEqual([1]);
   expect(steps).toEqual(['start store', 'stop store']);
+});
+
+test('a part that hangs while it starts is named, and no more once it is up', async () => {
+  vi.useFakeTimers();
+  try {
+    const { lifecycle, lines } = lifecycleFor(1_000, 5_000);
+    let isUp = () => undefined;
+    const slow: Part = { name: 'slow', start: () => new Promise<void>((done) => (isUp = () => void done())) };
+    const running = lifecycle.run([slow]);
+    vi.advanceTimersByTime(11_000);
+    expect(lines.filter((line) => line.includes('"part":"slow"'))).toHaveLength(2);
+    isUp();
+    await running;
+    vi.advanceTimersByTime(60_000);
+    expect(lines.filter((line) => line.includes('"part":"slow"'))).toHaveLength(2);
+  } finally {
+    vi.useRealTimers();
+  }
 });
 
 test('a part that fails to stop does not keep the others from stopping; the code is 1', async () => {

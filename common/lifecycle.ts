@@ -2,7 +2,7 @@
  * The life of a process: starting → running → stopping → ended.
  *
  * - Parts start in the order given, each after the one before it is up. One that fails: those already up are stopped in
- *   reverse, and the process ends with code 1.
+ *   reverse, and the process ends with code 1. One that hangs is named every few seconds, since it may wait for another server.
  * - SIGTERM or SIGINT: parts stop in reverse order; code 0. Each is expected to finish what it has accepted. All of
  *   them together have `drainMs`; what is not done then is cut off, and the code is 1.
  * - A second signal ends the process at once.
@@ -14,6 +14,7 @@ import { constants } from 'node:os';
 /** What a lifecycle needs of a logger. */
 export interface LifecycleLog {
   info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
   fatal(fields: object, message: string): void;
   /** Writes what is still held back. */
@@ -30,6 +31,8 @@ export interface LifecycleOptions {
   readonly log: LifecycleLog;
   /** Time in which all parts together must have stopped. */
   readonly drainMs?: number;
+  /** How often a part that does not come up is named. */
+  readonly stillStartingMs?: number;
   /** Replaced in tests. */
   readonly exit?: (code: number) => void;
   readonly signals?: NodeJS.EventEmitter;
@@ -38,6 +41,7 @@ export interface LifecycleOptions {
 export class Lifecycle {
   readonly #log: LifecycleLog;
   readonly #drainMs: number;
+  readonly #stillStartingMs: number;
   readonly #exit: (code: number) => void;
   readonly #signals: NodeJS.EventEmitter;
   readonly #running: Part[] = [];
@@ -46,6 +50,7 @@ export class Lifecycle {
   constructor(options: LifecycleOptions) {
     this.#log = options.log;
     this.#drainMs = options.drainMs ?? 15_000;
+    this.#stillStartingMs = options.stillStartingMs ?? 5_000;
     this.#exit = options.exit ?? ((code) => process.exit(code));
     this.#signals = options.signals ?? process;
   }
@@ -56,15 +61,22 @@ export class Lifecycle {
     for (const part of parts) {
       if (this.#stopping !== undefined) return;
       const started = performance.now();
+      const waitedMs = () => Math.round(performance.now() - started);
+      const reminder = setInterval(
+        () => this.#log.warn({ part: part.name, ms: waitedMs() }, 'still starting: its server does not answer'),
+        this.#stillStartingMs,
+      );
       try {
         await part.start?.();
       } catch (error) {
         this.#log.fatal({ part: part.name, err: error }, 'could not start');
         await this.stop('a part could not start', 1);
         return;
+      } finally {
+        clearInterval(reminder);
       }
       this.#running.push(part);
-      this.#log.info({ part: part.name, ms: Math.round(performance.now() - started) }, 'started');
+      this.#log.info({ part: part.name, ms: waitedMs() }, 'started');
     }
   }
 

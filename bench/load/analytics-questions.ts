@@ -4,8 +4,8 @@ import type { ClickHouse } from '#clickhouse/client.ts';
 
 export interface Question {
   readonly name: string;
-  /** Below /v1. */
-  readonly path: string;
+  /** Below /v1; asked about days that lie so many days further back. */
+  readonly path: (daysBack: number) => string;
   /** Asks for something that no other tenant has. */
   readonly isOfBigTenant: boolean;
 }
@@ -20,16 +20,25 @@ export async function questionsOf(client: ClickHouse, endMs: number): Promise<Qu
     `SELECT link_id AS id FROM clicks_by_link WHERE organization_id = (${tenantOf(0)})
      GROUP BY id ORDER BY sum(rows) DESC LIMIT 1`,
   );
+  const link = `/links/${top?.id}/stats`;
+  return pathsAt(endMs, link, Date.now()).map(([name, path], at) => ({
+    name,
+    path: (daysBack) => pathsAt(endMs - daysBack * dayMs, link, daysBack === 0 ? Date.now() : 0)[at]?.[1] ?? path,
+    isOfBigTenant: path.startsWith('/links/'),
+  }));
+}
+
+/** Names and paths. @param nowMs the present, if it is to be in the range of a link; else 0. */
+function pathsAt(endMs: number, link: string, nowMs: number): readonly (readonly [string, string])[] {
   const date = (ms: number) => new Date(ms).toISOString().slice(0, 10);
   const month = `start=${date(endMs - 30 * dayMs)}&end=${date(endMs - dayMs)}`;
   // An hour of the early evening, so that no day is whole.
   const until = endMs - 6 * hourMs;
   const day = `start=${new Date(until - dayMs).toISOString()}&end=${new Date(until).toISOString()}`;
   const year = `start=${date(endMs - 365 * dayMs)}&end=${date(endMs - dayMs)}`;
-  const link = `/links/${top?.id}/stats`;
   // To the present, as a dashboard asks: the last click is then one of the range.
-  const monthToNow = `start=${date(endMs - 30 * dayMs)}&end=${date(Math.max(Date.now(), endMs - dayMs))}`;
-  const questions: readonly (readonly [string, string])[] = [
+  const monthToNow = `start=${date(endMs - 30 * dayMs)}&end=${date(Math.max(nowMs, endMs - dayMs))}`;
+  return [
     ['overview, 30 days', `/analytics/overview?${month}`],
     ['overview, 30 days, Berlin', `/analytics/overview?${month}&${zone}`],
     ['overview, 24 hours', `/analytics/overview?${day}`],
@@ -55,5 +64,4 @@ export async function questionsOf(client: ClickHouse, endMs: number): Promise<Qu
     ['statistics of the top link, 30 days by day, Berlin', `${link}?${monthToNow}&granularity=day&${zone}`],
     ['statistics of the top link, 24 hours', `${link}?${day}&granularity=hour`],
   ];
-  return questions.map(([name, path]) => ({ name, path, isOfBigTenant: path.startsWith('/links/') }));
 }

@@ -1,6 +1,6 @@
 /**
  * `npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]`: every endpoint over HTTPS,
- * for the tenant that has a tenth of all records, cold and warm, by one client; then 1, 8 and 32 clients of as many tenants;
+ * for the tenant that has a tenth of all records, by one client: cold, about other days each time, and the same again; then 1, 8 and 32 clients of as many tenants;
  * then a long export to a client that reads slowly. The same 400 days at each size, and how the times grow with it.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -19,6 +19,7 @@ const days = 400;
 /** No question is asked for longer than this, however few rounds it got. */
 const questionMsMax = 20_000;
 const roundsMin = 10;
+const otherDays = 60;
 const crowdMs = 5_000;
 const exportRowsMax = 3_000_000;
 const exportSlowMs = 10_000;
@@ -30,6 +31,10 @@ const exportMsMax = 90_000;
 interface Row {
   readonly question: string;
   readonly cold: number;
+  /** About days that nobody asked about before: the stores are warm, and the API has nothing kept. */
+  readonly new_p50: number;
+  readonly new_p99: number;
+  /** The same question again, as a dashboard that is refreshed asks. */
   readonly p50: number;
   readonly p99: number;
   readonly cpu: number;
@@ -127,19 +132,23 @@ async function timed(stage: AnalyticsStage, path: string, tenant = 0): Promise<n
 async function measureOne(stage: AnalyticsStage, { name, path }: Question, rounds: number): Promise<Row> {
   await stage.forgetCaches();
   const before = await stage.readSoFar();
-  const cold = await timed(stage, path);
+  const cold = await timed(stage, path(0));
   const after = await stage.readSoFar();
-  for (let round = 0; round < 3; round++) await timed(stage, path);
+  for (let round = 0; round < 3; round++) await timed(stage, path(0));
   forgetPeak(stage.storePid);
+  const anew = build({ numberOfSignificantValueDigits: 3 });
+  for (let back = 1; back <= otherDays; back++) anew.recordValue(Math.round((await timed(stage, path(back))) * 1000));
   const histogram = build({ numberOfSignificantValueDigits: 3 });
   const [untilMs, cpuBefore] = [Date.now() + questionMsMax, readProcess(stage.storePid).cpuUs];
   for (let round = 0; round < rounds && (round < roundsMin || Date.now() < untilMs); round++) {
-    histogram.recordValue(Math.round((await timed(stage, path)) * 1000));
+    histogram.recordValue(Math.round((await timed(stage, path(0))) * 1000));
   }
   const cpuUs = readProcess(stage.storePid).cpuUs - cpuBefore;
   return {
     question: name,
     cold: tenths(cold),
+    new_p50: percentiles(anew).p50,
+    new_p99: percentiles(anew).p99,
     ...percentiles(histogram),
     cpu: tenths(cpuUs / 1000 / histogram.totalCount),
     // The look at the counters is a query too.
@@ -168,7 +177,7 @@ async function measureCrowds(stage: AnalyticsStage, questions: readonly Question
     forgetPeak(stage.storePid);
     const one = async (client: number) => {
       while (Date.now() < untilMs) {
-        const path = general[asked++ % general.length]?.path ?? '';
+        const path = general[asked++ % general.length]?.path(0) ?? '';
         const us = Math.round((await timed(stage, path, client)) * 1000);
         all.recordValue(us);
         if (client === 0) big.recordValue(us);
