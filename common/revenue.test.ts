@@ -32,3 +32,10 @@ test('a currency is one that ISO 4217 knows; what was once kept stays kept', () 
   }
   expect(keptRevenue({ amount: 1, currency: 'XYZ' })).toEqual({ amount: '1', currency: 'XYZ' });
 });
+
+test('an amount that is sent has at most 20 digits before the point, one that was kept at most 29', () => {
+  const [most, more] = ['9'.repeat(20), '9'.repeat(21)];
+  expect(readRevenue({ amount: `-${most}.5`, currency: 'EUR' })).toEqual({ amount: `-${most}.5`, currency: 'EUR' });
+  expect(readRevenue({ amount: more, currency: 'EUR' })).toMatchObject({ field: 'revenue.amount' });
+  expect(keptRevenue({ amount: more, currency: 'EUR' })).toEqual({ amount: more, currency: 'EUR' });
+});

@@ -3,6 +3,8 @@
 /** Digits before the point, and behind it, that the column has. */
 const INTEGER_DIGITS_MAX = 29;
 const SCALE_MAX = 9;
+/** Of an amount that is sent: a billion of the largest still add up to what a column holds. */
+const SENT_DIGITS_MAX = 20;
 const decimal = /^([+-]?)(\d+)(?:\.(\d+))?$/;
 
 export interface Revenue {
@@ -30,11 +32,14 @@ export function isCurrency(text: string): boolean {
 /** Reads `{amount, currency}` as an app sends it. */
 export function readRevenue(value: object): Revenue | RevenueFault {
   const revenue = keptRevenue(value);
-  if ('field' in revenue || currencies.has(revenue.currency)) return revenue;
-  return { field: 'revenue.currency', message: notIso };
+  if ('field' in revenue) return revenue;
+  const digits = revenue.amount.replace('-', '').split('.', 1)[0]?.length ?? 0;
+  if (digits > SENT_DIGITS_MAX) return { field: 'revenue.amount', message: notDecimal };
+  return currencies.has(revenue.currency) ? revenue : { field: 'revenue.currency', message: notIso };
 }
 
 const notIso = 'must be an ISO 4217 code';
+const notDecimal = 'must be a decimal with at most 20 digits before and 9 behind the point; send long ones as text';
 
 /** Reads `{amount, currency}` out of the log. Any three letters pass: lists of currencies change, what was kept stays. */
 export function keptRevenue(value: object): Revenue | RevenueFault {
@@ -42,10 +47,7 @@ export function keptRevenue(value: object): Revenue | RevenueFault {
   if (!('currency' in value)) return { field: 'revenue.currency', message: 'is required' };
   const amount = decimalOf(value.amount);
   if (amount === null) {
-    return {
-      field: 'revenue.amount',
-      message: 'must be a decimal with at most 29 digits before and 9 behind the point; send long ones as text',
-    };
+    return { field: 'revenue.amount', message: notDecimal };
   }
   const { currency } = value;
   if (typeof currency !== 'string' || !/^[A-Za-z]{3}$/.test(currency)) {

@@ -47,6 +47,7 @@ export class Asking {
     }
   }
 
+  /** To be asked before the figures: what is stored in between is then shown and not yet spoken of. */
   asOf(): Promise<number> {
     return this.#parts.asOf();
   }

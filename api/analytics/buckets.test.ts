@@ -203,3 +203,14 @@ test.each<[string, string, number | null]>([
 ])('from %s after %s the change is %j', (now, before, expected) => {
   expect(decimalRatio(now, before)).toBe(expected);
 });
+
+test('the last 24 hours reach beyond now, also while an hour is longer because the clock was put back', async () => {
+  const around = Date.parse('2027-04-03T15:00:00Z');
+  for (let minute = -120; minute <= 120; minute += 5) {
+    const nowMs = around + minute * 60_000;
+    const period = await periodOf({ interval: '24h', timezone: 'Australia/Lord_Howe' }, nowMs, async () => 0);
+    if (!('end_ms' in period)) throw new Error('refused');
+    expect(period.end_ms).toBeGreaterThan(nowMs);
+    expect(period.start_ms).toBeLessThanOrEqual(nowMs - 86_400_000);
+  }
+});

@@ -20,7 +20,7 @@ export interface AnalyticsParts {
   readonly clickhouse: ClickHouse;
   /** By organization. */
   readonly queue: FairQueue;
-  /** Long streams, by user. */
+  /** Long streams, by organization. */
   readonly exports: FairQueue;
   /** The instant (epoch ms) before which everything accepted is in the figures. */
   readonly asOf: () => Promise<number>;
@@ -46,11 +46,12 @@ export const questionLimits: Settings = {
 };
 
 const queueLimits = { runningMax: 8, perKeyMax: 4, waitingMax: 40, keysMax: 2_000 } as const;
-const exportLimits = { runningMax: 3, perKeyMax: 1, waitingMax: 2, keysMax: 100 } as const;
+/** No organization can have them all. */
+const exportLimits = { runningMax: 4, perKeyMax: 2, waitingMax: 4, keysMax: 100 } as const;
 
-/** Numbers of one row of a page (about 250 bytes each), and whole breakdowns (10 KB). */
+/** Numbers of one row of a page and amounts of it (about 250 bytes each), and rows of breakdowns (200). */
 const keptNumbersMax = 20_000;
-const keptBreakdownsMax = 500;
+const keptBreakdownRowsMax = 20_000;
 
 export function analyticsParts(parts: Omit<AnalyticsParts, 'queue' | 'exports' | 'limits' | 'kept'>): AnalyticsParts {
   return {
@@ -60,9 +61,9 @@ export function analyticsParts(parts: Omit<AnalyticsParts, 'queue' | 'exports' |
     exports: new FairQueue(exportLimits),
     kept: {
       uniqueClicks: new KeptFigures(keptNumbersMax),
-      revenue: new KeptFigures(keptNumbersMax),
+      revenue: new KeptFigures(keptNumbersMax, (amounts) => amounts.length),
       linksOfCampaigns: new KeptFigures(keptNumbersMax),
-      breakdowns: new KeptFigures(keptBreakdownsMax),
+      breakdowns: new KeptFigures(keptBreakdownRowsMax, (rows) => rows.length),
     },
   };
 }

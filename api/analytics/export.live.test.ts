@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { ndjsonLine } from './export-lines.ts';
 import { makeRecords, makeTenant, storeRecords } from './records-for-test.ts';
@@ -115,3 +116,22 @@ test.each(['nonsense', Buffer.from('[1,2,3,4,5,6]').toString('base64url'), ''])(
     expect([status, body?.error?.details?.field]).toEqual([400, 'cursor']);
   },
 );
+
+test.each(['ndjson', 'csv'])(
+  'an export as %s that ClickHouse is away for is a 500 that says when to ask again',
+  async (format) => {
+    const nowhere = new ClickHouse({ url: 'http://127.0.0.1:1/none' });
+    const ask = stage.again(nowhere);
+    // Again and again: none of them keeps its place.
+    for (let round = 0; round < 6; round++) {
+      const { status, body } = await ask(caller, `/analytics/export?interval=30d&format=${format}`);
+      expect([status, body?.error?.code]).toEqual([500, 'INTERNAL_ERROR']);
+    }
+    await nowhere.close();
+  },
+);
+
+test('a table without records has its head', async () => {
+  const reply = await stage.get(caller, '/analytics/export?interval=30d&format=csv&country=XX');
+  expect((await reply.text()).split('\r\n')).toEqual([expect.stringMatching(/^click_id,.*,cursor$/), '']);
+});

@@ -4,14 +4,18 @@ import { type ExportPosition, exportColumns, exportRows, exportSettings } from '
 import { type Kind, kinds } from '#clickhouse/rollups.ts';
 import { invalid, Rejection, rateLimited } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
+import { rejectionOf } from './ask.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { csvLine, type ExportRow, ndjsonLine, readCursor } from './export-lines.ts';
+import type { Place } from './fair-queue.ts';
 import { commonQuery, oneOf, querySchema } from './parameters.ts';
 import { readQuestion } from './question.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
 const formats = ['ndjson', 'csv'] as const;
 type Format = (typeof formats)[number];
+/** A caller who hears nothing for longer goes away. */
+const placePatienceMs = 20_000;
 const contentTypes = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;
 
 export const exportRecords = route({
@@ -39,17 +43,34 @@ export const exportRecords = route({
     if (typeof after === 'string') return invalid('cursor', `is one of ${after}, not of ${kind}`);
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
-    const { exports } = deps.analytics;
-    if (exports.isFull(caller.user_id)) return rateLimited(10);
     const { scope } = asked;
-    // The place is taken when the first byte is asked for: a caller who left already never holds one.
-    return {
-      status: 200,
-      contentType: contentTypes[format],
-      stream: exports.stream(caller.user_id, () => lines(deps, kind, format, exportRows(kind, scope, after), after)),
-    };
+    const place = await deps.analytics.exports.enter(scope.organization_ids[0] ?? caller.user_id, placePatienceMs);
+    if (place === null) return rateLimited(10);
+    const rest = lines(deps, kind, format, exportRows(kind, scope, after), after);
+    try {
+      // Most of what can go wrong shows here, while there is a status to say it with.
+      const first = await rest.next();
+      return { status: 200, contentType: contentTypes[format], stream: holding(place, first, rest) };
+    } catch (error) {
+      place.leave();
+      return rejectionOf(error);
+    }
   },
 });
+
+async function* holding<T>(
+  place: Place,
+  first: IteratorResult<T, void>,
+  rest: AsyncGenerator<T, void>,
+): AsyncGenerator<T> {
+  try {
+    if (first.done !== true) yield first.value;
+    yield* rest;
+  } finally {
+    place.leave();
+    await rest.return();
+  }
+}
 
 async function* lines(
   { analytics }: AnalyticsDeps,
@@ -57,12 +78,14 @@ async function* lines(
   format: Format,
   { sql, params }: ReturnType<typeof exportRows>,
   after: ExportPosition | null,
-): AsyncGenerator<Uint8Array> {
+): AsyncGenerator<Uint8Array, void> {
   const columns = exportColumns[kind];
   // A continued table has its head already.
-  if (format === 'csv' && after === null) yield Buffer.from(`${columns.join(',')},cursor\r\n`);
+  let head = format === 'csv' && after === null ? `${columns.join(',')},cursor\r\n` : '';
   const lineOf = format === 'csv' ? csvLine : ndjsonLine;
   for await (const lot of analytics.clickhouse.stream<ExportRow>(sql, params, exportSettings)) {
-    yield Buffer.from(lot.map((row) => lineOf(kind, columns, row)).join(''));
+    yield Buffer.from(head + lot.map((row) => lineOf(kind, columns, row)).join(''));
+    head = '';
   }
+  if (head !== '') yield Buffer.from(head);
 }

@@ -52,6 +52,18 @@ test('what can not wait any more is told so', async () => {
   expect(await Promise.all(running)).toEqual(['one', 'one', 'one']);
 });
 
+test("a place that does not become free in time is not waited for any longer, and is nobody's afterwards", async () => {
+  const queue = new FairQueue({ runningMax: 1, perKeyMax: 1, waitingMax: 1, keysMax: 2 });
+  const held = await queue.enter('a');
+  expect(await queue.enter('b', 1)).toBeNull();
+  const last = queue.enter('b', 60_000);
+  held?.leave();
+  held?.leave();
+  (await last)?.leave();
+  expect(queue.running).toBe(0);
+  expect(await queue.run('c', async () => 1)).toBe(1);
+});
+
 test('work that fails gives its place back', async () => {
   const queue = new FairQueue({ runningMax: 1, perKeyMax: 1, waitingMax: 1, keysMax: 2 });
   await expect(queue.run('a', () => Promise.reject(new Error('no')))).rejects.toThrow('no');

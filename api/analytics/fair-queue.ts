@@ -16,6 +16,11 @@ interface Lane {
   readonly waiting: (() => void)[];
 }
 
+/** Held until it is left; leaving it again changes nothing. */
+export interface Place {
+  leave(): void;
+}
+
 export class FairQueue {
   readonly #limits: FairQueueLimits;
   /** In the order in which they are served next: a key that got a turn goes to the end. */
@@ -30,57 +35,64 @@ export class FairQueue {
     return this.#running;
   }
 
-  isFull(key: string): boolean {
-    const lane = this.#lanes.get(key);
-    return lane ? lane.waiting.length >= this.#limits.waitingMax : this.#lanes.size >= this.#limits.keysMax;
-  }
-
-  /** A stream that takes its place when it begins and gives it back when it ends, is left or fails. */
-  async *stream<T>(key: string, open: () => AsyncGenerator<T>): AsyncGenerator<T> {
-    let end: (() => void) | undefined;
-    const ended = new Promise<void>((resolve) => {
-      end = resolve;
-    });
-    let begin: (() => void) | undefined;
-    const begun = new Promise<void>((resolve) => {
-      begin = resolve;
-    });
-    const place = this.run(key, async () => {
-      begin?.();
-      await ended;
-    });
-    try {
-      if ((await Promise.race([begun, place])) === 'full') throw new Error('too much of this key waits already');
-      yield* open();
-    } finally {
-      end?.();
-    }
-  }
-
   /** Runs the work in its turn. @returns 'full' when too much of this key waits already. */
   async run<T>(key: string, work: () => Promise<T>): Promise<T | 'full'> {
-    const { runningMax, perKeyMax, waitingMax, keysMax } = this.#limits;
-    let lane = this.#lanes.get(key);
-    if (!lane) {
-      if (this.#lanes.size >= keysMax) return 'full';
-      lane = { running: 0, waiting: [] };
-      this.#lanes.set(key, lane);
-    }
-    if (this.#running < runningMax && lane.running < perKeyMax && lane.waiting.length === 0) {
-      this.#start(lane);
-    } else {
-      if (lane.waiting.length >= waitingMax) return 'full';
-      const waiting = lane.waiting;
-      await new Promise<void>((resolve) => waiting.push(resolve));
-    }
+    const place = await this.enter(key);
+    if (place === null) return 'full';
     try {
       return await work();
     } finally {
-      lane.running--;
-      this.#running--;
-      if (lane.running === 0 && lane.waiting.length === 0) this.#lanes.delete(key);
-      this.#next();
+      place.leave();
     }
+  }
+
+  /** @param patienceMs the longest wait. @returns null when too much of this key waits already, or nothing became free in that time. */
+  async enter(key: string, patienceMs?: number): Promise<Place | null> {
+    const { runningMax, perKeyMax, waitingMax, keysMax } = this.#limits;
+    let lane = this.#lanes.get(key);
+    if (!lane) {
+      if (this.#lanes.size >= keysMax) return null;
+      lane = { running: 0, waiting: [] };
+      this.#lanes.set(key, lane);
+    }
+    if (this.#running < runningMax && lane.running < perKeyMax && lane.waiting.length === 0) this.#start(lane);
+    else if (lane.waiting.length >= waitingMax || !(await this.#turn(key, lane, patienceMs))) return null;
+    return this.#placeIn(key, lane);
+  }
+
+  /** Waits for its turn. @returns false when that took too long. */
+  #turn(key: string, lane: Lane, patienceMs: number | undefined): Promise<boolean> {
+    return new Promise((resolve) => {
+      const begin = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+      const giveUp = () => {
+        lane.waiting.splice(lane.waiting.indexOf(begin), 1);
+        this.#forget(key, lane);
+        resolve(false);
+      };
+      const timer = patienceMs === undefined ? undefined : setTimeout(giveUp, patienceMs);
+      lane.waiting.push(begin);
+    });
+  }
+
+  #placeIn(key: string, lane: Lane): Place {
+    let isHeld = true;
+    return {
+      leave: () => {
+        if (!isHeld) return;
+        isHeld = false;
+        lane.running--;
+        this.#running--;
+        this.#forget(key, lane);
+        this.#next();
+      },
+    };
+  }
+
+  #forget(key: string, lane: Lane): void {
+    if (lane.running === 0 && lane.waiting.length === 0) this.#lanes.delete(key);
   }
 
   #start(lane: Lane): void {

@@ -20,8 +20,14 @@ interface Kept<Figure> {
 export class KeptFigures<Figure> {
   readonly #kept: LRUCache<string, Kept<Figure>>;
 
-  constructor(max: number) {
-    this.#kept = new LRUCache<string, Kept<Figure>>({ max, ttl: KEPT_MS });
+  /** @param max of all figures together, each as large as `sizeOf` says; 1 if absent. */
+  constructor(max: number, sizeOf: (figure: Figure) => number = () => 1) {
+    this.#kept = new LRUCache<string, Kept<Figure>>({
+      max,
+      maxSize: max,
+      sizeCalculation: ({ figure }) => Math.max(1, sizeOf(figure)),
+      ttl: KEPT_MS,
+    });
   }
 
   /** Undefined unless it was kept with the same count. */
@@ -30,7 +36,7 @@ export class KeptFigures<Figure> {
     return kept?.count === count ? kept.figure : undefined;
   }
 
-  /** @param count of the records as they were when the figure was found, or before. */
+  /** @param count of the records that the figure was found among. */
   put(key: string, count: number, figure: Figure): void {
     const before = this.#kept.get(key);
     this.#kept.set(key, { count, figure, isAtRest: before === undefined || before.count === count });

@@ -11,7 +11,7 @@ import type { AnalyticsDeps } from './deps.ts';
 import { keyOfScope } from './kept-figures.ts';
 import { exampleMetrics, metricsFields, type Totals, totalsFields, totalsOf } from './metrics.ts';
 import { linkStatsQuery, querySchema, readFilters } from './parameters.ts';
-import { type Asked, finishQuestion } from './question.ts';
+import { type Asked, finishQuestion, oldestShownMs } from './question.ts';
 import { bucketsOf, seriesOf } from './timeseries.ts';
 import { Visible } from './visible.ts';
 
@@ -101,7 +101,7 @@ export const linkStats = route({
     const { period } = asked;
     const buckets = bucketsOf(period, query.granularity);
     if (buckets instanceof Rejection) return buckets;
-    const found = await figuresOfLink(asked, buckets.starts, deps.clock());
+    const found = await figuresOfLink(asked, buckets.starts, deps);
     if (found instanceof Rejection) return found;
     const { totals, rows, values, lastMs } = found;
     return {
@@ -135,19 +135,20 @@ interface LinkFigures {
 async function figuresOfLink(
   { scope, asking, kept }: Asked,
   startsMs: readonly number[],
-  nowMs: number,
+  deps: AnalyticsDeps,
 ): Promise<LinkFigures | Rejection> {
+  const nowMs = deps.clock();
+  const asOfMs = await asking.asOf();
   // A visitor is one of a UTC day: buckets that cut none add up, for others the whole is asked for.
   const addUp = [scope.start_ms, ...startsMs.slice(1), scope.end_ms].every((ms) => ms % dayMs === 0);
   // A range that reaches the present has the last click in it, if it has any click.
   const reachesNow = scope.end_ms > nowMs && !scope.include_bots;
   const key = keyOfScope(scope, 'breakdown');
   const askValues = () => asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax));
-  const [found, early, earlier, asOfMs] = await Promise.all([
+  const [found, early, earlier] = await Promise.all([
     asking.together<FigureRow>(series(scope, startsMs, { withBots: true, withWhole: !addUp })),
     kept.breakdowns.isAtRest(key) ? undefined : askValues(),
-    reachesNow ? 0 : lastClickMs(asking, scope, nowMs),
-    asking.asOf(),
+    reachesNow ? 0 : lastClickMs(asking, scope, deps),
   ]);
   if (found instanceof Rejection) return found;
   const rows = found.filter((row) => row.slot !== 0);
@@ -158,13 +159,14 @@ async function figuresOfLink(
   if (earlier instanceof Rejection) return earlier;
   if (known === undefined) kept.breakdowns.put(key, values[0]?.total ?? 0, values);
   const within = reachesNow ? (values[0]?.last_ms ?? 0) : earlier;
-  const lastMs = reachesNow && within === 0 ? await lastClickMs(asking, scope, nowMs) : within;
+  const lastMs = reachesNow && within === 0 ? await lastClickMs(asking, scope, deps) : within;
   return lastMs instanceof Rejection ? lastMs : { totals, rows, values, lastMs, asOfMs };
 }
 
 /** 0 without any. Most links that are looked at were clicked lately, and few months are found sooner than all. */
-async function lastClickMs(asking: Asking, scope: Scope, nowMs: number): Promise<number | Rejection> {
-  for (const sinceMs of [nowMs - recentDays * dayMs, 0]) {
+async function lastClickMs(asking: Asking, scope: Scope, deps: AnalyticsDeps): Promise<number | Rejection> {
+  const oldestMs = oldestShownMs(deps);
+  for (const sinceMs of [Math.max(deps.clock() - recentDays * dayMs, oldestMs), oldestMs]) {
     const rows = await asking.rows<{ last_ms: number }>(lastClick(scope, sinceMs));
     if (rows instanceof Rejection) return rows;
     const last = rows[0]?.last_ms ?? 0;

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
-import { type FigureRow, series } from '#clickhouse/queries/series.ts';
+import { type FigureRow, series, slotOf } from '#clickhouse/queries/series.ts';
 import { isoTime } from '#common/clock.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
@@ -75,13 +75,11 @@ export const overview = route({
     const both = scopeWithin(asked.scope, { ...period, start_ms: before.start_ms }, deps);
     // What lies between the two is a slot that nobody looks at.
     const slots = [...new Set([before.start_ms, before.end_ms, period.start_ms])];
-    const [rows, asOf] = await Promise.all([
-      asking.together<FigureRow>(series(both, slots, { withBots: true })),
-      asking.asOf(),
-    ]);
+    const asOf = await asking.asOf();
+    const rows = await asking.together<FigureRow>(series(both, slots, { withBots: true }));
     if (rows instanceof Rejection) return rows;
     const groups = bySlot(rows);
-    const of = (ms: number) => totalsOf(groups.get(Math.floor(ms / 1000)) ?? []);
+    const of = (ms: number) => totalsOf(groups.get(slotOf(ms)) ?? []);
     const [previous, totals] = [of(before.start_ms), of(period.start_ms)];
     return {
       status: 200,

@@ -81,7 +81,7 @@ const signs = [',', '-', ' ', '\\'];
 /** Entries between commas without the spaces around them; `\,` `\-` `\ ` `\\` are left as places of signs. */
 function entriesOf(text: string): string[] {
   const plain = text.replace(/\\([,\- \\])/g, (_, sign: string) => `\0${signs.indexOf(sign)}`);
-  return plain.split(',').map((entry) => entry.trim());
+  return plain.split(',').map((entry) => entry.replace(/^ +| +$/g, ''));
 }
 
 function filterValue(entry: string): string {

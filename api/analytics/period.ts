@@ -66,7 +66,10 @@ function intervalOf(interval: Exclude<Interval, 'all'>, nowMs: number, zone: Zon
   switch (interval) {
     case '24h': {
       // Every hour that the last 24 touch: mostly 25, so that no minute of them is missing.
-      return { start_ms: zone.startOfHour(nowMs - dayMs), end_ms: zone.startOfHour(nowMs) + hourMs, zone };
+      let end_ms = zone.startOfHour(nowMs) + hourMs;
+      // An hour in which the clock was put back by half of one is longer.
+      while (end_ms <= nowMs) end_ms += hourMs / 2;
+      return { start_ms: zone.startOfHour(nowMs - dayMs), end_ms, zone };
     }
     case '7d':
       return { start_ms: zone.addDays(nowMs, -6), end_ms: tomorrow, zone };

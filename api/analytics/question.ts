@@ -21,10 +21,16 @@ export interface Asked {
 
 /** The scope of a period other than the one asked for. Nothing beyond the retention is shown. */
 export function scopeWithin(scope: Scope, period: Period, deps: AnalyticsDeps): Scope {
-  // To the day, so that nothing has to be cut.
-  const oldest = Math.floor(deps.clock() / dayMs - deps.analytics.retentionDays) * dayMs;
-  const start_ms = Math.max(period.start_ms, oldest, 0);
+  const start_ms = Math.max(period.start_ms, oldestShownMs(deps));
   return { ...scope, start_ms, end_ms: Math.max(period.end_ms, start_ms) };
+}
+
+/**
+ * To the day, so that nothing has to be cut; and to one that no table has begun to drop: the rollups' rows of a day go when
+ * the day's beginning is too old, its raw rows later.
+ */
+export function oldestShownMs({ clock, analytics }: AnalyticsDeps): number {
+  return Math.max(0, Math.ceil(clock() / dayMs - analytics.retentionDays) * dayMs);
 }
 
 export async function readQuestion(
@@ -67,7 +73,9 @@ export async function finishQuestion(
   const bare: Scope = { organization_ids, start_ms: 0, end_ms: 0, filters, include_bots };
   const period = await periodOf(query, deps.clock(), async () => {
     const rows = await asking.rows<{ first_ms: number }>(firstDay(bare));
-    return rows instanceof Rejection ? rows : (rows[0]?.first_ms ?? 0);
+    if (rows instanceof Rejection) return rows;
+    const first = rows[0]?.first_ms ?? 0;
+    return first === 0 ? 0 : Math.max(first, oldestShownMs(deps));
   });
   if (period instanceof Rejection) return period;
   return { period, scope: scopeWithin(bare, period, deps), asking, visible, kept: deps.analytics.kept };

@@ -21,6 +21,11 @@ export interface RankedPage {
   readonly total: number;
 }
 
+export interface Found<Figure> {
+  readonly figure: Figure;
+  readonly count: number;
+}
+
 interface Order {
   readonly rows: readonly RankedRow[];
   readonly total: number;
@@ -54,7 +59,8 @@ export async function rankedPage<Beside>(
 /**
  * A figure of each row of a page: the kept one where the row has as many records as when it was found, else asked for.
  * @param countOf the number of the row's records that decide it.
- * @param ask finds it for some ids; those without have `none`.
+ * @param ask finds it for some ids, and among how many records: another table may have had more or fewer of them than the one
+ * that gave the order. Ids without have `none`.
  */
 export async function figuresOfPage<Figure>(
   { scope }: Asked,
@@ -64,7 +70,7 @@ export async function figuresOfPage<Figure>(
     readonly kept: KeptFigures<Figure>;
     readonly none: Figure;
     readonly countOf: (row: RankedRow) => number;
-    readonly ask: (ids: readonly string[]) => Promise<Map<string, Figure> | Rejection>;
+    readonly ask: (ids: readonly string[]) => Promise<Map<string, Found<Figure>> | Rejection>;
   },
 ): Promise<Map<string, Figure> | Rejection> {
   const { kept, none, countOf, ask } = figure;
@@ -80,9 +86,9 @@ export async function figuresOfPage<Figure>(
   const found = await ask(unknown.map((row) => row.id));
   if (found instanceof Rejection) return found;
   for (const row of unknown) {
-    const value = found.get(row.id) ?? none;
-    figures.set(row.id, value);
-    kept.put(prefix + row.id, countOf(row), value);
+    const value = found.get(row.id);
+    figures.set(row.id, value?.figure ?? none);
+    if (value) kept.put(prefix + row.id, value.count, value.figure);
   }
   return figures;
 }
@@ -118,10 +124,18 @@ async function uniquesOfPage(
     countOf: (row) => row.clicks,
     ask: async (ids) => {
       const questions = uniquesOf(asked.scope, column, ids);
-      const found = await asked.asking.together<{ id: string; f_unique_clicks: number }>(questions);
-      return found instanceof Rejection ? found : new Map(found.map((row) => [row.id, row.f_unique_clicks]));
+      const rows = await asked.asking.together<{ id: string; f_clicks: number; f_unique_clicks: number }>(questions);
+      if (rows instanceof Rejection) return rows;
+      return new Map(rows.map((row) => [row.id, { figure: row.f_unique_clicks, count: row.f_clicks }]));
     },
   });
+}
+
+interface AmountRow {
+  readonly id: string;
+  readonly f_currency: string;
+  readonly f_revenue: string;
+  readonly f_events: number;
 }
 
 async function revenueOfPage(
@@ -135,13 +149,16 @@ async function revenueOfPage(
     countOf: (row) => row.events,
     ask: async (ids) => {
       const questions = revenueOf(asked.scope, column, ids);
-      const found = await asked.asking.together<{ id: string; f_currency: string; f_revenue: string }>(questions);
-      if (found instanceof Rejection) return found;
-      const amounts = new Map<string, Amount[]>();
-      for (const { id, f_currency, f_revenue } of found) {
-        if (f_currency === '') continue;
-        amounts.set(id, [...(amounts.get(id) ?? []), { currency: f_currency, amount: f_revenue }].sort(byCurrency));
+      const rows = await asked.asking.together<AmountRow>(questions);
+      if (rows instanceof Rejection) return rows;
+      const amounts = new Map<string, { figure: Amount[]; count: number }>();
+      for (const { id, f_currency, f_revenue, f_events } of rows) {
+        const found = amounts.get(id) ?? { figure: [], count: 0 };
+        found.count += f_events;
+        if (f_currency !== '') found.figure.push({ currency: f_currency, amount: f_revenue });
+        amounts.set(id, found);
       }
+      for (const { figure } of amounts.values()) figure.sort(byCurrency);
       return amounts;
     },
   });

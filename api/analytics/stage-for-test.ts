@@ -26,8 +26,8 @@ export interface Stage {
   readonly asOfMs: number;
   /** Path with query, below /v1. */
   readonly get: Ask;
-  /** The same stores behind an API of its own, which remembers nothing. */
-  again(): Ask;
+  /** The same stores behind an API of its own, which remembers nothing; another ClickHouse if one is given. */
+  again(clickhouse?: ClickHouse): Ask;
   stop(): Promise<void>;
 }
 
@@ -48,8 +48,8 @@ export async function startStage(nowMs: number, retentionDays = 36_500, limits: 
   const db = new Postgres({ url: postgres.url, name: 'analytics-test' });
   const asOfMs = nowMs - 1_500;
   const tenancy = new Tenancy(db);
-  const again = (): Ask => {
-    const parts = analyticsParts({ clickhouse: reader, asOf: async () => asOfMs, retentionDays });
+  const again = (clickhouse = reader): Ask => {
+    const parts = analyticsParts({ clickhouse, asOf: async () => asOfMs, retentionDays });
     const routes = mountRoutes({
       routes: analyticsRoutes,
       deps: { tenancy, clock: () => nowMs, analytics: { ...parts, limits: { ...parts.limits, ...limits } } },

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
-import { type FigureRow, series, topValues } from '#clickhouse/queries/series.ts';
+import { type FigureRow, series, slotOf, topValues } from '#clickhouse/queries/series.ts';
 import { isoTime } from '#common/clock.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
@@ -35,7 +35,7 @@ export function bucketsOf(period: Period, wanted: Granularity | undefined): Buck
 /** One element for each bucket, in order, empty ones too. */
 export function seriesOf(starts: readonly number[], rows: readonly FigureRow[]): ({ start: string } & Metrics)[] {
   const groups = bySlot(rows);
-  return starts.map((start) => ({ start: isoTime(start), ...metricsOf(groups.get(Math.floor(start / 1000)) ?? []) }));
+  return starts.map((start) => ({ start: isoTime(start), ...metricsOf(groups.get(slotOf(start)) ?? []) }));
 }
 
 export const timeseries = route({
@@ -77,10 +77,8 @@ export const timeseries = route({
     if (asked instanceof Rejection) return asked;
     const buckets = bucketsOf(asked.period, query.granularity);
     if (buckets instanceof Rejection) return buckets;
-    const [data, asOf] = await Promise.all([
-      query.group_by ? grouped(asked, buckets, query.group_by) : plain(asked, buckets),
-      asked.asking.asOf(),
-    ]);
+    const asOf = await asked.asking.asOf();
+    const data = await (query.group_by ? grouped(asked, buckets, query.group_by) : plain(asked, buckets));
     if (data instanceof Rejection) return data;
     return {
       status: 200,

@@ -16,6 +16,7 @@ const route = routesOf<AnalyticsDeps, UserCaller>();
 interface LinkCount {
   readonly id: string;
   readonly links: number;
+  readonly records: number;
 }
 
 export const topCampaigns = route({
@@ -50,7 +51,8 @@ export const topCampaigns = route({
         countOf: (row) => row.clicks + row.installs + row.events,
         ask: async (names) => {
           const found = await asking.rows<LinkCount>(linksOfCampaigns(scope, names));
-          return found instanceof Rejection ? found : new Map(found.map((row) => [row.id, row.links]));
+          if (found instanceof Rejection) return found;
+          return new Map(found.map((row) => [row.id, { figure: row.links, count: row.records }]));
         },
       }),
     );

@@ -19,7 +19,7 @@ import {
 import { type Source, sourceOf } from './source.ts';
 
 export interface FigureKeys {
-  /** Beginnings of buckets, epoch milliseconds; the key `slot` is the beginning in seconds. */
+  /** Beginnings of buckets, epoch milliseconds, as is the key `slot`; what lies before 1970 begins then. */
   readonly slots_ms?: readonly number[];
   /** Each becomes a key `k_<column>`. */
   readonly columns?: readonly FilterColumn[];
@@ -37,7 +37,7 @@ export interface FigureKeys {
 
 /** One row of figures as JSON: those of other kinds are missing. */
 export interface FigureRow {
-  /** Beginning of the bucket, epoch seconds. */
+  /** Beginning of the bucket, epoch milliseconds. */
   readonly slot: number;
   readonly grp: string;
   readonly f_clicks?: number;
@@ -51,6 +51,11 @@ export interface FigureRow {
   readonly f_currency?: string;
   /** An exact decimal. */
   readonly f_revenue?: string;
+}
+
+/** The key of a bucket that begins then. */
+export function slotOf(ms: number): number {
+  return Math.max(0, ms);
 }
 
 type Figure = Exclude<keyof FigureRow, 'slot' | 'grp'>;
@@ -86,15 +91,16 @@ export function figures(scope: Scope, keys: FigureKeys): Question {
   return { sql: parts.join('\nUNION ALL\n'), params: figureParams(scope, keys) };
 }
 
-/** One subquery with the keys alone, a row for each cell or record of any kind. */
+/** One subquery with the keys and f_records, a row for each cell or record of any kind. */
 export function keysAlone(scope: Scope, columns: readonly FilterColumn[]): Question {
   const keys: FigureKeys = { columns, withUniques: false, withBots: false };
   const parts = (['clicks', 'installs', 'events'] as const).flatMap((kind) => {
     const source = figureSource(kind, scope, keys);
     const names = source.kind === 'rollup' ? source.names : {};
-    const whole = `SELECT ${keyExpressions(keys, 'bucket', names).join(', ')} FROM ${wholeCells(kind, source, scope, keys)}`;
+    const records = source.kind === 'rollup' ? 'rows' : 'toUInt64(1)';
+    const whole = `SELECT ${keyExpressions(keys, 'bucket', names).join(', ')}, ${records} AS f_records FROM ${wholeCells(kind, source, scope, keys)}`;
     if (source.kind === 'raw' || source.cutCells.length === 0) return [whole];
-    const cut = `SELECT ${keyExpressions(keys, 'time', {}).join(', ')} FROM ${rawCells(kind, source, scope, keys)}`;
+    const cut = `SELECT ${keyExpressions(keys, 'time', {}).join(', ')}, toUInt64(1) AS f_records FROM ${rawCells(kind, source, scope, keys)}`;
     return [whole, cut];
   });
   return { sql: parts.join('\nUNION ALL\n'), params: figureParams(scope, keys) };
@@ -103,7 +109,7 @@ export function keysAlone(scope: Scope, columns: readonly FilterColumn[]): Quest
 function figureParams(scope: Scope, keys: FigureKeys): Question['params'] {
   return {
     ...scopeParams(scope),
-    ...(keys.slots_ms ? { slots: keys.slots_ms.map((ms) => Math.floor(ms / 1000)) } : {}),
+    ...(keys.slots_ms ? { slots: keys.slots_ms.map(slotOf) } : {}),
     ...(keys.top ? { top: [...keys.top] } : {}),
   };
 }
@@ -248,7 +254,11 @@ function keyNames(keys: FigureKeys): string[] {
 
 function keyExpressions(keys: FigureKeys, time: 'time' | 'bucket', names: ColumnNames): string[] {
   const expressions: string[] = [];
-  if (keys.slots_ms) expressions.push(`roundDown(toUInt32(toUnixTimestamp(${time})), {slots:Array(UInt32)}) AS slot`);
+  if (keys.slots_ms) {
+    // A cell of a rollup that a slot cuts is read raw, so whole seconds tell where the others lie.
+    const ms = time === 'bucket' ? 'toInt64(toUnixTimestamp(bucket)) * 1000' : 'toUnixTimestamp64Milli(time)';
+    expressions.push(`roundDown(${ms}, {slots:Array(Int64)}) AS slot`);
+  }
   for (const column of keys.columns ?? []) {
     const name = names[column] ?? column;
     const value = keys.top ? `if(has({top:Array(String)}, ${name}), toString(${name}), '\\0')` : `toString(${name})`;

@@ -86,26 +86,26 @@ export function rankingTotal(scope: Scope, column: RankedColumn): Question {
   };
 }
 
-/** Unique clicks of the ids of one page. Rows: `id`, `f_unique_clicks`. */
+/** Unique clicks of the ids of one page. Rows: `id`, `f_unique_clicks`, and the `f_clicks` that they were found among. */
 export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
   const keys = { columns: [column], withUniques: true, withBots: false };
   const parts = figureParts(narrowed(scope, column, ids), keys, ['clicks']);
   return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
 }
 
-/** Amounts of the ids of one page. Rows: `id`, `f_currency` ('' without an amount), `f_revenue`. */
+/** Amounts of the ids of one page. Rows: `id`, `f_currency` ('' without an amount), `f_revenue`, and the `f_events` of it. */
 export function revenueOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
   const keys = { columns: [column], withUniques: false, withBots: false };
   const parts = figureParts(narrowed(scope, column, ids), keys, ['events']);
   return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
 }
 
-/** How many links had something under each campaign of one page. Rows: `id`, `links`. */
+/** How many links had something under each campaign of one page. Rows: `id`, `links`, `records` of any kind. */
 export function linksOfCampaigns(scope: Scope, campaigns: readonly string[]): Question {
   const { sql, params } = keysAlone(narrowed(scope, 'campaign', campaigns), ['campaign', 'link_id']);
   return {
-    sql: `SELECT id, count() AS links FROM (
-SELECT k_campaign AS id, k_link_id FROM (${sql}) WHERE k_link_id != '' GROUP BY id, k_link_id) GROUP BY id`,
+    sql: `SELECT id, countIf(k_link_id != '') AS links, sum(n) AS records FROM (
+SELECT k_campaign AS id, k_link_id, sum(f_records) AS n FROM (${sql}) GROUP BY id, k_link_id) GROUP BY id`,
     params,
   };
 }

@@ -3,7 +3,7 @@ import { kinds } from '#clickhouse/rollups.ts';
 import { type FigureKeys, figureParts, figures } from './figures.ts';
 import type { FilterColumn, Question, Scope } from './scope.ts';
 
-export type { FigureRow } from './figures.ts';
+export { type FigureRow, slotOf } from './figures.ts';
 
 export interface SeriesOptions {
   /** Its values stand in `grp`. */

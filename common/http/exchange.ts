@@ -45,11 +45,20 @@ export class Exchange {
   isAnswering = false;
   readonly #res: HttpResponse;
   readonly #onClosed: (exchange: Exchange) => void;
+  readonly #onStreamFailure: (error: unknown) => void;
   #onAbort: (() => void) | null = null;
   #stalledSinceMs = 0;
 
-  constructor(res: HttpResponse, id: string, receivedMs: number, onClosed: (exchange: Exchange) => void) {
+  /** @param onStreamFailure told why an answer was cut off after its status was out. */
+  constructor(
+    res: HttpResponse,
+    id: string,
+    receivedMs: number,
+    onClosed: (exchange: Exchange) => void,
+    onStreamFailure: (error: unknown) => void,
+  ) {
     this.#res = res;
+    this.#onStreamFailure = onStreamFailure;
     this.id = id;
     this.receivedMs = receivedMs;
     this.headers = [['X-Request-Id', id]];
@@ -78,7 +87,10 @@ export class Exchange {
   }
 
   answer(answer: Answer): void {
-    if (this.isClosed || this.isAnswering) return;
+    if (this.isClosed || this.isAnswering) {
+      if ('stream' in answer) void leave(answer.stream);
+      return;
+    }
     for (const [name, value] of Object.entries(answer.headers ?? {})) {
       if (unsafeInHeader.test(value)) throw new Error(`the header ${name} would carry a control character`);
     }
@@ -144,7 +156,8 @@ export class Exchange {
       if (this.isClosed) return;
       this.#res.cork(() => this.#res.end());
       this.#close();
-    } catch {
+    } catch (error) {
+      if (!this.isClosed) this.#onStreamFailure(error);
       // The status is out already: a cut connection is the only way left to say that the rest is missing.
       this.cut();
     }
@@ -155,5 +168,14 @@ export class Exchange {
     this.isClosed = true;
     this.#onAbort?.();
     this.#onClosed(this);
+  }
+}
+
+/** Lets a stream that nobody wants any more end itself: it may hold something. */
+async function leave(stream: AsyncIterable<Uint8Array>): Promise<void> {
+  try {
+    for await (const _ of stream) return;
+  } catch {
+    // Nobody is left to be told.
   }
 }

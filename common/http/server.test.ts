@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { Type } from 'typebox';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { type Guard, mountRoutes } from './mount.ts';
 import { invalid, notFound, unauthorized } from './rejection.ts';
 import { routesOf } from './route.ts';
@@ -95,7 +95,48 @@ const routes = [
     answers,
     handle: () => ({ status: 200, contentType: 'text/plain', stream: megabytes(32) }),
   }),
+  route({
+    method: 'GET',
+    path: '/late-stream',
+    caller: 'public',
+    limit: 'general',
+    summary: 'Streams when nobody waits any more',
+    tag,
+    answers,
+    handle: async () => {
+      late.asked = true;
+      await new Promise<void>((done) => {
+        late.answer = done;
+      });
+      return { status: 200, contentType: 'text/plain', stream: lateStream() };
+    },
+  }),
+  route({
+    method: 'GET',
+    path: '/broken-stream',
+    caller: 'public',
+    limit: 'general',
+    summary: 'Streams a little and fails',
+    tag,
+    answers,
+    handle: () => ({ status: 200, contentType: 'text/plain', stream: brokenStream() }),
+  }),
 ];
+
+const late = { asked: false, answer: () => undefined as void, hasEnded: false };
+
+async function* lateStream(): AsyncGenerator<Uint8Array> {
+  try {
+    yield Buffer.from('late');
+  } finally {
+    late.hasEnded = true;
+  }
+}
+
+async function* brokenStream(): AsyncGenerator<Uint8Array> {
+  yield Buffer.from('begun');
+  throw new Error('in the middle');
+}
 
 async function* megabytes(count: number): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < count; at++) yield await Promise.resolve(Buffer.alloc(1 << 20, 97 + at));
@@ -288,6 +329,24 @@ test('a header value with a line break never gets out', async () => {
 test('a stream arrives whole', async () => {
   const answer = await fetch(`${base}/stream`, { headers: https });
   expect((await answer.arrayBuffer()).byteLength).toBe(32 << 20);
+});
+
+test('a stream for a client that left while it was made ready is ended, so that it holds nothing', async () => {
+  const leaving = new AbortController();
+  const gone = fetch(`${base}/late-stream`, { headers: https, signal: leaving.signal }).catch(() => 'gone');
+  await vi.waitFor(() => expect(late.asked).toBe(true));
+  leaving.abort();
+  expect(await gone).toBe('gone');
+  await vi.waitFor(() => expect(server.openRequests).toBe(0));
+  late.answer();
+  await vi.waitFor(() => expect(late.hasEnded).toBe(true));
+});
+
+test('a stream that fails in the middle is cut off, and the reason is told', async () => {
+  failures.length = 0;
+  const whole = fetch(`${base}/broken-stream`, { headers: https }).then((answer) => answer.text());
+  await expect(whole).rejects.toThrow();
+  expect(failures).toEqual([expect.objectContaining({ message: 'in the middle' })]);
 });
 
 test('a listed origin may read dashboard answers, another may not', async () => {

@@ -124,7 +124,9 @@ export class HttpServer {
   /** Reads all of `req` at once: it is gone after the first await. */
   #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, matched: MountedRoute | null): void {
     const nowMs = Date.now();
-    const exchange = new Exchange(res, newRequestId(nowMs), nowMs, (closed) => this.#open.delete(closed));
+    const id = newRequestId(nowMs);
+    const told = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
+    const exchange = new Exchange(res, id, nowMs, (closed) => this.#open.delete(closed), told);
     this.#open.set(exchange, exchange);
     exchange.closesConnection = this.#isStopping;
     exchange.isHead = req.getMethod() === 'head';
@@ -158,7 +160,7 @@ export class HttpServer {
       ? this.#refuse(exchange, incoming, fault)
       : this.#serve(exchange, incoming, route, params ?? {}, isPreflight);
     served.catch((error: unknown) => {
-      this.#options.onFailure(error, route ? `${route.method} ${route.path}` : 'unknown address', exchange.id);
+      this.#options.onFailure(error, whereOf(route), exchange.id);
       exchange.reject(
         route?.isOutage(error) ? unavailable() : unavailable('Something went wrong on our side. Try again later.'),
       );
@@ -262,4 +264,8 @@ function incomingOf(
       return body;
     },
   };
+}
+
+function whereOf(route: MountedRoute | null): string {
+  return route ? `${route.method} ${route.path}` : 'unknown address';
 }
