@@ -123,7 +123,11 @@ const routes = [
   }),
 ];
 
-const late = { asked: false, answer: () => undefined as void, hasEnded: false };
+const late: { asked: boolean; answer: () => void; hasEnded: boolean } = {
+  asked: false,
+  answer: () => undefined,
+  hasEnded: false,
+};
 
 async function* lateStream(): AsyncGenerator<Uint8Array> {
   try {

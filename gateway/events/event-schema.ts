@@ -50,7 +50,8 @@ export const EventSchema = Type.Object(
     revenue: Type.Optional(
       Type.Unsafe<{ amount: string | number; currency: string } | null>({
         type: ['object', 'null'],
-        description: '`amount`, a decimal (as text it is taken exactly), and `currency`, an ISO 4217 code.',
+        description:
+          '`amount`, a decimal of at most 20 digits before and 9 behind the point (as text it is taken exactly), and `currency`, an ISO 4217 code.',
       }),
     ),
   },
