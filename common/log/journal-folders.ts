@@ -1,6 +1,7 @@
 /** The journals of a machine as a publisher finds them: those of living processes and of dead ones. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { isId, newId, timeOfId } from '#common/ids.ts';
 import { ProducerReader } from './producer-reader.ts';
 import { isFolderHeld } from './slot-lock.ts';
 
@@ -22,7 +23,7 @@ export async function scanJournals(root: string, producers: Map<string, Producer
     const slotFolder = join(root, slot);
     // The lock first: what is on disk after it was found free is all that there will be.
     const isHeld = await isFolderHeld(slotFolder);
-    const producerIds = folders(slotFolder).sort();
+    const producerIds = producersOf(folders(slotFolder));
     const newest = producerIds.at(-1);
     for (const producerId of producerIds) {
       let producer = producers.get(producerId);
@@ -36,13 +37,34 @@ export async function scanJournals(root: string, producers: Map<string, Producer
   }
 }
 
+/**
+ * The name of a new producer in a slot. It sorts behind all that are there and behind the one before, also when the clock went
+ * back in between: of a slot that is held the last one is the one that lives.
+ * @throws what the file system says when the slot can't be read.
+ */
+export function newProducerId(slotFolder: string, before: string): string {
+  const names = producersOf([...foldersIn(slotFolder), before]);
+  const last = names.at(-1);
+  const ms = Math.max(Date.now(), last === undefined ? 0 : timeOfId(`evt_${last}`) + 1);
+  return newId('evt', ms).slice(4);
+}
+
+/** Those of the names that a producer can have, oldest first. A folder of another name is somebody else's. */
+function producersOf(names: readonly string[]): string[] {
+  return names.filter((name) => isId('evt', `evt_${name}`)).sort();
+}
+
 /** Names of the folders in a folder; none if it is not there yet. */
 function folders(folder: string): string[] {
   try {
-    return readdirSync(folder, { withFileTypes: true })
-      .filter((entry) => entry.isDirectory())
-      .map((entry) => entry.name);
+    return foldersIn(folder);
   } catch {
     return [];
   }
+}
+
+function foldersIn(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name);
 }

@@ -19,9 +19,9 @@
  * - What an fdatasync failed for is written again into a new segment: Linux reports such a failure once and forgets.
  */
 import { join } from 'node:path';
-import { newId } from '#common/ids.ts';
 import { FolderSize } from './folder-size.ts';
 import { FrameGroup, type JournalLane } from './frame-group.ts';
+import { newProducerId } from './journal-folders.ts';
 import type { RecordKind } from './record.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SlotLock } from './slot-lock.ts';
@@ -226,8 +226,10 @@ export class Journal {
 
   /** A new producer: its own folder, its frames counted from 1. */
   #begin(): void {
-    const producer = newId('evt', Date.now()).slice(4);
+    let producer: string;
     try {
+      makeFolder(this.#folder);
+      producer = newProducerId(this.#folder, this.#producer);
       makeFolder(join(this.#folder, producer));
       this.#segment = Segment.create(join(this.#folder, producer), 1);
     } catch (error) {

@@ -80,6 +80,31 @@ test('the torn tail of a living producer is waited for', () => {
   expect(readAll(reader)).toEqual({ numbers: [2], end: 'end' });
 });
 
+test('a producer that was taken for dead and lives is not finished', () => {
+  segment(1, frame(1));
+  const reader = readerOf(false);
+  readAll(reader);
+  expect(reader.isFinished).toBe(true);
+  reader.isAlive = true;
+  expect(reader.isFinished).toBe(false);
+  segment(1, frame(1), frame(2));
+  expect(readAll(reader)).toEqual({ numbers: [2], end: 'end' });
+  expect(reader.isFinished).toBe(false);
+});
+
+test('a segment that has grown since it was read to its end is not deleted before the rest of it was read', () => {
+  segment(1, frame(1), frame(2).subarray(0, 70));
+  const reader = readerOf(false);
+  expect(readAll(reader).numbers).toEqual([1]);
+  segment(1, frame(1), frame(2));
+  expect(reader.removeFirst()).toBe(false);
+  expect(reader.isFinished).toBe(false);
+  expect(readAll(reader).numbers).toEqual([2]);
+  expect(reader.isFinished).toBe(true);
+  expect(reader.removeFirst()).toBe(true);
+  expect(reader.segments).toEqual([]);
+});
+
 test('any flipped byte before a sound frame is damage, and the frames before it are still read', () => {
   const middle = frame(2);
   for (let at = 0; at < middle.length; at++) {

@@ -6,7 +6,7 @@
  * ones behind it, or a gap in a lane's frame numbers, means that the disk has lost something: reading stops there for good,
  * the files stay, and somebody has to look.
  */
-import { closeSync, openSync, readdirSync, readSync, rmdirSync, rmSync } from 'node:fs';
+import { closeSync, openSync, readdirSync, readSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type FrameHeader, frameBytesMax, readFrame } from './frame.ts';
 import { laneKeyOf } from './marks.ts';
@@ -38,6 +38,8 @@ export interface SegmentState {
   readonly last: Map<string, number>;
   /** Read to its end, and nothing will be appended to it. */
   isFinished: boolean;
+  /** How long it was when it was finished. */
+  bytes: number;
 }
 
 const chunkBytes = 1_048_576;
@@ -49,10 +51,9 @@ const magicText = Buffer.from('SPF1');
 export class ProducerReader {
   readonly folder: string;
   readonly producerId: string;
-  /** Whether its process may still write. Set by who looks at the slot's lock, before the last read. */
-  isAlive = true;
   /** Bytes of torn tails that were passed over. */
   tornBytes = 0;
+  #isAlive = true;
   #segments: SegmentState[] = [];
   #at = 0;
   #offset = 0;
@@ -70,6 +71,18 @@ export class ProducerReader {
     this.producerId = producerId;
   }
 
+  /** Whether its process may still write. Set by who looks at the slot's lock, before the last read. */
+  get isAlive(): boolean {
+    return this.#isAlive;
+  }
+
+  set isAlive(isAlive: boolean) {
+    this.#isAlive = isAlive;
+    // It was taken for dead, as one is that starts while its lock is looked at: more may come.
+    const last = this.#segments.at(-1);
+    if (isAlive && last !== undefined) last.isFinished = false;
+  }
+
   get segments(): readonly SegmentState[] {
     return this.#segments;
   }
@@ -85,7 +98,7 @@ export class ProducerReader {
     const names = readdirSync(this.folder).filter((name) => segmentShape.test(name) && !known.has(name));
     if (this.#segments.length === 0 && names.length > 0) this.#isWhole = names.sort()[0] === segmentName(1);
     for (const name of names.sort()) {
-      this.#segments.push({ no: Number.parseInt(name, 10), name, last: new Map(), isFinished: false });
+      this.#segments.push({ no: Number.parseInt(name, 10), name, last: new Map(), isFinished: false, bytes: 0 });
     }
   }
 
@@ -101,10 +114,10 @@ export class ProducerReader {
         return read;
       }
       if (this.#at === this.#segments.length - 1) {
-        if (!this.isAlive) segment.isFinished = true;
+        if (!this.#isAlive) this.#finish(segment);
         return { state: 'end' };
       }
-      segment.isFinished = true;
+      this.#finish(segment);
       this.#enter(this.#at + 1, 0);
     }
   }
@@ -121,13 +134,23 @@ export class ProducerReader {
     this.#enter(Math.max(at, 0), offset);
   }
 
-  /** Deletes a segment that was read to its end. */
-  removeFirst(): void {
-    const segment = this.#segments.shift();
-    if (segment === undefined) return;
+  /**
+   * Deletes the first segment, which was read to its end.
+   * @returns false when it has grown since and stays: whoever was taken for dead is writing.
+   */
+  removeFirst(): boolean {
+    const segment = this.#segments[0];
+    if (segment === undefined) return false;
+    const path = join(this.folder, segment.name);
+    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > segment.bytes) {
+      segment.isFinished = false;
+      return false;
+    }
+    this.#segments.shift();
     if (this.#at === 0) this.#enter(0, 0);
     else this.#at--;
-    rmSync(join(this.folder, segment.name), { force: true });
+    rmSync(path, { force: true });
+    return true;
   }
 
   /** Deletes the empty folder of a dead producer. */
@@ -143,6 +166,11 @@ export class ProducerReader {
     this.#buffer = empty;
     this.#from = 0;
     this.#to = 0;
+  }
+
+  #finish(segment: SegmentState): void {
+    segment.isFinished = true;
+    segment.bytes = this.#offset + this.#to - this.#from;
   }
 
   #enter(at: number, offset: number): void {
@@ -214,7 +242,7 @@ export class ProducerReader {
       if (readFrame(tail, at).state === 'frame') return damaged;
     }
     const isLast = this.#at === this.#segments.length - 1;
-    if (!isLast || !this.isAlive) this.tornBytes += tail.length;
+    if (!isLast || !this.#isAlive) this.tornBytes += tail.length;
     return { state: 'end' };
   }
 }

@@ -285,7 +285,7 @@ export class Publisher {
         const first = reader.segments[0];
         if (first === undefined || !first.isFinished) break;
         if (![...first.last].every(([key, frameNo]) => this.#lanes.marksOf(key).mark >= frameNo)) break;
-        reader.removeFirst();
+        if (!reader.removeFirst()) break;
         this.counters.segments_deleted++;
       }
       if (reader.isAlive || reader.segments.length > 0 || producer.damage !== '') continue;

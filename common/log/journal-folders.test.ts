@@ -1,0 +1,47 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { isId, newId } from '#common/ids.ts';
+import { Journal } from './journal.ts';
+import { newProducerId, type Producer, scanJournals } from './journal-folders.ts';
+
+let root: string;
+beforeEach(() => {
+  root = mkdtempSync(join(tmpdir(), 'folders-'));
+});
+afterEach(() => rmSync(root, { recursive: true }));
+
+/** The folder of a producer that began at a time. */
+function earlierProducer(slot: string, ms: number): string {
+  const name = newId('evt', ms).slice(4);
+  mkdirSync(join(root, slot, name), { recursive: true });
+  return name;
+}
+
+test('of a slot that is held the producer that writes is the one that lives, also when the clock went back before its start', async () => {
+  const earlier = earlierProducer('edge-0', Date.now() + 3_600_000);
+  mkdirSync(join(root, 'edge-0', 'lost+found'));
+  const journal = await Journal.open({ root, slot: 'edge-0', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
+  const producers = new Map<string, Producer>();
+  await scanJournals(root, producers);
+  const living = [...producers].map(([name, { reader }]) => [name, reader.isAlive]);
+  expect(living).toEqual([
+    [earlier, false],
+    [journal.producerId, true],
+  ]);
+  await journal.close();
+  await scanJournals(root, producers);
+  expect(producers.get(journal.producerId)?.reader.isAlive).toBe(false);
+});
+
+test('a new producer has a well-formed name of its own behind all others, and behind the one before whose folder is gone', () => {
+  const slot = join(root, 'edge-0');
+  let last = earlierProducer('edge-0', Date.now() + 5_000);
+  for (let n = 0; n < 100; n++) {
+    const name = newProducerId(slot, last);
+    expect(isId('evt', `evt_${name}`)).toBe(true);
+    expect(name > last).toBe(true);
+    last = name;
+  }
+});
