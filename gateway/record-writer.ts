@@ -1,5 +1,5 @@
 /** Records of one request on their way into the journal, and the one answer that all of them wait for. */
-import type { Journal, JournalLane, Waiter } from '#common/log/journal.ts';
+import { type Journal, type JournalLane, roomAround, roomOf, type Waiter } from '#common/log/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
 
@@ -32,6 +32,14 @@ class AllWaiter implements Waiter {
   }
 }
 
+function roomOfAll(records: readonly PendingRecord[]): number {
+  let room = 0;
+  for (const record of records) {
+    room += 'json' in record ? roomOf(record.json) : roomAround(record.head, record.body, record.tail);
+  }
+  return room;
+}
+
 export class RecordWriter {
   readonly #journal: Journal;
   readonly partitions: number;
@@ -48,14 +56,18 @@ export class RecordWriter {
     }
   }
 
-  /** Whether the journal takes records now; asked first, so that a batch is refused whole and not in part. */
+  /** Whether the journal takes records now; asked first, so that nothing is done for a batch that will be refused. */
   get isOpen(): boolean {
     return this.#journal.isWritable;
   }
 
-  /** True when every record is kept; false when the journal refused at least one. */
+  /**
+   * True when every record is kept, false when none is: what is kept of a batch that was refused is counted twice once the
+   * app has sent it again.
+   */
   write(kind: RecordKind, appId: string, records: readonly PendingRecord[]): Promise<boolean> {
     if (records.length === 0) return Promise.resolve(true);
+    if (!this.#journal.hasRoom(roomOfAll(records))) return Promise.resolve(false);
     return new Promise((done) => {
       const waiter = new AllWaiter(records.length, done);
       for (const record of records) {

@@ -24,6 +24,18 @@ const frameCharsMax = Math.floor((frameBytesMax - frameHeaderBytes) / bytesPerCh
 const groupCharsMax = 5_000_000;
 const firstBytes = 1_048_576;
 
+/** Characters that a record takes of a turn; infinite when it is too long for one. */
+export function roomOf(json: string): number {
+  const chars = json.length + 1;
+  return chars > recordCharsMax ? Number.POSITIVE_INFINITY : chars;
+}
+
+/** As `roomOf`, for a record whose middle is there as bytes of UTF-8, a character for each. */
+export function roomAround(head: string, body: string, tail: string): number {
+  const room = bytesPerChar * (head.length + tail.length + 1) + body.length;
+  return room > frameBytesMax - frameHeaderBytes ? Number.POSITIVE_INFINITY : room;
+}
+
 export class FrameGroup {
   readonly #lanes: JournalLane[] = [];
   #producer = '';
@@ -46,10 +58,15 @@ export class FrameGroup {
     for (const lane of this.#lanes) lane.frame_no = 0;
   }
 
+  /** Whether the turn takes so many characters more. */
+  hasRoom(chars: number): boolean {
+    return this.#chars + chars <= groupCharsMax;
+  }
+
   /** @returns whether the record was taken: it is not too long, nor the turn. */
   add(lane: JournalLane, json: string): boolean {
-    const chars = json.length + 1;
-    if (chars > recordCharsMax || this.#chars + chars > groupCharsMax) return false;
+    const chars = roomOf(json);
+    if (!this.hasRoom(chars)) return false;
     if (lane.records === frameRecordsMax || lane.text.length + chars > frameCharsMax) this.#seal(lane);
     lane.text += `${json}\n`;
     lane.records++;
@@ -62,8 +79,8 @@ export class FrameGroup {
    * frame of its own.
    */
   addAround(lane: JournalLane, head: string, body: string, tail: string): boolean {
-    const room = bytesPerChar * (head.length + tail.length + 1) + body.length;
-    if (room > frameBytesMax - frameHeaderBytes || this.#chars + room > groupCharsMax) return false;
+    const room = roomAround(head, body, tail);
+    if (!this.hasRoom(room)) return false;
     if (lane.records > 0) this.#seal(lane);
     this.#makeRoom(frameHeaderBytes + room);
     const at = this.#outBytes;

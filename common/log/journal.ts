@@ -20,14 +20,14 @@
  */
 import { join } from 'node:path';
 import { FolderSize } from './folder-size.ts';
-import { FrameGroup, type JournalLane } from './frame-group.ts';
+import { FrameGroup, type JournalLane, roomAround, roomOf } from './frame-group.ts';
 import { newProducerId } from './journal-folders.ts';
 import type { RecordKind } from './record.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SlotLock } from './slot-lock.ts';
 import { UnsyncedGroups, type Waiter } from './unsynced-groups.ts';
 
-export type { JournalLane, Waiter };
+export { type JournalLane, roomAround, roomOf, type Waiter };
 
 export interface JournalOptions {
   readonly root: string;
@@ -114,6 +114,11 @@ export class Journal {
   /** The handle to append with; ask once, keep it. */
   lane(kind: RecordKind, partition: number): JournalLane {
     return this.#group.lane(kind, partition);
+  }
+
+  /** Whether this turn takes records of so many characters (`roomOf`) more: asked before some that must not be kept in part. */
+  hasRoom(chars: number): boolean {
+    return this.#group.hasRoom(chars);
   }
 
   /** Takes one record: a line of JSON without its newline, at most recordCharsMax long. */
