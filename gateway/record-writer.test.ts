@@ -34,3 +34,11 @@ test('a batch with one record that is too long is not kept in part', async () =>
   expect(await writer.write('event', 'app', batch(1, 100))).toBe(true);
   expect(journal.counters.records).toBe(1);
 });
+
+test('a batch that is more than a turn takes is kept over several, also when others fill the turns between', async () => {
+  const others = (count: number) => () => writer.write('event', 'app', batch(count, 79_000));
+  const between = others(1)().then(others(60)).then(others(60));
+  const kept = await Promise.all([between, writer.write('event', 'app', batch(100, 79_000))]);
+  expect(kept).toEqual([true, true]);
+  expect(journal.counters.records).toBe(1 + 60 + 60 + 100);
+});

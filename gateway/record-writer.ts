@@ -1,5 +1,6 @@
 /** Records of one request on their way into the journal, and the one answer that all of them wait for. */
-import { type Journal, type JournalLane, roomAround, roomOf, type Waiter } from '#common/log/journal.ts';
+import { setImmediate as turnEnd } from 'node:timers/promises';
+import { groupCharsMax, type Journal, type JournalLane, roomAround, roomOf, type Waiter } from '#common/log/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
 
@@ -32,12 +33,28 @@ class AllWaiter implements Waiter {
   }
 }
 
-function roomOfAll(records: readonly PendingRecord[]): number {
+/** Of a batch that is more than a turn takes, so much goes into one. */
+const partCharsMax = groupCharsMax / 4;
+
+function roomOfOne(record: PendingRecord): number {
+  return 'json' in record ? roomOf(record.json) : roomAround(record.head, record.body, record.tail);
+}
+
+/** The records in parts of at most `partCharsMax`, in order. */
+function* partsOf(records: readonly PendingRecord[]): Generator<{ part: PendingRecord[]; room: number }> {
+  let part: PendingRecord[] = [];
   let room = 0;
   for (const record of records) {
-    room += 'json' in record ? roomOf(record.json) : roomAround(record.head, record.body, record.tail);
+    const more = roomOfOne(record);
+    if (part.length > 0 && room + more > partCharsMax) {
+      yield { part, room };
+      part = [];
+      room = 0;
+    }
+    part.push(record);
+    room += more;
   }
-  return room;
+  yield { part, room };
 }
 
 export class RecordWriter {
@@ -63,11 +80,31 @@ export class RecordWriter {
 
   /**
    * True when every record is kept, false when none is: what is kept of a batch that was refused is counted twice once the
-   * app has sent it again.
+   * app has sent it again. One that is more than a turn takes goes into several, and is kept in part if the journal is at its
+   * bound, or its disk fails, after the first of them.
    */
   write(kind: RecordKind, appId: string, records: readonly PendingRecord[]): Promise<boolean> {
     if (records.length === 0) return Promise.resolve(true);
-    if (!this.#journal.hasRoom(roomOfAll(records))) return Promise.resolve(false);
+    let room = 0;
+    for (const record of records) room += roomOfOne(record);
+    const isForTurns = room > groupCharsMax && Number.isFinite(room);
+    return isForTurns ? this.#writeInTurns(kind, appId, records) : this.#append(kind, appId, records, room);
+  }
+
+  async #writeInTurns(kind: RecordKind, appId: string, records: readonly PendingRecord[]): Promise<boolean> {
+    let isBegun = false;
+    for (const { part, room } of partsOf(records)) {
+      // Of what has begun nothing is refused because others were faster in this turn: the next one is empty.
+      while (isBegun && this.isOpen && !this.#journal.hasRoom(room)) await turnEnd();
+      if (!(await this.#append(kind, appId, part, room))) return false;
+      isBegun = true;
+    }
+    return true;
+  }
+
+  /** All of them in this turn, or none. */
+  #append(kind: RecordKind, appId: string, records: readonly PendingRecord[], room: number): Promise<boolean> {
+    if (!this.#journal.hasRoom(room)) return Promise.resolve(false);
     return new Promise((done) => {
       const waiter = new AllWaiter(records.length, done);
       for (const record of records) {

@@ -21,7 +21,7 @@ export interface JournalLane extends Lane {
 const bytesPerChar = 3;
 const frameCharsMax = Math.floor((frameBytesMax - frameHeaderBytes) / bytesPerChar);
 /** Most characters of one turn; a turn that has more is far beyond what a core can answer. */
-const groupCharsMax = 5_000_000;
+export const groupCharsMax = 5_000_000;
 const firstBytes = 1_048_576;
 
 /** Characters that a record takes of a turn; infinite when it is too long for one. */

@@ -20,14 +20,14 @@
  */
 import { join } from 'node:path';
 import { FolderSize } from './folder-size.ts';
-import { FrameGroup, type JournalLane, roomAround, roomOf } from './frame-group.ts';
+import { FrameGroup, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-group.ts';
 import { newProducerId } from './journal-folders.ts';
 import type { RecordKind } from './record.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SlotLock } from './slot-lock.ts';
 import { UnsyncedGroups, type Waiter } from './unsynced-groups.ts';
 
-export { type JournalLane, roomAround, roomOf, type Waiter };
+export { groupCharsMax, type JournalLane, roomAround, roomOf, type Waiter };
 
 export interface JournalOptions {
   readonly root: string;

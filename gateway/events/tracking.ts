@@ -4,6 +4,7 @@ import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { aroundEventBatch, madeId } from '#common/log/event-batch.ts';
 import { eventJson, eventPrefix } from '#common/log/event-record.ts';
+import { roomAround } from '#common/log/journal.ts';
 import { jsonText } from '#common/log/record.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
 import type { PendingRecord, RecordWriter } from '#gateway/record-writer.ts';
@@ -29,10 +30,10 @@ export class EventTracking {
   /** Since the start of the process. */
   readonly counters = { accepted: 0, duplicates: 0, rejected: 0, refused_batches: 0 };
   readonly #records: RecordWriter;
-  readonly #links: LinkIndex;
+  readonly #links: Pick<LinkIndex, 'ofApp'>;
   readonly #recent = new RecentIds();
 
-  constructor(records: RecordWriter, links: LinkIndex) {
+  constructor(records: RecordWriter, links: Pick<LinkIndex, 'ofApp'>) {
     this.#records = records;
     this.#links = links;
   }
@@ -84,7 +85,10 @@ export class EventTracking {
     return tracked;
   }
 
-  /** One record with the request's own bytes; or one for each event, where events are spread over partitions. */
+  /**
+   * One record with the request's own bytes. Or one for each event, where events are spread over partitions, and where no
+   * frame holds the request together with what is put beside it: the fields of a thousand links may be there.
+   */
   #recordsOf(
     batch: Batch,
     kept: readonly ReadEvent[],
@@ -104,7 +108,7 @@ export class EventTracking {
         id_base,
         skip,
       });
-      return [{ id: id_base, head, body: batch.line, tail }];
+      if (Number.isFinite(roomAround(head, batch.line, tail))) return [{ id: id_base, head, body: batch.line, tail }];
     }
     const prefix = eventPrefix(origin);
     const cutOut = cutOutOf(batch);
