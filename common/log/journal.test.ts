@@ -1,14 +1,16 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, expect, test, vi } from 'vitest';
 import { type FrameHeader, payloadOf, readFrame } from './frame.ts';
 import { Journal, type JournalOptions } from './journal.ts';
 import type { RecordKind } from './record.ts';
+import { Segment } from './segment.ts';
 
 const folders: string[] = [];
 const open: Journal[] = [];
 afterEach(async () => {
+  vi.restoreAllMocks();
   for (const journal of open.splice(0)) await journal.close();
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
 });
@@ -191,4 +193,66 @@ test('a journal that gave up takes records again by itself, also for those who a
   expect(journal.isWritable).toBe(false);
   await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
   expect(await append(journal, '{"n":3}')).toBe('committed');
+});
+
+/** The next fdatasync hangs until it is told to fail. */
+function hangingSync(): { readonly isBegun: () => boolean; readonly fail: () => void } {
+  let fail = () => {};
+  const sync = vi.spyOn(Segment.prototype, 'sync').mockImplementationOnce(
+    () =>
+      new Promise((_, refuse) => {
+        fail = () => refuse(new Error('EIO'));
+      }),
+  );
+  return { isBegun: () => sync.mock.calls.length > 0, fail: () => fail() };
+}
+
+/** Appends one while nothing can be written, so that the producer is given up. */
+async function appendToFullDisk(journal: Journal): Promise<void> {
+  const full = () => {
+    throw new Error('ENOSPC');
+  };
+  const appending = vi.spyOn(Segment.prototype, 'append').mockImplementation(full);
+  const create = vi.spyOn(Segment, 'create').mockImplementation(full);
+  expect(await append(journal, '{"n":"refused"}')).toBe('refused');
+  appending.mockRestore();
+  create.mockRestore();
+}
+
+test('a sync that fails after its producer was given up writes nothing into the journal of the next one', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder });
+  const sync = hangingSync();
+  const before = journal.producerId;
+  await append(journal, '{"n":1}');
+  await expect.poll(sync.isBegun).toBe(true);
+  await append(journal, '{"n":2}');
+  await appendToFullDisk(journal);
+  await expect.poll(() => append(journal, '{"n":3}'), { timeout: 5_000 }).toBe('committed');
+  sync.fail();
+  await expect.poll(() => journal.counters.sync_failures).toBe(1);
+  await append(journal, '{"n":4}');
+  expect(
+    stored(join(folder, 'edge-0')).map(({ header, lines }) => [header.producer_id, header.frame_no, ...lines]),
+  ).toEqual([
+    [before, 1, '{"n":1}'],
+    [before, 2, '{"n":2}'],
+    [journal.producerId, 1, '{"n":3}'],
+    // Written again, since the sync that failed is of all that was there.
+    [journal.producerId, 1, '{"n":3}'],
+    [journal.producerId, 2, '{"n":4}'],
+  ]);
+});
+
+test('with before_answer, who waits for a sync that fails after its producer was given up is refused', async () => {
+  const journal = await journalOf({ root: root(), sync: 'before_answer' });
+  const sync = hangingSync();
+  const first = append(journal, '{"n":1}');
+  await expect.poll(sync.isBegun).toBe(true);
+  const second = append(journal, '{"n":2}');
+  await appendToFullDisk(journal);
+  await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
+  const third = append(journal, '{"n":3}');
+  sync.fail();
+  expect(await Promise.all([first, second, third])).toEqual(['refused', 'refused', 'committed']);
 });

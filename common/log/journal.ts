@@ -16,7 +16,8 @@
  * - A waiter hears exactly one of committed() and refused(), never from inside append().
  * - Per producer and lane, frame numbers on disk have no gap; the same number always has the same bytes. After a group
  *   could not be written at all, its numbers are spent, so the producer is given up and a new one begins.
- * - What an fdatasync failed for is written again into a new segment: Linux reports such a failure once and forgets.
+ * - What an fdatasync failed for is written again into a new segment: Linux reports such a failure once and forgets. But never
+ *   into the folder of another producer: what one that was given up wrote is refused then, where somebody still waits.
  */
 import { join } from 'node:path';
 import { FolderSize } from './folder-size.ts';
@@ -226,6 +227,7 @@ export class Journal {
   #giveUp(): void {
     if (this.#segment !== undefined) this.#retiring.push(this.#segment);
     this.#segment = undefined;
+    this.#unsynced.giveUp();
     this.#restartAt = Date.now() + restartDelayMs;
   }
 
@@ -278,12 +280,16 @@ export class Journal {
     }
     for (const segment of retired) segment.close();
     this.#isSyncing = false;
-    const isTriedAgain =
-      !isSynced && ++this.#syncFailuresInRow < syncFailuresMax && this.#writeAgain(this.#unsynced.bytes);
-    if (!isTriedAgain) this.#unsynced.settle(seq, isSynced);
-    if (!isSynced && !isTriedAgain) this.#giveUp();
+    if (isSynced) this.#unsynced.settle(seq, true);
+    else this.#afterFailedSync();
     if (this.#unsynced.isEmpty && this.#retiring.length === 0) return;
     if (this.#options.sync === 'before_answer') void this.#sync();
     else if (!this.#isClosed) this.#syncTimer = setTimeout(() => void this.#sync(), syncDelayMs);
+  }
+
+  /** What the producer wrote is written again into a new segment. What can't be is refused, if anybody still waits for it. */
+  #afterFailedSync(): void {
+    if (++this.#syncFailuresInRow >= syncFailuresMax || !this.#writeAgain(this.#unsynced.bytes)) this.#giveUp();
+    this.#unsynced.refuseGivenUp();
   }
 }

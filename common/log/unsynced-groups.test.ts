@@ -60,3 +60,23 @@ test('those who wait for a sync hear once what became of it', () => {
   groups.settle(groups.seq, true);
   expect(heard).toEqual(['a committed', 'b committed', 'c refused']);
 });
+
+test('of a producer that was given up nothing is written again, and who waits is refused once a sync has failed', () => {
+  const groups = new UnsyncedGroups();
+  const heard: string[] = [];
+  const waiter = (name: string) => ({
+    committed: () => heard.push(`${name} committed`),
+    refused: () => heard.push(`${name} refused`),
+  });
+  groups.add(group(1, 10), [waiter('a')]);
+  const { seq } = groups;
+  groups.add(group(2, 10), [waiter('b')]);
+  groups.giveUp();
+  groups.add(group(3, 10), [waiter('c')]);
+  expect(kept(groups)).toEqual([[3, 10]]);
+  groups.settle(seq, true);
+  groups.refuseGivenUp();
+  expect(heard).toEqual(['a committed', 'b refused']);
+  groups.settle(groups.seq, true);
+  expect(heard).toEqual(['a committed', 'b refused', 'c committed']);
+});

@@ -22,6 +22,7 @@ export class UnsyncedGroups {
   #end = 0;
   #waiting: { readonly seq: number; readonly waiters: readonly Waiter[] }[] = [];
   #seq = 0;
+  #givenUpTo = 0;
 
   /** The number of the group that was written last. */
   get seq(): number {
@@ -32,9 +33,10 @@ export class UnsyncedGroups {
     return this.#groups.length === 0;
   }
 
-  /** All that may have to be written again, oldest first. */
+  /** All of the producer's that may have to be written again, oldest first. */
   get bytes(): Buffer[] {
-    return this.#groups.map(({ from, to }) => Buffer.from(this.#ring.subarray(from, to)));
+    const own = this.#groups.filter((group) => group.seq > this.#givenUpTo);
+    return own.map(({ from, to }) => Buffer.from(this.#ring.subarray(from, to)));
   }
 
   /** @param waiters those that are answered only once the group is synced. */
@@ -63,6 +65,16 @@ export class UnsyncedGroups {
         else waiter.refused();
       }
     }
+  }
+
+  /** The producer is given up. A sync may still save what it wrote, but its frames have no place in the journal of the next one. */
+  giveUp(): void {
+    this.#givenUpTo = this.#seq;
+  }
+
+  /** A sync has failed: what was written by producers that are given up can't be written again. */
+  refuseGivenUp(): void {
+    this.settle(this.#givenUpTo, false);
   }
 
   /** Forgets groups from the oldest on, for as long as they are among those. */
