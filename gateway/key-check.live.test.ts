@@ -93,3 +93,12 @@ test('without Redis a key that is known costs nobody their limit of guesses; unk
   expect(new Set(guesses)).toEqual(new Set(['UNAUTHORIZED', 'RATE_LIMITED']));
   expect(guesses.at(-1)).toBe('RATE_LIMITED');
 });
+
+test('after Redis let one request wait in vain, those that come in the second after that do not wait for it', async () => {
+  const { app_id, key } = await edge.app();
+  proxy.silence();
+  expect(await verdict(key)).toBe(app_id);
+  for (let n = 0; n < 20; n++) expect(await verdict(key)).toBe(app_id);
+  expect(check.counters.redis_failures).toBe(1);
+  proxy.reset();
+});

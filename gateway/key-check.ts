@@ -183,7 +183,8 @@ export class KeyCheck {
       answer = await this.#check([snapshotKey(this.#hash(key))], args);
     } catch {
       this.counters.redis_failures++;
-      this.#redisPausedUntilMs = nowMs + REDIS_PAUSE_MS;
+      // Not nowMs: from before a second of silence the pause would be over already, and each request would wait its own second.
+      this.#redisPausedUntilMs = this.#parts.clock() + REDIS_PAUSE_MS;
       return null;
     }
     if (!Array.isArray(answer) || typeof answer[0] !== 'string') return null;
