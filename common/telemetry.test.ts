@@ -1,6 +1,6 @@
 import { Counter } from 'prom-client';
 import { afterEach, expect, test } from 'vitest';
-import { createMetrics, readiness, startTelemetry, type TelemetryServer } from './telemetry.ts';
+import { createLog, createMetrics, readiness, startTelemetry, type TelemetryServer } from './telemetry.ts';
 
 const open: TelemetryServer[] = [];
 
@@ -50,4 +50,20 @@ test('only three paths and only reading', async () => {
   const { url } = await serve({});
   expect((await fetch(`${url}/`)).status).toBe(404);
   expect((await fetch(`${url}/metrics`, { method: 'POST' })).status).toBe(405);
+});
+
+test('no secret reaches the log: not by its name, nor with the command of Redis that failed', () => {
+  const lines: string[] = [];
+  const log = createLog('test', { LOG_LEVEL: 'debug', INSTANCE: '' }, { write: (line) => lines.push(line) });
+  const command = { name: 'auth', args: ['default', 'hunter2'] };
+  const err = Object.assign(new Error('WRONGPASS invalid username-password pair'), { command });
+  log.debug({ err }, 'Redis is away');
+  log.error(err);
+  log.info({ password: 'hunter2', body: { api_key: 'hunter2' } }, 'asked');
+  expect(lines.join('')).not.toContain('hunter2');
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+    { msg: 'Redis is away', err: { message: err.message, command: { name: 'auth' } } },
+    { err: { message: err.message } },
+    { msg: 'asked' },
+  ]);
 });

@@ -1,6 +1,6 @@
 /** What a process tells of itself: its log (JSON lines on standard output), its metrics, and whether it is ready. */
 import { createServer, type Server } from 'node:http';
-import { type Logger, pino } from 'pino';
+import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Config } from './config.ts';
 import type { Part } from './lifecycle.ts';
@@ -18,15 +18,26 @@ const secretNames = [
   'client_secret',
 ];
 
-/** Text from outside is a JSON string in the line, so it can't forge one. */
-export function createLog(name: string, config: Pick<Config, 'LOG_LEVEL' | 'INSTANCE'>): Log {
-  return pino({
+/** What a command of Redis was given, which its client puts into the error: for AUTH and HELLO that is the password. */
+const commandTexts = ['err.command.args'];
+
+/**
+ * Text from outside is a JSON string in the line, so it can't forge one.
+ * @param output where the lines go instead of standard output.
+ */
+export function createLog(
+  name: string,
+  config: Pick<Config, 'LOG_LEVEL' | 'INSTANCE'>,
+  output?: DestinationStream,
+): Log {
+  const options: LoggerOptions = {
     base: { process: name, ...(config.INSTANCE === '' ? {} : { instance: config.INSTANCE }), pid: process.pid },
     level: config.LOG_LEVEL,
     timestamp: pino.stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
-    redact: { paths: secretNames.flatMap((name) => [name, `*.${name}`]) },
-  });
+    redact: { paths: [...secretNames.flatMap((name) => [name, `*.${name}`]), ...commandTexts] },
+  };
+  return output === undefined ? pino(options) : pino(options, output);
 }
 
 /** A registry of its own per process part, so that tests can make many. */
