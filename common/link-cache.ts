@@ -6,6 +6,7 @@
  * when they stop, for a second; when they are back, everything known before is looked up again.
  */
 import { randomBytes } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import type { Clock } from './clock.ts';
 import {
   type AppSnapshot,
@@ -33,6 +34,9 @@ const prefixes = { link: 'link:2:', app: 'host:1:' } as const;
 const beatIntervalMs = 300;
 /** Silence after which announcements count as lost. */
 const silenceMaxMs = 900;
+/** A link whose app is another than its host's is read anew once in this time. */
+const rereadPauseMs = 30_000;
+const rereadMax = 10_000;
 const announceAttempts = 3;
 const announcePauseMs = 100;
 
@@ -87,6 +91,8 @@ export interface FoundLink {
   readonly link: LinkSnapshot;
 }
 
+type Known<T> = T | Promise<T | null | undefined>;
+
 function together(
   app: AppSnapshot | null | undefined,
   link: LinkSnapshot | null | undefined,
@@ -129,6 +135,7 @@ export class LinkCache {
   readonly #shelf: LinkShelf | undefined;
   readonly #beatChannel = `links:beat:${randomBytes(9).toString('base64url')}`;
   readonly #watchers: LinkWatcher[] = [];
+  readonly #reread = new LRUCache<string, true>({ max: rereadMax, ttl: rereadPauseMs });
   #subscription: Subscription | undefined;
   #beat: NodeJS.Timeout | undefined;
   #heardMs = 0;
@@ -191,10 +198,33 @@ export class LinkCache {
     const app = this.apps.get(host, nowMs);
     const link = this.links.get(key, nowMs);
     if (app === null || link === null) return Promise.resolve(null);
-    if (app !== undefined && link !== undefined) return Promise.resolve(together(app, link));
-    if (app !== undefined) return this.links.load(key).then((loaded) => together(app, loaded));
-    const loading = link ?? this.links.load(key);
-    return this.apps.load(host).then(async (loaded) => together(loaded, await loading));
+    if (app !== undefined && link !== undefined && link.app_id === app.id) return Promise.resolve({ app, link });
+    return this.#whenLoaded(host, shortCode, app ?? this.apps.load(host), link ?? this.links.load(key));
+  }
+
+  async #whenLoaded(
+    host: string,
+    shortCode: string,
+    ...loading: [Known<AppSnapshot>, Known<LinkSnapshot>]
+  ): Promise<FoundLink | null | undefined> {
+    const [app, link] = await Promise.all(loading);
+    const isOfAnotherApp = app && link && link.app_id !== app.id;
+    if (!isOfAnotherApp || !this.#mayReread(linkKey(host, shortCode))) return together(app, link);
+    // The host went from one app to another, which its links are not told one by one: both are read where they are kept.
+    const changes = [
+      { kind: 'app', host },
+      { kind: 'link', host, short_code: shortCode },
+    ] as const;
+    if (!(await tellCaches(this.#redis, changes))) return null;
+    for (const change of changes) (change.kind === 'app' ? this.apps : this.links).changed(keyOf(change));
+    return together(...(await Promise.all([this.apps.load(host), this.links.load(linkKey(host, shortCode))])));
+  }
+
+  /** Once in a while, whatever comes of it. */
+  #mayReread(key: string): boolean {
+    if (this.#reread.has(key)) return false;
+    this.#reread.set(key, true);
+    return true;
   }
 
   #onShelf(kind: LinkChange['kind']) {

@@ -206,6 +206,14 @@ CREATE TABLE public.refresh_tokens (
   CONSTRAINT refresh_tokens_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
+CREATE TABLE public.released_hosts (
+  host text NOT NULL,
+  organization_id text NOT NULL,
+  released_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT released_hosts_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT released_hosts_pkey PRIMARY KEY (host, organization_id)
+);
+
 CREATE TABLE public.untold_changes (
   id bigint NOT NULL,
   kind text NOT NULL,
@@ -320,7 +328,8 @@ CREATE OR REPLACE FUNCTION public.signpost_host_was_anothers(wanted text, mine t
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO 'public'
-AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND organization_id <> mine) $function$
+AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND organization_id <> mine)
+         OR EXISTS (SELECT FROM released_hosts WHERE host = wanted AND organization_id <> mine) $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_keep_install(of_app text, first_name text, second_name text, new_install_id text, of_click text, new_answer jsonb, new_record text, at_time timestamp with time zone)
@@ -386,6 +395,18 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_note_released_host()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  INSERT INTO released_hosts (host, organization_id) VALUES (OLD.host, OLD.organization_id) ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_organizations()
  RETURNS text[]
  LANGUAGE sql
@@ -411,6 +432,8 @@ AS $function$ SELECT l.organization_id FROM links l JOIN apps a ON a.id = l.app_
 ;
 
 CREATE TRIGGER apps_change_noted AFTER UPDATE ON public.apps FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_app_change();
+
+CREATE TRIGGER apps_host_released AFTER UPDATE OF host ON public.apps FOR EACH ROW WHEN ((old.host <> new.host)) EXECUTE FUNCTION signpost_note_released_host();
 
 CREATE TRIGGER links_change_noted AFTER UPDATE ON public.links FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_link_change();
 

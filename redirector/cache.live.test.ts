@@ -75,6 +75,21 @@ test('a change, a deletion, a new link and a deleted app reach every process wit
   await everywhere('/winter', 404);
 });
 
+test('a host that goes from one app to another leads to the links of the app that has it', async () => {
+  const all = [await start(), await start()];
+  for (const edge of all) expect(await location(edge)).toBe(first);
+  const otherId = await rows.app({ host: 'my_other.localhost' });
+  await rows.link(otherId, { short_code: 'summer', fallback_url: second });
+  expect((await all[0]?.get('my_other.localhost', '/summer'))?.headers.location).toBe(second);
+  await rows.set('apps', appId, 'host', 'left.localhost');
+  await rows.set('apps', otherId, 'host', host);
+  for (const moved of [host, 'left.localhost', 'my_other.localhost'])
+    await all[0]?.announce({ kind: 'app', host: moved });
+  for (const edge of [...all, await start()]) {
+    await until(async () => (await location(edge)) === second, 'the host leads to the links of its app', 2_000);
+  }
+});
+
 test('a slow reader can’t put an old snapshot into Redis after a change', async () => {
   const edge = await start();
   const key = 'link:2:myapp.localhost/summer';

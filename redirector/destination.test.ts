@@ -65,6 +65,30 @@ test.each<[Platform, Partial<typeof testLink>, Partial<typeof testApp>, string, 
   ],
   ['other', all, {}, '%0d%0aSet-Cookie:a=b', 'https://w.example/x?%0D%0ASet-Cookie%3Aa=b'],
   ['other', all, {}, '%', 'https://w.example/x?%25='],
+  // What its author wrote stays byte for byte.
+  [
+    'other',
+    { fallback_url: 'https://w.example/?q=caf%E9&flag&&sig=a%20b~c' },
+    {},
+    'fbclid=1',
+    'https://w.example/?q=caf%E9&flag&&sig=a%20b~c&fbclid=1',
+  ],
+  [
+    'other',
+    { fallback_url: 'https://w.example/?q=caf%E9&utm_source=own&&flag' },
+    {},
+    'utm_source=y+z',
+    'https://w.example/?q=caf%E9&flag&utm_source=y+z',
+  ],
+  [
+    'other',
+    { fallback_url: 'https://w.example/?q=caf%E9&utm_medium=m', utm_source: 'x' },
+    {},
+    '',
+    'https://w.example/?q=caf%E9&utm_medium=m&utm_source=x',
+  ],
+  ['other', { fallback_url: 'https://w.example/x#p', utm_source: 'x' }, {}, '', 'https://w.example/x?utm_source=x#p'],
+  ['other', { fallback_url: 'https://w.example/x#p' }, {}, 'a=b', 'https://w.example/x?a=b#p'],
 ])('%s with link %j and app %j asked with %j leads to %s', (platform, link, changes, query, expected) => {
   const destination = destinationOf({ ...testLink, ...link }, { ...app, ...changes }, platform);
   expect(destination && locationOf(destination, query, 'clk_1')).toBe(expected);

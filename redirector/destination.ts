@@ -116,7 +116,7 @@ export function webDestination(given: string | null, utm: UtmFields): Destinatio
   const text = given.trim();
   const url = parsedWebUrl(text.includes('utm_') ? text : withUtm(text, utm));
   if (url === null) return null;
-  if (text.includes('utm_')) addMissing(url, utm);
+  if (text.includes('utm_')) append(url, missing(utm, new Set(url.searchParams.keys())));
   return { kind: 'web', href: url.href, redirect: redirectHead + url.href, url: text, utm };
 }
 
@@ -148,20 +148,34 @@ function withUtm(text: string, utm: UtmFields): string {
 function withQuery(destination: Extract<Destination, { kind: 'web' }>, query: string): string {
   const url = new URL(destination.url);
   const given = new URLSearchParams(query);
-  const kept = new Set<string>();
-  for (const name of new Set(given.keys())) {
-    if (name.startsWith('utm_')) url.searchParams.delete(name);
-    else if (url.searchParams.has(name)) kept.add(name);
+  const own = [...url.searchParams.keys()];
+  const replaced = new Set(own.filter((name) => name.startsWith('utm_') && given.has(name)));
+  if (replaced.size > 0) {
+    // As URLSearchParams reads them: empty pairs have no name.
+    const pairs = url.search
+      .slice(1)
+      .split('&')
+      .filter((pair) => pair !== '');
+    url.search = pairs.filter((_, at) => !replaced.has(own[at] ?? '')).join('&');
   }
-  for (const [name, value] of given) if (!kept.has(name)) url.searchParams.append(name, value);
-  addMissing(url, destination.utm);
+  const kept = new Set(own.filter((name) => !replaced.has(name)));
+  const added = [...given].filter(([name]) => !kept.has(name)).map(([name, value]) => pairOf(name, value));
+  append(url, [...added, ...missing(destination.utm, new Set([...kept, ...given.keys()]))]);
   return url.href;
 }
 
-function addMissing(url: URL, utm: UtmFields): void {
-  for (const name of utmNames) {
-    if (utm[name] !== '' && !url.searchParams.has(name)) url.searchParams.append(name, utm[name]);
-  }
+/** The fields that a query has not, as pairs. */
+function missing(utm: UtmFields, names: ReadonlySet<string>): string[] {
+  return utmNames.filter((name) => utm[name] !== '' && !names.has(name)).map((name) => pairOf(name, utm[name]));
+}
+
+function pairOf(name: string, value: string): string {
+  return `${formEncoded(name)}=${formEncoded(value)}`;
+}
+
+/** Behind what its author wrote, which stays byte for byte: it may be signed, or in an encoding of its own. */
+function append(url: URL, pairs: readonly string[]): void {
+  if (pairs.length > 0) url.search = [...(url.search === '' ? [] : [url.search.slice(1)]), ...pairs].join('&');
 }
 
 /** `apps.apple.com/app/id…` finds the visitor's own country (Apple, "Linking to the App Store"). */

@@ -84,7 +84,7 @@ export function hostOf(header: string): string {
 
 /** Names that can be a short-link host; anything else is not worth a look-up. */
 export function isHost(host: string): boolean {
-  return host.length <= 253 && /^[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?$/.test(host);
+  return host.length <= 253 && /^[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?$/.test(host);
 }
 
 /** `/` and a short code as they are made: letters, digits, `_` and `-`, 3 to 64 of them. */

@@ -223,6 +223,17 @@ test('a host is one app’s; after deletion it stays with its organization', asy
   await newApp({ host: 'one.example.com' });
 });
 
+test('a host that an app left stays with its organization: its printed links must not lead to somebody else', async () => {
+  const app = await newApp({ host: 'left.example.com' });
+  expect((await owner.call('PATCH', `/apps/${app.id}`, { host: 'right.example.com' })).status).toBe(200);
+  const created = await stranger.call('POST', '/apps', { name: 'x', host: 'left.example.com' });
+  expect([created.status, created.body.error?.details?.field]).toEqual([400, 'host']);
+  const other = await newApp({}, stranger);
+  const moved = await stranger.call('PATCH', `/apps/${other.id}`, { host: 'left.example.com' });
+  expect([moved.status, moved.body.error?.details?.field]).toEqual([400, 'host']);
+  expect((await owner.call('PATCH', `/apps/${app.id}`, { host: 'left.example.com' })).status).toBe(200);
+});
+
 test('a new host shows in the links at once', async () => {
   const app = await newApp();
   const link = (await owner.call('POST', '/links', { app_id: app.id, path: '/x', short_code: 'moved' })).body;
