@@ -61,3 +61,11 @@ test('each entry that leaves the map is told of, once', () => {
   expect(gone).toEqual([replaced, deleted, pushedOut]);
   expect(gone.every((one, n) => one === [replaced, deleted, pushedOut][n])).toBe(true);
 });
+
+test('what was used once goes in the end, when nobody uses it any more', () => {
+  const map = new BoundedMap<ReturnType<typeof entry>>(100, 1e9);
+  map.set('hot', entry());
+  map.get('hot');
+  for (let n = 0; n < 300; n++) map.set(`cold${n}`, entry());
+  expect(map.peek('hot')).toBeUndefined();
+});

@@ -79,3 +79,7 @@ test('what the edge takes as the time of an install is a time that a record can 
   expect(isRecordTime(Date.UTC(2020, 0, 1))).toBe(true);
   expect([Date.UTC(2020, 0, 1) - 1, Date.UTC(2100, 0, 1), 1.5 + now, 'x'].some(isRecordTime)).toBe(false);
 });
+
+test('there is no sixtieth minute and no sixtieth second', () => {
+  for (const text of ['2026-01-01T10:60:00.000Z', '2026-01-01T10:00:60.000Z']) expect(readTime(text), text).toBeNull();
+});

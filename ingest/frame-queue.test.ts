@@ -60,3 +60,27 @@ test('a batch is full by the bytes of its rows too, and a frame larger than a ba
   expect(await taken(queue)).toEqual([0, [4]]);
   expect(queue.waitingBytes).toBe(0);
 });
+
+test('each frame is taken once, and one that is known not at all', async () => {
+  const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0 } as const;
+  const queue = new FrameQueue(
+    { ...limits, batchBytes: 20_000 },
+    [{ ...lane, mark: 2, ahead: [[5, 6]] }],
+    () => undefined,
+  );
+  for (const n of [1, 3, 3, 5, 7]) queue.push(frame(n, 1));
+  expect(queue.counters).toEqual({ frames: 2, known_frames: 3, frames_without_room: 0 });
+  const header = frame(7, 1).header;
+  expect(queue.marksWith([{ header }])).toEqual([{ ...lane, mark: 2, ahead: [[5, 7]] }]);
+});
+
+test('the bytes of a batch that was taken are free for the next one', async () => {
+  const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], () => undefined);
+  queue.push(frame(1, 1, 'x'.repeat(90_000)));
+  expect(await taken(queue)).toEqual([0, [1]]);
+  queue.push(frame(2, 1));
+  expect(await taken(queue)).toEqual([500, [2]]);
+  queue.stop();
+  queue.push(frame(3, 1));
+  expect(await taken(queue)).toEqual([0, []]);
+});

@@ -160,3 +160,39 @@ test('a frame with fewer or more lines than it announces loses none of them', as
     expect(rows).toBe(Math.max(3, records));
   }
 });
+
+test('lines that begin like one that was met are read for themselves', async () => {
+  const [plain] = fc.sample(click, { numRuns: 1, seed: 1 });
+  if (plain === undefined) throw new Error('no click');
+  const sound: Click = {
+    ...plain,
+    ip: '8.8.8.8',
+    user_agent: 'a',
+    language: 'de',
+    referrer: '',
+    query: 'q',
+    campaign: 'c',
+  };
+  for (const name of ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const) sound[name] = '';
+  const known = clickJson({ ...sound, is_prefetch: false, is_preview: false });
+  const others = [
+    known.replace(app_id, newId('app', 2)),
+    known.replace(organization_id, newId('org', 2)),
+    `${known}}`,
+    known.replace('"query":"q"', `"query":"${'q'.repeat(2_049)}"`),
+    known.replace('"query":"q"', '"query":"\u0001"'),
+    known.replace('"clk_', '"CLK_'),
+    known.replace('"campaign":"c"', '"campaign":"c","ip":"1.1.1.1"'),
+    known.replace('}', ',"is_preview":true}'),
+  ];
+  const shown = ({ parts, rejections }: Awaited<ReturnType<BatchFormer['form']>>) => [
+    parts.map(({ rows, body }) => [rows, body.toString('hex')]),
+    rejections,
+  ];
+  for (const other of others) {
+    const [byPieces, byJson] = [former(), former()];
+    const frames = [frameOf(1, [known]), frameOf(2, [known, other])];
+    const [fast, slow] = [await byPieces.form('b', frames), await byJson.form('b', frames, { refused: new Set() })];
+    expect(shown(fast), other).toEqual(shown(slow));
+  }
+});

@@ -96,3 +96,15 @@ test('whatever a line holds, reading it ends with a click or a known reason', ()
     { numRuns: 500 },
   );
 });
+
+test('each text is read back into its own field', () => {
+  const texts = Object.fromEntries(Object.keys(clickTextMax).map((name) => [name, `of ${name}`]));
+  expect(decodeClick(clickJson({ ...click, ...texts }))).toEqual({ ...click, ...texts });
+});
+
+test.each(Object.entries(clickTextMax))('%s is bounded, and holds no NUL', (name, max) => {
+  const read = (value: string) => decodeClick(JSON.stringify({ ...good, [name]: value }));
+  expect(read('x'.repeat(max))).toMatchObject({ [name]: 'x'.repeat(max) });
+  expect(read('x'.repeat(max + 1))).toEqual({ reason: 'bad_field' });
+  expect(read('\0')).toEqual({ reason: 'bad_text' });
+});

@@ -150,3 +150,15 @@ test('whatever is in the link, the app and the query, a Location is one line of 
     { numRuns: 500 },
   );
 });
+
+test.each([
+  ['https://w.example/x#part', 'https://w.example/x?utm_source=x#part'],
+  ['https://w.example/?a=1', 'https://w.example/?a=1&utm_source=x'],
+  ['https://w.example/?utm_medium=m', 'https://w.example/?utm_medium=m&utm_source=x'],
+])(
+  'the fields of a link are added to %s where its own query, or its fragment, leaves them room',
+  (fallback_url, expected) => {
+    const destination = destinationOf({ ...testLink, fallback_url, utm_source: 'x' }, app, 'other');
+    expect(destination && locationOf(destination, '', '')).toBe(expected);
+  },
+);

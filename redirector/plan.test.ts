@@ -37,3 +37,33 @@ test('the record of a visit is the one that clickJson writes, whatever the heade
     }),
   );
 });
+
+test('the record of a visit says the time, the query and the fields of this visit, each cut as a record is', () => {
+  const plan = new LinkPlan(testApp, { ...testLink, utm_source: 'own' });
+  const device = deviceOf('x'.repeat(2_000));
+  for (const [time, query] of [
+    [1, 'utm_source=a%00b'],
+    [2, 'q'.repeat(3_000)],
+    [3, 'a=b'],
+  ] as const) {
+    const visitor = {
+      ip: '127.0.0.1',
+      user_agent: 'x'.repeat(2_000),
+      language: 'l'.repeat(3_000),
+      referrer: 'r'.repeat(3_000),
+      query,
+      is_prefetch: false,
+    };
+    expect(JSON.parse(plan.record('clk_1', visitor, device, false, time))).toEqual(
+      JSON.parse(clickJson(plan.click('clk_1', visitor, false, time))),
+    );
+  }
+  expect(
+    plan.click(
+      'clk_1',
+      { ip: '', user_agent: '', language: '', referrer: '', query: 'utm_source=a%00b', is_prefetch: false },
+      false,
+      1,
+    ).utm_source,
+  ).toBe('ab');
+});

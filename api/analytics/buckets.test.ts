@@ -214,3 +214,16 @@ test('the last 24 hours reach beyond now, also while an hour is longer because t
     expect(period.start_ms).toBeLessThanOrEqual(nowMs - 86_400_000);
   }
 });
+
+test('the hour in which the clock is put back by half an hour begins where it first did', () => {
+  const start = zone('Australia/Lord_Howe').startOfHour(Date.parse('2026-04-04T15:10:00Z'));
+  expect(start).toBe(Date.parse('2026-04-04T14:00:00Z'));
+});
+
+test('a local time that is skipped is the end of the gap', () => {
+  expect(zone('Europe/Berlin').instantOf(Date.UTC(2026, 2, 29, 2, 30))).toBe(Date.parse('2026-03-29T01:00:00Z'));
+});
+
+test('a change keeps the places behind the point', () => {
+  expect(decimalRatio('110.5', '100')).toBe(0.105);
+});

@@ -69,3 +69,28 @@ test('work that fails gives its place back', async () => {
   await expect(queue.run('a', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
   expect(await queue.run('a', async () => 1)).toBe(1);
 });
+
+test('a key never runs more than its part, also when places are free', async () => {
+  const queue = new FairQueue({ runningMax: 2, perKeyMax: 1, waitingMax: 10, keysMax: 10 });
+  const log: string[] = [];
+  const [a0, a1, b] = [work(log, 'a0'), work(log, 'a1'), work(log, 'b')];
+  const all = [queue.run('a', a0.run), queue.run('a', a1.run), queue.run('b', b.run)];
+  await settle();
+  b.end();
+  await settle();
+  expect(log).toEqual(['a0', 'b']);
+  a0.end();
+  a1.end();
+  await Promise.all(all);
+});
+
+test('keys that wait are served in turn', async () => {
+  const queue = new FairQueue({ runningMax: 1, perKeyMax: 1, waitingMax: 10, keysMax: 10 });
+  const log: string[] = [];
+  const names = ['a0', 'a1', 'a2', 'b0', 'b1'];
+  const works = names.map((name) => work(log, name));
+  const all = works.map((one, at) => queue.run(names[at]?.charAt(0) ?? '', one.run));
+  for (const one of works) one.end();
+  await Promise.all(all);
+  expect(log).toEqual(['a0', 'a1', 'b0', 'a2', 'b1']);
+});

@@ -126,3 +126,45 @@ test('an event that talks of batches is none', () => {
   expect(isEventBatch(eventJson(eventPrefix(origin), decision, sent))).toBe(false);
   expect(isEventBatch(aroundEventBatch(origin, facts).join('{}'))).toBe(true);
 });
+
+test('what an event says itself wins over what its request says', () => {
+  const both = { name: 'x', user_id: 'own', platform: 'web' };
+  expect(decoded(JSON.stringify(both))).toMatchObject([{ event: { user_id: 'own', platform: 'web' } }]);
+});
+
+test('properties with half a surrogate pair or a NUL in a key are refused', () => {
+  for (const text of ['{"t":"\\ud800"}', '{"\\u0000":1}', '{"\\udc00":1}'])
+    expect(decoded(`{"name":"x","properties":${text}}`)).toEqual([{ at: 0, event: 'bad_field' }]);
+});
+
+test('an event whose properties look like a batch is none', () => {
+  const decision = {
+    event_id: 'e',
+    time: now,
+    revenue_amount: '',
+    revenue_currency: '',
+    is_conversion: false,
+    is_id_made: false,
+    linkFields: '',
+  };
+  const sent = JSON.stringify({ name: 'x', properties: { batch: { id_base: '' } } });
+  expect(isEventBatch(eventJson(eventPrefix(origin), decision, sent))).toBe(false);
+});
+
+test('a line of an event is read back, or refused for what is wrong with it, and keeps no address that its app does not want', () => {
+  const decision = {
+    event_id: 'e',
+    time: now,
+    revenue_amount: '1',
+    revenue_currency: 'EUR',
+    is_conversion: false,
+    is_id_made: false,
+    linkFields: '',
+  };
+  const line = eventJson(eventPrefix(origin), decision, '{"name":"x"}');
+  expect(decodeEvent(line)).toMatchObject({ name: 'x' });
+  expect(decodeEvent(line.replace('"x"', '"\\ud800"'))).toBe('bad_text');
+  expect(decodeEvent(line.replace('amount":"1"', 'amount":"1e5"'))).toBe('bad_field');
+  expect(decodeEvent(line.replace('"app_0', '"lnk_0'))).toBe('bad_field');
+  expect(eventPrefix({ ...origin, privacy_mode: 'no_ip' })).not.toContain('192.0.2.1');
+});

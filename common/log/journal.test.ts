@@ -256,3 +256,29 @@ test('with before_answer, who waits for a sync that fails after its producer was
   sync.fail();
   expect(await Promise.all([first, second, third])).toEqual(['refused', 'refused', 'committed']);
 });
+
+test('records of turns one after the other are kept, in frames that are no larger than they may be', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder });
+  const line = `"${'€'.repeat(20_000)}"`;
+  for (let turn = 0; turn < 9; turn++) {
+    const verdicts = await Promise.all(Array.from({ length: 30 }, () => append(journal, line, 0, 'event')));
+    expect(new Set(verdicts)).toEqual(new Set(['committed']));
+  }
+  const frames = stored(join(folder, 'edge-0'));
+  expect(frames.flatMap(({ lines }) => lines)).toHaveLength(270);
+  expect(Math.max(...frames.map(({ header }) => header.payloadBytes))).toBeLessThanOrEqual(262_144 - 64);
+});
+
+test('with before_answer nobody is answered before the sync has ended, and nothing is kept that it failed for', async () => {
+  const journal = await journalOf({ root: root(), sync: 'before_answer' });
+  const order: string[] = [];
+  const sync = vi.spyOn(Segment.prototype, 'sync').mockImplementation(async () => {
+    await new Promise((laterTurn) => setImmediate(laterTurn));
+    order.push('synced');
+  });
+  await append(journal, '{}').then((verdict) => order.push(verdict));
+  expect(order).toEqual(['synced', 'committed']);
+  sync.mockRejectedValue(new Error('EIO'));
+  expect(await append(journal, '{}')).toBe('refused');
+});

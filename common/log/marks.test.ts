@@ -47,3 +47,25 @@ test('an announcement is read back, and what is none is refused', () => {
     expect(decodeAnnouncement(Buffer.from(text))).toBeUndefined();
   }
 });
+
+test('a frame that closes a hole takes the mark to the end of the range behind it', () => {
+  const set = new FrameSet();
+  for (const no of [2, 3, 5, 1]) set.add(no);
+  expect([set.mark, set.ahead]).toEqual([3, [[5, 5]]]);
+});
+
+test('the next frame always has room, however many ranges are ahead', () => {
+  const set = new FrameSet(
+    0,
+    Array.from({ length: rangesAheadMax }, (_, n) => [n * 3 + 10, n * 3 + 10] as const),
+  );
+  expect([1, 2, 8, 9, 11].map((no) => set.hasRoomFor(no))).toEqual([true, false, false, true, true]);
+});
+
+test('an announcement with a lane that is none is refused', () => {
+  const lane = { producer_id: 'p', kind: 'click', partition: 0, mark: 1, ahead: [] };
+  for (const wrong of [{ ahead: [[1, 'x']] }, { ahead: [[-1, 2]] }, { ahead: 7 }, { mark: -1 }, { kind: 'x' }]) {
+    const text = JSON.stringify({ partition: 0, committed_to: 1, lanes: [{ ...lane, ...wrong }] });
+    expect(decodeAnnouncement(Buffer.from(text)), text).toBeUndefined();
+  }
+});

@@ -141,3 +141,29 @@ test('reading goes on from a position, and from the first segment that is left',
   reader.rewind();
   expect(readAll(reader).numbers).toEqual([3, 4, 5, 6]);
 });
+
+test('a gap is damage for good, at the first frame of a producer too', () => {
+  segment(1, frame(1), frame(3));
+  const reader = readerOf(false);
+  expect(readAll(reader)).toEqual({ numbers: [1], end: 'damaged' });
+  expect(readAll(reader)).toEqual({ numbers: [], end: 'damaged' });
+  expect(reader.isFinished).toBe(false);
+  segment(1, frame(2), frame(3));
+  expect(readAll(readerOf(false))).toEqual({ numbers: [], end: 'damaged' });
+});
+
+test('frames as large as they may be are read in any number', () => {
+  const large = (no: number) => frame(no, 0, `"${'x'.repeat(220_000)}"\n`);
+  segment(1, ...Array.from({ length: 10 }, (_, n) => large(n + 1)));
+  expect(readAll(readerOf(false)).numbers).toHaveLength(10);
+});
+
+test('a segment that is read anew is not finished', () => {
+  segment(1, frame(1));
+  segment(2, frame(2));
+  const reader = readerOf(true);
+  readAll(reader);
+  expect(reader.segments.map((one) => one.isFinished)).toEqual([true, false]);
+  reader.rewind();
+  expect(reader.segments.map((one) => one.isFinished)).toEqual([false, false]);
+});

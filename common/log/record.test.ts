@@ -11,3 +11,11 @@ test('a text in a record is ASCII without line breaks, and reads back as it was'
   );
   expect(JSON.parse(jsonText('\ud800"\n\u007f'))).toBe('\ud800"\n\u007f');
 });
+
+test('what JSON or a line can not hold as it is stands escaped, all of it in ASCII', () => {
+  for (const text of ['a"b', 'a\\b', 'a\nb', 'a\u007fb', 'a\u2028b', 'a\ud800b', '"', '\\']) {
+    const json = jsonText(text);
+    expect(JSON.parse(json)).toBe(text);
+    expect(json).toMatch(/^[\x20-\x7e]*$/);
+  }
+});

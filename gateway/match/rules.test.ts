@@ -270,3 +270,31 @@ test('an ambiguous pair is never matched, in whatever order it comes', () => {
     { numRuns: 500 },
   );
 });
+
+test('of several clicks of a link the best one speaks for it, in whatever order they come', () => {
+  const poor = click({
+    click_id: 'c0',
+    time: now,
+    signals: { ...device, timezone: 'Asia/Tokyo', language: ['en', 'gb'] },
+  });
+  for (const candidates of [
+    [poor, click()],
+    [click(), poor],
+  ])
+    expect(decided({ candidates })).toMatchObject({ matched: true, click: { click_id: 'c1' }, confidence: 0.95 });
+});
+
+test('two links exactly 0.10 apart compete', () => {
+  const other = click({
+    click_id: 'c2',
+    link_id: 'l2',
+    time: now,
+    signals: { ...device, timezone: 'Asia/Tokyo', language: ['en', 'gb'] },
+  });
+  expect(decided({ candidates: [click(), other] })).toEqual({ matched: false, competing_links: 2 });
+});
+
+test('a click may be five seconds ahead of the device, for clocks that differ, and no more', () => {
+  expect(decided({ candidates: [click({ time: now + 5_000 })] }).matched).toBe(true);
+  expect(decided({ candidates: [click({ time: now + 5_001 })] }).matched).toBe(false);
+});

@@ -190,3 +190,8 @@ test.each([
 ])('language %s', (text, primary, region) => {
   expect(languageOf(text)).toEqual([primary, region]);
 });
+
+test('the language of a browser within an app is a signal', () => {
+  const device = { ...iphone, os_version: '17.4.1', device_model: 'iPhone14,5' };
+  expect(score({ user_agent: agents.instagramIos, language: 'fr-FR' }, device)?.factors).toContain('language');
+});

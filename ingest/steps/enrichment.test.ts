@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { normalizedIp, openCountryDatabase, storedIp } from './address.ts';
+import type { Click } from '#common/log/record.ts';
+import { addressStep, normalizedIp, openCountryDatabase, storedIp } from './address.ts';
 import { deviceOf } from './device.ts';
 import { firstLanguage, referrerHost } from './headers.ts';
 import { Visitors } from './visitor.ts';
@@ -123,4 +124,12 @@ test.each([
   ['', ''],
 ])('the host of %j is %j', (referrer, host) => {
   expect(referrerHost(referrer)).toBe(host);
+});
+
+test('of an address as much is kept as its app wants: nothing, all but the end, all', () => {
+  const rows = ['', '', ''];
+  const modes = ['no_ip', 'anonymize_ip', 'full_ip'] as const;
+  const clicks = modes.map((privacy_mode) => ({ ip: '8.8.8.8', privacy_mode }) as Click);
+  addressStep(openCountryDatabase(''), 10).run(clicks, rows);
+  expect(rows).toEqual(['\u0000\u0002US', '\u00078.8.8.0\u0002US', '\u00078.8.8.8\u0002US']);
 });
