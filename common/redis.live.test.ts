@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
@@ -62,6 +62,32 @@ test('while the server is away commands fail at once as unavailable, and work ag
   await redis.commands.publish('changes', 'again');
   await vi.waitFor(() => expect(messages).toEqual(['again']));
   await subscription.close();
+  await redis.close();
+});
+
+test('a server that can not save and so takes no writes is unavailable, and is no more once it can', async () => {
+  const redis = new Redis({ url: server.url, name: 'test' });
+  await redis.connect();
+  const add = redis.script("return redis.call('INCRBY', KEYS[1], ARGV[1])");
+  const save = async () => {
+    await redis.commands.bgsave();
+    await vi.waitFor(async () => expect(await redis.commands.info()).toContain('rdb_bgsave_in_progress:0'), 5_000);
+  };
+  // A folder stands where the file would.
+  const obstacle = join(folder, 'dump.rdb');
+  mkdirSync(join(obstacle, 'inside'), { recursive: true });
+  await redis.commands.config('SET', 'save', '3600 1');
+  await save();
+  const refusals = [() => add(['a'], [1]), () => redis.commands.set('a', 1), () => redis.commands.getset('a', 1)];
+  for (const refused of refusals) {
+    const error = await refused().catch((reason: unknown) => reason);
+    expect(String(error)).toContain('MISCONF');
+    expect(isRedisUnavailable(error)).toBe(true);
+  }
+  rmSync(obstacle, { recursive: true });
+  await save();
+  expect(await redis.commands.set('a', 1)).toBe('OK');
+  await redis.commands.config('SET', 'save', '');
   await redis.close();
 });
 

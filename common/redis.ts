@@ -36,6 +36,11 @@ class GatheringClient extends Client {
   }
 }
 
+/** Codes of error replies. MISCONF: it can't save what it holds, on a full disk say, and takes no writes until it can. */
+const conditions: ReadonlySet<string> = new Set([
+  ...['LOADING', 'OOM', 'MISCONF', 'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN'],
+]);
+
 /** A Lua script: its keys, its arguments, its reply. Sent by hash, and whole when the server doesn't know it. */
 export type Script = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
 
@@ -48,14 +53,18 @@ function pauseBeforeAttempt(attempt: number): number {
 }
 
 /**
- * Whether the failure speaks of the server's condition (away, loading, out of memory, a read-only replica) and not of
- * the command. The first word of an error reply is its code (Redis serialization protocol specification).
+ * Whether the failure speaks of the server's condition (away, loading, out of memory or disk, a read-only replica) and not
+ * of the command. The first word of an error reply is its code (Redis serialization protocol specification).
  */
 export function isRedisUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
-  if (error.name !== 'ReplyError') return !(error instanceof TypeError) && !(error instanceof RangeError);
-  const code = error.message.split(' ', 1)[0] ?? '';
-  return ['LOADING', 'OOM', 'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN'].includes(code);
+  if (!isReplyError(error)) return !(error instanceof TypeError) && !(error instanceof RangeError);
+  return conditions.has(error.message.split(' ', 1)[0] ?? '');
+}
+
+/** Whether Redis was reached and answered with an error. */
+export function isReplyError(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ReplyError';
 }
 
 /**

@@ -53,11 +53,11 @@ export class Ingest {
   readonly clickhouse: ClickHouse;
   /** Null without REDIS_URL: clicks and installs are then found in ClickHouse alone. */
   readonly redis: Redis | null;
+  readonly feeds: readonly RecentClicksFeed[];
   readonly #options: IngestOptions;
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
   readonly #archive: ClickArchive;
-  readonly #feeds: readonly RecentClicksFeed[];
 
   private constructor(options: IngestOptions, nats: Nats) {
     const { config, failpoints, log } = options;
@@ -79,7 +79,7 @@ export class Ingest {
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
     this.#archive = new ClickArchive(this.clickhouse);
-    this.#feeds = Array.from({ length: config.LOG_PARTITIONS }, (_, partition) => partition).flatMap((partition) => {
+    this.feeds = Array.from({ length: config.LOG_PARTITIONS }, (_, partition) => partition).flatMap((partition) => {
       const { redis } = this;
       if (!redis || !clicks) return [];
       const logLine = (line: string) => log({ partition }, line);
@@ -139,7 +139,7 @@ export class Ingest {
       this.nats.subscribe(progressSubject, (message) => void this.#onProgress(message.bytes)),
     );
     this.#ends.push(this.#archive.serve(this.nats));
-    for (const feed of this.#feeds) {
+    for (const feed of this.feeds) {
       void feed.start();
       this.#ends.push(() => feed.stop());
     }

@@ -39,6 +39,18 @@ new Counter({
   },
 });
 new Counter({
+  name: 'ingest_recent_clicks_total',
+  help: 'What the way of clicks to Redis has done since the start of the process, by what.',
+  labelNames: ['what'],
+  registers: [metrics],
+  collect() {
+    this.reset();
+    for (const feed of ingest?.feeds ?? []) {
+      for (const [what, count] of Object.entries(feed.counters)) this.inc({ what }, count);
+    }
+  },
+});
+new Counter({
   name: 'ingest_step_seconds_total',
   help: 'Time spent in each step of enrichment.',
   labelNames: ['step'],

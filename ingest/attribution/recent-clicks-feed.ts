@@ -3,7 +3,7 @@
  * click while ClickHouse is away and the sink waits.
  *
  *   reading ──buffer full──▶ paused ──written──▶ reading
- *      └─ Redis away: what was read waits, and is written again until it is taken
+ *      └─ Redis away, or refusing: what was read waits, and is written again until it is taken
  *
  * Must stay true: writing a click again changes nothing, so beginning too early is harmless. Where to begin is kept in Redis
  * itself: when Redis has lost it, it has lost the clicks too, and the last hours are read anew.
@@ -17,7 +17,7 @@ import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { Nats } from '#common/nats.ts';
 import type { ClickToPut, RecentClicks } from '#common/recent-clicks.ts';
-import { isRedisUnavailable, type Redis } from '#common/redis.ts';
+import { isRedisUnavailable, isReplyError, type Redis } from '#common/redis.ts';
 import type { LogFrame } from '#ingest/batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
 import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
@@ -52,6 +52,7 @@ export class RecentClicksFeed {
   #position = 0;
   #savedAtMs = 0;
   #wasSaved = false;
+  #isRefused = false;
   #wake: (() => void) | undefined;
 
   constructor(options: FeedOptions) {
@@ -149,14 +150,18 @@ export class RecentClicksFeed {
     this.#wasSaved = true;
   }
 
-  /** Until Redis takes it; undefined when the feed was stopped before that. */
+  /** Until Redis takes it, whatever it says against it; undefined when the feed was stopped before that. */
   async #patiently<T>(step: () => Promise<T>): Promise<T | undefined> {
     while (!this.#isStopped) {
       try {
-        return await step();
+        const taken = await step();
+        this.#tell(null);
+        return taken;
       } catch (error) {
-        if (!isRedisUnavailable(error)) throw error;
+        // What Redis answers must not end ingest: all that waits for it is a copy.
+        if (!isRedisUnavailable(error) && !isReplyError(error)) throw error;
         this.counters.redis_failures++;
+        this.#tell(error);
         await new Promise<void>((done) => {
           const timer = setTimeout(done, RETRY_MS);
           this.#wake = () => {
@@ -167,6 +172,15 @@ export class RecentClicksFeed {
       }
     }
     return undefined;
+  }
+
+  /** Says when Redis begins to refuse and when it takes again, however often it was tried in between. */
+  #tell(refusal: unknown): void {
+    const isRefused = refusal !== null;
+    if (isRefused === this.#isRefused) return;
+    this.#isRefused = isRefused;
+    const reason = refusal instanceof Error ? refusal.message.slice(0, 200) : '';
+    this.#options.log(isRefused ? `Redis does not take recent clicks: ${reason}` : 'Redis takes recent clicks again');
   }
 }
 

@@ -1,0 +1,101 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { encodeFrame, subjectOf } from '#common/log/frame.ts';
+import { keepLogStream } from '#common/log/log-stream.ts';
+import { Nats } from '#common/nats.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
+import { Redis } from '#common/redis.ts';
+import { natsForTest, redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { testClick } from '#ingest/way-for-test.ts';
+import { type FeedOptions, RecentClicksFeed } from './recent-clicks-feed.ts';
+
+let natsServer: TestServer;
+let redisServer: TestServer;
+let nats: Nats;
+let redis: Redis;
+let clicks: RecentClicks;
+const feeds: RecentClicksFeed[] = [];
+let lines: string[] = [];
+
+beforeAll(async () => {
+  [natsServer, redisServer] = await Promise.all([natsForTest(), redisForTest()]);
+  nats = await Nats.connect({ url: natsServer.url, name: 'test' });
+  await keepLogStream(nats, { bytesMax: 1e8, replicas: 1 }, () => undefined);
+  redis = new Redis({ url: redisServer.url, name: 'test', onError: () => undefined });
+  await redis.connect();
+  clicks = new RecentClicks(redis);
+});
+beforeEach(async () => {
+  lines = [];
+  await redis.commands.flushall();
+});
+afterEach(() => {
+  for (const feed of feeds.splice(0)) feed.stop();
+});
+afterAll(async () => {
+  await redis.close();
+  await nats.close();
+  await Promise.all([natsServer.stop(), redisServer.stop()]);
+});
+
+async function startFeed(options: Partial<FeedOptions> = {}): Promise<RecentClicksFeed> {
+  const log = (line: string) => void lines.push(line);
+  const feed = new RecentClicksFeed({ nats, redis, clicks, partition: 0, clock: Date.now, log, ...options });
+  feeds.push(feed);
+  await feed.start();
+  return feed;
+}
+
+let frameNo = 0;
+/** Puts one click into the log. @returns its id. */
+async function click(): Promise<string> {
+  const line = testClick(Date.now());
+  const bytes = Buffer.alloc(4_096);
+  const lane = { kind: 'click', partition: 0 } as const;
+  const header = { ...lane, producer_id: 'p'.repeat(26), frame_no: ++frameNo, records: 1, written_at: Date.now() };
+  const length = encodeFrame(bytes, 0, header, `${line}\n`);
+  await nats.request(subjectOf(lane), bytes.subarray(0, length));
+  return JSON.parse(line).click_id;
+}
+
+const eventually = (read: () => unknown) => expect.poll(read, { timeout: 10_000, interval: 20 });
+const isThere = async (id: string) => (await clicks.byIds([id]).catch(() => []))[0]?.click_id === id;
+
+test('while Redis can not save and takes no writes the feed waits, says so once, and goes on where it was', async () => {
+  const feed = await startFeed();
+  const before = await click();
+  await eventually(() => isThere(before)).toBe(true);
+  const save = async () => {
+    await redis.commands.bgsave();
+    await eventually(() => redis.commands.info()).toContain('rdb_bgsave_in_progress:0');
+  };
+  // A folder stands where the file would.
+  const obstacle = join(redisServer.dataDir, 'dump.rdb');
+  mkdirSync(join(obstacle, 'inside'), { recursive: true });
+  await redis.commands.config('SET', 'save', '3600 1');
+  await save();
+  const during = await click();
+  await eventually(() => feed.counters.redis_failures).toBeGreaterThan(2);
+  expect(await isThere(during)).toBe(false);
+  expect(lines).toEqual([expect.stringContaining('MISCONF')]);
+  rmSync(obstacle, { recursive: true });
+  await save();
+  await eventually(() => isThere(during)).toBe(true);
+  expect(lines).toEqual([expect.stringContaining('MISCONF'), 'Redis takes recent clicks again']);
+  await redis.commands.config('SET', 'save', '');
+});
+
+test('a click that Redis refuses for its own sake is tried again and does not end ingest', async () => {
+  const feed = await startFeed();
+  const first = await click();
+  await eventually(() => isThere(first)).toBe(true);
+  const [atAddress] = await redis.commands.keys('recent:app_*');
+  await redis.commands.set(atAddress ?? '', 'of another kind');
+  const second = await click();
+  await eventually(() => feed.counters.redis_failures).toBeGreaterThan(1);
+  await redis.commands.del(atAddress ?? '');
+  const near = async () => (await clicks.gather(atAddress?.split(':')[1] ?? '', '', '8.8.8.8', [], true)).near;
+  await eventually(async () => (await near()).map(({ click_id }) => click_id)).toContain(second);
+  expect(lines[0]).toContain('WRONGTYPE');
+});
