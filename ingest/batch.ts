@@ -207,8 +207,8 @@ export class BatchFormer {
   }
 
   /** Before the first batch after a partition was taken, and again once what its last owner left was settled. */
-  async begin(nowMs: number): Promise<void> {
-    await this.#options.attribution.begin(nowMs);
+  async begin(untilMs: number): Promise<void> {
+    await this.#options.attribution.begin(untilMs);
   }
 
   async form(batchId: string, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {

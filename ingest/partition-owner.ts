@@ -39,6 +39,8 @@ const acquirePollMs = 500;
 /** How long a stop waits for ClickHouse and Postgres; what is not stored then comes again. */
 const stopPatienceMs = 5_000;
 const idleAnnounceMs = 1_000;
+/** The age of the oldest record in the log. */
+const backlogMaxMs = 3 * 86_400_000;
 /** Journals of producers that were silent for so long are gone. */
 const marksKeptDays = 120;
 
@@ -154,11 +156,11 @@ export class PartitionOwner {
     this.#sink = store;
     const entries = await this.#whenThere(() => checkpoints.batches(partition));
     const log = (line: string) => sink.log({ partition }, line);
-    await store.begin(this.#options.clock());
+    await store.begin(this.#storedUntil());
     const { signal } = this.#stopping;
     await recoverBatches({ entries, sink: store, nats, partition, position: () => this.#committedTo, log, signal });
     if (this.#isStopping) return;
-    if (entries.length > 0) await store.begin(this.#options.clock());
+    if (entries.length > 0) await store.begin(this.#storedUntil());
     this.#reader = new LogReader({
       nats,
       partition,
@@ -171,6 +173,12 @@ export class PartitionOwner {
     this.announceAll();
     this.#reader.start();
     await this.#run(store, queue);
+  }
+
+  /** Epoch ms; after days in which nobody was here, records come that were received days ago. */
+  #storedUntil(): number {
+    const now = this.#options.clock();
+    return Math.max(Math.min(this.#committedTo || now, now), now - backlogMaxMs);
   }
 
   /** While one batch is stored the next is formed. */

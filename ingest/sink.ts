@@ -103,9 +103,9 @@ export class Sink {
     this.counters = counters;
   }
 
-  /** Learns what others have stored of this partition. @throws LeaseLost */
-  async begin(nowMs: number): Promise<void> {
-    await this.#patiently(() => this.#parts.former.begin(nowMs));
+  /** Learns what others have stored of this partition. @param untilMs as `FirstSeen.load` takes it. @throws LeaseLost */
+  async begin(untilMs: number): Promise<void> {
+    await this.#patiently(() => this.#parts.former.begin(untilMs));
   }
 
   /** Under a new id; or under the one that it had, with what it was formed with. */

@@ -80,8 +80,8 @@ export class Attribution {
   }
 
   /** Called when a partition was taken: others may have stored records of it. @throws ClickHouseFailure */
-  async begin(nowMs: number): Promise<void> {
-    await this.#parts.firstSeen.load(nowMs);
+  async begin(untilMs: number): Promise<void> {
+    await this.#parts.firstSeen.load(untilMs);
   }
 
   /**

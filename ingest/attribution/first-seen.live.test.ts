@@ -24,6 +24,59 @@ function batch(frame_no: number, from: number, count: number): Claim[] {
 
 const firsts = (verdicts: readonly boolean[]) => verdicts.filter(Boolean).length;
 
+/** Puts rows where earlier owners have stored them. */
+async function store(table: 'events' | 'installs', id: string, receivedMs: number): Promise<void> {
+  const [idColumn, times] = table === 'events' ? ['event_id', 'time, received_at'] : ['install_id', 'time'];
+  const at = 'fromUnixTimestamp64Milli({at:Int64})';
+  await clickhouse.command(
+    `INSERT INTO ${table} (app_id, ${idColumn}, producer_id, frame_no, idx, ${times})
+     SELECT 'app_x', {id:String}, 'stored', 1, 0, ${table === 'events' ? `${at}, ${at}` : at}`,
+    { id, at: receivedMs },
+  );
+}
+
+const HOUR_MS = 3_600_000;
+const one = (kind: Claim['kind'], id: string, received_at: number): Claim => ({
+  ...{ kind, app_id: 'app_x', id, received_at, origin: { producer_id: 'later', frame_no: 1, idx: 0 } },
+});
+
+test.each([['nothing younger', 0] as const, ['another that is younger', 20] as const])(
+  'an install that is older than what is learned at the start counts once, with %s stored',
+  async (_, hours) => {
+    const now = Date.now();
+    const [id, other] = [`install-${hours}`, `other-${hours}`];
+    await store('installs', id, now - 40 * HOUR_MS);
+    if (hours > 0) await store('installs', other, now - hours * HOUR_MS);
+    const seen = new FirstSeen(clickhouse);
+    await seen.load(now);
+    expect(await seen.settle([one('install', id, now - 40 * HOUR_MS)])).toEqual([false]);
+    // A new one is still not worth a question.
+    const { lookups } = seen.counters;
+    expect(await seen.settle([one('install', `new-${hours}`, now)])).toEqual([true]);
+    expect(seen.counters.lookups).toBe(lookups);
+  },
+);
+
+test('an event that comes late counts once, also when its first came before what is learned at the start', async () => {
+  const now = Date.now();
+  await store('events', 'late', now - 40 * HOUR_MS);
+  await store('events', 'young', now - HOUR_MS);
+  const seen = new FirstSeen(clickhouse);
+  await seen.load(now);
+  const verdicts = await seen.settle([
+    one('event', 'late', now - 20 * HOUR_MS),
+    one('event', 'late-and-new', now - 20 * HOUR_MS),
+    one('event', 'young', now),
+  ]);
+  expect(verdicts).toEqual([false, true, false]);
+});
+
+test('a first is looked up by whoever has learned nothing yet', async () => {
+  const now = Date.now();
+  await store('events', 'before', now - HOUR_MS);
+  expect(await new FirstSeen(clickhouse).settle([one('event', 'before', now)])).toEqual([false]);
+});
+
 test('what two batches hold that are not stored yet counts once, however many events they have', async () => {
   const seen = new FirstSeen(clickhouse);
   const [stored, formed] = [batch(1, 0, 130_000), batch(2, 130_000, 130_000)];

@@ -7,6 +7,7 @@
  * - An id that was seen within a day is in the memory of recent ids, or in the filter and, once its batch is stored, in
  *   ClickHouse. Recent ids hold all batches that are formed and not yet stored, and are let go between two batches only:
  *   what was recent when a batch was begun, and so was not looked up, is recent until the batch is decided.
+ * - The filter's "no" counts only where the filter holds whatever came in at any time at which the first may have.
  * - A "maybe" of the filter is looked up before a record is dropped; nothing is dropped because of a filter alone.
  * - Between the loss of a partition and its return others may have stored ids: `load` is called at each taking.
  */
@@ -16,6 +17,8 @@ import { IdFilter } from './id-filter.ts';
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
+/** How far back ids are learned: a first may be a day older than its repeat, and a record may be late. */
+const LOAD_BACK_MS = DAY_MS + 6 * HOUR_MS;
 /** An app may say that an event is up to 90 days old, or an hour ahead. */
 const EVENT_TIME_BACK_MS = 91 * DAY_MS;
 /**
@@ -52,6 +55,8 @@ export class FirstSeen {
   readonly counters = { duplicates: 0, lookups: 0, looked_up_ids: 0, wrong_maybes: 0, loaded: 0 };
   readonly #clickhouse: ClickHouse;
   readonly #filters = { event: new IdFilter(), install: new IdFilter() };
+  /** Whatever came in since then, epoch milliseconds, is in the filter. */
+  readonly #loadedFromMs = { event: Number.POSITIVE_INFINITY, install: Number.POSITIVE_INFINITY };
   #young = new Map<string, Claim>();
   #old = new Map<string, Claim>();
   /** How many batches brought ids to the young generation. */
@@ -61,20 +66,27 @@ export class FirstSeen {
     this.#clickhouse = clickhouse;
   }
 
-  /** Learns what is stored of the last day. @throws ClickHouseFailure */
-  async load(nowMs: number): Promise<void> {
+  /**
+   * Learns what others have stored of the last day.
+   * @param untilMs epoch milliseconds: what comes from now on was received then or later, but for what is late.
+   * @throws ClickHouseFailure; every id is looked up then.
+   */
+  async load(untilMs: number): Promise<void> {
     for (const kind of ['event', 'install'] as const) {
       const { id, received } = tables[kind];
+      const fromMs = untilMs - LOAD_BACK_MS;
+      this.#loadedFromMs[kind] = Number.POSITIVE_INFINITY;
       const lots = this.#clickhouse.stream<{ app_id: string; id: string; at: number }>(
         `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS at FROM ${kind}s
           WHERE ${received} >= fromUnixTimestamp64Milli({from:Int64}) AND time >= fromUnixTimestamp64Milli({time_from:Int64})
           LIMIT ${LOAD_ROWS_MAX}`,
-        { from: nowMs - DAY_MS - HOUR_MS, time_from: nowMs - EVENT_TIME_BACK_MS },
+        { from: fromMs, time_from: fromMs - EVENT_TIME_BACK_MS },
       );
       for await (const lot of lots) {
         for (const row of lot) this.#filters[kind].add(row.app_id, row.id, row.at);
         this.counters.loaded += lot.length;
       }
+      this.#loadedFromMs[kind] = fromMs;
     }
   }
 
@@ -105,7 +117,10 @@ export class FirstSeen {
 
   #isMaybe(claim: Claim): boolean {
     const filter = this.#filters[claim.kind];
-    return claim.received_at < filter.horizonMs || filter.mayHave(claim.app_id, claim.id);
+    // An install is written again with the time of the first; the first of an event may be a day older.
+    const firstFromMs = claim.kind === 'install' ? claim.received_at : claim.received_at - DAY_MS;
+    const isCovered = firstFromMs >= Math.max(this.#loadedFromMs[claim.kind], filter.keptFromMs);
+    return !isCovered || filter.mayHave(claim.app_id, claim.id);
   }
 
   /** @returns 0 for a record that is kept already: a batch that is formed once more brings nothing. */

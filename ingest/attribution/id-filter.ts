@@ -1,17 +1,18 @@
 /**
- * Which ids may have been seen in the last day: a Bloom filter per hour, in blocks that are added as they fill. "No" is
- * certain, "maybe" has to be looked up. When all blocks are in use the newest is filled on, which makes "maybe" more
- * frequent and never makes a "no" wrong.
+ * Which ids may have been added of the last day: a Bloom filter per hour, in blocks that are added as they fill. "No" is
+ * certain for ids that came in since `keptFromMs`, "maybe" has to be looked up. When all blocks are in use the newest is
+ * filled on, which makes "maybe" more frequent and never makes a "no" wrong.
  * Source of the numbers: 20 bits and 10 hashes per id give 1 wrong "maybe" in 15,000 per block (Bloom 1970).
  */
 
 const HOUR_MS = 3_600_000;
-const HOURS_KEPT = 25;
+/** A day, the hour that has begun, and six hours by which records may come late without being looked up for it. */
+const HOURS_KEPT = 31;
 const IDS_PER_BLOCK = 50_000;
 const BITS = 1 << 20;
 const HASHES = 10;
-/** 128 KiB each: 50 MB, or 20 million ids a day, before wrong answers become frequent. */
-const BLOCKS_MAX = 400;
+/** 128 KiB each: 66 MB, or 20 million ids a day, before wrong answers become frequent. */
+const BLOCKS_MAX = 520;
 
 interface Block {
   readonly bits: Uint32Array;
@@ -25,8 +26,8 @@ export class IdFilter {
   #first = 0;
   #second = 0;
 
-  /** Times before this have been forgotten: for them every answer is "maybe". */
-  get horizonMs(): number {
+  /** Ids that came in earlier, epoch milliseconds, have been forgotten. It only goes forward. */
+  get keptFromMs(): number {
     return (this.#newestHour - HOURS_KEPT + 1) * HOUR_MS;
   }
 
@@ -43,7 +44,7 @@ export class IdFilter {
   add(appId: string, id: string, timeMs: number): void {
     const hour = Math.floor(timeMs / HOUR_MS);
     if (hour > this.#newestHour) this.#forget(hour);
-    if (timeMs < this.horizonMs) return;
+    if (timeMs < this.keptFromMs) return;
     this.#hash(appId, id);
     const block = this.#blockOf(hour);
     block.ids++;
