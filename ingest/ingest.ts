@@ -86,7 +86,7 @@ export class Ingest {
       return [new RecentClicksFeed({ nats, redis, clicks, partition, clock: systemClock, log: logLine })];
     });
     const attribution = new Attribution({
-      firstSeen: new FirstSeen(this.clickhouse),
+      firstSeen: new FirstSeen({ clickhouse: this.clickhouse, clock: systemClock }),
       installs: new InstallLookup(this.redis && new RecentInstalls(this.redis), this.clickhouse),
       clicks,
       countries,

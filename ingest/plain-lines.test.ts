@@ -45,7 +45,7 @@ function former(): BatchFormer {
       },
     },
     attribution: new Attribution({
-      firstSeen: new FirstSeen(clickhouse),
+      firstSeen: new FirstSeen({ clickhouse, clock: Date.now }),
       installs: new InstallLookup(null, clickhouse),
       clicks: null,
       countries,

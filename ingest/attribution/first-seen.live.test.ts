@@ -47,7 +47,7 @@ test.each([['nothing younger', 0] as const, ['another that is younger', 20] as c
     const [id, other] = [`install-${hours}`, `other-${hours}`];
     await store('installs', id, now - 40 * HOUR_MS);
     if (hours > 0) await store('installs', other, now - hours * HOUR_MS);
-    const seen = new FirstSeen(clickhouse);
+    const seen = new FirstSeen({ clickhouse, clock: Date.now });
     await seen.load(now);
     expect(await seen.settle([one('install', id, now - 40 * HOUR_MS)])).toEqual([false]);
     // A new one is still not worth a question.
@@ -61,7 +61,7 @@ test('an event that comes late counts once, also when its first came before what
   const now = Date.now();
   await store('events', 'late', now - 40 * HOUR_MS);
   await store('events', 'young', now - HOUR_MS);
-  const seen = new FirstSeen(clickhouse);
+  const seen = new FirstSeen({ clickhouse, clock: Date.now });
   await seen.load(now);
   const verdicts = await seen.settle([
     one('event', 'late', now - 20 * HOUR_MS),
@@ -74,11 +74,24 @@ test('an event that comes late counts once, also when its first came before what
 test('a first is looked up by whoever has learned nothing yet', async () => {
   const now = Date.now();
   await store('events', 'before', now - HOUR_MS);
-  expect(await new FirstSeen(clickhouse).settle([one('event', 'before', now)])).toEqual([false]);
+  expect(await new FirstSeen({ clickhouse, clock: Date.now }).settle([one('event', 'before', now)])).toEqual([false]);
+});
+
+test('more ids than can be learned at the start still count once, each, and new ones from the next day on cost no question', async () => {
+  const now = Date.now();
+  const ids = Array.from({ length: 20 }, (_, n) => `many-${n}`);
+  for (const id of ids) await store('events', id, now - HOUR_MS);
+  const seen = new FirstSeen({ clickhouse, clock: () => now, loadedIdsMax: 10 });
+  await seen.load(now);
+  expect(await seen.settle(ids.map((id) => one('event', id, now)))).toEqual(ids.map(() => false));
+  expect(await seen.settle([one('event', 'new-today', now)])).toEqual([true]);
+  const { lookups } = seen.counters;
+  expect(await seen.settle([one('event', 'new-tomorrow', now + 26 * HOUR_MS)])).toEqual([true]);
+  expect(seen.counters.lookups).toBe(lookups);
 });
 
 test('what two batches hold that are not stored yet counts once, however many events they have', async () => {
-  const seen = new FirstSeen(clickhouse);
+  const seen = new FirstSeen({ clickhouse, clock: Date.now });
   const [stored, formed] = [batch(1, 0, 130_000), batch(2, 130_000, 130_000)];
   expect(firsts(await seen.settle(stored))).toBe(130_000);
   expect(firsts(await seen.settle(formed))).toBe(130_000);
@@ -90,7 +103,7 @@ test('what two batches hold that are not stored yet counts once, however many ev
 }, 60_000);
 
 test('ids that are recent when a batch begins count once in it, also when they are let go with that batch', async () => {
-  const seen = new FirstSeen(clickhouse);
+  const seen = new FirstSeen({ clickhouse, clock: Date.now });
   for (let n = 0; n < 9; n++) {
     // Behind new ids, as many as fill a generation sooner or later, stand those of the first batch.
     const again = n === 6 || n === 8 ? batch(100 + n, 0, 30_000) : [];

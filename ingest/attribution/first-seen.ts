@@ -13,6 +13,7 @@
  */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import type { RowOrigin } from '#clickhouse/rows.ts';
+import type { Clock } from '#common/clock.ts';
 import { IdFilter } from './id-filter.ts';
 
 const DAY_MS = 86_400_000;
@@ -28,7 +29,8 @@ const EVENT_TIME_BACK_MS = 91 * DAY_MS;
 const RECENT_IDS = 100_000;
 const RECENT_BATCHES = 3;
 const LOOKUP_IDS_MAX = 5_000;
-const LOAD_ROWS_MAX = 20_000_000;
+/** With more the filter would say "maybe" to nearly everything, and learning them would keep the partition waiting for nothing. */
+const LOADED_IDS_MAX = 20_000_000;
 
 export interface Claim {
   readonly kind: 'install' | 'event';
@@ -50,10 +52,17 @@ const tables = {
   install: { id: 'install_id', received: 'time' },
 } as const;
 
+export interface FirstSeenOptions {
+  readonly clickhouse: ClickHouse;
+  readonly clock: Clock;
+  /** How many ids of a kind are learned at most; when there are more, all are looked up for a day. */
+  readonly loadedIdsMax?: number;
+}
+
 export class FirstSeen {
   /** Since the start of the process. */
-  readonly counters = { duplicates: 0, lookups: 0, looked_up_ids: 0, wrong_maybes: 0, loaded: 0 };
-  readonly #clickhouse: ClickHouse;
+  readonly counters = { duplicates: 0, lookups: 0, looked_up_ids: 0, wrong_maybes: 0, loaded: 0, loads_skipped: 0 };
+  readonly #options: FirstSeenOptions;
   readonly #filters = { event: new IdFilter(), install: new IdFilter() };
   /** Whatever came in since then, epoch milliseconds, is in the filter. */
   readonly #loadedFromMs = { event: Number.POSITIVE_INFINITY, install: Number.POSITIVE_INFINITY };
@@ -62,8 +71,8 @@ export class FirstSeen {
   /** How many batches brought ids to the young generation. */
   #batches = 0;
 
-  constructor(clickhouse: ClickHouse) {
-    this.#clickhouse = clickhouse;
+  constructor(options: FirstSeenOptions) {
+    this.#options = options;
   }
 
   /**
@@ -72,22 +81,32 @@ export class FirstSeen {
    * @throws ClickHouseFailure; every id is looked up then.
    */
   async load(untilMs: number): Promise<void> {
-    for (const kind of ['event', 'install'] as const) {
-      const { id, received } = tables[kind];
-      const fromMs = untilMs - LOAD_BACK_MS;
-      this.#loadedFromMs[kind] = Number.POSITIVE_INFINITY;
-      const lots = this.#clickhouse.stream<{ app_id: string; id: string; at: number }>(
-        `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS at FROM ${kind}s
-          WHERE ${received} >= fromUnixTimestamp64Milli({from:Int64}) AND time >= fromUnixTimestamp64Milli({time_from:Int64})
-          LIMIT ${LOAD_ROWS_MAX}`,
-        { from: fromMs, time_from: fromMs - EVENT_TIME_BACK_MS },
-      );
-      for await (const lot of lots) {
-        for (const row of lot) this.#filters[kind].add(row.app_id, row.id, row.at);
-        this.counters.loaded += lot.length;
-      }
-      this.#loadedFromMs[kind] = fromMs;
+    for (const kind of ['event', 'install'] as const) await this.#load(kind, untilMs - LOAD_BACK_MS);
+  }
+
+  async #load(kind: Claim['kind'], fromMs: number): Promise<void> {
+    const { clickhouse, clock, loadedIdsMax = LOADED_IDS_MAX } = this.#options;
+    const { id, received } = tables[kind];
+    const rows = `FROM ${kind}s WHERE ${received} >= fromUnixTimestamp64Milli({from:Int64})
+      AND time >= fromUnixTimestamp64Milli({time_from:Int64})`;
+    const params = { from: fromMs, time_from: fromMs - EVENT_TIME_BACK_MS };
+    this.#loadedFromMs[kind] = Number.POSITIVE_INFINITY;
+    const [counted] = await clickhouse.query<{ n: number }>(`SELECT count() AS n ${rows}`, params);
+    if (Number(counted?.n) > loadedIdsMax) {
+      this.counters.loads_skipped++;
+      // What comes from now on goes through here. An edge's clock may be ahead of ours.
+      this.#loadedFromMs[kind] = clock() + HOUR_MS;
+      return;
     }
+    const lots = clickhouse.stream<{ app_id: string; id: string; at: number }>(
+      `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS at ${rows}`,
+      params,
+    );
+    for await (const lot of lots) {
+      for (const row of lot) this.#filters[kind].add(row.app_id, row.id, row.at);
+      this.counters.loaded += lot.length;
+    }
+    this.#loadedFromMs[kind] = fromMs;
   }
 
   /**
@@ -161,7 +180,7 @@ export class FirstSeen {
     this.counters.lookups++;
     this.counters.looked_up_ids += claims.length;
     const earliestMs = claims.reduce((least, claim) => Math.min(least, claim.received_at), Number.POSITIVE_INFINITY);
-    return await this.#clickhouse.query<Stored>(
+    return await this.#options.clickhouse.query<Stored>(
       `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS received_at, producer_id, frame_no, idx
          FROM ${kind}s
         WHERE app_id IN {apps:Array(String)} AND ${id} IN {ids:Array(String)}
