@@ -207,10 +207,11 @@ export class BatchFormer {
   }
 
   /** Before the first batch after a partition was taken, and again once what its last owner left was settled. */
-  async begin(untilMs: number): Promise<void> {
-    await this.#options.attribution.begin(untilMs);
+  async begin(partition: number, untilMs: number): Promise<void> {
+    await this.#options.attribution.begin(partition, untilMs);
   }
 
+  /** @param frames of one partition. */
   async form(batchId: string, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
     const forming = new Forming(batchId, frames, changes);
     for (const frame of frames) {
@@ -218,7 +219,12 @@ export class BatchFormer {
         if (!(await this.#addPlainClicks(forming, frame))) await this.#addClicks(forming, frame);
       } else addSdkRecords(forming, frame, frame.header.kind);
     }
-    const { installs, events, found } = await this.#options.attribution.rows(forming.fromSdks, changes.found);
+    const partition = frames[0]?.header.partition ?? 0;
+    const { installs, events, found } = await this.#options.attribution.rows(
+      partition,
+      forming.fromSdks,
+      changes.found,
+    );
     for (const row of installs) {
       const into = forming.row('installs', installColumns, row.time, row);
       if (into === undefined) rejectSdkRow(forming, frames, 'install', row);

@@ -12,7 +12,7 @@ import { RecentInstalls } from '#common/recent-installs.ts';
 import { Redis } from '#common/redis.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickArchive } from './attribution/click-archive.ts';
-import { FirstSeen } from './attribution/first-seen.ts';
+import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
 import { RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
 import { BatchFormer } from './batch.ts';
@@ -85,8 +85,10 @@ export class Ingest {
       const logLine = (line: string) => log({ partition }, line);
       return [new RecentClicksFeed({ nats, redis, clicks, partition, clock: systemClock, log: logLine })];
     });
+    const partitions = config.LOG_PARTITIONS;
+    const seen = { clickhouse: this.clickhouse, clock: systemClock, partitions, filters: newIdFilters() };
     const attribution = new Attribution({
-      firstSeen: new FirstSeen({ clickhouse: this.clickhouse, clock: systemClock }),
+      firstSeen: Array.from({ length: partitions }, (_, partition) => new FirstSeen({ ...seen, partition })),
       installs: new InstallLookup(this.redis && new RecentInstalls(this.redis), this.clickhouse),
       clicks,
       countries,

@@ -5,7 +5,7 @@ import { newId } from '#common/ids.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { type Click, clickJson } from '#common/log/record.ts';
 import { Attribution } from './attribution/attribution.ts';
-import { FirstSeen } from './attribution/first-seen.ts';
+import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
 import { BatchFormer, type LogFrame } from './batch.ts';
 import { PipelineRun } from './pipeline.ts';
@@ -45,7 +45,7 @@ function former(): BatchFormer {
       },
     },
     attribution: new Attribution({
-      firstSeen: new FirstSeen({ clickhouse, clock: Date.now }),
+      firstSeen: [new FirstSeen({ clickhouse, clock: Date.now, partition: 0, partitions: 1, filters: newIdFilters() })],
       installs: new InstallLookup(null, clickhouse),
       clicks: null,
       countries,

@@ -105,7 +105,7 @@ export class Sink {
 
   /** Learns what others have stored of this partition. @param untilMs as `FirstSeen.load` takes it. @throws LeaseLost */
   async begin(untilMs: number): Promise<void> {
-    await this.#patiently(() => this.#parts.former.begin(untilMs));
+    await this.#patiently(() => this.#parts.former.begin(this.#lease.lease.partition, untilMs));
   }
 
   /** Under a new id; or under the one that it had, with what it was formed with. */

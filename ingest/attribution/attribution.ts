@@ -34,7 +34,8 @@ export interface SdkRows {
 }
 
 export interface AttributionParts {
-  readonly firstSeen: FirstSeen;
+  /** One for each partition. */
+  readonly firstSeen: readonly FirstSeen[];
   readonly installs: InstallLookup;
   /** Null without Redis. */
   readonly clicks: RecentClicks | null;
@@ -80,19 +81,19 @@ export class Attribution {
   }
 
   /** Called when a partition was taken: others may have stored records of it. @throws ClickHouseFailure */
-  async begin(untilMs: number): Promise<void> {
-    await this.#parts.firstSeen.load(untilMs);
+  async begin(partition: number, untilMs: number): Promise<void> {
+    await this.#firstSeen(partition).load(untilMs);
   }
 
   /**
-   * The rows of the records that count.
+   * The rows of the records that count, all of one partition.
    * @param found of the rows that the same records had before.
    * @throws ClickHouseFailure
    */
-  async rows(records: readonly SdkRecord[], found?: string): Promise<SdkRows> {
+  async rows(partition: number, records: readonly SdkRecord[], found?: string): Promise<SdkRows> {
     if (records.length === 0) return { installs: [], events: [], found: '' };
     const findings = new Findings(found);
-    const kept = await this.#firsts(records);
+    const kept = await this.#firsts(this.#firstSeen(partition), records);
     const installs = kept.flatMap((one) => (one.kind === 'install' ? [this.#installRow(one.record, one.origin)] : []));
     const events = kept.flatMap((one) => (one.kind === 'event' ? [one] : []));
     const clicks = await this.#clicksOf(
@@ -110,10 +111,16 @@ export class Attribution {
     };
   }
 
-  async #firsts(records: readonly SdkRecord[]): Promise<SdkRecord[]> {
+  #firstSeen(partition: number): FirstSeen {
+    const firstSeen = this.#parts.firstSeen[partition];
+    if (!firstSeen) throw new Error(`there is no partition ${partition}`);
+    return firstSeen;
+  }
+
+  async #firsts(firstSeen: FirstSeen, records: readonly SdkRecord[]): Promise<SdkRecord[]> {
     const claims: Claim[] = [];
     for (const one of records) if (hasClaim(one)) claims.push(claimOf(one));
-    const verdicts = claims.length === 0 ? [] : await this.#parts.firstSeen.settle(claims);
+    const verdicts = claims.length === 0 ? [] : await firstSeen.settle(claims);
     let at = 0;
     return records.filter((one) => !hasClaim(one) || verdicts[at++]);
   }

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { partitionOf } from '#common/log/partition.ts';
 import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
-import { type Claim, FirstSeen } from './first-seen.ts';
+import { type Claim, FirstSeen, type FirstSeenOptions, newIdFilters } from './first-seen.ts';
 
 let database: TestDatabase;
 let clickhouse: ClickHouse;
@@ -13,6 +14,11 @@ afterAll(async () => {
   await clickhouse.close();
   await database.stop();
 });
+
+function firstSeen(options: Partial<FirstSeenOptions> = {}): FirstSeen {
+  const alone = { partition: 0, partitions: 1, filters: newIdFilters() };
+  return new FirstSeen({ clickhouse, clock: Date.now, ...alone, ...options });
+}
 
 /** Events of one batch, each with the id of its number. */
 function batch(frame_no: number, from: number, count: number): Claim[] {
@@ -47,7 +53,7 @@ test.each([['nothing younger', 0] as const, ['another that is younger', 20] as c
     const [id, other] = [`install-${hours}`, `other-${hours}`];
     await store('installs', id, now - 40 * HOUR_MS);
     if (hours > 0) await store('installs', other, now - hours * HOUR_MS);
-    const seen = new FirstSeen({ clickhouse, clock: Date.now });
+    const seen = firstSeen();
     await seen.load(now);
     expect(await seen.settle([one('install', id, now - 40 * HOUR_MS)])).toEqual([false]);
     // A new one is still not worth a question.
@@ -61,7 +67,7 @@ test('an event that comes late counts once, also when its first came before what
   const now = Date.now();
   await store('events', 'late', now - 40 * HOUR_MS);
   await store('events', 'young', now - HOUR_MS);
-  const seen = new FirstSeen({ clickhouse, clock: Date.now });
+  const seen = firstSeen();
   await seen.load(now);
   const verdicts = await seen.settle([
     one('event', 'late', now - 20 * HOUR_MS),
@@ -74,14 +80,14 @@ test('an event that comes late counts once, also when its first came before what
 test('a first is looked up by whoever has learned nothing yet', async () => {
   const now = Date.now();
   await store('events', 'before', now - HOUR_MS);
-  expect(await new FirstSeen({ clickhouse, clock: Date.now }).settle([one('event', 'before', now)])).toEqual([false]);
+  expect(await firstSeen().settle([one('event', 'before', now)])).toEqual([false]);
 });
 
 test('more ids than can be learned at the start still count once, each, and new ones from the next day on cost no question', async () => {
   const now = Date.now();
   const ids = Array.from({ length: 20 }, (_, n) => `many-${n}`);
   for (const id of ids) await store('events', id, now - HOUR_MS);
-  const seen = new FirstSeen({ clickhouse, clock: () => now, loadedIdsMax: 10 });
+  const seen = firstSeen({ clock: () => now, loadedIdsMax: 10 });
   await seen.load(now);
   expect(await seen.settle(ids.map((id) => one('event', id, now)))).toEqual(ids.map(() => false));
   expect(await seen.settle([one('event', 'new-today', now)])).toEqual([true]);
@@ -91,7 +97,7 @@ test('more ids than can be learned at the start still count once, each, and new 
 });
 
 test('what two batches hold that are not stored yet counts once, however many events they have', async () => {
-  const seen = new FirstSeen({ clickhouse, clock: Date.now });
+  const seen = firstSeen();
   const [stored, formed] = [batch(1, 0, 130_000), batch(2, 130_000, 130_000)];
   expect(firsts(await seen.settle(stored))).toBe(130_000);
   expect(firsts(await seen.settle(formed))).toBe(130_000);
@@ -103,10 +109,39 @@ test('what two batches hold that are not stored yet counts once, however many ev
 }, 60_000);
 
 test('ids that are recent when a batch begins count once in it, also when they are let go with that batch', async () => {
-  const seen = new FirstSeen({ clickhouse, clock: Date.now });
+  const seen = firstSeen();
   for (let n = 0; n < 9; n++) {
     // Behind new ids, as many as fill a generation sooner or later, stand those of the first batch.
     const again = n === 6 || n === 8 ? batch(100 + n, 0, 30_000) : [];
     expect(firsts(await seen.settle([...batch(n, n * 30_000, 30_000), ...again]))).toBe(30_000);
   }
 }, 60_000);
+
+test('of two partitions that share filters, one that learns anew or learned nothing changes nothing for the other', async () => {
+  const now = Date.now();
+  const partitions = 2;
+  const filters = newIdFilters();
+  const [zero, first] = [0, 1].map((partition) => firstSeen({ partition, partitions, filters }));
+  const own = (partition: number) => (id: string) => partitionOf('app_x', id, partitions) === partition;
+  const ids = Array.from({ length: 40 }, (_, n) => `shared-${n}`);
+  const [ofZero, ofFirst] = [ids.filter(own(0)), ids.filter(own(1))];
+  await zero?.load(now);
+  for (const id of ids) await store('events', id, now);
+  // Stored by others, after the one was taken and before the other was.
+  await first?.load(now);
+  const lookups = zero?.counters.lookups ?? 0;
+  expect(await first?.settle(ofFirst.map((id) => one('event', id, now)))).toEqual(ofFirst.map(() => false));
+  expect(await zero?.settle([one('event', 'of-zero-0', now)])).toEqual([true]);
+  expect(zero?.counters.lookups).toBe(lookups);
+  await zero?.load(now);
+  expect(await zero?.settle(ofZero.map((id) => one('event', id, now)))).toEqual(ofZero.map(() => false));
+});
+
+test('an id that came to the partition to which it belonged when there were fewer of them counts once', async () => {
+  const now = Date.now();
+  const ids = Array.from({ length: 10 }, (_, n) => `moved-${n}`);
+  for (const id of ids) await store('events', id, now);
+  const seen = firstSeen({ partition: 0, partitions: 2 });
+  await seen.load(now);
+  expect(await seen.settle(ids.map((id) => one('event', id, now)))).toEqual(ids.map(() => false));
+});

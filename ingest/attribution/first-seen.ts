@@ -1,5 +1,5 @@
 /**
- * Decides which record is the first of its id, so that an event that a client sent twice, or an install that was journalled
+ * Decides which record of a partition is the first of its id, so that an event that a client sent twice, or an install that was journalled
  * twice, is counted once. A record is known by where it stands in the log (producer, frame, place): asked again about the
  * same record, the answer is the same, whether its batch was withdrawn, formed again, or is found in ClickHouse already.
  *
@@ -9,11 +9,15 @@
  *   what was recent when a batch was begun, and so was not looked up, is recent until the batch is decided.
  * - The filter's "no" counts only where the filter holds whatever came in at any time at which the first may have.
  * - A "maybe" of the filter is looked up before a record is dropped; nothing is dropped because of a filter alone.
+ * - Each partition has recent ids of its own: while its batch waits, others form many. Filters may be shared, as what more they
+ *   hold only makes "maybe" more frequent.
+ * - An id that belongs to another partition, by the number that there are today, is looked up.
  * - Between the loss of a partition and its return others may have stored ids: `load` is called at each taking.
  */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { Clock } from '#common/clock.ts';
+import { partitionOf } from '#common/log/partition.ts';
 import { IdFilter } from './id-filter.ts';
 
 const DAY_MS = 86_400_000;
@@ -23,7 +27,7 @@ const LOAD_BACK_MS = DAY_MS + 6 * HOUR_MS;
 /** An app may say that an event is up to 90 days old, or an hour ahead. */
 const EVENT_TIME_BACK_MS = 91 * DAY_MS;
 /**
- * Two generations of at least this many ids and batches. One batch is stored while the next is formed, however many events
+ * Two generations of at least this many ids, of all partitions, and batches. One batch is stored while the next is formed, however many events
  * they have: a batch is bounded in bytes and records, and a record may be a thousand small events.
  */
 const RECENT_IDS = 100_000;
@@ -52,10 +56,21 @@ const tables = {
   install: { id: 'install_id', received: 'time' },
 } as const;
 
+export type IdFilters = Readonly<Record<Claim['kind'], IdFilter>>;
+
+export function newIdFilters(): IdFilters {
+  return { event: new IdFilter(), install: new IdFilter() };
+}
+
 export interface FirstSeenOptions {
   readonly clickhouse: ClickHouse;
   readonly clock: Clock;
-  /** How many ids of a kind are learned at most; when there are more, all are looked up for a day. */
+  readonly partition: number;
+  /** How many there are. */
+  readonly partitions: number;
+  /** Shared by the partitions of a process: the memory for them does not grow with their number. */
+  readonly filters: IdFilters;
+  /** How many ids of a kind, of all partitions, are learned at most; when there are more, all are looked up for a day. */
   readonly loadedIdsMax?: number;
 }
 
@@ -63,7 +78,6 @@ export class FirstSeen {
   /** Since the start of the process. */
   readonly counters = { duplicates: 0, lookups: 0, looked_up_ids: 0, wrong_maybes: 0, loaded: 0, loads_skipped: 0 };
   readonly #options: FirstSeenOptions;
-  readonly #filters = { event: new IdFilter(), install: new IdFilter() };
   /** Whatever came in since then, epoch milliseconds, is in the filter. */
   readonly #loadedFromMs = { event: Number.POSITIVE_INFINITY, install: Number.POSITIVE_INFINITY };
   #young = new Map<string, Claim>();
@@ -85,7 +99,7 @@ export class FirstSeen {
   }
 
   async #load(kind: Claim['kind'], fromMs: number): Promise<void> {
-    const { clickhouse, clock, loadedIdsMax = LOADED_IDS_MAX } = this.#options;
+    const { clickhouse, clock, filters, loadedIdsMax = LOADED_IDS_MAX } = this.#options;
     const { id, received } = tables[kind];
     const rows = `FROM ${kind}s WHERE ${received} >= fromUnixTimestamp64Milli({from:Int64})
       AND time >= fromUnixTimestamp64Milli({time_from:Int64})`;
@@ -103,7 +117,7 @@ export class FirstSeen {
       params,
     );
     for await (const lot of lots) {
-      for (const row of lot) this.#filters[kind].add(row.app_id, row.id, row.at);
+      for (const row of lot) if (this.#isOwn(row)) filters[kind].add(row.app_id, row.id, row.at);
       this.counters.loaded += lot.length;
     }
     this.#loadedFromMs[kind] = fromMs;
@@ -135,11 +149,11 @@ export class FirstSeen {
   }
 
   #isMaybe(claim: Claim): boolean {
-    const filter = this.#filters[claim.kind];
+    const filter = this.#options.filters[claim.kind];
     // An install is written again with the time of the first; the first of an event may be a day older.
     const firstFromMs = claim.kind === 'install' ? claim.received_at : claim.received_at - DAY_MS;
     const isCovered = firstFromMs >= Math.max(this.#loadedFromMs[claim.kind], filter.keptFromMs);
-    return !isCovered || filter.mayHave(claim.app_id, claim.id);
+    return !isCovered || !this.#isOwn(claim) || filter.mayHave(claim.app_id, claim.id);
   }
 
   /** @returns 0 for a record that is kept already: a batch that is formed once more brings nothing. */
@@ -147,12 +161,17 @@ export class FirstSeen {
     const known = this.#recent(claim);
     if (known !== undefined && isSameRecord(known.origin, claim.origin)) return 0;
     this.#young.set(keyOf(claim), claim);
-    this.#filters[claim.kind].add(claim.app_id, claim.id, claim.received_at);
+    this.#options.filters[claim.kind].add(claim.app_id, claim.id, claim.received_at);
     return 1;
   }
 
+  #isOwn({ app_id, id }: Pick<Claim, 'app_id' | 'id'>): boolean {
+    const { partition, partitions } = this.#options;
+    return partitionOf(app_id, id, partitions) === partition;
+  }
+
   #letGo(): void {
-    if (this.#young.size < RECENT_IDS || this.#batches < RECENT_BATCHES) return;
+    if (this.#young.size < RECENT_IDS / this.#options.partitions || this.#batches < RECENT_BATCHES) return;
     this.#old = this.#young;
     this.#young = new Map();
     this.#batches = 0;

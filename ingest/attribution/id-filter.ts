@@ -40,12 +40,13 @@ export class IdFilter {
     return false;
   }
 
-  /** `timeMs` is when it came in, by which it is forgotten. */
+  /** `timeMs` is when it came in, by which it is forgotten. Added again, it takes no room. */
   add(appId: string, id: string, timeMs: number): void {
     const hour = Math.floor(timeMs / HOUR_MS);
     if (hour > this.#newestHour) this.#forget(hour);
     if (timeMs < this.keptFromMs) return;
     this.#hash(appId, id);
+    if (this.#hours.get(hour)?.some((one) => this.#isIn(one))) return;
     const block = this.#blockOf(hour);
     block.ids++;
     for (let n = 0; n < HASHES; n++) {
