@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { encodeFrame, subjectOf } from '#common/log/frame.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { Nats } from '#common/nats.ts';
@@ -59,6 +59,8 @@ async function click(): Promise<string> {
   return JSON.parse(line).click_id;
 }
 
+const positionKey = 'recent_clicks:read:0';
+const hourMs = 3_600_000;
 const eventually = (read: () => unknown) => expect.poll(read, { timeout: 10_000, interval: 20 });
 const isThere = async (id: string) => (await clicks.byIds([id]).catch(() => []))[0]?.click_id === id;
 
@@ -98,4 +100,43 @@ test('a click that Redis refuses for its own sake is tried again and does not en
   const near = async () => (await clicks.gather(atAddress?.split(':')[1] ?? '', '', '8.8.8.8', [], true)).near;
   await eventually(async () => (await near()).map(({ click_id }) => click_id)).toContain(second);
   expect(lines[0]).toContain('WRONGTYPE');
+});
+
+test('clicks that Redis has lost are there again soon, also when no others come', async () => {
+  const feed = await startFeed();
+  const lost = await click();
+  await eventually(() => isThere(lost)).toBe(true);
+  await eventually(async () => Number(await redis.commands.get(positionKey))).toBeGreaterThan(Date.now() - hourMs);
+  await redisServer.kill('SIGKILL');
+  await redisServer.restart({ isWiped: true });
+  await eventually(() => isThere(lost)).toBe(true);
+  expect(feed.counters.rereads).toBe(1);
+});
+
+test('a feed that dies while it reads lost clicks anew leaves behind that they must be read', async () => {
+  const positions: number[] = [];
+  const watched = new RecentClicks(redis);
+  const feed = await startFeed({ clicks: watched });
+  const lost = await click();
+  await eventually(() => isThere(lost)).toBe(true);
+  await eventually(async () => Number(await redis.commands.get(positionKey))).toBeGreaterThan(Date.now() - hourMs);
+  watched.put = async () => {
+    positions.push(Number(await redis.commands.get(positionKey)));
+    feed.stop();
+  };
+  await redis.commands.flushall();
+  await eventually(() => positions.length).toBe(1);
+  expect(positions[0]).toBeLessThan(Date.now() - 5 * hourMs);
+  await startFeed();
+  await eventually(() => isThere(lost)).toBe(true);
+});
+
+test('a feed that was stopped asks Redis nothing more', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  const feed = await startFeed();
+  const before = vi.getTimerCount();
+  feed.stop();
+  expect(vi.getTimerCount()).toBeLessThan(before);
+  expect(vi.getTimerCount()).toBe(0);
+  vi.useRealTimers();
 });

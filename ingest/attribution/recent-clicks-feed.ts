@@ -5,8 +5,12 @@
  *   reading ──buffer full──▶ paused ──written──▶ reading
  *      └─ Redis away, or refusing: what was read waits, and is written again until it is taken
  *
- * Must stay true: writing a click again changes nothing, so beginning too early is harmless. Where to begin is kept in Redis
- * itself: when Redis has lost it, it has lost the clicks too, and the last hours are read anew.
+ * Must stay true:
+ * - Writing a click again changes nothing, so beginning too early is harmless.
+ * - Where to begin is kept in Redis itself: when Redis has lost it, it has lost the clicks too, and the last hours are read
+ *   anew. That is looked for once a second, whether clicks come or not.
+ * - The position is only ever written over one that is there. One that is lost is put back to where the reread begins before
+ *   that begins, so that whoever dies in it begins it again.
  */
 
 import { isbot } from 'isbot';
@@ -50,8 +54,8 @@ export class RecentClicksFeed {
   #isWriting = false;
   #isStopped = false;
   #position = 0;
-  #savedAtMs = 0;
-  #wasSaved = false;
+  #isPositionDue = false;
+  #timer: NodeJS.Timeout | undefined;
   #isRefused = false;
   #wake: (() => void) | undefined;
 
@@ -65,14 +69,19 @@ export class RecentClicksFeed {
   /** Reads on from where it was left, as soon as Redis says where that is. */
   async start(): Promise<void> {
     const saved = await this.#patiently(() => this.#options.redis.commands.get(this.#positionKey));
+    this.#position = Number(saved ?? 0);
+    if (this.#position === 0) await this.#beginAgain();
     if (this.#isStopped) return;
-    this.#wasSaved = saved !== null && saved !== undefined;
-    this.#position = Number(saved ?? 0) || this.#options.clock() - REREAD_MS;
     this.#read();
+    this.#timer = setInterval(() => {
+      this.#isPositionDue = true;
+      if (!this.#isWriting && this.#options.redis.isConnected()) void this.#write();
+    }, POSITION_MS);
   }
 
   stop(): void {
     this.#isStopped = true;
+    clearInterval(this.#timer);
     this.#reader?.stop();
     this.#wake?.();
   }
@@ -96,16 +105,19 @@ export class RecentClicksFeed {
     this.#reader.start();
   }
 
+  /** The clicks that wait, and the position when it is due; never twice at a time. */
   async #write(): Promise<void> {
     this.#isWriting = true;
-    while (this.#waiting.length > 0 && !this.#isStopped) {
+    while ((this.#waiting.length > 0 || this.#isPositionDue) && !this.#isStopped) {
       const frames = this.#waiting;
       this.#waiting = [];
-      const clicks = frames.flatMap(clicksOf);
-      await this.#patiently(() => this.#put(clicks));
-      this.counters.clicks += clicks.length;
-      for (const { streamTime } of frames) this.#position = Math.max(this.#position, streamTime);
-      await this.#savePosition();
+      if (frames.length > 0) {
+        const clicks = frames.flatMap(clicksOf);
+        await this.#patiently(() => this.#put(clicks));
+        this.counters.clicks += clicks.length;
+        for (const { streamTime } of frames) this.#position = Math.max(this.#position, streamTime);
+      }
+      if (this.#isPositionDue) await this.#savePosition();
       this.#reader?.resume();
     }
     this.#isWriting = false;
@@ -134,20 +146,24 @@ export class RecentClicksFeed {
     return known.isBot;
   }
 
-  /** Kept once a second. When what was kept before is gone, Redis has lost everything: the last hours are read anew. */
+  /** When what was kept before is gone, Redis has lost everything: the last hours are read anew. */
   async #savePosition(): Promise<void> {
-    const nowMs = this.#options.clock();
-    if (nowMs - this.#savedAtMs < POSITION_MS) return;
-    this.#savedAtMs = nowMs;
-    const before = await this.#patiently(() => this.#options.redis.commands.getset(this.#positionKey, this.#position));
-    if (before === null && this.#wasSaved) {
-      this.counters.rereads++;
-      this.#position = nowMs - REREAD_MS;
-      this.#waiting = [];
-      this.#windows.clear();
-      this.#read();
-    }
-    this.#wasSaved = true;
+    this.#isPositionDue = false;
+    const { commands } = this.#options.redis;
+    const saved = await this.#patiently(() => commands.set(this.#positionKey, this.#position, 'XX'));
+    if (saved !== null || this.#isStopped) return;
+    this.counters.rereads++;
+    await this.#beginAgain();
+    if (this.#isStopped) return;
+    this.#waiting = [];
+    this.#windows.clear();
+    this.#read();
+  }
+
+  /** Goes back to where a reread begins, and keeps that first. */
+  async #beginAgain(): Promise<void> {
+    this.#position = this.#options.clock() - REREAD_MS;
+    await this.#patiently(() => this.#options.redis.commands.set(this.#positionKey, this.#position));
   }
 
   /** Until Redis takes it, whatever it says against it; undefined when the feed was stopped before that. */
