@@ -36,6 +36,14 @@ export class RecentInstalls {
     await Promise.all(keys.map((key) => this.#redis.commands.set(key, json, 'PX', TTL_MS)));
   }
 
+  /** Under keys of `installKey` and `deviceKey` that are not there yet: what is there is as new, or newer. */
+  async fillIn(installs: ReadonlyMap<string, InstallFacts>): Promise<void> {
+    const { commands } = this.#redis;
+    await Promise.all(
+      [...installs].map(([key, facts]) => commands.set(key, JSON.stringify(facts), 'PX', TTL_MS, 'NX')),
+    );
+  }
+
   /** By `installKey` and `deviceKey`, in the order asked for. */
   async byKeys(keys: readonly string[]): Promise<(InstallFacts | null)[]> {
     if (keys.length === 0) return [];

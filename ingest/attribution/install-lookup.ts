@@ -80,28 +80,47 @@ export class InstallLookup {
 
   async #read(keys: readonly string[]): Promise<void> {
     this.counters.clickhouse_lookups++;
-    const wanted = new Set(keys);
     const [apps, installs, devices] = [new Set<string>(), new Set<string>(), new Set<string>()];
     for (const key of keys) {
       const [kind, app_id = '', ...rest] = key.split(':');
       apps.add(app_id);
       (kind === 'install' ? installs : devices).add(rest.join(':'));
     }
-    const rows = await this.#clickhouse.query<InstallFacts & { app_id: string; device_id: string }>(
+    const [byInstall, byDevice] = await Promise.all([
+      this.#newest('install_id', apps, installs),
+      this.#newest('device_id', apps, devices),
+    ]);
+    const found = new Map<string, InstallFacts>();
+    for (const { app_id, device_id: _, ...facts } of byInstall) found.set(installKey(app_id, facts.install_id), facts);
+    for (const { app_id, device_id, ...facts } of byDevice) found.set(deviceKey(app_id, device_id), facts);
+    // An id of one app may be asked for with another app's.
+    const wanted = new Set(keys);
+    for (const key of found.keys()) if (!wanted.has(key)) found.delete(key);
+    for (const [key, facts] of found) this.#known.set(key, { facts }, { ttl: PRESENT_MS });
+    this.counters.clickhouse_hits += found.size;
+    await this.#recent?.fillIn(found).catch(() => undefined);
+  }
+
+  /**
+   * The newest install of each id. A device's id may be shared by very many (zeros, where people refuse to be tracked), so
+   * the newest is found by its time before the rest of the row is read, and it alone is sent.
+   */
+  async #newest(
+    column: 'install_id' | 'device_id',
+    apps: ReadonlySet<string>,
+    ids: ReadonlySet<string>,
+  ): Promise<(InstallFacts & { app_id: string; device_id: string })[]> {
+    if (ids.size === 0) return [];
+    const named = `app_id IN {apps:Array(String)} AND ${column} IN {ids:Array(String)}`;
+    return await this.#clickhouse.query(
       `SELECT app_id, device_id, install_id, link_id, click_id, platform, country, campaign,
               utm_source, utm_medium, utm_campaign, utm_term, utm_content
          FROM installs
-        WHERE app_id IN {apps:Array(String)}
-          AND (install_id IN {installs:Array(String)} OR device_id IN {devices:Array(String)})
-        ORDER BY time`,
-      { apps: [...apps], installs: [...installs], devices: [...devices] },
+        WHERE ${named}
+          AND (app_id, ${column}, time) IN (SELECT app_id, ${column}, max(time) FROM installs WHERE ${named} GROUP BY app_id, ${column})
+        ORDER BY install_id LIMIT 1 BY app_id, ${column}`,
+      { apps: [...apps], ids: [...ids] },
     );
-    for (const { app_id, device_id, ...facts } of rows) {
-      const keysOfRow = [installKey(app_id, facts.install_id), deviceKey(app_id, device_id)];
-      for (const key of keysOfRow) if (wanted.has(key)) this.#known.set(key, { facts }, { ttl: PRESENT_MS });
-      this.counters.clickhouse_hits++;
-      await this.#recent?.put(app_id, device_id, facts).catch(() => undefined);
-    }
   }
 }
 

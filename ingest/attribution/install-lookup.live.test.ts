@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { deviceKey, type InstallFacts, installKey, RecentInstalls } from '#common/recent-installs.ts';
+import { Redis } from '#common/redis.ts';
+import { clickhouseForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
+import { Findings } from './findings.ts';
+import { type EventSource, InstallLookup } from './install-lookup.ts';
+
+const app_id = 'app_x';
+let database: TestDatabase;
+let server: TestServer;
+let clickhouse: ClickHouse;
+let redis: Redis;
+let recent: RecentInstalls;
+
+beforeAll(async () => {
+  [database, server] = await Promise.all([clickhouseForTest(), redisForTest()]);
+  clickhouse = new ClickHouse({ url: database.url });
+  redis = new Redis({ url: server.url, name: 'test' });
+  await redis.connect();
+  recent = new RecentInstalls(redis);
+});
+beforeEach(() => redis.commands.flushall());
+afterAll(async () => {
+  await redis.close();
+  await clickhouse.close();
+  await Promise.all([database.stop(), server.stop()]);
+});
+
+/** Installs of one device, a second after one another: `<device>-0` the oldest. */
+async function store(device_id: string, count: number): Promise<void> {
+  await clickhouse.command(
+    `INSERT INTO installs (app_id, device_id, install_id, link_id, time)
+     SELECT {app_id:String}, {device_id:String}, concat({device_id:String}, '-', toString(number)),
+            concat('link-', toString(number)), now64(3) - INTERVAL 1 DAY + toIntervalSecond(number)
+       FROM numbers({count:UInt64})`,
+    { app_id, device_id, count },
+  );
+}
+
+const source = (more: Partial<EventSource>): EventSource => ({ app_id, install_id: '', device_id: '', ...more });
+const linksOf = (found: readonly (InstallFacts | null)[]) => found.map((facts) => facts?.link_id ?? null);
+const linkAt = async (key: string) => linksOf(await recent.byKeys([key]))[0];
+
+test('an old install that is looked up by its id leaves its device with the newest', async () => {
+  await store('d', 2);
+  const [newest] = await new InstallLookup(null, clickhouse).find([source({ device_id: 'd' })], new Findings());
+  if (newest?.link_id !== 'link-1') throw new Error('it is not the newest');
+  await recent.put(app_id, 'd', newest);
+  const lookup = new InstallLookup(recent, clickhouse);
+  const asked = [source({ install_id: 'd-0', device_id: 'd' })];
+  expect(linksOf(await lookup.find(asked, new Findings()))).toEqual(['link-0']);
+  expect([await linkAt(deviceKey(app_id, 'd')), await linkAt(installKey(app_id, 'd-0'))]).toEqual(['link-1', 'link-0']);
+  const another = new InstallLookup(recent, clickhouse);
+  expect(linksOf(await another.find([source({ device_id: 'd' })], new Findings()))).toEqual(['link-1']);
+});
+
+test('an install that is told to Redis while ClickHouse is asked about the one before it stays', async () => {
+  await store('e', 1);
+  const [old] = await new InstallLookup(null, clickhouse).find([source({ device_id: 'e' })], new Findings());
+  if (!old) throw new Error('it was stored');
+  const overtaken = new RecentInstalls(redis);
+  overtaken.byKeys = async (keys) => {
+    const found = await recent.byKeys(keys);
+    await recent.put(app_id, 'e', { ...old, install_id: 'e-1', link_id: 'link-new' });
+    return found;
+  };
+  await new InstallLookup(overtaken, clickhouse).find([source({ device_id: 'e' })], new Findings());
+  expect(await linkAt(deviceKey(app_id, 'e'))).toBe('link-new');
+});
+
+test('of a device id that very many share only the newest install is sent for, and kept', async () => {
+  await store('00000000', 20_000);
+  const lookup = new InstallLookup(recent, clickhouse);
+  const asked = [
+    source({ device_id: '00000000' }),
+    source({ install_id: '00000000-7' }),
+    source({ device_id: 'none' }),
+  ];
+  expect(linksOf(await lookup.find(asked, new Findings()))).toEqual(['link-19999', 'link-7', null]);
+  expect(lookup.counters.clickhouse_hits).toBe(2);
+  expect((await redis.commands.keys('*')).sort()).toEqual(
+    [deviceKey(app_id, '00000000'), installKey(app_id, '00000000-7')].sort(),
+  );
+});
