@@ -145,3 +145,13 @@ test('an id that came to the partition to which it belonged when there were fewe
   await seen.load(now);
   expect(await seen.settle(ids.map((id) => one('event', id, now)))).toEqual(ids.map(() => false));
 });
+
+test('what can be learned at the start is measured by the partition, not by all of them', async () => {
+  const now = Date.now();
+  const [counted] = await clickhouse.query<{ n: number }>('SELECT count() AS n FROM events');
+  const loadedIdsMax = Math.ceil(Number(counted?.n) / 2);
+  expect(loadedIdsMax).toBeGreaterThan(2);
+  const seen = firstSeen({ partition: 0, partitions: 2, loadedIdsMax });
+  await seen.load(now);
+  expect([seen.counters.loads_skipped, seen.counters.loaded > loadedIdsMax]).toEqual([0, true]);
+});

@@ -70,7 +70,7 @@ export interface FirstSeenOptions {
   readonly partitions: number;
   /** Shared by the partitions of a process: the memory for them does not grow with their number. */
   readonly filters: IdFilters;
-  /** How many ids of a kind, of all partitions, are learned at most; when there are more, all are looked up for a day. */
+  /** How many ids of a kind, of this partition, are learned at most; when there are more, all are looked up for a day. */
   readonly loadedIdsMax?: number;
 }
 
@@ -99,14 +99,14 @@ export class FirstSeen {
   }
 
   async #load(kind: Claim['kind'], fromMs: number): Promise<void> {
-    const { clickhouse, clock, filters, loadedIdsMax = LOADED_IDS_MAX } = this.#options;
+    const { clickhouse, clock, partitions, filters, loadedIdsMax = LOADED_IDS_MAX } = this.#options;
     const { id, received } = tables[kind];
     const rows = `FROM ${kind}s WHERE ${received} >= fromUnixTimestamp64Milli({from:Int64})
       AND time >= fromUnixTimestamp64Milli({time_from:Int64})`;
     const params = { from: fromMs, time_from: fromMs - EVENT_TIME_BACK_MS };
     this.#loadedFromMs[kind] = Number.POSITIVE_INFINITY;
     const [counted] = await clickhouse.query<{ n: number }>(`SELECT count() AS n ${rows}`, params);
-    if (Number(counted?.n) > loadedIdsMax) {
+    if (Number(counted?.n) / partitions > loadedIdsMax) {
       this.counters.loads_skipped++;
       // What comes from now on goes through here. An edge's clock may be ahead of ours.
       this.#loadedFromMs[kind] = clock() + HOUR_MS;
