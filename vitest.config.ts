@@ -13,6 +13,7 @@ export default defineConfig({
         test: {
           ...shared,
           name: 'unit',
+          setupFiles: ['common/fixtures/property-sizes.ts'],
           include: ['**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**'],
           maxWorkers: 2,
