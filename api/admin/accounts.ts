@@ -180,13 +180,17 @@ export async function resetPassword(
   const fault = namedFault('password', passwordFault(password));
   if (fault) return fault;
   const hash = await hashPassword(password);
-  const changed = await db.execute(
-    `WITH changed AS (UPDATE users SET password_hash = $2 WHERE email = $1 AND deleted_at IS NULL RETURNING id),
-          ended AS (UPDATE refresh_tokens SET revoked_at = $3 WHERE revoked_at IS NULL AND user_id IN (SELECT id FROM changed))
-     SELECT id FROM changed`,
-    [email.trim().toLowerCase(), hash, new Date(clock())],
-  );
-  return changed === 0 ? refused(`there is no user ${email}`) : { kind: 'reset' };
+  const changed = await db.transaction(async (queries) => {
+    const [user] = await queries.query<{ id: string }>(
+      'UPDATE users SET password_hash = $2 WHERE email = $1 AND deleted_at IS NULL RETURNING id',
+      [email.trim().toLowerCase(), hash],
+    );
+    // A statement of its own: the one above may have waited for a login, whose token only a later look can see.
+    const revoke = 'UPDATE refresh_tokens SET revoked_at = $2 WHERE revoked_at IS NULL AND user_id = $1';
+    if (user) await queries.execute(revoke, [user.id, new Date(clock())]);
+    return user;
+  });
+  return changed === undefined ? refused(`there is no user ${email}`) : { kind: 'reset' };
 }
 
 export interface ListedOrganization {

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { resetPassword } from '#api/admin/accounts.ts';
+import { systemClock } from '#common/clock.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
 import { pairOf, startTestOrigin, type TestOrigin } from './test-origin.ts';
 
@@ -200,6 +202,57 @@ test('a deleted user is nobody at once: access token, refresh token and password
   expect((await origin.send('/me', { token: pair.access_token })).status).toBe(401);
   expect((await refresh(pair.refresh_token)).status).toBe(401);
   expect((await login('leaver@example.com')).status).toBe(401);
+});
+
+async function waitingForLocks(count: number): Promise<void> {
+  await vi.waitFor(async () => {
+    const waiting = await origin.db.query(
+      `SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+    );
+    expect(waiting).toHaveLength(count);
+  }, 5_000);
+}
+
+const reset = (email: string) => resetPassword({ db: origin.db, clock: systemClock }, email, 'another password');
+
+test('a login whose password is changed while it is compared is answered like one with a wrong password', async () => {
+  const user = await origin.addUser('changer@example.com', password);
+  const late = await origin.db.transaction(async (queries) => {
+    await queries.execute(`UPDATE users SET password_hash = 'changed' WHERE id = $1`, [user]);
+    const answer = login('changer@example.com');
+    await waitingForLocks(1);
+    return { answer };
+  });
+  const [answer, wrong] = await Promise.all([late.answer, login('ada@example.com', 'wrong')]);
+  expect({ status: answer.status, body: answer.body }).toEqual({ status: wrong.status, body: wrong.body });
+});
+
+test('a login that a reset of the password waits for can not be renewed after the reset', async () => {
+  const user = await origin.addUser('waited-for@example.com', password);
+  await login('waited-for@example.com');
+  await origin.db.query(`UPDATE refresh_tokens SET expires_at = created_at WHERE user_id = $1`, [user]);
+  const both = await origin.db.transaction(async (queries) => {
+    // A login clears away what is dead, so this holds it up between its own row and its end.
+    await queries.query('SELECT FROM refresh_tokens WHERE user_id = $1 FOR UPDATE', [user]);
+    const answer = login('waited-for@example.com');
+    await waitingForLocks(1);
+    const done = reset('waited-for@example.com');
+    await waitingForLocks(2);
+    return { answer, done };
+  });
+  expect(await both.done).toEqual({ kind: 'reset' });
+  expect((await refresh(pairOf(await both.answer).refresh_token)).status).toBe(401);
+});
+
+test('of many logins with the old password under way during a reset none can be renewed after it', async () => {
+  await origin.addUser('busy@example.com', password);
+  const logins = Array.from({ length: 20 }, () => login('busy@example.com'));
+  await reset('busy@example.com');
+  const answers = await Promise.all(logins);
+  for (const answer of answers.filter(({ status }) => status === 200)) {
+    expect((await refresh(pairOf(answer).refresh_token)).status).toBe(401);
+  }
+  expect(answers.filter(({ status }) => status !== 200 && status !== 401)).toEqual([]);
 });
 
 test('no refresh token stands in the database', async () => {

@@ -21,9 +21,11 @@ export const login = route({
   answers: { 200: { description: 'A token pair.', schema: TokenPairSchema, example: tokenPairExample } },
   async handle({ auth }, { body }) {
     const account = await auth.accounts.byEmail(body.email);
-    const verdict = await auth.passwords.check(account?.password_hash ?? null, body.password);
+    const passwordHash = account?.password_hash ?? null;
+    const verdict = await auth.passwords.check(passwordHash, body.password);
     if (verdict === 'busy') return rateLimited(BUSY_SECONDS);
-    if (verdict === 'wrong' || !account) return unauthorized('The e-mail or the password is wrong.');
-    return { status: 200, body: await auth.sessions.begin(account.id) };
+    const isRight = verdict === 'right' && account !== null && passwordHash !== null;
+    const pair = isRight ? await auth.sessions.begin(account.id, passwordHash) : null;
+    return pair ? { status: 200, body: pair } : unauthorized('The e-mail or the password is wrong.');
   },
 });

@@ -30,6 +30,7 @@ export const oauthCallback = route({
     const known = await auth.accounts.byIdentity(identity);
     if (!known && !auth.allowsSignup) return forbidden('There is no account for this login.');
     const account = known ?? (await auth.accounts.signUp(identity));
-    return { status: 200, body: await auth.sessions.begin(account.id) };
+    const pair = await auth.sessions.begin(account.id, null);
+    return pair ? { status: 200, body: pair } : forbidden('There is no account for this login.');
   },
 });

@@ -42,21 +42,29 @@ export class Sessions {
     this.#clock = clock;
   }
 
-  /** A login: the first pair of a new family. Families of the same user of which nothing is alive are cleared away. */
-  async begin(userId: string): Promise<TokenPair> {
+  /**
+   * A login: the first pair of a new family. Families of the same user of which nothing is alive are cleared away.
+   * Null when the user was deleted, or the password changed, since it was compared: that takes a while, and waits in a
+   * queue. The user's row is locked first, so a reset comes before (and is seen here) or after (and sees the family).
+   * @param passwordHash what the password was compared with; null for a login that needs none.
+   */
+  async begin(userId: string, passwordHash: string | null): Promise<TokenPair | null> {
     const now = new Date(this.#clock());
     const refreshToken = newRefreshToken();
     const id = randomUUID();
-    await this.#db.query(
-      `WITH dead AS (
-         DELETE FROM refresh_tokens t WHERE t.user_id = $2 AND t.expires_at <= $4
+    const begun = await this.#db.query(
+      `WITH live AS (
+         SELECT id FROM users WHERE id = $2 AND deleted_at IS NULL AND ($6::text IS NULL OR password_hash = $6)
+            FOR SHARE),
+       dead AS (
+         DELETE FROM refresh_tokens t USING live WHERE t.user_id = live.id AND t.expires_at <= $4
             AND NOT EXISTS (SELECT FROM refresh_tokens f WHERE f.family_id = t.family_id AND f.expires_at > $4))
        INSERT INTO refresh_tokens (id, family_id, user_id, token_hash, created_at, expires_at)
-       VALUES ($1, $1, $2, $3, $4, $5)`,
-      [id, userId, hashOf(refreshToken), now, new Date(now.getTime() + REFRESH_TOKEN_MS)],
+       SELECT $1, $1, live.id, $3, $4, $5 FROM live RETURNING id`,
+      [id, userId, hashOf(refreshToken), now, new Date(now.getTime() + REFRESH_TOKEN_MS), passwordHash],
       'session_begin',
     );
-    return this.#pair(userId, refreshToken);
+    return begun.length === 0 ? null : this.#pair(userId, refreshToken);
   }
 
   /** The next pair for a refresh token; null when it is unknown, expired, revoked or used (which revokes its family). */
