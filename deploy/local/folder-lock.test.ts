@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -35,6 +35,22 @@ test('of many that want a folder left by a dead process, one gets it', async () 
   const results = await Promise.allSettled(Array.from({ length: 20 }, () => lockFolder(folder)));
   expect(results.filter((result) => result.status === 'fulfilled')).toHaveLength(1);
   expect(readFileSync(join(folder, 'lock'), 'utf8').split(' ')[0]).toBe(String(process.pid));
+});
+
+test('an empty lock, as a loss of power leaves it, counts for nothing after a moment', async () => {
+  writeFileSync(join(folder, 'lock'), '');
+  const results = await Promise.allSettled(Array.from({ length: 5 }, () => lockFolder(folder)));
+  expect(results.filter((result) => result.status === 'fulfilled')).toHaveLength(1);
+  expect(readFileSync(join(folder, 'lock'), 'utf8').split(' ')[0]).toBe(String(process.pid));
+});
+
+test('a lock that cannot be read is one sentence at once, which names it and says what to do', async () => {
+  // Root may read every file, so the lock is something that nobody can read as one.
+  const file = join(folder, 'lock');
+  mkdirSync(file);
+  await expect(lockFolder(folder, 60_000)).rejects.toThrow(
+    `${file} can't be read (EISDIR): delete it if nothing uses ${folder}, or set DATA_DIR to another folder.`,
+  );
 });
 
 test('a folder that cannot be made is one sentence', async () => {

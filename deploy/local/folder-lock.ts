@@ -7,6 +7,9 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { cannotWrite, StartupError } from './child.ts';
 
+/** A lock is written with its holder's name. One without is what a loss of power left, or something that is not ours. */
+const emptyGraceMs = 1_000;
+
 export interface FolderLock {
   /** Names another process as the holder, the server that was started in the folder, say. */
   passTo(pid: number): void;
@@ -38,7 +41,7 @@ function isHeld(text: string): boolean {
   try {
     process.kill(pid, 0);
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'EPERM')) return false;
+    if (codeOf(error) !== 'EPERM') return false;
   }
   return holderText(pid) === text && !isZombie(pid);
 }
@@ -55,18 +58,37 @@ function writeNew(file: string, text: string): boolean {
     linkSync(draft, file);
     return true;
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false;
+    if (codeOf(error) === 'EEXIST') return false;
     throw error;
   } finally {
     rmSync(draft, { force: true });
   }
 }
 
-function readText(file: string): string {
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined;
+}
+
+/**
+ * Undefined when there is no lock.
+ * @throws StartupError when it is there and can't be read: waiting would not change that.
+ */
+function readLock(folder: string, file: string): string | undefined {
   try {
     return readFileSync(file, 'utf8');
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined;
+    throw new StartupError(
+      `${file} can't be read (${codeOf(error) ?? error}): delete it if nothing uses ${folder}, or set DATA_DIR to another folder.`,
+    );
+  }
+}
+
+function hasText(file: string, text: string): boolean {
+  try {
+    return readFileSync(file, 'utf8') === text;
   } catch {
-    return '';
+    return false;
   }
 }
 
@@ -75,9 +97,10 @@ function removeStale(file: string, stale: string): void {
   const aside = `${file}.stale.${process.pid}`;
   try {
     renameSync(file, aside);
-    if (readText(aside) !== stale) linkSync(aside, file);
-  } catch {
+    if (!hasText(aside, stale)) linkSync(aside, file);
+  } catch (error) {
     // Somebody else was faster; the next round of the caller sees what they did.
+    if (codeOf(error) !== 'ENOENT' && codeOf(error) !== 'EEXIST') throw error;
   }
   rmSync(aside, { force: true });
 }
@@ -92,11 +115,14 @@ export async function lockFolder(folder: string, waitMs = 0): Promise<FolderLock
   const deadline = Date.now() + waitMs;
   try {
     mkdirSync(folder, { recursive: true, mode: 0o755 });
+    let emptySince: number | undefined;
     while (!writeNew(file, holderText(process.pid))) {
-      const holder = readText(file);
-      if (holder !== '' && !isHeld(holder)) {
-        removeStale(file, holder);
-      } else if (Date.now() >= deadline && holder !== '') {
+      const holder = readLock(folder, file);
+      emptySince = holder === '' ? (emptySince ?? performance.now()) : undefined;
+      const isEmptyStill = emptySince !== undefined && performance.now() - emptySince >= emptyGraceMs;
+      if (isEmptyStill || (holder && !isHeld(holder))) {
+        removeStale(file, holder ?? '');
+      } else if (Date.now() >= deadline && holder) {
         throw new StartupError(
           `${folder} is in use by process ${holder.split(' ')[0]}: stop that one, or set DATA_DIR to another folder.`,
         );
