@@ -63,6 +63,36 @@ test('a child that will not stay up is given up once, after a bounded number of 
   expect(lines.at(-1)).toBe('broken ended 3 times in a row; giving up');
 });
 
+test('that a new pid cannot be noted is said once, is no death, and leaves the child watched', async () => {
+  let isFull = false;
+  const onChange = () => {
+    if (isFull) throw new Error('ENOSPC');
+  };
+  supervisor = new Supervisor({
+    say: (line) => lines.push(line),
+    onGiveUp: (name) => givenUp.push(name),
+    onChange,
+    pauseMs: 1,
+    deathsMax: 3,
+  });
+  const children: Child[] = [];
+  await supervisor.add('sleeper', async () => {
+    const child = await shell('sleeper', 'exec sleep 60');
+    children.push(child);
+    return child;
+  });
+  isFull = true;
+  for (const deaths of [1, 2]) {
+    children.at(-1)?.kill('SIGKILL');
+    await vi.waitFor(() => expect(lines.filter((line) => line.includes('runs again'))).toHaveLength(deaths));
+    expect(children).toHaveLength(deaths + 1);
+  }
+  await supervisor.add('second', () => shell('second', 'exec sleep 60'));
+  expect(supervisor.list().map(({ name }) => name)).toEqual(['sleeper', 'second']);
+  expect(lines.filter((line) => line.includes('ENOSPC'))).toEqual(['which children run could not be noted: ENOSPC']);
+  expect(givenUp).toEqual([]);
+});
+
 test('children stop in the reverse of their order, and none comes back', async () => {
   const script = (name: string) =>
     `trap 'echo ${name} >> order; exit 0' TERM; echo up > ${name}.up; while :; do sleep 0.01; done`;

@@ -3,7 +3,8 @@
  *
  * Each child: starting → running → (ended → waiting → starting …) → stopped, or given up.
  * - A child that ends by itself is started again, after a pause that doubles with each death in a row.
- * - A start that fails counts as a death. A child that ran for `settledMs` has no deaths in a row any more.
+ * - A start that fails counts as a death; that onChange fails, on a full disk say, does not.
+ * - A child that ran for `settledMs` has no deaths in a row any more.
  * - After `deathsMax` deaths in a row the supervisor gives up: it says so once and leaves the rest to its owner.
  * - stop() ends all in the reverse of the order in which they were added, and nothing is started any more.
  */
@@ -21,7 +22,7 @@ export interface SupervisorOptions {
   readonly say: (line: string) => void;
   /** Called once, with the child that would not stay up. */
   readonly onGiveUp: (name: string) => void;
-  /** Called whenever a child has a new pid. */
+  /** Called whenever a child has a new pid. That it fails is said once, until it works again. */
   readonly onChange?: () => void;
   readonly pauseMs?: number;
   readonly pauseMaxMs?: number;
@@ -43,6 +44,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #entries: Entry[] = [];
   readonly #stopping = new AbortController();
+  #isFailureSaid = false;
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -62,7 +64,7 @@ export class Supervisor {
       () => undefined,
     );
     const running = await first;
-    this.#options.onChange?.();
+    this.#noteChange();
     return running;
   }
 
@@ -112,14 +114,25 @@ export class Supervisor {
 
   async #startAgain(entry: Entry): Promise<Running | undefined> {
     try {
-      const running = await entry.start(false);
-      entry.current = running;
-      this.#options.onChange?.();
-      this.#options.say(`${entry.name} runs again (pid ${running.pid})`);
-      return running;
+      entry.current = await entry.start(false);
     } catch (error) {
       this.#options.say(`${entry.name} could not be started again: ${error instanceof Error ? error.message : error}`);
       return undefined;
+    }
+    this.#noteChange();
+    this.#options.say(`${entry.name} runs again (pid ${entry.current.pid})`);
+    return entry.current;
+  }
+
+  /** A child that runs is watched, whether or not it could be written down that it does. */
+  #noteChange(): void {
+    try {
+      this.#options.onChange?.();
+      this.#isFailureSaid = false;
+    } catch (error) {
+      if (this.#isFailureSaid) return;
+      this.#isFailureSaid = true;
+      this.#options.say(`which children run could not be noted: ${error instanceof Error ? error.message : error}`);
     }
   }
 
