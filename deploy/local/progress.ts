@@ -8,11 +8,26 @@ export interface Progress {
   text(block: string): void;
 }
 
-export function createProgress(output: NodeJS.WriteStream): Progress {
+/** What it says is lost once nobody reads it (`npm start | head -1`): no reason to end what runs. */
+export function createProgress(output: NodeJS.WritableStream & { readonly isTTY?: boolean }): Progress {
   const started = performance.now();
   const isTerminal = output.isTTY === true;
   const paint = (code: number, text: string) => (isTerminal ? `\x1b[${code}m${text}\x1b[0m` : text);
-  const write = (line: string) => void output.write(`${line}\n`);
+  let isLost = false;
+  const lose = () => {
+    isLost = true;
+  };
+  // Without a listener the error would be an uncaught one and end the launcher, and its children in no order.
+  output.on('error', lose);
+  const write = (line: string) => {
+    if (isLost) return;
+    try {
+      output.write(`${line}\n`);
+    } catch {
+      // A file on a full disk throws where a pipe emits.
+      lose();
+    }
+  };
   const seconds = () => `${((performance.now() - started) / 1000).toFixed(1)} s`;
   return {
     done: (what) => write(`${paint(32, isTerminal ? '✓' : '-')} ${what} ${paint(2, `(${seconds()})`)}`),
