@@ -76,3 +76,33 @@ test('an answer that is no window is an error, not an open door', () => {
   expect(() => windowOf([null, undefined])).toThrow();
   expect(windowOf([3, '61000'])).toEqual({ count: 3, resetMs: 61_000 });
 });
+
+test('who has nothing left is known without asking, until the window ends and never for longer than a window', async () => {
+  let nowMs = 1_000;
+  let answer = [99, '31000'];
+  let asked = 0;
+  const take = () => {
+    asked++;
+    return Promise.resolve(answer);
+  };
+  const limiter = new RateLimiter(take, limits, () => nowMs);
+  await limiter.charge('general', 'a');
+  expect(limiter.spent('general', 'a')).toBeNull();
+  answer = [100, '31000'];
+  expect((await limiter.charge('general', 'a')).rejection).toBeNull();
+  expect(limiter.spent('general', 'a')).toMatchObject({
+    quota: { limit: 100, remaining: 0, resetEpochSeconds: 31 },
+    rejection: { code: 'RATE_LIMITED', retryAfterSeconds: 30 },
+  });
+  expect([limiter.spent('general', 'b'), limiter.spent('links', 'a')]).toEqual([null, null]);
+  nowMs = 31_000;
+  expect(limiter.spent('general', 'a')).toBeNull();
+  // The machine that began this window has a clock that is an hour ahead.
+  answer = [101, '3600000'];
+  await limiter.charge('general', 'a');
+  nowMs += 59_999;
+  expect(limiter.spent('general', 'a')).not.toBeNull();
+  nowMs += 1;
+  expect(limiter.spent('general', 'a')).toBeNull();
+  expect(asked).toBe(3);
+});

@@ -95,6 +95,8 @@ export class RateLimiter {
   readonly #limits: Readonly<Record<LimitClass, number>>;
   readonly #clock: Clock;
   readonly #local = new LocalWindows();
+  /** Who has nothing left, as a charge said, and until when. */
+  readonly #spent = new LRUCache<string, number>({ max: LOCAL_WINDOWS_MAX });
   #redisPausedUntilMs = 0;
 
   /**
@@ -114,7 +116,7 @@ export class RateLimiter {
     const key = limitKey(limitClass, subject);
     if (nowMs >= this.#redisPausedUntilMs) {
       try {
-        return chargeOf(limit, windowOf(await this.#take([key], [nowMs + WINDOW_MS, WINDOW_MS])), nowMs);
+        return this.#judge(limit, key, windowOf(await this.#take([key], [nowMs + WINDOW_MS, WINDOW_MS])), nowMs);
       } catch {
         this.#redisPausedUntilMs = this.#clock() + REDIS_PAUSE_MS;
       }
@@ -125,7 +127,26 @@ export class RateLimiter {
       const resetEpochSeconds = Math.ceil(nowMs / 1000) + (rejection.retryAfterSeconds ?? 0);
       return { quota: { limit, remaining: 0, resetEpochSeconds }, rejection };
     }
-    return chargeOf(limit, this.#local.take(key, nowMs), nowMs);
+    return this.#judge(limit, key, this.#local.take(key, nowMs), nowMs);
+  }
+
+  /**
+   * The refusal of a request that would be one too many, as far as this process has seen; null for any other. It asks nobody and
+   * counts nothing: for what is only charged after work that a refused request is not worth.
+   */
+  spent(limitClass: LimitClass, subject: string): (Charge & { readonly rejection: Rejection }) | null {
+    const nowMs = this.#clock();
+    const resetMs = this.#spent.get(limitKey(limitClass, subject)) ?? 0;
+    if (resetMs <= nowMs) return null;
+    const limit = this.#limits[limitClass];
+    const { quota, rejection } = chargeOf(limit, { count: limit + 1, resetMs }, nowMs);
+    return rejection && { quota, rejection };
+  }
+
+  #judge(limit: number, key: string, window: Window, nowMs: number): Charge {
+    // No longer than a window, whatever the clock said of the machine that began it.
+    if (window.count >= limit) this.#spent.set(key, Math.min(window.resetMs, nowMs + WINDOW_MS));
+    return chargeOf(limit, window, nowMs);
   }
 }
 

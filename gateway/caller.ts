@@ -4,6 +4,6 @@ import type { AppSnapshot } from '#common/app-snapshot.ts';
 export interface AppCaller {
   readonly kind: 'app';
   readonly app: AppSnapshot;
-  /** The body, if it was parsed already because the key was in it. */
-  readonly sharedBody: Record<string, unknown> | null;
+  /** The API key, if it came in the body; empty where a header had it. */
+  readonly keyInBody: string;
 }

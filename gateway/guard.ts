@@ -3,13 +3,13 @@
  * services' clients take it where those clients put it. Junk is refused by its checksum, without a look-up.
  */
 import { isApiKey } from '#common/api-key.ts';
-import { parseObject } from '#common/http/json.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import { invalid, Rejection, unauthorized } from '#common/http/rejection.ts';
 import type { RateLimiter } from '#common/rate-limit.ts';
 import type { AppCaller } from './caller.ts';
 import type { KeyCheck } from './key-check.ts';
+import { readKeyInBody } from './key-in-body.ts';
 
 export interface GatewayGuardParts {
   readonly check: KeyCheck;
@@ -28,16 +28,19 @@ export function gatewayGuard(parts: GatewayGuardParts): Guard {
   return async (route, incoming) => {
     const bodyField = route ? keysInBody[route.path] : undefined;
     let key = keyOf((name) => incoming.header(name), bodyField !== undefined);
-    let sharedBody: Record<string, unknown> | null = null;
+    let keyInBody = '';
     if (route && key === '' && bodyField !== undefined) {
-      const body = await readShared(incoming);
-      if (body instanceof Rejection) return charged(parts, incoming, body);
-      const value = body[bodyField];
-      sharedBody = body;
-      key = typeof value === 'string' ? value : '';
+      // A refused address must not get its bodies unpacked for nothing.
+      const spent = parts.limiter.spent('general', limitAddress(incoming.ip));
+      if (spent) return spent;
+      const body = await incoming.readBody();
+      const read = body instanceof Rejection ? body : readKeyInBody(body, bodyField);
+      if (read instanceof Rejection) return charged(parts, incoming, read);
+      keyInBody = read;
+      key = read;
     }
     if (!route || !isApiKey(key)) return charged(parts, incoming, unauthorized());
-    return passed(parts, route, incoming, key, sharedBody);
+    return passed(parts, route, incoming, key, keyInBody);
   };
 }
 
@@ -46,11 +49,11 @@ async function passed(
   route: GuardedRoute,
   incoming: Incoming,
   key: string,
-  sharedBody: Record<string, unknown> | null,
+  keyInBody: string,
 ): ReturnType<Guard> {
   const verdict = await parts.check.check(key, route.limit, incoming.ip);
   if ('app' in verdict) {
-    const caller: AppCaller = { kind: 'app', app: verdict.app, sharedBody };
+    const caller: AppCaller = { kind: 'app', app: verdict.app, keyInBody };
     return { caller, quota: verdict.charge.quota };
   }
   if (!verdict.charge) return charged(parts, incoming, verdict.rejection);
@@ -63,19 +66,21 @@ async function charged(parts: GatewayGuardParts, incoming: Incoming, rejection: 
   return { rejection: charge.rejection ?? rejection, quota: charge.quota };
 }
 
-/** A key in the body that is another than the one in a header: events would go to either of two apps. */
+/** A key in the body that is another than the one that was believed: events would go to either of two apps. */
 export function keyConflict(request: KeyCarrier, body: Readonly<Record<string, unknown>>): Rejection | null {
   const field = keysInBody[request.path];
   const inBody = field === undefined ? null : body[field];
   if (field === undefined || typeof inBody !== 'string' || !isApiKey(inBody)) return null;
-  const inHeader = keyOf(request.header, true);
-  return inHeader === '' || inHeader === inBody ? null : invalid(field, 'is another API key than that of the header');
+  if (request.keyInBody !== '') return inBody === request.keyInBody ? null : invalid(field, 'is given as two API keys');
+  return inBody === keyOf(request.header, true) ? null : invalid(field, 'is another API key than that of the header');
 }
 
 interface KeyCarrier {
   /** Of the route. */
   readonly path: string;
   readonly header: (name: string) => string;
+  /** The first in the body, where it was believed; of two members with one name a parser takes the last. */
+  readonly keyInBody: string;
 }
 
 function keyOf(header: KeyCarrier['header'], takesBasic: boolean): string {
@@ -88,11 +93,4 @@ function keyOf(header: KeyCarrier['header'], takesBasic: boolean): string {
   if (basic === undefined) return '';
   const [user] = Buffer.from(basic, 'base64').toString('latin1').split(':', 1);
   return user ?? '';
-}
-
-async function readShared(incoming: Incoming): Promise<Record<string, unknown> | Rejection> {
-  const body = await incoming.readBody();
-  if (body instanceof Rejection) return body;
-  const parsed = parseObject(body);
-  return 'rejection' in parsed ? parsed.rejection : parsed.value;
 }

@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newApiKey } from '#common/api-key.ts';
 import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
 
 let edge: SdkEdge;
@@ -95,6 +96,12 @@ test('without a key that is ours both are 401, and what is no batch is 400', asy
   expect((await edge.post('/sdk/posthog/batch/', '', { api_key: key, batch: 7 })).status).toBe(400);
 });
 
+test('a body is parsed for those alone whose key is believed', async () => {
+  const { key } = await edge.app();
+  const broken = (api_key: string) => edge.post('/sdk/posthog/batch/', '', `{"api_key":"${api_key}","batch":[}]}`);
+  expect([(await broken(newApiKey())).status, (await broken(key)).status]).toEqual([401, 400]);
+});
+
 test('a key in the body that is another app\u2019s than the key in the header is a 400 that names it', async () => {
   const [one, other] = [await edge.app(), await edge.app()];
   for (const [path, field] of [
@@ -104,6 +111,28 @@ test('a key in the body that is another app\u2019s than the key in the header is
     const answer = await edge.post(path, one.key, { batch: [], [field]: other.key });
     expect([answer.status, answer.body.error.details.field]).toEqual([400, field]);
     expect((await edge.post(path, one.key, { batch: [], [field]: one.key })).status).toBe(200);
+  }
+});
+
+test('two keys in one body are a 400, however the second is written: no parser decides whose the events are', async () => {
+  const [one, other] = [await edge.app(), await edge.app()];
+  for (const second of [`"api_key":"${other.key}"`, `"api\\u005fkey":"${other.key}"`]) {
+    const answer = await edge.post('/sdk/posthog/batch/', '', `{"api_key":"${one.key}","batch":[],${second}}`);
+    expect([answer.status, answer.body.error.details.field]).toEqual([400, 'api_key']);
+  }
+});
+
+test('an address that has used up its limit is refused before its body is looked at; a key in a header passes', async () => {
+  const limited = await SdkEdge.start({ RATE_LIMIT_GENERAL: '2' });
+  try {
+    const { key } = await limited.app();
+    const ask = (api_key: string) => limited.post('/sdk/posthog/batch/', '', { api_key, batch: [] });
+    const statuses: number[] = [];
+    for (const tried of ['junk', 'junk', 'junk', key]) statuses.push((await ask(tried)).status);
+    expect(statuses).toEqual([401, 401, 429, 429]);
+    expect((await limited.post('/sdk/posthog/batch/', key, { batch: [] })).status).toBe(200);
+  } finally {
+    await limited.stop();
   }
 });
 

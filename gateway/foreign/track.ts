@@ -61,9 +61,9 @@ async function track(
   toEvents: (batch: readonly unknown[]) => unknown[],
   answer: object,
 ): Promise<Answer | Rejection> {
-  const parsed = caller.sharedBody ? { value: caller.sharedBody } : parseObject(rawBody);
+  const parsed = parseObject(rawBody);
   if ('rejection' in parsed) return parsed.rejection;
-  const conflict = keyConflict({ path, header }, parsed.value);
+  const conflict = keyConflict({ path, header, keyInBody: caller.keyInBody }, parsed.value);
   if (conflict) return conflict;
   const { batch } = parsed.value;
   if (!Array.isArray(batch)) return invalid('batch', 'must be a list');

@@ -1,0 +1,48 @@
+import { expect, test } from 'vitest';
+import { newApiKey } from '#common/api-key.ts';
+import { RawBody } from '#common/http/raw-body.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { readKeyInBody } from './key-in-body.ts';
+
+const key = newApiKey();
+
+function read(text: string): string {
+  const found = readKeyInBody(new RawBody(Buffer.from(text)), 'api_key');
+  return found instanceof Rejection ? (found.errors[0]?.message ?? '') : found;
+}
+
+test('the key is found wherever it stands in the object of the body', () => {
+  for (const rest of [{}, { batch: [{ a: [{}, '}]"\\'] }] }, { 'Ä€𝒳"\\': '\\"{[' }, { '': null, a: 'api_key' }]) {
+    for (const space of [0, 2, '\t']) {
+      expect(read(JSON.stringify({ api_key: key, ...rest }, null, space))).toBe(key);
+      expect(read(`\n ${JSON.stringify({ ...rest, api_key: key }, null, space)}`)).toBe(key);
+    }
+  }
+});
+
+test('what stands in an event, in a text or as a value is no key of the request', () => {
+  const own = { api_key: key };
+  for (const body of [
+    { batch: [own], properties: own },
+    { text: JSON.stringify(own), more: `"api_key":"${key}"` },
+    { a: 'api_key', b: key },
+    { api_key: 7 },
+    { api_key: { api_key: key } },
+    { xapi_key: key, api_key2: key },
+  ]) {
+    expect([body, read(JSON.stringify(body))]).toEqual([body, '']);
+  }
+});
+
+test('what ends too early or is no object is told from an object without a key', () => {
+  expect(read('{}')).toBe('');
+  for (const text of ['{', '{"a":"}', '{"a":[}', '{"api_key":"lk_']) expect(read(text)).toBe('is not valid JSON');
+  for (const text of ['[]', '7', `["api_key","${key}"]`]) expect(read(text)).toBe('must be a JSON object');
+  for (const text of ['', ' \n']) expect(read(text)).toBe('must be a JSON object, but is empty');
+});
+
+test('nothing behind the key is read, and nothing before it is built: no nesting and no number of values matters', () => {
+  expect(read(`{"api_key":"${key}",${'['.repeat(500_000)}`)).toBe(key);
+  const deep = 500_000;
+  expect(read(`{"a":${'['.repeat(deep)}${']'.repeat(deep)},"api_key":"${key}"}`)).toBe(key);
+});
