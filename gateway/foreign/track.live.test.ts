@@ -166,3 +166,15 @@ test('a link is made as by the dashboard, under the rules of the app', async () 
   );
   expect(new Set(at.map(({ body: { id } }) => id)).size).toBe(1);
 });
+
+test('one link asked for several times at once, with its short code, is made once and given to all', async () => {
+  const { key } = await edge.app();
+  for (let round = 0; round < 5; round++) {
+    const body = { path: '/c', external_id: `order-${round}`, short_code: `order-${round}` };
+    const answers = await Promise.all(Array.from({ length: 4 }, () => edge.post('/sdk/links', key, body)));
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, 200, 201]);
+    expect(new Set(answers.map(({ body: { id } }) => id)).size).toBe(1);
+    const other = await edge.post('/sdk/links', key, { ...body, external_id: `another-${round}` });
+    expect([other.status, other.body.error.details.field]).toEqual([400, 'short_code']);
+  }
+});

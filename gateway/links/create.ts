@@ -43,11 +43,9 @@ export const createSdkLink = route({
         return { status: 201, body: linkAnswer(link) };
       }
       case 'taken': {
-        // Somebody else made it in the meantime.
+        // Somebody else made it in the meantime. Which of two indexes refuses first says nothing: a retry breaks both.
         const known =
-          creation.field === 'external_id' && typeof body.external_id === 'string'
-            ? await byExternalId(tenancy, app, body.external_id)
-            : undefined;
+          typeof body.external_id === 'string' ? await byExternalId(tenancy, app, body.external_id) : undefined;
         if (known) return { status: 200, body: linkAnswer(known) };
         return invalid(creation.field, 'is taken by another link of this app');
       }
