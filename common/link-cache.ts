@@ -91,8 +91,6 @@ export interface FoundLink {
   readonly link: LinkSnapshot;
 }
 
-type Known<T> = T | Promise<T | null | undefined>;
-
 function together(
   app: AppSnapshot | null | undefined,
   link: LinkSnapshot | null | undefined,
@@ -199,17 +197,19 @@ export class LinkCache {
     const link = this.links.get(key, nowMs);
     if (app === null || link === null) return Promise.resolve(null);
     if (app !== undefined && link !== undefined && link.app_id === app.id) return Promise.resolve({ app, link });
-    return this.#whenLoaded(host, shortCode, app ?? this.apps.load(host), link ?? this.links.load(key));
+    return this.#whenLoaded(host, shortCode, { app, link });
   }
 
   async #whenLoaded(
     host: string,
     shortCode: string,
-    ...loading: [Known<AppSnapshot>, Known<LinkSnapshot>]
+    known: { readonly app: AppSnapshot | undefined; readonly link: LinkSnapshot | undefined },
   ): Promise<FoundLink | null | undefined> {
-    const [app, link] = await Promise.all(loading);
+    const key = linkKey(host, shortCode);
+    const loading = [known.app ? null : this.apps.load(host), known.link ? null : this.links.load(key)] as const;
+    const [app, link] = [known.app ?? (await loading[0]), known.link ?? (await loading[1])];
     const isOfAnotherApp = app && link && link.app_id !== app.id;
-    if (!isOfAnotherApp || !this.#mayReread(linkKey(host, shortCode))) return together(app, link);
+    if (!isOfAnotherApp || !this.#mayReread(key)) return together(app, link);
     // The host went from one app to another, which its links are not told one by one: both are read where they are kept.
     const changes = [
       { kind: 'app', host },
@@ -217,7 +217,7 @@ export class LinkCache {
     ] as const;
     if (!(await tellCaches(this.#redis, changes))) return null;
     for (const change of changes) (change.kind === 'app' ? this.apps : this.links).changed(keyOf(change));
-    return together(...(await Promise.all([this.apps.load(host), this.links.load(linkKey(host, shortCode))])));
+    return together(...(await Promise.all([this.apps.load(host), this.links.load(key)])));
   }
 
   /** Once in a while, whatever comes of it. */
