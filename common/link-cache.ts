@@ -103,6 +103,8 @@ function together(
 /** Where snapshots are kept besides, for the time when no store answers. */
 export interface LinkShelf {
   put(key: string, text: string | null): void;
+  /** Nothing that was put before is to be found any more. */
+  changed(key: string): void;
   find(key: string): Promise<string | undefined>;
 }
 
@@ -243,7 +245,7 @@ export class LinkCache {
     if (!isLink && !message.startsWith('app ')) return;
     (isLink ? this.links : this.apps).changed(key);
     for (const watcher of this.#watchers) watcher.changed(isLink ? 'link' : 'app', key);
-    this.#shelf?.put(message, null);
+    this.#shelf?.changed(message);
   }
 
   #sendBeat(): void {

@@ -141,6 +141,19 @@ test('a link that was changed, and not visited since, redirects to where it lead
   expect(await location(edge)).toBe(second);
 });
 
+test('a link that a process heard was deleted is not served in an outage, though the process before it had served it', async () => {
+  const before = await start();
+  expect(await location(before)).toBe(first);
+  edges = [];
+  await before.stop();
+  const edge = await start();
+  await rows.set('links', linkId, 'deleted_at', new Date());
+  await edge.announce({ kind: 'link', host, short_code: 'summer' });
+  await until(() => edge.shelf.counters.lines > 0, 'the change is on the shelf', 1_000);
+  await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
+  expect(await location(edge)).toBe(503);
+});
+
 test('stores that hang hold nobody up for long: what is known is given after a moment, then at once', async () => {
   const edge = await start();
   expect(await location(edge)).toBe(first);

@@ -65,13 +65,21 @@ export class Shelf implements LinkShelf {
     this.#clock = clock;
   }
 
+  /** Nothing (null) of a key that this process never wrote is not worth a line: a scan of unknown keys would fill the file. */
   put(key: string, text: string | null): void {
     const nowMs = this.#clock();
     const crc = text === null ? 0 : crc32(text);
     const last = this.#written.get(key);
     if (last === undefined ? text === null : last.crc === crc && nowMs - last.ms < shelfLimits.repeatMs) return;
-    this.#written.set(key, { bytes: 0, isUsed: false, crc, ms: nowMs });
-    this.#add(`${nowMs}\t${key}\t${text ?? ''}\n`);
+    this.#write(key, text ?? '', crc, nowMs);
+  }
+
+  /**
+   * Always written, whatever this process wrote of the key: the line to be overruled may be of the process before a restart,
+   * or of another one.
+   */
+  changed(key: string): void {
+    this.#write(key, '', 0, this.#clock());
   }
 
   async find(key: string): Promise<string | undefined> {
@@ -84,6 +92,9 @@ export class Shelf implements LinkShelf {
     this.#forgetting ??= setTimeout(() => this.#forget(), shelfLimits.indexMs).unref();
     const place = this.#index.get(key);
     if (place === undefined || place.length === 0 || this.#clock() - place.ms > shelfLimits.lineMsMax) return undefined;
+    // What was heard a moment ago is not in the file yet, or not in the index.
+    const own = this.#written.peek(key);
+    if (own !== undefined && own.crc === 0 && own.ms >= place.ms) return undefined;
     const line = await this.#readAt(place);
     // The file may have been replaced since; the line says itself which key it is of.
     return line.startsWith(`${place.ms}\t${key}\t`) ? line.slice(line.lastIndexOf('\t') + 1) : undefined;
@@ -94,6 +105,11 @@ export class Shelf implements LinkShelf {
     clearTimeout(this.#forgetting);
     this.#flush();
     await this.#flushing;
+  }
+
+  #write(key: string, text: string, crc: number, ms: number): void {
+    this.#written.set(key, { bytes: 0, isUsed: false, crc, ms });
+    this.#add(`${ms}\t${key}\t${text}\n`);
   }
 
   #add(line: string): void {
@@ -111,10 +127,10 @@ export class Shelf implements LinkShelf {
     const text = this.#pending;
     this.#pending = '';
     if (text === '') return;
-    this.#flushing = this.#flushing.then(() => this.#write(text)).catch(() => void this.counters.write_failures++);
+    this.#flushing = this.#flushing.then(() => this.#append(text)).catch(() => void this.counters.write_failures++);
   }
 
-  async #write(text: string): Promise<void> {
+  async #append(text: string): Promise<void> {
     await mkdir(this.#folder, { recursive: true });
     const bytes = (await stat(this.#file).catch(() => undefined))?.size ?? 0;
     if (bytes > shelfLimits.fileBytesMax) {
