@@ -39,7 +39,8 @@ interface Lookup<T> {
   readonly startedMs: number;
   readonly promise: Promise<T | null | undefined>;
   readonly settle: (value: T | null | undefined) => void;
-  readonly stale: Entry<T> | undefined;
+  /** Given when the stores do not answer. */
+  stale: Entry<T> | undefined;
   isChanged: boolean;
 }
 
@@ -157,8 +158,13 @@ export class SnapshotCache<T extends object> {
       entry.retryMs = 0;
     }
     const lookup = this.#lookups.get(key);
-    if (lookup !== undefined) lookup.isChanged = true;
-    else if (entry !== undefined) void this.load(key);
+    if (lookup !== undefined) {
+      lookup.isChanged = true;
+      // An outage is a doubt about what is known, a change is certainty: those who wait are not given the old instead.
+      lookup.stale = undefined;
+    } else if (entry !== undefined) {
+      void this.load(key);
+    }
   }
 
   /** Whether announcements can be heard. When they can again, everything known before is suspect. */
@@ -280,7 +286,8 @@ export class SnapshotCache<T extends object> {
       this.#absent.delete(lookup.key);
       this.#present.set(lookup.key, entry);
     }
-    this.#options.onChecked?.(lookup.key, value === null ? null : json);
+    // What was read before the change must not be kept elsewhere as younger than the change.
+    if (!lookup.isChanged) this.#options.onChecked?.(lookup.key, value === null ? null : json);
     this.#end(lookup, value);
     if (lookup.isChanged) void this.load(lookup.key);
   }
@@ -296,7 +303,8 @@ export class SnapshotCache<T extends object> {
     }
     const json = await this.#options.lastResort?.(lookup.key).catch(() => undefined);
     const value = json === undefined ? undefined : this.#options.source.decode(json);
-    if (value === undefined || json === undefined) {
+    // What changed since the look-up began may have been found as it was before: the next look-up seeks again.
+    if (value === undefined || json === undefined || lookup.isChanged) {
       this.counters.unavailable++;
       this.#end(lookup, undefined);
       return;

@@ -1,0 +1,116 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { SnapshotCache } from './snapshot-cache.ts';
+import { snapshotLimits } from './snapshot-source.ts';
+
+type Destination = { readonly to: string };
+type Found = ReadonlyMap<string, Destination>;
+
+const before: Destination = { to: 'before' };
+const after: Destination = { to: 'after' };
+const hour = 3_600_000;
+
+let read: () => Promise<Found>;
+let lastResort: () => Promise<string | undefined>;
+let kept: (string | null)[];
+let cache: SnapshotCache<Destination>;
+
+const found = (value: Destination) => () => Promise.resolve(new Map([['summer', value]]));
+const away = () => Promise.reject(new Error('Postgres is away'));
+const hangs = () => new Promise<Found>(() => {});
+
+beforeEach(async () => {
+  vi.useFakeTimers();
+  read = found(before);
+  lastResort = () => Promise.resolve(undefined);
+  kept = [];
+  cache = new SnapshotCache<Destination>({
+    source: { prefix: 'l:', encode: JSON.stringify, decode: JSON.parse, read: () => read() },
+    store: { mget: (keys) => Promise.resolve(keys.map(() => null)), addMissing: () => Promise.resolve() },
+    clock: Date.now,
+    entriesMax: 10,
+    bytesMax: 100_000,
+    onChecked: (_, text) => void kept.push(text),
+    lastResort: () => lastResort(),
+  });
+  cache.setHeard(true);
+});
+afterEach(() => vi.useRealTimers());
+
+/** What a visitor gets who comes now: `undefined` is that no store answers. */
+async function visit(): Promise<Destination | null | undefined> {
+  const known = cache.get('summer', Date.now());
+  if (known !== undefined) return known;
+  const loading = cache.load('summer');
+  await vi.advanceTimersByTimeAsync(snapshotLimits.lookupMs + 4 * snapshotLimits.staleWaitMs);
+  return await loading;
+}
+
+/** Served once, then suspect, and looked up by a visitor while Postgres answers like this. */
+async function lookUpSuspect(answer: () => Promise<Found>) {
+  expect(await visit()).toEqual(before);
+  await vi.advanceTimersByTimeAsync(snapshotLimits.freshMs);
+  read = answer;
+  const waiting = cache.load('summer');
+  await vi.advanceTimersByTimeAsync(100);
+  return { waiting };
+}
+
+test('in an outage what is known is given', async () => {
+  await lookUpSuspect(hangs);
+  await vi.advanceTimersByTimeAsync(snapshotLimits.staleWaitMs);
+  expect(await visit()).toEqual(before);
+  read = away;
+  await vi.advanceTimersByTimeAsync(hour);
+  expect(await visit()).toEqual(before);
+});
+
+test.each([
+  ['hangs', hangs],
+  ['is away a moment later', () => new Promise<Found>((_, fail) => setTimeout(fail, 200, new Error('away')))],
+])(
+  'what a change was heard of during a look-up is not given again while Postgres %s, nor an hour later',
+  async (_, answer) => {
+    const { waiting } = await lookUpSuspect(answer);
+    cache.changed('summer');
+    expect(await visit()).toBeUndefined();
+    expect(await waiting).toBeUndefined();
+    read = away;
+    await vi.advanceTimersByTimeAsync(hour);
+    expect(await visit()).toBeUndefined();
+    read = found(after);
+    await vi.advanceTimersByTimeAsync(snapshotLimits.retryMs);
+    expect(await visit()).toEqual(after);
+  },
+);
+
+test('what was read before a change is not kept elsewhere after it', async () => {
+  let answer: (found: Found) => void = () => {};
+  read = () =>
+    new Promise<Found>((done) => {
+      answer = done;
+    });
+  void cache.load('summer');
+  await vi.advanceTimersByTimeAsync(100);
+  cache.changed('summer');
+  read = found(after);
+  answer(new Map([['summer', before]]));
+  await vi.advanceTimersByTimeAsync(100);
+  expect(kept).toEqual([JSON.stringify(after)]);
+  expect(await visit()).toEqual(after);
+});
+
+test('what the last resort found is not given when a change was heard meanwhile', async () => {
+  let answer: (text: string) => void = () => {};
+  lastResort = () =>
+    new Promise<string>((done) => {
+      answer = done;
+    });
+  read = away;
+  const waiting = cache.load('summer');
+  await vi.advanceTimersByTimeAsync(100);
+  cache.changed('summer');
+  answer(JSON.stringify(before));
+  expect(await waiting).toBeUndefined();
+  lastResort = () => Promise.resolve(undefined);
+  expect(await visit()).toBeUndefined();
+});
