@@ -3,6 +3,7 @@
  * is wanted. Everything else that a user agent tells is worked out later, away from the visitor's waiting.
  */
 import { type DeviceFamily, familyOf } from '#common/device-family.ts';
+import { clickTextMax, cut } from '#common/log/record.ts';
 import { clickField, inOnePiece } from './click-field.ts';
 
 export type Platform = DeviceFamily;
@@ -69,18 +70,29 @@ export function deviceOf(userAgent: string): Device {
   };
 }
 
+/** When one of the two is reached it starts anew: the strings in use are back within a second. */
 const devicesMax = 20_000;
+const bytesMax = 33_554_432;
+/** The key of two-byte characters at worst, the record's ASCII, and the objects around them. */
+const bytesOf = (userAgent: string, device: Device) => 2 * userAgent.length + device.json.length + 300;
 
-/** Devices by user agent. When it is full it starts anew: the strings in use are back within a second. */
+/** Devices by user agent. */
 export class Devices {
   readonly #known = new Map<string, Device>();
+  #bytes = 0;
 
   of(userAgent: string): Device {
     const known = this.#known.get(userAgent);
     if (known !== undefined) return known;
+    // Longer than any browser's, and than what is recorded of it: not worth its room, nor searching it to its end.
+    if (userAgent.length > clickTextMax.user_agent) return deviceOf(cut(userAgent, clickTextMax.user_agent));
     const device = deviceOf(userAgent);
-    if (this.#known.size >= devicesMax) this.#known.clear();
+    if (this.#known.size >= devicesMax || this.#bytes >= bytesMax) {
+      this.#known.clear();
+      this.#bytes = 0;
+    }
     this.#known.set(userAgent, device);
+    this.#bytes += bytesOf(userAgent, device);
     return device;
   }
 }

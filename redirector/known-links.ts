@@ -3,7 +3,7 @@ import type { LinkCache } from '#common/link-cache.ts';
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 import type { Kept } from '#common/snapshot-cache.ts';
 import { LinkPlan } from './plan.ts';
-import { hostOf } from './visitor.ts';
+import { hostOf, isHostHeader } from './visitor.ts';
 
 interface KnownLink {
   readonly app: Kept<AppSnapshot>;
@@ -11,8 +11,12 @@ interface KnownLink {
   readonly plan: LinkPlan;
 }
 
-/** Most links; when it is full it starts anew, and what is in use is back with its next visit. */
+/** When one of the two is reached it starts anew, and what is in use is back with its next visit. */
 const linksMax = 50_000;
+const bytesMax = 134_217_728;
+/** A plan's text takes about as much as its snapshot's, once in memory and once more as it is sent and recorded. */
+const bytesOf = (header: string, path: string, link: Kept<LinkSnapshot>) =>
+  2 * (header.length + path.length + link.bytes);
 
 /**
  * Holds nothing of its own: each entry stands for two of the link cache, which says at every visit whether they still count.
@@ -22,6 +26,7 @@ export class KnownLinks {
   readonly #cache: LinkCache;
   readonly #byHeader = new Map<string, Map<string, KnownLink>>();
   #size = 0;
+  #bytes = 0;
   #header = '';
   #links: Map<string, KnownLink> | undefined;
 
@@ -44,6 +49,8 @@ export class KnownLinks {
   }
 
   #learn(path: string, nowMs: number): LinkPlan | undefined {
+    // Only what a browser would send: each of a client's inventions for one link would take its room.
+    if (!isHostHeader(this.#header)) return undefined;
     const host = hostOf(this.#header);
     const app = this.#cache.apps.keep(host, nowMs);
     const link = this.#cache.links.keep(host + path, nowMs);
@@ -54,16 +61,20 @@ export class KnownLinks {
   }
 
   #add(path: string, known: KnownLink): void {
-    if (this.#size >= linksMax) {
+    if (this.#size >= linksMax || this.#bytes >= bytesMax) {
       this.#byHeader.clear();
       this.#size = 0;
+      this.#bytes = 0;
       this.#links = undefined;
     }
     if (this.#links === undefined) {
       this.#links = new Map();
       this.#byHeader.set(this.#header, this.#links);
     }
-    if (!this.#links.has(path)) this.#size++;
+    const before = this.#links.get(path);
+    if (before === undefined) this.#size++;
+    else this.#bytes -= bytesOf(this.#header, path, before.link);
+    this.#bytes += bytesOf(this.#header, path, known.link);
     this.#links.set(path, known);
   }
 }

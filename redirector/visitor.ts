@@ -82,6 +82,14 @@ export function hostOf(header: string): string {
   return (colon === -1 ? header : header.slice(0, colon)).toLowerCase();
 }
 
+/** The longest name (RFC 1035), a colon and a port. */
+const hostHeaderMax = 259;
+
+/** Whether a Host header is no longer than it has to be, and its port one. */
+export function isHostHeader(header: string): boolean {
+  return header.length <= hostHeaderMax && /^[^:]*(?::\d{1,5})?$/.test(header);
+}
+
 /** Names that can be a short-link host; anything else is not worth a look-up. */
 export function isHost(host: string): boolean {
   return host.length <= 253 && /^[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?$/.test(host);

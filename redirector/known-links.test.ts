@@ -1,0 +1,77 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { expect, test } from 'vitest';
+import type { LinkCache } from '#common/link-cache.ts';
+import type { LinkSnapshot } from '#common/link-snapshot.ts';
+import { Devices, deviceOf } from './device.ts';
+import { KnownLinks } from './known-links.ts';
+import { testApp, testLink } from './test-snapshots.ts';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage: () => void = runInNewContext('gc');
+
+function heapMegabytes(): number {
+  collectGarbage();
+  return process.memoryUsage().heapUsed / 1_048_576;
+}
+
+/** Everything is fresh and every code of the host is this link. */
+function knownLinks(link: LinkSnapshot): KnownLinks {
+  const entry = { checkedMs: 0, isUsed: false };
+  const apps = { keep: () => ({ ...entry, value: testApp, bytes: 300 }), isCurrent: () => true };
+  const links = {
+    keep: (key: string) =>
+      key.startsWith(`${testApp.host}/`)
+        ? { ...entry, value: link, bytes: 2 * JSON.stringify(link).length + 300 }
+        : undefined,
+    isCurrent: () => true,
+  };
+  return new KnownLinks({ apps, links } as unknown as LinkCache);
+}
+
+/** A text as it comes from a socket: of its own, in one piece. */
+const text = (start: string, chars: number) => Buffer.from(start.padEnd(chars, 'x')).toString();
+
+/** What so many visits leave in memory, in MB. */
+function heldAfter(visits: number, visit: (n: number) => unknown): number {
+  const before = heapMegabytes();
+  for (let n = 0; n < visits; n++) visit(n);
+  return heapMegabytes() - before;
+}
+
+test('a link is known by its host in any case, with a port and without', () => {
+  const known = knownLinks(testLink);
+  for (const header of ['myapp.localhost', 'MyApp.LocalHost', 'myapp.localhost:8080', 'myapp.localhost:1']) {
+    expect(known.find(header, '/summer', 0), header).toBeDefined();
+    expect(known.find(header, '/summer', 0)).toBe(known.find(header, '/summer', 0));
+  }
+});
+
+test('a link is not kept by a Host header that no browser sends', () => {
+  const known = knownLinks(testLink);
+  for (const tail of [':', ':x', ':80x', ':123456', ':80:80', ': 80', `:${'0'.repeat(14_000)}`]) {
+    expect(known.find(`myapp.localhost${tail}`, '/summer', 0), tail).toBeUndefined();
+  }
+});
+
+test('Host headers with long inventions for a port take no room', () => {
+  const known = knownLinks(testLink);
+  expect(heldAfter(4_000, (n) => known.find(text(`myapp.localhost:${n}`, 14_000), '/summer', 0))).toBeLessThan(10);
+  expect(known.find('myapp.localhost', '/summer', 0)).toBeDefined();
+});
+
+test('what is kept of links is bounded by its bytes, and a link that went is back with its next visit', () => {
+  const long = 'https://example.com/'.padEnd(8_000, 'x');
+  const known = knownLinks({ ...testLink, fallback_url: long, ios_url: long, android_url: long, og_image_url: long });
+  const visit = (n: number) => known.find(`myapp.localhost:${n}`, '/summer', 0)?.decide(deviceOf('curl'), 0);
+  const all = Array.from({ length: 6_000 }, (_, n) => n);
+  expect(heldAfter(all.length, visit)).toBeLessThan(60);
+  expect(all.every(visit)).toBe(true);
+});
+
+test('user agents take a bounded room, however long they are', () => {
+  const devices = new Devices();
+  expect(heldAfter(4_000, (n) => devices.of(text(`Mozilla/5.0 (iPhone) ${n}`, 14_000)))).toBeLessThan(10);
+  expect(heldAfter(19_000, (n) => devices.of(text(`Mozilla/5.0 (iPhone) ${n}`, 1_024)))).toBeLessThan(35);
+  expect(devices.of(text('Mozilla/5.0 (iPhone)', 14_000))).toMatchObject({ platform: 'ios' });
+});
