@@ -241,6 +241,14 @@ test('the address of a visitor behind a trusted proxy is the visitor’s, and no
   );
   await get(behind.port, host, '/summer', { 'x-forwarded-for': '198.51.100.1, 203.0.113.9' });
   expect(behind.clicks().at(-1)).toMatchObject({ ip: '203.0.113.9' });
+  for (const [lines, ip] of [
+    [['198.51.100.1', '203.0.113.9'], '203.0.113.9'],
+    [['198.51.100.1', '203.0.113.9', '127.0.0.2'], '203.0.113.9'],
+    [['198.51.100.1, 198.51.100.2', '203.0.113.9, 127.0.0.2'], '203.0.113.9'],
+  ] as const) {
+    await get(behind.port, host, '/summer', { 'x-forwarded-for': [...lines] });
+    expect(behind.clicks().at(-1), lines.join(' | ')).toMatchObject({ ip });
+  }
   await behind.stop();
 });
 

@@ -193,7 +193,7 @@ export function get(
   port: number,
   host: string,
   path: string,
-  headers: Record<string, string> = {},
+  headers: Record<string, string | string[]> = {},
   method = 'GET',
 ): Promise<Reply> {
   return new Promise((done, fail) => {

@@ -14,11 +14,9 @@ export interface Visitor {
 }
 
 export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: TrustedProxies | null): Visitor {
+  const ip = socketAddress(res);
   return {
-    ip:
-      proxies === null
-        ? socketAddress(res)
-        : proxies.peer(socketAddress(res), false, req.getHeader('x-forwarded-for'), '').ip,
+    ip: proxies?.has(ip) ? proxies.peer(ip, false, forwardedFor(req), '').ip : ip,
     user_agent: req.getHeader('user-agent'),
     language: req.getHeader('accept-language'),
     referrer: req.getHeader('referer'),
@@ -26,6 +24,18 @@ export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: Truste
     query: req.getQuery() ?? '',
     is_prefetch: isPrefetch(req),
   };
+}
+
+/**
+ * X-Forwarded-For with all its lines, which are one list (RFC 9110 section 5.3). `getHeader` gives the first alone, and that
+ * is the client's own where a proxy adds a line instead of an entry.
+ */
+function forwardedFor(req: HttpRequest): string {
+  let list = '';
+  req.forEach((name, value) => {
+    if (name === 'x-forwarded-for') list = list === '' ? value : `${list}, ${value}`;
+  });
+  return list;
 }
 
 /**
