@@ -135,7 +135,7 @@ export class LinkCache {
   readonly #shelf: LinkShelf | undefined;
   readonly #beatChannel = `links:beat:${randomBytes(9).toString('base64url')}`;
   readonly #watchers: LinkWatcher[] = [];
-  readonly #reread = new LRUCache<string, true>({ max: rereadMax, ttl: rereadPauseMs });
+  readonly #rereadLately = new LRUCache<string, true>({ max: rereadMax, ttl: rereadPauseMs });
   #subscription: Subscription | undefined;
   #beat: NodeJS.Timeout | undefined;
   #heardMs = 0;
@@ -199,33 +199,40 @@ export class LinkCache {
     const link = this.links.get(key, nowMs);
     if (app === null || link === null) return Promise.resolve(null);
     if (app !== undefined && link !== undefined && link.app_id === app.id) return Promise.resolve({ app, link });
-    return this.#whenLoaded(host, shortCode, { app, link });
+    if (app !== undefined && link === undefined) {
+      return this.links.load(key).then((loaded) => this.#fitting(app, loaded, host, shortCode));
+    }
+    const loading = link === undefined ? this.links.load(key) : Promise.resolve(link);
+    const ofHost = app === undefined ? this.apps.load(host) : Promise.resolve(app);
+    return ofHost.then(async (loaded) => this.#fitting(loaded, await loading, host, shortCode));
   }
 
-  async #whenLoaded(
+  #fitting(
+    app: AppSnapshot | null | undefined,
+    link: LinkSnapshot | null | undefined,
     host: string,
     shortCode: string,
-    known: { readonly app: AppSnapshot | undefined; readonly link: LinkSnapshot | undefined },
-  ): Promise<FoundLink | null | undefined> {
-    const key = linkKey(host, shortCode);
-    const loading = [known.app ? null : this.apps.load(host), known.link ? null : this.links.load(key)] as const;
-    const [app, link] = [known.app ?? (await loading[0]), known.link ?? (await loading[1])];
+  ): FoundLink | null | undefined | Promise<FoundLink | null | undefined> {
     const isOfAnotherApp = app && link && link.app_id !== app.id;
-    if (!isOfAnotherApp || !this.#mayReread(key)) return together(app, link);
-    // The host went from one app to another, which its links are not told one by one: both are read where they are kept.
+    if (isOfAnotherApp && this.#mayReread(linkKey(host, shortCode))) return this.#reread(host, shortCode);
+    return together(app, link);
+  }
+
+  /** The host went from one app to another, which its links are not told one by one: both are read where they are kept. */
+  async #reread(host: string, short_code: string): Promise<FoundLink | null | undefined> {
     const changes = [
       { kind: 'app', host },
-      { kind: 'link', host, short_code: shortCode },
+      { kind: 'link', host, short_code },
     ] as const;
     if (!(await tellCaches(this.#redis, changes))) return null;
     for (const change of changes) (change.kind === 'app' ? this.apps : this.links).changed(keyOf(change));
-    return together(...(await Promise.all([this.apps.load(host), this.links.load(key)])));
+    return together(...(await Promise.all([this.apps.load(host), this.links.load(linkKey(host, short_code))])));
   }
 
   /** Once in a while, whatever comes of it. */
   #mayReread(key: string): boolean {
-    if (this.#reread.has(key)) return false;
-    this.#reread.set(key, true);
+    if (this.#rereadLately.has(key)) return false;
+    this.#rereadLately.set(key, true);
     return true;
   }
 
