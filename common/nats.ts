@@ -16,6 +16,26 @@ export interface NatsMessage {
   header(name: string): string;
 }
 
+/** What the record path asks of NATS. */
+export interface NatsClient {
+  readonly isConnected: boolean;
+  readonly isClosed: boolean;
+  /**
+   * Calls back each time that a connection was lost and is there again: whatever was under way may be lost.
+   * @returns a function that ends it.
+   */
+  onReconnect(callback: () => void): () => void;
+  publish(subject: string, bytes: Uint8Array, options?: { reply?: string; messageId?: string }): void;
+  /** @returns a function that ends the subscription. */
+  subscribe(subject: string, callback: (message: NatsMessage) => void): () => void;
+  /** A subject that nobody else has. */
+  inbox(): string;
+  /** One question and its answer. `undefined` when nobody answered in time. */
+  request(subject: string, bytes?: Uint8Array, timeoutMs?: number): Promise<NatsMessage | undefined>;
+  /** Waits until the server has seen everything that was published. */
+  flush(): Promise<void>;
+}
+
 export interface NatsOptions {
   readonly url: string;
   readonly name: string;
@@ -24,7 +44,7 @@ export interface NatsOptions {
 const pingIntervalMs = 2_000;
 const reconnectMs = 250;
 
-export class Nats {
+export class Nats implements NatsClient {
   readonly #connection: NatsConnection;
   #isConnected = true;
   readonly #reconnected = new Set<() => void>();
@@ -62,10 +82,6 @@ export class Nats {
     return this.#connection.isClosed();
   }
 
-  /**
-   * Calls back each time that a connection was lost and is there again: whatever was under way may be lost.
-   * @returns a function that ends it.
-   */
   onReconnect(callback: () => void): () => void {
     this.#reconnected.add(callback);
     return () => this.#reconnected.delete(callback);
@@ -85,7 +101,6 @@ export class Nats {
     );
   }
 
-  /** @returns a function that ends the subscription. */
   subscribe(subject: string, callback: (message: NatsMessage) => void): () => void {
     const subscription = this.#connection.subscribe(subject, {
       callback: (error, message) => {
@@ -99,7 +114,6 @@ export class Nats {
     return createInbox();
   }
 
-  /** One question and its answer. `undefined` when nobody answered in time. */
   async request(subject: string, bytes: Uint8Array = Empty, timeoutMs = 5_000): Promise<NatsMessage | undefined> {
     try {
       return messageOf(await this.#connection.request(subject, bytes, { timeout: timeoutMs }));
@@ -108,7 +122,6 @@ export class Nats {
     }
   }
 
-  /** Waits until the server has seen everything that was published. */
   async flush(): Promise<void> {
     await this.#connection.flush();
   }

@@ -14,12 +14,14 @@
 import { frameRecordsMax, readFrame } from '#common/log/frame.ts';
 import { streamName } from '#common/log/log-stream.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import type { Nats, NatsMessage } from '#common/nats.ts';
+import type { NatsClient, NatsMessage } from '#common/nats.ts';
+import type { Time, Timer } from '#common/time.ts';
 import type { LogFrame } from './batch.ts';
 import { isTime } from './record-decoder.ts';
 
 export interface LogReaderOptions {
-  readonly nats: Nats;
+  readonly nats: NatsClient;
+  readonly time: Time;
   readonly partition: number;
   /** Frames of one kind only; all of them if absent. */
   readonly kind?: RecordKind;
@@ -77,8 +79,9 @@ export class LogReader {
   #isPulling = false;
   #mayPull = true;
   #heardAt = 0;
-  #watch: NodeJS.Timeout | undefined;
-  #restart: NodeJS.Timeout | undefined;
+  #wasHeard = false;
+  #watch: Timer | undefined;
+  #restart: Timer | undefined;
   #isStarted = false;
 
   constructor(options: LogReaderOptions) {
@@ -88,7 +91,7 @@ export class LogReader {
   start(): void {
     this.#isStarted = true;
     this.#endReconnect = this.#options.nats.onReconnect(() => this.#again('the connection was lost'));
-    this.#watch = setInterval(() => this.#lookForSilence(), watchMs);
+    this.#watch = this.#options.time.every(watchMs, () => this.#lookForSilence());
     void this.#create();
   }
 
@@ -96,8 +99,8 @@ export class LogReader {
     this.#isStarted = false;
     this.#generation++;
     this.#endReconnect?.();
-    clearInterval(this.#watch);
-    clearTimeout(this.#restart);
+    this.#options.time.clear(this.#watch);
+    this.#options.time.clear(this.#restart);
     this.#forget();
   }
 
@@ -114,8 +117,8 @@ export class LogReader {
     this.#options.log(`reading partition ${this.#options.partition} anew: ${reason}`);
     this.#generation++;
     this.#forget();
-    clearTimeout(this.#restart);
-    this.#restart = setTimeout(() => void this.#create(), restartDelayMs);
+    this.#options.time.clear(this.#restart);
+    this.#restart = this.#options.time.after(restartDelayMs, () => void this.#create());
   }
 
   #forget(): void {
@@ -160,14 +163,14 @@ export class LogReader {
     this.#inbox = nats.inbox();
     this.#unsubscribe = nats.subscribe(this.#inbox, (message) => this.#onMessage(message));
     this.#expected = 1;
-    this.#heardAt = performance.now();
+    this.#wasHeard = true;
     if (this.#mayPull) this.#pull();
   }
 
   #pull(): void {
     this.#isPulling = true;
     this.#outstanding = pullMessages;
-    this.#heardAt = performance.now();
+    this.#wasHeard = true;
     const request = {
       batch: pullMessages,
       max_bytes: pullBytes,
@@ -182,7 +185,7 @@ export class LogReader {
   }
 
   #onMessage(message: NatsMessage): void {
-    this.#heardAt = performance.now();
+    this.#wasHeard = true;
     const delivery = deliveryOf(message.reply);
     if (delivery === undefined) {
       this.#onStatus(message.status);
@@ -217,7 +220,10 @@ export class LogReader {
   }
 
   #lookForSilence(): void {
-    if (!this.#isPulling || performance.now() - this.#heardAt < silenceMs) return;
+    const now = this.#options.time.elapsed();
+    if (this.#wasHeard) this.#heardAt = now;
+    this.#wasHeard = false;
+    if (!this.#isPulling || now - this.#heardAt < silenceMs) return;
     this.#again('nothing was heard');
   }
 

@@ -13,6 +13,7 @@ import type { Clock } from '#common/clock.ts';
 import { encodeAnnouncements, type LaneMarks, marksSubject } from '#common/log/marks.ts';
 import type { Nats } from '#common/nats.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
+import { systemTime } from '#common/time.ts';
 import type { FormedBatch } from './batch.ts';
 import { type Checkpoints, LeaseLost } from './checkpoints.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';
@@ -163,6 +164,7 @@ export class PartitionOwner {
     if (entries.length > 0) await store.begin(this.#storedUntil());
     this.#reader = new LogReader({
       nats,
+      time: systemTime,
       partition,
       position: () => this.#committedTo,
       onFrame: (frame) => queue.push(frame),

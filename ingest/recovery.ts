@@ -1,6 +1,7 @@
 /** What a new owner of a partition does with the batches that the last one left between BEFORE and AFTER. */
 import { type FrameHeader, messageIdOf } from '#common/log/frame.ts';
 import type { Nats } from '#common/nats.ts';
+import { systemTime } from '#common/time.ts';
 import { changesOf, type LogFrame } from './batch.ts';
 import type { BatchEntry, FrameRun } from './checkpoints.ts';
 import { LogReader } from './log-reader.ts';
@@ -74,6 +75,7 @@ function findFrames(entry: BatchEntry, options: RecoveryOptions): Promise<LogFra
     };
     const reader = new LogReader({
       nats: options.nats,
+      time: systemTime,
       partition: options.partition,
       position: options.position,
       onFrame: (frame) => {

@@ -11,6 +11,7 @@ import { Journal } from '#common/log/journal.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { Publisher } from '#common/log/publisher.ts';
 import { clickJson } from '#common/log/record.ts';
+import { nodeSystem } from '#common/log/system.ts';
 import { Nats } from '#common/nats.ts';
 import {
   natsForTest,
@@ -117,7 +118,7 @@ export class WayForTest {
       root,
       machine: 'test',
       nats: connection,
-      clock: Date.now,
+      system: nodeSystem,
       ensureLog: () => keepLogStream(connection, { bytesMax: logBytesMax, replicas: 1 }, () => undefined),
       onDamage: (_, reason) => damage.push(reason),
       log: () => undefined,

@@ -1,14 +1,16 @@
 /** Bytes in a slot's folder. The publisher deletes what the sink has committed, so how much is left is looked up, not told. */
-import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import type { Disk } from './disk.ts';
 
 export class FolderSize {
+  readonly #disk: Disk;
   readonly #folder: string;
   #measured = 0;
   #since = 0;
   #isMeasuring = false;
 
-  constructor(folder: string) {
+  constructor(disk: Disk, folder: string) {
+    this.#disk = disk;
     this.#folder = folder;
   }
 
@@ -26,10 +28,10 @@ export class FolderSize {
     this.#isMeasuring = true;
     const before = this.#since;
     let bytes = 0;
-    for (const producer of await readdir(this.#folder).catch(() => [])) {
+    for (const producer of await this.#disk.namesLater(this.#folder)) {
       const folder = join(this.#folder, producer);
-      for (const name of await readdir(folder).catch(() => [])) {
-        bytes += (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0;
+      for (const name of await this.#disk.namesLater(folder)) {
+        bytes += await this.#disk.bytesOfLater(join(folder, name));
       }
     }
     this.#measured = bytes;

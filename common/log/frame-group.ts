@@ -37,12 +37,18 @@ export function roomAround(head: string, body: string, tail: string): number {
 }
 
 export class FrameGroup {
+  readonly #now: () => number;
   readonly #lanes: JournalLane[] = [];
   #producer = '';
   #out = Buffer.allocUnsafeSlow(firstBytes);
   #outBytes = 0;
   #chars = 0;
   #frames = 0;
+
+  /** @param now the wall clock that frames are stamped with, in epoch ms. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
 
   lane(kind: RecordKind, partition: number): JournalLane {
     const known = this.#lanes.find((lane) => lane.kind === kind && lane.partition === partition);
@@ -116,7 +122,7 @@ export class FrameGroup {
     this.#frames++;
     const { kind, partition, frame_no, records } = lane;
     lane.records = 0;
-    return { kind, partition, frame_no, records, producer_id: this.#producer, written_at: Date.now() };
+    return { kind, partition, frame_no, records, producer_id: this.#producer, written_at: this.#now() };
   }
 
   #makeRoom(bytes: number): void {

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { isId, newId } from '#common/ids.ts';
 import { Journal } from './journal.ts';
 import { newProducerId, type Producer, scanJournals } from './journal-folders.ts';
+import { nodeSystem } from './system.ts';
 
 let root: string;
 beforeEach(() => {
@@ -24,14 +25,14 @@ test('of a slot that is held the producer that writes is the one that lives, als
   mkdirSync(join(root, 'edge-0', 'lost+found'));
   const journal = await Journal.open({ root, slot: 'edge-0', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
   const producers = new Map<string, Producer>();
-  await scanJournals(root, producers);
+  await scanJournals(nodeSystem, root, producers);
   const living = [...producers].map(([name, { reader }]) => [name, reader.isAlive]);
   expect(living).toEqual([
     [earlier, false],
     [journal.producerId, true],
   ]);
   await journal.close();
-  await scanJournals(root, producers);
+  await scanJournals(nodeSystem, root, producers);
   expect(producers.get(journal.producerId)?.reader.isAlive).toBe(false);
 });
 
@@ -39,7 +40,7 @@ test('a new producer has a well-formed name of its own behind all others, and be
   const slot = join(root, 'edge-0');
   let last = earlierProducer('edge-0', Date.now() + 5_000);
   for (let n = 0; n < 100; n++) {
-    const name = newProducerId(slot, last);
+    const name = newProducerId(nodeSystem, slot, last);
     expect(isId('evt', `evt_${name}`)).toBe(true);
     expect(name > last).toBe(true);
     last = name;

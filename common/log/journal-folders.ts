@@ -1,9 +1,9 @@
 /** The journals of a machine as a publisher finds them: those of living processes and of dead ones. */
-import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { isId, newId, timeOfId } from '#common/ids.ts';
+import { isId, timeOfId } from '#common/ids.ts';
+import type { Disk } from './disk.ts';
 import { ProducerReader } from './producer-reader.ts';
-import { isFolderHeld } from './slot-lock.ts';
+import type { System } from './system.ts';
 
 export class Producer {
   readonly reader: ProducerReader;
@@ -18,17 +18,21 @@ export class Producer {
 }
 
 /** Finds new producers and segments, and learns which producers are dead. */
-export async function scanJournals(root: string, producers: Map<string, Producer>): Promise<void> {
-  for (const slot of folders(root)) {
+export async function scanJournals(
+  { disk, locks }: System,
+  root: string,
+  producers: Map<string, Producer>,
+): Promise<void> {
+  for (const slot of foldersIn(disk, root)) {
     const slotFolder = join(root, slot);
     // The lock first: what is on disk after it was found free is all that there will be.
-    const isHeld = await isFolderHeld(slotFolder);
-    const producerIds = producersOf(folders(slotFolder));
+    const isHeld = await locks.isHeld(slotFolder);
+    const producerIds = producersOf(foldersIn(disk, slotFolder));
     const newest = producerIds.at(-1);
     for (const producerId of producerIds) {
       let producer = producers.get(producerId);
       if (producer === undefined) {
-        producer = new Producer(new ProducerReader(join(slotFolder, producerId), producerId));
+        producer = new Producer(new ProducerReader(disk, join(slotFolder, producerId), producerId));
         producers.set(producerId, producer);
       }
       producer.reader.scan();
@@ -42,11 +46,11 @@ export async function scanJournals(root: string, producers: Map<string, Producer
  * back in between: of a slot that is held the last one is the one that lives.
  * @throws what the file system says when the slot can't be read.
  */
-export function newProducerId(slotFolder: string, before: string): string {
-  const names = producersOf([...foldersIn(slotFolder), before]);
+export function newProducerId(system: System, slotFolder: string, before: string): string {
+  const names = producersOf([...system.disk.folders(slotFolder), before]);
   const last = names.at(-1);
-  const ms = Math.max(Date.now(), last === undefined ? 0 : timeOfId(`evt_${last}`) + 1);
-  return newId('evt', ms).slice(4);
+  const ms = Math.max(system.time.now(), last === undefined ? 0 : timeOfId(`evt_${last}`) + 1);
+  return system.producerId(ms);
 }
 
 /** Those of the names that a producer can have, oldest first. A folder of another name is somebody else's. */
@@ -55,16 +59,10 @@ function producersOf(names: readonly string[]): string[] {
 }
 
 /** Names of the folders in a folder; none if it is not there yet. */
-function folders(folder: string): string[] {
+function foldersIn(disk: Disk, folder: string): string[] {
   try {
-    return foldersIn(folder);
+    return disk.folders(folder);
   } catch {
     return [];
   }
-}
-
-function foldersIn(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory())
-    .map((entry) => entry.name);
 }

@@ -20,12 +20,13 @@
  *   into the folder of another producer: what one that was given up wrote is refused then, where somebody still waits.
  */
 import { join } from 'node:path';
+import type { Timer } from '#common/time.ts';
 import { FolderSize } from './folder-size.ts';
 import { FrameGroup, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-group.ts';
 import { newProducerId } from './journal-folders.ts';
 import type { RecordKind } from './record.ts';
 import { makeFolder, Segment } from './segment.ts';
-import { SlotLock } from './slot-lock.ts';
+import { nodeSystem, type System } from './system.ts';
 import { UnsyncedGroups, type Waiter } from './unsynced-groups.ts';
 
 export { groupCharsMax, type JournalLane, roomAround, roomOf, type Waiter };
@@ -38,6 +39,8 @@ export interface JournalOptions {
   readonly bytesMax: number;
   readonly sync: 'after_answer' | 'before_answer';
 }
+
+type Lock = NonNullable<Awaited<ReturnType<System['locks']['take']>>>;
 
 /** With the sync itself this stays within 10 ms. */
 const syncDelayMs = 8;
@@ -58,9 +61,10 @@ export class Journal {
     sync_failures: 0,
   };
   readonly #options: JournalOptions;
+  readonly #system: System;
   readonly #folder: string;
-  readonly #lock: SlotLock;
-  readonly #group = new FrameGroup();
+  readonly #lock: Lock;
+  readonly #group: FrameGroup;
   readonly #unsynced = new UnsyncedGroups();
   readonly #size: FolderSize;
   #producer = '';
@@ -72,26 +76,28 @@ export class Journal {
   #isScheduled = false;
   #isSyncing = false;
   #syncFailuresInRow = 0;
-  #syncTimer: NodeJS.Timeout | undefined;
-  readonly #measureTimer: NodeJS.Timeout;
+  #syncTimer: Timer | undefined;
+  readonly #measureTimer: Timer;
   #isClosed = false;
   readonly #onTurnEnd = () => this.#commit();
 
-  private constructor(options: JournalOptions, folder: string, lock: SlotLock) {
+  private constructor(options: JournalOptions, system: System, folder: string, lock: Lock) {
     this.#options = options;
+    this.#system = system;
     this.#folder = folder;
     this.#lock = lock;
-    this.#size = new FolderSize(folder);
-    this.#measureTimer = setInterval(() => this.#tick(), measureIntervalMs).unref();
+    this.#group = new FrameGroup(system.time.now);
+    this.#size = new FolderSize(system.disk, folder);
+    this.#measureTimer = system.time.every(measureIntervalMs, () => this.#tick());
   }
 
   /** @throws Error when another process has the slot, or when the folder can't be written. */
-  static async open(options: JournalOptions): Promise<Journal> {
+  static async open(options: JournalOptions, system = nodeSystem): Promise<Journal> {
     const folder = join(options.root, options.slot);
-    makeFolder(folder);
-    const lock = await SlotLock.take(folder);
+    makeFolder(system.disk, folder);
+    const lock = await system.locks.take(folder);
     if (lock === undefined) throw new Error(`The journal ${folder} belongs to another process that is running.`);
-    const journal = new Journal(options, folder, lock);
+    const journal = new Journal(options, system, folder, lock);
     await journal.#size.measure();
     journal.#begin();
     return journal;
@@ -139,7 +145,7 @@ export class Journal {
   #take(isTaken: boolean, waiter: Waiter): void {
     if (!this.#isScheduled) {
       this.#isScheduled = true;
-      setImmediate(this.#onTurnEnd);
+      this.#system.time.atTurnEnd(this.#onTurnEnd);
     }
     (isTaken ? this.#waiting : this.#turnedAway).push(waiter);
   }
@@ -148,9 +154,10 @@ export class Journal {
   async close(): Promise<void> {
     this.#commit();
     this.#isClosed = true;
-    clearInterval(this.#measureTimer);
-    clearTimeout(this.#syncTimer);
-    while (this.#isSyncing) await new Promise((done) => setImmediate(done));
+    const { time } = this.#system;
+    time.clear(this.#measureTimer);
+    time.clear(this.#syncTimer);
+    while (this.#isSyncing) await new Promise<void>((done) => time.atTurnEnd(done));
     await this.#sync();
     for (const segment of this.#retiring) segment.close();
     this.#segment?.close();
@@ -186,7 +193,8 @@ export class Journal {
   }
 
   #beginAgain(): void {
-    if (this.#segment === undefined && Date.now() >= this.#restartAt && !this.#isClosed) this.#begin();
+    if (this.#segment !== undefined || this.#isClosed) return;
+    if (this.#system.time.elapsed() >= this.#restartAt) this.#begin();
   }
 
   #write(bytes: Buffer): boolean {
@@ -220,7 +228,7 @@ export class Journal {
   #rotate(): void {
     const old = this.#segment;
     if (old === undefined) return;
-    this.#segment = Segment.create(join(this.#folder, this.#producer), old.no + 1);
+    this.#segment = Segment.create(this.#system.disk, join(this.#folder, this.#producer), old.no + 1);
     this.#retiring.push(old);
   }
 
@@ -228,17 +236,17 @@ export class Journal {
     if (this.#segment !== undefined) this.#retiring.push(this.#segment);
     this.#segment = undefined;
     this.#unsynced.giveUp();
-    this.#restartAt = Date.now() + restartDelayMs;
+    this.#restartAt = this.#system.time.elapsed() + restartDelayMs;
   }
 
   /** A new producer: its own folder, its frames counted from 1. */
   #begin(): void {
     let producer: string;
     try {
-      makeFolder(this.#folder);
-      producer = newProducerId(this.#folder, this.#producer);
-      makeFolder(join(this.#folder, producer));
-      this.#segment = Segment.create(join(this.#folder, producer), 1);
+      makeFolder(this.#system.disk, this.#folder);
+      producer = newProducerId(this.#system, this.#folder, this.#producer);
+      makeFolder(this.#system.disk, join(this.#folder, producer));
+      this.#segment = Segment.create(this.#system.disk, join(this.#folder, producer), 1);
     } catch (error) {
       if (this.#producer === '') throw error;
       this.counters.write_failures++;
@@ -256,9 +264,12 @@ export class Journal {
       if (!this.#isSyncing) void this.#sync();
       return;
     }
-    if (this.#syncTimer === undefined && !this.#isSyncing)
-      this.#syncTimer = setTimeout(() => void this.#sync(), syncDelayMs);
+    if (this.#syncTimer === undefined && !this.#isSyncing) this.#syncTimer = this.#syncLater();
     for (const waiter of waiters) waiter.committed();
+  }
+
+  #syncLater(): Timer {
+    return this.#system.time.after(syncDelayMs, () => void this.#sync());
   }
 
   /** One fdatasync at a time, each for everything that was written before it began. */
@@ -284,7 +295,7 @@ export class Journal {
     else this.#afterFailedSync();
     if (this.#unsynced.isEmpty && this.#retiring.length === 0) return;
     if (this.#options.sync === 'before_answer') void this.#sync();
-    else if (!this.#isClosed) this.#syncTimer = setTimeout(() => void this.#sync(), syncDelayMs);
+    else if (!this.#isClosed) this.#syncTimer = this.#syncLater();
   }
 
   /** What the producer wrote is written again into a new segment. What can't be is refused, if anybody still waits for it. */

@@ -2,7 +2,8 @@
  * The log: one JetStream stream with a subject per kind and partition. Whoever needs it first makes it; its configuration is
  * read back, because a server that does not know a field drops it in silence.
  */
-import type { Nats } from '#common/nats.ts';
+import type { NatsClient } from '#common/nats.ts';
+import { sleep, systemTime } from '#common/time.ts';
 
 export const streamName = 'log';
 const duplicateWindowMs = 600_000;
@@ -39,7 +40,7 @@ function wanted(options: LogStreamOptions): Record<string, string | number | boo
 }
 
 /** Makes the stream if it is not there, and compares what is there with what is wanted. */
-export async function ensureLogStream(nats: Nats, options: LogStreamOptions): Promise<StreamOutcome> {
+export async function ensureLogStream(nats: NatsClient, options: LogStreamOptions): Promise<StreamOutcome> {
   const want = wanted(options);
   let info = await ask(nats, `$JS.API.STREAM.INFO.${streamName}`, '');
   if (info.errorCode === streamNotFound) {
@@ -59,7 +60,7 @@ interface Answer {
   readonly reason: string;
 }
 
-async function ask(nats: Nats, subject: string, body: string): Promise<Answer> {
+async function ask(nats: NatsClient, subject: string, body: string): Promise<Answer> {
   const message = await nats.request(subject, Buffer.from(body));
   if (message === undefined || message.status !== 0) return { errorCode: 0, reason: 'JetStream does not answer' };
   const parsed: unknown = JSON.parse(message.bytes.toString());
@@ -84,9 +85,10 @@ const retryMaxMs = 5_000;
  * @throws Error when it is there but different: publishing into it could lose records.
  */
 export async function keepLogStream(
-  nats: Nats,
+  nats: NatsClient,
   options: LogStreamOptions,
   warn: (line: string) => void,
+  time = systemTime,
 ): Promise<void> {
   for (let delayMs = retryMinMs; ; delayMs = Math.min(delayMs * 2, retryMaxMs)) {
     const outcome = await ensureLogStream(nats, options);
@@ -95,6 +97,6 @@ export async function keepLogStream(
       throw new Error(`The stream ${streamName} has other settings than wanted: ${outcome.fields.join(', ')}.`);
     }
     warn(`the log is not there yet: ${outcome.reason}`);
-    await new Promise((done) => setTimeout(done, delayMs));
+    await sleep(time, delayMs);
   }
 }

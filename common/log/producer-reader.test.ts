@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { nodeDisk } from './disk.ts';
 import { encodeFrame } from './frame.ts';
 import { ProducerReader, type ReadOutcome } from './producer-reader.ts';
 import { segmentName } from './segment.ts';
@@ -25,7 +26,7 @@ function segment(no: number, ...frames: Buffer[]): void {
 }
 
 function readerOf(isAlive: boolean): ProducerReader {
-  const reader = new ProducerReader(folder, producer_id);
+  const reader = new ProducerReader(nodeDisk, folder, producer_id);
   reader.isAlive = isAlive;
   reader.scan();
   return reader;

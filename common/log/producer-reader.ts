@@ -6,8 +6,8 @@
  * ones behind it, or a gap in a lane's frame numbers, means that the disk has lost something: reading stops there for good,
  * the files stay, and somebody has to look.
  */
-import { closeSync, openSync, readdirSync, readSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Disk } from './disk.ts';
 import { type FrameHeader, frameBytesMax, readFrame } from './frame.ts';
 import { laneKeyOf } from './marks.ts';
 import { segmentName, segmentShape } from './segment.ts';
@@ -51,13 +51,14 @@ const magicText = Buffer.from('SPF1');
 export class ProducerReader {
   readonly folder: string;
   readonly producerId: string;
+  readonly #disk: Disk;
   /** Bytes of torn tails that were passed over. */
   tornBytes = 0;
   #isAlive = true;
   #segments: SegmentState[] = [];
   #at = 0;
   #offset = 0;
-  #fd = -1;
+  #file = -1;
   /** Bytes of the file from #offset on stand in #buffer from #from to #to. */
   #buffer = empty;
   #from = 0;
@@ -66,7 +67,8 @@ export class ProducerReader {
   #lastFrame = new Map<string, number>();
   #damage = '';
 
-  constructor(folder: string, producerId: string) {
+  constructor(disk: Disk, folder: string, producerId: string) {
+    this.#disk = disk;
     this.folder = folder;
     this.producerId = producerId;
   }
@@ -95,7 +97,7 @@ export class ProducerReader {
   /** Learns of new segments. */
   scan(): void {
     const known = new Set(this.#segments.map((segment) => segment.name));
-    const names = readdirSync(this.folder).filter((name) => segmentShape.test(name) && !known.has(name));
+    const names = this.#disk.names(this.folder).filter((name) => segmentShape.test(name) && !known.has(name));
     if (this.#segments.length === 0 && names.length > 0) this.#isWhole = names.sort()[0] === segmentName(1);
     for (const name of names.sort()) {
       this.#segments.push({ no: Number.parseInt(name, 10), name, last: new Map(), isFinished: false, bytes: 0 });
@@ -142,27 +144,27 @@ export class ProducerReader {
     const segment = this.#segments[0];
     if (segment === undefined) return false;
     const path = join(this.folder, segment.name);
-    if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) > segment.bytes) {
+    if ((this.#disk.bytesOf(path) ?? 0) > segment.bytes) {
       segment.isFinished = false;
       return false;
     }
     this.#segments.shift();
     if (this.#at === 0) this.#enter(0, 0);
     else this.#at--;
-    rmSync(path, { force: true });
+    this.#disk.removeFile(path);
     return true;
   }
 
   /** Deletes the empty folder of a dead producer. */
   removeFolder(): void {
     this.close();
-    rmdirSync(this.folder);
+    this.#disk.removeEmptyFolder(this.folder);
   }
 
   /** Lets go of the file; reading again begins where it was. */
   close(): void {
-    if (this.#fd !== -1) closeSync(this.#fd);
-    this.#fd = -1;
+    if (this.#file !== -1) this.#disk.close(this.#file);
+    this.#file = -1;
     this.#buffer = empty;
     this.#from = 0;
     this.#to = 0;
@@ -215,10 +217,10 @@ export class ProducerReader {
 
   /** Reads on. @returns how many bytes came. */
   #refill(segment: SegmentState): number {
-    if (this.#fd === -1) this.#fd = openSync(join(this.folder, segment.name), 'r');
+    if (this.#file === -1) this.#file = this.#disk.openToRead(join(this.folder, segment.name));
     const kept = this.#to - this.#from;
     if (kept > frameBytesMax) return 0;
-    const bytes = readSync(this.#fd, chunk, 0, chunk.length, this.#offset + kept);
+    const bytes = this.#disk.read(this.#file, chunk, this.#offset + kept);
     if (bytes === 0) return 0;
     // Frames that were given out still stand in the old buffer.
     const larger = Buffer.allocUnsafeSlow(kept + bytes);

@@ -2,7 +2,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
-import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { Nats } from '#common/nats.ts';
@@ -11,6 +10,7 @@ import { keepLogStream } from './log-stream.ts';
 import { machineName } from './machine-name.ts';
 import { Publisher } from './publisher.ts';
 import { SlotLock } from './slot-lock.ts';
+import { nodeSystem } from './system.ts';
 
 const config = processConfig(['NATS_URL']);
 const log = createLog('publisher', config);
@@ -33,7 +33,7 @@ function publisherOn(nats: Nats): Publisher {
     root,
     machine: machineName(root),
     nats,
-    clock: systemClock,
+    system: nodeSystem,
     ensureLog: () => keepLogStream(nats, stream, (line) => log.warn(line)),
     onDamage: (producer_id, reason) =>
       log.error({ producer_id, reason }, 'a journal is damaged; its files are left as they are'),
@@ -56,7 +56,7 @@ function expose(publisher: Publisher): void {
   const gauges: Record<string, () => number> = {
     messages_in_flight: () => publisher.messagesInFlight,
     damaged_journals: () => publisher.damaged.length,
-    uncommitted_seconds: () => Math.max(0, (systemClock() - publisher.committedTo) / 1000),
+    uncommitted_seconds: () => Math.max(0, (nodeSystem.time.now() - publisher.committedTo) / 1000),
   };
   for (const [name, read] of Object.entries(gauges)) {
     new Gauge({

@@ -9,13 +9,13 @@ import { Journal } from './journal.ts';
 import { ensureLogStream, keepLogStream } from './log-stream.ts';
 import { encodeAnnouncements, marksSubject } from './marks.ts';
 import { Publisher } from './publisher.ts';
+import { nodeSystem } from './system.ts';
 
 let root: string;
 let server: TestServer;
 let nats: Nats;
 let publisher: Publisher;
 let damage: string[];
-let now: number;
 /** Message ids and frame numbers in the order in which the log got them. */
 let seen: { id: string; producer_id: string; frame_no: number }[];
 const log = { bytesMax: 100_000_000, replicas: 1 };
@@ -27,7 +27,6 @@ beforeEach(async () => {
   nats = await Nats.connect({ url: server.url, name: 'test' });
   damage = [];
   seen = [];
-  now = 0;
   nats.subscribe('log.>', (message) => {
     for (let at = 0; at < message.bytes.length; ) {
       const read = readFrame(message.bytes, at);
@@ -41,7 +40,7 @@ beforeEach(async () => {
     root,
     machine: 'test',
     nats,
-    clock: () => Date.now() + now,
+    system: nodeSystem,
     ensureLog: () => keepLogStream(nats, log, () => undefined),
     onDamage: (_, reason) => damage.push(reason),
     log: () => undefined,

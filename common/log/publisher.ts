@@ -13,14 +13,15 @@
  * - A frame that the sink has passed over (it says that it has committed everything up to a time well after the frame was
  *   acknowledged) is published again under another message id.
  */
-import type { Clock } from '#common/clock.ts';
-import type { Nats, NatsMessage } from '#common/nats.ts';
+import type { NatsClient, NatsMessage } from '#common/nats.ts';
+import { sleep, type Timer } from '#common/time.ts';
 import { messageIdOf, subjectOf } from './frame.ts';
 import { type Producer, scanJournals } from './journal-folders.ts';
 import { LaneProgress } from './lane-progress.ts';
 import { decodeAnnouncement, laneKeyOf, marksRequestSubject, marksSubject, progressSubject } from './marks.ts';
 import type { JournalFrame } from './producer-reader.ts';
 import { type FrameRunMessage, MessageCollector, PublishWindow } from './publish-window.ts';
+import type { System } from './system.ts';
 
 const windowMessages = 128;
 const windowBytes = 16_777_216;
@@ -40,8 +41,8 @@ export interface PublisherOptions {
   readonly root: string;
   /** Name of this machine in what is told of its progress. */
   readonly machine: string;
-  readonly nats: Nats;
-  readonly clock: Clock;
+  readonly nats: NatsClient;
+  readonly system: System;
   /** Told once per producer whose journal can't be read on. */
   readonly onDamage: (producerId: string, reason: string) => void;
   readonly log: (line: string) => void;
@@ -71,10 +72,14 @@ export class Publisher {
   #backoffMs = 0;
   #waitUntil = 0;
   #scanAt = 0;
+  /** Wall clock at the beginning of the last scan. */
+  #scanBeganAt = 0;
+  /** The beginning of the last scan whose files were read to their ends. */
   #scannedAt = 0;
+  #turnBeganAt = 0;
   #toldAt = 0;
   #pollMs = pollMinMs;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
   #ends: (() => void)[] = [];
   #isStopped = false;
   #isRunning = false;
@@ -95,19 +100,20 @@ export class Publisher {
         }),
       );
     });
-    nats.onReconnect(() => void this.#restart());
+    this.#ends.push(nats.onReconnect(() => void this.#restart()));
     await this.#options.ensureLog();
-    await scanJournals(this.#options.root, this.#producers);
+    await scanJournals(this.#options.system, this.#options.root, this.#producers);
     this.#askForMarks();
-    await Promise.race([heard, new Promise((done) => setTimeout(done, marksWaitMs))]);
+    await Promise.race([heard, sleep(this.#options.system.time, marksWaitMs)]);
     this.#schedule(0);
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
-    clearTimeout(this.#timer);
+    const { time } = this.#options.system;
+    time.clear(this.#timer);
     for (const end of this.#ends) end();
-    while (this.#isRunning) await new Promise((done) => setImmediate(done));
+    while (this.#isRunning) await new Promise<void>((done) => time.atTurnEnd(done));
     for (const producer of this.#producers.values()) producer.reader.close();
   }
 
@@ -140,19 +146,22 @@ export class Publisher {
     this.#askForMarks();
     this.#window.clear();
     for (const producer of this.#producers.values()) producer.reader.rewind();
-    this.#waitUntil = this.#options.clock() + Math.max(backoffMinMs, this.#backoffMs);
+    this.#waitUntil = this.#options.system.time.elapsed() + Math.max(backoffMinMs, this.#backoffMs);
   }
 
   #schedule(delayMs: number): void {
-    if (!this.#isStopped) this.#timer = setTimeout(() => void this.#turn(), delayMs);
+    if (!this.#isStopped) this.#timer = this.#options.system.time.after(delayMs, () => void this.#turn());
   }
 
   async #turn(): Promise<void> {
     this.#isRunning = true;
     try {
-      const now = this.#options.clock();
+      const { time } = this.#options.system;
+      const now = time.elapsed();
+      this.#turnBeganAt = now;
       if (now >= this.#scanAt) {
-        await scanJournals(this.#options.root, this.#producers);
+        this.#scanBeganAt = time.now();
+        await scanJournals(this.#options.system, this.#options.root, this.#producers);
         this.#scanAt = now + scanIntervalMs;
         this.#expire(now);
         this.#sweep();
@@ -197,7 +206,7 @@ export class Publisher {
       }
       this.#collector.flush();
     }
-    if (isCaughtUp) this.#scannedAt = Math.min(now, this.#scanAt - scanIntervalMs);
+    if (isCaughtUp) this.#scannedAt = this.#scanBeganAt;
     return turns > 0 || !isCaughtUp;
   }
 
@@ -212,7 +221,7 @@ export class Publisher {
   #publish(message: FrameRunMessage): void {
     const [first] = message.headers;
     if (first === undefined) return;
-    const token = this.#window.add(message, this.#options.clock());
+    const token = this.#window.add(message, this.#turnBeganAt);
     const attempt = this.#producers.get(first.producer_id)?.attempt ?? 0;
     const last = message.headers.at(-1)?.frame_no ?? first.frame_no;
     const run = last === first.frame_no ? '' : `-${last}`;
@@ -236,7 +245,7 @@ export class Publisher {
       return;
     }
     const wasFull = this.#window.isFullWith(0);
-    const now = this.#options.clock();
+    const now = this.#options.system.time.now();
     for (const header of this.#window.acknowledge(token)) {
       this.counters.acknowledged++;
       if (ack.includes('"duplicate":')) this.counters.duplicates++;
@@ -244,7 +253,7 @@ export class Publisher {
     }
     this.#backoffMs = 0;
     if (wasFull && !this.#window.isFullWith(0)) {
-      clearTimeout(this.#timer);
+      this.#options.system.time.clear(this.#timer);
       if (!this.#isRunning) this.#schedule(0);
     }
   }
@@ -259,7 +268,7 @@ export class Publisher {
   #backOff(): void {
     this.counters.failures++;
     this.#backoffMs = Math.min(backoffMaxMs, Math.max(backoffMinMs, this.#backoffMs * 2));
-    this.#waitUntil = this.#options.clock() + this.#backoffMs;
+    this.#waitUntil = this.#options.system.time.elapsed() + this.#backoffMs;
     this.#window.rewind();
   }
 

@@ -1,9 +1,6 @@
 /** One file of a journal: appended to by one process, once, and never opened for writing again. */
-import { closeSync, fdatasync, fsyncSync, ftruncateSync, mkdirSync, openSync, writeSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { promisify } from 'node:util';
-
-const fdatasyncAsync = promisify(fdatasync);
+import type { Disk } from './disk.ts';
 
 export function segmentName(no: number): string {
   return `${String(no).padStart(8, '0')}.seg`;
@@ -11,43 +8,35 @@ export function segmentName(no: number): string {
 
 export const segmentShape = /^\d{8}\.seg$/;
 
-/** Makes a name in a folder survive a power loss. */
-function syncFolder(folder: string): void {
-  const fd = openSync(folder, 'r');
-  try {
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
-}
-
 /** Makes a folder whose name survives a power loss, its parents included. */
-export function makeFolder(folder: string): void {
-  if (mkdirSync(folder, { recursive: true }) === undefined) return;
-  syncFolder(dirname(folder));
-  syncFolder(dirname(dirname(folder)));
+export function makeFolder(disk: Disk, folder: string): void {
+  if (!disk.makeFolder(folder)) return;
+  disk.syncFolder(dirname(folder));
+  disk.syncFolder(dirname(dirname(folder)));
 }
 
 export class Segment {
   readonly no: number;
-  readonly #fd: number;
+  readonly #disk: Disk;
+  readonly #file: number;
   #bytes = 0;
 
-  private constructor(no: number, fd: number) {
+  private constructor(no: number, disk: Disk, file: number) {
     this.no = no;
-    this.#fd = fd;
+    this.#disk = disk;
+    this.#file = file;
   }
 
   /** @throws what the file system says: full, read-only, no more file descriptors. */
-  static create(folder: string, no: number): Segment {
-    const fd = openSync(join(folder, segmentName(no)), 'ax', 0o600);
+  static create(disk: Disk, folder: string, no: number): Segment {
+    const file = disk.create(join(folder, segmentName(no)));
     try {
-      syncFolder(folder);
+      disk.syncFolder(folder);
     } catch (error) {
-      closeSync(fd);
+      disk.close(file);
       throw error;
     }
-    return new Segment(no, fd);
+    return new Segment(no, disk, file);
   }
 
   get bytes(): number {
@@ -58,10 +47,10 @@ export class Segment {
   append(bytes: Buffer): void {
     let written = 0;
     try {
-      while (written < bytes.length) written += writeSync(this.#fd, bytes, written, bytes.length - written);
+      while (written < bytes.length) written += this.#disk.write(this.#file, bytes, written);
     } catch (error) {
       try {
-        ftruncateSync(this.#fd, this.#bytes);
+        this.#disk.truncate(this.#file, this.#bytes);
       } catch {
         // The reader drops an incomplete tail, and frames that it meets a second time.
       }
@@ -71,10 +60,10 @@ export class Segment {
   }
 
   sync(): Promise<void> {
-    return fdatasyncAsync(this.#fd);
+    return this.#disk.sync(this.#file);
   }
 
   close(): void {
-    closeSync(this.#fd);
+    this.#disk.close(this.#file);
   }
 }

@@ -32,6 +32,15 @@ export function isFolderHeld(folder: string): Promise<boolean> {
   });
 }
 
+/** Locks on folders, as journal, publisher and ingest ask for them. */
+export interface SlotLocks {
+  /** Takes the lock of a folder, which must exist. @returns how to let go of it; `undefined` while another process holds it. */
+  take(folder: string): Promise<{ release(): Promise<void> } | undefined>;
+  isHeld(folder: string): Promise<boolean>;
+}
+
+export const socketLocks: SlotLocks = { take: (folder) => SlotLock.take(folder), isHeld: isFolderHeld };
+
 export class SlotLock {
   readonly #server: Server;
 

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type AppSnapshot, parseSnapshot } from '#common/app-snapshot.ts';
 import { RawBody } from '#common/http/raw-body.ts';
 import { newId } from '#common/ids.ts';
+import { nodeDisk } from '#common/log/disk.ts';
 import { decodeEventBatch, isEventBatch } from '#common/log/event-batch.ts';
 import { decodeEvent, type EventRecord } from '#common/log/event-record.ts';
 import { payloadOf } from '#common/log/frame.ts';
@@ -62,7 +63,7 @@ async function track(count: number, linkText: string, more: { context?: object; 
 
 /** Events of the journal, as ingest reads them. */
 function journalled(): EventRecord[] {
-  const reader = new ProducerReader(join(root, 'edge', journal.producerId), journal.producerId);
+  const reader = new ProducerReader(nodeDisk, join(root, 'edge', journal.producerId), journal.producerId);
   reader.scan();
   const found: EventRecord[] = [];
   for (let read = reader.next(); read.state !== 'end'; read = reader.next()) {

@@ -22,6 +22,7 @@ import type { Click } from '#common/log/record.ts';
 import type { Nats } from '#common/nats.ts';
 import type { ClickToPut, RecentClicks } from '#common/recent-clicks.ts';
 import { isRedisUnavailable, isReplyError, type Redis } from '#common/redis.ts';
+import { systemTime } from '#common/time.ts';
 import type { LogFrame } from '#ingest/batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
 import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
@@ -91,6 +92,7 @@ export class RecentClicksFeed {
     this.#reader?.stop();
     this.#reader = new LogReader({
       nats,
+      time: systemTime,
       partition,
       kind: 'click',
       position: () => this.#position,
