@@ -6,6 +6,7 @@ import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
 import { Attribution } from './attribution/attribution.ts';
+import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
 import { BatchFormer, type LogFrame } from './batch.ts';
@@ -29,14 +30,14 @@ afterAll(async () => {
 });
 
 function former(): BatchFormer {
-  const seen = { clickhouse, clock: Date.now, partitions, filters: newIdFilters() };
+  const seen = { stored: new ClickHouseRecords(clickhouse), clock: Date.now, partitions, filters: newIdFilters() };
   return new BatchFormer({
     pipeline: new PipelineRun([]),
     visitors: new Visitors(() => '', 1),
     days: { has: () => true, prepare: async () => undefined },
     attribution: new Attribution({
       firstSeen: [0, 1].map((partition) => new FirstSeen({ ...seen, partition })),
-      installs: new InstallLookup(null, clickhouse),
+      installs: new InstallLookup(null, new ClickHouseRecords(clickhouse)),
       clicks: null,
       countries: openCountryDatabase(''),
     }),

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
+import { systemTime } from '#common/time.ts';
 import type { LogFrame } from './batch.ts';
 import { FrameQueue } from './frame-queue.ts';
 
@@ -38,7 +39,7 @@ async function taken(queue: FrameQueue): Promise<[ms: number, frames: number[]]>
 }
 
 test('a few records wait half of the flush interval, many the whole, and what fills a batch does not wait', async () => {
-  const queue = new FrameQueue(limits, [], () => undefined);
+  const queue = new FrameQueue(limits, [], systemTime, () => undefined);
   queue.push(frame(1, 10));
   expect(await taken(queue)).toEqual([500, [1]]);
   queue.push(frame(2, 400));
@@ -52,7 +53,7 @@ test('a few records wait half of the flush interval, many the whole, and what fi
 });
 
 test('a batch is full by the bytes of its rows too, and a frame larger than a batch goes alone', async () => {
-  const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], () => undefined);
+  const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], systemTime, () => undefined);
   for (const n of [1, 2, 3]) queue.push(frame(n, 1, 'x'.repeat(9_000)));
   expect(await taken(queue)).toEqual([0, [1, 2]]);
   queue.push(frame(4, 1, 'x'.repeat(90_000)));
@@ -66,6 +67,7 @@ test('each frame is taken once, and one that is known not at all', async () => {
   const queue = new FrameQueue(
     { ...limits, batchBytes: 20_000 },
     [{ ...lane, mark: 2, ahead: [[5, 6]] }],
+    systemTime,
     () => undefined,
   );
   for (const n of [1, 3, 3, 5, 7]) queue.push(frame(n, 1));
@@ -75,7 +77,7 @@ test('each frame is taken once, and one that is known not at all', async () => {
 });
 
 test('the bytes of a batch that was taken are free for the next one', async () => {
-  const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], () => undefined);
+  const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], systemTime, () => undefined);
   queue.push(frame(1, 1, 'x'.repeat(90_000)));
   expect(await taken(queue)).toEqual([0, [1]]);
   queue.push(frame(2, 1));

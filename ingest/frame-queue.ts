@@ -2,6 +2,7 @@
 import { frameHeaderBytes } from '#common/log/frame.ts';
 import { FrameSet, type LaneMarks, laneKeyOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
+import type { Time } from '#common/time.ts';
 import type { LogFrame } from './batch.ts';
 
 export interface QueueLimits {
@@ -28,6 +29,7 @@ export class FrameQueue {
   readonly counters = { frames: 0, known_frames: 0, frames_without_room: 0 };
   readonly #limits: QueueLimits;
   readonly #onRoom: () => void;
+  readonly #time: Time;
   readonly #lanes = new Map<string, LaneState>();
   readonly #marks = new Map<string, LaneMarks>();
   readonly #waiting: LogFrame[] = [];
@@ -40,9 +42,10 @@ export class FrameQueue {
   #wake: (() => void) | undefined;
   #isStopped = false;
 
-  constructor(limits: QueueLimits, marks: readonly LaneMarks[], onRoom: () => void) {
+  constructor(limits: QueueLimits, marks: readonly LaneMarks[], time: Time, onRoom: () => void) {
     this.#limits = limits;
     this.#onRoom = onRoom;
+    this.#time = time;
     for (const lane of marks) {
       const key = `${lane.producer_id}:${lane.kind}:${lane.partition}`;
       this.#lanes.set(key, { committed: new FrameSet(lane.mark, lane.ahead), taken: new Set() });
@@ -86,7 +89,7 @@ export class FrameQueue {
   #add(frame: LogFrame): void {
     this.counters.frames++;
     this.#waiting.push(frame);
-    this.#cameAt.push(performance.now());
+    this.#cameAt.push(this.#time.elapsed());
     this.#waitingBytes += frame.bytes.length;
     this.#waitingRows += frame.header.records;
     this.#rowBytes += rowBytesOf(frame);
@@ -103,7 +106,7 @@ export class FrameQueue {
       const { flushIntervalMs } = this.#limits;
       const patienceMs = this.#waitingRows < calmRows ? flushIntervalMs / 2 : flushIntervalMs;
       const [firstAt] = this.#cameAt;
-      const left = firstAt === undefined ? undefined : firstAt + patienceMs - performance.now();
+      const left = firstAt === undefined ? undefined : firstAt + patienceMs - this.#time.elapsed();
       if (left !== undefined && left <= 0) break;
       await this.#sleep(left);
     }
@@ -165,9 +168,9 @@ export class FrameQueue {
 
   #sleep(ms: number | undefined): Promise<void> {
     return new Promise((done) => {
-      const timer = ms === undefined ? undefined : setTimeout(() => this.#wake?.(), ms);
+      const timer = ms === undefined ? undefined : this.#time.after(ms, () => this.#wake?.());
       this.#wake = () => {
-        clearTimeout(timer);
+        this.#time.clear(timer);
         this.#wake = undefined;
         done();
       };

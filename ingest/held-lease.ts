@@ -1,8 +1,10 @@
 /**
- * A lease as its owner sees it. It is surely held from a renewal that was asked for until its seconds are over by the
- * monotonic clock, which goes on while the process is stopped; so who slept too long finds out before it sends anything.
+ * A lease as its owner sees it. It is surely held from a renewal that was asked for until its seconds are over by a
+ * clock that goes on while the process is stopped and the machine is suspended; so an owner that slept too long finds out
+ * before it sends anything.
  */
 import { PostgresUnavailable } from '#common/postgres.ts';
+import { sleep, type Time, type Timer } from '#common/time.ts';
 import { type Checkpoints, type Lease, LeaseLost } from './checkpoints.ts';
 
 /** Share of the lease at its end in which nothing new is begun: requests take their time. */
@@ -10,27 +12,34 @@ const safeShare = 0.8;
 const renewsPerLease = 3;
 const pollMs = 50;
 
+export interface HeldLeaseOptions {
+  readonly checkpoints: Checkpoints;
+  readonly lease: Lease;
+  readonly seconds: number;
+  readonly time: Time;
+  /** When the lease was asked for, by `time.elapsed`. */
+  readonly askedAt: number;
+  readonly onLost: () => void;
+}
+
 export class HeldLease {
   readonly lease: Lease;
-  readonly #checkpoints: Checkpoints;
-  readonly #seconds: number;
+  readonly #options: HeldLeaseOptions;
   #heldUntil: number;
   #isLost = false;
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: Timer;
   #isRenewing = false;
-  readonly #onLost: () => void;
 
-  constructor(checkpoints: Checkpoints, lease: Lease, seconds: number, acquiredAt: number, onLost: () => void) {
+  constructor(options: HeldLeaseOptions) {
+    const { lease, seconds, askedAt, time } = options;
     this.lease = lease;
-    this.#checkpoints = checkpoints;
-    this.#seconds = seconds;
-    this.#heldUntil = acquiredAt + seconds * 1000 * safeShare;
-    this.#onLost = onLost;
-    this.#timer = setInterval(() => void this.#renew(), (seconds * 1000) / renewsPerLease);
+    this.#options = options;
+    this.#heldUntil = askedAt + seconds * 1000 * safeShare;
+    this.#timer = time.every((seconds * 1000) / renewsPerLease, () => void this.#renew());
   }
 
   get isHeld(): boolean {
-    return !this.#isLost && performance.now() < this.#heldUntil;
+    return !this.#isLost && this.#options.time.elapsed() < this.#heldUntil;
   }
 
   /** Waits until the lease is surely held. @throws LeaseLost */
@@ -38,23 +47,23 @@ export class HeldLease {
     while (!this.isHeld) {
       if (this.#isLost) throw new LeaseLost(this.lease);
       await this.#renew();
-      if (!this.isHeld) await new Promise((done) => setTimeout(done, pollMs));
+      if (!this.isHeld) await sleep(this.#options.time, pollMs);
     }
   }
 
   /** Counts as lost from now on: whoever waits for a server with it gives up. */
   abandon(): void {
-    clearInterval(this.#timer);
+    this.#options.time.clear(this.#timer);
     this.#isLost = true;
   }
 
   /** Lets go, so that another owner need not wait. */
   async release(): Promise<void> {
-    clearInterval(this.#timer);
+    this.#options.time.clear(this.#timer);
     if (this.#isLost) return;
     this.#isLost = true;
     try {
-      await this.#checkpoints.release(this.lease);
+      await this.#options.checkpoints.release(this.lease);
     } catch (error) {
       if (!(error instanceof PostgresUnavailable)) throw error;
     }
@@ -63,15 +72,16 @@ export class HeldLease {
   async #renew(): Promise<void> {
     if (this.#isRenewing || this.#isLost) return;
     this.#isRenewing = true;
-    const asked = performance.now();
+    const { checkpoints, seconds, time, onLost } = this.#options;
+    const asked = time.elapsed();
     try {
-      await this.#checkpoints.renew(this.lease, this.#seconds);
-      this.#heldUntil = asked + this.#seconds * 1000 * safeShare;
+      await checkpoints.renew(this.lease, seconds);
+      this.#heldUntil = asked + seconds * 1000 * safeShare;
     } catch (error) {
       if (error instanceof LeaseLost) {
         this.#isLost = true;
-        clearInterval(this.#timer);
-        this.#onLost();
+        this.#options.time.clear(this.#timer);
+        onLost();
       } else if (!(error instanceof PostgresUnavailable)) {
         throw error;
       }

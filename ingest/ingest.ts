@@ -10,16 +10,19 @@ import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { RecentInstalls } from '#common/recent-installs.ts';
 import { Redis } from '#common/redis.ts';
+import { systemTime } from '#common/time.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickArchive } from './attribution/click-archive.ts';
+import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
 import { RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
 import { BatchFormer } from './batch.ts';
-import { Checkpoints } from './checkpoints.ts';
+import type { Checkpoints } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
 import { PartitionOwner } from './partition-owner.ts';
 import { PipelineRun } from './pipeline.ts';
+import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import { RefusedRows } from './refused-rows.ts';
 import { Rollups } from './rollups.ts';
 import { newSinkCounters } from './sink.ts';
@@ -65,8 +68,8 @@ export class Ingest {
     this.nats = nats;
     this.postgres = new Postgres({ url: config.DATABASE_URL, name: 'ingest', connectionsMax: 4 });
     this.clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, requestTimeoutMs: insertTimeoutMs });
-    this.#checkpoints = new Checkpoints(this.postgres);
-    const salts = new VisitorSalts(this.#checkpoints);
+    this.#checkpoints = new PostgresCheckpoints(this.postgres);
+    const salts = new VisitorSalts(this.#checkpoints, systemTime);
     const countries = openCountryDatabase(config.GEOIP_DB);
     const visitors = new Visitors(salts.of, agentsMax);
     this.pipeline = new PipelineRun([
@@ -86,10 +89,11 @@ export class Ingest {
       return [new RecentClicksFeed({ nats, redis, clicks, partition, clock: systemClock, log: logLine })];
     });
     const partitions = config.LOG_PARTITIONS;
-    const seen = { clickhouse: this.clickhouse, clock: systemClock, partitions, filters: newIdFilters() };
+    const stored = new ClickHouseRecords(this.clickhouse);
+    const seen = { stored, clock: systemClock, partitions, filters: newIdFilters() };
     const attribution = new Attribution({
       firstSeen: Array.from({ length: partitions }, (_, partition) => new FirstSeen({ ...seen, partition })),
-      installs: new InstallLookup(this.redis && new RecentInstalls(this.redis), this.clickhouse),
+      installs: new InstallLookup(this.redis && new RecentInstalls(this.redis), stored),
       clicks,
       countries,
     });
@@ -101,6 +105,7 @@ export class Ingest {
       former,
       refusedRows: new RefusedRows(this.clickhouse),
       failpoints,
+      time: systemTime,
       log,
     };
     this.owners = Array.from({ length: config.LOG_PARTITIONS }, (_, partition) => {
@@ -116,7 +121,7 @@ export class Ingest {
         },
         sink,
         counters: this.counters,
-        clock: systemClock,
+        time: systemTime,
       });
     });
   }

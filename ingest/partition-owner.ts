@@ -9,11 +9,10 @@
  * formed, but batches are stored one after the other, so the committed time only goes forward.
  */
 import type { ClickHouse } from '#clickhouse/client.ts';
-import type { Clock } from '#common/clock.ts';
 import { encodeAnnouncements, type LaneMarks, marksSubject } from '#common/log/marks.ts';
 import type { Nats } from '#common/nats.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
-import { systemTime } from '#common/time.ts';
+import type { Time } from '#common/time.ts';
 import type { FormedBatch } from './batch.ts';
 import { type Checkpoints, LeaseLost } from './checkpoints.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';
@@ -31,7 +30,7 @@ export interface OwnerOptions {
   readonly limits: QueueLimits;
   readonly sink: SinkParts & { readonly checkpoints: Checkpoints; readonly clickhouse: ClickHouse };
   readonly counters: SinkCounters;
-  readonly clock: Clock;
+  readonly time: Time;
 }
 
 export type OwnerState = 'waiting' | 'recovering' | 'running' | 'stopped';
@@ -94,9 +93,10 @@ export class PartitionOwner {
     this.#stopping.abort();
     this.#wake?.();
     this.#queue?.stop();
-    const impatience = setTimeout(() => this.#lease?.abandon(), stopPatienceMs);
+    const { time } = this.#options;
+    const impatience = time.after(stopPatienceMs, () => this.#lease?.abandon());
     await this.#done;
-    clearTimeout(impatience);
+    time.clear(impatience);
     this.state = 'stopped';
   }
 
@@ -131,12 +131,19 @@ export class PartitionOwner {
   }
 
   async #acquire(): Promise<HeldLease | undefined> {
-    const { sink, partition, owner, leaseSeconds } = this.#options;
-    const asked = performance.now();
+    const { sink, partition, owner, leaseSeconds, time } = this.#options;
+    const askedAt = time.elapsed();
     try {
       const lease = await sink.checkpoints.acquire(partition, owner, leaseSeconds);
       if (lease === undefined) return undefined;
-      return new HeldLease(sink.checkpoints, lease, leaseSeconds, asked, () => this.#queue?.stop());
+      return new HeldLease({
+        checkpoints: sink.checkpoints,
+        lease,
+        seconds: leaseSeconds,
+        time,
+        askedAt,
+        onLost: () => this.#queue?.stop(),
+      });
     } catch (error) {
       if (!(error instanceof PostgresUnavailable)) throw error;
       return undefined;
@@ -144,13 +151,13 @@ export class PartitionOwner {
   }
 
   async #own(lease: HeldLease): Promise<void> {
-    const { partition, sink, nats, limits, counters } = this.#options;
+    const { partition, sink, nats, limits, counters, time } = this.#options;
     this.state = 'recovering';
     const { checkpoints } = sink;
     await this.#whenThere(() => checkpoints.forgetMarks(partition, marksKeptDays));
     this.#committedTo = await this.#whenThere(() => checkpoints.streamTime(partition));
     const marks = await this.#whenThere(() => checkpoints.marks(partition));
-    const queue = new FrameQueue(limits, marks, () => this.#reader?.resume());
+    const queue = new FrameQueue(limits, marks, time, () => this.#reader?.resume());
     this.#queue = queue;
     if (this.#isStopping) return;
     const store = new Sink(sink, lease, queue, counters);
@@ -159,12 +166,21 @@ export class PartitionOwner {
     const log = (line: string) => sink.log({ partition }, line);
     await store.begin(this.#storedUntil());
     const { signal } = this.#stopping;
-    await recoverBatches({ entries, sink: store, nats, partition, position: () => this.#committedTo, log, signal });
+    await recoverBatches({
+      entries,
+      sink: store,
+      nats,
+      time,
+      partition,
+      position: () => this.#committedTo,
+      log,
+      signal,
+    });
     if (this.#isStopping) return;
     if (entries.length > 0) await store.begin(this.#storedUntil());
     this.#reader = new LogReader({
       nats,
-      time: systemTime,
+      time,
       partition,
       position: () => this.#committedTo,
       onFrame: (frame) => queue.push(frame),
@@ -179,7 +195,7 @@ export class PartitionOwner {
 
   /** Epoch ms; after days in which nobody was here, records come that were received days ago. */
   #storedUntil(): number {
-    const now = this.#options.clock();
+    const now = this.#options.time.now();
     return Math.max(Math.min(this.#committedTo || now, now), now - backlogMaxMs);
   }
 
@@ -217,13 +233,13 @@ export class PartitionOwner {
 
   /** All that the log holds was read; if none of it waits, everything up to now is stored. */
   #onCaughtUp(): void {
-    const now = this.#options.clock();
+    const now = this.#options.time.now();
     if (this.#isStoring || this.#queue?.isEmpty !== true || now - this.#announcedAt < idleAnnounceMs) return;
     this.#announce([], now);
   }
 
   #announce(lanes: readonly LaneMarks[], committedTo = this.#committedTo): void {
-    this.#announcedAt = this.#options.clock();
+    this.#announcedAt = this.#options.time.now();
     const { nats, partition } = this.#options;
     for (const bytes of encodeAnnouncements({ partition, committed_to: committedTo, lanes })) {
       nats.publish(marksSubject, bytes);
@@ -244,9 +260,9 @@ export class PartitionOwner {
 
   #pause(ms: number): Promise<void> {
     return new Promise((done) => {
-      const timer = setTimeout(() => this.#wake?.(), ms);
+      const timer = this.#options.time.after(ms, () => this.#wake?.());
       this.#wake = () => {
-        clearTimeout(timer);
+        this.#options.time.clear(timer);
         this.#wake = undefined;
         done();
       };

@@ -5,6 +5,7 @@ import { newId } from '#common/ids.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { type Click, clickJson } from '#common/log/record.ts';
 import { Attribution } from './attribution/attribution.ts';
+import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
 import { BatchFormer, type LogFrame } from './batch.ts';
@@ -45,8 +46,16 @@ function former(): BatchFormer {
       },
     },
     attribution: new Attribution({
-      firstSeen: [new FirstSeen({ clickhouse, clock: Date.now, partition: 0, partitions: 1, filters: newIdFilters() })],
-      installs: new InstallLookup(null, clickhouse),
+      firstSeen: [
+        new FirstSeen({
+          stored: new ClickHouseRecords(clickhouse),
+          clock: Date.now,
+          partition: 0,
+          partitions: 1,
+          filters: newIdFilters(),
+        }),
+      ],
+      installs: new InstallLookup(null, new ClickHouseRecords(clickhouse)),
       clicks: null,
       countries,
     }),

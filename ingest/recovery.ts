@@ -1,7 +1,7 @@
 /** What a new owner of a partition does with the batches that the last one left between BEFORE and AFTER. */
 import { type FrameHeader, messageIdOf } from '#common/log/frame.ts';
 import type { Nats } from '#common/nats.ts';
-import { systemTime } from '#common/time.ts';
+import type { Time } from '#common/time.ts';
 import { changesOf, type LogFrame } from './batch.ts';
 import type { BatchEntry, FrameRun } from './checkpoints.ts';
 import { LogReader } from './log-reader.ts';
@@ -11,6 +11,7 @@ export interface RecoveryOptions {
   readonly entries: readonly BatchEntry[];
   readonly sink: Sink;
   readonly nats: Nats;
+  readonly time: Time;
   readonly partition: number;
   readonly position: () => number;
   readonly log: (line: string) => void;
@@ -54,7 +55,7 @@ async function recover(entry: BatchEntry, options: RecoveryOptions): Promise<boo
       if (outcome === 'doubted') return (await sink.settle(entry)) === 'stored';
     }
     options.log(`batch ${entry.batch_id} can't be formed again: it is looked for once ClickHouse must be done with it`);
-    await pause(options.quietMs ?? defaultQuietMs, options.signal);
+    await pause(options.time, options.quietMs ?? defaultQuietMs, options.signal);
     if (isEnded(options)) return undefined;
   }
   return (await sink.settle(entry)) === 'stored';
@@ -68,14 +69,14 @@ function findFrames(entry: BatchEntry, options: RecoveryOptions): Promise<LogFra
   return new Promise((done) => {
     const finish = () => {
       reader.stop();
-      clearTimeout(timer);
+      options.time.clear(timer);
       options.signal?.removeEventListener('abort', finish);
       const frames = order.flatMap((id) => found.get(id) ?? []);
       done(frames.length === order.length ? frames : undefined);
     };
     const reader = new LogReader({
       nats: options.nats,
-      time: systemTime,
+      time: options.time,
       partition: options.partition,
       position: options.position,
       onFrame: (frame) => {
@@ -87,21 +88,21 @@ function findFrames(entry: BatchEntry, options: RecoveryOptions): Promise<LogFra
       onCaughtUp: () => undefined,
       log: options.log,
     });
-    const timer = setTimeout(finish, options.searchMs ?? defaultSearchMs);
+    const timer = options.time.after(options.searchMs ?? defaultSearchMs, finish);
     options.signal?.addEventListener('abort', finish, { once: true });
     reader.start();
   });
 }
 
 /** Ends early when the signal does. */
-function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+function pause(time: Time, ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((done) => {
     const finish = () => {
-      clearTimeout(timer);
+      time.clear(timer);
       signal?.removeEventListener('abort', finish);
       done();
     };
-    const timer = setTimeout(finish, ms);
+    const timer = time.after(ms, finish);
     signal?.addEventListener('abort', finish, { once: true });
   });
 }

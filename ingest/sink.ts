@@ -28,6 +28,7 @@
 import { randomUUID } from 'node:crypto';
 import { type ClickHouse, ClickHouseFailure, identifier } from '#clickhouse/client.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
+import { sleep, type Time } from '#common/time.ts';
 import {
   type BatchFormer,
   type FormChanges,
@@ -50,6 +51,7 @@ export interface SinkParts {
   readonly former: BatchFormer;
   readonly refusedRows: RefusedRows;
   readonly failpoints: Failpoints;
+  readonly time: Time;
   readonly log: (fields: object, line: string) => void;
 }
 
@@ -137,7 +139,7 @@ export class Sink {
       if (outcome !== 'refused') continue;
       const before = refused.size;
       for (const key of await this.#refusedRowsOf(batch.frames, refused)) refused.add(key);
-      if (refused.size === before) await pause(delayOf(tries));
+      if (refused.size === before) await sleep(this.#parts.time, delayOf(tries));
     }
   }
 
@@ -191,7 +193,8 @@ export class Sink {
     await this.#patiently(() => checkpoints.suspect(lease, entry.batch_id));
     const partitions = [...new Set(entry.parts.map((part) => part.partition))].sort();
     for (const partition of partitions) {
-      while (!(await this.#patiently(() => checkpoints.beginRepair(lease, partition)))) await pause(repairPollMs);
+      while (!(await this.#patiently(() => checkpoints.beginRepair(lease, partition))))
+        await sleep(this.#parts.time, repairPollMs);
     }
     // An insert whose answer was lost may still have been running, so what was found must still be so at the end.
     let isStored: boolean;
@@ -229,7 +232,8 @@ export class Sink {
       boot_id: this.#bootId === '' ? await this.bootId() : this.#bootId,
       stream_time: batch.streamTime,
     };
-    while (!(await this.#patiently(() => checkpoints.begin(this.#lease.lease, entry)))) await pause(repairPollMs);
+    while (!(await this.#patiently(() => checkpoints.begin(this.#lease.lease, entry))))
+      await sleep(this.#parts.time, repairPollMs);
     return entry;
   }
 
@@ -265,7 +269,7 @@ export class Sink {
         this.refusal = `ClickHouse refuses rows of ${part.table} (code ${outcome.code})`;
         if (isAboutData(outcome.code)) return 'refused';
       }
-      await pause(delayOf(tries));
+      await sleep(this.#parts.time, delayOf(tries));
     }
   }
 
@@ -315,7 +319,7 @@ export class Sink {
         if (!(error instanceof PostgresUnavailable) && !(error instanceof ClickHouseFailure)) throw error;
         this.counters.retries++;
         this.#parts.log({ reason: error.message.slice(0, 300) }, 'a server is away');
-        await pause(delayOf(tries));
+        await sleep(this.#parts.time, delayOf(tries));
       }
     }
   }
@@ -329,8 +333,4 @@ export class Sink {
 
 function delayOf(tries: number): number {
   return Math.min(retryMaxMs, retryMinMs * 2 ** Math.min(tries, 10));
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((done) => setTimeout(done, ms));
 }

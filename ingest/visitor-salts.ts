@@ -1,4 +1,5 @@
 /** The salts of the days that ingest has met lately. They are made at random, kept for some days and then forgotten for good. */
+import type { Time } from '#common/time.ts';
 import type { Checkpoints } from './checkpoints.ts';
 
 /** The log keeps records for three days; a journal may wait longer for it. */
@@ -7,10 +8,12 @@ const cachedMax = 64;
 
 export class VisitorSalts {
   readonly #checkpoints: Checkpoints;
+  readonly #time: Time;
   readonly #salts = new Map<number, string>();
 
-  constructor(checkpoints: Checkpoints) {
+  constructor(checkpoints: Checkpoints, time: Time) {
     this.#checkpoints = checkpoints;
+    this.#time = time;
   }
 
   /** @throws PostgresUnavailable */
@@ -18,7 +21,7 @@ export class VisitorSalts {
     for (const day of days) {
       if (this.#salts.has(day)) continue;
       if (this.#salts.size >= cachedMax) this.#salts.clear();
-      this.#salts.set(day, await this.#checkpoints.salt(day, Math.floor(Date.now() / 86_400_000) - keptDays));
+      this.#salts.set(day, await this.#checkpoints.salt(day, Math.floor(this.#time.now() / 86_400_000) - keptDays));
     }
   }
 

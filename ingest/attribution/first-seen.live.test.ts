@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import { ClickHouseRecords } from './clickhouse-records.ts';
 import { type Claim, FirstSeen, type FirstSeenOptions, newIdFilters } from './first-seen.ts';
 
 let database: TestDatabase;
@@ -17,7 +18,7 @@ afterAll(async () => {
 
 function firstSeen(options: Partial<FirstSeenOptions> = {}): FirstSeen {
   const alone = { partition: 0, partitions: 1, filters: newIdFilters() };
-  return new FirstSeen({ clickhouse, clock: Date.now, ...alone, ...options });
+  return new FirstSeen({ stored: new ClickHouseRecords(clickhouse), clock: Date.now, ...alone, ...options });
 }
 
 /** Events of one batch, each with the id of its number. */

@@ -14,11 +14,11 @@
  * - An id that belongs to another partition, by the number that there are today, is looked up.
  * - Between the loss of a partition and its return others may have stored ids: `load` is called at each taking.
  */
-import type { ClickHouse } from '#clickhouse/client.ts';
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { Clock } from '#common/clock.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import { IdFilter } from './id-filter.ts';
+import type { StoredRecord, StoredRecords } from './stored-records.ts';
 
 const DAY_MS = 86_400_000;
 const HOUR_MS = 3_600_000;
@@ -45,17 +45,6 @@ export interface Claim {
   readonly origin: RowOrigin;
 }
 
-interface Stored extends RowOrigin {
-  readonly app_id: string;
-  readonly id: string;
-  readonly received_at: number;
-}
-
-const tables = {
-  event: { id: 'event_id', received: 'received_at' },
-  install: { id: 'install_id', received: 'time' },
-} as const;
-
 export type IdFilters = Readonly<Record<Claim['kind'], IdFilter>>;
 
 export function newIdFilters(): IdFilters {
@@ -63,7 +52,7 @@ export function newIdFilters(): IdFilters {
 }
 
 export interface FirstSeenOptions {
-  readonly clickhouse: ClickHouse;
+  readonly stored: StoredRecords;
   readonly clock: Clock;
   readonly partition: number;
   /** How many there are. */
@@ -99,24 +88,16 @@ export class FirstSeen {
   }
 
   async #load(kind: Claim['kind'], fromMs: number): Promise<void> {
-    const { clickhouse, clock, partitions, filters, loadedIdsMax = LOADED_IDS_MAX } = this.#options;
-    const { id, received } = tables[kind];
-    const rows = `FROM ${kind}s WHERE ${received} >= fromUnixTimestamp64Milli({from:Int64})
-      AND time >= fromUnixTimestamp64Milli({time_from:Int64})`;
-    const params = { from: fromMs, time_from: fromMs - EVENT_TIME_BACK_MS };
+    const { stored, clock, partitions, filters, loadedIdsMax = LOADED_IDS_MAX } = this.#options;
+    const range = { receivedFromMs: fromMs, timeFromMs: fromMs - EVENT_TIME_BACK_MS };
     this.#loadedFromMs[kind] = Number.POSITIVE_INFINITY;
-    const [counted] = await clickhouse.query<{ n: number }>(`SELECT count() AS n ${rows}`, params);
-    if (Number(counted?.n) / partitions > loadedIdsMax) {
+    if ((await stored.count(kind, range)) / partitions > loadedIdsMax) {
       this.counters.loads_skipped++;
       // What comes from now on goes through here. An edge's clock may be ahead of ours.
       this.#loadedFromMs[kind] = clock() + HOUR_MS;
       return;
     }
-    const lots = clickhouse.stream<{ app_id: string; id: string; at: number }>(
-      `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS at ${rows}`,
-      params,
-    );
-    for await (const lot of lots) {
+    for await (const lot of stored.ids(kind, range)) {
       for (const row of lot) if (this.#isOwn(row)) filters[kind].add(row.app_id, row.id, row.at);
       this.counters.loaded += lot.length;
     }
@@ -129,7 +110,7 @@ export class FirstSeen {
   async settle(claims: readonly Claim[]): Promise<boolean[]> {
     const recent = claims.map((claim) => this.#recent(claim));
     const maybe = claims.filter((claim, at) => recent[at] === undefined && this.#isMaybe(claim));
-    const stored = maybe.length === 0 ? new Map<string, Stored[]>() : await this.#lookUp(maybe);
+    const stored = maybe.length === 0 ? new Map<string, StoredRecord[]>() : await this.#lookUp(maybe);
     this.#letGo();
     let kept = 0;
     const verdicts = claims.map((claim, at) => {
@@ -177,8 +158,8 @@ export class FirstSeen {
     this.#batches = 0;
   }
 
-  async #lookUp(claims: readonly Claim[]): Promise<Map<string, Stored[]>> {
-    const found = new Map<string, Stored[]>();
+  async #lookUp(claims: readonly Claim[]): Promise<Map<string, StoredRecord[]>> {
+    const found = new Map<string, StoredRecord[]>();
     for (const kind of ['event', 'install'] as const) {
       const ofKind = claims.filter((claim) => claim.kind === kind);
       for (let at = 0; at < ofKind.length; at += LOOKUP_IDS_MAX) {
@@ -194,22 +175,18 @@ export class FirstSeen {
     return found;
   }
 
-  async #rowsOf(kind: Claim['kind'], claims: readonly Claim[]): Promise<Stored[]> {
-    const { id, received } = tables[kind];
+  async #rowsOf(kind: Claim['kind'], claims: readonly Claim[]): Promise<readonly StoredRecord[]> {
     this.counters.lookups++;
     this.counters.looked_up_ids += claims.length;
     const earliestMs = claims.reduce((least, claim) => Math.min(least, claim.received_at), Number.POSITIVE_INFINITY);
-    return await this.#options.clickhouse.query<Stored>(
-      `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS received_at, producer_id, frame_no, idx
-         FROM ${kind}s
-        WHERE app_id IN {apps:Array(String)} AND ${id} IN {ids:Array(String)}
-          AND ${received} >= fromUnixTimestamp64Milli({from:Int64}) AND time >= fromUnixTimestamp64Milli({time_from:Int64})`,
-      {
-        apps: [...new Set(claims.map(({ app_id }) => app_id))],
-        ids: claims.map((claim) => claim.id),
-        from: earliestMs - DAY_MS,
-        time_from: earliestMs - EVENT_TIME_BACK_MS,
-      },
+    const receivedFromMs = earliestMs - DAY_MS;
+    const range = { receivedFromMs, timeFromMs: earliestMs - EVENT_TIME_BACK_MS };
+    const apps = [...new Set(claims.map(({ app_id }) => app_id))];
+    return await this.#options.stored.withIds(
+      kind,
+      apps,
+      claims.map((claim) => claim.id),
+      range,
     );
   }
 }
@@ -219,7 +196,7 @@ function keyOf({ kind, app_id, id }: Pick<Claim, 'kind' | 'app_id' | 'id'>): str
 }
 
 /** The claim's own row if it is stored, else the first that makes it a duplicate. */
-function earliest(claim: Claim, stored: readonly Stored[] | undefined): Claim | undefined {
+function earliest(claim: Claim, stored: readonly StoredRecord[] | undefined): Claim | undefined {
   if (!stored) return undefined;
   const own = stored.find((row) => isSameRecord(row, claim.origin));
   const near = own ?? stored.find((row) => Math.abs(row.received_at - claim.received_at) <= DAY_MS) ?? stored[0];

@@ -1,9 +1,9 @@
 /** The install that an event came from: this process's memory, then Redis, then ClickHouse for what Redis has lost. */
 import { LRUCache } from 'lru-cache';
-import type { ClickHouse } from '#clickhouse/client.ts';
 import { deviceKey, type InstallFacts, installKey, type RecentInstalls } from '#common/recent-installs.ts';
 import { isRedisUnavailable } from '#common/redis.ts';
 import type { Findings } from './findings.ts';
+import type { StoredInstall, StoredRecords } from './stored-records.ts';
 
 const REMEMBERED_MAX = 50_000;
 /** An event may be a moment ahead of its install; after this long the install is looked for again. */
@@ -23,13 +23,13 @@ export class InstallLookup {
   /** Since the start of the process. */
   readonly counters = { redis_hits: 0, clickhouse_hits: 0, clickhouse_lookups: 0, unknown: 0 };
   readonly #recent: RecentInstalls | null;
-  readonly #clickhouse: ClickHouse;
+  readonly #stored: StoredRecords;
   readonly #known = new LRUCache<string, { facts: InstallFacts | null }>({ max: REMEMBERED_MAX });
   readonly #notStored = new LRUCache<string, true>({ max: REMEMBERED_MAX, ttl: STORED_ABSENT_MS });
 
-  constructor(recent: RecentInstalls | null, clickhouse: ClickHouse) {
+  constructor(recent: RecentInstalls | null, stored: StoredRecords) {
     this.#recent = recent;
-    this.#clickhouse = clickhouse;
+    this.#stored = stored;
   }
 
   /** Facts for each source, in their order; null where there is no install. @throws ClickHouseFailure */
@@ -101,26 +101,12 @@ export class InstallLookup {
     await this.#recent?.fillIn(found).catch(() => undefined);
   }
 
-  /**
-   * The newest install of each id. A device's id may be shared by very many (zeros, where people refuse to be tracked), so
-   * the newest is found by its time before the rest of the row is read, and it alone is sent.
-   */
   async #newest(
     column: 'install_id' | 'device_id',
     apps: ReadonlySet<string>,
     ids: ReadonlySet<string>,
-  ): Promise<(InstallFacts & { app_id: string; device_id: string })[]> {
-    if (ids.size === 0) return [];
-    const named = `app_id IN {apps:Array(String)} AND ${column} IN {ids:Array(String)}`;
-    return await this.#clickhouse.query(
-      `SELECT app_id, device_id, install_id, link_id, click_id, platform, country, campaign,
-              utm_source, utm_medium, utm_campaign, utm_term, utm_content
-         FROM installs
-        WHERE ${named}
-          AND (app_id, ${column}, time) IN (SELECT app_id, ${column}, max(time) FROM installs WHERE ${named} GROUP BY app_id, ${column})
-        ORDER BY install_id LIMIT 1 BY app_id, ${column}`,
-      { apps: [...apps], ids: [...ids] },
-    );
+  ): Promise<readonly StoredInstall[]> {
+    return ids.size === 0 ? [] : await this.#stored.newestInstalls(column, [...apps], [...ids]);
   }
 }
 
