@@ -1,5 +1,8 @@
 // `npm run check`: everything that can be said about the code without a server, side by side where it pays.
 import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const programs = fileURLToPath(new URL('node_modules/.bin/', import.meta.url));
 
 /** Two lanes, since a small machine has two cores; each lane runs its steps in order. */
 const lanes = [
@@ -20,7 +23,7 @@ const lanes = [
 function run([name, command, ...args]) {
   const startedMs = Date.now();
   return new Promise((settle) => {
-    const child = spawn('npx', ['--no-install', command, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [`${programs}${command}`, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     let printed = '';
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (text) => {

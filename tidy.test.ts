@@ -171,14 +171,27 @@ test('every optional package of the lock file is in it, so that npm ci accepts i
   expect(missing).toEqual([]);
 });
 
-test('versions are exact', () => {
-  const { dependencies, devDependencies } = JSON.parse(textOf('package.json')) as Record<
-    string,
-    Record<string, string>
-  >;
-  const loose = Object.entries({ ...dependencies, ...devDependencies }).filter(
-    ([, version]) => !/^(npm:[\w-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(version),
+test('no package that npm requires is bound to a platform, so that npm ci accepts the lock file everywhere', () => {
+  type Entry = { os?: unknown; cpu?: unknown; libc?: unknown; optional?: boolean };
+  const { packages } = JSON.parse(textOf('package-lock.json')) as { packages: Record<string, Entry> };
+  const bound = Object.entries(packages).filter(
+    ([, { os, cpu, libc, optional }]) => (os ?? cpu ?? libc) !== undefined && optional !== true,
   );
+  expect(bound.map(([at]) => at)).toEqual([]);
+});
+
+test('versions are exact', () => {
+  const loose = tracked
+    .filter((file) => basename(file) === 'package.json')
+    .flatMap((file) => {
+      type Versions = Record<string, string>;
+      const { dependencies, devDependencies, optionalDependencies } = JSON.parse(textOf(file)) as Record<
+        string,
+        Versions
+      >;
+      return Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies });
+    })
+    .filter(([, version]) => !/^(npm:[\w-]+@)?\d+\.\d+\.\d+(-[\w.]+)?$/.test(version));
   expect(loose).toEqual([]);
 });
 

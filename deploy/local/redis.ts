@@ -67,6 +67,8 @@ export async function startRedis(place: RedisPlace): Promise<LocalServer> {
       args: program.args(port, place),
       env: { PATH: searchPath() },
       cwd: '/',
+      // Asked to end, the stand-in waits for its clients to go; it has nothing to save.
+      ...(program.isStandIn ? { stopSignal: 'SIGKILL' as const } : {}),
     }),
     url: (port) => `redis://127.0.0.1:${port}`,
     isReady: (port) => answers(port, 'PING\r\n', '+PONG'),

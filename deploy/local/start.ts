@@ -11,6 +11,7 @@ import { StartupError } from './child.ts';
 import { lockFolder } from './folder-lock.ts';
 import { unreachableServers } from './given-servers.ts';
 import { faultText, Launcher } from './launcher.ts';
+import { refuseMissingServers } from './missing-servers.ts';
 import { createProgress, type Progress } from './progress.ts';
 import { Supervisor } from './supervisor.ts';
 
@@ -35,6 +36,7 @@ async function main(progress: Progress): Promise<void> {
   const config = loadConfig();
   const faults = [...contentFaults(config), ...(await unreachableServers(config))];
   if (faults.length > 0) throw new ConfigError(faults);
+  refuseMissingServers(config);
   const dataDir = resolve(config.DATA_DIR);
   const lock = await lockFolder(dataDir);
   const built = buildIfStale();

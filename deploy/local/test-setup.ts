@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
+import { refuseMissingServers } from './missing-servers.ts';
 import { startPostgres } from './servers.ts';
 
 declare module 'vitest' {
@@ -14,6 +15,7 @@ declare module 'vitest' {
 }
 
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  refuseMissingServers();
   const folder = mkdtempSync(join(tmpdir(), 'signpost-test-'));
   chmodSync(folder, 0o755);
   const [postgres, clickhouse] = await Promise.all([

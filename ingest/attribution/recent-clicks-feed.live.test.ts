@@ -6,7 +6,9 @@ import { keepLogStream } from '#common/log/log-stream.ts';
 import { Nats } from '#common/nats.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { Redis } from '#common/redis.ts';
+import { findRedis } from '#deploy/local/redis.ts';
 import { natsForTest, redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { skipWithout } from '#deploy/local/test-skip.ts';
 import { testClick } from '#ingest/way-for-test.ts';
 import { type FeedOptions, RecentClicksFeed } from './recent-clicks-feed.ts';
 
@@ -64,7 +66,8 @@ const hourMs = 3_600_000;
 const eventually = (read: () => unknown) => expect.poll(read, { timeout: 10_000, interval: 20 });
 const isThere = async (id: string) => (await clicks.byIds([id]).catch(() => []))[0]?.click_id === id;
 
-test('while Redis can not save and takes no writes the feed waits, says so once, and goes on where it was', async () => {
+test('while Redis can not save and takes no writes the feed waits, says so once, and goes on where it was', async (context) => {
+  skipWithout(!findRedis().isStandIn, 'redis-server', context);
   const feed = await startFeed();
   const before = await click();
   await eventually(() => isThere(before)).toBe(true);

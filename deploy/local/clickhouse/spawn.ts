@@ -1,11 +1,13 @@
 /** Starts ClickHouse for one machine as a process of its own, for the launcher and for tests. */
 import { createRequire } from 'node:module';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 import { searchPath } from '#common/config.ts';
 import { packageRoot } from '#common/paths.ts';
+import { StartupError } from '#deploy/local/child.ts';
 import { type LocalServer, startServer } from '#deploy/local/local-server.ts';
 import { answers } from '#deploy/local/ports.ts';
+import { findInPackage } from '#deploy/local/programs.ts';
 
 /** More than the queries and inserts that may run at once, so that a gzip or a KILL never waits for one of them. */
 const threadPoolSize = 24;
@@ -21,6 +23,18 @@ export interface ClickHousePlace {
 /** The server's entry file in dist/, from which it starts in half of the time. Somebody must have built it. */
 export function builtClickHouse(): string {
   return join(packageRoot(), 'dist', 'deploy', 'local', 'clickhouse', 'main.js');
+}
+
+/** The folder of the engine's library for this platform. */
+export function findChdb(): string {
+  const wrapper = findInPackage('chdb');
+  const library = `@chdb/lib-${process.platform}-${process.arch}${process.platform === 'linux' ? '-gnu' : ''}/package.json`;
+  const found = wrapper === undefined ? undefined : findInPackage(library, pathToFileURL(wrapper).href);
+  if (found !== undefined) return dirname(found);
+  throw new StartupError(
+    `No ClickHouse engine for ${process.platform} ${process.arch} was found: run 'npm ci' with development packages, ` +
+      'or set CLICKHOUSE_URL to a server of yours.',
+  );
 }
 
 /**

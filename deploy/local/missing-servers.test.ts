@@ -1,0 +1,34 @@
+import { afterEach, expect, test, vi } from 'vitest';
+import { missingServers, refuseMissingServers } from './missing-servers.ts';
+
+const here = { arch: process.arch };
+
+/** A machine for which no package brings a server, with nothing on the PATH. */
+function standOnAnotherMachine(): void {
+  Object.defineProperty(process, 'arch', { value: 'riscv64', configurable: true });
+  vi.stubEnv('PATH', '/nowhere');
+}
+
+afterEach(() => {
+  Object.defineProperty(process, 'arch', { value: here.arch, configurable: true });
+  vi.unstubAllEnvs();
+});
+
+test('every server that neither a package nor the PATH has is named at once, with the command that installs it', () => {
+  standOnAnotherMachine();
+  const missing = missingServers().join('\n');
+  expect(missing).toMatch(/No nats-server for \w+ riscv64 was found: .*'brew install nats-server'.*NATS_URL/);
+  expect(missing).toMatch(/No ClickHouse engine for \w+ riscv64 was found: .*CLICKHOUSE_URL/);
+  expect(() => refuseMissingServers()).toThrow(missing.split('\n')[0]);
+});
+
+test('a server that is given by its URL is not looked for', () => {
+  standOnAnotherMachine();
+  const urls = {
+    DATABASE_URL: 'postgres://a.example/db',
+    NATS_URL: 'nats://a.example',
+    REDIS_URL: 'redis://a.example',
+    CLICKHOUSE_URL: 'http://a.example',
+  };
+  expect(missingServers(urls)).toEqual([]);
+});

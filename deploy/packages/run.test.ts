@@ -1,0 +1,67 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import nodes from './node/package.json' with { type: 'json' };
+
+/** A project whose uWebSockets.js loads only where BINDING_LOADS is set, as a stand-in for a Node without a binary. */
+let project = '';
+
+beforeEach(() => {
+  project = mkdtempSync(join(tmpdir(), 'signpost-packages-'));
+  cpSync(import.meta.dirname, join(project, 'deploy', 'packages'), {
+    recursive: true,
+    filter: (file) => !file.includes('node_modules'),
+  });
+  write('package.json', '{"type":"module"}');
+  write('node_modules/uWebSockets.js/package.json', '{"name":"uWebSockets.js","main":"binding.js"}');
+  write('node_modules/uWebSockets.js/binding.js', "if (!process.env.BINDING_LOADS) throw new Error('no binary');");
+  write('program.mjs', "console.log(process.argv.slice(2).join(' '), process.env.PINNED ?? 'at hand');");
+});
+afterEach(() => rmSync(project, { recursive: true, force: true }));
+
+function write(file: string, text: string): void {
+  mkdirSync(join(project, file, '..'), { recursive: true });
+  writeFileSync(join(project, file), text);
+}
+
+/** Puts a program where the pinned Node is looked for, on any platform. */
+function pin(script: string): void {
+  for (const name of Object.keys(nodes.optionalDependencies)) {
+    const file = `deploy/packages/node/node_modules/${name}/bin/node`;
+    write(file, `#!/bin/sh\n${script}\n`);
+    chmodSync(join(project, file), 0o755);
+  }
+}
+
+function run(env: Record<string, string> = {}) {
+  const words = [join(project, 'deploy/packages/run.mjs'), 'program.mjs', 'a', 'b'];
+  return spawnSync(process.execPath, words, { encoding: 'utf8', env: { PATH: '/usr/bin:/bin', ...env } });
+}
+
+test('the Node at hand is used where the binding loads in it', () => {
+  pin('exit 1');
+  expect(run({ BINDING_LOADS: '1' }).stdout).toBe('a b at hand\n');
+});
+
+const canBecomeAnother = 'execve' in process;
+
+test.runIf(canBecomeAnother)('where the binding does not load, the process becomes the pinned Node', () => {
+  pin(`PINNED=pinned BINDING_LOADS=1 exec ${process.execPath} "$@"`);
+  const { stdout, status } = run();
+  expect([stdout, status]).toEqual(['a b pinned\n', 0]);
+});
+
+test.runIf(canBecomeAnother)(
+  'a pinned Node that is missing or does not run ends in one sentence that says what to do',
+  () => {
+    const missing = run();
+    expect([missing.status, missing.stdout]).toEqual([1, '']);
+    expect(missing.stderr).toMatch(/^uWebSockets\.js has no binary .* Node v[\d.]+ on .*: run 'npm ci' .*\n$/);
+    pin('exit 127');
+    const broken = run();
+    expect([broken.status, broken.stdout]).toEqual([1, '']);
+    expect(broken.stderr).toMatch(/^uWebSockets\.js has no binary .*Install Node 22.*\n$/);
+  },
+);
