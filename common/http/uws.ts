@@ -4,10 +4,10 @@ import type * as Uws from 'uWebSockets.js';
 import type { HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 
 const namespace: typeof Uws = await import('uWebSockets.js').catch((error: unknown) => {
+  const reason = /\nError: (.*)/.exec(String(error))?.[1] ?? String(error);
   throw new Error(
-    `uWebSockets.js has no binary that loads in Node ${process.version} on ${process.platform} ${process.arch}: use ` +
-      "Node 22, or npm's scripts (npm start, npm test), which bring one.",
-    { cause: error },
+    `uWebSockets.js has no binary that loads in Node ${process.version} on ${process.platform} ${process.arch} (${reason}): ` +
+      "use Node 22, or npm's scripts (npm start, npm test), which bring one.",
   );
 });
 const uws = 'default' in namespace ? (namespace as unknown as { default: typeof Uws }).default : namespace;
