@@ -113,6 +113,17 @@ test('a server that hangs counts as unavailable after the command timeout', asyn
   await redis.close();
 });
 
+test('a process that stood still for longer than the command timeout still takes the answers that have arrived', async () => {
+  const redis = new Redis({ url: server.url, name: 'test', commandTimeoutMs: 100 });
+  await redis.connect();
+  const answers = Promise.all(Array.from({ length: 100 }, () => redis.commands.ping('here')));
+  // The commands leave at the end of this turn; then nothing runs while the answers come.
+  await new Promise<void>((done) => setImmediate(done));
+  for (const until = performance.now() + 500; performance.now() < until; );
+  expect(new Set(await answers)).toEqual(new Set(['here']));
+  await redis.close();
+});
+
 test('connections that fell silent without being closed are replaced in seconds, the listening one too', async () => {
   const proxy = await TcpProxy.start(server.port);
   const redis = new Redis({ url: `redis://127.0.0.1:${proxy.port}`, name: 'test', commandTimeoutMs: 250 });

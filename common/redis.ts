@@ -21,12 +21,38 @@ const reconnectPauseMaxMs = 1_000;
 const silentPingsMax = 3;
 const pingIntervalMs = 1_000;
 
+/** Steps in which the patience for a command is counted. */
+const patienceTicks = 4;
+
+type SentCommand = Parameters<Client['sendCommand']>[0] & { sentAtTick?: number };
+
 /**
  * Commands given in one turn of the event loop leave in one write. The client's own way to do that makes a pipeline, two sets and
  * a map entry of each turn, which V8 does not let go of before the next full collection (see TransientMap).
  */
 class GatheringClient extends Client {
+  #ticks = 0;
+
+  /**
+   * Fails commands that stay unanswered for so long. Time counts only in steps between which this process reads its sockets: with a
+   * timer for each command, a process that stood still for a second would fail commands whose answers have arrived.
+   */
+  failOverdue(patienceMs: number): void {
+    const timer = setInterval(() => {
+      this.#ticks++;
+      for (let at = 0; at < this.commandQueue.length; at++) {
+        // The queue's type promises less of a command than what `sendCommand` put there.
+        const command = this.commandQueue.peekAt(at)?.command as SentCommand | undefined;
+        if (command?.sentAtTick === undefined || this.#ticks - command.sentAtTick <= patienceTicks) break;
+        command.reject(new Error('Command timed out'));
+      }
+    }, patienceMs / patienceTicks).unref();
+    this.once('end', () => clearInterval(timer));
+  }
+
   override sendCommand(...args: Parameters<Client['sendCommand']>): unknown {
+    const command: SentCommand = args[0];
+    command.sentAtTick = this.#ticks;
     const socket: Socket | undefined = this.stream;
     if (socket !== undefined && socket.writableCorked === 0) {
       socket.cork();
@@ -180,8 +206,8 @@ export class Redis {
       maxRetriesPerRequest: 0,
       autoResubscribe: false,
       retryStrategy: (attempt) => (this.#closing ? null : pauseBeforeAttempt(attempt)),
-      ...(commandTimeoutMs === 0 ? {} : { commandTimeout: commandTimeoutMs }),
     });
+    if (commandTimeoutMs > 0) client.failOverdue(commandTimeoutMs);
     client.on('error', (error: Error) => this.#options.onError?.(error));
     replaceWhenSilent(client);
     return client;
