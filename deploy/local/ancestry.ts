@@ -1,14 +1,36 @@
 /** The processes between this one and the npm that runs it, so that their end is noticed. */
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 
 const chainMax = 8;
 
-function parentOf(pid: number): number {
+/** State (a letter) and parent of a process, as /proc tells them (proc(5)); none where it has ended. */
+function statusOf(pid: number): { readonly state: string; readonly parent: number } {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+    const [state = '', parent] = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return { state, parent: Number(parent) };
   } catch {
-    return 0;
+    return { state: '', parent: 0 };
+  }
+}
+
+function parentOf(pid: number): number {
+  return statusOf(pid).parent;
+}
+
+/** Whether it still runs: one that has ended and was not waited for does not. */
+export function isAlive(pid: number): boolean {
+  const { state } = statusOf(pid);
+  return state !== '' && state !== 'Z' && state !== 'X';
+}
+
+/** The processes that it started. None where there is no /proc. */
+export function childrenOf(pid: number): number[] {
+  try {
+    const pids = readdirSync('/proc').map(Number).filter(Number.isInteger);
+    return pids.filter((one) => parentOf(one) === pid);
+  } catch {
+    return [];
   }
 }
 

@@ -6,11 +6,13 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { inject } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { Postgres } from '#common/postgres.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { childrenOf, isAlive } from './ancestry.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import type { LocalServer } from './local-server.ts';
 import { startNats } from './nats.ts';
@@ -102,6 +104,28 @@ async function dropDatabase(postgres: Postgres, database: string): Promise<void>
   }
 }
 
+/**
+ * Kills a server with all of its processes, as a machine that loses its power. A process of Postgres for a session outlives the
+ * first one for a moment, and may still answer or commit in it.
+ */
+async function killWhole(server: LocalServer): Promise<void> {
+  // A stopped server starts no others while they are listed.
+  server.kill('SIGSTOP');
+  const pids = childrenOf(server.pid);
+  server.kill('SIGKILL');
+  for (const pid of pids) killIfThere(pid);
+  await server.exited;
+  while (pids.some(isAlive)) await delay(2);
+}
+
+function killIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended.
+  }
+}
+
 async function serverForTest(start: (dataDir: string, port: number) => Promise<LocalServer>): Promise<TestServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'signpost-test-'));
   const clean = () => rmSync(dataDir, { recursive: true, force: true });
@@ -112,6 +136,7 @@ async function serverForTest(start: (dataDir: string, port: number) => Promise<L
     pid: () => server.pid,
     dataDir,
     kill: async (signal) => {
+      if (signal === 'SIGKILL') return await killWhole(server);
       server.kill(signal);
       if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') await server.exited;
     },
