@@ -4,11 +4,11 @@
  *   click:<click_id>              the click as later events need it, for the app's attribution window
  *   recent:<app_id>:<address>     sorted by time: clicks from one address (IPv6: one /64), whole IP and user agent, for the
  *                                 app's probabilistic window; the newest PER_ADDRESS_MAX
- *   claim:<click_id>              the device that has it, for the attribution window
+ *   claim:<click_id>              a copy: the device that has it, for the attribution window
  *   match:<app_id>:<device>       the answer a device got
  *   match_id:<match_id>           the same answer, by its id
  *
- * All of it can be lost: claims are kept for good elsewhere, clicks are in ClickHouse.
+ * All of it can be lost: claims and their answers are in Postgres, clicks are in ClickHouse.
  */
 import type { Windows } from './attribution-windows.ts';
 import { limitAddress } from './http/peer.ts';
@@ -99,21 +99,11 @@ end
 return {answer or '', near, named}
 `;
 
-/**
- * KEYS: claim, answer of the device, answer by id. ARGV: device, TTL in ms, answer, whether the device may ask again ("1").
- * Answers {"kept", answer of before} | {"taken"} | {"claimed"}.
- */
-const claimScript = `
-if ARGV[4] == '1' then
-  local before = redis.call('GET', KEYS[2])
-  if before then return {'kept', before} end
-end
-local owner = redis.call('GET', KEYS[1])
-if owner and owner ~= ARGV[1] then return {'taken'} end
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-if ARGV[4] == '1' then redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2]) end
-redis.call('SET', KEYS[3], ARGV[3], 'PX', ARGV[2])
-return {'claimed'}
+/** KEYS: claim, answer by id, and answer of the device if there is one. ARGV: who has the click, answer, TTL in ms. */
+const copyScript = `
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
+for at = 2, #KEYS do redis.call('SET', KEYS[at], ARGV[2], 'PX', ARGV[3]) end
+return 1
 `;
 
 export interface Gathered {
@@ -124,23 +114,18 @@ export interface Gathered {
   readonly named: readonly ({ readonly click: RecentClick; readonly claimed_by: string } | null)[];
 }
 
-export type ClaimOutcome =
-  | { readonly state: 'claimed' }
-  | { readonly state: 'taken' }
-  | { readonly state: 'kept'; readonly answer: string };
-
 /** Every method throws when Redis is away. */
 export class RecentClicks {
   readonly #redis: Redis;
   readonly #put: Script;
   readonly #gather: Script;
-  readonly #claim: Script;
+  readonly #copy: Script;
 
   constructor(redis: Redis) {
     this.#redis = redis;
     this.#put = redis.script(putScript);
     this.#gather = redis.script(gatherScript);
-    this.#claim = redis.script(claimScript);
+    this.#copy = redis.script(copyScript);
   }
 
   /** Writing the same click again changes nothing. */
@@ -185,21 +170,14 @@ export class RecentClicks {
     };
   }
 
-  /** One click, one device: atomically, and with it the answer by which the device is told the same again. */
-  async claim(
-    click: { readonly click_id: string; readonly app_id: string },
-    claimant: { readonly device: string; readonly match_id: string },
-    answer: string,
-    windows: Windows,
-  ): Promise<ClaimOutcome> {
-    const { device, match_id } = claimant;
-    const keys = [`claim:${click.click_id}`, answerKey(click.app_id, device), matchKey(match_id)];
-    const ttlMs = windows.attribution_window_hours * HOUR_MS;
-    const reply = await this.#claim(keys, [device || match_id, ttlMs, answer, device === '' ? '0' : '1']);
-    const [state, before] = Array.isArray(reply) ? reply : [];
-    if (state === 'kept' && typeof before === 'string') return { state, answer: before };
-    if (state === 'taken' || state === 'claimed') return { state };
-    throw new Error('the claim script answered something else');
+  /** A claim that stands in Postgres, for whoever asks next. */
+  async copyClaim(
+    claim: { click_id: string; app_id: string; device: string; match_id: string; answer: string },
+    ttlMs: number,
+  ): Promise<void> {
+    const { click_id, app_id, device, match_id, answer } = claim;
+    const keys = [`claim:${click_id}`, matchKey(match_id), ...(device === '' ? [] : [answerKey(app_id, device)])];
+    await this.#copy(keys, [device || match_id, answer, ttlMs]);
   }
 
   /** The answer by its match_id; null if it is not known (any more). */

@@ -22,6 +22,8 @@ import { InstallStore } from './install/install-store.ts';
 import { Installation } from './install/installation.ts';
 import { KeyCheck } from './key-check.ts';
 import { LinkIndex } from './links/link-facts.ts';
+import { PostgresClaimStore } from './match/claim-store.ts';
+import { Claims } from './match/claims.ts';
 import { type ClickArchive, noArchive } from './match/click-archive.ts';
 import { LinkOpens } from './match/link-opens.ts';
 import { Matching } from './match/matching.ts';
@@ -56,9 +58,10 @@ export function gatewayParts(config: Config, clients: GatewayClients, clock: Clo
   const records = new RecordWriter(journal, config.LOG_PARTITIONS);
   const links = new LinkIndex(db, clock, cache);
   const clicks = new RecentClicks(redis);
+  const claims = new Claims(new PostgresClaimStore(db));
   const windows = new AttributionWindows(redis);
   const opens = new LinkOpens(cache, records, clock);
-  const matching = new Matching({ clicks, windows, opens, archive: clients.archive ?? noArchive, clock });
+  const matching = new Matching({ clicks, claims, windows, opens, archive: clients.archive ?? noArchive, clock });
   const store = new InstallStore(db);
   const deps: GatewayDeps = {
     events: new EventTracking(records, links),

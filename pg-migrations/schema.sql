@@ -81,6 +81,16 @@ CREATE TABLE public.apps (
   CONSTRAINT apps_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.claims (
+  click_id text NOT NULL,
+  app_id text NOT NULL,
+  device text NOT NULL,
+  match_id text NOT NULL,
+  answer text NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT claims_pkey PRIMARY KEY (click_id)
+);
+
 CREATE TABLE public.install_answers (
   app_id text NOT NULL,
   install_id text NOT NULL,
@@ -245,6 +255,12 @@ CREATE INDEX apps_by_organization ON public.apps USING btree (organization_id, c
 CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE (deleted_at IS NULL);
 
 CREATE INDEX apps_host_of_deleted ON public.apps USING btree (host) WHERE (deleted_at IS NOT NULL);
+
+CREATE UNIQUE INDEX claims_device_key ON public.claims USING btree (app_id, device) WHERE (device <> ''::text);
+
+CREATE INDEX claims_expires_at ON public.claims USING btree (expires_at);
+
+CREATE INDEX claims_match_id ON public.claims USING btree (match_id);
 
 CREATE UNIQUE INDEX install_answers_click_id_key ON public.install_answers USING btree (click_id) WHERE (click_id IS NOT NULL);
 

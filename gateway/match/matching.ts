@@ -1,6 +1,8 @@
 /**
- * From a device's question to its answer: evidence and candidates from Redis, the rules, the claim. A click that somebody
- * else claims in between is out, and the rules are asked again.
+ * From a device's question to its answer: evidence and candidates from Redis, the rules, the claim in Postgres. A click that
+ * another device has claimed is out, and the rules are asked again.
+ *
+ * Must stay true: Redis is only a copy of the claims. What it has lost, evicted or never had costs a look-up, and no answer.
  */
 
 import type { AppSnapshot } from '#common/app-snapshot.ts';
@@ -8,8 +10,11 @@ import type { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
+import { PostgresUnavailable } from '#common/postgres.ts';
 import type { ClickAtAddress, Gathered, RecentClick, RecentClicks } from '#common/recent-clicks.ts';
-import { isRedisUnavailable } from '#common/redis.ts';
+import { isRedisUnavailable, isReplyError } from '#common/redis.ts';
+import type { Claim } from './claim-store.ts';
+import { type ClaimOutcome, type Claims, holderOf } from './claims.ts';
 import type { ClickArchive } from './click-archive.ts';
 import { namedClicks } from './evidence.ts';
 import type { LinkOpen, LinkOpens } from './link-opens.ts';
@@ -50,6 +55,7 @@ export interface Asker {
 
 export interface MatchingParts {
   readonly clicks: RecentClicks;
+  readonly claims: Claims;
   readonly windows: AttributionWindows;
   readonly opens: LinkOpens;
   readonly archive: ClickArchive;
@@ -86,15 +92,18 @@ export class Matching {
       if (match.competing_links > 0) this.counters.ambiguous++;
       return match;
     } catch (error) {
+      if (error instanceof PostgresUnavailable)
+        return unavailable('Clicks can not be given out at the moment. Ask again later.');
       if (!isRedisUnavailable(error)) throw error;
       return unavailable('Clicks can not be looked up at the moment. Ask again later.');
     }
   }
 
-  /** The match by its id, if it is this app's and still known. */
+  /** The match by its id, if it is this app's and still known. @throws when Redis or Postgres is unavailable. */
   async byId(matchId: string, appId: string): Promise<Match | null> {
-    const answer = await this.#parts.clicks.answerOf(matchId);
-    const match = answer === null ? null : parseMatch(answer);
+    const { clicks, claims } = this.#parts;
+    const answer = (await clicks.answerOf(matchId)) ?? (await claims.byMatchId(matchId))?.answer;
+    const match = answer === undefined ? null : parseMatch(answer);
     return match?.app_id === appId ? match : null;
   }
 
@@ -141,29 +150,72 @@ export class Matching {
     if (gathered.answer !== '') return parseMatch(gathered.answer);
     const found = await this.#named(app.app_id, ids, gathered);
     const match_id = newId('mat', clock());
-    const claimant = device || match_id;
     const byId = new Map<string, RecentClick>();
     for (const one of found) if (one) byId.set(one.click.click_id, one.click);
-    const lost = new Set<string>();
-    for (let attempt = 0; attempt < CLAIMS_MAX; attempt++) {
+    /** Who has a click, as far as Postgres was asked. */
+    const holders = new Map<string, string>();
+    for (let attempt = 0, isLookedUp = false; attempt < CLAIMS_MAX; attempt++) {
       const decision = decide({
         app_id: app.app_id,
-        claimant,
+        claimant: device || match_id,
         device: deviceSignals(fields, asker.ip),
-        evidence: named.map(({ type }, at) => ({ type, click: namedCandidate(found[at] ?? null, lost) })),
-        candidates: gathered.near.map((click) => candidateOf(app.app_id, click, lost)),
+        evidence: named.map(({ type }, at) => ({ type, click: namedCandidate(found[at] ?? null, holders) })),
+        candidates: gathered.near.map((click) => candidateOf(app.app_id, click, holders)),
         settings: app.settings,
         nowMs: clock(),
       });
       const decided = matchOf(decision, match_id, app.app_id, byId);
-      if (!decision.matched) return decided;
+      if (!decision.matched) {
+        if (isLookedUp) return decided;
+        isLookedUp = true;
+        const competitors = decision.competing_links > 0 ? unclaimed(gathered) : [];
+        const known = await this.#knownClaims(app, device, competitors);
+        const own = known.find((claim) => isOf(claim, app, device));
+        if (own) return parseMatch(own.answer);
+        if (known.length === 0) return decided;
+        for (const claim of known) holders.set(claim.click_id, holderOf(claim));
+        continue;
+      }
       const match = await this.#withQuery(decided);
-      const outcome = await clicks.claim(decision.click, { device, match_id }, JSON.stringify(match), app.settings);
+      const outcome = await this.#claim(match, asker);
       if (outcome.state === 'claimed') return match;
-      if (outcome.state === 'kept') return parseMatch(outcome.answer);
-      lost.add(decision.click.click_id);
+      if (outcome.state === 'kept') return parseMatch(outcome.claim.answer);
+      holders.set(decision.click.click_id, holderOf(outcome.claim));
     }
     return matchOf({ matched: false, competing_links: 0 }, match_id, app.app_id, byId);
+  }
+
+  async #claim(match: Match, { app, device }: Asker): Promise<ClaimOutcome> {
+    const { claims } = this.#parts;
+    const { click_id, app_id, match_id } = match;
+    const hours = app.settings.attribution_window_hours;
+    const claim = { click_id, app_id, device, match_id, answer: JSON.stringify(match), hours };
+    const outcome = await claims.claim(claim);
+    this.#copy([outcome.state === 'claimed' ? claim : outcome.claim], app);
+    return outcome;
+  }
+
+  /**
+   * The device's own claim and those on the clicks, as far as Redis does not know them. With Postgres unavailable there are
+   * none: a match that claims nothing is still answered.
+   */
+  async #knownClaims(app: AppSnapshot, device: string, clickIds: readonly string[]): Promise<readonly Claim[]> {
+    if (device === '' && clickIds.length === 0) return [];
+    try {
+      const found = await this.#parts.claims.find({ app_id: app.app_id, device }, clickIds);
+      this.#copy(found, app);
+      return found;
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+      return [];
+    }
+  }
+
+  /** Puts claims into Redis, where the next question looks first. It may fail: the claims stand in Postgres. */
+  #copy(claims: readonly Claim[], app: AppSnapshot): void {
+    for (const claim of claims) {
+      this.#parts.clicks.copyClaim(claim, attributionWindowMs(app)).catch(() => undefined);
+    }
   }
 
   /** Clicks that Redis has lost are looked up where all of them are. */
@@ -187,7 +239,13 @@ export class Matching {
     const told = this.#told.get(app.app_id);
     const nowMs = this.#parts.clock();
     if (told?.version === app.version && nowMs - told.atMs < WINDOWS_TOLD_MS) return;
-    await this.#parts.windows.put(app.app_id, app.settings);
+    try {
+      await this.#parts.windows.put(app.app_id, app.settings);
+    } catch (error) {
+      // A full Redis takes no writes and still answers questions.
+      if (!isRedisUnavailable(error) && !isReplyError(error)) throw error;
+      return;
+    }
     if (this.#told.size >= WINDOWS_REMEMBERED_MAX) this.#told.clear();
     this.#told.set(app.app_id, { version: app.version, atMs: nowMs });
   }
@@ -198,20 +256,30 @@ export function parseMatch(json: string): Match {
   return JSON.parse(json) as Match;
 }
 
-function namedCandidate(found: Gathered['named'][number], lost: ReadonlySet<string>): CandidateClick | null {
-  return found && !lost.has(found.click.click_id) ? { claimed_by: found.claimed_by, ...found.click } : null;
+type Holders = ReadonlyMap<string, string>;
+
+function namedCandidate(found: Gathered['named'][number], holders: Holders): CandidateClick | null {
+  return found && { ...found.click, claimed_by: holders.get(found.click.click_id) ?? found.claimed_by };
 }
 
-function candidateOf(app_id: string, click: ClickAtAddress, lost: ReadonlySet<string>): ScoredClick {
+function candidateOf(app_id: string, click: ClickAtAddress, holders: Holders): ScoredClick {
   return {
     click_id: click.click_id,
     app_id,
     link_id: click.link_id,
     time: click.time,
     is_bot: false,
-    claimed_by: lost.has(click.click_id) ? 'somebody else' : click.claimed_by,
+    claimed_by: holders.get(click.click_id) ?? click.claimed_by,
     signals: clickSignals(click),
   };
+}
+
+function unclaimed({ near }: Gathered): string[] {
+  return near.flatMap(({ click_id, claimed_by }) => (claimed_by === '' ? [click_id] : []));
+}
+
+function isOf(claim: Claim, app: AppSnapshot, device: string): boolean {
+  return device !== '' && claim.app_id === app.app_id && claim.device === device;
 }
 
 const noMatch = {
