@@ -1,11 +1,13 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
+import type { Disk } from './disk.ts';
 import { type FrameHeader, payloadOf, readFrame } from './frame.ts';
 import { Journal, type JournalOptions } from './journal.ts';
 import type { RecordKind } from './record.ts';
 import { Segment } from './segment.ts';
+import { nodeSystem, type System } from './system.ts';
 
 const folders: string[] = [];
 const open: Journal[] = [];
@@ -21,14 +23,17 @@ function root(): string {
   return folder;
 }
 
-async function journalOf(options: Partial<JournalOptions> & { root: string }): Promise<Journal> {
-  const journal = await Journal.open({
+async function journalOf(
+  options: Partial<JournalOptions> & { root: string },
+  system: System = nodeSystem,
+): Promise<Journal> {
+  const defaults = {
     slot: 'edge-0',
     segmentBytes: 1_000_000,
     bytesMax: 100_000_000,
     sync: 'after_answer',
-    ...options,
-  });
+  } as const;
+  const journal = await Journal.open({ ...defaults, ...options }, system);
   open.push(journal);
   return journal;
 }
@@ -170,6 +175,59 @@ test('with before_answer the waiter hears only after an fdatasync', async () => 
   const verdicts = await Promise.all(Array.from({ length: 10 }, () => append(journal, '{}')));
   expect(new Set(verdicts)).toEqual(new Set(['committed']));
   expect(journal.counters.syncs).toBeGreaterThan(0);
+});
+
+test('with before_answer a record is committed only after the sync of its own segment, also when the next one was begun meanwhile', async () => {
+  const paths = new Map<number, string>();
+  const begun: { name: string; end: () => void }[] = [];
+  const synced: string[] = [];
+  let isHeld = true;
+  const disk: Disk = {
+    ...nodeSystem.disk,
+    create: (path) => {
+      const file = nodeSystem.disk.create(path);
+      paths.set(file, basename(path));
+      return file;
+    },
+    sync: (file) => {
+      const name = paths.get(file) ?? '';
+      return new Promise((done) => {
+        const end = () => {
+          synced.push(name);
+          done();
+        };
+        if (isHeld) begun.push({ name, end });
+        else end();
+      });
+    },
+  };
+  const journal = await journalOf({ root: root(), sync: 'before_answer', segmentBytes: 10 }, { ...nodeSystem, disk });
+  const endNext = async (name: string) => {
+    await expect.poll(() => begun[0]?.name).toBe(name);
+    begun.shift()?.end();
+  };
+  const first = append(journal, '{"n":1}');
+  await expect.poll(() => begun).toHaveLength(1);
+  let syncedBefore: string[] = [];
+  const second = new Promise<void>((done, fail) => {
+    const committed = () => {
+      syncedBefore = [...synced];
+      done();
+    };
+    journal.append(journal.lane('click', 0), '{"n":2}', { committed, refused: fail });
+  });
+  await expect.poll(() => journal.counters.writes).toBe(2);
+  await endNext('00000001.seg');
+  expect(await first).toBe('committed');
+  // Now the first segment is synced once more, as one that is retired. The third begins before it is done.
+  await expect.poll(() => begun).toHaveLength(1);
+  const third = append(journal, '{"n":3}');
+  await expect.poll(() => journal.counters.writes).toBe(3);
+  isHeld = false;
+  for (const { end } of begun.splice(0)) end();
+  await second;
+  expect(syncedBefore).toContain('00000002.seg');
+  expect(await third).toBe('committed');
 });
 
 test('when the folder is gone and back, records are refused and then kept under a new producer', async () => {

@@ -277,12 +277,14 @@ export class Journal {
     this.#isSyncing = true;
     this.#syncTimer = undefined;
     const { seq } = this.#unsynced;
+    // As they are now: an append during the first sync may go on to another segment, and then this one is a retired one.
+    const current = this.#segment;
     const retired = this.#retiring;
     this.#retiring = [];
     let isSynced = true;
     try {
       for (const segment of retired) await segment.sync();
-      await this.#segment?.sync();
+      await current?.sync();
       this.counters.syncs++;
       this.#syncFailuresInRow = 0;
     } catch {
