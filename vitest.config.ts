@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 const shared = { pool: 'forks' as const, exclude: ['node_modules/**', 'dist/**', '.data/**'] };
 
 /**
- * unit: no servers. live: real servers, two of them shared, the rest per file. journeys: the whole, over HTTP. One after the
+ * unit: no servers. simulation: seeds of deploy/simulation. live: real servers, two of them shared, the rest per file. journeys: the whole, over HTTP. One after the
  * other; more files at a time than a small machine has cores where tests mostly wait for servers that come and go.
  */
 export default defineConfig({
@@ -15,7 +15,17 @@ export default defineConfig({
           name: 'unit',
           setupFiles: ['common/fixtures/property-sizes.ts'],
           include: ['**/*.test.ts'],
-          exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**'],
+          exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**', 'deploy/simulation/**'],
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: 'simulation',
+          include: ['deploy/simulation/**/*.test.ts'],
+          exclude: [...shared.exclude, '**/*.live.test.ts'],
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },

@@ -38,6 +38,8 @@ export interface JournalOptions {
   /** Most bytes of this slot that the sink has not committed yet. */
   readonly bytesMax: number;
   readonly sync: 'after_answer' | 'before_answer';
+  /** Most bytes that are kept in memory until they are synced; a turn's records must fit. */
+  readonly unsyncedBytesMax?: number;
 }
 
 type Lock = NonNullable<Awaited<ReturnType<System['locks']['take']>>>;
@@ -65,7 +67,7 @@ export class Journal {
   readonly #folder: string;
   readonly #lock: Lock;
   readonly #group: FrameGroup;
-  readonly #unsynced = new UnsyncedGroups();
+  readonly #unsynced: UnsyncedGroups;
   readonly #size: FolderSize;
   #producer = '';
   #segment: Segment | undefined;
@@ -87,6 +89,7 @@ export class Journal {
     this.#folder = folder;
     this.#lock = lock;
     this.#group = new FrameGroup(system.time.now);
+    this.#unsynced = new UnsyncedGroups(options.unsyncedBytesMax);
     this.#size = new FolderSize(system.disk, folder);
     this.#measureTimer = system.time.every(measureIntervalMs, () => this.#tick());
   }

@@ -17,12 +17,16 @@ interface Group {
 
 /** The bytes of the groups lie in one ring, each in one piece, so that keeping them makes no garbage. */
 export class UnsyncedGroups {
-  readonly #ring = Buffer.allocUnsafeSlow(ringBytes);
+  readonly #ring: Buffer;
   #groups: Group[] = [];
   #end = 0;
   #waiting: { readonly seq: number; readonly waiters: readonly Waiter[] }[] = [];
   #seq = 0;
   #givenUpTo = 0;
+
+  constructor(bytesMax = ringBytes) {
+    this.#ring = Buffer.allocUnsafeSlow(bytesMax);
+  }
 
   /** The number of the group that was written last. */
   get seq(): number {
@@ -43,7 +47,7 @@ export class UnsyncedGroups {
   add(bytes: Buffer, waiters: readonly Waiter[]): void {
     const seq = ++this.#seq;
     if (this.#groups.length === 0) this.#end = 0;
-    if (this.#end + bytes.length > ringBytes) {
+    if (this.#end + bytes.length > this.#ring.length) {
       this.#forget((group) => group.from >= this.#end);
       this.#end = 0;
     }

@@ -1,0 +1,69 @@
+/** A simulated machine: its disk, its clocks, the locks of its programs, and its way to NATS. */
+import type { System } from '#common/log/system.ts';
+import { type MachineClock, Program } from './program.ts';
+import type { Scheduler } from './scheduler.ts';
+import { SimulatedDisk } from './simulated-disk.ts';
+import { SimulatedLocks } from './simulated-locks.ts';
+import type { LinkCondition } from './simulated-nats-client.ts';
+
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
+const stampChars = 10;
+const chanceChars = 16;
+
+export class Machine {
+  readonly name: string;
+  readonly disk: SimulatedDisk;
+  readonly clock: MachineClock;
+  readonly link: LinkCondition = { latencyMsMax: 1, isCut: false };
+  readonly programs = new Set<Program>();
+  #locks = new SimulatedLocks();
+  readonly #scheduler: Scheduler;
+  #started = 0;
+
+  constructor(name: string, scheduler: Scheduler, epochMs: number) {
+    this.name = name;
+    this.#scheduler = scheduler;
+    this.disk = new SimulatedDisk(scheduler);
+    this.clock = { wallAtZero: epochMs, bootedAt: scheduler.now };
+  }
+
+  /** The true time. */
+  get now(): number {
+    return this.#scheduler.now;
+  }
+
+  start(what: string): Program {
+    const program = new Program(`${this.name}/${what}#${++this.#started}`, this.#scheduler, this.clock);
+    this.programs.add(program);
+    program.atDeath(() => this.programs.delete(program));
+    return program;
+  }
+
+  /** What journal and publisher get of this machine. */
+  systemOf(program: Program): System {
+    const { dice } = this.#scheduler;
+    return {
+      time: program.time,
+      disk: this.disk.of(program),
+      locks: this.#locks.of(program),
+      producerId: (ms) => stamped(ms, () => dice.next()),
+    };
+  }
+
+  /** All of its programs end at once, and what was not synced is lost. They are started again by their supervisors. */
+  losePower(): void {
+    for (const program of [...this.programs]) program.kill();
+    this.disk.losePower();
+    this.#locks = new SimulatedLocks();
+    this.clock.bootedAt = this.#scheduler.now;
+  }
+}
+
+/** 26 characters that sort by their time and are well-formed as the end of an id. */
+function stamped(ms: number, chance: () => number): string {
+  let text = '';
+  for (let left = ms, at = 0; at < stampChars; at++, left = Math.floor(left / 32))
+    text = alphabet.charAt(left % 32) + text;
+  for (let at = 0; at < chanceChars; at++) text += alphabet.charAt(Math.floor(chance() * 32));
+  return text;
+}

@@ -1,0 +1,49 @@
+/**
+ * `npm run test:simulation -- --seeds N [--seed S]`: runs seeds one after the other from S on. One that fails is run once more with
+ * its schedule printed, and the command ends with 1.
+ */
+import { parseArgs } from 'node:util';
+import { runSeed } from './seed-run.ts';
+
+const { values } = parseArgs({
+  options: {
+    seeds: { type: 'string', default: '1000' },
+    seed: { type: 'string', default: '1' },
+    trace: { type: 'boolean', default: false },
+  },
+});
+const first = Number(values.seed);
+const count = Number(values.seeds);
+const failuresMax = 10;
+const traceLines = 400;
+
+const hits = new Map<string, number>();
+const failed: number[] = [];
+let [records, kept, steps, virtualMs] = [0, 0, 0, 0];
+const startedMs = Date.now();
+for (let seed = first; seed < first + count && failed.length < failuresMax; seed++) {
+  const outcome = await runSeed(seed, values.trace);
+  if (values.trace) console.log(outcome.trace.join('\n'));
+  for (const [name, times] of outcome.hits) hits.set(name, (hits.get(name) ?? 0) + times);
+  records += outcome.records;
+  kept += outcome.kept;
+  steps += outcome.steps;
+  virtualMs += outcome.virtualMs;
+  if (outcome.faults.length === 0) continue;
+  failed.push(seed);
+  console.log(`FAILED seed ${seed}\n  ${outcome.faults.join('\n  ')}`);
+  if (failed.length > 1 || values.trace) continue;
+  const again = await runSeed(seed, true);
+  const isSame = again.fingerprint === outcome.fingerprint;
+  console.log(
+    `${isSame ? 'its schedule' : 'its schedule of another run: it does not replay'}:\n${again.trace.slice(-traceLines).join('\n')}`,
+  );
+}
+const seconds = (Date.now() - startedMs) / 1000;
+const days = (virtualMs / 86_400_000).toFixed(1);
+console.log(
+  `${count} seeds in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second): ${records} records sent, ${kept} kept, ${steps} steps, ${days} days of virtual time`,
+);
+for (const [name, times] of [...hits].sort(([, one], [, other]) => other - one)) console.log(`  ${name}: ${times}`);
+console.log(failed.length === 0 ? 'none failed' : `failed: ${failed.join(', ')}`);
+process.exitCode = failed.length === 0 ? 0 : 1;

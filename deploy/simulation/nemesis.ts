@@ -1,0 +1,206 @@
+/** What goes wrong in a simulation. A seed draws a few kinds of faults, how often they hit and how long they last. */
+import type { Program } from './program.ts';
+import { noDiskFaults } from './simulated-disk.ts';
+import type { World } from './world.ts';
+
+interface Fault {
+  readonly name: string;
+  /** Hits once. @returns what ends it, if it lasts. */
+  readonly hit: (world: World) => (() => void) | undefined;
+}
+
+const dayMs = 86_400_000;
+
+function pickProgram(world: World): Program | undefined {
+  const { programs } = world;
+  return programs.length === 0 ? undefined : world.scheduler.dice.pick(programs);
+}
+
+const faults: readonly Fault[] = [
+  {
+    name: 'process killed',
+    hit: (world) => void pickProgram(world)?.kill(),
+  },
+  {
+    name: 'process frozen',
+    hit: (world) => {
+      const program = pickProgram(world);
+      program?.freeze();
+      return () => program?.thaw();
+    },
+  },
+  {
+    name: 'power lost',
+    hit: (world) => void world.losePower(world.scheduler.dice.pick(world.edges)),
+  },
+  {
+    name: 'log server killed',
+    hit: (world) => {
+      world.nats.crash(0);
+      return () => world.nats.start();
+    },
+  },
+  {
+    name: 'log server without power',
+    hit: (world) => {
+      world.nats.crash(world.nats.unsynced('log'));
+      return () => world.nats.start();
+    },
+  },
+  {
+    name: 'log cut',
+    hit: (world) => {
+      world.nats.crash(world.scheduler.dice.between(1, 40));
+      return () => world.nats.start();
+    },
+  },
+  {
+    name: 'log wiped',
+    hit: (world) => {
+      world.nats.wipe();
+      return () => world.nats.start();
+    },
+  },
+  {
+    name: 'log refuses',
+    hit: (world) => {
+      world.nats.isRefusing = true;
+      return () => {
+        world.nats.isRefusing = false;
+      };
+    },
+  },
+  {
+    name: 'network cut',
+    hit: (world) => {
+      const { link } = world.scheduler.dice.pick(world.machines);
+      link.isCut = true;
+      return () => {
+        link.isCut = false;
+      };
+    },
+  },
+  {
+    name: 'network slow',
+    hit: (world) => {
+      const { dice } = world.scheduler;
+      const { link } = dice.pick(world.machines);
+      link.latencyMsMax = dice.pick([20, 200, 3_000]);
+      return () => {
+        link.latencyMsMax = 1;
+      };
+    },
+  },
+  {
+    name: 'connection reset',
+    hit: (world) => void world.scheduler.dice.pick([...world.publishers, ...world.ingests]).client?.break(),
+  },
+  {
+    name: 'disk full',
+    hit: (world) => diskFault(world, (disk) => ({ bytesMax: disk.bytes + world.scheduler.dice.between(0, 2_000) })),
+  },
+  {
+    name: 'disk fails writes',
+    hit: (world) => diskFault(world, () => ({ writeFails: world.scheduler.dice.next() ** 2 })),
+  },
+  {
+    name: 'disk fails syncs',
+    hit: (world) => diskFault(world, () => ({ syncFails: world.scheduler.dice.next() })),
+  },
+  {
+    name: 'disk slow',
+    hit: (world) => diskFault(world, () => ({ syncMsMax: world.scheduler.dice.pick([100, 2_000, 20_000]) })),
+  },
+  {
+    name: 'process killed in a write',
+    hit: (world) => diskFault(world, () => ({ killedInWrite: 0.2 })),
+  },
+  {
+    name: 'clock jump',
+    hit: (world) => {
+      const { dice } = world.scheduler;
+      const ms = dice.pick([-1, 1]) * dice.next() * dice.pick([1_000, 600_000, 30 * dayMs]);
+      if (dice.next() < 0.3) world.nats.clockOffsetMs += ms;
+      else dice.pick(world.machines).clock.wallAtZero += ms;
+      return undefined;
+    },
+  },
+  {
+    name: 'leap of time',
+    hit: (world) => {
+      const { dice } = world.scheduler;
+      for (const slot of world.slots) slot.hindrances.push(world.scheduler.now);
+      world.scheduler.leap(dice.next() * dice.pick([10_000, 3_600_000, 4 * dayMs]));
+      return undefined;
+    },
+  },
+];
+
+function diskFault(
+  world: World,
+  changes: (disk: World['center']['disk']) => Partial<ReturnType<typeof noDiskFaults>>,
+): () => void {
+  const { disk } = world.scheduler.dice.pick(world.edges);
+  disk.setFaults({ ...noDiskFaults(), ...changes(disk) });
+  return () => disk.setFaults(noDiskFaults());
+}
+
+const kindsMax = 6;
+
+export class Nemesis {
+  /** How often each fault hit. */
+  readonly hits = new Map<string, number>();
+  readonly #world: World;
+  readonly #kinds: readonly Fault[];
+  readonly #everyMs: number;
+  readonly #lastsMs: number;
+  readonly #ends = new Set<() => void>();
+  #isOver = false;
+
+  constructor(world: World) {
+    this.#world = world;
+    const { dice } = world.scheduler;
+    const left = [...faults];
+    this.#kinds = Array.from({ length: dice.between(1, kindsMax) }, () => {
+      const [kind] = left.splice(Math.floor(dice.next() * left.length), 1);
+      return kind ?? dice.pick(faults);
+    });
+    this.#everyMs = dice.pick([200, 1_000, 5_000]);
+    this.#lastsMs = dice.pick([50, 1_000, 10_000]);
+    this.#next();
+  }
+
+  get kinds(): readonly string[] {
+    return this.#kinds.map((kind) => kind.name);
+  }
+
+  /** Ends all that lasts; nothing hits any more. */
+  stop(): void {
+    this.#isOver = true;
+    for (const end of [...this.#ends]) end();
+    this.#ends.clear();
+  }
+
+  #next(): void {
+    const { scheduler } = this.#world;
+    scheduler.after(-Math.log(1 - scheduler.dice.next()) * this.#everyMs, () => {
+      if (this.#isOver) return;
+      this.#hit(scheduler.dice.pick(this.#kinds));
+      this.#next();
+    });
+  }
+
+  #hit(fault: Fault): void {
+    const { scheduler } = this.#world;
+    scheduler.note(() => `FAULT ${fault.name}`);
+    this.hits.set(fault.name, (this.hits.get(fault.name) ?? 0) + 1);
+    const end = fault.hit(this.#world);
+    if (end === undefined) return;
+    this.#ends.add(end);
+    scheduler.after(scheduler.dice.next() * this.#lastsMs, () => {
+      if (!this.#ends.delete(end)) return;
+      scheduler.note(() => `over: ${fault.name}`);
+      end();
+    });
+  }
+}

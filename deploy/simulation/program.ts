@@ -1,0 +1,146 @@
+/**
+ * A simulated process of an operating system. It meets the world only through its own `Time` and its ports; when it is killed
+ * none of its callbacks runs again and none of its calls is answered, when it is frozen they are held back until it is thawed.
+ */
+import type { Time } from '#common/time.ts';
+import type { Scheduler, Step } from './scheduler.ts';
+
+/** Thrown by calls of a program that is dead: it ends what was running, and nobody hears of it. */
+export class Killed extends Error {
+  constructor() {
+    super('This process was killed.');
+    this.name = 'Killed';
+  }
+}
+
+/** How late a timer is at most, usually. */
+const timerLateMs = 1;
+const turnMs = 0.1;
+
+/** What `Time` gives out. A timer that has run out may still be held back, and is cleared by taking its callback away. */
+interface ArmedTimer {
+  step: Step | undefined;
+  callback: (() => void) | undefined;
+}
+
+/** The clocks of a machine. */
+export interface MachineClock {
+  /** Epoch milliseconds at the true time 0. */
+  wallAtZero: number;
+  /** True time at which it was booted. */
+  bootedAt: number;
+}
+
+export class Program {
+  readonly name: string;
+  readonly scheduler: Scheduler;
+  readonly time: Time;
+  state: 'running' | 'frozen' | 'dead' = 'running';
+  /** An error that nobody caught: a real process would have ended with it. */
+  failure: unknown;
+  readonly #held: (() => void)[] = [];
+  readonly #atDeath: (() => void)[] = [];
+  readonly #atFreeze: (() => void)[] = [];
+
+  constructor(name: string, scheduler: Scheduler, clock: MachineClock) {
+    this.name = name;
+    this.scheduler = scheduler;
+    this.time = this.#timeBy(clock);
+  }
+
+  get isDead(): boolean {
+    return this.state === 'dead';
+  }
+
+  /** Runs a callback in this program: now, once it is thawed, or never. */
+  enter(callback: () => void): void {
+    if (this.state === 'dead') return;
+    if (this.state === 'frozen') {
+      this.#held.push(callback);
+      return;
+    }
+    try {
+      callback();
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  /** @throws Killed in a program that is dead: for calls that answer at once. */
+  ensureAlive(): void {
+    if (this.state === 'dead') throw new Killed();
+  }
+
+  /** Ends with an error that nobody caught. */
+  failed(error: unknown): void {
+    if (error instanceof Killed || this.state === 'dead') return;
+    this.failure = error;
+    this.scheduler.note(() => `${this.name} ended with ${error instanceof Error ? error.stack : String(error)}`);
+    this.kill();
+  }
+
+  /** What the operating system does when the program is gone, such as closing its connections. */
+  atDeath(callback: () => void): void {
+    this.#atDeath.push(callback);
+  }
+
+  kill(): void {
+    if (this.state === 'dead') return;
+    this.state = 'dead';
+    this.#held.length = 0;
+    for (const callback of this.#atDeath) callback();
+  }
+
+  atFreeze(callback: () => void): void {
+    this.#atFreeze.push(callback);
+  }
+
+  freeze(): void {
+    if (this.state !== 'running') return;
+    this.state = 'frozen';
+    for (const callback of this.#atFreeze) callback();
+  }
+
+  thaw(): void {
+    if (this.state !== 'frozen') return;
+    this.state = 'running';
+    const held = this.#held.splice(0);
+    // Each in a turn of its own, in their order.
+    for (const [at, callback] of held.entries()) this.scheduler.after(at * 1e-6, () => this.enter(callback));
+  }
+
+  #timeBy(clock: MachineClock): Time {
+    const { scheduler } = this;
+    const { dice } = scheduler;
+    return {
+      now: () => Math.floor(clock.wallAtZero + scheduler.now),
+      elapsed: () => scheduler.now - clock.bootedAt,
+      after: (ms, callback) => {
+        const timer: ArmedTimer = { step: undefined, callback };
+        timer.step = scheduler.after(Math.max(1, ms) + dice.next() * timerLateMs, () =>
+          this.enter(() => timer.callback?.()),
+        );
+        return timer;
+      },
+      every: (ms, callback) => {
+        const timer: ArmedTimer = { step: undefined, callback };
+        const arm = () => {
+          timer.step = scheduler.after(Math.max(1, ms) + dice.next() * timerLateMs, () => this.enter(fire));
+        };
+        const fire = () => {
+          if (timer.callback !== undefined) arm();
+          timer.callback?.();
+        };
+        arm();
+        return timer;
+      },
+      clear: (given) => {
+        if (given === undefined) return;
+        const timer = given as ArmedTimer;
+        if (timer.step !== undefined) scheduler.cancel(timer.step);
+        timer.callback = undefined;
+      },
+      atTurnEnd: (callback) => void scheduler.after(dice.next() * turnMs, () => this.enter(callback)),
+    };
+  }
+}

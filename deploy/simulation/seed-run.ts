@@ -1,0 +1,84 @@
+/** One seed: a world under load and faults, then without either, then the verdict. */
+
+import { Nemesis } from './nemesis.ts';
+import { Killed } from './program.ts';
+import { Scheduler } from './scheduler.ts';
+import { World, type WorldShape } from './world.ts';
+
+export interface SeedOutcome {
+  readonly seed: number;
+  /** What is wrong; empty if nothing is. */
+  readonly faults: readonly string[];
+  readonly hits: ReadonlyMap<string, number>;
+  readonly records: number;
+  readonly kept: number;
+  readonly steps: number;
+  readonly virtualMs: number;
+  /** The same for every run of this seed. */
+  readonly fingerprint: number;
+  readonly trace: readonly string[];
+}
+
+/** Time in which everything must come to rest once nothing goes wrong any more. */
+const restMsMax = 300_000;
+const lookMs = 250;
+
+function shapeOf(scheduler: Scheduler): WorldShape {
+  const { dice } = scheduler;
+  return {
+    machines: dice.between(1, 2),
+    slots: dice.between(1, 2),
+    partitions: dice.between(1, 2),
+    sync: dice.pick(['after_answer', 'before_answer'] as const),
+    segmentBytes: dice.pick([300, 1_000, 5_000]),
+    journalBytesMax: dice.pick([2_000, 100_000, 100_000]),
+    turnMs: dice.pick([50, 300, 1_000]),
+    recordsPerTurnMax: dice.pick([1, 4]),
+    logBytesMax: 10_000_000,
+  };
+}
+
+export async function runSeed(seed: number, isTraced = false): Promise<SeedOutcome> {
+  const scheduler = new Scheduler(seed, isTraced);
+  const faults: string[] = [];
+  const onRejection = (reason: unknown) => {
+    if (reason instanceof Killed) return;
+    faults.push(
+      `a promise failed and nobody cared: ${reason instanceof Error ? (reason.stack ?? '') : String(reason)}`,
+    );
+  };
+  process.on('unhandledRejection', onRejection);
+  try {
+    const world = new World(scheduler, shapeOf(scheduler));
+    const nemesis = new Nemesis(world);
+    scheduler.note(() => `${JSON.stringify(world.shape)} ${nemesis.kinds.join(', ')}`);
+    await scheduler.run(scheduler.now + scheduler.dice.pick([2_000, 6_000, 15_000]));
+    nemesis.stop();
+    scheduler.note(() => 'no more faults');
+    await scheduler.run(scheduler.now + 1_000);
+    world.isLoaded = false;
+    const restAt = scheduler.now + restMsMax;
+    let unrest = world.unrest();
+    while (unrest.length > 0 && scheduler.now < restAt && faults.length === 0) {
+      await scheduler.run(scheduler.now + lookMs);
+      unrest = world.unrest();
+    }
+    const { duplicated, phantom } = world.answers.judge(world.stored);
+    for (const number of duplicated.slice(0, 3)) faults.push(`stored twice: ${world.answers.describe(number)}`);
+    for (const number of phantom.slice(0, 3)) faults.push(`never sent: ${number}`);
+    faults.push(...unrest, ...world.failures);
+    return {
+      seed,
+      faults,
+      hits: nemesis.hits,
+      records: world.answers.sent,
+      kept: world.answers.count('kept'),
+      steps: scheduler.steps,
+      virtualMs: scheduler.now,
+      fingerprint: scheduler.fingerprint,
+      trace: scheduler.trace,
+    };
+  } finally {
+    process.off('unhandledRejection', onRejection);
+  }
+}

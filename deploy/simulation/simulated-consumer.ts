@@ -1,0 +1,164 @@
+/** A pull consumer of the simulated JetStream, without acknowledgements: its place in the stream and the pulls that wait. */
+import type { Scheduler, Step } from './scheduler.ts';
+import { isMatch, type SimulatedStream, type StoredMessage } from './simulated-stream.ts';
+
+/** How a delivery or a status leaves the server. `false` when nobody listens to the inbox any more. */
+export type Deliver = (inbox: string, reply: string, bytes: Buffer, status: number) => boolean;
+
+interface Pull {
+  readonly inbox: string;
+  readonly expiry: Step | undefined;
+  readonly heartbeatMs: number;
+  heartbeat: Step | undefined;
+  left: number;
+  bytesLeft: number;
+}
+
+export interface ConsumerConfig {
+  readonly name: string;
+  readonly filter_subject?: string;
+  readonly deliver_policy: string;
+  readonly opt_start_time?: string;
+  readonly inactive_threshold?: number;
+  readonly max_waiting?: number;
+}
+
+const nanosPerMs = 1_000_000;
+const nothing = Buffer.alloc(0);
+const defaultWaiting = 512;
+const inactiveMs = 5_000;
+export const statuses = { heartbeat: 100, nothingThere: 404, timeout: 408, conflict: 409, nobody: 503 } as const;
+
+export class SimulatedConsumer {
+  readonly name: string;
+  readonly #config: ConsumerConfig;
+  readonly #stream: SimulatedStream;
+  readonly #scheduler: Scheduler;
+  readonly #deliver: Deliver;
+  readonly #onInactive: () => void;
+  readonly #pulls: Pull[] = [];
+  #nextSeq: number;
+  #delivered = 0;
+  #inactivity: Step;
+
+  constructor(
+    config: ConsumerConfig,
+    stream: SimulatedStream,
+    scheduler: Scheduler,
+    deliver: Deliver,
+    onInactive: () => void,
+  ) {
+    this.name = config.name;
+    this.#config = config;
+    this.#stream = stream;
+    this.#scheduler = scheduler;
+    this.#deliver = deliver;
+    this.#onInactive = onInactive;
+    const from = config.opt_start_time === undefined ? 0 : Date.parse(config.opt_start_time);
+    this.#nextSeq = stream.messages.find((message) => message.storedAt >= from)?.seq ?? stream.lastSeq + 1;
+    this.#inactivity = this.#watch();
+  }
+
+  /** Messages that it has not delivered yet. */
+  get pending(): number {
+    return this.#stream.messages.reduce((count, message) => count + (this.#wants(message) ? 1 : 0), 0);
+  }
+
+  pull(inbox: string, request: Record<string, number>): void {
+    this.#touch();
+    if (this.#pulls.length >= (this.#config.max_waiting ?? defaultWaiting)) {
+      this.#deliver(inbox, '', nothing, statuses.conflict);
+      return;
+    }
+    const { batch = 1, max_bytes = 0, expires = 0, idle_heartbeat = 0, no_wait = 0 } = request;
+    const pull: Pull = {
+      inbox,
+      left: batch,
+      bytesLeft: max_bytes === 0 ? Number.POSITIVE_INFINITY : max_bytes,
+      heartbeatMs: idle_heartbeat / nanosPerMs,
+      heartbeat: undefined,
+      expiry:
+        expires === 0
+          ? undefined
+          : this.#scheduler.after(expires / nanosPerMs, () => this.#end(pull, statuses.timeout)),
+    };
+    this.#pulls.push(pull);
+    this.#beat(pull);
+    this.wake();
+    if (no_wait && this.#pulls.includes(pull)) this.#end(pull, statuses.nothingThere);
+  }
+
+  /** Gives out what is there to those who wait. */
+  wake(): void {
+    for (let pull = this.#pulls[0]; pull !== undefined; pull = this.#pulls[0]) {
+      const message = this.#stream.messages.find((one) => this.#wants(one));
+      if (message === undefined) return;
+      if (message.size > pull.bytesLeft) {
+        this.#end(pull, statuses.conflict);
+        continue;
+      }
+      this.#nextSeq = message.seq + 1;
+      const reply = `$JS.ACK.${this.#stream.config.name}.${this.name}.1.${message.seq}.${this.#delivered + 1}.${message.storedAt * nanosPerMs}.${this.pending}`;
+      if (!this.#deliver(pull.inbox, reply, message.bytes, 0)) {
+        // Nobody is there: the pull is dropped and the message is another's.
+        this.#nextSeq = message.seq;
+        this.#remove(pull);
+        continue;
+      }
+      this.#touch();
+      this.#delivered++;
+      pull.left--;
+      pull.bytesLeft -= message.size;
+      this.#beat(pull);
+      if (pull.left === 0) this.#remove(pull);
+    }
+  }
+
+  /** The consumer is gone. @param isTold whether those who wait hear of it. */
+  close(isTold: boolean): void {
+    this.#scheduler.cancel(this.#inactivity);
+    for (const pull of [...this.#pulls]) {
+      if (isTold) this.#end(pull, statuses.conflict);
+      else this.#remove(pull);
+    }
+  }
+
+  #wants(message: StoredMessage): boolean {
+    const { filter_subject = '>' } = this.#config;
+    return message.seq >= this.#nextSeq && isMatch(filter_subject, message.subject);
+  }
+
+  #end(pull: Pull, status: number): void {
+    this.#remove(pull);
+    this.#deliver(pull.inbox, '', nothing, status);
+  }
+
+  #remove(pull: Pull): void {
+    const at = this.#pulls.indexOf(pull);
+    if (at !== -1) this.#pulls.splice(at, 1);
+    if (pull.expiry !== undefined) this.#scheduler.cancel(pull.expiry);
+    if (pull.heartbeat !== undefined) this.#scheduler.cancel(pull.heartbeat);
+  }
+
+  #beat(pull: Pull): void {
+    if (pull.heartbeat !== undefined) this.#scheduler.cancel(pull.heartbeat);
+    if (pull.heartbeatMs === 0) return;
+    pull.heartbeat = this.#scheduler.after(pull.heartbeatMs, () => {
+      if (this.#deliver(pull.inbox, '', nothing, statuses.heartbeat)) this.#beat(pull);
+      else this.#remove(pull);
+    });
+  }
+
+  #touch(): void {
+    this.#scheduler.cancel(this.#inactivity);
+    this.#inactivity = this.#watch();
+  }
+
+  #watch(): Step {
+    const { inactive_threshold = inactiveMs * nanosPerMs } = this.#config;
+    return this.#scheduler.after(inactive_threshold / nanosPerMs, () => {
+      if (this.#pulls.length > 0) this.#inactivity = this.#watch();
+      else this.#onInactive();
+    });
+  }
+}

@@ -1,0 +1,51 @@
+/** Files and folders of a simulated disk, and what of them is safe from a loss of power. */
+
+export class SimulatedFile {
+  bytes = Buffer.allocUnsafe(256);
+  length = 0;
+  syncedLength = 0;
+  writtenAt = 0;
+  /** A sync has failed: the system forgets what it could not write, so no later one makes it good. */
+  isBroken = false;
+  /** Names that lead to it. */
+  links = 1;
+}
+
+/** A change of a folder: a name that was made, or removed. */
+interface Change {
+  readonly name: string;
+  readonly entry: SimulatedFile | SimulatedFolder | undefined;
+}
+
+export class SimulatedFolder {
+  readonly entries = new Map<string, SimulatedFile | SimulatedFolder>();
+  synced = new Map<string, SimulatedFile | SimulatedFolder>();
+  /** Since it was synced. File systems with a journal keep their order, so that of a loss some first ones are left. */
+  changes: Change[] = [];
+
+  set(name: string, entry: SimulatedFile | SimulatedFolder): void {
+    this.entries.set(name, entry);
+    this.changes.push({ name, entry });
+  }
+
+  delete(name: string): void {
+    this.entries.delete(name);
+    this.changes.push({ name, entry: undefined });
+  }
+
+  sync(): void {
+    this.synced = new Map(this.entries);
+    this.changes = [];
+  }
+
+  /** Goes back to what was synced and the first changes behind it. */
+  lose(kept: number): void {
+    this.entries.clear();
+    for (const [name, entry] of this.synced) this.entries.set(name, entry);
+    for (const { name, entry } of this.changes.slice(0, kept)) {
+      if (entry === undefined) this.entries.delete(name);
+      else this.entries.set(name, entry);
+    }
+    this.sync();
+  }
+}

@@ -1,0 +1,32 @@
+/** Locks on folders of a simulated machine: each dies with its program, and a frozen program still holds its own. */
+import type { SlotLocks } from '#common/log/slot-lock.ts';
+import type { Program } from './program.ts';
+
+const askMsMax = 1;
+
+export class SimulatedLocks {
+  readonly #holders = new Map<string, Program>();
+
+  /** The locks as one program sees them. */
+  of(program: Program): SlotLocks {
+    const { scheduler } = program;
+    const later = <R>(call: () => R) =>
+      new Promise<R>((done) =>
+        scheduler.after(scheduler.dice.next() * askMsMax, () => program.enter(() => done(call()))),
+      );
+    return {
+      take: (folder) =>
+        later(() => {
+          if (this.#isHeld(folder)) return undefined;
+          this.#holders.set(folder, program);
+          return { release: () => later(() => void this.#holders.delete(folder)) };
+        }),
+      isHeld: (folder) => later(() => this.#isHeld(folder)),
+    };
+  }
+
+  #isHeld(folder: string): boolean {
+    const holder = this.#holders.get(folder);
+    return holder !== undefined && !holder.isDead;
+  }
+}

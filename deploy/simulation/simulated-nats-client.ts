@@ -1,0 +1,224 @@
+/**
+ * A connection to the simulated NATS: both directions keep their order, everything takes time, and what is on its way when the
+ * connection breaks is lost. It connects again by itself, as the real client does.
+ */
+import type { NatsClient, NatsMessage } from '#common/nats.ts';
+import type { Program } from './program.ts';
+import type { Peer, SimulatedNats, WireMessage } from './simulated-nats.ts';
+
+/** How the way between a client and the server is. */
+export interface LinkCondition {
+  /** Most milliseconds one way. */
+  latencyMsMax: number;
+  /** Nothing comes through in either direction; both ends find out only by their pings. */
+  isCut: boolean;
+}
+
+const reconnectMs = 250;
+const reconnectJitterMs = 100;
+/** Two pings of two seconds without an answer. */
+const pingPatienceMs = 4_000;
+/** Chance that something published while the connection is down still goes out with the next one. */
+const keptWhileDown = 0.2;
+const nothing = Buffer.alloc(0);
+
+export class SimulatedNatsClient implements NatsClient {
+  isConnected = false;
+  isClosed = false;
+  readonly #program: Program;
+  readonly #server: SimulatedNats;
+  readonly #link: LinkCondition;
+  readonly #subscriptions = new Map<number, { pattern: string; callback: (message: NatsMessage) => void }>();
+  readonly #patterns = new Set<string>();
+  readonly #reconnected = new Set<() => void>();
+  readonly #atFirst: (() => void)[] = [];
+  #outbox: WireMessage[] = [];
+  #inboxes = 0;
+  #subscribed = 0;
+  /** Of this connection: what comes of an earlier one is lost. */
+  #generation = 0;
+  #lastSent = 0;
+  #lastReceived = 0;
+  #peer: Peer | undefined;
+  #wasConnected = false;
+
+  constructor(program: Program, server: SimulatedNats, link: LinkCondition) {
+    this.#program = program;
+    this.#server = server;
+    this.#link = link;
+    program.atDeath(() => this.#drop());
+    this.#tryToConnect();
+  }
+
+  /** Resolves once the server was reached for the first time. */
+  connected(): Promise<void> {
+    if (this.#wasConnected) return Promise.resolve();
+    return new Promise((done) => this.#atFirst.push(done));
+  }
+
+  onReconnect(callback: () => void): () => void {
+    this.#reconnected.add(callback);
+    return () => this.#reconnected.delete(callback);
+  }
+
+  publish(subject: string, bytes: Uint8Array, options: { reply?: string; messageId?: string } = {}): void {
+    this.#program.ensureAlive();
+    const { reply = '', messageId = '' } = options;
+    const message = { subject, reply, bytes: Buffer.from(bytes), status: 0, messageId };
+    if (this.isConnected) this.#send(message);
+    else if (this.#program.scheduler.dice.next() < keptWhileDown) this.#outbox.push(message);
+  }
+
+  subscribe(pattern: string, callback: (message: NatsMessage) => void): () => void {
+    const number = ++this.#subscribed;
+    this.#subscriptions.set(number, { pattern, callback });
+    // The server learns of it in the order of what is sent; that it knows at once changes nothing that anybody waits for.
+    this.#patterns.add(pattern);
+    return () => {
+      this.#subscriptions.delete(number);
+      if (![...this.#subscriptions.values()].some((one) => one.pattern === pattern)) this.#patterns.delete(pattern);
+    };
+  }
+
+  inbox(): string {
+    return `_INBOX.${this.#program.name.replaceAll(/\W/g, '_')}_${++this.#inboxes}`;
+  }
+
+  request(subject: string, bytes: Uint8Array = nothing, timeoutMs = 5_000): Promise<NatsMessage | undefined> {
+    return new Promise((done) => {
+      const inbox = this.inbox();
+      const finish = (message: NatsMessage | undefined) => {
+        end();
+        this.#program.time.clear(timer);
+        done(message);
+      };
+      const end = this.subscribe(inbox, (message) => finish(message.status === 503 ? undefined : message));
+      const timer = this.#program.time.after(timeoutMs, () => finish(undefined));
+      this.publish(subject, bytes, { reply: inbox });
+    });
+  }
+
+  flush(): Promise<void> {
+    const { scheduler } = this.#program;
+    return new Promise((done) => {
+      scheduler.after(scheduler.dice.next() * 2 * this.#link.latencyMsMax, () => this.#program.enter(done));
+    });
+  }
+
+  close(): Promise<void> {
+    this.isClosed = true;
+    this.#reconnected.clear();
+    this.#drop();
+    return Promise.resolve();
+  }
+
+  /** The connection breaks now. */
+  break(): void {
+    if (this.#peer === undefined) return;
+    this.#drop();
+    this.#lost();
+  }
+
+  #send(message: WireMessage): void {
+    const { scheduler } = this.#program;
+    const generation = this.#generation;
+    this.#lastSent = Math.max(this.#lastSent, scheduler.now + scheduler.dice.next() * this.#link.latencyMsMax);
+    scheduler.after(this.#lastSent - scheduler.now, () => {
+      if (generation !== this.#generation) return;
+      if (this.#link.isCut) this.#notice();
+      else this.#server.receive(message);
+    });
+  }
+
+  #receive(message: WireMessage): void {
+    const { scheduler } = this.#program;
+    const generation = this.#generation;
+    this.#lastReceived = Math.max(this.#lastReceived, scheduler.now + scheduler.dice.next() * this.#link.latencyMsMax);
+    scheduler.after(this.#lastReceived - scheduler.now, () => {
+      if (generation !== this.#generation) return;
+      if (this.#link.isCut) this.#notice();
+      else this.#program.enter(() => this.#dispatch(message));
+    });
+  }
+
+  #dispatch(message: WireMessage): void {
+    for (const { pattern, callback } of [...this.#subscriptions.values()]) {
+      if (pattern !== message.subject && !matches(pattern, message.subject)) continue;
+      callback({ ...message, header: (name) => (name === 'Nats-Msg-Id' ? message.messageId : '') });
+    }
+  }
+
+  /** Something did not come through: the pings find out. */
+  #notice(): void {
+    const generation = ++this.#generation;
+    this.#program.scheduler.after(pingPatienceMs * this.#program.scheduler.dice.next(), () => {
+      if (generation !== this.#generation || this.#program.isDead) return;
+      this.#drop();
+      this.#lost();
+    });
+  }
+
+  /** What the system does when the connection ends. */
+  #drop(): void {
+    this.#generation++;
+    if (this.#peer !== undefined) this.#server.disconnect(this.#peer);
+    this.#peer = undefined;
+  }
+
+  /** What the client does when it finds that out. */
+  #lost(): void {
+    this.#program.enter(() => {
+      this.isConnected = false;
+      this.#outbox = [];
+    });
+    this.#retry();
+  }
+
+  #retry(): void {
+    const { scheduler } = this.#program;
+    scheduler.after(reconnectMs + scheduler.dice.next() * reconnectJitterMs, () => this.#tryToConnect());
+  }
+
+  #tryToConnect(): void {
+    if (this.#program.isDead || this.isClosed || this.#peer !== undefined) return;
+    if (!this.#server.isUp || this.#link.isCut) {
+      this.#retry();
+      return;
+    }
+    const peer: Peer = {
+      name: this.#program.name,
+      patterns: this.#patterns,
+      send: (message) => this.#receive(message),
+      closed: () => {
+        if (this.#peer === peer) this.break();
+      },
+    };
+    this.#peer = peer;
+    this.#server.connect(peer);
+    this.#lastSent = 0;
+    this.#lastReceived = 0;
+    const { scheduler } = this.#program;
+    scheduler.after(scheduler.dice.next() * this.#link.latencyMsMax, () => {
+      if (this.#peer === peer) this.#program.enter(() => this.#onConnected());
+    });
+  }
+
+  #onConnected(): void {
+    this.isConnected = true;
+    for (const message of this.#outbox.splice(0)) this.#send(message);
+    if (!this.#wasConnected) {
+      this.#wasConnected = true;
+      for (const done of this.#atFirst) done();
+      return;
+    }
+    for (const callback of [...this.#reconnected]) callback();
+  }
+}
+
+function matches(pattern: string, subject: string): boolean {
+  if (pattern.endsWith('.*')) {
+    const prefix = pattern.slice(0, -1);
+    return subject.startsWith(prefix) && !subject.includes('.', prefix.length);
+  }
+  return pattern.endsWith('.>') && subject.startsWith(pattern.slice(0, -1));
+}

@@ -1,0 +1,111 @@
+/** A stream of the simulated JetStream: what it keeps, what it knows as duplicates, and what its consumers are given. */
+
+export interface StoredMessage {
+  readonly seq: number;
+  readonly subject: string;
+  readonly bytes: Buffer;
+  readonly id: string;
+  /** Epoch milliseconds by the server's clock. */
+  readonly storedAt: number;
+  readonly size: number;
+}
+
+/** As far as this project sets them. Durations in nanoseconds, as JetStream has them. */
+export interface StreamConfig {
+  readonly name: string;
+  readonly subjects: readonly string[];
+  readonly max_bytes: number;
+  readonly max_age: number;
+  readonly duplicate_window: number;
+}
+
+export type PublishOutcome =
+  | { readonly kind: 'stored'; readonly seq: number }
+  | { readonly kind: 'duplicate'; readonly seq: number }
+  | { readonly kind: 'full' };
+
+const nanosPerMs = 1_000_000;
+/** What a message takes in a file beside its subject, headers and payload (nats-server, filestore.go, fileStoreMsgSize). */
+const entryBytes = 30;
+const headerBytes = 30;
+
+/** Whether a subject matches a pattern with `*` and `>`. */
+export function isMatch(pattern: string, subject: string): boolean {
+  if (pattern === subject) return true;
+  if (!pattern.includes('*') && !pattern.endsWith('>')) return false;
+  const [wanted, given] = [pattern.split('.'), subject.split('.')];
+  for (const [at, token] of wanted.entries()) {
+    if (token === '>') return given.length > at;
+    if (given[at] === undefined || (token !== '*' && token !== given[at])) return false;
+  }
+  return wanted.length === given.length;
+}
+
+export class SimulatedStream {
+  config: StreamConfig;
+  messages: StoredMessage[] = [];
+  lastSeq = 0;
+  bytes = 0;
+  #ids = new Map<string, { seq: number; at: number }>();
+
+  constructor(config: StreamConfig) {
+    this.config = config;
+  }
+
+  takes(subject: string): boolean {
+    return this.config.subjects.some((pattern) => isMatch(pattern, subject));
+  }
+
+  publish(subject: string, bytes: Buffer, id: string, now: number): PublishOutcome {
+    const known = id === '' ? undefined : this.#ids.get(id);
+    if (known !== undefined && now - known.at < this.config.duplicate_window / nanosPerMs) {
+      return { kind: 'duplicate', seq: known.seq };
+    }
+    const size = entryBytes + subject.length + bytes.length + (id === '' ? 0 : headerBytes + id.length);
+    if (this.config.max_bytes > 0 && this.bytes + size > this.config.max_bytes) return { kind: 'full' };
+    const seq = ++this.lastSeq;
+    this.messages.push({ seq, subject, bytes, id, storedAt: now, size });
+    this.bytes += size;
+    if (id !== '') this.#ids.set(id, { seq, at: now });
+    return { kind: 'stored', seq };
+  }
+
+  get firstSeq(): number {
+    return this.messages[0]?.seq ?? this.lastSeq + 1;
+  }
+
+  /** Removes what is older than the stream keeps. */
+  expire(now: number): void {
+    const before = now - this.config.max_age / nanosPerMs;
+    if ((this.messages[0]?.storedAt ?? now) < before) this.#remove((message) => message.storedAt < before);
+    for (const [id, { at }] of this.#ids) {
+      if (now - at < this.config.duplicate_window / nanosPerMs) break;
+      this.#ids.delete(id);
+    }
+  }
+
+  /** @param seq messages below it go; 0 for all. @returns how many were removed. */
+  purge(filter: string, seq: number): number {
+    return this.#remove((message) => (seq === 0 || message.seq < seq) && isMatch(filter, message.subject));
+  }
+
+  /** The end of the file was not synced and is lost; sequences are given out a second time. */
+  loseTail(count: number): void {
+    const lost = this.messages.splice(Math.max(0, this.messages.length - count));
+    for (const { size, id } of lost) {
+      this.bytes -= size;
+      this.#ids.delete(id);
+    }
+    this.lastSeq = this.messages.at(-1)?.seq ?? (lost[0]?.seq ?? this.lastSeq + 1) - 1;
+  }
+
+  #remove(isGone: (message: StoredMessage) => boolean): number {
+    const before = this.messages.length;
+    this.messages = this.messages.filter((message) => {
+      if (!isGone(message)) return true;
+      this.bytes -= message.size;
+      return false;
+    });
+    return before - this.messages.length;
+  }
+}
