@@ -26,7 +26,7 @@ interface LaneState {
 }
 
 export class FrameQueue {
-  readonly counters = { frames: 0, known_frames: 0, frames_without_room: 0 };
+  readonly counters = { frames: 0, committed_frames: 0, known_frames: 0, frames_without_room: 0 };
   readonly #limits: QueueLimits;
   readonly #onRoom: () => void;
   readonly #time: Time;
@@ -163,7 +163,9 @@ export class FrameQueue {
       if (state !== undefined) state.committed = new FrameSet(lane.mark, lane.ahead);
       else this.#lanes.set(key, { committed: new FrameSet(lane.mark, lane.ahead), taken: new Set() });
     }
-    for (const { header } of frames) this.#lanes.get(laneKeyOf(header))?.taken.delete(header.frame_no);
+    for (const { header } of frames) {
+      if (this.#lanes.get(laneKeyOf(header))?.taken.delete(header.frame_no)) this.counters.committed_frames++;
+    }
   }
 
   #sleep(ms: number | undefined): Promise<void> {

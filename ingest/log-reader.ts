@@ -12,11 +12,12 @@
  * never asked for.
  */
 import { frameRecordsMax, readFrame } from '#common/log/frame.ts';
-import { streamName } from '#common/log/log-stream.ts';
+import { isObject, streamName } from '#common/log/log-stream.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { NatsClient, NatsMessage } from '#common/nats.ts';
 import type { Time, Timer } from '#common/time.ts';
 import type { LogFrame } from './batch.ts';
+import { CommittedSequence } from './committed-sequence.ts';
 import { isTime } from './record-decoder.ts';
 
 export interface LogReaderOptions {
@@ -29,6 +30,8 @@ export interface LogReaderOptions {
   readonly position: () => number;
   /** Takes a frame. Returns whether more may come now; otherwise `resume` says when. */
   readonly onFrame: (frame: LogFrame) => boolean;
+  /** How many of the frames were taken, and how many of those are committed; for `committedSequence`. */
+  readonly frames?: { readonly taken: () => number; readonly committed: () => number };
   /** Everything that the log holds was delivered. */
   readonly onCaughtUp: () => void;
   readonly log: (line: string) => void;
@@ -50,6 +53,7 @@ const inactiveThresholdMs = 30_000;
 const tokensOfDelivery = 9;
 
 interface Delivery {
+  readonly streamSequence: number;
   readonly consumerSequence: number;
   readonly streamTime: number;
   readonly pending: number;
@@ -60,10 +64,18 @@ function deliveryOf(reply: string): Delivery | undefined {
   const from = tokens.length === tokensOfDelivery ? 4 : 6;
   if (tokens.length < tokensOfDelivery || tokens[0] !== '$JS') return undefined;
   return {
+    streamSequence: Number(tokens[from + 1]),
     consumerSequence: Number(tokens[from + 2]),
     streamTime: Math.floor(Number(tokens[from + 3]) / nanosPerMs),
     pending: Number(tokens[from + 4]),
   };
+}
+
+/** Where a new consumer stands: all before it is older than the committed time. */
+function sequenceBefore(answer: string): number {
+  const parsed: unknown = JSON.parse(answer);
+  const delivered = isObject(parsed) ? parsed.delivered : undefined;
+  return isObject(delivered) ? Number(delivered.stream_seq ?? 0) : 0;
 }
 
 export class LogReader {
@@ -83,9 +95,16 @@ export class LogReader {
   #watch: Timer | undefined;
   #restart: Timer | undefined;
   #isStarted = false;
+  readonly #committed = new CommittedSequence();
 
   constructor(options: LogReaderOptions) {
     this.#options = options;
+  }
+
+  /** Every message of the partition up to this sequence of the stream is committed; `undefined` while that is not known. */
+  get committedSequence(): number | undefined {
+    const { frames } = this.#options;
+    return frames === undefined || this.#consumer === '' ? undefined : this.#committed.at(frames.committed());
   }
 
   start(): void {
@@ -128,6 +147,7 @@ export class LogReader {
       this.#options.nats.publish(`$JS.API.CONSUMER.DELETE.${streamName}.${this.#consumer}`, Buffer.alloc(0));
     }
     this.#consumer = '';
+    this.#committed.forget();
     this.#isPulling = false;
   }
 
@@ -160,6 +180,7 @@ export class LogReader {
       return;
     }
     this.#consumer = name;
+    this.#reached(sequenceBefore(text));
     this.#inbox = nats.inbox();
     this.#unsubscribe = nats.subscribe(this.#inbox, (message) => this.#onMessage(message));
     this.#expected = 1;
@@ -199,8 +220,14 @@ export class LogReader {
     this.#outstanding--;
     this.counters.messages++;
     for (const frame of this.#framesIn(message, delivery)) this.#mayPull = this.#options.onFrame(frame);
+    this.#reached(delivery.streamSequence);
     if (delivery.pending === 0) this.#options.onCaughtUp();
     if (this.#outstanding <= 0) this.#finishPull();
+  }
+
+  #reached(sequence: number): void {
+    const { frames } = this.#options;
+    if (frames !== undefined) this.#committed.reached(sequence, frames.taken());
   }
 
   /** 100 is a heartbeat; 404 and 408 end a pull that found no more; 409 one that was too large, or a consumer that is gone. */

@@ -184,6 +184,7 @@ export class PartitionOwner {
       partition,
       position: () => this.#committedTo,
       onFrame: (frame) => queue.push(frame),
+      frames: { taken: () => queue.counters.frames, committed: () => queue.counters.committed_frames },
       onCaughtUp: () => this.#onCaughtUp(),
       log,
     });
