@@ -1,7 +1,6 @@
 /** How the SDK edge asks ingest for a click that Redis has lost: one question over NATS, answered from ClickHouse. */
 import type { RecentClick } from './recent-clicks.ts';
 
-export const archiveSubject = 'attribution.click';
 const CHARS_MAX = 16_384;
 
 export interface ArchiveQuestion {

@@ -4,6 +4,7 @@
  */
 import { contentFaults } from './config-contents.ts';
 import { baseUrlOf, domainOf, networkOf, originOf } from './config-formats.ts';
+import { defaultInstallation, installationShape } from './log/log-names.ts';
 
 interface Setting<T> {
   readonly about: string;
@@ -150,6 +151,12 @@ export const settings = {
   RATE_LIMIT_EVENTS: integer(500, 1, 10_000_000, 'POST /sdk/events a minute per app.'),
   RATE_LIMIT_GENERAL: integer(100, 1, 10_000_000, 'All other requests a minute per IP.'),
 
+  INSTALLATION: form(
+    defaultInstallation,
+    (text) => (installationShape.test(text) ? text : null),
+    'lower-case letters, digits and hyphens, at most 32',
+    'Name of this installation in NATS: its stream, its subjects. Two that share a server need two names.',
+  ),
   LOG_PARTITIONS: integer(1, 1, 64, 'Partitions of the log per kind of record; one ingest owns each.'),
   LOG_REPLICAS: choice('1', ['1', '3', '5'], 'Copies of the log that a NATS cluster keeps.'),
   LOG_BYTES_MAX: integer(10_737_418_240, 16_777_216, Number.MAX_SAFE_INTEGER, 'Size at which the log takes no more.'),

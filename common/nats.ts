@@ -4,6 +4,7 @@
  * with one, and a stream whose configuration is read back.
  */
 import { connect, createInbox, Empty, Events, headers, type Msg, type NatsConnection } from 'nats';
+import { LogNames } from './log/log-names.ts';
 
 /** One message as the rooms see it. */
 export interface NatsMessage {
@@ -18,6 +19,8 @@ export interface NatsMessage {
 
 /** What the record path asks of NATS. */
 export interface NatsClient {
+  /** What the installation calls its stream and subjects. */
+  readonly names: LogNames;
   readonly isConnected: boolean;
   readonly isClosed: boolean;
   /**
@@ -37,6 +40,7 @@ export interface NatsClient {
 }
 
 export interface NatsOptions {
+  readonly installation: string;
   readonly url: string;
   readonly name: string;
 }
@@ -45,11 +49,13 @@ const pingIntervalMs = 2_000;
 const reconnectMs = 250;
 
 export class Nats implements NatsClient {
+  readonly names: LogNames;
   readonly #connection: NatsConnection;
   #isConnected = true;
   readonly #reconnected = new Set<() => void>();
 
-  private constructor(connection: NatsConnection) {
+  private constructor(connection: NatsConnection, names: LogNames) {
+    this.names = names;
     this.#connection = connection;
     void this.#watch();
   }
@@ -71,7 +77,7 @@ export class Nats implements NatsClient {
       pingInterval: pingIntervalMs,
       maxPingOut: 2,
     });
-    return new Nats(connection);
+    return new Nats(connection, new LogNames(options.installation));
   }
 
   get isConnected(): boolean {

@@ -30,7 +30,8 @@ const cache = new LinkCache({
   bytesMax: config.LINK_CACHE_BYTES,
 });
 // NATS may come later: until then clicks that Redis has lost are not found, and everything else works.
-const nats = config.NATS_URL === '' ? null : Nats.connect({ url: config.NATS_URL, name });
+const nats =
+  config.NATS_URL === '' ? null : Nats.connect({ url: config.NATS_URL, name, installation: config.INSTALLATION });
 const archive = nats ? new NatsClickArchive(nats) : noArchive;
 const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);

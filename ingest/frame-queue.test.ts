@@ -71,7 +71,7 @@ test('each frame is taken once, and one that is known not at all', async () => {
     () => undefined,
   );
   for (const n of [1, 3, 3, 5, 7]) queue.push(frame(n, 1));
-  expect(queue.counters).toEqual({ frames: 2, known_frames: 3, frames_without_room: 0 });
+  expect(queue.counters).toEqual({ frames: 2, committed_frames: 0, known_frames: 3, frames_without_room: 0 });
   const header = frame(7, 1).header;
   expect(queue.marksWith([{ header }])).toEqual([{ ...lane, mark: 2, ahead: [[5, 7]] }]);
 });

@@ -4,7 +4,6 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import type { Config } from '#common/config.ts';
 import { isObject, keepLogStream } from '#common/log/log-stream.ts';
-import { marksRequestSubject, progressSubject } from '#common/log/marks.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
@@ -129,7 +128,7 @@ export class Ingest {
   /** Connects to the log and makes sure that it is as it must be. */
   static async create(options: IngestOptions): Promise<Ingest> {
     const { config, log } = options;
-    const nats = await Nats.connect({ url: config.NATS_URL, name: 'ingest' });
+    const nats = await Nats.connect({ url: config.NATS_URL, name: 'ingest', installation: config.INSTALLATION });
     const streamOptions = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
     await keepLogStream(nats, streamOptions, (line) => log({}, line));
     return new Ingest(options, nats);
@@ -138,12 +137,12 @@ export class Ingest {
   start(): void {
     void this.redis?.connect();
     this.#ends.push(
-      this.nats.subscribe(marksRequestSubject, (message) => {
+      this.nats.subscribe(this.nats.names.marksRequest, (message) => {
         const producerIds = producersIn(message.bytes);
         if (producerIds === undefined) return;
         for (const owner of this.owners) owner.announceAll(producerIds);
       }),
-      this.nats.subscribe(progressSubject, (message) => void this.#onProgress(message.bytes)),
+      this.nats.subscribe(this.nats.names.progress, (message) => void this.#onProgress(message.bytes)),
     );
     this.#ends.push(this.#archive.serve(this.nats));
     for (const feed of this.feeds) {

@@ -12,7 +12,7 @@
  * never asked for.
  */
 import { frameRecordsMax, readFrame } from '#common/log/frame.ts';
-import { isObject, streamName } from '#common/log/log-stream.ts';
+import { isObject } from '#common/log/log-stream.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { NatsClient, NatsMessage } from '#common/nats.ts';
 import type { Time, Timer } from '#common/time.ts';
@@ -143,9 +143,8 @@ export class LogReader {
   #forget(): void {
     this.#unsubscribe?.();
     this.#unsubscribe = undefined;
-    if (this.#consumer !== '') {
-      this.#options.nats.publish(`$JS.API.CONSUMER.DELETE.${streamName}.${this.#consumer}`, Buffer.alloc(0));
-    }
+    const { nats } = this.#options;
+    if (this.#consumer !== '') nats.publish(nats.names.api('CONSUMER.DELETE', this.#consumer), Buffer.alloc(0));
     this.#consumer = '';
     this.#committed.forget();
     this.#isPulling = false;
@@ -153,14 +152,14 @@ export class LogReader {
 
   async #create(): Promise<void> {
     const generation = ++this.#generation;
-    const { nats, partition, position, kind = '*' } = this.#options;
+    const { nats, partition, position, kind } = this.#options;
     const from = position();
     const name = nats.inbox().slice('_INBOX.'.length);
     const config = {
       name,
       ack_policy: 'none',
       replay_policy: 'instant',
-      filter_subject: `log.${kind}.${partition}`,
+      filter_subject: nats.names.subjectsOf(partition, kind),
       inactive_threshold: inactiveThresholdMs * nanosPerMs,
       mem_storage: true,
       num_replicas: 1,
@@ -170,8 +169,8 @@ export class LogReader {
         : { deliver_policy: 'by_start_time', opt_start_time: new Date(from - marginMs).toISOString() }),
     };
     const answer = await nats.request(
-      `$JS.API.CONSUMER.CREATE.${streamName}.${name}`,
-      Buffer.from(JSON.stringify({ stream_name: streamName, config, action: 'create' })),
+      nats.names.api('CONSUMER.CREATE', name),
+      Buffer.from(JSON.stringify({ stream_name: nats.names.stream, config, action: 'create' })),
     );
     if (generation !== this.#generation || !this.#isStarted) return;
     const text = answer?.status === 0 ? answer.bytes.toString() : '';
@@ -192,17 +191,16 @@ export class LogReader {
     this.#isPulling = true;
     this.#outstanding = pullMessages;
     this.#wasHeard = true;
+    const { nats } = this.#options;
     const request = {
       batch: pullMessages,
       max_bytes: pullBytes,
       expires: pullExpiresMs * nanosPerMs,
       idle_heartbeat: heartbeatMs * nanosPerMs,
     };
-    this.#options.nats.publish(
-      `$JS.API.CONSUMER.MSG.NEXT.${streamName}.${this.#consumer}`,
-      Buffer.from(JSON.stringify(request)),
-      { reply: this.#inbox },
-    );
+    nats.publish(nats.names.api('CONSUMER.MSG.NEXT', this.#consumer), Buffer.from(JSON.stringify(request)), {
+      reply: this.#inbox,
+    });
   }
 
   #onMessage(message: NatsMessage): void {

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { subjectOf } from '#common/log/frame.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
 import { Nats } from '#common/nats.ts';
 import { WayForTest } from './way-for-test.ts';
 
@@ -116,7 +116,7 @@ test(
   'a frame that was published twice, and one that is none, change nothing',
   async () => {
     const ingest = way.ingest();
-    const nats = await Nats.connect({ url: way.nats.url, name: 'test' });
+    const nats = await Nats.connect({ url: way.nats.url, name: 'test', installation: defaultInstallation });
     const copies: { subject: string; bytes: Buffer }[] = [];
     const end = nats.subscribe('log.>', ({ subject, bytes }) => copies.push({ subject, bytes: Buffer.from(bytes) }));
     await nats.flush();
@@ -124,8 +124,8 @@ test(
     await expect.poll(() => copies.length, patience).toBeGreaterThan(0);
     end();
     for (const { subject, bytes } of copies) nats.publish(subject, bytes);
-    nats.publish(subjectOf({ kind: 'click', partition: 0 }), Buffer.from('no frame'));
-    nats.publish(subjectOf({ kind: 'click', partition: 0 }), Buffer.alloc(0));
+    nats.publish(nats.names.subjectOf({ kind: 'click', partition: 0 }), Buffer.from('no frame'));
+    nats.publish(nats.names.subjectOf({ kind: 'click', partition: 0 }), Buffer.alloc(0));
     await nats.flush();
     await way.keep(50);
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);

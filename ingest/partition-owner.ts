@@ -9,7 +9,7 @@
  * formed, but batches are stored one after the other, so the committed time only goes forward.
  */
 import type { ClickHouse } from '#clickhouse/client.ts';
-import { encodeAnnouncements, type LaneMarks, marksSubject } from '#common/log/marks.ts';
+import { encodeAnnouncements, type LaneMarks } from '#common/log/marks.ts';
 import type { Nats } from '#common/nats.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import type { Time } from '#common/time.ts';
@@ -243,7 +243,7 @@ export class PartitionOwner {
     this.#announcedAt = this.#options.time.now();
     const { nats, partition } = this.#options;
     for (const bytes of encodeAnnouncements({ partition, committed_to: committedTo, lanes })) {
-      nats.publish(marksSubject, bytes);
+      nats.publish(nats.names.marks, bytes);
     }
   }
 

@@ -8,6 +8,7 @@ import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { childEnvironment, loadConfig } from '#common/config.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/log/journal.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { Publisher } from '#common/log/publisher.ts';
 import { clickJson } from '#common/log/record.ts';
@@ -112,7 +113,7 @@ export class WayForTest {
     await migrateClickHouse(client, { retentionDays: 730 });
     const options = { root, slot: 'edge-0', segmentBytes: 100_000, bytesMax: 1e9, sync: 'after_answer' } as const;
     const journal = await Journal.open(options);
-    const connection = await Nats.connect({ url: nats.url, name: 'test' });
+    const connection = await Nats.connect({ url: nats.url, name: 'test', installation: defaultInstallation });
     const damage: string[] = [];
     const publisher = new Publisher({
       root,

@@ -11,7 +11,8 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
-import { decodeAnnouncement, marksSubject } from '#common/log/marks.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
+import { decodeAnnouncement } from '#common/log/marks.ts';
 import { Nats } from '#common/nats.ts';
 import { packageRoot } from '#common/paths.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
@@ -118,7 +119,7 @@ class PathStage {
 
   private constructor(parts: StageParts) {
     this.#parts = parts;
-    parts.nats.subscribe(marksSubject, ({ bytes }) => {
+    parts.nats.subscribe(parts.nats.names.marks, ({ bytes }) => {
       const now = Date.now();
       for (const lane of decodeAnnouncement(bytes)?.lanes ?? []) this.#seen.push([lane.mark, now]);
     });
@@ -162,7 +163,7 @@ class PathStage {
       ...(options.isWithRedis ? [['redis', redis] as const] : []),
     ]);
     if (!options.isWithRedis) await redis.stop();
-    const connection = await Nats.connect({ url: nats.url, name: 'bench' });
+    const connection = await Nats.connect({ url: nats.url, name: 'bench', installation: defaultInstallation });
     return new PathStage({ folder, nats: connection, clickhouse: client, source, measured });
   }
 

@@ -112,11 +112,6 @@ export function payloadOf(frame: Buffer, header: FrameHeader, at = 0): Buffer {
   return frame.subarray(at + frameHeaderBytes, at + frameHeaderBytes + header.payloadBytes);
 }
 
-/** Where a lane's messages are published. */
-export function subjectOf(lane: Lane): string {
-  return `log.${lane.kind}.${lane.partition}`;
-}
-
 /** The id by which JetStream knows a frame that it has already. */
 export function messageIdOf(header: FrameHeader): string {
   return `${header.producer_id}:${header.kind}:${header.partition}:${header.frame_no}`;

@@ -4,8 +4,8 @@
  */
 import type { NatsClient } from '#common/nats.ts';
 import { sleep, systemTime } from '#common/time.ts';
+import type { LogNames } from './log-names.ts';
 
-export const streamName = 'log';
 const duplicateWindowMs = 600_000;
 const ageMaxMs = 259_200_000;
 const nanosPerMs = 1_000_000;
@@ -20,10 +20,13 @@ export type StreamOutcome =
   | { readonly state: 'unavailable'; readonly reason: string }
   | { readonly state: 'different'; readonly fields: readonly string[] };
 
-function wanted(options: LogStreamOptions): Record<string, string | number | boolean | string[]> {
+function wanted(
+  { stream, records }: LogNames,
+  options: LogStreamOptions,
+): Record<string, string | number | boolean | string[]> {
   return {
-    name: streamName,
-    subjects: ['log.>'],
+    name: stream,
+    subjects: [records],
     retention: 'limits',
     discard: 'new',
     storage: 'file',
@@ -41,10 +44,11 @@ function wanted(options: LogStreamOptions): Record<string, string | number | boo
 
 /** Makes the stream if it is not there, and compares what is there with what is wanted. */
 export async function ensureLogStream(nats: NatsClient, options: LogStreamOptions): Promise<StreamOutcome> {
-  const want = wanted(options);
-  let info = await ask(nats, `$JS.API.STREAM.INFO.${streamName}`, '');
+  const { names } = nats;
+  const want = wanted(names, options);
+  let info = await ask(nats, names.api('STREAM.INFO'), '');
   if (info.errorCode === streamNotFound) {
-    info = await ask(nats, `$JS.API.STREAM.CREATE.${streamName}`, JSON.stringify(want));
+    info = await ask(nats, names.api('STREAM.CREATE'), JSON.stringify(want));
   }
   if (info.config === undefined) return { state: 'unavailable', reason: info.reason };
   const have = info.config;
@@ -94,7 +98,7 @@ export async function keepLogStream(
     const outcome = await ensureLogStream(nats, options);
     if (outcome.state === 'ready' || nats.isClosed) return;
     if (outcome.state === 'different') {
-      throw new Error(`The stream ${streamName} has other settings than wanted: ${outcome.fields.join(', ')}.`);
+      throw new Error(`The stream ${nats.names.stream} has other settings than wanted: ${outcome.fields.join(', ')}.`);
     }
     warn(`the log is not there yet: ${outcome.reason}`);
     await sleep(time, delayMs);

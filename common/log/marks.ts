@@ -72,10 +72,6 @@ export function laneKeyOf(header: FrameHeader): string {
   return laneKey(header.producer_id, header);
 }
 
-export const marksSubject = 'ingest.marks';
-export const marksRequestSubject = 'ingest.marks.get';
-/** Publishers tell once a second up to when what is in their journals is committed: {machine, committed_to}. */
-export const progressSubject = 'journal.progress';
 /** Lanes in one announcement: 256 ranges each still fit into a message. */
 const lanesPerAnnouncement = 100;
 

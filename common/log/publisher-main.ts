@@ -80,7 +80,7 @@ await new Lifecycle({ log }).run([
   {
     name: 'publisher',
     start: async () => {
-      const nats = await Nats.connect({ url: config.NATS_URL, name: 'publisher' });
+      const nats = await Nats.connect({ url: config.NATS_URL, name: 'publisher', installation: config.INSTALLATION });
       const publisher = publisherOn(nats);
       await publisher.start();
       expose(publisher);

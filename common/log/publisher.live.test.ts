@@ -6,8 +6,9 @@ import { Nats } from '#common/nats.ts';
 import { natsForTest, type TestServer } from '#deploy/local/test-servers.ts';
 import { encodeFrame, readFrame } from './frame.ts';
 import { Journal } from './journal.ts';
+import { defaultInstallation } from './log-names.ts';
 import { ensureLogStream, keepLogStream } from './log-stream.ts';
-import { encodeAnnouncements, marksSubject } from './marks.ts';
+import { encodeAnnouncements } from './marks.ts';
 import { Publisher } from './publisher.ts';
 import { nodeSystem } from './system.ts';
 
@@ -24,7 +25,7 @@ const patience = { timeout: 10_000, interval: 20 };
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), 'publisher-'));
   server = await natsForTest();
-  nats = await Nats.connect({ url: server.url, name: 'test' });
+  nats = await Nats.connect({ url: server.url, name: 'test', installation: defaultInstallation });
   damage = [];
   seen = [];
   nats.subscribe('log.>', (message) => {
@@ -76,7 +77,7 @@ function deadJournal(producer_id: string, frames: number, change: (bytes: Buffer
 
 function commit(producer_id: string, mark: number, committed_to = Date.now()): void {
   const lanes = [{ producer_id, kind: 'click' as const, partition: 0, mark, ahead: [] }];
-  for (const bytes of encodeAnnouncements({ partition: 0, committed_to, lanes })) nats.publish(marksSubject, bytes);
+  for (const bytes of encodeAnnouncements({ partition: 0, committed_to, lanes })) nats.publish(nats.names.marks, bytes);
 }
 
 test('journals of dead producers are published, and deleted only once the sink has committed them', async () => {
@@ -167,7 +168,7 @@ test('a journal that is being written is followed, and time up to which all is c
   await expect.poll(() => publisher.committedTo, patience).toBeLessThan(before);
   const lanes = [{ producer_id: journal.producerId, kind: 'event' as const, partition: 3, mark: 50, ahead: [] }];
   for (const bytes of encodeAnnouncements({ partition: 3, committed_to: before, lanes }))
-    nats.publish(marksSubject, bytes);
+    nats.publish(nats.names.marks, bytes);
   await expect.poll(() => publisher.committedTo, patience).toBeGreaterThan(before);
   expect(publisher.counters.segments_deleted).toBeGreaterThan(5);
   await journal.close();

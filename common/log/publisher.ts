@@ -15,10 +15,10 @@
  */
 import type { NatsClient, NatsMessage } from '#common/nats.ts';
 import { sleep, type Timer } from '#common/time.ts';
-import { messageIdOf, subjectOf } from './frame.ts';
+import { messageIdOf } from './frame.ts';
 import { type Producer, scanJournals } from './journal-folders.ts';
 import { LaneProgress } from './lane-progress.ts';
-import { decodeAnnouncement, laneKeyOf, marksRequestSubject, marksSubject, progressSubject } from './marks.ts';
+import { decodeAnnouncement, laneKeyOf } from './marks.ts';
 import type { JournalFrame } from './producer-reader.ts';
 import { type FrameRunMessage, MessageCollector, PublishWindow } from './publish-window.ts';
 import type { System } from './system.ts';
@@ -94,7 +94,7 @@ export class Publisher {
     this.#ends.push(nats.subscribe(`${this.#inbox}.*`, (message) => this.#onAck(message)));
     const heard = new Promise<void>((done) => {
       this.#ends.push(
-        nats.subscribe(marksSubject, (message) => {
+        nats.subscribe(nats.names.marks, (message) => {
           this.#onMarks(message);
           done();
         }),
@@ -135,7 +135,8 @@ export class Publisher {
 
   #askForMarks(): void {
     const producerIds = Buffer.from(JSON.stringify([...this.#producers.keys()]));
-    this.#options.nats.publish(marksRequestSubject, producerIds, { reply: marksSubject });
+    const { nats } = this.#options;
+    nats.publish(nats.names.marksRequest, producerIds, { reply: nats.names.marks });
   }
 
   /** The connection or the stream was away: what the log has is not known any more. */
@@ -179,7 +180,8 @@ export class Publisher {
     if (now - this.#toldAt < progressIntervalMs || this.#scannedAt === 0) return;
     this.#toldAt = now;
     const progress = { machine: this.#options.machine, committed_to: this.committedTo };
-    this.#options.nats.publish(progressSubject, Buffer.from(JSON.stringify(progress)));
+    const { nats } = this.#options;
+    nats.publish(nats.names.progress, Buffer.from(JSON.stringify(progress)));
   }
 
   /** @returns whether there was anything to read. */
@@ -226,7 +228,8 @@ export class Publisher {
     const last = message.headers.at(-1)?.frame_no ?? first.frame_no;
     const run = last === first.frame_no ? '' : `-${last}`;
     const messageId = `${messageIdOf(first)}${run}${attempt === 0 ? '' : `:${attempt}`}`;
-    this.#options.nats.publish(subjectOf(first), message.bytes, { reply: `${this.#inbox}.${token}`, messageId });
+    const { nats } = this.#options;
+    nats.publish(nats.names.subjectOf(first), message.bytes, { reply: `${this.#inbox}.${token}`, messageId });
     this.counters.messages++;
     this.counters.bytes += message.bytes.length;
     for (const { records } of message.headers) {

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { defaultInstallation } from '#common/log/log-names.ts';
 import { Nats } from '#common/nats.ts';
 import { Ballast } from '#deploy/faults/ballast.ts';
 import { mountDisk, unmountDisk } from '#deploy/faults/store.ts';
@@ -19,7 +20,7 @@ test.runIf(process.getuid?.() === 0)(
     mountDisk(dataDir, 32);
     const write = async (to: Nats) => (await to.request('log.a', record, 500))?.bytes.includes('"seq"') ?? false;
     const server = await startNats({ dataDir });
-    const nats = await Nats.connect({ url: server.url, name: 'test' });
+    const nats = await Nats.connect({ url: server.url, name: 'test', installation: defaultInstallation });
     try {
       await nats.request('$JS.API.STREAM.CREATE.log', create);
       expect(await write(nats)).toBe(true);

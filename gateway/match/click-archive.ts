@@ -1,6 +1,6 @@
 /** Where clicks are found that Redis has lost: ingest is asked, which has ClickHouse. */
 import { LRUCache } from 'lru-cache';
-import { type ArchiveAnswer, archiveSubject, readArchiveAnswer } from '#common/click-archive.ts';
+import { type ArchiveAnswer, readArchiveAnswer } from '#common/click-archive.ts';
 import { timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/nats.ts';
 
@@ -40,7 +40,7 @@ export class NatsClickArchive implements ClickArchive {
     this.#open++;
     try {
       const question = Buffer.from(JSON.stringify({ app_id: appId, click_id: clickId }));
-      const message = await this.#nats.request(archiveSubject, question, TIMEOUT_MS);
+      const message = await this.#nats.request(this.#nats.names.archive, question, TIMEOUT_MS);
       const answer = message?.status === 0 ? readArchiveAnswer(message.bytes) : undefined;
       if (answer === null && ageMs > YOUNG_MS) this.#absent.set(key, true);
       return answer ?? null;

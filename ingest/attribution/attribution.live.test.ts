@@ -1,8 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { archiveSubject, readArchiveAnswer } from '#common/click-archive.ts';
+import { readArchiveAnswer } from '#common/click-archive.ts';
 import { newId } from '#common/ids.ts';
 import { type EventDecision, eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { type InstallRecord, installJson } from '#common/log/install-record.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
 import { clickJson, type RecordKind } from '#common/log/record.ts';
 import { Nats } from '#common/nats.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
@@ -286,9 +287,9 @@ test('a click is in Redis within seconds while ClickHouse is away, and found in 
   await eventually(async () => rows(`SELECT count() AS n FROM clicks WHERE click_id = '${click_id}'`)).toEqual([
     { n: 1 },
   ]);
-  const nats = await Nats.connect({ url: way.nats.url, name: 'asker' });
+  const nats = await Nats.connect({ url: way.nats.url, name: 'asker', installation: defaultInstallation });
   const ask = async (question: object) => {
-    const answer = await nats.request(archiveSubject, Buffer.from(JSON.stringify(question)), 3_000);
+    const answer = await nats.request(nats.names.archive, Buffer.from(JSON.stringify(question)), 3_000);
     return answer && readArchiveAnswer(answer.bytes);
   };
   expect(await ask({ app_id: parse(click).app_id, click_id })).toMatchObject({

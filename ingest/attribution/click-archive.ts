@@ -1,6 +1,6 @@
 /** Answers the SDK edge's questions about clicks that Redis has lost. */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
-import { type ArchiveAnswer, type ArchiveQuestion, archiveSubject, readQuestion } from '#common/click-archive.ts';
+import { type ArchiveAnswer, type ArchiveQuestion, readQuestion } from '#common/click-archive.ts';
 import { isId, timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/nats.ts';
 import type { RecentClick } from '#common/recent-clicks.ts';
@@ -22,7 +22,7 @@ export class ClickArchive {
 
   /** @returns a function that ends it. */
   serve(nats: Nats): () => void {
-    return nats.subscribe(archiveSubject, ({ bytes, reply }) => {
+    return nats.subscribe(nats.names.archive, ({ bytes, reply }) => {
       const question = readQuestion(bytes);
       if (!question || reply === '') return;
       if (this.#open >= OPEN_MAX) {

@@ -1,7 +1,8 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
-import { encodeFrame, subjectOf } from '#common/log/frame.ts';
+import { encodeFrame } from '#common/log/frame.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { Nats } from '#common/nats.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
@@ -22,7 +23,7 @@ let lines: string[] = [];
 
 beforeAll(async () => {
   [natsServer, redisServer] = await Promise.all([natsForTest(), redisForTest()]);
-  nats = await Nats.connect({ url: natsServer.url, name: 'test' });
+  nats = await Nats.connect({ url: natsServer.url, name: 'test', installation: defaultInstallation });
   await keepLogStream(nats, { bytesMax: 1e8, replicas: 1 }, () => undefined);
   redis = new Redis({ url: redisServer.url, name: 'test', onError: () => undefined });
   await redis.connect();
@@ -57,7 +58,7 @@ async function click(): Promise<string> {
   const lane = { kind: 'click', partition: 0 } as const;
   const header = { ...lane, producer_id: 'p'.repeat(26), frame_no: ++frameNo, records: 1, written_at: Date.now() };
   const length = encodeFrame(bytes, 0, header, `${line}\n`);
-  await nats.request(subjectOf(lane), bytes.subarray(0, length));
+  await nats.request(nats.names.subjectOf(lane), bytes.subarray(0, length));
   return JSON.parse(line).click_id;
 }
 
