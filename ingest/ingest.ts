@@ -19,6 +19,7 @@ import { RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
 import { BatchFormer } from './batch.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
+import { LogRoom } from './log-room.ts';
 import { PartitionOwner } from './partition-owner.ts';
 import { PipelineRun } from './pipeline.ts';
 import { PostgresCheckpoints } from './postgres-checkpoints.ts';
@@ -56,6 +57,7 @@ export class Ingest {
   /** Null without REDIS_URL: clicks and installs are then found in ClickHouse alone. */
   readonly redis: Redis | null;
   readonly feeds: readonly RecentClicksFeed[];
+  readonly logRoom: LogRoom;
   readonly #options: IngestOptions;
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
@@ -123,6 +125,13 @@ export class Ingest {
         time: systemTime,
       });
     });
+    this.logRoom = new LogRoom({
+      nats,
+      time: systemTime,
+      partitions: () =>
+        this.owners.map(({ partition, reader }) => ({ partition, committedSequence: reader?.committedSequence })),
+      log: (line) => log({}, line),
+    });
   }
 
   /** Connects to the log and makes sure that it is as it must be. */
@@ -130,7 +139,7 @@ export class Ingest {
     const { config, log } = options;
     const nats = await Nats.connect({ url: config.NATS_URL, name: 'ingest', installation: config.INSTALLATION });
     const streamOptions = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
-    await keepLogStream(nats, streamOptions, (line) => log({}, line));
+    await keepLogStream(nats, streamOptions, (line) => log({}, line), { isOwner: true });
     return new Ingest(options, nats);
   }
 
@@ -150,6 +159,8 @@ export class Ingest {
       this.#ends.push(() => feed.stop());
     }
     for (const owner of this.owners) owner.start();
+    this.logRoom.start();
+    this.#ends.push(() => this.logRoom.stop());
   }
 
   async stop(): Promise<void> {

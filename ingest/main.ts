@@ -5,7 +5,7 @@ import { Counter, Gauge } from 'prom-client';
 import { loadConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { SlotLock } from '#common/log/slot-lock.ts';
-import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
+import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/telemetry.ts';
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';
 
@@ -69,6 +69,17 @@ new Gauge({
   },
 });
 
+exposeCounter(metrics, 'ingest_log_total', 'What was done to keep room in the log, by what.', ['what'], (set) => {
+  for (const [what, count] of Object.entries(ingest?.logRoom.counters ?? {})) set({ what }, count);
+});
+exposeGauge(metrics, 'ingest_log_bytes', 'Bytes in the log.', () => ingest?.logRoom.fill?.bytes ?? 0);
+exposeGauge(
+  metrics,
+  'ingest_log_bytes_max',
+  'Bytes at which the log takes no more.',
+  () => ingest?.logRoom.fill?.bytesMax ?? 0,
+);
+
 const notThere = 'the log is not there yet';
 
 await new Lifecycle({ log }).run([
@@ -77,6 +88,7 @@ await new Lifecycle({ log }).run([
     nats: () => ingest?.nats.isConnected || 'not connected',
     postgres: () => ingest?.postgres.isReady() ?? notThere,
     clickhouse: () => ingest?.clickhouse.isReachable() ?? notThere,
+    log: () => ingest?.logRoom.refusal || true,
     rows: () => ingest?.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
     partitions: () => ingest?.owners.every((owner) => owner.state !== 'recovering') || 'recovering',
   }),

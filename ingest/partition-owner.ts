@@ -66,6 +66,10 @@ export class PartitionOwner {
     return this.#stopping.signal.aborted;
   }
 
+  get partition(): number {
+    return this.#options.partition;
+  }
+
   get queue(): FrameQueue | undefined {
     return this.#queue;
   }

@@ -24,7 +24,6 @@ import {
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';
 
-const logBytesMax = 1_073_741_824;
 const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
 
 export function testClick(time: number): string {
@@ -78,6 +77,7 @@ export class WayForTest {
   readonly journal: Journal;
   readonly publisher: Publisher;
   readonly damage: string[];
+  readonly #logBytesMax: number;
   readonly #connection: Nats;
   readonly #ingests: IngestChild[] = [];
   /** Records whose append was answered. */
@@ -93,6 +93,7 @@ export class WayForTest {
     publisher: Publisher;
     connection: Nats;
     damage: string[];
+    logBytesMax: number;
   }) {
     this.folder = parts.folder;
     this.postgres = parts.postgres;
@@ -103,9 +104,10 @@ export class WayForTest {
     this.publisher = parts.publisher;
     this.damage = parts.damage;
     this.#connection = parts.connection;
+    this.#logBytesMax = parts.logBytesMax;
   }
 
-  static async start(): Promise<WayForTest> {
+  static async start({ logBytesMax = 1_073_741_824 } = {}): Promise<WayForTest> {
     const folder = mkdtempSync(join(tmpdir(), 'way-'));
     const root = join(folder, 'journal');
     const [postgres, clickhouse, nats] = await Promise.all([postgresForTest(), ownClickhouseForTest(), natsForTest()]);
@@ -125,7 +127,9 @@ export class WayForTest {
       log: () => undefined,
     });
     await publisher.start();
-    return new WayForTest({ folder, postgres, clickhouse, nats, client, journal, publisher, connection, damage });
+    return new WayForTest({
+      ...{ folder, postgres, clickhouse, nats, client, journal, publisher, connection, damage, logBytesMax },
+    });
   }
 
   /** Appends clicks, some in a turn, and waits until all are answered. */
@@ -157,7 +161,7 @@ export class WayForTest {
       CLICKHOUSE_URL: `${this.clickhouse.url}/test`,
       NATS_URL: this.nats.url,
       INSTANCE: instance,
-      LOG_BYTES_MAX: String(logBytesMax),
+      LOG_BYTES_MAX: String(this.#logBytesMax),
       LEASE_SECONDS: String(leaseSeconds),
       INGEST_FLUSH_INTERVAL_MS: '20',
     };

@@ -1,6 +1,7 @@
 /**
  * The log: one JetStream stream with a subject per kind and partition. Whoever needs it first makes it; its configuration is
- * read back, because a server that does not know a field drops it in silence.
+ * read back, because a server that does not know a field drops it in silence. What an operator may change while there are
+ * records in it is changed by ingest alone, so that two settings never fight over it.
  */
 import type { NatsClient } from '#common/nats.ts';
 import { sleep, systemTime } from '#common/time.ts';
@@ -16,14 +17,17 @@ export interface LogStreamOptions {
 }
 
 export type StreamOutcome =
-  | { readonly state: 'ready' }
+  /** `changed`: what was other than wanted and is not any more. */
+  | { readonly state: 'ready'; readonly changed: readonly string[] }
   | { readonly state: 'unavailable'; readonly reason: string }
   | { readonly state: 'different'; readonly fields: readonly string[] };
 
-function wanted(
-  { stream, records }: LogNames,
-  options: LogStreamOptions,
-): Record<string, string | number | boolean | string[]> {
+type StreamConfig = Record<string, unknown>;
+
+/** Changing these of a stream that is there loses nothing. */
+const changeable = new Set(['max_bytes', 'max_age', 'duplicate_window', 'num_replicas']);
+
+function wanted({ stream, records }: LogNames, options: LogStreamOptions): StreamConfig {
   return {
     name: stream,
     subjects: [records],
@@ -42,43 +46,105 @@ function wanted(
   };
 }
 
-/** Makes the stream if it is not there, and compares what is there with what is wanted. */
-export async function ensureLogStream(nats: NatsClient, options: LogStreamOptions): Promise<StreamOutcome> {
+function differences(have: StreamConfig, want: StreamConfig): string[] {
+  return Object.keys(want).filter((name) => JSON.stringify(have[name]) !== JSON.stringify(want[name]));
+}
+
+/**
+ * Makes the stream if it is not there, and compares what is there with what is wanted.
+ * @param isOwner whether to change what may be changed; else that may be other than wanted.
+ */
+export async function ensureLogStream(
+  nats: NatsClient,
+  options: LogStreamOptions,
+  isOwner: boolean,
+): Promise<StreamOutcome> {
   const { names } = nats;
   const want = wanted(names, options);
-  let info = await ask(nats, names.api('STREAM.INFO'), '');
-  if (info.errorCode === streamNotFound) {
-    info = await ask(nats, names.api('STREAM.CREATE'), JSON.stringify(want));
+  let info = await askJetStream(nats, names.api('STREAM.INFO'));
+  if (info.errorCode === streamNotFound) info = await askJetStream(nats, names.api('STREAM.CREATE'), want);
+  const have = configIn(info.answer);
+  if (have === undefined) return { state: 'unavailable', reason: info.reason };
+  const fields = differences(have, want);
+  const fixed = fields.filter((name) => !changeable.has(name));
+  if (fixed.length > 0) return { state: 'different', fields: fixed };
+  if (fields.length === 0 || !isOwner) return { state: 'ready', changed: [] };
+  const update = await askJetStream(nats, names.api('STREAM.UPDATE'), { ...have, ...want });
+  const updated = configIn(update.answer);
+  if (updated === undefined) {
+    return { state: 'unavailable', reason: `JetStream does not change its ${fields.join(', ')}: ${update.reason}` };
   }
-  if (info.config === undefined) return { state: 'unavailable', reason: info.reason };
-  const have = info.config;
-  const fields = Object.keys(want).filter((name) => JSON.stringify(have[name]) !== JSON.stringify(want[name]));
-  return fields.length === 0 ? { state: 'ready' } : { state: 'different', fields };
+  const left = differences(updated, want);
+  return left.length === 0 ? { state: 'ready', changed: fields } : { state: 'different', fields: left };
 }
 
 const streamNotFound = 10_059;
 
-interface Answer {
-  readonly config?: Record<string, unknown>;
+interface JetStreamAnswer {
+  /** Empty when there is none. */
+  readonly answer: Record<string, unknown>;
+  /** 0 when there is none. */
   readonly errorCode: number;
+  /** What went wrong; empty when nothing did. */
   readonly reason: string;
 }
 
-async function ask(nats: NatsClient, subject: string, body: string): Promise<Answer> {
-  const message = await nats.request(subject, Buffer.from(body));
-  if (message === undefined || message.status !== 0) return { errorCode: 0, reason: 'JetStream does not answer' };
+/** One question to JetStream's API. */
+async function askJetStream(nats: NatsClient, subject: string, body?: object): Promise<JetStreamAnswer> {
+  const message = await nats.request(subject, Buffer.from(body === undefined ? '' : JSON.stringify(body)));
+  if (message === undefined || message.status !== 0) return noAnswer('JetStream does not answer');
   const parsed: unknown = JSON.parse(message.bytes.toString());
-  if (!isObject(parsed)) return { errorCode: 0, reason: 'JetStream answers something else than an object' };
-  const { error, config } = parsed;
-  if (isObject(error))
-    return { errorCode: Number(error.err_code ?? 0), reason: String(error.description ?? 'refused') };
-  return isObject(config)
-    ? { config, errorCode: 0, reason: '' }
-    : { errorCode: 0, reason: 'JetStream answers without a configuration' };
+  if (!isObject(parsed)) return noAnswer('JetStream answers something else than an object');
+  const { error } = parsed;
+  if (!isObject(error)) return { answer: parsed, errorCode: 0, reason: '' };
+  return { answer: {}, errorCode: Number(error.err_code ?? 0), reason: String(error.description ?? 'refused') };
+}
+
+function noAnswer(reason: string): JetStreamAnswer {
+  return { answer: {}, errorCode: 0, reason };
+}
+
+function configIn({ config }: Record<string, unknown>): StreamConfig | undefined {
+  return isObject(config) ? config : undefined;
 }
 
 export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** How full the log is. Sequences are those of this life of the stream: they begin again when it is made again. */
+export interface LogFill {
+  /** When the stream was made, as the server says it. */
+  readonly created: string;
+  readonly messages: number;
+  readonly bytes: number;
+  readonly bytesMax: number;
+  readonly firstSequence: number;
+  readonly lastSequence: number;
+}
+
+/** @returns `undefined` when JetStream does not say. */
+export async function logFill(nats: NatsClient): Promise<LogFill | undefined> {
+  const { answer } = await askJetStream(nats, nats.names.api('STREAM.INFO'));
+  const { state, created } = answer;
+  const config = configIn(answer);
+  if (!isObject(state) || config === undefined) return undefined;
+  return {
+    created: String(created),
+    messages: Number(state.messages),
+    bytes: Number(state.bytes),
+    bytesMax: Number(config.max_bytes),
+    firstSequence: Number(state.first_seq),
+    lastSequence: Number(state.last_seq),
+  };
+}
+
+/** Removes a partition's messages up to a sequence. @returns how many; `undefined` when JetStream does not say. */
+export async function purgeLog(nats: NatsClient, partition: number, upTo: number): Promise<number | undefined> {
+  const { names } = nats;
+  const what = { filter: names.subjectsOf(partition), seq: upTo + 1 };
+  const { answer } = await askJetStream(nats, names.api('STREAM.PURGE'), what);
+  return typeof answer.purged === 'number' ? answer.purged : undefined;
 }
 
 const retryMinMs = 250;
@@ -86,20 +152,25 @@ const retryMaxMs = 5_000;
 
 /**
  * Waits until the log is there as it is wanted.
+ * @param isOwner as `ensureLogStream` takes it.
  * @throws Error when it is there but different: publishing into it could lose records.
  */
 export async function keepLogStream(
   nats: NatsClient,
   options: LogStreamOptions,
   warn: (line: string) => void,
-  time = systemTime,
+  { isOwner = false, time = systemTime } = {},
 ): Promise<void> {
   for (let delayMs = retryMinMs; ; delayMs = Math.min(delayMs * 2, retryMaxMs)) {
-    const outcome = await ensureLogStream(nats, options);
-    if (outcome.state === 'ready' || nats.isClosed) return;
+    const outcome = await ensureLogStream(nats, options, isOwner);
     if (outcome.state === 'different') {
       throw new Error(`The stream ${nats.names.stream} has other settings than wanted: ${outcome.fields.join(', ')}.`);
     }
+    if (outcome.state === 'ready') {
+      if (outcome.changed.length > 0) warn(`the settings of the log were changed: ${outcome.changed.join(', ')}`);
+      return;
+    }
+    if (nats.isClosed) return;
     warn(`the log is not there yet: ${outcome.reason}`);
     await sleep(time, delayMs);
   }

@@ -55,6 +55,7 @@ function expose(publisher: Publisher): void {
   }
   const gauges: Record<string, () => number> = {
     messages_in_flight: () => publisher.messagesInFlight,
+    log_refuses: () => (publisher.refusal === '' ? 0 : 1),
     damaged_journals: () => publisher.damaged.length,
     uncommitted_seconds: () => Math.max(0, (nodeSystem.time.now() - publisher.committedTo) / 1000),
   };
@@ -74,6 +75,7 @@ await new Lifecycle({ log }).run([
   { name: 'lock', stop: () => lock.release() },
   telemetryPart(config, metrics, {
     log: () => running !== undefined || 'not there yet',
+    log_takes_records: () => running?.publisher.refusal || true,
     nats: () => running?.nats.isConnected || 'not connected',
     journals: () => !running?.publisher.damaged.length || `${running.publisher.damaged.length} damaged`,
   }),

@@ -17,6 +17,7 @@ let server: TestServer;
 let nats: Nats;
 let publisher: Publisher;
 let damage: string[];
+let lines: string[];
 /** Message ids and frame numbers in the order in which the log got them. */
 let seen: { id: string; producer_id: string; frame_no: number }[];
 const log = { bytesMax: 100_000_000, replicas: 1 };
@@ -27,6 +28,7 @@ beforeEach(async () => {
   server = await natsForTest();
   nats = await Nats.connect({ url: server.url, name: 'test', installation: defaultInstallation });
   damage = [];
+  lines = [];
   seen = [];
   nats.subscribe('log.>', (message) => {
     for (let at = 0; at < message.bytes.length; ) {
@@ -44,7 +46,7 @@ beforeEach(async () => {
     system: nodeSystem,
     ensureLog: () => keepLogStream(nats, log, () => undefined),
     onDamage: (_, reason) => damage.push(reason),
-    log: () => undefined,
+    log: (line) => lines.push(line),
   });
 });
 afterEach(async () => {
@@ -140,17 +142,19 @@ test('frames that the sink has passed over are published again under another id'
 
 test('a full log is waited for, with a bounded window, and goes on by itself', async () => {
   const full = { bytesMax: 20_000, replicas: 1 };
-  expect(await ensureLogStream(nats, full)).toEqual({ state: 'ready' });
-  expect(await ensureLogStream(nats, log)).toEqual({ state: 'different', fields: ['max_bytes'] });
+  expect(await ensureLogStream(nats, full, false)).toEqual({ state: 'ready', changed: [] });
   log.bytesMax = full.bytesMax;
   deadJournal(producer(1), 1_000);
   await publisher.start();
   await expect.poll(() => publisher.counters.failures, patience).toBeGreaterThan(1);
   expect(publisher.messagesInFlight).toBeLessThanOrEqual(128);
+  expect(publisher.refusal).toBe('maximum bytes exceeded');
   const before = publisher.counters.acknowledged;
   expect(before).toBeGreaterThan(10);
   await nats.request('$JS.API.STREAM.PURGE.log');
   await expect.poll(() => publisher.counters.acknowledged, patience).toBeGreaterThan(before + 10);
+  expect(lines[0]).toContain('maximum bytes exceeded');
+  expect(lines[1]).toBe('the log takes records again');
   log.bytesMax = 100_000_000;
 });
 

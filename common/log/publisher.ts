@@ -59,6 +59,7 @@ export class Publisher {
     acknowledged: 0,
     duplicates: 0,
     failures: 0,
+    refusals: 0,
     passed_over: 0,
     torn_bytes: 0,
     segments_deleted: 0,
@@ -69,6 +70,8 @@ export class Publisher {
   readonly #window = new PublishWindow(windowMessages, windowBytes);
   readonly #collector = new MessageCollector((message) => this.#publish(message));
   readonly #inbox: string;
+  /** What JetStream last said against a message; empty since it took one. */
+  #refusal = '';
   #backoffMs = 0;
   #waitUntil = 0;
   #scanAt = 0;
@@ -122,6 +125,11 @@ export class Publisher {
     return [...this.#producers.values()]
       .filter((producer) => producer.damage !== '')
       .map((producer) => ({ producer_id: producer.reader.producerId, reason: producer.damage }));
+  }
+
+  /** Why the log takes no records, while it refuses them; empty otherwise. */
+  get refusal(): string {
+    return this.#refusal;
   }
 
   get messagesInFlight(): number {
@@ -243,6 +251,7 @@ export class Publisher {
     if (!this.#window.has(token)) return;
     const ack = message.status === 0 ? message.bytes.toString() : '';
     if (!ack.includes('"seq"') || ack.includes('"error"')) {
+      this.#refused(ack);
       this.#backOff();
       if (message.status === nobodyThere) void this.#restart();
       return;
@@ -255,10 +264,23 @@ export class Publisher {
       this.#lanes.acknowledged(header, now);
     }
     this.#backoffMs = 0;
+    if (this.#refusal !== '') {
+      this.#refusal = '';
+      this.#options.log('the log takes records again');
+    }
     if (wasFull && !this.#window.isFullWith(0)) {
       this.#options.system.time.clear(this.#timer);
       if (!this.#isRunning) this.#schedule(0);
     }
+  }
+
+  /** One line when it begins; it is tried again for as long as it takes. */
+  #refused(ack: string): void {
+    const reason = /"description":"([^"]{1,200})/.exec(ack)?.[1];
+    if (reason === undefined) return;
+    this.counters.refusals++;
+    if (this.#refusal === '') this.#options.log(`the log refuses records, which wait in the journals: ${reason}`);
+    this.#refusal = reason;
   }
 
   /** An acknowledgement that never comes is one that was refused. */

@@ -1,0 +1,53 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { Nats } from '#common/nats.ts';
+import { natsForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { defaultInstallation } from './log-names.ts';
+import { ensureLogStream, keepLogStream, logFill } from './log-stream.ts';
+
+let server: TestServer;
+let nats: Nats;
+const log = { bytesMax: 20_000_000, replicas: 1 };
+
+beforeEach(async () => {
+  server = await natsForTest();
+  nats = await Nats.connect({ url: server.url, name: 'test', installation: defaultInstallation });
+});
+afterEach(async () => {
+  await nats.close();
+  await server.stop();
+});
+
+test('the size of a log that holds records is changed by ingest in both directions, and no record is lost', async () => {
+  await keepLogStream(nats, log, () => undefined);
+  const lane = { kind: 'click', partition: 0 } as const;
+  for (let n = 0; n < 20; n++) await nats.request(nats.names.subjectOf(lane), Buffer.alloc(1_000));
+  const before = await logFill(nats);
+  for (const bytesMax of [40_000_000, 10_000]) {
+    const lines: string[] = [];
+    await keepLogStream(nats, { ...log, bytesMax }, (line) => lines.push(line), { isOwner: true });
+    expect(lines).toEqual(['the settings of the log were changed: max_bytes']);
+    expect(await logFill(nats)).toEqual({ ...before, bytesMax });
+  }
+});
+
+test('what others wrote beside the settings of the log outlives a change of its size', async () => {
+  await keepLogStream(nats, log, () => undefined);
+  const info = JSON.parse(String((await nats.request(nats.names.api('STREAM.INFO')))?.bytes));
+  const described = { ...info.config, description: 'ours' };
+  await nats.request(nats.names.api('STREAM.UPDATE'), Buffer.from(JSON.stringify(described)));
+  expect(await ensureLogStream(nats, { ...log, bytesMax: 30_000_000 }, true)).toMatchObject({ state: 'ready' });
+  const after = JSON.parse(String((await nats.request(nats.names.api('STREAM.INFO')))?.bytes));
+  expect(after.config).toMatchObject({ description: 'ours', max_bytes: 30_000_000 });
+});
+
+test('a publisher takes a log of another size as it is', async () => {
+  await keepLogStream(nats, log, () => undefined);
+  await keepLogStream(nats, { ...log, bytesMax: 30_000_000 }, () => undefined);
+  expect((await logFill(nats))?.bytesMax).toBe(log.bytesMax);
+});
+
+test('a log that could lose records is refused, by name of what is wrong', async () => {
+  const lossy = { name: 'log', subjects: ['log.>'], storage: 'memory', max_bytes: 20_000_000 };
+  await nats.request(nats.names.api('STREAM.CREATE'), Buffer.from(JSON.stringify(lossy)));
+  await expect(keepLogStream(nats, log, () => undefined, { isOwner: true })).rejects.toThrow('discard, storage');
+});

@@ -1,0 +1,40 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { logFill } from '#common/log/log-stream.ts';
+import { WayForTest } from './way-for-test.ts';
+
+const logBytesMax = 16_777_216;
+let way: WayForTest;
+
+beforeAll(async () => {
+  way = await WayForTest.start({ logBytesMax });
+});
+afterAll(() => way.stop());
+
+test('three times as many records as the log holds go through it, and each is counted once', {
+  timeout: 120_000,
+}, async () => {
+  const ingest = await way.ingestHere();
+  ingest.start();
+  const largest = { bytes: 0 };
+  const watch = setInterval(() => {
+    largest.bytes = Math.max(largest.bytes, ingest.logRoom.fill?.bytes ?? 0);
+  }, 50);
+  try {
+    const bytesMin = 3 * logBytesMax;
+    while (way.journal.counters.bytes < bytesMin) {
+      await way.keep(5_000, 500);
+      // A log that can't hold on is a fault of its own; here it has the time that it needs.
+      await expect
+        .poll(() => way.publisher.counters.acknowledged, { timeout: 60_000 })
+        .toBeGreaterThan(way.journal.counters.frames - 50);
+    }
+    await expect.poll(async () => (await way.figures()).rows, { timeout: 60_000 }).toBe(way.kept);
+    expect(await way.figures()).toEqual(way.wanted);
+    expect(largest.bytes).toBeLessThanOrEqual(logBytesMax);
+    expect(ingest.logRoom.counters.purged_messages).toBeGreaterThan(0);
+    expect((await logFill(ingest.nats))?.bytes).toBeGreaterThan(logBytesMax / 2);
+  } finally {
+    clearInterval(watch);
+    await ingest.stop();
+  }
+});

@@ -1,0 +1,118 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { defaultInstallation } from '#common/log/log-names.ts';
+import { keepLogStream, logFill } from '#common/log/log-stream.ts';
+import { Nats } from '#common/nats.ts';
+import { systemTime, type Time } from '#common/time.ts';
+import { natsForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { LogRoom, type ReadPartition } from './log-room.ts';
+
+const bytesMax = 4_000_000;
+const messageBytes = 40_000;
+const patience = { timeout: 15_000, interval: 20 };
+let server: TestServer;
+let nats: Nats;
+let partitions: ReadPartition[];
+let lines: string[];
+let room: LogRoom;
+
+beforeEach(async () => {
+  server = await natsForTest();
+  nats = await Nats.connect({ url: server.url, name: 'test', installation: defaultInstallation });
+  await keepLogStream(nats, { bytesMax, replicas: 1 }, () => undefined);
+  partitions = [];
+  lines = [];
+  room = new LogRoom({ nats, time: systemTime, partitions: () => partitions, log: (line) => lines.push(line) });
+  room.start();
+});
+afterEach(async () => {
+  room.stop();
+  await nats.close();
+  await server.stop();
+});
+
+/** Fills the log with messages of two partitions in turn. @returns how many it took. */
+async function fillLog(): Promise<number> {
+  for (let taken = 0; ; taken++) {
+    const subject = nats.names.subjectOf({ kind: 'click', partition: taken % 2 });
+    const answer = await nats.request(subject, Buffer.alloc(messageBytes));
+    if (answer?.bytes.toString().includes('"error"') !== false) return taken;
+  }
+}
+
+/** Sequences of the messages of a partition that are still in the log. */
+async function sequencesOf(partition: number): Promise<number[]> {
+  const found: number[] = [];
+  for (let sequence = 1; sequence <= ((await logFill(nats))?.lastSequence ?? 0); sequence++) {
+    const question = Buffer.from(JSON.stringify({ seq: sequence }));
+    const answer = JSON.parse(String((await nats.request('$JS.API.STREAM.MSG.GET.log', question))?.bytes));
+    if (answer.message?.subject === `log.click.${partition}`) found.push(answer.message.seq);
+  }
+  return found;
+}
+
+test('a log that is full of stored records takes more, and keeps the newest of them for replay', async () => {
+  const taken = await fillLog();
+  await expect.poll(() => room.refusal, patience).toContain('full');
+  partitions = [0, 1].map((partition) => ({ partition, committedSequence: taken }));
+  await expect.poll(() => room.refusal, patience).toBe('');
+  await expect.poll(async () => (await logFill(nats))?.bytes, patience).toBeLessThan(bytesMax * 0.75);
+  const { counters } = room;
+  const left = [...(await sequencesOf(0)), ...(await sequencesOf(1))].sort((a, b) => a - b);
+  expect(left).toEqual(Array.from({ length: left.length }, (_, n) => taken - left.length + 1 + n));
+  expect(left.length * messageBytes).toBeGreaterThan(bytesMax * 0.6);
+  expect(counters.purged_messages).toBe(taken - left.length);
+  expect(lines).toEqual([expect.stringContaining('the log is full'), 'the log takes records again']);
+});
+
+test('what is not stored is never purged, however full the log is', async () => {
+  const taken = await fillLog();
+  partitions = [
+    { partition: 0, committedSequence: 21 },
+    { partition: 1, committedSequence: undefined },
+  ];
+  await expect.poll(async () => (await sequencesOf(0))[0], patience).toBe(23);
+  expect(await sequencesOf(1)).toHaveLength(Math.floor(taken / 2));
+});
+
+test('the oldest stored records go first, also behind some of another partition that can not go', async () => {
+  const taken = await fillLog();
+  partitions = [{ partition: 1, committedSequence: taken }];
+  await expect.poll(async () => (await logFill(nats))?.bytes, patience).toBeLessThan(bytesMax * 0.75);
+  expect(await sequencesOf(0)).toHaveLength(Math.ceil(taken / 2));
+  const left = await sequencesOf(1);
+  expect(left.at(-1)).toBe(taken % 2 === 0 ? taken : taken - 1);
+  expect(left.length).toBeGreaterThan(taken / 8);
+});
+
+test('sequences of a stream that is not there any more purge nothing of the one that was made in its place', async () => {
+  room.stop();
+  let [elapsed, poll] = [0, () => undefined as void];
+  const time: Time = {
+    ...systemTime,
+    elapsed: () => elapsed,
+    every: (_, callback) => {
+      poll = callback;
+      return {};
+    },
+    clear: () => undefined,
+  };
+  room = new LogRoom({ nats, time, partitions: () => partitions, log: () => undefined });
+  room.start();
+  const pollOnce = async () => {
+    const { fill } = room;
+    poll();
+    await expect.poll(() => room.fill, patience).not.toBe(fill);
+  };
+  const taken = await fillLog();
+  await pollOnce();
+  await nats.request(nats.names.api('STREAM.DELETE'));
+  await keepLogStream(nats, { bytesMax, replicas: 1 }, () => undefined);
+  expect(await fillLog()).toBe(taken);
+  partitions = [0, 1].map((partition) => ({ partition, committedSequence: taken }));
+  for (let polls = 0; polls < 5; polls++) await pollOnce();
+  expect(room.counters.purges).toBe(0);
+  // By now the readers stand in the new stream, and what they say is of it.
+  elapsed += 10_000;
+  await pollOnce();
+  await expect.poll(() => room.counters.purges, patience).toBeGreaterThan(0);
+});

@@ -1,0 +1,128 @@
+/**
+ * Keeps room in the log. What is committed is of use only for replay, so it stays for as long as it fits: above a share of the
+ * log's size the oldest committed messages are purged, in small steps, since a purge holds up publishing.
+ *
+ * Must stay true: nothing above a partition's committed sequence is purged. Sequences go back when the stream is made again or
+ * loses its tail, so a sequence is used only if the stream is still the one that it was seen in and has come that far.
+ */
+import { frameBytesMax } from '#common/log/frame.ts';
+import { type LogFill, logFill, purgeLog } from '#common/log/log-stream.ts';
+import type { NatsClient } from '#common/nats.ts';
+import type { Time, Timer } from '#common/time.ts';
+
+/** One of the partitions that this process reads. */
+export interface ReadPartition {
+  readonly partition: number;
+  /** `LogReader.committedSequence` */
+  readonly committedSequence: number | undefined;
+}
+
+export interface LogRoomOptions {
+  readonly nats: NatsClient;
+  readonly time: Time;
+  readonly partitions: () => readonly ReadPartition[];
+  readonly log: (line: string) => void;
+}
+
+/** A 64 MiB log at 4 MB/s goes from here to full in four seconds. */
+const pollMs = 250;
+const purgeAbove = 0.75;
+const purgeTo = 0.7;
+const stepBytesMax = 67_108_864;
+const strideMax = 1_024;
+/** A reader finds out within this time that its stream was made again. */
+const distrustMs = 10_000;
+
+export class LogRoom {
+  readonly counters = { purges: 0, purged_messages: 0 };
+  readonly #options: LogRoomOptions;
+  #timer: Timer | undefined;
+  #isBusy = false;
+  #fill: LogFill | undefined;
+  #trustedFrom = 0;
+  /** Up to where each partition was purged. */
+  readonly #purged = new Map<number, number>();
+  /** Doubled while a purge finds too little: sequences are not spread evenly over the messages that are left. */
+  #stride = 1;
+  #isFull = false;
+
+  constructor(options: LogRoomOptions) {
+    this.#options = options;
+  }
+
+  /** As last seen; `undefined` before. */
+  get fill(): LogFill | undefined {
+    return this.#fill;
+  }
+
+  /** Why the log takes no more records; empty while it does. */
+  get refusal(): string {
+    const { bytes, bytesMax } = this.#fill ?? { bytes: 0, bytesMax: 0 };
+    return this.#isFull ? `the log is full: ${bytes} of ${bytesMax} bytes` : '';
+  }
+
+  start(): void {
+    const { time } = this.#options;
+    this.#timer = time.every(pollMs, () => {
+      if (!this.#isBusy) void this.#poll();
+    });
+  }
+
+  stop(): void {
+    this.#options.time.clear(this.#timer);
+  }
+
+  async #poll(): Promise<void> {
+    this.#isBusy = true;
+    try {
+      const fill = await logFill(this.#options.nats);
+      if (fill !== undefined) await this.#look(fill);
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  async #look(fill: LogFill): Promise<void> {
+    const now = this.#options.time.elapsed();
+    const isOther = this.#fill?.created !== fill.created || fill.lastSequence < this.#fill.lastSequence;
+    if (isOther) {
+      if (this.#fill !== undefined) this.#trustedFrom = now + distrustMs;
+      this.#purged.clear();
+    }
+    this.#fill = fill;
+    this.#tellWhenFull(fill);
+    if (fill.bytes >= fill.bytesMax * purgeAbove && now >= this.#trustedFrom) await this.#purge(fill);
+  }
+
+  async #purge(fill: LogFill): Promise<void> {
+    const wantedBytes = Math.min(fill.bytes - fill.bytesMax * purgeTo, stepBytesMax);
+    const share = wantedBytes / fill.bytes;
+    let purged: number | undefined;
+    for (const { partition, committedSequence } of this.#options.partitions()) {
+      if (committedSequence === undefined || committedSequence > fill.lastSequence) continue;
+      const from = Math.max(fill.firstSequence - 1, this.#purged.get(partition) ?? 0);
+      const upTo = Math.min(committedSequence, from + Math.ceil((fill.lastSequence - from) * share * this.#stride));
+      if (upTo <= from) continue;
+      const count = await purgeLog(this.#options.nats, partition, upTo);
+      if (count === undefined) return;
+      this.#purged.set(partition, upTo);
+      this.counters.purges++;
+      this.counters.purged_messages += count;
+      purged = (purged ?? 0) + count;
+    }
+    if (purged === undefined) return;
+    this.#stride = purged < (fill.messages * share) / 2 ? Math.min(strideMax, this.#stride * 2) : 1;
+  }
+
+  /** Once when it begins to refuse, and once when it takes again. */
+  #tellWhenFull({ bytes, bytesMax }: LogFill): void {
+    const isFull = bytes + frameBytesMax > bytesMax;
+    if (isFull === this.#isFull) return;
+    this.#isFull = isFull;
+    this.#options.log(
+      isFull
+        ? `the log is full (${bytes} of ${bytesMax} bytes) and takes no records: they wait in the journals until what is in it is stored`
+        : 'the log takes records again',
+    );
+  }
+}
