@@ -21,7 +21,7 @@ const metrics = createMetrics('gateway');
 
 const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
-const journal = await openEdgeJournal(config, name);
+const journal = await openEdgeJournal(config, name, (line) => log.error(line));
 const cache = new LinkCache({
   redis,
   db,

@@ -31,7 +31,7 @@ const db = new Postgres({
   onError: onPostgresError,
 });
 
-const journal = await openEdgeJournal(config, instance);
+const journal = await openEdgeJournal(config, instance, (line) => log.error(line));
 const shelf = new Shelf(join(config.DATA_DIR, 'links'), instance, systemClock);
 const cache = new LinkCache({
   shelf,

@@ -5,6 +5,7 @@
 import {
   closeSync,
   fdatasync,
+  fstatSync,
   fsyncSync,
   ftruncateSync,
   mkdirSync,
@@ -20,7 +21,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { promisify } from 'node:util';
 
 export interface Disk {
-  /** Creates a file that is written from its beginning on. It must not exist. */
+  /** Creates a file to append to and read from. It must not exist. */
   create(path: string): number;
   openToRead(path: string): number;
   close(file: number): void;
@@ -28,6 +29,8 @@ export interface Disk {
   write(file: number, bytes: Buffer, at: number): number;
   /** Reads from a position of the file into `into`. @returns how many bytes came; 0 at the end. */
   read(file: number, into: Buffer, position: number): number;
+  /** Under how many names a file can be found: 0 once it was deleted. */
+  namesOf(file: number): number;
   truncate(file: number, bytes: number): void;
   /** Makes what was written to a file survive a power loss. */
   sync(file: number): Promise<void>;
@@ -47,11 +50,12 @@ export interface Disk {
 }
 
 export const nodeDisk: Disk = {
-  create: (path) => openSync(path, 'ax', 0o600),
+  create: (path) => openSync(path, 'ax+', 0o600),
   openToRead: (path) => openSync(path, 'r'),
   close: closeSync,
   write: (file, bytes, at) => writeSync(file, bytes, at, bytes.length - at),
   read: (file, into, position) => readSync(file, into, 0, into.length, position),
+  namesOf: (file) => fstatSync(file).nlink,
   truncate: ftruncateSync,
   sync: promisify(fdatasync),
   syncFolder(folder) {

@@ -3,12 +3,13 @@ import type { Config } from '#common/config.ts';
 import { Journal } from './journal.ts';
 
 /** The journal of an edge process, as the settings say. @throws as `Journal.open` does. */
-export function openEdgeJournal(config: Config, slot: string): Promise<Journal> {
+export function openEdgeJournal(config: Config, slot: string, log: (line: string) => void): Promise<Journal> {
   return Journal.open({
     root: join(config.DATA_DIR, 'journal'),
     slot,
     segmentBytes: config.JOURNAL_SEGMENT_BYTES,
     bytesMax: config.JOURNAL_BYTES_MAX,
     sync: config.JOURNAL_SYNC,
+    log,
   });
 }

@@ -25,14 +25,14 @@ test('of a slot that is held the producer that writes is the one that lives, als
   mkdirSync(join(root, 'edge-0', 'lost+found'));
   const journal = await Journal.open({ root, slot: 'edge-0', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
   const producers = new Map<string, Producer>();
-  await scanJournals(nodeSystem, root, producers);
+  await scanJournals(nodeSystem, root, producers, new Map());
   const living = [...producers].map(([name, { reader }]) => [name, reader.isAlive]);
   expect(living).toEqual([
     [earlier, false],
     [journal.producerId, true],
   ]);
   await journal.close();
-  await scanJournals(nodeSystem, root, producers);
+  await scanJournals(nodeSystem, root, producers, new Map());
   expect(producers.get(journal.producerId)?.reader.isAlive).toBe(false);
 });
 

@@ -17,16 +17,27 @@ export class Producer {
   }
 }
 
+/** A holder whose lock was deleted puts it back within seconds, so a slot without one for so long has no holder. */
+const lockMissingMs = 60_000;
+
+/** Since when slots are without a lock, by their folder. */
+export type MissingLocks = Map<string, number>;
+
 /** Finds new producers and segments, and learns which producers are dead. */
 export async function scanJournals(
-  { disk, locks }: System,
+  { disk, locks, time }: System,
   root: string,
   producers: Map<string, Producer>,
+  missing: MissingLocks,
 ): Promise<void> {
   for (const slot of foldersIn(disk, root)) {
     const slotFolder = join(root, slot);
     // The lock first: what is on disk after it was found free is all that there will be.
-    const isHeld = await locks.isHeld(slotFolder);
+    const state = await locks.stateOf(slotFolder);
+    if (state !== 'missing') missing.delete(slotFolder);
+    else if (!missing.has(slotFolder)) missing.set(slotFolder, time.elapsed());
+    const isMissing = time.elapsed() - (missing.get(slotFolder) ?? Number.POSITIVE_INFINITY) >= lockMissingMs;
+    const isHeld = state !== 'free' && !isMissing;
     const producerIds = producersOf(foldersIn(disk, slotFolder));
     const newest = producerIds.at(-1);
     for (const producerId of producerIds) {

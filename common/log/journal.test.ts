@@ -230,24 +230,22 @@ test('with before_answer a record is committed only after the sync of its own se
   expect(await third).toBe('committed');
 });
 
-test('when the folder is gone and back, records are refused and then kept under a new producer', async () => {
+test('when nothing can be written, records are refused and then kept under a new producer', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder, segmentBytes: 10 });
   await append(journal, '{"n":1}');
   const before = journal.producerId;
-  rmSync(join(folder, 'edge-0', before), { recursive: true });
-  expect(await append(journal, '{"n":2}')).toBe('refused');
+  await appendToFullDisk(journal);
   await expect.poll(() => append(journal, '{"n":3}'), { timeout: 5_000 }).toBe('committed');
   expect(journal.producerId > before).toBe(true);
-  expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1]);
+  expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1, 1]);
 });
 
 test('a journal that gave up takes records again by itself, also for those who ask before they append', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder, segmentBytes: 10 });
   await append(journal, '{"n":1}');
-  rmSync(join(folder, 'edge-0', journal.producerId), { recursive: true });
-  expect(await append(journal, '{"n":2}')).toBe('refused');
+  await appendToFullDisk(journal);
   expect(journal.isWritable).toBe(false);
   await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
   expect(await append(journal, '{"n":3}')).toBe('committed');
@@ -339,4 +337,38 @@ test('with before_answer nobody is answered before the sync has ended, and nothi
   expect(order).toEqual(['synced', 'committed']);
   sync.mockRejectedValue(new Error('EIO'));
   expect(await append(journal, '{}')).toBe('refused');
+});
+
+test('what was answered is found again when its segment is deleted while it is written to', async () => {
+  const folder = root();
+  const lines: string[] = [];
+  const journal = await journalOf({ root: folder, log: (line) => lines.push(line) });
+  await append(journal, '{"n":1}');
+  await append(journal, '{"n":2}', 3);
+  rmSync(join(folder, 'edge-0', journal.producerId, '00000001.seg'));
+  await append(journal, '{"n":3}');
+  const numbers = () => stored(join(folder, 'edge-0')).map((frame) => [frame.header.frame_no, ...frame.lines]);
+  await expect.poll(numbers, { timeout: 5_000 }).toHaveLength(3);
+  await append(journal, '{"n":4}');
+  expect(numbers()).toEqual([
+    [1, '{"n":1}'],
+    [1, '{"n":2}'],
+    [2, '{"n":3}'],
+    [3, '{"n":4}'],
+  ]);
+  expect(journal.counters.deleted_segments).toBe(1);
+  expect(lines).toEqual([expect.stringContaining('deleted while it was written to')]);
+});
+
+test('the whole folder of a producer can be deleted under it, and nothing is lost that was answered before it noticed', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, segmentBytes: 1_000 });
+  const line = `{"text":"${'x'.repeat(300)}"}`;
+  await append(journal, line);
+  rmSync(join(folder, 'edge-0', journal.producerId), { recursive: true });
+  // The third of them needs another segment.
+  for (let n = 0; n < 4; n++) expect(await append(journal, line)).toBe('committed');
+  await journal.close();
+  open.pop();
+  expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1, 2, 3, 4, 5]);
 });

@@ -26,6 +26,7 @@ import { FrameGroup, groupCharsMax, type JournalLane, roomAround, roomOf } from 
 import { newProducerId } from './journal-folders.ts';
 import type { RecordKind } from './record.ts';
 import { makeFolder, Segment } from './segment.ts';
+import type { HeldLock } from './slot-lock.ts';
 import { nodeSystem, type System } from './system.ts';
 import { UnsyncedGroups, type Waiter } from './unsynced-groups.ts';
 
@@ -40,9 +41,9 @@ export interface JournalOptions {
   readonly sync: 'after_answer' | 'before_answer';
   /** Most bytes that are kept in memory until they are synced; a turn's records must fit. */
   readonly unsyncedBytesMax?: number;
+  /** Told what somebody should look at. */
+  readonly log?: (line: string) => void;
 }
-
-type Lock = NonNullable<Awaited<ReturnType<System['locks']['take']>>>;
 
 /** With the sync itself this stays within 10 ms. */
 const syncDelayMs = 8;
@@ -61,11 +62,12 @@ export class Journal {
     syncs: 0,
     write_failures: 0,
     sync_failures: 0,
+    deleted_segments: 0,
   };
   readonly #options: JournalOptions;
   readonly #system: System;
   readonly #folder: string;
-  readonly #lock: Lock;
+  readonly #lock: HeldLock;
   readonly #group: FrameGroup;
   readonly #unsynced: UnsyncedGroups;
   readonly #size: FolderSize;
@@ -81,9 +83,10 @@ export class Journal {
   #syncTimer: Timer | undefined;
   readonly #measureTimer: Timer;
   #isClosed = false;
+  #isLockLost = false;
   readonly #onTurnEnd = () => this.#commit();
 
-  private constructor(options: JournalOptions, system: System, folder: string, lock: Lock) {
+  private constructor(options: JournalOptions, system: System, folder: string, lock: HeldLock) {
     this.#options = options;
     this.#system = system;
     this.#folder = folder;
@@ -156,6 +159,7 @@ export class Journal {
   /** Writes and syncs what was appended, then lets go of the slot. */
   async close(): Promise<void> {
     this.#commit();
+    this.#saveDeleted();
     this.#isClosed = true;
     const { time } = this.#system;
     time.clear(this.#measureTimer);
@@ -192,6 +196,8 @@ export class Journal {
   #tick(): void {
     // Frames of a turn that is under way have their numbers already, and are refused at its end.
     if (!this.#isScheduled) this.#beginAgain();
+    void this.#keepLock();
+    this.#saveDeleted();
     void this.#size.measure();
   }
 
@@ -228,7 +234,41 @@ export class Journal {
     }
   }
 
+  async #keepLock(): Promise<void> {
+    const isHeld = await this.#lock.renew();
+    if (!isHeld && !this.#isLockLost)
+      this.#options.log?.(`${this.#folder} was taken by another process that is running`);
+    this.#isLockLost = !isHeld;
+  }
+
+  /**
+   * A segment that was deleted while it is written to is written again into a new one. Frames of it that are committed already
+   * come a second time and are dropped by the marks.
+   */
+  #saveDeleted(): void {
+    const deleted = this.#segment;
+    if (deleted === undefined || !deleted.isDeleted) return;
+    this.counters.deleted_segments++;
+    this.#options.log?.(
+      `segment ${deleted.no} of ${join(this.#folder, this.#producer)} was deleted while it was written to: ` +
+        `its ${deleted.bytes} bytes are written again`,
+    );
+    try {
+      makeFolder(this.#system.disk, join(this.#folder, this.#producer));
+      const next = Segment.create(this.#system.disk, join(this.#folder, this.#producer), deleted.no + 1);
+      this.#retiring.push(deleted);
+      this.#segment = next;
+      for (const bytes of deleted.contents()) next.append(bytes);
+      if (this.#syncTimer === undefined && !this.#isSyncing && !this.#isClosed) this.#syncTimer = this.#syncLater();
+    } catch (error) {
+      this.#options.log?.(`they can't be written again: ${String(error)}`);
+      this.counters.write_failures++;
+      this.#giveUp();
+    }
+  }
+
   #rotate(): void {
+    this.#saveDeleted();
     const old = this.#segment;
     if (old === undefined) return;
     this.#segment = Segment.create(this.#system.disk, join(this.#folder, this.#producer), old.no + 1);

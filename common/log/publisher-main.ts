@@ -24,6 +24,13 @@ if (lock === undefined) {
   process.exit(1);
 }
 
+const lockCheckMs = 1_000;
+setInterval(async () => {
+  if (await lock.renew()) return;
+  log.fatal({ root }, 'another publisher has taken this folder');
+  process.exit(1);
+}, lockCheckMs).unref();
+
 /** There once the log is; its counters are shown from then on. */
 let running: { readonly nats: Nats; readonly publisher: Publisher } | undefined;
 

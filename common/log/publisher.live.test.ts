@@ -25,6 +25,8 @@ const patience = { timeout: 10_000, interval: 20 };
 
 beforeEach(async () => {
   root = mkdtempSync(join(tmpdir(), 'publisher-'));
+  mkdirSync(join(root, 'edge-0'));
+  await (await nodeSystem.locks.take(join(root, 'edge-0')))?.release();
   server = await natsForTest();
   nats = await Nats.connect({ url: server.url, name: 'test', installation: defaultInstallation });
   damage = [];
@@ -57,6 +59,8 @@ afterEach(async () => {
 });
 
 const producer = (n: number) => String(n).padStart(26, '0');
+
+const producersIn = (slot: string) => readdirSync(join(root, slot)).filter((name) => !name.startsWith('.'));
 
 /** A journal of a producer whose process is dead. */
 function deadJournal(producer_id: string, frames: number, change: (bytes: Buffer) => Buffer = (bytes) => bytes): void {
@@ -92,10 +96,10 @@ test('journals of dead producers are published, and deleted only once the sink h
   );
   commit(producer(1), 299);
   commit(producer(2), 4);
-  await expect.poll(() => readdirSync(join(root, 'edge-0')), patience).toEqual([producer(1)]);
+  await expect.poll(() => producersIn('edge-0'), patience).toEqual([producer(1)]);
   expect(publisher.counters.torn_bytes).toBeGreaterThan(0);
   commit(producer(1), 300);
-  await expect.poll(() => readdirSync(join(root, 'edge-0')), patience).toEqual([]);
+  await expect.poll(() => producersIn('edge-0'), patience).toEqual([]);
 });
 
 test('a damaged frame raises an alarm and leaves the files; other journals go on', async () => {
@@ -110,7 +114,7 @@ test('a damaged frame raises an alarm and leaves the files; other journals go on
   expect(publisher.damaged.map((one) => one.producer_id)).toEqual([producer(1)]);
   commit(producer(1), 10);
   commit(producer(2), 10);
-  await expect.poll(() => readdirSync(join(root, 'edge-0')), patience).toEqual([producer(1)]);
+  await expect.poll(() => producersIn('edge-0'), patience).toEqual([producer(1)]);
 });
 
 test('a log that is wiped gets everything again that the sink has not committed', async () => {
@@ -176,5 +180,29 @@ test('a journal that is being written is followed, and time up to which all is c
   await expect.poll(() => publisher.committedTo, patience).toBeGreaterThan(before);
   expect(publisher.counters.segments_deleted).toBeGreaterThan(5);
   await journal.close();
-  await expect.poll(() => readdirSync(join(root, 'edge-1')), patience).toEqual([]);
+  await expect.poll(() => producersIn('edge-1'), patience).toEqual([]);
+});
+
+test('the segment of a living process is not deleted when its lock is', async () => {
+  const journal = await Journal.open({ root, slot: 'edge-1', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
+  const lane = journal.lane('click', 0);
+  const append = () =>
+    new Promise<void>((done, fail) => {
+      journal.append(lane, '{}', { committed: done, refused: () => fail(new Error('refused')) });
+    });
+  await append();
+  rmSync(join(root, 'edge-1', '.lock'));
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(1);
+  commit(journal.producerId, 1);
+  // The lock is back, and several scans have seen the slot.
+  await expect.poll(() => nodeSystem.locks.stateOf(join(root, 'edge-1')), patience).toBe('held');
+  for (let n = 2; n <= 20; n++) {
+    await append();
+    await expect.poll(() => publisher.counters.acknowledged, patience).toBe(n);
+    commit(journal.producerId, n);
+  }
+  expect(publisher.counters.segments_deleted).toBe(0);
+  expect(journal.counters.deleted_segments).toBe(0);
+  await journal.close();
 });

@@ -16,7 +16,7 @@
 import type { NatsClient, NatsMessage } from '#common/nats.ts';
 import { sleep, type Timer } from '#common/time.ts';
 import { messageIdOf } from './frame.ts';
-import { type Producer, scanJournals } from './journal-folders.ts';
+import { type MissingLocks, type Producer, scanJournals } from './journal-folders.ts';
 import { LaneProgress } from './lane-progress.ts';
 import { decodeAnnouncement, laneKeyOf } from './marks.ts';
 import type { JournalFrame } from './producer-reader.ts';
@@ -66,6 +66,7 @@ export class Publisher {
   };
   readonly #options: PublisherOptions;
   readonly #producers = new Map<string, Producer>();
+  readonly #missingLocks: MissingLocks = new Map();
   readonly #lanes = new LaneProgress();
   readonly #window = new PublishWindow(windowMessages, windowBytes);
   readonly #collector = new MessageCollector((message) => this.#publish(message));
@@ -105,7 +106,7 @@ export class Publisher {
     });
     this.#ends.push(nats.onReconnect(() => void this.#restart()));
     await this.#options.ensureLog();
-    await scanJournals(this.#options.system, this.#options.root, this.#producers);
+    await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
     this.#askForMarks();
     await Promise.race([heard, sleep(this.#options.system.time, marksWaitMs)]);
     this.#schedule(0);
@@ -170,7 +171,7 @@ export class Publisher {
       this.#turnBeganAt = now;
       if (now >= this.#scanAt) {
         this.#scanBeganAt = time.now();
-        await scanJournals(this.#options.system, this.#options.root, this.#producers);
+        await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
         this.#scanAt = now + scanIntervalMs;
         this.#expire(now);
         this.#sweep();

@@ -6,6 +6,8 @@ export function segmentName(no: number): string {
   return `${String(no).padStart(8, '0')}.seg`;
 }
 
+const pieceBytes = 1_048_576;
+
 export const segmentShape = /^\d{8}\.seg$/;
 
 /** Makes a folder whose name survives a power loss, its parents included. */
@@ -57,6 +59,23 @@ export class Segment {
       throw error;
     }
     this.#bytes += written;
+  }
+
+  /** Whether its file was deleted: what is appended to it nobody will ever find. */
+  get isDeleted(): boolean {
+    return this.#disk.namesOf(this.#file) === 0;
+  }
+
+  /** What was appended, in pieces that are written over by the next one. */
+  *contents(): Iterable<Buffer> {
+    const piece = Buffer.allocUnsafe(Math.min(pieceBytes, this.#bytes));
+    for (let at = 0; at < this.#bytes; ) {
+      const read = this.#disk.read(this.#file, piece, at);
+      const bytes = Math.min(read, this.#bytes - at);
+      if (bytes === 0) return;
+      yield piece.subarray(0, bytes);
+      at += bytes;
+    }
   }
 
   sync(): Promise<void> {

@@ -1,78 +1,193 @@
 /**
- * A lock on a folder that dies with its process, however the process dies: a Unix socket that is listened on.
- * A connection that is accepted means held; one that is refused means that the holder is gone.
+ * A lock on a folder that dies with its process, however the process dies: a Unix socket in the folder that is listened on.
+ *
+ * A connection that is accepted means held, and one that is refused means that the holder is gone. Nothing else says so: a socket
+ * can be deleted under its holder (`missing`), and whoever asks can be out of file descriptors or of rights (`unknown`). So the
+ * socket of a holder that lets go stays behind and refuses, and a living holder puts back one that was deleted.
  */
-import { createHash } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { closeSync, linkSync, lstatSync, openSync, rmSync } from 'node:fs';
 import { connect, createServer, type Server } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join, relative, resolve } from 'node:path';
+import { join, relative } from 'node:path';
 
+const lockName = '.lock';
 /** A socket's path is a field of 108 bytes on Linux and 104 on macOS. */
 const socketPathMax = 100;
 const triesMax = 5;
+/** A process that is still about to delete a dead lock after so long has died in it. */
+const removalMsMax = 2_000;
 
-/** The socket in the folder itself if its path is short enough, else one in the system's folder for such things. */
-function socketPath(folder: string): string {
-  const direct = join(folder, '.lock');
-  const fromHere = relative(process.cwd(), direct);
-  for (const path of [direct, fromHere]) if (Buffer.byteLength(path) <= socketPathMax) return path;
-  return join(tmpdir(), `signpost-${createHash('sha256').update(resolve(folder)).digest('hex').slice(0, 32)}.lock`);
+export type LockState = 'held' | 'free' | 'missing' | 'unknown';
+
+/** A lock that this process holds. */
+export interface HeldLock {
+  /** Puts the socket back if it was deleted. @returns false when another process holds the folder now. */
+  renew(): Promise<boolean>;
+  release(): Promise<void>;
 }
 
-/** Whether a living process holds the folder. A stopped one still does. */
-export function isFolderHeld(folder: string): Promise<boolean> {
+/** Locks on folders, as journal and publisher ask for them. */
+export interface SlotLocks {
+  /** Takes the lock of a folder, which must exist. @returns `undefined` while another process holds it. */
+  take(folder: string): Promise<HeldLock | undefined>;
+  /** A process that is stopped holds its lock. */
+  stateOf(folder: string): Promise<LockState>;
+}
+
+export const socketLocks: SlotLocks = { take: (folder) => SlotLock.take(folder), stateOf };
+
+/**
+ * Calls back with a path to a name in the folder that is short enough for a socket, good until the call ends.
+ * @throws Error when there is none.
+ */
+async function withShortPath<T>(folder: string, name: string, use: (path: string) => Promise<T>): Promise<T> {
+  const direct = join(folder, name);
+  for (const path of [direct, relative(process.cwd(), direct)]) {
+    if (Buffer.byteLength(path) <= socketPathMax) return await use(path);
+  }
+  if (process.platform !== 'linux') {
+    throw new Error(`The path ${direct} is too long for a lock (${socketPathMax} bytes): choose a shorter DATA_DIR.`);
+  }
+  const file = openSync(folder, 'r');
+  try {
+    return await use(`/proc/self/fd/${file}/${name}`);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Whether a living process holds the folder. */
+async function stateOf(folder: string, name = lockName): Promise<LockState> {
+  try {
+    return await withShortPath(folder, name, connectTo);
+  } catch (error) {
+    return isMissing(error) ? 'missing' : 'unknown';
+  }
+}
+
+function connectTo(path: string): Promise<LockState> {
   return new Promise((done) => {
-    const socket = connect(socketPath(folder));
+    const socket = connect(path);
     socket.once('connect', () => {
       socket.destroy();
-      done(true);
+      done('held');
     });
-    socket.once('error', (error: NodeJS.ErrnoException) => done(error.code === 'EAGAIN' || error.code === 'EACCES'));
+    socket.once('error', (error: NodeJS.ErrnoException) => {
+      if (error.code === 'ECONNREFUSED') done('free');
+      else done(isMissing(error) ? 'missing' : 'unknown');
+    });
   });
 }
 
-/** Locks on folders, as journal, publisher and ingest ask for them. */
-export interface SlotLocks {
-  /** Takes the lock of a folder, which must exist. @returns how to let go of it; `undefined` while another process holds it. */
-  take(folder: string): Promise<{ release(): Promise<void> } | undefined>;
-  isHeld(folder: string): Promise<boolean>;
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 
-export const socketLocks: SlotLocks = { take: (folder) => SlotLock.take(folder), isHeld: isFolderHeld };
+export class SlotLock implements HeldLock {
+  readonly #folder: string;
+  #server: Server;
+  /** Of its socket. */
+  #identity: string;
+  #isReleased = false;
 
-export class SlotLock {
-  readonly #server: Server;
-
-  private constructor(server: Server) {
+  private constructor(folder: string, server: Server, identity: string) {
+    this.#folder = folder;
     this.#server = server;
+    this.#identity = identity;
   }
 
-  /** @returns the lock, or `undefined` while another process holds it. The folder must exist. */
   static async take(folder: string): Promise<SlotLock | undefined> {
-    for (let tries = 0; tries < triesMax; tries++) {
-      const server = await listen(socketPath(folder));
-      if (server !== undefined) return new SlotLock(server);
-      if (await isFolderHeld(folder)) return undefined;
-      rmSync(socketPath(folder), { force: true });
-    }
-    return undefined;
+    const taken = await takeSocket(folder);
+    return taken && new SlotLock(folder, taken.server, taken.identity);
+  }
+
+  async renew(): Promise<boolean> {
+    if (this.#isReleased || identityOf(join(this.#folder, lockName)) === this.#identity) return true;
+    const taken = await takeSocket(this.#folder).catch(() => undefined);
+    if (taken === undefined) return false;
+    const before = this.#server;
+    this.#server = taken.server;
+    this.#identity = taken.identity;
+    before.close();
+    if (this.#isReleased) this.#server.close();
+    return true;
   }
 
   release(): Promise<void> {
+    this.#isReleased = true;
     return new Promise((done) => {
       this.#server.close(() => done());
     });
   }
 }
 
-function listen(path: string): Promise<Server | undefined> {
+interface Taken {
+  readonly server: Server;
+  readonly identity: string;
+}
+
+/** Listens under a name of its own, which then becomes the lock in one step if there is none, or only that of a dead process. */
+async function takeSocket(folder: string): Promise<Taken | undefined> {
+  const own = `${lockName}.${randomBytes(6).toString('hex')}`;
+  const server = await withShortPath(folder, own, listen);
+  const path = join(folder, own);
+  try {
+    const identity = identityOf(path) ?? '';
+    for (let tries = 0; tries < triesMax; tries++) {
+      if (isLinked(path, join(folder, lockName))) return { server, identity };
+      if ((await stateOf(folder)) === 'held') break;
+      await removeDead(folder);
+    }
+  } catch (error) {
+    server.close();
+    throw error;
+  } finally {
+    rmSync(path, { force: true });
+  }
+  server.close();
+  return undefined;
+}
+
+/**
+ * Deletes the lock of a dead process, which many may be about to do. Who can give it a second name, made of what tells it from
+ * every other, is the one to delete it; and while it is there nobody can put another in its place.
+ */
+async function removeDead(folder: string): Promise<void> {
+  const lock = join(folder, lockName);
+  const dead = identityOf(lock);
+  if (dead === undefined || (await stateOf(folder)) !== 'free') return;
+  // No waiting from here on.
+  const second = join(folder, `${lockName}.dead-${dead}`);
+  if (!isLinked(lock, second)) {
+    const age = Date.now() - (lstatSync(second, { throwIfNoEntry: false })?.ctimeMs ?? Date.now());
+    if (age > removalMsMax) rmSync(second, { force: true });
+    return;
+  }
+  if (identityOf(second) === dead) rmSync(lock, { force: true });
+  rmSync(second, { force: true });
+}
+
+/** Gives a file a second name. @returns false when that is taken, or the file gone. */
+function isLinked(path: string, name: string): boolean {
+  try {
+    linkSync(path, name);
+    return true;
+  } catch (error) {
+    if (isMissing(error) || (error instanceof Error && 'code' in error && error.code === 'EEXIST')) return false;
+    throw error;
+  }
+}
+
+/** Tells a socket from all others, also from a later one that got the same inode. */
+function identityOf(path: string): string | undefined {
+  const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  return stats && `${stats.ino}-${stats.mtimeNs}`;
+}
+
+function listen(path: string): Promise<Server> {
   return new Promise((done, fail) => {
     const server = createServer((socket) => socket.destroy());
-    server.once('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EADDRINUSE') done(undefined);
-      else fail(error);
-    });
+    server.once('error', fail);
     server.listen(path, () => {
       server.unref();
       done(server);

@@ -28,7 +28,7 @@ const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
 
-const journal = await openEdgeJournal(config, name);
+const journal = await openEdgeJournal(config, name, (line) => log.error(line));
 const cache = new LinkCache({
   redis,
   db,
