@@ -1,13 +1,6 @@
 /** An ingest that is right by construction: what it takes, it keeps at once. With it a simulation is about journal, publisher and log alone. */
 import { payloadOf } from '#common/log/frame.ts';
-import {
-  encodeAnnouncements,
-  FrameSet,
-  type LaneMarks,
-  laneKeyOf,
-  marksRequestSubject,
-  marksSubject,
-} from '#common/log/marks.ts';
+import { encodeAnnouncements, FrameSet, type LaneMarks, laneKeyOf } from '#common/log/marks.ts';
 import type { LogFrame } from '#ingest/batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
 import type { Machine } from './machine.ts';
@@ -75,10 +68,10 @@ export class ModelIngest {
         committed_to: Math.max(store.committedTo, caughtUpAt),
         lanes,
       })) {
-        nats.publish(marksSubject, bytes);
+        nats.publish(nats.names.marks, bytes);
       }
     };
-    nats.subscribe(marksRequestSubject, announce);
+    nats.subscribe(nats.names.marksRequest, announce);
     program.time.every(announceMs, announce);
     reader.start();
   }

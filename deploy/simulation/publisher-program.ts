@@ -49,7 +49,7 @@ export class PublisherOfMachine {
       system,
       onDamage: (producerId, reason) => log(`the journal of ${producerId} is damaged: ${reason}`),
       log,
-      ensureLog: () => keepLogStream(nats, { bytesMax: this.#logBytesMax(), replicas: 1 }, log, program.time),
+      ensureLog: () => keepLogStream(nats, { bytesMax: this.#logBytesMax(), replicas: 1 }, log, { time: program.time }),
     });
     await publisher.start();
     this.publisher = publisher;

@@ -59,6 +59,11 @@ export class SimulatedConsumer {
     this.#inactivity = this.#watch();
   }
 
+  /** Of the stream; all before it is not for this consumer. */
+  get nextSequence(): number {
+    return this.#nextSeq;
+  }
+
   /** Messages that it has not delivered yet. */
   get pending(): number {
     return this.#stream.messages.reduce((count, message) => count + (this.#wants(message) ? 1 : 0), 0);

@@ -137,6 +137,7 @@ export class SimulatedDisk {
       close: alive((file) => void this.#open.delete(file)),
       write: alive((file, bytes, at) => this.#write(program, file, bytes, at)),
       read: alive((file, into, position) => this.#read(file, into, position)),
+      namesOf: alive((file) => this.#opened(file).file.links),
       truncate: alive((file, bytes) => this.#truncate(this.#opened(file).file, bytes)),
       sync: (file) => this.#sync(program, file),
       syncFolder: alive((folder) => this.#syncFolder(folder)),

@@ -5,7 +5,7 @@ import type { Program } from './program.ts';
 const askMsMax = 1;
 
 export class SimulatedLocks {
-  readonly #holders = new Map<string, Program>();
+  readonly #holders = new Map<string, Program | undefined>();
 
   /** The locks as one program sees them. */
   of(program: Program): SlotLocks {
@@ -19,9 +19,17 @@ export class SimulatedLocks {
         later(() => {
           if (this.#isHeld(folder)) return undefined;
           this.#holders.set(folder, program);
-          return { release: () => later(() => void this.#holders.delete(folder)) };
+          return {
+            renew: () => Promise.resolve(true),
+            // As the real one, it leaves a lock behind that says that nobody holds it.
+            release: () => later(() => void this.#holders.set(folder, undefined)),
+          };
         }),
-      isHeld: (folder) => later(() => this.#isHeld(folder)),
+      stateOf: (folder) =>
+        later(() => {
+          if (!this.#holders.has(folder)) return 'missing';
+          return this.#isHeld(folder) ? 'held' : 'free';
+        }),
     };
   }
 

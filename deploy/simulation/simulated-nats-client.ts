@@ -2,6 +2,7 @@
  * A connection to the simulated NATS: both directions keep their order, everything takes time, and what is on its way when the
  * connection breaks is lost. It connects again by itself, as the real client does.
  */
+import { defaultNames } from '#common/log/log-names.ts';
 import type { NatsClient, NatsMessage } from '#common/nats.ts';
 import type { Program } from './program.ts';
 import type { Peer, SimulatedNats, WireMessage } from './simulated-nats.ts';
@@ -23,6 +24,7 @@ const keptWhileDown = 0.2;
 const nothing = Buffer.alloc(0);
 
 export class SimulatedNatsClient implements NatsClient {
+  readonly names = defaultNames;
   isConnected = false;
   isClosed = false;
   readonly #program: Program;

@@ -181,7 +181,8 @@ export class SimulatedNats {
   #streamApi(verb: string, name: string, request: Record<string, unknown>): object {
     const known = this.#streams.get(name);
     if (verb === 'CREATE') {
-      if (known === undefined) this.#streams.set(name, new SimulatedStream(request as unknown as StreamConfig));
+      if (known === undefined)
+        this.#streams.set(name, new SimulatedStream(request as unknown as StreamConfig, String(this.#scheduler.now)));
       return this.#infoOf(name);
     }
     if (known === undefined) return { error: errors.streamNotFound };
@@ -198,8 +199,8 @@ export class SimulatedNats {
   #infoOf(name: string): object {
     const stream = this.#streams.get(name);
     if (stream === undefined) return { error: errors.streamNotFound };
-    const { config, messages, bytes, firstSeq, lastSeq } = stream;
-    return { config, state: { messages: messages.length, bytes, first_seq: firstSeq, last_seq: lastSeq } };
+    const { config, created, messages, bytes, firstSeq, lastSeq } = stream;
+    return { config, created, state: { messages: messages.length, bytes, first_seq: firstSeq, last_seq: lastSeq } };
   }
 
   #consumerApi(verb: string, [streamName = '', name = '']: string[], request: Record<string, unknown>): object {
@@ -220,7 +221,8 @@ export class SimulatedNats {
       () => this.#dropConsumer(name, false),
     );
     this.#consumers.set(name, consumer);
-    return { name, config: request.config, num_pending: consumer.pending };
+    const delivered = { consumer_seq: 0, stream_seq: consumer.nextSequence - 1 };
+    return { name, config: request.config, delivered, num_pending: consumer.pending };
   }
 
   #dropConsumer(name: string, isTold: boolean): void {

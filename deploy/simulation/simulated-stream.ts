@@ -48,8 +48,12 @@ export class SimulatedStream {
   bytes = 0;
   #ids = new Map<string, { seq: number; at: number }>();
 
-  constructor(config: StreamConfig) {
+  /** When it was made, which tells it from an earlier one of its name. */
+  readonly created: string;
+
+  constructor(config: StreamConfig, created: string) {
     this.config = config;
+    this.created = created;
   }
 
   takes(subject: string): boolean {
