@@ -25,11 +25,14 @@ if (lock === undefined) {
 }
 
 const lockCheckMs = 1_000;
-setInterval(async () => {
-  if (await lock.renew()) return;
+
+async function keepLock(of: SlotLock): Promise<void> {
+  if (await of.renew()) return;
   log.fatal({ root }, 'another publisher has taken this folder');
   process.exit(1);
-}, lockCheckMs).unref();
+}
+
+setInterval(() => void keepLock(lock), lockCheckMs).unref();
 
 /** There once the log is; its counters are shown from then on. */
 let running: { readonly nats: Nats; readonly publisher: Publisher } | undefined;
