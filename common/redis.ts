@@ -88,6 +88,11 @@ export function isRedisUnavailable(error: unknown): boolean {
   return conditions.has(error.message.split(' ', 1)[0] ?? '');
 }
 
+/** Whether it has no room for what the command writes, and evicts nothing to make some. */
+export function isRedisFull(error: unknown): boolean {
+  return isReplyError(error) && error instanceof Error && /\bOOM\b/.test(error.message);
+}
+
 /** Whether Redis was reached and answered with an error. */
 export function isReplyError(error: unknown): boolean {
   return error instanceof Error && error.name === 'ReplyError';

@@ -38,6 +38,11 @@ export class HeldLease {
     this.#timer = time.every((seconds * 1000) / renewsPerLease, () => void this.#renew());
   }
 
+  /** Lost for good; one that is not surely held may be held again. */
+  get isLost(): boolean {
+    return this.#isLost;
+  }
+
   get isHeld(): boolean {
     return !this.#isLost && this.#options.time.elapsed() < this.#heldUntil;
   }

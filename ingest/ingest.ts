@@ -13,16 +13,22 @@ import { systemTime } from '#common/time.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickArchive } from './attribution/click-archive.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
-import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
+import { ExpiredClaims } from './attribution/expired-claims.ts';
+import { FirstSeenGroup } from './attribution/first-seen-group.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
-import { RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
+import { newFeedCounters, RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
+import { type MemoryPolicy, memoryPolicyOf } from './attribution/redis-memory.ts';
 import { BatchFormer } from './batch.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
+import type { QueueLimits } from './frame-queue.ts';
+import { partitionsInLog } from './log-partitions.ts';
 import { LogRoom } from './log-room.ts';
-import { PartitionOwner } from './partition-owner.ts';
+import { OwnedPartitions } from './owned-partitions.ts';
+import { marksKeptDays, PartitionOwner } from './partition-owner.ts';
 import { PipelineRun } from './pipeline.ts';
 import { PostgresCheckpoints } from './postgres-checkpoints.ts';
+import { PostgresMembers } from './postgres-members.ts';
 import { RefusedRows } from './refused-rows.ts';
 import { Rollups } from './rollups.ts';
 import { newSinkCounters } from './sink.ts';
@@ -40,6 +46,7 @@ const headersMax = 20_000;
 const linksMax = 50_000;
 const linkBytesMax = 32_000_000;
 const insertTimeoutMs = 60_000;
+const minuteMs = 60_000;
 
 export interface IngestOptions {
   readonly config: Config;
@@ -50,18 +57,21 @@ export interface IngestOptions {
 export class Ingest {
   readonly counters = newSinkCounters();
   readonly pipeline: PipelineRun;
-  readonly owners: readonly PartitionOwner[];
+  readonly partitions: OwnedPartitions;
+  /** Of the way of clicks to Redis. */
+  readonly feedCounters = newFeedCounters();
   readonly nats: Nats;
   readonly postgres: Postgres;
   readonly clickhouse: ClickHouse;
   /** Null without REDIS_URL: clicks and installs are then found in ClickHouse alone. */
   readonly redis: Redis | null;
-  readonly feeds: readonly RecentClicksFeed[];
   readonly logRoom: LogRoom;
+  memoryPolicy: MemoryPolicy = { policy: '', fault: '' };
   readonly #options: IngestOptions;
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
   readonly #archive: ClickArchive;
+  readonly #claims: ExpiredClaims;
 
   private constructor(options: IngestOptions, nats: Nats) {
     const { config, failpoints, log } = options;
@@ -83,17 +93,12 @@ export class Ingest {
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
     this.#archive = new ClickArchive(this.clickhouse);
-    this.feeds = Array.from({ length: config.LOG_PARTITIONS }, (_, partition) => partition).flatMap((partition) => {
-      const { redis } = this;
-      if (!redis || !clicks) return [];
-      const logLine = (line: string) => log({ partition }, line);
-      return [new RecentClicksFeed({ nats, redis, clicks, partition, clock: systemClock, log: logLine })];
-    });
+    this.#claims = new ExpiredClaims(this.postgres);
     const partitions = config.LOG_PARTITIONS;
     const stored = new ClickHouseRecords(this.clickhouse);
-    const seen = { stored, clock: systemClock, partitions, filters: newIdFilters() };
+    const allowStrays = (partition: number) => this.partitions.allowStrays(partition);
     const attribution = new Attribution({
-      firstSeen: Array.from({ length: partitions }, (_, partition) => new FirstSeen({ ...seen, partition })),
+      firstSeen: new FirstSeenGroup({ stored, clock: systemClock, partitions, allowStrays }),
       installs: new InstallLookup(this.redis && new RecentInstalls(this.redis), stored),
       clicks,
       countries,
@@ -109,21 +114,26 @@ export class Ingest {
       time: systemTime,
       log,
     };
-    this.owners = Array.from({ length: config.LOG_PARTITIONS }, (_, partition) => {
-      return new PartitionOwner({
-        partition,
-        owner: `${hostname()}/${config.INSTANCE || process.pid}`,
-        leaseSeconds: config.LEASE_SECONDS,
-        nats,
-        limits: {
-          batchRows: config.INGEST_BATCH_ROWS,
-          batchBytes: config.INGEST_BATCH_BYTES,
-          flushIntervalMs: config.INGEST_FLUSH_INTERVAL_MS,
-        },
-        sink,
-        counters: this.counters,
-        time: systemTime,
-      });
+    const owner = `${hostname()}/${config.INSTANCE || process.pid}`;
+    const leaseSeconds = config.LEASE_SECONDS;
+    const limits = limitsOf(config);
+    const common = { owner, leaseSeconds, nats, limits, sink, counters: this.counters, time: systemTime };
+    this.partitions = new OwnedPartitions({
+      owner,
+      partitions,
+      leaseSeconds,
+      members: new PostgresMembers(this.postgres),
+      makeOwner: (partition) =>
+        new PartitionOwner({
+          ...common,
+          partition,
+          feed: this.#feedOf(partition),
+          mayRun: () => this.partitions.mayRun(),
+        }),
+      forgetMarks: (partition) => this.#checkpoints.forgetMarks(partition, marksKeptDays),
+      partitionsInLog: () => partitionsInLog(nats),
+      time: systemTime,
+      log,
     });
     this.logRoom = new LogRoom({
       nats,
@@ -132,6 +142,18 @@ export class Ingest {
         this.owners.map(({ partition, reader }) => ({ partition, committedSequence: reader?.committedSequence })),
       log: (line) => log({}, line),
     });
+  }
+
+  get owners(): readonly PartitionOwner[] {
+    return this.partitions.owners;
+  }
+
+  #feedOf(partition: number): RecentClicksFeed | undefined {
+    const { redis, nats } = this;
+    if (!redis) return undefined;
+    const log = (line: string) => this.#options.log({ partition }, line);
+    const clicks = new RecentClicks(redis);
+    return new RecentClicksFeed({ nats, redis, clicks, partition, time: systemTime, log, counters: this.feedCounters });
   }
 
   /** Connects to the log and makes sure that it is as it must be. */
@@ -144,7 +166,7 @@ export class Ingest {
   }
 
   start(): void {
-    void this.redis?.connect();
+    void this.redis?.connect().then(() => this.#readMemoryPolicy());
     this.#ends.push(
       this.nats.subscribe(this.nats.names.marksRequest, (message) => {
         const producerIds = producersIn(message.bytes);
@@ -154,27 +176,45 @@ export class Ingest {
       this.nats.subscribe(this.nats.names.progress, (message) => void this.#onProgress(message.bytes)),
     );
     this.#ends.push(this.#archive.serve(this.nats));
-    for (const feed of this.feeds) {
-      void feed.start();
-      this.#ends.push(() => feed.stop());
-    }
-    for (const owner of this.owners) owner.start();
+    this.partitions.start();
+    const everyMinute = systemTime.every(minuteMs, () => void this.#onMinute());
+    this.#ends.push(() => systemTime.clear(everyMinute));
     this.logRoom.start();
     this.#ends.push(() => this.logRoom.stop());
   }
 
   async stop(): Promise<void> {
     for (const end of this.#ends) end();
-    await Promise.all(this.owners.map((owner) => owner.stop()));
+    await this.partitions.stop();
     await this.redis?.close();
     await this.nats.close();
     await this.clickhouse.close();
     await this.postgres.close();
   }
 
+  /** Told when it changes, and at the start if it is not safe. */
+  async #readMemoryPolicy(): Promise<void> {
+    if (!this.redis) return;
+    const before = this.memoryPolicy;
+    this.memoryPolicy = await memoryPolicyOf(this.redis).catch(() => before);
+    const { policy, fault } = this.memoryPolicy;
+    if (fault !== before.fault) this.#options.log({ policy }, fault || 'the memory policy of Redis is safe again');
+  }
+
+  /** Claims that have expired are deleted by the owner of partition 0, so by one process. */
+  async #onMinute(): Promise<void> {
+    void this.#readMemoryPolicy();
+    if (this.partitions.of(0)?.state !== 'running') return;
+    try {
+      await this.#claims.delete();
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+    }
+  }
+
   /** What publishers tell of their journals is kept where queries find it; the owner of partition 0 does it for all. */
   async #onProgress(bytes: Buffer): Promise<void> {
-    if (this.owners[0]?.state !== 'running') return;
+    if (this.partitions.of(0)?.state !== 'running') return;
     const { machine, committed_to } = objectIn(bytes);
     if (typeof machine !== 'string' || machine.length > 255 || typeof committed_to !== 'number') return;
     try {
@@ -184,6 +224,14 @@ export class Ingest {
       this.#options.log({ reason: error.message }, 'progress could not be kept');
     }
   }
+}
+
+function limitsOf(config: Config): QueueLimits {
+  return {
+    batchRows: config.INGEST_BATCH_ROWS,
+    batchBytes: config.INGEST_BATCH_BYTES,
+    flushIntervalMs: config.INGEST_FLUSH_INTERVAL_MS,
+  };
 }
 
 function objectIn(bytes: Buffer): Record<string, unknown> {

@@ -45,9 +45,7 @@ new Counter({
   registers: [metrics],
   collect() {
     this.reset();
-    for (const feed of ingest?.feeds ?? []) {
-      for (const [what, count] of Object.entries(feed.counters)) this.inc({ what }, count);
-    }
+    for (const [what, count] of Object.entries(ingest?.feedCounters ?? {})) this.inc({ what }, count);
   },
 });
 new Counter({
@@ -79,6 +77,33 @@ exposeGauge(
   'Bytes at which the log takes no more.',
   () => ingest?.logRoom.fill?.bytesMax ?? 0,
 );
+new Gauge({
+  name: 'ingest_partitions',
+  help: 'Partitions of the log that this process owns.',
+  registers: [metrics],
+  collect() {
+    this.set(ingest?.owners.filter((owner) => owner.state === 'running').length ?? 0);
+  },
+});
+new Gauge({
+  name: 'ingest_members',
+  help: 'Ingests that live, as this process sees it; one_owner is 1 while a single one owns all partitions.',
+  labelNames: ['what'],
+  registers: [metrics],
+  collect() {
+    const { members, isOne } = ingest?.partitions.figures ?? { members: 0, isOne: false };
+    this.set({ what: 'living' }, members);
+    this.set({ what: 'one_owner' }, Number(isOne));
+  },
+});
+new Gauge({
+  name: 'ingest_redis_memory_policy_is_safe',
+  help: '0 while the maxmemory-policy of Redis does harm once it is full.',
+  registers: [metrics],
+  collect() {
+    this.set(Number((ingest?.memoryPolicy.fault ?? '') === ''));
+  },
+});
 
 const notThere = 'the log is not there yet';
 
@@ -90,7 +115,8 @@ await new Lifecycle({ log }).run([
     clickhouse: () => ingest?.clickhouse.isReachable() ?? notThere,
     log: () => ingest?.logRoom.refusal || true,
     rows: () => ingest?.owners.find((owner) => owner.refusal !== '')?.refusal ?? true,
-    partitions: () => ingest?.owners.every((owner) => owner.state !== 'recovering') || 'recovering',
+    partitions: () =>
+      ingest?.owners.every((owner) => owner.state !== 'recovering' && owner.state !== 'settled') || 'recovering',
   }),
   {
     name: 'ingest',

@@ -1,9 +1,8 @@
 /**
  * One partition of the log: waits for its lease, settles what the last owner left behind, then carries frames to the sink.
  *
- *   waiting ──lease──▶ recovering ──every BEFORE settled──▶ running ──┐
- *      ▲                                                              │
- *      └──────────────── lease lost, or stopped ◀─────────────────────┘
+ *   waiting ──lease──▶ recovering ──every BEFORE settled──▶ settled ──it may run──▶ running
+ *      └──── not to be had ──▶ stopped ◀── lease lost, or stopped ──────┴─────────────────┘
  *
  * Must stay true: a new owner reads marks only after it has the lease; while one batch is being stored the next is read and
  * formed, but batches are stored one after the other, so the committed time only goes forward.
@@ -31,18 +30,23 @@ export interface OwnerOptions {
   readonly sink: SinkParts & { readonly checkpoints: Checkpoints; readonly clickhouse: ClickHouse };
   readonly counters: SinkCounters;
   readonly time: Time;
+  /** Carries clicks to Redis for as long as the lease is held, also while ClickHouse is unavailable. */
+  readonly feed?: { start(): Promise<void>; stop(): void } | undefined;
+  /** Asked once all that was left behind is settled, until it says yes; what is stored is learned again then. */
+  readonly mayRun?: () => boolean;
 }
 
-export type OwnerState = 'waiting' | 'recovering' | 'running' | 'stopped';
+export type OwnerState = 'waiting' | 'recovering' | 'settled' | 'running' | 'stopped';
 
 const acquirePollMs = 500;
 /** How long a stop waits for ClickHouse and Postgres; what is not stored then comes again. */
 const stopPatienceMs = 5_000;
 const idleAnnounceMs = 1_000;
+const mayRunPollMs = 100;
 /** The age of the oldest record in the log. */
 const backlogMaxMs = 3 * 86_400_000;
 /** Journals of producers that were silent for so long are gone. */
-const marksKeptDays = 120;
+export const marksKeptDays = 120;
 
 export class PartitionOwner {
   state: OwnerState = 'waiting';
@@ -54,6 +58,8 @@ export class PartitionOwner {
   readonly #stopping = new AbortController();
   #committedTo = 0;
   #isStoring = false;
+  #areStraysFormed = false;
+  #areStraysStored = false;
   #announcedAt = 0;
   #done: Promise<void> = Promise.resolve();
   #wake: (() => void) | undefined;
@@ -68,6 +74,37 @@ export class PartitionOwner {
 
   get partition(): number {
     return this.#options.partition;
+  }
+
+  /** Whether it is ending: it takes nothing more, and lets go of its lease. */
+  get isEnding(): boolean {
+    return this.#isStopping || this.state === 'stopped';
+  }
+
+  /** Settles when it has let go. Rejects with what ought not to happen. */
+  get ended(): Promise<void> {
+    return this.#done;
+  }
+
+  /** Nothing waits or is being stored. */
+  get isIdle(): boolean {
+    return !this.#isStoring && this.#queue?.isEmpty === true;
+  }
+
+  /** Whether a record of a batch that is not decided yet is in another partition than its id belongs to. */
+  get hasUndecidedStrays(): boolean {
+    return this.#areStraysFormed || this.#areStraysStored;
+  }
+
+  /** The batch that is being formed has such a record. */
+  noteStrays(): void {
+    this.#areStraysFormed = true;
+  }
+
+  /** Throws when the lease is not to be kept. @throws LeaseLost */
+  ensureStays(): void {
+    if (this.#lease === undefined || this.isEnding)
+      throw new LeaseLost({ partition: this.#options.partition, epoch: 0 });
   }
 
   get queue(): FrameQueue | undefined {
@@ -111,26 +148,24 @@ export class PartitionOwner {
   }
 
   async #live(): Promise<void> {
-    while (!this.#isStopping) {
-      this.state = 'waiting';
-      const lease = await this.#acquire();
-      if (lease === undefined) {
-        await this.#pause(acquirePollMs);
-        continue;
-      }
-      this.#lease = lease;
-      try {
-        await this.#own(lease);
-      } catch (error) {
-        if (error instanceof LeaseLost) {
-          this.#options.sink.log({ partition: this.#options.partition }, error.message);
-        } else if (!this.#isStopping) {
-          throw error;
-        }
-      } finally {
-        this.#reader?.stop();
-        await lease.release();
-      }
+    const lease = await this.#acquire();
+    if (lease === undefined) {
+      this.state = 'stopped';
+      return;
+    }
+    this.#lease = lease;
+    const { feed, sink, partition } = this.#options;
+    void feed?.start();
+    try {
+      if (!this.#isStopping) await this.#own(lease);
+    } catch (error) {
+      if (error instanceof LeaseLost) sink.log({ partition }, error.message);
+      else if (!this.#isStopping) throw error;
+    } finally {
+      feed?.stop();
+      this.#reader?.stop();
+      await lease.release();
+      this.state = 'stopped';
     }
   }
 
@@ -181,7 +216,10 @@ export class PartitionOwner {
       signal,
     });
     if (this.#isStopping) return;
-    if (entries.length > 0) await store.begin(this.#storedUntil());
+    this.state = 'settled';
+    const hasWaited = await this.#waitToRun();
+    if (this.#isStopping) return;
+    if (entries.length > 0 || hasWaited) await store.begin(this.#storedUntil());
     this.#reader = new LogReader({
       nats,
       time,
@@ -204,6 +242,14 @@ export class PartitionOwner {
     return Math.max(Math.min(this.#committedTo || now, now), now - backlogMaxMs);
   }
 
+  /** @returns whether it had to wait. */
+  async #waitToRun(): Promise<boolean> {
+    const { mayRun } = this.#options;
+    if (mayRun === undefined || mayRun()) return false;
+    while (!mayRun() && !this.#isStopping && this.#lease?.isLost === false) await this.#pause(mayRunPollMs);
+    return true;
+  }
+
   /** While one batch is stored the next is formed. */
   async #run(sink: Sink, queue: FrameQueue): Promise<void> {
     const failure: { error?: unknown } = {};
@@ -211,9 +257,14 @@ export class PartitionOwner {
     for (;;) {
       const frames = await queue.take();
       if (frames.length === 0) break;
-      const batch = await sink.form(frames);
+      this.#areStraysFormed = false;
+      const batch = await sink.form(frames).catch((error: unknown) => {
+        failure.error ??= error;
+      });
       await storing;
-      if ('error' in failure) break;
+      if ('error' in failure || batch === undefined) break;
+      this.#areStraysStored = this.#areStraysFormed;
+      this.#areStraysFormed = false;
       storing = this.#store(sink, queue, batch).catch((error: unknown) => {
         failure.error = error;
         queue.stop();
@@ -229,6 +280,7 @@ export class PartitionOwner {
       await sink.store(batch);
     } finally {
       this.#isStoring = false;
+      this.#areStraysStored = false;
     }
     this.#committedTo = Math.max(this.#committedTo, batch.streamTime);
     const producers = new Set(batch.frames.map((frame) => frame.header.producer_id));

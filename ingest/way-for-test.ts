@@ -82,6 +82,8 @@ export class WayForTest {
   readonly #ingests: IngestChild[] = [];
   /** Records whose append was answered. */
   kept = 0;
+  /** Settings of ingests that are started from now on, beside those of every test. */
+  more: Record<string, string> = {};
 
   private constructor(parts: {
     folder: string;
@@ -150,8 +152,8 @@ export class WayForTest {
   }
 
   /** Ingest in this process, not started. */
-  ingestHere(): Promise<Ingest> {
-    const config = loadConfig(['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL'], this.#settings('ingest-0', 3));
+  ingestHere(instance = 'ingest-0'): Promise<Ingest> {
+    const config = loadConfig(['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL'], this.#settings(instance, 3));
     return Ingest.create({ config, failpoints: noFailpoints, log: () => undefined });
   }
 
@@ -164,6 +166,7 @@ export class WayForTest {
       LOG_BYTES_MAX: String(this.#logBytesMax),
       LEASE_SECONDS: String(leaseSeconds),
       INGEST_FLUSH_INTERVAL_MS: '20',
+      ...this.more,
     };
   }
 

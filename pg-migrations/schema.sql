@@ -37,6 +37,14 @@ CREATE TABLE ingest.mark (
   CONSTRAINT mark_pkey PRIMARY KEY (partition, kind, producer_id)
 );
 
+CREATE TABLE ingest.member (
+  owner text NOT NULL,
+  partitions integer NOT NULL,
+  joined_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT member_pkey PRIMARY KEY (owner)
+);
+
 CREATE TABLE ingest.progress (
   machine text NOT NULL,
   committed_to bigint NOT NULL,
@@ -50,6 +58,13 @@ CREATE TABLE ingest.repair (
   epoch bigint NOT NULL,
   started_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT repair_pkey PRIMARY KEY (clickhouse_partition)
+);
+
+CREATE TABLE ingest.stray (
+  is_one boolean NOT NULL DEFAULT true,
+  seen_at timestamp with time zone NOT NULL,
+  CONSTRAINT stray_is_one_check CHECK (is_one),
+  CONSTRAINT stray_pkey PRIMARY KEY (is_one)
 );
 
 CREATE TABLE ingest.visitor_salt (

@@ -34,8 +34,8 @@ export interface SdkRows {
 }
 
 export interface AttributionParts {
-  /** One for each partition. */
-  readonly firstSeen: readonly FirstSeen[];
+  /** By partition. */
+  readonly firstSeen: { at(partition: number): FirstSeen | undefined };
   readonly installs: InstallLookup;
   /** Null without Redis. */
   readonly clicks: RecentClicks | null;
@@ -112,7 +112,7 @@ export class Attribution {
   }
 
   #firstSeen(partition: number): FirstSeen {
-    const firstSeen = this.#parts.firstSeen[partition];
+    const firstSeen = this.#parts.firstSeen.at(partition);
     if (!firstSeen) throw new Error(`there is no partition ${partition}`);
     return firstSeen;
   }

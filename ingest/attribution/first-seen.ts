@@ -11,7 +11,8 @@
  * - A "maybe" of the filter is looked up before a record is dropped; nothing is dropped because of a filter alone.
  * - Each partition has recent ids of its own: while its batch waits, others form many. Filters may be shared, as what more they
  *   hold only makes "maybe" more frequent.
- * - An id that belongs to another partition, by the number that there are today, is looked up.
+ * - An id that belongs to another partition, by the number that there are today (a stray), is looked up, and is settled only while
+ *   this process owns all partitions: what another process is storing of the same id can't be known.
  * - Between the loss of a partition and its return others may have stored ids: `load` is called at each taking.
  */
 import type { RowOrigin } from '#clickhouse/rows.ts';
@@ -51,6 +52,14 @@ export function newIdFilters(): IdFilters {
   return { event: new IdFilter(), install: new IdFilter() };
 }
 
+/** What the partitions of a process share. */
+export interface SeenTogether {
+  readonly all: Iterable<FirstSeen>;
+  readonly haveStraysCome: boolean;
+  allowStrays(partition: number): Promise<void>;
+  oneAfterTheOther<T>(work: () => Promise<T>): Promise<T>;
+}
+
 export interface FirstSeenOptions {
   readonly stored: StoredRecords;
   readonly clock: Clock;
@@ -59,6 +68,8 @@ export interface FirstSeenOptions {
   readonly partitions: number;
   /** Shared by the partitions of a process: the memory for them does not grow with their number. */
   readonly filters: IdFilters;
+  /** Absent where there is one partition for good. */
+  readonly together?: SeenTogether;
   /** How many ids of a kind, of this partition, are learned at most; when there are more, all are looked up for a day. */
   readonly loadedIdsMax?: number;
 }
@@ -84,6 +95,8 @@ export class FirstSeen {
    * @throws ClickHouseFailure; every id is looked up then.
    */
   async load(untilMs: number): Promise<void> {
+    // Of a partition beyond the number all ids belong to others, and are looked up.
+    if (this.#options.partition >= this.#options.partitions) return;
     for (const kind of ['event', 'install'] as const) await this.#load(kind, untilMs - LOAD_BACK_MS);
   }
 
@@ -108,6 +121,13 @@ export class FirstSeen {
    * For each claim of a batch, whether its record is the one that counts. @throws ClickHouseFailure, and may be asked again then.
    */
   async settle(claims: readonly Claim[]): Promise<boolean[]> {
+    const { together, partition } = this.#options;
+    if (together === undefined) return await this.#settle(claims);
+    if (claims.some((claim) => !this.#isOwn(claim))) await together.allowStrays(partition);
+    return await together.oneAfterTheOther(() => this.#settle(claims));
+  }
+
+  async #settle(claims: readonly Claim[]): Promise<boolean[]> {
     const recent = claims.map((claim) => this.#recent(claim));
     const maybe = claims.filter((claim, at) => recent[at] === undefined && this.#isMaybe(claim));
     const stored = maybe.length === 0 ? new Map<string, StoredRecord[]>() : await this.#lookUp(maybe);
@@ -125,7 +145,17 @@ export class FirstSeen {
   }
 
   #recent(claim: Claim): Claim | undefined {
-    const key = keyOf(claim);
+    const own = this.#ofKey(keyOf(claim));
+    const { together } = this.#options;
+    if (own !== undefined || !together?.haveStraysCome) return own;
+    for (const other of together.all) {
+      const known = other.#ofKey(keyOf(claim));
+      if (known !== undefined) return known;
+    }
+    return undefined;
+  }
+
+  #ofKey(key: string): Claim | undefined {
     return this.#young.get(key) ?? this.#old.get(key);
   }
 

@@ -1,12 +1,13 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { encodeFrame } from '#common/log/frame.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { Nats } from '#common/nats.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { Redis } from '#common/redis.ts';
+import { systemTime, type Time } from '#common/time.ts';
 import { findRedis } from '#deploy/local/redis.ts';
 import { natsForTest, redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
 import { skipWithout } from '#deploy/local/test-skip.ts';
@@ -44,7 +45,7 @@ afterAll(async () => {
 
 async function startFeed(options: Partial<FeedOptions> = {}): Promise<RecentClicksFeed> {
   const log = (line: string) => void lines.push(line);
-  const feed = new RecentClicksFeed({ nats, redis, clicks, partition: 0, clock: Date.now, log, ...options });
+  const feed = new RecentClicksFeed({ nats, redis, clicks, partition: 0, time: systemTime, log, ...options });
   feeds.push(feed);
   await feed.start();
   return feed;
@@ -136,11 +137,57 @@ test('a feed that dies while it reads lost clicks anew leaves behind that they m
 });
 
 test('a feed that was stopped asks Redis nothing more', async () => {
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
-  const feed = await startFeed();
-  const before = vi.getTimerCount();
+  const open = new Set<object>();
+  const time: Time = {
+    ...systemTime,
+    every: (ms, callback) => {
+      const timer = systemTime.every(ms, callback);
+      open.add(timer);
+      return timer;
+    },
+    clear: (timer) => {
+      systemTime.clear(timer);
+      if (timer) open.delete(timer);
+    },
+  };
+  const feed = await startFeed({ time });
+  expect(open.size).toBeGreaterThan(0);
   feed.stop();
-  expect(vi.getTimerCount()).toBeLessThan(before);
-  expect(vi.getTimerCount()).toBe(0);
-  vi.useRealTimers();
+  expect(open.size).toBe(0);
+});
+
+test('a Redis that is full and evicts nothing does not hold the feed up: newer clicks come in once there is room', async (context) => {
+  const setMemory = (policy: string, bytes: string) =>
+    redis.commands.config('SET', 'maxmemory-policy', policy, 'maxmemory', bytes);
+  const isReal = await setMemory('volatile-lru', '0').catch(() => null);
+  context.skip(isReal === null, 'the stand-in for Redis has no bound');
+  let aheadMs = 0;
+  const feed = await startFeed({ time: { ...systemTime, elapsed: () => systemTime.elapsed() + aheadMs } });
+  const before = await click();
+  await eventually(() => isThere(before)).toBe(true);
+  await setMemory('noeviction', '1');
+  try {
+    await click();
+    await eventually(() => feed.counters.redis_failures).toBeGreaterThan(1);
+    expect(lines).toEqual([expect.stringContaining('OOM')]);
+    expect(feed.counters.clicks_passed_over).toBe(0);
+    aheadMs = 10_000;
+    await eventually(() => feed.counters.clicks_passed_over).toBeGreaterThan(0);
+  } finally {
+    await setMemory('volatile-lru', '0');
+  }
+  const after = await click();
+  await eventually(() => isThere(after)).toBe(true);
+  expect(feed.counters.rereads).toBe(0);
+});
+
+test('a Redis that forgets how far clicks were read, again and again, does not make the feed begin again each time', async () => {
+  const feed = await startFeed();
+  for (let round = 0; round < 3; round++) {
+    await redis.commands.del(positionKey);
+    await eventually(() => redis.commands.exists(positionKey)).toBe(1);
+  }
+  const last = await click();
+  await eventually(() => isThere(last)).toBe(true);
+  expect(feed.counters.rereads).toBe(1);
 });

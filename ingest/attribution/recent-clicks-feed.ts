@@ -3,12 +3,17 @@
  * click while ClickHouse is away and the sink waits.
  *
  *   reading ──buffer full──▶ paused ──written──▶ reading
- *      └─ Redis away, or refusing: what was read waits, and is written again until it is taken
+ *      ├─ Redis away, or refusing: what was read waits, and is written again until it is taken
+ *      └─ Redis full and evicting nothing: what it does not take for some seconds is passed over and counted, so that the newest
+ *         clicks get in as soon as there is room
+ *
+ * It runs where the lease of its partition is, and as long.
  *
  * Must stay true:
  * - Writing a click again changes nothing, so beginning too early is harmless.
  * - Where to begin is kept in Redis itself: when Redis has lost it, it has lost the clicks too, and the last hours are read
- *   anew. That is looked for once a second, whether clicks come or not.
+ *   anew. That is looked for once a second, whether clicks come or not. Redis may also just have evicted it, again and
+ *   again: one reread must have caught up, and a minute must have passed, before the next begins.
  * - The position is only ever written over one that is there. One that is lost is put back to where the reread begins before
  *   that begins, so that whoever dies in it begins it again.
  */
@@ -16,12 +21,12 @@
 import { isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
 import { AttributionWindows } from '#common/attribution-windows.ts';
-import type { Clock } from '#common/clock.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { Nats } from '#common/nats.ts';
 import type { ClickToPut, RecentClicks } from '#common/recent-clicks.ts';
-import { isRedisUnavailable, isReplyError, type Redis } from '#common/redis.ts';
+import { isRedisFull, isRedisUnavailable, isReplyError, type Redis } from '#common/redis.ts';
+import type { Time, Timer } from '#common/time.ts';
 import { systemTime } from '#common/time.ts';
 import type { LogFrame } from '#ingest/batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
@@ -32,6 +37,8 @@ const WAITING_FRAMES_MAX = 200;
 const RETRY_MS = 250;
 const POSITION_MS = 1_000;
 const REREAD_MS = 6 * 3_600_000;
+const REREAD_PAUSE_MS = 60_000;
+const FULL_PATIENCE_MS = 5_000;
 const AGENTS_MAX = 20_000;
 
 export interface FeedOptions {
@@ -39,13 +46,27 @@ export interface FeedOptions {
   readonly redis: Redis;
   readonly clicks: RecentClicks;
   readonly partition: number;
-  readonly clock: Clock;
+  readonly time: Time;
   readonly log: (line: string) => void;
+  /** Of all feeds of a process. */
+  readonly counters?: FeedCounters;
+}
+
+export interface FeedCounters {
+  clicks: number;
+  /** Read while Redis was full. */
+  clicks_passed_over: number;
+  redis_failures: number;
+  rereads: number;
+}
+
+export function newFeedCounters(): FeedCounters {
+  return { clicks: 0, clicks_passed_over: 0, redis_failures: 0, rereads: 0 };
 }
 
 export class RecentClicksFeed {
   /** Since the start of the process. */
-  readonly counters = { clicks: 0, redis_failures: 0, rereads: 0 };
+  readonly counters: FeedCounters;
   readonly #options: FeedOptions;
   readonly #positionKey: string;
   readonly #windows: AppWindows;
@@ -56,15 +77,23 @@ export class RecentClicksFeed {
   #isStopped = false;
   #position = 0;
   #isPositionDue = false;
-  #timer: NodeJS.Timeout | undefined;
+  #timer: Timer | undefined;
+  #isCaughtUp = true;
+  #rereadAt = Number.NEGATIVE_INFINITY;
+  #isRereadDue = false;
+  #fullSince: number | undefined;
   #isRefused = false;
   #wake: (() => void) | undefined;
 
   constructor(options: FeedOptions) {
     this.#options = options;
+    this.counters = options.counters ?? newFeedCounters();
     this.#positionKey = `recent_clicks:read:${options.partition}`;
     const windows = new AttributionWindows(options.redis);
-    this.#windows = new AppWindows((ids) => windows.of(ids), options.clock);
+    this.#windows = new AppWindows(
+      (ids) => windows.of(ids),
+      () => options.time.now(),
+    );
   }
 
   /** Reads on from where it was left, as soon as Redis says where that is. */
@@ -74,15 +103,15 @@ export class RecentClicksFeed {
     if (this.#position === 0) await this.#beginAgain();
     if (this.#isStopped) return;
     this.#read();
-    this.#timer = setInterval(() => {
+    this.#timer = this.#options.time.every(POSITION_MS, () => {
       this.#isPositionDue = true;
       if (!this.#isWriting && this.#options.redis.isConnected()) void this.#write();
-    }, POSITION_MS);
+    });
   }
 
   stop(): void {
     this.#isStopped = true;
-    clearInterval(this.#timer);
+    this.#options.time.clear(this.#timer);
     this.#reader?.stop();
     this.#wake?.();
   }
@@ -101,7 +130,9 @@ export class RecentClicksFeed {
         if (!this.#isWriting) void this.#write();
         return this.#waiting.length < WAITING_FRAMES_MAX;
       },
-      onCaughtUp: () => undefined,
+      onCaughtUp: () => {
+        this.#isCaughtUp = true;
+      },
       log,
     });
     this.#reader.start();
@@ -115,8 +146,9 @@ export class RecentClicksFeed {
       this.#waiting = [];
       if (frames.length > 0) {
         const clicks = frames.flatMap(clicksOf);
-        await this.#patiently(() => this.#put(clicks));
-        this.counters.clicks += clicks.length;
+        const isTaken = await this.#patiently(() => this.#put(clicks));
+        if (isTaken) this.counters.clicks += clicks.length;
+        else if (!this.#isStopped) this.counters.clicks_passed_over += clicks.length;
         for (const { streamTime } of frames) this.#position = Math.max(this.#position, streamTime);
       }
       if (this.#isPositionDue) await this.#savePosition();
@@ -125,7 +157,7 @@ export class RecentClicksFeed {
     this.#isWriting = false;
   }
 
-  async #put(clicks: readonly Click[]): Promise<void> {
+  async #put(clicks: readonly Click[]): Promise<true> {
     const windows = await this.#windows.of(new Set(clicks.map(({ app_id }) => app_id)));
     const entries: ClickToPut[] = [];
     for (const click of clicks) {
@@ -136,6 +168,7 @@ export class RecentClicksFeed {
       entries.push({ click, is_bot, traces: isTraced ? click : null, windows: of });
     }
     await this.#options.clicks.put(entries);
+    return true;
   }
 
   #isBot({ user_agent, is_prefetch, is_preview }: Click): boolean {
@@ -148,13 +181,22 @@ export class RecentClicksFeed {
     return known.isBot;
   }
 
-  /** When what was kept before is gone, Redis has lost everything: the last hours are read anew. */
+  /** When what was kept before is gone, Redis has lost everything, as far as anyone can tell: the last hours are read anew. */
   async #savePosition(): Promise<void> {
     this.#isPositionDue = false;
-    const { commands } = this.#options.redis;
-    const saved = await this.#patiently(() => commands.set(this.#positionKey, this.#position, 'XX'));
-    if (saved !== null || this.#isStopped) return;
+    const { redis, time } = this.#options;
+    const saved = await this.#patiently(() => redis.commands.set(this.#positionKey, this.#position, 'XX'));
+    if (this.#isStopped) return;
+    this.#isRereadDue ||= saved === null;
+    if (!this.#isRereadDue) return;
+    if (!this.#isCaughtUp || time.elapsed() - this.#rereadAt < REREAD_PAUSE_MS) {
+      await this.#patiently(() => redis.commands.set(this.#positionKey, this.#position));
+      return;
+    }
     this.counters.rereads++;
+    this.#isRereadDue = false;
+    this.#isCaughtUp = false;
+    this.#rereadAt = time.elapsed();
     await this.#beginAgain();
     if (this.#isStopped) return;
     this.#waiting = [];
@@ -164,15 +206,19 @@ export class RecentClicksFeed {
 
   /** Goes back to where a reread begins, and keeps that first. */
   async #beginAgain(): Promise<void> {
-    this.#position = this.#options.clock() - REREAD_MS;
+    this.#position = this.#options.time.now() - REREAD_MS;
     await this.#patiently(() => this.#options.redis.commands.set(this.#positionKey, this.#position));
   }
 
-  /** Until Redis takes it, whatever it says against it; undefined when the feed was stopped before that. */
+  /**
+   * Until Redis takes it, whatever it says against it; undefined when the feed was stopped before that, or Redis has been full
+   * for too long.
+   */
   async #patiently<T>(step: () => Promise<T>): Promise<T | undefined> {
     while (!this.#isStopped) {
       try {
         const taken = await step();
+        this.#fullSince = undefined;
         this.#tell(null);
         return taken;
       } catch (error) {
@@ -180,10 +226,13 @@ export class RecentClicksFeed {
         if (!isRedisUnavailable(error) && !isReplyError(error)) throw error;
         this.counters.redis_failures++;
         this.#tell(error);
+        const { time } = this.#options;
+        this.#fullSince = isRedisFull(error) ? (this.#fullSince ?? time.elapsed()) : undefined;
+        if (this.#fullSince !== undefined && time.elapsed() - this.#fullSince > FULL_PATIENCE_MS) return undefined;
         await new Promise<void>((done) => {
-          const timer = setTimeout(done, RETRY_MS);
+          const timer = time.after(RETRY_MS, done);
           this.#wake = () => {
-            clearTimeout(timer);
+            time.clear(timer);
             done();
           };
         });

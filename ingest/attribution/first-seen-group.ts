@@ -1,0 +1,52 @@
+/**
+ * The ids of all partitions of a process. A record in another partition than its id belongs to (a stray: LOG_PARTITIONS was
+ * changed) may be repeated in that one, at the same time. So ids are settled one batch after the other, and from the first stray
+ * on each partition looks into the recent ids of the others too.
+ */
+import { FirstSeen, type FirstSeenOptions, newIdFilters, type SeenTogether } from './first-seen.ts';
+
+export interface FirstSeenGroupOptions extends Omit<FirstSeenOptions, 'partition' | 'filters' | 'together'> {
+  /** Called before strays are settled; returns once every partition is owned by this process. */
+  readonly allowStrays: (partition: number) => Promise<void>;
+}
+
+export class FirstSeenGroup implements SeenTogether {
+  readonly #options: FirstSeenGroupOptions;
+  readonly #filters = newIdFilters();
+  /** Kept for good: what a partition has in memory counts until its batch is decided, also by another owner. */
+  readonly #all = new Map<number, FirstSeen>();
+  #haveStraysCome = false;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(options: FirstSeenGroupOptions) {
+    this.#options = options;
+  }
+
+  get all(): Iterable<FirstSeen> {
+    return this.#all.values();
+  }
+
+  get haveStraysCome(): boolean {
+    return this.#haveStraysCome;
+  }
+
+  at(partition: number): FirstSeen {
+    let known = this.#all.get(partition);
+    if (!known) {
+      known = new FirstSeen({ ...this.#options, partition, filters: this.#filters, together: this });
+      this.#all.set(partition, known);
+    }
+    return known;
+  }
+
+  async allowStrays(partition: number): Promise<void> {
+    this.#haveStraysCome = true;
+    await this.#options.allowStrays(partition);
+  }
+
+  oneAfterTheOther<T>(work: () => Promise<T>): Promise<T> {
+    const mine = this.#last.then(work, work);
+    this.#last = mine.catch(() => undefined);
+    return mine;
+  }
+}

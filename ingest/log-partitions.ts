@@ -1,0 +1,18 @@
+/** Which partitions the log has messages of, whatever LOG_PARTITIONS says today. */
+import { isObject } from '#common/log/log-stream.ts';
+import type { NatsClient } from '#common/nats.ts';
+
+/** As many as LOG_PARTITIONS may say. */
+const partitionsMax = 64;
+
+/** Null when the log does not say. */
+export async function partitionsInLog(nats: NatsClient): Promise<readonly number[] | null> {
+  const question = Buffer.from(JSON.stringify({ subjects_filter: '>' }));
+  const message = await nats.request(nats.names.api('STREAM.INFO'), question);
+  if (message === undefined || message.status !== 0) return null;
+  const answer: unknown = JSON.parse(message.bytes.toString());
+  if (!isObject(answer) || !isObject(answer.state)) return null;
+  const subjects = isObject(answer.state.subjects) ? Object.keys(answer.state.subjects) : [];
+  const partitions = subjects.map((subject) => Number(subject.split('.').at(-1)));
+  return [...new Set(partitions.filter((partition) => Number.isInteger(partition) && partition < partitionsMax))];
+}

@@ -1,0 +1,185 @@
+/**
+ * The partitions that this ingest owns. Twice a second it says that it lives, looks at who else does and who owns what, and
+ * takes or lets go of partitions (partition-share.ts). What is let go of is stored first, then its lease is free for the next.
+ *
+ * Must stay true: a record in another partition than its id belongs to is settled only while all partitions are owned
+ * here, each with everything settled that an earlier owner left behind; and none is let go of before such a batch is decided.
+ */
+import { PostgresUnavailable } from '#common/postgres.ts';
+import { sleep, type Time, type Timer } from '#common/time.ts';
+import type { Members, Membership } from './members.ts';
+import type { PartitionOwner } from './partition-owner.ts';
+import { type Share, shareOf } from './partition-share.ts';
+
+export interface OwnedPartitionsOptions {
+  /** Unique among living processes; the same after a restart of this one. */
+  readonly owner: string;
+  /** LOG_PARTITIONS. */
+  readonly partitions: number;
+  readonly leaseSeconds: number;
+  readonly members: Members;
+  readonly makeOwner: (partition: number) => PartitionOwner;
+  /** Drops marks of a partition that are too old to matter. */
+  readonly forgetMarks: (partition: number) => Promise<unknown>;
+  /** Partitions that the log has messages of; null when it does not say. */
+  readonly partitionsInLog: () => Promise<readonly number[] | null>;
+  readonly time: Time;
+  readonly log: (fields: object, line: string) => void;
+}
+
+const heartbeatMs = 500;
+const lookIntoLogMs = 5_000;
+const retireMs = 60_000;
+const straysPollMs = 100;
+/** How long after a stray was met here this process counts on more, whatever Postgres says. */
+const straysHereMs = 60_000;
+
+export class OwnedPartitions {
+  readonly #options: OwnedPartitionsOptions;
+  readonly #owners = new Map<number, PartitionOwner>();
+  #share: Share = { all: [], mode: 'shared', take: [], letGo: [] };
+  #members = 0;
+  #inLog: readonly number[] | null = null;
+  #straysHereUntil = 0;
+  readonly #timers: Timer[] = [];
+  #isStopped = false;
+  #beat: Promise<void> | undefined;
+
+  constructor(options: OwnedPartitionsOptions) {
+    this.#options = options;
+  }
+
+  get owners(): PartitionOwner[] {
+    return [...this.#owners.values()];
+  }
+
+  /** Ingests that live, and whether a single one owns everything for now. */
+  get figures(): { readonly members: number; readonly isOne: boolean } {
+    return { members: this.#members, isOne: this.#share.mode === 'one' };
+  }
+
+  of(partition: number): PartitionOwner | undefined {
+    return this.#owners.get(partition);
+  }
+
+  start(): void {
+    const { time } = this.#options;
+    void this.#lookIntoLog();
+    this.#heartbeat();
+    this.#timers.push(
+      time.every(heartbeatMs, () => this.#heartbeat()),
+      time.every(lookIntoLogMs, () => void this.#lookIntoLog()),
+      time.every(retireMs, () => void this.#retire()),
+    );
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    for (const timer of this.#timers) this.#options.time.clear(timer);
+    await this.#beat;
+    await Promise.all(this.owners.map((owner) => owner.stop()));
+    await this.#ifThere(() => this.#options.members.leave(this.#options.owner));
+  }
+
+  /** Whether a partition that is settled may be read: at once while they are shared, else when all of them are settled here. */
+  mayRun(): boolean {
+    return this.#share.mode === 'shared' || this.#isWhole();
+  }
+
+  /**
+   * Returns once records in other partitions than their ids' may be settled. What an earlier owner left behind is decided as
+   * it was, and does not wait.
+   * @throws PostgresUnavailable
+   * @throws LeaseLost when the partition goes to another ingest instead.
+   */
+  async allowStrays(partition: number): Promise<void> {
+    const owner = this.#owners.get(partition);
+    if (owner === undefined || owner.state === 'recovering') return;
+    const { members, time } = this.#options;
+    owner.noteStrays();
+    if (time.elapsed() >= this.#straysHereUntil) {
+      this.#options.log(
+        { partition },
+        'records are in other partitions than their ids: one ingest takes all partitions',
+      );
+    }
+    await members.reportStrays();
+    this.#straysHereUntil = time.elapsed() + straysHereMs;
+    while (!this.#isWhole()) {
+      owner.ensureStays();
+      await sleep(time, straysPollMs);
+    }
+  }
+
+  #isWhole(): boolean {
+    const isSettled = (owner: PartitionOwner | undefined) =>
+      owner !== undefined && !owner.isEnding && (owner.state === 'settled' || owner.state === 'running');
+    return this.#share.mode === 'one' && this.#share.all.every((partition) => isSettled(this.#owners.get(partition)));
+  }
+
+  #heartbeat(): void {
+    if (this.#beat !== undefined || this.#isStopped) return;
+    this.#beat = this.#ifThere(() => this.#beatOnce()).finally(() => {
+      this.#beat = undefined;
+    });
+  }
+
+  async #beatOnce(): Promise<void> {
+    const { members, owner, partitions, leaseSeconds, time } = this.#options;
+    if (this.owners.some((one) => one.hasUndecidedStrays)) await members.reportStrays();
+    const membership = await members.announce({ owner, partitions }, leaseSeconds);
+    if (this.#isStopped) return;
+    const areStraysHere = time.elapsed() < this.#straysHereUntil || this.owners.some((one) => one.hasUndecidedStrays);
+    this.#apply(membership, shareOf(owner, membership, this.#inLog ?? [], areStraysHere));
+  }
+
+  #apply(membership: Membership, share: Share): void {
+    this.#members = membership.members.length;
+    this.#share = share;
+    for (const partition of share.letGo) {
+      const owner = this.#owners.get(partition);
+      if (owner === undefined || owner.isEnding) continue;
+      this.#options.log({ partition, members: this.#members, mode: share.mode }, 'partition goes to another ingest');
+      void owner.stop();
+    }
+    for (const partition of share.take) {
+      if (!this.#owners.has(partition) && !share.letGo.includes(partition)) this.#take(partition);
+    }
+  }
+
+  #take(partition: number): void {
+    const owner = this.#options.makeOwner(partition);
+    this.#owners.set(partition, owner);
+    owner.start();
+    void owner.ended.then(() => {
+      if (this.#owners.get(partition) === owner) this.#owners.delete(partition);
+    });
+  }
+
+  async #lookIntoLog(): Promise<void> {
+    this.#inLog = await this.#options.partitionsInLog();
+  }
+
+  /** Partitions beyond LOG_PARTITIONS that are drained: of which the log has nothing, and no mark or batch is kept. */
+  async #retire(): Promise<void> {
+    const { members, owner, partitions, forgetMarks, log } = this.#options;
+    for (const [partition, one] of this.#owners) {
+      const isDrained = one.state === 'running' && one.isIdle && this.#inLog?.includes(partition) === false;
+      if (partition < partitions || this.#share.mode === 'one' || !isDrained) continue;
+      await this.#ifThere(async () => {
+        await forgetMarks(partition);
+        if (!(await members.retire(partition, owner))) return;
+        log({ partition }, 'the partition is drained and is given up');
+        await one.stop();
+      });
+    }
+  }
+
+  async #ifThere(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+    }
+  }
+}

@@ -1,0 +1,73 @@
+/** Heartbeats of ingests in Postgres. */
+import type { Postgres } from '#common/postgres.ts';
+import type { Member, Members, Membership, OwnedPartition } from './members.ts';
+
+/** How long after the last stray one ingest keeps all partitions. Longer than a lease, so that a successor knows of it. */
+export const STRAYS_RECENT_SECONDS = 60;
+
+export class PostgresMembers implements Members {
+  readonly #postgres: Postgres;
+
+  constructor(postgres: Postgres) {
+    this.#postgres = postgres;
+  }
+
+  async announce(me: Member, seconds: number): Promise<Membership> {
+    await this.#postgres.execute(
+      `INSERT INTO ingest.member AS member (owner, partitions, expires_at)
+       VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3))
+       ON CONFLICT (owner) DO UPDATE SET partitions = excluded.partitions, expires_at = excluded.expires_at,
+         joined_at = CASE WHEN member.expires_at < now() THEN now() ELSE member.joined_at END`,
+      [me.owner, me.partitions, seconds],
+      'announce_member',
+    );
+    await this.#postgres.execute(
+      `DELETE FROM ingest.member WHERE expires_at < now() - interval '1 day'`,
+      [],
+      'forget_members',
+    );
+    const [row] = await this.#postgres.query<{ members: Member[]; owned: OwnedPartition[]; strays: boolean }>(
+      `SELECT
+         (SELECT coalesce(json_agg(json_build_object('owner', owner, 'partitions', partitions) ORDER BY joined_at, owner), '[]')
+            FROM ingest.member WHERE expires_at > now()) AS members,
+         (SELECT coalesce(json_agg(json_build_object('partition', partition, 'owner', owner)), '[]')
+            FROM (SELECT partition, max(owner) FILTER (WHERE expires_at > now()) AS owner
+                    FROM (SELECT partition, owner, expires_at FROM ingest.lease
+                          UNION ALL SELECT partition, NULL, NULL FROM ingest.checkpoint
+                          UNION ALL SELECT partition, NULL, NULL FROM ingest.batch) AS kept
+                   GROUP BY partition) AS owned) AS owned,
+         EXISTS (SELECT FROM ingest.stray WHERE seen_at > now() - make_interval(secs => $1)) AS strays`,
+      [STRAYS_RECENT_SECONDS],
+      'members_and_leases',
+    );
+    return { members: row?.members ?? [], owned: row?.owned ?? [], areStraysRecent: row?.strays ?? false };
+  }
+
+  async leave(owner: string): Promise<void> {
+    await this.#postgres.execute('DELETE FROM ingest.member WHERE owner = $1', [owner]);
+  }
+
+  async reportStrays(): Promise<void> {
+    await this.#postgres.execute(
+      `INSERT INTO ingest.stray (seen_at) VALUES (clock_timestamp())
+       ON CONFLICT (is_one) DO UPDATE SET seen_at = greatest(stray.seen_at, excluded.seen_at)`,
+    );
+  }
+
+  async retire(partition: number, owner: string): Promise<boolean> {
+    return await this.#postgres.transaction(async (queries) => {
+      const held = await queries.query(
+        'SELECT FROM ingest.lease WHERE partition = $1 AND owner = $2 AND expires_at > now() FOR UPDATE',
+        [partition, owner],
+      );
+      const kept = await queries.query(
+        `SELECT FROM ingest.mark WHERE partition = $1 UNION ALL SELECT FROM ingest.batch WHERE partition = $1 LIMIT 1`,
+        [partition],
+      );
+      if (held.length === 0 || kept.length > 0) return false;
+      await queries.execute('DELETE FROM ingest.checkpoint WHERE partition = $1', [partition]);
+      await queries.execute('DELETE FROM ingest.lease WHERE partition = $1', [partition]);
+      return true;
+    });
+  }
+}
