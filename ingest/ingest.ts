@@ -4,6 +4,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import type { Config } from '#common/config.ts';
 import { isObject, keepLogStream } from '#common/log/log-stream.ts';
+import { decodeMarksRequest } from '#common/log/marks.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
@@ -169,9 +170,9 @@ export class Ingest {
     void this.redis?.connect().then(() => this.#readMemoryPolicy());
     this.#ends.push(
       this.nats.subscribe(this.nats.names.marksRequest, (message) => {
-        const producerIds = producersIn(message.bytes);
-        if (producerIds === undefined) return;
-        for (const owner of this.owners) owner.announceAll(producerIds);
+        const request = decodeMarksRequest(message.bytes);
+        if (request === undefined) return;
+        for (const owner of this.owners) owner.announceAll(request.producerIds);
       }),
       this.nats.subscribe(this.nats.names.progress, (message) => void this.#onProgress(message.bytes)),
     );
@@ -240,17 +241,5 @@ function objectIn(bytes: Buffer): Record<string, unknown> {
     return isObject(parsed) ? parsed : {};
   } catch {
     return {};
-  }
-}
-
-/** The producer ids in a request; `undefined` for what is no request. */
-function producersIn(bytes: Buffer): Set<string> | undefined {
-  const text = bytes.toString();
-  if (!text.startsWith('["') && text !== '[]') return undefined;
-  try {
-    const parsed: unknown = JSON.parse(text);
-    return Array.isArray(parsed) ? new Set(parsed.filter((id) => typeof id === 'string')) : undefined;
-  } catch {
-    return undefined;
   }
 }

@@ -86,7 +86,8 @@ test('the oldest stored records go first, also behind some of another partition 
 
 test('sequences of a stream that is not there any more purge nothing of the one that was made in its place', async () => {
   room.stop();
-  let [elapsed, poll] = [0, () => undefined as void];
+  let elapsed = 0;
+  let poll: () => void = () => undefined;
   const time: Time = {
     ...systemTime,
     elapsed: () => elapsed,

@@ -50,6 +50,8 @@ const syncDelayMs = 8;
 const syncFailuresMax = 3;
 const measureIntervalMs = 1000;
 const restartDelayMs = 100;
+/** A segment that nothing was written to for so many measurements is ended, so that it can be deleted once it is committed. */
+const idleTicksMax = 30;
 
 export class Journal {
   /** Since the start of the process. */
@@ -84,6 +86,9 @@ export class Journal {
   readonly #measureTimer: Timer;
   #isClosed = false;
   #isLockLost = false;
+  /** How long the segment was at the last tick, and for how many ticks. */
+  #idleBytes = 0;
+  #idleTicks = 0;
   readonly #onTurnEnd = () => this.#commit();
 
   private constructor(options: JournalOptions, system: System, folder: string, lock: HeldLock) {
@@ -198,6 +203,7 @@ export class Journal {
     if (!this.#isScheduled) this.#beginAgain();
     void this.#keepLock();
     this.#saveDeleted();
+    this.#endIdle();
     void this.#size.measure();
   }
 
@@ -259,11 +265,26 @@ export class Journal {
       this.#retiring.push(deleted);
       this.#segment = next;
       for (const bytes of deleted.contents()) next.append(bytes);
-      if (this.#syncTimer === undefined && !this.#isSyncing && !this.#isClosed) this.#syncTimer = this.#syncLater();
+      this.#syncSoon();
     } catch (error) {
       this.#options.log?.(`they can't be written again: ${String(error)}`);
       this.counters.write_failures++;
       this.#giveUp();
+    }
+  }
+
+  #endIdle(): void {
+    const bytes = this.#segment?.bytes ?? 0;
+    this.#idleTicks = bytes > 0 && bytes === this.#idleBytes ? this.#idleTicks + 1 : 0;
+    this.#idleBytes = bytes;
+    if (this.#idleTicks < idleTicksMax) return;
+    this.#idleTicks = 0;
+    try {
+      this.#rotate();
+      this.#syncSoon();
+    } catch {
+      // As full as the disk is, nothing is lost: the segment stays, and it is tried again.
+      this.counters.write_failures++;
     }
   }
 
@@ -309,6 +330,10 @@ export class Journal {
     }
     if (this.#syncTimer === undefined && !this.#isSyncing) this.#syncTimer = this.#syncLater();
     for (const waiter of waiters) waiter.committed();
+  }
+
+  #syncSoon(): void {
+    if (this.#syncTimer === undefined && !this.#isSyncing && !this.#isClosed) this.#syncTimer = this.#syncLater();
   }
 
   #syncLater(): Timer {

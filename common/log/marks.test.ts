@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { decodeAnnouncement, encodeAnnouncements, FrameSet, rangesAheadMax } from './marks.ts';
+import {
+  decodeAnnouncement,
+  decodeMarksRequest,
+  encodeAnnouncements,
+  encodeMarksRequest,
+  FrameSet,
+  rangesAheadMax,
+} from './marks.ts';
 
 test('a frame set holds exactly what was added, in any order, and its mark has no hole below', () => {
   fc.assert(
@@ -68,4 +75,35 @@ test('an announcement with a lane that is none is refused', () => {
     const text = JSON.stringify({ partition: 0, committed_to: 1, lanes: [{ ...lane, ...wrong }] });
     expect(decodeAnnouncement(Buffer.from(text)), text).toBeUndefined();
   }
+});
+
+test('a range is in the set only if each of its frames is', () => {
+  const set = new FrameSet(10, [
+    [13, 20],
+    [30, 30],
+  ]);
+  const ranges = [
+    [1, 10],
+    [1, 11],
+    [13, 20],
+    [14, 15],
+    [12, 20],
+    [13, 21],
+    [20, 30],
+    [30, 30],
+    [8, 13],
+  ] as const;
+  for (const [from, to] of ranges) {
+    const isAll = Array.from({ length: to - from + 1 }, (_, n) => from + n).every((frameNo) => set.has(frameNo));
+    expect([from, to, set.hasAll(from, to)]).toEqual([from, to, isAll]);
+  }
+});
+
+test('a request for marks is read back as it was written, and its names by earlier versions too', () => {
+  const floors = [{ producer_id: 'a', kind: 'event' as const, partition: 3, floor: 17 }];
+  const bytes = encodeMarksRequest(['a', 'b'], floors);
+  expect(decodeMarksRequest(bytes)).toEqual({ producerIds: new Set(['a', 'b']), floors });
+  expect(JSON.parse(bytes.toString()).filter((one: unknown) => typeof one === 'string')).toEqual(['a', 'b']);
+  for (const text of ['', '{}', '"a"', 'null']) expect(decodeMarksRequest(Buffer.from(text))).toBeUndefined();
+  expect(decodeMarksRequest(Buffer.from('[1,null,{"floor":1}]'))).toEqual({ producerIds: new Set(), floors: [] });
 });

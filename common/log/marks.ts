@@ -34,6 +34,12 @@ export class FrameSet {
     return frameNo <= this.#mark || this.#ahead.some(([from, to]) => frameNo >= from && frameNo <= to);
   }
 
+  /** Whether all frames of a range are in the set. */
+  hasAll(from: number, to: number): boolean {
+    const first = Math.max(from, this.#mark + 1);
+    return first > to || this.#ahead.some((range) => first >= range[0] && to <= range[1]);
+  }
+
   /** Whether the frame can be added without going over the bound. */
   hasRoomFor(frameNo: number): boolean {
     if (this.#ahead.length < rangesAheadMax || frameNo <= this.#mark + 1) return true;
@@ -116,6 +122,46 @@ export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
     lanes.push(marks);
   }
   return { partition: parsed.partition, committed_to: parsed.committed_to, lanes };
+}
+
+/** The oldest frame of a lane that a publisher still has: what is below is in no journal any more, since it was committed. */
+export interface LaneFloor extends Lane {
+  readonly producer_id: string;
+  readonly floor: number;
+}
+
+/** What a publisher asks for: the marks of the producers whose journals it has. */
+export interface MarksRequest {
+  readonly producerIds: ReadonlySet<string>;
+  readonly floors: readonly LaneFloor[];
+}
+
+/** One list: the names first, which is all that earlier versions of ingest read. */
+export function encodeMarksRequest(producerIds: Iterable<string>, floors: readonly LaneFloor[]): Buffer {
+  return Buffer.from(JSON.stringify([...producerIds, ...floors]));
+}
+
+/** @returns `undefined` for what is no request. */
+export function decodeMarksRequest(bytes: Buffer): MarksRequest | undefined {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(bytes.toString());
+  } catch {
+    return undefined;
+  }
+  if (!Array.isArray(parsed)) return undefined;
+  const producerIds = new Set<string>();
+  const floors: LaneFloor[] = [];
+  for (const one of parsed) {
+    if (typeof one === 'string') producerIds.add(one);
+    else if (isObject(one)) {
+      const { producer_id, partition, floor } = one;
+      const kind = recordKinds.find((known) => known === one.kind);
+      if (kind === undefined || typeof producer_id !== 'string' || !isCount(partition) || !isCount(floor)) continue;
+      floors.push({ producer_id, kind, partition, floor });
+    }
+  }
+  return { producerIds, floors };
 }
 
 function laneMarksOf(value: unknown): LaneMarks | undefined {

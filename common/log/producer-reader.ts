@@ -8,8 +8,8 @@
  */
 import { join } from 'node:path';
 import type { Disk } from './disk.ts';
-import { type FrameHeader, frameBytesMax, readFrame } from './frame.ts';
-import { laneKeyOf } from './marks.ts';
+import { type FrameHeader, frameBytesMax, type Lane, readFrame } from './frame.ts';
+import { type LaneFloor, laneKeyOf } from './marks.ts';
 import { segmentName, segmentShape } from './segment.ts';
 
 export interface JournalFrame {
@@ -34,8 +34,8 @@ export type ReadOutcome =
 export interface SegmentState {
   readonly no: number;
   readonly name: string;
-  /** Last frame number seen in it, by lane. */
-  readonly last: Map<string, number>;
+  /** First and last frame number seen in it, by lane. */
+  readonly frames: Map<string, { readonly lane: Lane; first: number; last: number }>;
   /** Read to its end, and nothing will be appended to it. */
   isFinished: boolean;
   /** How long it was when it was finished. */
@@ -89,6 +89,17 @@ export class ProducerReader {
     return this.#segments;
   }
 
+  /** The oldest frame on disk of each lane that was read. */
+  get floors(): LaneFloor[] {
+    const floors = new Map<string, LaneFloor>();
+    for (const segment of this.#segments) {
+      for (const [key, { lane, first }] of segment.frames) {
+        if (!floors.has(key)) floors.set(key, { ...lane, producer_id: this.producerId, floor: first });
+      }
+    }
+    return [...floors.values()];
+  }
+
   /** Read to the end of a dead producer's last segment. */
   get isFinished(): boolean {
     return this.#damage === '' && this.#segments.every((segment) => segment.isFinished);
@@ -100,7 +111,7 @@ export class ProducerReader {
     const names = this.#disk.names(this.folder).filter((name) => segmentShape.test(name) && !known.has(name));
     if (this.#segments.length === 0 && names.length > 0) this.#isWhole = names.sort()[0] === segmentName(1);
     for (const name of names.sort()) {
-      this.#segments.push({ no: Number.parseInt(name, 10), name, last: new Map(), isFinished: false, bytes: 0 });
+      this.#segments.push({ no: Number.parseInt(name, 10), name, frames: new Map(), isFinished: false, bytes: 0 });
     }
   }
 
@@ -211,7 +222,14 @@ export class ProducerReader {
       return { state: 'damaged', reason: `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}` };
     }
     this.#lastFrame.set(key, frame_no);
-    segment.last.set(key, Math.max(frame_no, segment.last.get(key) ?? 0));
+    const seen = segment.frames.get(key);
+    if (seen === undefined) {
+      const { kind, partition } = frame.header;
+      segment.frames.set(key, { lane: { kind, partition }, first: frame_no, last: frame_no });
+    } else {
+      seen.first = Math.min(seen.first, frame_no);
+      seen.last = Math.max(seen.last, frame_no);
+    }
     return { state: 'frame', frame };
   }
 

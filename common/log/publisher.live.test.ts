@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -8,7 +8,7 @@ import { encodeFrame, readFrame } from './frame.ts';
 import { Journal } from './journal.ts';
 import { defaultInstallation } from './log-names.ts';
 import { ensureLogStream, keepLogStream } from './log-stream.ts';
-import { encodeAnnouncements } from './marks.ts';
+import { decodeMarksRequest, encodeAnnouncements } from './marks.ts';
 import { Publisher } from './publisher.ts';
 import { nodeSystem } from './system.ts';
 
@@ -63,7 +63,12 @@ const producer = (n: number) => String(n).padStart(26, '0');
 const producersIn = (slot: string) => readdirSync(join(root, slot)).filter((name) => !name.startsWith('.'));
 
 /** A journal of a producer whose process is dead. */
-function deadJournal(producer_id: string, frames: number, change: (bytes: Buffer) => Buffer = (bytes) => bytes): void {
+function deadJournal(
+  producer_id: string,
+  frames: number,
+  change: (bytes: Buffer) => Buffer = (bytes) => bytes,
+  { firstFrame = 1, segment = '00000001.seg' } = {},
+): void {
   const folder = join(root, 'edge-0', producer_id);
   mkdirSync(folder, { recursive: true });
   const bytes = Array.from({ length: frames }, (_, n) => {
@@ -72,17 +77,22 @@ function deadJournal(producer_id: string, frames: number, change: (bytes: Buffer
       kind: 'click',
       partition: 0,
       producer_id,
-      frame_no: n + 1,
+      frame_no: firstFrame + n,
       records: 1,
       written_at: Date.now(),
     } as const;
     return into.subarray(0, encodeFrame(into, 0, header, `{"n":${n}}\n`));
   });
-  writeFileSync(join(folder, '00000001.seg'), change(Buffer.concat(bytes)));
+  writeFileSync(join(folder, segment), change(Buffer.concat(bytes)));
 }
 
-function commit(producer_id: string, mark: number, committed_to = Date.now()): void {
-  const lanes = [{ producer_id, kind: 'click' as const, partition: 0, mark, ahead: [] }];
+function commit(
+  producer_id: string,
+  mark: number,
+  committed_to = Date.now(),
+  ahead: readonly (readonly [number, number])[] = [],
+): void {
+  const lanes = [{ producer_id, kind: 'click' as const, partition: 0, mark, ahead }];
   for (const bytes of encodeAnnouncements({ partition: 0, committed_to, lanes })) nats.publish(nats.names.marks, bytes);
 }
 
@@ -205,4 +215,56 @@ test('the segment of a living process is not deleted when its lock is', async ()
   expect(publisher.counters.segments_deleted).toBe(0);
   expect(journal.counters.deleted_segments).toBe(0);
   await journal.close();
+});
+
+test('of a living process that is idle nothing is left on disk once it is committed', async () => {
+  const ticks: (() => void)[] = [];
+  const every = (_: number, tick: () => void) => {
+    ticks.push(tick);
+    return {};
+  };
+  const time = { ...nodeSystem.time, every, clear: () => undefined };
+  const options = { root, slot: 'edge-1', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' } as const;
+  const journal = await Journal.open(options, { ...nodeSystem, time });
+  const files = () =>
+    readdirSync(join(root, 'edge-1', journal.producerId)).map((name) => [
+      name,
+      statSync(join(root, 'edge-1', journal.producerId, name)).size,
+    ]);
+  await publisher.start();
+  for (const segment of [2, 3]) {
+    await new Promise<void>((done, fail) => {
+      const waiter = { committed: done, refused: () => fail(new Error('refused')) };
+      journal.append(journal.lane('click', 0), '{}', waiter);
+    });
+    const acknowledged = segment - 1;
+    await expect.poll(() => publisher.counters.acknowledged, patience).toBe(acknowledged);
+    commit(journal.producerId, acknowledged);
+    for (let n = 0; n < 40; n++) for (const tick of ticks) tick();
+    await expect.poll(files, patience).toEqual([[`0000000${segment}.seg`, 0]]);
+  }
+  await journal.close();
+  await expect.poll(() => producersIn('edge-1'), patience).toEqual([]);
+});
+
+test('a segment whose frames are all committed is deleted, also above a mark that has stayed behind', async () => {
+  deadJournal(producer(1), 10, undefined, { firstFrame: 8, segment: '00000002.seg' });
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);
+  commit(producer(1), 3, Date.now(), [[8, 16]]);
+  commit(producer(1), 3, Date.now(), [[7, 17]]);
+  await expect.poll(() => producersIn('edge-0'), patience).toEqual([]);
+});
+
+test('a publisher says which is the oldest frame that it still has of each lane', async () => {
+  deadJournal(producer(1), 10, undefined, { firstFrame: 8, segment: '00000002.seg' });
+  const floors: unknown[] = [];
+  nats.subscribe(nats.names.marksRequest, ({ bytes }) => floors.push(...(decodeMarksRequest(bytes)?.floors ?? [])));
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);
+  await expect
+    .poll(() => floors, { timeout: 20_000 })
+    .toContainEqual({
+      ...{ producer_id: producer(1), kind: 'click', partition: 0, floor: 8 },
+    });
 });

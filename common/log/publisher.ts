@@ -9,7 +9,7 @@
  * - At most `windowMessages` messages and `windowBytes` bytes are unacknowledged; at the bound reading stops.
  * - A lane's frames are published in their order, those of one reading in one message; after a failure from the oldest unacknowledged on. JetStream drops what it
  *   has already by the message id, the sink by its marks.
- * - A segment is deleted only when each of its frames is at or below a mark of the sink, so a wiped log loses nothing.
+ * - A segment is deleted only when the sink has committed each of its frames, so a wiped log loses nothing.
  * - A frame that the sink has passed over (it says that it has committed everything up to a time well after the frame was
  *   acknowledged) is published again under another message id.
  */
@@ -18,7 +18,7 @@ import { sleep, type Timer } from '#common/time.ts';
 import { messageIdOf } from './frame.ts';
 import { type MissingLocks, type Producer, scanJournals } from './journal-folders.ts';
 import { LaneProgress } from './lane-progress.ts';
-import { decodeAnnouncement, laneKeyOf } from './marks.ts';
+import { decodeAnnouncement, encodeMarksRequest, laneKeyOf } from './marks.ts';
 import type { JournalFrame } from './producer-reader.ts';
 import { type FrameRunMessage, MessageCollector, PublishWindow } from './publish-window.ts';
 import type { System } from './system.ts';
@@ -35,6 +35,8 @@ const backoffMaxMs = 5_000;
 /** Status of an answer when no stream takes the subject. */
 const nobodyThere = 503;
 const marksWaitMs = 1_000;
+/** An announcement can be lost, and nothing follows it when the edge is idle. */
+const marksIntervalMs = 10_000;
 /** Frames read in one turn, so that acknowledgements are heard in between. */
 const framesPerTurn = 256;
 export interface PublisherOptions {
@@ -82,6 +84,7 @@ export class Publisher {
   #scannedAt = 0;
   #turnBeganAt = 0;
   #toldAt = 0;
+  #askAt = 0;
   #pollMs = pollMinMs;
   #timer: Timer | undefined;
   #ends: (() => void)[] = [];
@@ -143,7 +146,9 @@ export class Publisher {
   }
 
   #askForMarks(): void {
-    const producerIds = Buffer.from(JSON.stringify([...this.#producers.keys()]));
+    this.#askAt = this.#options.system.time.elapsed() + marksIntervalMs;
+    const floors = [...this.#producers.values()].flatMap(({ reader }) => reader.floors);
+    const producerIds = encodeMarksRequest(this.#producers.keys(), floors);
     const { nats } = this.#options;
     nats.publish(nats.names.marksRequest, producerIds, { reply: nats.names.marks });
   }
@@ -176,6 +181,7 @@ export class Publisher {
         this.#expire(now);
         this.#sweep();
         this.#tellProgress(now);
+        if (now >= this.#askAt) this.#askForMarks();
       }
       const isBusy = !this.#isStopped && this.#publishSome(now);
       this.#pollMs = isBusy ? pollMinMs : Math.min(pollMaxMs, this.#pollMs * 1.5);
@@ -319,7 +325,7 @@ export class Publisher {
       for (;;) {
         const first = reader.segments[0];
         if (first === undefined || !first.isFinished) break;
-        if (![...first.last].every(([key, frameNo]) => this.#lanes.marksOf(key).mark >= frameNo)) break;
+        if (![...first.frames].every(([key, seen]) => this.#lanes.marksOf(key).hasAll(seen.first, seen.last))) break;
         if (!reader.removeFirst()) break;
         this.counters.segments_deleted++;
       }
