@@ -18,7 +18,7 @@ import type { NatsClient, NatsMessage } from '#common/nats.ts';
 import type { Time, Timer } from '#common/time.ts';
 import type { LogFrame } from './batch.ts';
 import { CommittedSequence } from './committed-sequence.ts';
-import { isTime } from './record-decoder.ts';
+import { isClockRight, withLogTime } from './frame-clock.ts';
 
 export interface LogReaderOptions {
   readonly nats: NatsClient;
@@ -79,7 +79,7 @@ function sequenceBefore(answer: string): number {
 }
 
 export class LogReader {
-  readonly counters = { messages: 0, bad_messages: 0, restarts: 0 };
+  readonly counters = { messages: 0, bad_messages: 0, wrong_clocks: 0, restarts: 0 };
   readonly #options: LogReaderOptions;
   #generation = 0;
   #consumer = '';
@@ -261,18 +261,19 @@ export class LogReader {
       const isSound =
         read.state === 'frame' &&
         read.header.partition === this.#options.partition &&
-        read.header.records <= frameRecordsMax &&
-        isTime(read.header.written_at);
+        read.header.records <= frameRecordsMax;
       if (!isSound) {
         this.counters.bad_messages++;
         this.#options.log(`a message on ${message.subject} is no sound frame`);
         return frames;
       }
-      frames.push({
-        header: read.header,
-        bytes: bytes.subarray(at, at + read.bytes),
-        streamTime: delivery.streamTime,
-      });
+      const { streamTime } = delivery;
+      const frame = { header: read.header, bytes: bytes.subarray(at, at + read.bytes), streamTime };
+      if (isClockRight(read.header.written_at, streamTime)) frames.push(frame);
+      else {
+        this.counters.wrong_clocks++;
+        frames.push(withLogTime(frame));
+      }
       at += read.bytes;
     }
     return frames;
