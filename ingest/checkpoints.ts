@@ -88,6 +88,9 @@ export interface Checkpoints {
   beginRepair(lease: Lease, clickhousePartition: string): Promise<boolean>;
   endRepair(lease: Lease, clickhousePartition: string): Promise<void>;
   endRepairs(lease: Lease): Promise<void>;
+  /** The id of this installation, made when it is first asked for. */
+  installationId(): Promise<string>;
+
   /** The salt of a UTC day, made by the first that asks. Those of days long past are forgotten. */
   salt(day: number, forgetBefore: number): Promise<string>;
   /** Marks of producers that nothing was heard of for so long are dropped: their journals are gone. */

@@ -10,7 +10,7 @@ import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { RecentInstalls } from '#common/recent-installs.ts';
 import { Redis } from '#common/redis.ts';
-import { systemTime } from '#common/time.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickArchive } from './attribution/click-archive.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
@@ -48,6 +48,7 @@ const linksMax = 50_000;
 const linkBytesMax = 32_000_000;
 const insertTimeoutMs = 60_000;
 const minuteMs = 60_000;
+const postgresRetryMs = 1_000;
 
 export interface IngestOptions {
   readonly config: Config;
@@ -74,11 +75,11 @@ export class Ingest {
   readonly #archive: ClickArchive;
   readonly #claims: ExpiredClaims;
 
-  private constructor(options: IngestOptions, nats: Nats) {
+  private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, installationId: string) {
     const { config, failpoints, log } = options;
     this.#options = options;
     this.nats = nats;
-    this.postgres = new Postgres({ url: config.DATABASE_URL, name: 'ingest', connectionsMax: 4 });
+    this.postgres = postgres;
     this.clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, requestTimeoutMs: insertTimeoutMs });
     this.#checkpoints = new PostgresCheckpoints(this.postgres);
     const salts = new VisitorSalts(this.#checkpoints, systemTime);
@@ -118,7 +119,16 @@ export class Ingest {
     const owner = `${hostname()}/${config.INSTANCE || process.pid}`;
     const leaseSeconds = config.LEASE_SECONDS;
     const limits = limitsOf(config);
-    const common = { owner, leaseSeconds, nats, limits, sink, counters: this.counters, time: systemTime };
+    const common = {
+      owner,
+      leaseSeconds,
+      nats,
+      installationId,
+      limits,
+      sink,
+      counters: this.counters,
+      time: systemTime,
+    };
     this.partitions = new OwnedPartitions({
       owner,
       partitions,
@@ -162,8 +172,11 @@ export class Ingest {
     const { config, log } = options;
     const nats = await Nats.connect({ url: config.NATS_URL, name: 'ingest', installation: config.INSTALLATION });
     const streamOptions = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
-    await keepLogStream(nats, streamOptions, (line) => log({}, line), { isOwner: true });
-    return new Ingest(options, nats);
+    const postgres = new Postgres({ url: config.DATABASE_URL, name: 'ingest', connectionsMax: 4 });
+    const warn = (line: string) => log({}, line);
+    const id = await installationId(new PostgresCheckpoints(postgres), warn);
+    await keepLogStream(nats, streamOptions, warn, { isOwner: true, installationId: id });
+    return new Ingest(options, nats, postgres, id);
   }
 
   start(): void {
@@ -233,6 +246,19 @@ function limitsOf(config: Config): QueueLimits {
     batchBytes: config.INGEST_BATCH_BYTES,
     flushIntervalMs: config.INGEST_FLUSH_INTERVAL_MS,
   };
+}
+
+/** Waits for Postgres. */
+async function installationId(checkpoints: Checkpoints, warn: (line: string) => void): Promise<string> {
+  for (;;) {
+    try {
+      return await checkpoints.installationId();
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+      warn(`waiting for Postgres: ${error.message}`);
+      await sleep(systemTime, postgresRetryMs);
+    }
+  }
 }
 
 function objectIn(bytes: Buffer): Record<string, unknown> {

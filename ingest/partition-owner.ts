@@ -25,6 +25,8 @@ export interface OwnerOptions {
   /** Unique among living processes; the same after a restart of this one. */
   readonly owner: string;
   readonly leaseSeconds: number;
+  /** Stands in every announcement of marks. */
+  readonly installationId: string;
   readonly nats: Nats;
   readonly limits: QueueLimits;
   readonly sink: SinkParts & { readonly checkpoints: Checkpoints; readonly clickhouse: ClickHouse };
@@ -297,8 +299,8 @@ export class PartitionOwner {
 
   #announce(lanes: readonly LaneMarks[], committedTo = this.#committedTo): void {
     this.#announcedAt = this.#options.time.now();
-    const { nats, partition } = this.#options;
-    for (const bytes of encodeAnnouncements({ partition, committed_to: committedTo, lanes })) {
+    const { nats, partition, installationId: installation_id } = this.#options;
+    for (const bytes of encodeAnnouncements({ installation_id, partition, committed_to: committedTo, lanes })) {
       nats.publish(nats.names.marks, bytes);
     }
   }

@@ -147,6 +147,14 @@ export class PostgresCheckpoints implements Checkpoints {
     await this.#postgres.execute('DELETE FROM ingest.repair WHERE partition = $1', [lease.partition]);
   }
 
+  async installationId(): Promise<string> {
+    await this.#postgres.execute('INSERT INTO ingest.installation (id) VALUES ($1) ON CONFLICT DO NOTHING', [
+      randomBytes(16).toString('hex'),
+    ]);
+    const rows = await this.#postgres.query<{ id: string }>('SELECT id FROM ingest.installation');
+    return rows[0]?.id ?? '';
+  }
+
   async salt(day: number, forgetBefore: number): Promise<string> {
     await this.#postgres.execute('DELETE FROM ingest.visitor_salt WHERE day < $1', [forgetBefore]);
     await this.#postgres.execute('INSERT INTO ingest.visitor_salt (day, salt) VALUES ($1, $2) ON CONFLICT DO NOTHING', [

@@ -19,6 +19,13 @@ CREATE TABLE ingest.checkpoint (
   CONSTRAINT checkpoint_pkey PRIMARY KEY (partition)
 );
 
+CREATE TABLE ingest.installation (
+  is_this boolean NOT NULL DEFAULT true,
+  id text NOT NULL,
+  CONSTRAINT installation_is_this_check CHECK (is_this),
+  CONSTRAINT installation_pkey PRIMARY KEY (is_this)
+);
+
 CREATE TABLE ingest.lease (
   partition integer NOT NULL,
   owner text NOT NULL,

@@ -35,7 +35,9 @@ test('what others wrote beside the settings of the log outlives a change of its 
   const info = JSON.parse(String((await nats.request(nats.names.api('STREAM.INFO')))?.bytes));
   const described = { ...info.config, description: 'ours' };
   await nats.request(nats.names.api('STREAM.UPDATE'), Buffer.from(JSON.stringify(described)));
-  expect(await ensureLogStream(nats, { ...log, bytesMax: 30_000_000 }, true)).toMatchObject({ state: 'ready' });
+  expect(await ensureLogStream(nats, { ...log, bytesMax: 30_000_000 }, { isOwner: true })).toMatchObject({
+    state: 'ready',
+  });
   const after = JSON.parse(String((await nats.request(nats.names.api('STREAM.INFO')))?.bytes));
   expect(after.config).toMatchObject({ description: 'ours', max_bytes: 30_000_000 });
 });
@@ -50,4 +52,34 @@ test('a log that could lose records is refused, by name of what is wrong', async
   const lossy = { name: 'log', subjects: ['log.>'], storage: 'memory', max_bytes: 20_000_000 };
   await nats.request(nats.names.api('STREAM.CREATE'), Buffer.from(JSON.stringify(lossy)));
   await expect(keepLogStream(nats, log, () => undefined, { isOwner: true })).rejects.toThrow('discard, storage');
+});
+
+test('a log belongs to the first installation whose ingest sees it, and no other one takes it', async () => {
+  const warn = () => undefined;
+  expect(await keepLogStream(nats, log, warn)).toBe('');
+  expect(await keepLogStream(nats, log, warn, { installationId: 'b' })).toBe('');
+  expect(await keepLogStream(nats, log, warn, { isOwner: true, installationId: 'a' })).toBe('a');
+  expect(await keepLogStream(nats, { ...log, bytesMax: 30_000_000 }, warn, { isOwner: true })).toBe('a');
+  expect(await keepLogStream(nats, log, warn, { isOwner: true, installationId: 'a' })).toBe('a');
+  for (const isOwner of [true, false]) {
+    const refused = keepLogStream(nats, log, warn, { isOwner, installationId: 'b' });
+    await expect(refused).rejects.toThrow('belongs to another installation of Signpost (a)');
+  }
+});
+
+test('two installations with names of their own share a server, and neither sees what the other writes', async () => {
+  const other = await Nats.connect({ url: server.url, name: 'test', installation: 'other' });
+  for (const one of [nats, other]) await keepLogStream(one, log, () => undefined);
+  const lane = { kind: 'click', partition: 0 } as const;
+  const heard: string[] = [];
+  other.subscribe(other.names.marks, ({ subject }) => heard.push(subject));
+  await nats.request(nats.names.subjectOf(lane), Buffer.alloc(1));
+  nats.publish(nats.names.marks, Buffer.alloc(1));
+  await other.request(other.names.subjectOf(lane), Buffer.alloc(1));
+  await other.request(other.names.subjectOf(lane), Buffer.alloc(1));
+  await nats.flush();
+  other.publish(other.names.marks, Buffer.alloc(1));
+  await expect.poll(() => heard).toEqual(['other.ingest.marks']);
+  expect([(await logFill(nats))?.messages, (await logFill(other))?.messages]).toEqual([1, 2]);
+  await other.close();
 });

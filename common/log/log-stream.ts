@@ -4,7 +4,7 @@
  * records in it is changed by ingest alone, so that two settings never fight over it.
  */
 import type { NatsClient } from '#common/nats.ts';
-import { sleep, systemTime } from '#common/time.ts';
+import { sleep, systemTime, type Time } from '#common/time.ts';
 import type { LogNames } from './log-names.ts';
 
 const duplicateWindowMs = 600_000;
@@ -18,11 +18,21 @@ export interface LogStreamOptions {
 
 export type StreamOutcome =
   /** `changed`: what was other than wanted and is not any more. */
-  | { readonly state: 'ready'; readonly changed: readonly string[] }
+  | { readonly state: 'ready'; readonly changed: readonly string[]; readonly installationId: string }
+  /** It was stamped by another installation. */
+  | { readonly state: 'foreign'; readonly installationId: string }
   | { readonly state: 'unavailable'; readonly reason: string }
   | { readonly state: 'different'; readonly fields: readonly string[] };
 
 type StreamConfig = Record<string, unknown>;
+
+/** Who asks for the stream. */
+export interface StreamCaller {
+  /** Whether to change what may be changed; for everybody else that may be other than wanted. */
+  readonly isOwner?: boolean;
+  /** The caller's installation: an owner stamps a stream that has no stamp. Empty: any will do. */
+  readonly installationId?: string;
+}
 
 /** Changing these of a stream that is there loses nothing. */
 const changeable = new Set(['max_bytes', 'max_age', 'duplicate_window', 'num_replicas']);
@@ -52,12 +62,11 @@ function differences(have: StreamConfig, want: StreamConfig): string[] {
 
 /**
  * Makes the stream if it is not there, and compares what is there with what is wanted.
- * @param isOwner whether to change what may be changed; else that may be other than wanted.
  */
 export async function ensureLogStream(
   nats: NatsClient,
   options: LogStreamOptions,
-  isOwner: boolean,
+  { isOwner = false, installationId = '' }: StreamCaller,
 ): Promise<StreamOutcome> {
   const { names } = nats;
   const want = wanted(names, options);
@@ -68,14 +77,34 @@ export async function ensureLogStream(
   const fields = differences(have, want);
   const fixed = fields.filter((name) => !changeable.has(name));
   if (fixed.length > 0) return { state: 'different', fields: fixed };
-  if (fields.length === 0 || !isOwner) return { state: 'ready', changed: [] };
-  const update = await askJetStream(nats, names.api('STREAM.UPDATE'), { ...have, ...want });
+  const stamped = stampOf(have);
+  if (stamped !== '' && installationId !== '' && stamped !== installationId) {
+    return { state: 'foreign', installationId: stamped };
+  }
+  const isStampWanted = isOwner && stamped === '' && installationId !== '';
+  if (!isOwner || (fields.length === 0 && !isStampWanted)) {
+    return { state: 'ready', changed: [], installationId: stamped };
+  }
+  const metadata = {
+    ...(isObject(have.metadata) ? have.metadata : {}),
+    ...(isStampWanted ? { [stamp]: installationId } : {}),
+  };
+  const update = await askJetStream(nats, names.api('STREAM.UPDATE'), { ...have, ...want, metadata });
   const updated = configIn(update.answer);
   if (updated === undefined) {
     return { state: 'unavailable', reason: `JetStream does not change its ${fields.join(', ')}: ${update.reason}` };
   }
   const left = differences(updated, want);
-  return left.length === 0 ? { state: 'ready', changed: fields } : { state: 'different', fields: left };
+  if (left.length > 0) return { state: 'different', fields: left };
+  return { state: 'ready', changed: fields, installationId: stampOf(updated) };
+}
+
+/** Where the stream says whose it is. */
+const stamp = 'signpost_installation_id';
+
+function stampOf({ metadata }: StreamConfig): string {
+  const value = isObject(metadata) ? metadata[stamp] : undefined;
+  return typeof value === 'string' ? value : '';
 }
 
 const streamNotFound = 10_059;
@@ -152,26 +181,32 @@ const retryMaxMs = 5_000;
 
 /**
  * Waits until the log is there as it is wanted.
- * @param isOwner as `ensureLogStream` takes it.
- * @throws Error when it is there but different: publishing into it could lose records.
+ * @returns the id of the installation that the stream belongs to; empty while no ingest has stamped it.
+ * @throws Error when it is there but different, or another installation's: publishing into it could lose records.
  */
 export async function keepLogStream(
   nats: NatsClient,
   options: LogStreamOptions,
   warn: (line: string) => void,
-  { isOwner = false, time = systemTime } = {},
-): Promise<void> {
+  caller: StreamCaller & { readonly time?: Time } = {},
+): Promise<string> {
   for (let delayMs = retryMinMs; ; delayMs = Math.min(delayMs * 2, retryMaxMs)) {
-    const outcome = await ensureLogStream(nats, options, isOwner);
+    const outcome = await ensureLogStream(nats, options, caller);
     if (outcome.state === 'different') {
       throw new Error(`The stream ${nats.names.stream} has other settings than wanted: ${outcome.fields.join(', ')}.`);
     }
+    if (outcome.state === 'foreign') {
+      throw new Error(
+        `The stream ${nats.names.stream} on NATS belongs to another installation of Signpost (${outcome.installationId}): ` +
+          'give this one a name of its own with INSTALLATION, or a NATS of its own.',
+      );
+    }
     if (outcome.state === 'ready') {
       if (outcome.changed.length > 0) warn(`the settings of the log were changed: ${outcome.changed.join(', ')}`);
-      return;
+      return outcome.installationId;
     }
-    if (nats.isClosed) return;
+    if (nats.isClosed) return '';
     warn(`the log is not there yet: ${outcome.reason}`);
-    await sleep(time, delayMs);
+    await sleep(caller.time ?? systemTime, delayMs);
   }
 }

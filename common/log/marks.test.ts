@@ -42,7 +42,9 @@ test('an announcement is read back, and what is none is refused', () => {
     mark: n,
     ahead: [[n + 2, n + 3]] as const,
   }));
-  const read = encodeAnnouncements({ partition: 0, committed_to: 5, lanes }).map(decodeAnnouncement);
+  const read = encodeAnnouncements({ installation_id: '', partition: 0, committed_to: 5, lanes }).map(
+    decodeAnnouncement,
+  );
   expect(read.flatMap((one) => one?.lanes)).toEqual(lanes);
   for (const text of [
     '',

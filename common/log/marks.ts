@@ -89,6 +89,8 @@ export interface LaneMarks extends Lane {
 
 /** What ingest announces after each commit and answers when asked. */
 export interface Announcement {
+  /** Whose marks these are; empty from versions that had none. */
+  readonly installation_id: string;
   readonly partition: number;
   /** Stream time (epoch ms) up to which every message of this partition was read and committed. */
   readonly committed_to: number;
@@ -121,7 +123,8 @@ export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
     if (marks === undefined) return undefined;
     lanes.push(marks);
   }
-  return { partition: parsed.partition, committed_to: parsed.committed_to, lanes };
+  const installation_id = typeof parsed.installation_id === 'string' ? parsed.installation_id : '';
+  return { installation_id, partition: parsed.partition, committed_to: parsed.committed_to, lanes };
 }
 
 /** The oldest frame of a lane that a publisher still has: what is below is in no journal any more, since it was committed. */

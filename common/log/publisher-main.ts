@@ -6,6 +6,7 @@ import { processConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { Nats } from '#common/nats.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
+import { keepInstallation, keptInstallation } from './kept-installation.ts';
 import { keepLogStream } from './log-stream.ts';
 import { machineName } from './machine-name.ts';
 import { Publisher } from './publisher.ts';
@@ -44,7 +45,10 @@ function publisherOn(nats: Nats): Publisher {
     machine: machineName(root),
     nats,
     system: nodeSystem,
-    ensureLog: () => keepLogStream(nats, stream, (line) => log.warn(line)),
+    ensureLog: () =>
+      keepLogStream(nats, stream, (line) => log.warn(line), { installationId: keptInstallation(root) }).then((id) =>
+        keepInstallation(root, id),
+      ),
     onDamage: (producer_id, reason) =>
       log.error({ producer_id, reason }, 'a journal is damaged; its files are left as they are'),
     log: (line) => log.warn(line),

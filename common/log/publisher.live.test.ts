@@ -91,9 +91,11 @@ function commit(
   mark: number,
   committed_to = Date.now(),
   ahead: readonly (readonly [number, number])[] = [],
+  installation_id = '',
 ): void {
   const lanes = [{ producer_id, kind: 'click' as const, partition: 0, mark, ahead }];
-  for (const bytes of encodeAnnouncements({ partition: 0, committed_to, lanes })) nats.publish(nats.names.marks, bytes);
+  for (const bytes of encodeAnnouncements({ installation_id, partition: 0, committed_to, lanes }))
+    nats.publish(nats.names.marks, bytes);
 }
 
 test('journals of dead producers are published, and deleted only once the sink has committed them', async () => {
@@ -156,7 +158,7 @@ test('frames that the sink has passed over are published again under another id'
 
 test('a full log is waited for, with a bounded window, and goes on by itself', async () => {
   const full = { bytesMax: 20_000, replicas: 1 };
-  expect(await ensureLogStream(nats, full, false)).toEqual({ state: 'ready', changed: [] });
+  expect(await ensureLogStream(nats, full, {})).toEqual({ state: 'ready', changed: [], installationId: '' });
   log.bytesMax = full.bytesMax;
   deadJournal(producer(1), 1_000);
   await publisher.start();
@@ -185,7 +187,7 @@ test('a journal that is being written is followed, and time up to which all is c
   const before = Date.now();
   await expect.poll(() => publisher.committedTo, patience).toBeLessThan(before);
   const lanes = [{ producer_id: journal.producerId, kind: 'event' as const, partition: 3, mark: 50, ahead: [] }];
-  for (const bytes of encodeAnnouncements({ partition: 3, committed_to: before, lanes }))
+  for (const bytes of encodeAnnouncements({ installation_id: '', partition: 3, committed_to: before, lanes }))
     nats.publish(nats.names.marks, bytes);
   await expect.poll(() => publisher.committedTo, patience).toBeGreaterThan(before);
   expect(publisher.counters.segments_deleted).toBeGreaterThan(5);
@@ -267,4 +269,24 @@ test('a publisher says which is the oldest frame that it still has of each lane'
     .toContainEqual({
       ...{ producer_id: producer(1), kind: 'click', partition: 0, floor: 8 },
     });
+});
+
+test('marks of another installation delete nothing, before and after it is known whose the log is', async () => {
+  deadJournal(producer(1), 10);
+  await publisher.start();
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);
+  commit(producer(1), 10, Date.now(), [], 'other');
+  await nats.flush();
+  const id = await keepLogStream(nats, log, () => undefined, { isOwner: true, installationId: 'ours' });
+  commit(producer(1), 10, Date.now(), [], 'other');
+  await nats.flush();
+  deadJournal(producer(2), 1);
+  await expect.poll(() => publisher.counters.acknowledged, patience).toBe(11);
+  expect(producersIn('edge-0')).toEqual([producer(1), producer(2)]);
+  await expect
+    .poll(() => {
+      commit(producer(1), 10, Date.now(), [], id);
+      return producersIn('edge-0');
+    }, patience)
+    .toEqual([producer(2)]);
 });

@@ -10,6 +10,7 @@
  * - A lane's frames are published in their order, those of one reading in one message; after a failure from the oldest unacknowledged on. JetStream drops what it
  *   has already by the message id, the sink by its marks.
  * - A segment is deleted only when the sink has committed each of its frames, so a wiped log loses nothing.
+ * - Marks are believed only if they are of the installation that the stream belongs to.
  * - A frame that the sink has passed over (it says that it has committed everything up to a time well after the frame was
  *   acknowledged) is published again under another message id.
  */
@@ -48,8 +49,8 @@ export interface PublisherOptions {
   /** Told once per producer whose journal can't be read on. */
   readonly onDamage: (producerId: string, reason: string) => void;
   readonly log: (line: string) => void;
-  /** Makes the stream if it is not there. Called after each connection and while nobody answers. */
-  readonly ensureLog: () => Promise<void>;
+  /** Makes the stream if it is not there. @returns whose it is; empty while nobody has said so. Called after each connection and while nobody answers. */
+  readonly ensureLog: () => Promise<string>;
 }
 
 export class Publisher {
@@ -75,6 +76,9 @@ export class Publisher {
   readonly #inbox: string;
   /** What JetStream last said against a message; empty since it took one. */
   #refusal = '';
+  /** Whose log it is: marks of others are not for these journals. Empty until ingest has stamped it. */
+  #installationId = '';
+  #isLearning = false;
   #backoffMs = 0;
   #waitUntil = 0;
   #scanAt = 0;
@@ -108,7 +112,7 @@ export class Publisher {
       );
     });
     this.#ends.push(nats.onReconnect(() => void this.#restart()));
-    await this.#options.ensureLog();
+    this.#installationId = await this.#options.ensureLog();
     await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
     this.#askForMarks();
     await Promise.race([heard, sleep(this.#options.system.time, marksWaitMs)]);
@@ -157,7 +161,7 @@ export class Publisher {
   async #restart(): Promise<void> {
     this.#window.clear();
     this.#waitUntil = Number.POSITIVE_INFINITY;
-    await this.#options.ensureLog();
+    this.#installationId = await this.#options.ensureLog();
     this.#askForMarks();
     this.#window.clear();
     for (const producer of this.#producers.values()) producer.reader.rewind();
@@ -307,6 +311,10 @@ export class Publisher {
   #onMarks(message: NatsMessage): void {
     const announcement = decodeAnnouncement(message.bytes);
     if (announcement === undefined) return;
+    if (announcement.installation_id !== this.#installationId) {
+      if (this.#installationId === '') void this.#learnInstallation();
+      return;
+    }
     this.#lanes.announced(announcement, (producerId) => this.#producers.has(producerId));
     for (const { key, producerId, mark } of this.#lanes.passedOver(announcement)) {
       const producer = this.#producers.get(producerId);
@@ -316,6 +324,15 @@ export class Publisher {
       this.#options.log(`${key} was passed over by the sink after frame ${mark}: publishing it again`);
       producer.reader.rewind();
     }
+  }
+
+  /** The stream was made here, and ingest has stamped it since. */
+  async #learnInstallation(): Promise<void> {
+    if (this.#isLearning) return;
+    this.#isLearning = true;
+    this.#installationId = await this.#options.ensureLog();
+    this.#isLearning = false;
+    if (this.#installationId !== '') this.#askForMarks();
   }
 
   /** Deletes what the sink has committed. */

@@ -64,6 +64,7 @@ export class ModelIngest {
     const announce = () => {
       const lanes = [...store.lanes.values()].map(({ marks, set }) => ({ ...marks, mark: set.mark, ahead: set.ahead }));
       for (const bytes of encodeAnnouncements({
+        installation_id: '',
         partition,
         committed_to: Math.max(store.committedTo, caughtUpAt),
         lanes,
