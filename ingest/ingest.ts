@@ -85,13 +85,7 @@ export class Ingest {
     const salts = new VisitorSalts(this.#checkpoints, systemTime);
     const countries = openCountryDatabase(config.GEOIP_DB);
     const visitors = new Visitors(salts.of, agentsMax);
-    this.pipeline = new PipelineRun([
-      ['link', linkStep(linksMax, linkBytesMax)],
-      ['device', deviceStep(agentsMax)],
-      ['headers', headersStep(headersMax)],
-      ['address', addressStep(countries, addressesMax)],
-      ['visitor', visitorStep(visitors, addressesMax)],
-    ]);
+    this.pipeline = pipelineOf(countries, visitors);
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
     this.#archive = new ClickArchive(this.clickhouse);
@@ -146,12 +140,16 @@ export class Ingest {
       time: systemTime,
       log,
     });
-    this.logRoom = new LogRoom({
-      nats,
+    this.logRoom = this.#newLogRoom();
+  }
+
+  #newLogRoom(): LogRoom {
+    return new LogRoom({
+      nats: this.nats,
       time: systemTime,
       partitions: () =>
         this.owners.map(({ partition, reader }) => ({ partition, committedSequence: reader?.committedSequence })),
-      log: (line) => log({}, line),
+      log: (line) => this.#options.log({}, line),
     });
   }
 
@@ -238,6 +236,16 @@ export class Ingest {
       this.#options.log({ reason: error.message }, 'progress could not be kept');
     }
   }
+}
+
+function pipelineOf(countries: ReturnType<typeof openCountryDatabase>, visitors: Visitors): PipelineRun {
+  return new PipelineRun([
+    ['link', linkStep(linksMax, linkBytesMax)],
+    ['device', deviceStep(agentsMax)],
+    ['headers', headersStep(headersMax)],
+    ['address', addressStep(countries, addressesMax)],
+    ['visitor', visitorStep(visitors, addressesMax)],
+  ]);
 }
 
 function limitsOf(config: Config): QueueLimits {
