@@ -15,6 +15,7 @@ const entries = [
   'deploy/local/clickhouse/main.ts',
   'deploy/local/migrate.ts',
   'deploy/local/origin.ts',
+  'deploy/local/redis-stand-in.ts',
   'deploy/local/start.ts',
   'gateway/main.ts',
   'ingest/main.ts',

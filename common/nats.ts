@@ -43,41 +43,62 @@ export interface NatsOptions {
   readonly installation: string;
   readonly url: string;
   readonly name: string;
+  /** Given one line when the server refuses something, a subject that this user may not use, say. */
+  readonly onRefusal?: (line: string) => void;
+  /** false: the first connection is tried once, and its failure thrown. */
+  readonly waitsForServer?: boolean;
 }
 
 const pingIntervalMs = 2_000;
 const reconnectMs = 250;
+/** Names of users that may stand in a subject. */
+const subjectToken = /^[A-Za-z0-9_-]+$/;
+
+/** What the inboxes of a user begin with, so that a server can allow each user its own alone. */
+export function inboxPrefixOf(user: string): string {
+  return subjectToken.test(user) ? `_INBOX.${user}` : '_INBOX';
+}
 
 export class Nats implements NatsClient {
   readonly names: LogNames;
   readonly #connection: NatsConnection;
+  readonly #inboxPrefix: string;
+  readonly #onRefusal: NatsOptions['onRefusal'];
   #isConnected = true;
   readonly #reconnected = new Set<() => void>();
 
-  private constructor(connection: NatsConnection, names: LogNames) {
+  private constructor(
+    connection: NatsConnection,
+    names: LogNames,
+    inboxPrefix: string,
+    onRefusal: NatsOptions['onRefusal'],
+  ) {
     this.names = names;
     this.#connection = connection;
+    this.#inboxPrefix = inboxPrefix;
+    this.#onRefusal = onRefusal;
     void this.#watch();
   }
 
   /** Connects, waiting for as long as the server takes to be there, and connects again whenever it comes back. */
   static async connect(options: NatsOptions): Promise<Nats> {
     const url = new URL(options.url);
+    const user = decodeURIComponent(url.username);
+    const inboxPrefix = inboxPrefixOf(user);
     const connection = await connect({
       servers: url.host,
       name: options.name,
-      ...(url.username === ''
-        ? {}
-        : { user: decodeURIComponent(url.username), pass: decodeURIComponent(url.password) }),
+      inboxPrefix,
+      ...(user === '' ? {} : { user, pass: decodeURIComponent(url.password) }),
       ...(url.protocol === 'tls:' ? { tls: {} } : {}),
       maxReconnectAttempts: -1,
-      waitOnFirstConnect: true,
+      waitOnFirstConnect: options.waitsForServer ?? true,
       reconnectTimeWait: reconnectMs,
       reconnectJitter: 100,
       pingInterval: pingIntervalMs,
       maxPingOut: 2,
     });
-    return new Nats(connection, new LogNames(options.installation));
+    return new Nats(connection, new LogNames(options.installation), inboxPrefix, options.onRefusal);
   }
 
   get isConnected(): boolean {
@@ -117,7 +138,7 @@ export class Nats implements NatsClient {
   }
 
   inbox(): string {
-    return createInbox();
+    return createInbox(this.#inboxPrefix);
   }
 
   async request(subject: string, bytes: Uint8Array = Empty, timeoutMs = 5_000): Promise<NatsMessage | undefined> {
@@ -139,6 +160,10 @@ export class Nats implements NatsClient {
 
   async #watch(): Promise<void> {
     for await (const status of this.#connection.status()) {
+      if (status.type === Events.Error) {
+        const { operation = '', subject = '' } = status.permissionContext ?? {};
+        this.#onRefusal?.(`NATS refuses ${`${operation} ${subject}`.trim() || 'this connection'}: ${status.data}`);
+      }
       if (status.type === Events.Disconnect) this.#isConnected = false;
       if (status.type === Events.Reconnect) {
         this.#isConnected = true;

@@ -168,7 +168,12 @@ export class Ingest {
   /** Connects to the log and makes sure that it is as it must be. */
   static async create(options: IngestOptions): Promise<Ingest> {
     const { config, log } = options;
-    const nats = await Nats.connect({ url: config.NATS_URL, name: 'ingest', installation: config.INSTALLATION });
+    const nats = await Nats.connect({
+      url: config.NATS_URL,
+      name: 'ingest',
+      installation: config.INSTALLATION,
+      onRefusal: (line) => log({}, line),
+    });
     const streamOptions = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
     const postgres = new Postgres({ url: config.DATABASE_URL, name: 'ingest', connectionsMax: 4 });
     const warn = (line: string) => log({}, line);

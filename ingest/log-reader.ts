@@ -11,6 +11,7 @@
  * again too early is harmless, and stream sequences and acknowledgement state, which go back when a server loses its tail, are
  * never asked for.
  */
+import { randomUUID } from 'node:crypto';
 import { frameRecordsMax, readFrame } from '#common/log/frame.ts';
 import { isObject } from '#common/log/log-stream.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -154,7 +155,7 @@ export class LogReader {
     const generation = ++this.#generation;
     const { nats, partition, position, kind } = this.#options;
     const from = position();
-    const name = nats.inbox().slice('_INBOX.'.length);
+    const name = randomUUID();
     const config = {
       name,
       ack_policy: 'none',

@@ -19,7 +19,8 @@ export function localClickHouseUrl(dataDir: string): string {
   if (pid === undefined) return '';
   const listed = spawnSync('ps', ['-o', 'args=', '-p', pid], { encoding: 'utf8' }).stdout ?? '';
   const port = /\s(\d+)\s*$/.exec(listed)?.[1];
-  return port === undefined ? '' : `http://127.0.0.1:${port}`;
+  const password = textOf(join(dataDir, 'clickhouse', 'password-signpost'));
+  return port === undefined ? '' : `http://signpost:${password}@127.0.0.1:${port}`;
 }
 
 /** The SECRET_KEY that `npm start` made; empty if it made none. */

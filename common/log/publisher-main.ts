@@ -96,7 +96,12 @@ await new Lifecycle({ log }).run([
   {
     name: 'publisher',
     start: async () => {
-      const nats = await Nats.connect({ url: config.NATS_URL, name: 'publisher', installation: config.INSTALLATION });
+      const nats = await Nats.connect({
+        url: config.NATS_URL,
+        name: 'publisher',
+        installation: config.INSTALLATION,
+        onRefusal: (line) => log.error(line),
+      });
       const publisher = publisherOn(nats);
       await publisher.start();
       expose(publisher);

@@ -3,12 +3,17 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import type { Config, SettingName } from '#common/config.ts';
 
+/** Where the stores are, for each kind of user. A server of the operator's own has one URL for all. */
+export interface StoreUrls {
+  readonly database: string;
+  readonly nats: { readonly publisher: string; readonly ingest: string; readonly gateway: string };
+  readonly redis: { readonly signpost: string; readonly redirector: string };
+  readonly clickhouse: { readonly signpost: string; readonly reader: string };
+}
+
 export interface LaunchFacts {
   readonly dataDir: string;
-  readonly databaseUrl: string;
-  readonly redisUrl: string;
-  readonly natsUrl: string;
-  readonly clickhouseUrl: string;
+  readonly stores: StoreUrls;
   readonly secretKey: string;
   readonly certFile: string;
   readonly keyFile: string;
@@ -28,24 +33,36 @@ export function redirectorCount(config: Pick<Config, 'REDIRECTOR_PROCESSES'>, co
 
 /** In the order in which they stop, backwards: what takes requests ends first, what carries their records last. */
 export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] {
-  const common: Partial<Record<SettingName, string>> = {
+  const { database, nats, redis, clickhouse } = facts.stores;
+  const edge = { DATA_DIR: facts.dataDir, TLS_CERT_FILE: facts.certFile, TLS_KEY_FILE: facts.keyFile };
+  const ingest = {
     DATA_DIR: facts.dataDir,
-    DATABASE_URL: facts.databaseUrl,
-    REDIS_URL: facts.redisUrl,
-    NATS_URL: facts.natsUrl,
-    CLICKHOUSE_URL: facts.clickhouseUrl,
-    SECRET_KEY: facts.secretKey,
-    TLS_CERT_FILE: facts.certFile,
-    TLS_KEY_FILE: facts.keyFile,
-    API_PORT: String(facts.apiPort),
-    METRICS_PORT: '0',
+    DATABASE_URL: database,
+    NATS_URL: nats.ingest,
+    REDIS_URL: redis.signpost,
+    CLICKHOUSE_URL: clickhouse.signpost,
   };
-  const plan = (name: string, entry: string): ProcessPlan => ({ name, entry, settings: { ...common, INSTANCE: name } });
+  const origin = {
+    ...edge,
+    DATABASE_URL: database,
+    NATS_URL: nats.gateway,
+    REDIS_URL: redis.signpost,
+    CLICKHOUSE_URL: clickhouse.reader,
+    SECRET_KEY: facts.secretKey,
+    API_PORT: String(facts.apiPort),
+  };
+  const redirector = { ...edge, DATABASE_URL: database, REDIS_URL: redis.redirector };
+  const plan = (name: string, entry: string, settings: ProcessPlan['settings']): ProcessPlan => {
+    return { name, entry, settings: { ...settings, METRICS_PORT: '0', INSTANCE: name } };
+  };
   const redirectors = Array.from({ length: redirectorCount(config) }, (_, n) => `redirector-${n}`);
   return [
-    plan('ingest', join('ingest', 'main.js')),
-    plan('publisher', join('common', 'log', 'publisher-main.js')),
-    plan('origin', join('deploy', 'local', 'origin.js')),
-    ...redirectors.map((name) => plan(name, join('redirector', 'main.js'))),
+    plan('ingest', join('ingest', 'main.js'), ingest),
+    plan('publisher', join('common', 'log', 'publisher-main.js'), {
+      DATA_DIR: facts.dataDir,
+      NATS_URL: nats.publisher,
+    }),
+    plan('origin', join('deploy', 'local', 'origin.js'), origin),
+    ...redirectors.map((name) => plan(name, join('redirector', 'main.js'), redirector)),
   ];
 }

@@ -15,7 +15,7 @@ import { StartupError } from './child.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { ensureFirstUser } from './first-user.ts';
 import { instructions } from './instructions.ts';
-import { type LaunchFacts, type ProcessPlan, processPlans } from './launch-plan.ts';
+import { type LaunchFacts, processPlans, type StoreUrls } from './launch-plan.ts';
 import type { LocalServer } from './local-server.ts';
 import { type CertificateFiles, certificate, firstLogin, keepLogin, loginFile, secretKey } from './made-once.ts';
 import { migrateStores } from './migrate-stores.ts';
@@ -57,16 +57,16 @@ export class Launcher {
     const apiPort = await portFor('The API', config.API_PORT, 'API_PORT', config.API_HOST);
     await this.#checkPorts();
     const key = config.SECRET_KEY === '' ? secretKey(dataDir) : config.SECRET_KEY;
-    const [tls, urls] = await Promise.all([this.#certificate(), this.#startServers()]);
-    const facts: LaunchFacts = { dataDir, secretKey: key, apiPort, ...tls, ...urls };
+    const [tls, stores] = await Promise.all([this.#certificate(), this.#startServers()]);
+    const facts: LaunchFacts = { dataDir, secretKey: key, apiPort, ...tls, stores };
     await migrateStores({
-      databaseUrl: facts.databaseUrl,
-      clickhouseUrl: facts.clickhouseUrl,
+      databaseUrl: stores.database,
+      clickhouseUrl: stores.clickhouse.signpost,
       retentionDays: config.RETENTION_DAYS,
     });
     this.#parts.progress.done('both stores are migrated');
     const login = firstLogin(dataDir, { email: config.ADMIN_EMAIL, password: config.ADMIN_PASSWORD });
-    const [isNewUser] = await Promise.all([ensureFirstUser(facts.databaseUrl, login), this.#startProcesses(facts)]);
+    const [isNewUser] = await Promise.all([ensureFirstUser(stores.database, login), this.#startProcesses(facts)]);
     if (isNewUser || !existsSync(loginFile(dataDir))) keepLogin(dataDir, login);
     this.#logTimer = setInterval(() => this.#boundLogs(), logCheckMs);
     this.listProcesses();
@@ -114,12 +114,13 @@ export class Launcher {
     return certificate(dataDir, config.SHORT_LINK_DOMAIN);
   }
 
-  async #startServers() {
+  /** The servers that no URL is given for. Each keeps its port and its passwords for as long as the launcher runs. */
+  async #startServers(): Promise<StoreUrls> {
     const { config, dataDir, progress, built } = this.#parts;
     const warn = (line: string) => progress.note(line);
     const entry = builtClickHouse();
     const place = (name: string) => join(dataDir, name);
-    const [databaseUrl, natsUrl, redisUrl, clickhouseUrl] = await Promise.all([
+    const [postgres, nats, redis, clickhouse] = await Promise.all([
       this.#server('postgres', config.DATABASE_URL, (port) => startPostgres({ dataDir: place('postgres'), port })),
       this.#server('nats', config.NATS_URL, (port) => startNats({ dataDir: place('nats'), port })),
       this.#server('redis', config.REDIS_URL, (port, isFirst) =>
@@ -130,12 +131,24 @@ export class Launcher {
         return startClickHouse({ dataDir: place('clickhouse'), port, entry });
       }),
     ]);
-    return { databaseUrl, natsUrl, redisUrl, clickhouseUrl };
+    const natsUrl = (role: 'publisher' | 'ingest' | 'gateway') => nats?.urlOf(role) ?? config.NATS_URL;
+    const redisUrl = (role: 'signpost' | 'redirector') => redis?.urlOf(role) ?? config.REDIS_URL;
+    const clickhouseUrl = (role: 'signpost' | 'reader') => clickhouse?.urlOf(role) ?? config.CLICKHOUSE_URL;
+    return {
+      database: postgres?.url ?? config.DATABASE_URL,
+      nats: { publisher: natsUrl('publisher'), ingest: natsUrl('ingest'), gateway: natsUrl('gateway') },
+      redis: { signpost: redisUrl('signpost'), redirector: redisUrl('redirector') },
+      clickhouse: { signpost: clickhouseUrl('signpost'), reader: clickhouseUrl('reader') },
+    };
   }
 
-  /** The URL given, or that of a local server which keeps its port for as long as the launcher runs. */
-  async #server(name: string, url: string, start: (port: number, isFirst: boolean) => Promise<LocalServer>) {
-    if (url !== '') return url;
+  /** A local server that keeps its port for as long as the launcher runs; null where the URL of another is given. */
+  async #server<T extends LocalServer>(
+    name: string,
+    url: string,
+    start: (port: number, isFirst: boolean) => Promise<T>,
+  ): Promise<T | null> {
+    if (url !== '') return null;
     let port = 0;
     const server = await this.#parts.supervisor.add(name, async (isFirst) => {
       const started = await start(port, isFirst);
@@ -144,20 +157,7 @@ export class Launcher {
     });
     this.#logFiles.push(join(this.#parts.dataDir, name, 'server.log'));
     this.#parts.progress.done(`${name} is up`);
-    return server.url;
-  }
-
-  #environment(facts: LaunchFacts, settings: ProcessPlan['settings']): NodeJS.ProcessEnv {
-    const { databaseUrl, redisUrl, natsUrl, clickhouseUrl, secretKey: key, dataDir } = facts;
-    return childEnvironment({
-      DATA_DIR: dataDir,
-      DATABASE_URL: databaseUrl,
-      REDIS_URL: redisUrl,
-      NATS_URL: natsUrl,
-      CLICKHOUSE_URL: clickhouseUrl,
-      SECRET_KEY: key,
-      ...settings,
-    });
+    return server;
   }
 
   async #startProcesses(facts: LaunchFacts): Promise<void> {
@@ -165,7 +165,7 @@ export class Launcher {
     const logFolder = join(dataDir, 'logs');
     const starts = processPlans(config, facts).map(async (plan, index) => {
       const metricsPort = config.METRICS_PORT === 0 ? await freePort() : config.METRICS_PORT + index;
-      const env = this.#environment(facts, { ...plan.settings, METRICS_PORT: String(metricsPort) });
+      const env = childEnvironment({ ...plan.settings, METRICS_PORT: String(metricsPort) });
       const entry = join(packageRoot(), 'dist', plan.entry);
       const host = probeHost(config.METRICS_HOST);
       this.#metricsUrls.set(plan.name, `http://${host}:${metricsPort}`);

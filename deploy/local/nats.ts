@@ -1,11 +1,12 @@
-import { existsSync, mkdirSync, statfsSync, writeFileSync } from 'node:fs';
-import { get } from 'node:http';
+import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { searchPath } from '#common/config.ts';
+import { Nats } from '#common/nats.ts';
 import { packageRoot } from '#common/paths.ts';
 import { StartupError } from './child.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
-import { answers, freePort } from './ports.ts';
+import { type NatsRole, natsPasswords, natsUsers } from './nats-users.ts';
+import { answers } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
 
 export const natsPayloadBytesMax = 1_048_576;
@@ -28,10 +29,9 @@ export function findNats(): string {
 const roomBytesMin = 8 * 1_048_576;
 const healthCheckMs = 2_000;
 
-function configuration(port: number, monitorPort: number, storeDir: string): string {
+function configuration(port: number, storeDir: string, users: readonly string[]): string {
   return [
     `listen: "127.0.0.1:${port}"`,
-    `http: "127.0.0.1:${monitorPort}"`,
     'server_name: "signpost-local"',
     `max_payload: ${natsPayloadBytesMax}`,
     'jetstream {',
@@ -41,43 +41,66 @@ function configuration(port: number, monitorPort: number, storeDir: string): str
     // The streams bound themselves; the server's own guess, a share of the free disk, would refuse them on a small one.
     '  max_file_store: 1TB',
     '}',
+    ...users,
     '',
   ].join('\n');
 }
 
-/** NATS with JetStream on loopback, its store in the folder. */
-export async function startNats(place: ServerPlace): Promise<LocalServer> {
+export interface NatsServer extends LocalServer {
+  /** The server as one of its users; `url` is that of `operator`. */
+  urlOf(role: NatsRole): string;
+}
+
+/** NATS with JetStream on loopback, its store in the folder and the passwords of its users beside it. */
+export async function startNats(place: ServerPlace): Promise<NatsServer> {
   const program = findNats();
   const configFile = join(place.dataDir, 'nats.conf');
   const storeDir = join(place.dataDir, 'store');
-  const monitorPort = await freePort();
+  const passwords = natsPasswords(place.dataDir);
+  const urlOf = (role: NatsRole, port: number) => `nats://${role}:${passwords[role]}@127.0.0.1:${port}`;
   const server = await startServer(place, {
     name: 'nats',
     command: (port) => {
       mkdirSync(storeDir, { recursive: true });
-      writeFileSync(configFile, configuration(port, monitorPort, storeDir));
+      // A file of an earlier version keeps its mode when it is only written to.
+      rmSync(configFile, { force: true });
+      writeFileSync(configFile, configuration(port, storeDir, natsUsers(passwords)), { mode: 0o600 });
       return { command: program, args: ['-c', configFile], env: { PATH: searchPath() }, cwd: '/' };
     },
-    url: (port) => `nats://127.0.0.1:${port}`,
+    url: (port) => urlOf('operator', port),
     isReady: (port) => answers(port, '', 'INFO '),
     readyTimeoutMs: 30_000,
   });
-  endWhenStuck(server, monitorPort, storeDir);
-  return server;
+  endWhenStuck(server, urlOf('system', server.port), storeDir);
+  return { ...server, urlOf: (role) => urlOf(role, server.port) };
 }
 
 /**
  * Ends a server that has come to refuse every write, so that whoever supervises it starts it again. After one failed write a
- * stream of NATS 2.14 takes nothing more, and /healthz says so, until the restart. What it lost is in the journals.
+ * stream of NATS 2.14 takes nothing more, and says so of its health, until the restart. What it lost is in the journals.
  */
-function endWhenStuck(server: LocalServer, monitorPort: number, storeDir: string): void {
-  const timer = setInterval(() => {
-    void hasWriteError(monitorPort).then((isStuck) => {
-      if (isStuck && hasRoom(storeDir)) server.kill('SIGTERM');
-    });
-  }, healthCheckMs);
+function endWhenStuck(server: LocalServer, systemUrl: string, storeDir: string): void {
+  let connection: Nats | undefined;
+  let isAsking = false;
+  const check = async () => {
+    if (isAsking) return;
+    isAsking = true;
+    try {
+      connection ??= await Nats.connect({ url: systemUrl, name: 'launcher', waitsForServer: false });
+      if ((await hasWriteError(connection)) && hasRoom(storeDir)) server.kill('SIGTERM');
+    } catch {
+      // Not to be reached just now: the next check tries again.
+    } finally {
+      isAsking = false;
+      if (server.hasExited()) await connection?.close();
+    }
+  };
+  const timer = setInterval(() => void check(), healthCheckMs);
   timer.unref();
-  void server.exited.then(() => clearInterval(timer));
+  void server.exited.then(() => {
+    clearInterval(timer);
+    if (!isAsking) void connection?.close();
+  });
 }
 
 function hasRoom(folder: string): boolean {
@@ -90,18 +113,8 @@ function hasRoom(folder: string): boolean {
 }
 
 /** Whether the server says of itself that a stream could not be written. Anything else, silence too, is another matter. */
-function hasWriteError(monitorPort: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const request = get({ host: '127.0.0.1', port: monitorPort, path: '/healthz', timeout: 1_000 }, (response) => {
-      let text = '';
-      response.setEncoding('utf8');
-      response.on('data', (chunk: string) => {
-        text += chunk;
-      });
-      response.on('end', () => resolve(response.statusCode === 503 && text.includes('write error')));
-      response.on('error', () => resolve(false));
-    });
-    request.on('timeout', () => request.destroy());
-    request.on('error', () => resolve(false));
-  });
+async function hasWriteError(nats: Nats): Promise<boolean> {
+  const answer = await nats.request('$SYS.REQ.SERVER.PING.HEALTHZ', undefined, 1_000);
+  const text = answer?.bytes.toString() ?? '';
+  return text.includes('"status_code":503') && text.includes('write error');
 }

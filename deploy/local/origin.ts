@@ -40,8 +40,9 @@ const cache = new LinkCache({
 const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
 exposeUntold(metrics, api.untold);
 // NATS may come later: until then clicks that Redis has lost are not found, and everything else works.
-const nats =
-  config.NATS_URL === '' ? null : Nats.connect({ url: config.NATS_URL, name, installation: config.INSTALLATION });
+const onRefusal = (line: string) => log.error(line);
+const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
+const nats = natsUrl === '' ? null : Nats.connect({ url: natsUrl, name, installation, onRefusal });
 const archive = nats ? new NatsClickArchive(nats) : noArchive;
 const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);

@@ -1,6 +1,11 @@
-import { dirname, join } from 'node:path';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { searchPath } from '#common/config.ts';
+import { packageRoot } from '#common/paths.ts';
 import { StartupError } from './child.ts';
+import { keptPassword } from './kept-password.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
 import { answers } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
@@ -12,66 +17,102 @@ export interface RedisPlace extends ServerPlace {
   readonly bytesMax?: number;
 }
 
-interface RedisProgram {
-  readonly command: string;
-  readonly args: (port: number, place: RedisPlace) => string[];
-  readonly isStandIn: boolean;
+/**
+ * `operator` may do everything, for a person with `redis-cli`; `signpost` all that is not administration; `redirector` reads
+ * and keeps links and hears of their changes.
+ */
+export type RedisRole = 'operator' | 'signpost' | 'redirector';
+
+export interface RedisServer extends LocalServer {
+  /** The server as one of its users; `url` is that of `operator`. The stand-in has one user for all. */
+  urlOf(role: RedisRole): string;
 }
 
-/** valkey-server or redis-server on the PATH, else the stand-in from js-redis-server (same protocol, Lua, no persistence). */
-export function findRedis(): RedisProgram {
-  const real = findProgram(['valkey-server', 'redis-server'], ['/usr/sbin', '/usr/local/sbin']);
-  if (real !== undefined) {
-    return {
-      command: real,
-      isStandIn: false,
-      args: (port, place) => [
-        ...['--bind', '127.0.0.1', '--port', String(port), '--dir', place.dataDir, '--save', '', '--appendonly', 'no'],
-        ...[
-          '--maxmemory',
-          String(place.bytesMax ?? 1_073_741_824),
-          // At the limit the click that nobody asked for longest goes, instead of limits and logins being refused.
-          '--maxmemory-policy',
-          'volatile-lru',
-          '--maxmemory-samples',
-          '10',
-          '--daemonize',
-          'no',
-        ],
-      ],
-    };
+/** Rules of Redis' ACL (redis.io, "ACL"), without the passwords. */
+export const redisRules: Readonly<Record<RedisRole, string>> = {
+  operator: '~* &* +@all',
+  signpost: '~* &* +@all -@admin -@dangerous +info',
+  redirector:
+    '~link:* ~host:* &links:* -@all +@connection +@pubsub +get +mget +set +info -pubsub -psubscribe -client +client|setname +client|setinfo',
+};
+
+const roles = ['operator', 'signpost', 'redirector'] as const;
+const bytesMaxDefault = 1_073_741_824;
+
+function configuration(port: number, place: RedisPlace, passwords: Readonly<Record<RedisRole, string>>): string {
+  return [
+    'bind 127.0.0.1',
+    `port ${port}`,
+    `dir ${JSON.stringify(place.dataDir)}`,
+    'save ""',
+    'appendonly no',
+    'daemonize no',
+    `maxmemory ${place.bytesMax ?? bytesMaxDefault}`,
+    // At the limit the click that nobody asked for longest goes, instead of limits and logins being refused.
+    'maxmemory-policy volatile-lru',
+    'maxmemory-samples 10',
+    'user default off',
+    ...roles.map((role) => `user ${role} on >${passwords[role]} ${redisRules[role]}`),
+    '',
+  ].join('\n');
+}
+
+/** valkey-server or redis-server on the PATH; undefined when there is none. */
+export function findRealRedis(): string | undefined {
+  return findProgram(['valkey-server', 'redis-server'], ['/usr/sbin', '/usr/local/sbin']);
+}
+
+/** How to run the stand-in from js-redis-server (same protocol, Lua, no persistence). */
+function standInArguments(port: number, passwordFile: string): string[] {
+  if (findInPackage('js-redis-server') === undefined) {
+    throw new StartupError(
+      "No Redis was found: run 'apt install redis-server' (or 'brew install valkey'), 'npm ci' with development packages, " +
+        'or set REDIS_URL to a server of yours.',
+    );
   }
-  const entry = findInPackage('js-redis-server');
-  if (entry !== undefined) {
-    const cli = join(dirname(entry), 'cli.js');
-    return { command: process.execPath, isStandIn: true, args: (port) => [cli, '--port', String(port)] };
-  }
-  throw new StartupError(
-    "No Redis was found: run 'apt install redis-server' (or 'brew install valkey'), 'npm ci' with development packages, " +
-      'or set REDIS_URL to a server of yours.',
-  );
+  const built = join(packageRoot(), 'dist', 'deploy', 'local', 'redis-stand-in.js');
+  const entry = existsSync(built) ? built : fileURLToPath(new URL('./redis-stand-in.ts', import.meta.url));
+  const loader = entry.endsWith('.ts') ? ['--import', createRequire(import.meta.url).resolve('tsx')] : [];
+  return [...loader, entry, String(port), passwordFile];
 }
 
 /** Redis on loopback that keeps nothing on disk: what it holds can be made again from the other stores. */
-export async function startRedis(place: RedisPlace): Promise<LocalServer> {
-  const program = findRedis();
-  if (program.isStandIn) {
+export async function startRedis(place: RedisPlace): Promise<RedisServer> {
+  const real = findRealRedis();
+  const fileOf = (role: RedisRole) => join(place.dataDir, `password-${role}`);
+  const passwords = {
+    operator: keptPassword(fileOf('operator')),
+    signpost: keptPassword(fileOf('signpost')),
+    redirector: keptPassword(fileOf('redirector')),
+  };
+  const userOf = (role: RedisRole) =>
+    real === undefined ? { user: 'default', password: passwords.operator } : { user: role, password: passwords[role] };
+  const urlOf = (role: RedisRole, port: number) => {
+    const { user, password } = userOf(role);
+    return `redis://${user}:${password}@127.0.0.1:${port}`;
+  };
+  if (real === undefined) {
     place.warn?.(
       "No valkey-server or redis-server on the PATH: a stand-in written in JavaScript is used ('apt install redis-server' for the real one).",
     );
   }
-  return startServer(place, {
+  const { user, password } = userOf('operator');
+  const server = await startServer(place, {
     name: 'redis',
-    command: (port) => ({
-      command: program.command,
-      args: program.args(port, place),
-      env: { PATH: searchPath() },
-      cwd: '/',
-      // Asked to end, the stand-in waits for its clients to go; it has nothing to save.
-      ...(program.isStandIn ? { stopSignal: 'SIGKILL' as const } : {}),
-    }),
-    url: (port) => `redis://127.0.0.1:${port}`,
-    isReady: (port) => answers(port, 'PING\r\n', '+PONG'),
+    command: (port) => {
+      const env = { PATH: searchPath() };
+      if (real === undefined) {
+        const args = standInArguments(port, fileOf('operator'));
+        return { command: process.execPath, args, env, cwd: '/' };
+      }
+      const file = join(place.dataDir, 'redis.conf');
+      rmSync(file, { force: true });
+      writeFileSync(file, configuration(port, place, passwords), { mode: 0o600 });
+      return { command: real, args: [file], env, cwd: '/' };
+    },
+    url: (port) => urlOf('operator', port),
+    isReady: (port) => answers(port, `AUTH ${user} ${password}\r\nPING\r\n`, '+OK\r\n+PONG'),
     readyTimeoutMs: 15_000,
   });
+  return { ...server, urlOf: (role) => urlOf(role, server.port) };
 }

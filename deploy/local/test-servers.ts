@@ -3,7 +3,7 @@
  * them; NATS and Redis start in milliseconds, so each caller has its own. All live in temporary folders and on free
  * ports: a running installation on the same machine is never touched.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -129,6 +129,11 @@ function killIfThere(pid: number): void {
 async function serverForTest(start: (dataDir: string, port: number) => Promise<LocalServer>): Promise<TestServer> {
   const dataDir = mkdtempSync(join(tmpdir(), 'signpost-test-'));
   const clean = () => rmSync(dataDir, { recursive: true, force: true });
+  const wipe = () => {
+    // Its passwords stay: its clients know them.
+    const stored = readdirSync(dataDir).filter((name) => !name.startsWith('password'));
+    for (const name of stored) rmSync(join(dataDir, name), { recursive: true, force: true });
+  };
   let server = await start(dataDir, 0);
   return {
     url: server.url,
@@ -142,7 +147,7 @@ async function serverForTest(start: (dataDir: string, port: number) => Promise<L
     },
     restart: async (options) => {
       if (!server.hasExited()) await server.stop();
-      if (options?.isWiped === true) clean();
+      if (options?.isWiped === true) wipe();
       server = await start(dataDir, server.port);
     },
     stop: async () => {

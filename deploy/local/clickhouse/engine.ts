@@ -80,12 +80,32 @@ export class Engine {
 
   /** @throws when another process has the folder open. */
   constructor(dataDir: string) {
-    this.#dataDir = dataDir;
+    this.#dataDir = resolve(dataDir);
     this.#incomingDir = resolve(dataDir, '..', 'incoming');
-    this.#anchor = new Session(dataDir);
+    this.#anchor = new Session(this.#dataDir);
     // What a killed process left; the folder is ours alone once the engine is open.
     rmSync(this.#incomingDir, { recursive: true, force: true });
     mkdirSync(this.#incomingDir, { recursive: true, mode: 0o700 });
+    // A table that is not there is looked for as a file in the current folder: here no file has such a name.
+    process.chdir(this.#incomingDir);
+  }
+
+  /** Names of everything that can stand in the place of a table with brackets behind it. */
+  async tableFunctions(): Promise<ReadonlySet<string>> {
+    const session = new Session(this.#dataDir);
+    try {
+      const rows = (
+        await session.queryAsync('SELECT lower(name) FROM system.table_functions', { format: 'TSV' })
+      ).bytes();
+      const names = Buffer.from(rows)
+        .toString()
+        .split('\n')
+        .filter((name) => name !== '');
+      if (!names.includes('file')) throw new Error('the engine does not tell its table functions');
+      return new Set(names);
+    } finally {
+      session.close();
+    }
   }
 
   /** Runs a query to its end and returns the whole result. */

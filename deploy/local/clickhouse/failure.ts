@@ -50,6 +50,7 @@ const statusOfCode = new Map<number, number>([
   [456, 400], // UNKNOWN_QUERY_PARAMETER
   [457, 400], // BAD_QUERY_PARAMETER
   [497, 403], // ACCESS_DENIED
+  [516, 403], // AUTHENTICATION_FAILED
   [307, 413], // TOO_MANY_BYTES
 ]);
 

@@ -1,6 +1,6 @@
 /**
- * ClickHouse's HTTP protocol, as far as its own clients use it, over the engine in this process. For one machine: no
- * users, no TLS, loopback only, and pages in a browser are refused.
+ * ClickHouse's HTTP protocol, as far as its own clients use it, over the engine in this process. For one machine: two
+ * users, no TLS, loopback only. Pages in a browser are refused, and so is every statement that Signpost does not send.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AnswerKind, answerFailure, answerParts, answerText, answerWritten } from './answer.ts';
@@ -9,6 +9,8 @@ import { failure, toFailure } from './failure.ts';
 import { Lane } from './lane.ts';
 import { type ClickHouseRequest, readRequest } from './request.ts';
 import { isStreamable, readStatement, type Statement } from './statement.ts';
+import { checkStatement, type StatementRules } from './statement-rules.ts';
+import type { Users } from './users.ts';
 
 export interface ServerLimits {
   readonly bodyBytesMax: number;
@@ -29,21 +31,33 @@ export const defaultLimits: ServerLimits = {
 const headBytes = 64 * 1024;
 const browserOrLoopback = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
 
+/** Browsers send at least one of these, to loopback over plain HTTP `Origin` with every POST (Fetch Standard). */
+function isFromPage({ headers }: IncomingMessage): boolean {
+  return headers.origin !== undefined || Object.keys(headers).some((name) => name.startsWith('sec-fetch-'));
+}
+
 function singleOf(sql: string): Statement {
   const statement = readStatement(sql);
   if (!statement.isSingle) throw failure(62, 'SYNTAX_ERROR', 'Syntax error: more than one statement in a query');
   return statement;
 }
 
+export interface Admission {
+  readonly users: Users;
+  readonly rules: StatementRules;
+}
+
 export class ClickHouseServer {
   readonly #engine: Engine;
+  readonly #admission: Admission;
   readonly #limits: ServerLimits;
   readonly #queries: Lane;
   readonly #inserts: Lane;
   readonly http: Server;
 
-  constructor(engine: Engine, limits: ServerLimits) {
+  constructor(engine: Engine, admission: Admission, limits: ServerLimits) {
     this.#engine = engine;
+    this.#admission = admission;
     this.#limits = limits;
     this.#queries = new Lane(limits.queriesMax, limits.waitingMax);
     this.#inserts = new Lane(limits.insertsMax, limits.waitingMax);
@@ -60,13 +74,15 @@ export class ClickHouseServer {
     const url = new URL(request.url ?? '/', 'http://localhost');
     let queryId = url.searchParams.get('query_id') ?? '';
     try {
-      if (!browserOrLoopback.test(request.headers.host ?? '') || request.headers.origin !== undefined) {
+      if (!browserOrLoopback.test(request.headers.host ?? '') || isFromPage(request)) {
         throw failure(497, 'ACCESS_DENIED', 'Only programs on this machine may ask');
       }
+      const role = this.#admission.users.roleOf(request.headers);
+      if (role === null) throw failure(516, 'AUTHENTICATION_FAILED', 'User or password are wrong or missing');
       if (url.pathname === '/ping' || url.pathname === '/replicas_status') return answerText(response, 200, 'Ok.\n');
       if (url.pathname !== '/') return answerText(response, 404, 'There is no such path.\n');
       if (request.method !== 'GET' && request.method !== 'POST') return answerText(response, 405, 'GET or POST.\n');
-      const asked = await readRequest(request, url, this.#limits.bodyBytesMax);
+      const asked = await readRequest(request, url, this.#limits.bodyBytesMax, role === 'reader');
       queryId = asked.at.queryId;
       await this.#run(asked, response);
     } catch (error) {
@@ -82,6 +98,7 @@ export class ClickHouseServer {
     const first = readStatement(head);
     if (first.kind === 'insert') return await this.#insert(asked, response, head, first);
     const sql = `${asked.urlQuery}\n${asked.body}`.trim();
+    this.#check(asked, sql);
     const statement = singleOf(sql);
     const format = statement.format === '' ? asked.defaultFormat : statement.format;
     const kind: AnswerKind = { queryId: asked.at.queryId, format, wantsGzip: asked.wantsGzip };
@@ -97,9 +114,11 @@ export class ClickHouseServer {
     if (format === '' || format.toLowerCase() === 'values') {
       // The rest is SQL too and must be looked at to its end.
       const sql = `${urlQuery}\n${body}`;
+      this.#check(asked, sql);
       singleOf(sql);
       insert = () => this.#engine.insertSql(at, sql);
     } else {
+      this.#check(asked, head.slice(0, formatEndsAt));
       const parts = { before: head.slice(0, clauseAt), clauses: head.slice(clauseAt, formatEndsAt), format };
       const rest = head.slice(formatEndsAt);
       const rows =
@@ -112,6 +131,12 @@ export class ClickHouseServer {
     }
     const written = await this.#within(this.#inserts, insert);
     answerWritten(response, { queryId: at.queryId, format: 'Null', wantsGzip: false }, written);
+  }
+
+  /** @throws Failure for a statement that is not for this server, or not for this caller. */
+  #check({ at, defaultFormat }: ClickHouseRequest, sql: string): void {
+    const isReader = at.readonly === 1;
+    checkStatement(this.#admission.rules, { sql, isReader, defaultFormat, settingNames: at.settings.keys() });
   }
 
   async *#whole(asked: ClickHouseRequest, sql: string, format: string): AsyncGenerator<Uint8Array> {

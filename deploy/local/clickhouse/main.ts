@@ -1,9 +1,11 @@
-/** ClickHouse for one machine, as a process of its own: `main.ts <data folder> <port> [host]`. */
+/** ClickHouse for one machine, as a process of its own: `main.ts <data folder> <port> [host]`. Passwords lie beside the folder. */
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Engine } from './engine.ts';
 import { ClickHouseServer, defaultLimits } from './http-server.ts';
+import { clickhousePasswords, Users } from './users.ts';
 
 const drainMs = 20_000;
 const [dataDir = '', portText = '8123', host = '127.0.0.1'] = process.argv.slice(2);
@@ -18,7 +20,7 @@ if (dataDir === '' || !Number.isInteger(port) || port < 0 || port > 65_535) {
   fail('Usage: main.ts <data folder> <port> [host]');
 }
 if (!/^(127\.\d+\.\d+\.\d+|::1|localhost)$/.test(host)) {
-  fail(`This server has no users and listens on loopback only, not on ${host}.`);
+  fail(`This server has no TLS and listens on loopback only, not on ${host}.`);
 }
 
 function openEngine(): Engine {
@@ -31,8 +33,10 @@ function openEngine(): Engine {
   }
 }
 
+const users = new Users(clickhousePasswords(dirname(resolve(dataDir))));
 const engine = openEngine();
-const server = new ClickHouseServer(engine, defaultLimits);
+const rules = { tableFunctionsOfEngine: await engine.tableFunctions() };
+const server = new ClickHouseServer(engine, { users, rules }, defaultLimits);
 
 server.http.once('error', (error) => fail(`Can't listen on ${host}:${port}: ${error.message}`));
 server.http.listen(port, host);

@@ -18,7 +18,7 @@ export interface ClickHouseRequest {
   readonly wantsGzip: boolean;
 }
 
-/** Parts of the URL that are no settings of the engine. Sessions, roles and users do not exist here. */
+/** Parts of the URL that are no settings of the engine. Sessions and roles do not exist here. */
 const notSettings = new Set([
   'query',
   'database',
@@ -51,7 +51,7 @@ function header(request: IncomingMessage, name: string): string {
   return typeof value === 'string' ? value : '';
 }
 
-function circumstancesOf(request: IncomingMessage, url: URL): Circumstances {
+function circumstancesOf(request: IncomingMessage, url: URL, isReader: boolean): Circumstances {
   const settings = new Map<string, string>();
   const params = new Map<string, string>();
   for (const [name, value] of url.searchParams) {
@@ -69,7 +69,7 @@ function circumstancesOf(request: IncomingMessage, url: URL): Circumstances {
     database: url.searchParams.get('database') || header(request, 'x-clickhouse-database') || 'default',
     settings,
     params,
-    readonly: readonlyOf(request.method ?? 'GET', url.searchParams.get('readonly')),
+    readonly: isReader ? 1 : readonlyOf(request.method ?? 'GET', url.searchParams.get('readonly')),
   };
 }
 
@@ -105,15 +105,23 @@ async function decompress(body: Buffer, encoding: string, bytesMax: number): Pro
   }
 }
 
-/** @throws Failure for whatever is wrong with the request. */
-export async function readRequest(request: IncomingMessage, url: URL, bytesMax: number): Promise<ClickHouseRequest> {
+/**
+ * @param isReader whether the caller may only read.
+ * @throws Failure for whatever is wrong with the request.
+ */
+export async function readRequest(
+  request: IncomingMessage,
+  url: URL,
+  bytesMax: number,
+  isReader: boolean,
+): Promise<ClickHouseRequest> {
   const sent = await readBody(request, bytesMax);
   if (header(request, 'content-type').startsWith('multipart/')) {
     throw failure(48, 'NOT_IMPLEMENTED', 'Multipart bodies are not supported by this server');
   }
   const compression = url.searchParams.get('enable_http_compression');
   return {
-    at: circumstancesOf(request, url),
+    at: circumstancesOf(request, url, isReader),
     urlQuery: url.searchParams.get('query') ?? '',
     body: await decompress(sent, header(request, 'content-encoding'), bytesMax),
     defaultFormat: url.searchParams.get('default_format') || header(request, 'x-clickhouse-format') || 'TabSeparated',

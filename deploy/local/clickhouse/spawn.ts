@@ -8,6 +8,7 @@ import { StartupError } from '#deploy/local/child.ts';
 import { type LocalServer, startServer } from '#deploy/local/local-server.ts';
 import { answers } from '#deploy/local/ports.ts';
 import { findInPackage } from '#deploy/local/programs.ts';
+import { type ClickHouseRole, clickhousePasswords } from './users.ts';
 
 /** More than the queries and inserts that may run at once, so that a gzip or a KILL never waits for one of them. */
 const threadPoolSize = 24;
@@ -37,22 +38,32 @@ export function findChdb(): string {
   );
 }
 
+export interface ClickHouseServerProcess extends LocalServer {
+  /** The server as one of its users; `url` is that of `signpost`. */
+  urlOf(role: ClickHouseRole): string;
+}
+
 /**
  * Resolves when the server answers /ping.
  * @throws StartupError with the end of the server's log.
  */
-export async function startClickHouse(place: ClickHousePlace): Promise<LocalServer> {
+export async function startClickHouse(place: ClickHousePlace): Promise<ClickHouseServerProcess> {
+  const passwords = clickhousePasswords(place.dataDir);
+  const urlOf = (role: ClickHouseRole, port: number) => `http://${role}:${passwords[role]}@127.0.0.1:${port}`;
+  const basic = Buffer.from(`signpost:${passwords.signpost}`).toString('base64');
+  const ping = `GET /ping HTTP/1.0\r\nHost: localhost\r\nAuthorization: Basic ${basic}\r\n\r\n`;
   const entry = place.entry ?? fileURLToPath(new URL('./main.ts', import.meta.url));
   const loader = entry.endsWith('.ts') ? ['--import', createRequire(import.meta.url).resolve('tsx')] : [];
-  return await startServer(place, {
+  const server = await startServer(place, {
     name: 'clickhouse',
     command: (port) => ({
       command: process.execPath,
       args: [...loader, entry, join(place.dataDir, 'store'), String(port)],
       env: { PATH: searchPath(), TZ: 'UTC', UV_THREADPOOL_SIZE: String(threadPoolSize) },
     }),
-    url: (port) => `http://127.0.0.1:${port}`,
-    isReady: (port) => answers(port, 'GET /ping HTTP/1.0\r\nHost: localhost\r\n\r\n', 'HTTP/1.1 200'),
+    url: (port) => urlOf('signpost', port),
+    isReady: (port) => answers(port, ping, 'HTTP/1.1 200'),
     readyTimeoutMs: 30_000,
   });
+  return { ...server, urlOf: (role) => urlOf(role, server.port) };
 }

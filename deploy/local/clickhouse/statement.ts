@@ -12,7 +12,7 @@ export interface Statement {
 }
 
 /** Quoted text, comments, words, and every other character by itself. Source: ClickHouse's lexer. */
-const token =
+export const token =
   /'(?:[^'\\]|\\[\s\S]|'')*'|"(?:[^"\\]|\\[\s\S]|"")*"|`(?:[^`\\]|\\[\s\S]|``)*`|--[^\n]*|#[! ][^\n]*|\/\*[\s\S]*?\*\/|[A-Za-z_][A-Za-z0-9_]*|\s+|[\s\S]/g;
 
 const selects = new Set(['select', 'with']);

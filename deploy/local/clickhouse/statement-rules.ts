@@ -1,0 +1,195 @@
+/**
+ * Which statements may reach the engine. It runs in a process with our file rights and knows no access control of its own, so
+ * only what Signpost sends is let through: kinds of statements, formats, settings, table engines and table functions by name.
+ *
+ * The text is read by the same tokens as in statement.ts. Whatever the engine's lexer might read otherwise (heredocs, nested
+ * comments, typographic quotes) is refused, so that nothing can hide in what is taken for a string or a comment here.
+ */
+import { failure } from './failure.ts';
+import { token } from './statement.ts';
+
+const statements: readonly RegExp[] = [
+  /^(select|with|\() /,
+  /^insert into /,
+  /^create (or replace )?(database|table|view|materialized view|temporary table) /,
+  /^(drop|truncate) /,
+  /^(alter|optimize|describe) table /,
+  /^(desc|describe|exists|show|delete from) /,
+  /^system (drop|flush|start|stop) /,
+];
+const readingStatements: readonly RegExp[] = [/^(select|with|\() /];
+
+/** Formats that read and write no file of their own, a schema or a template. */
+const formats = new Set([
+  ...['JSON', 'JSONCompact', 'JSONEachRow', 'JSONCompactEachRow', 'JSONStringsEachRow', 'JSONCompactStringsEachRow'],
+  ...[
+    'TSV',
+    'TSVRaw',
+    'TSVWithNames',
+    'TabSeparated',
+    'TabSeparatedRaw',
+    'TabSeparatedWithNames',
+    'CSV',
+    'CSVWithNames',
+  ],
+  ...['RowBinary', 'RowBinaryWithNamesAndTypes', 'Native', 'Null', 'Values', 'LineAsString', 'Pretty', 'Vertical'],
+]);
+
+const engine =
+  /^((Replicated)?(Replacing|Summing|Aggregating|Collapsing|VersionedCollapsing)?MergeTree|Memory|Null|Atomic)$/;
+
+/** Table functions that read nothing but their arguments. Every other that the engine knows is refused. */
+const tableFunctions = new Set([
+  ...['numbers', 'numbers_mt', 'zeros', 'zeros_mt', 'values', 'generateseries', 'generate_series', 'generaterandom'],
+  ...['null', 'view', 'input'],
+]);
+/** Other functions that read files, ask other machines, or write in a format of their own choice. */
+const functions = /^(file|catboostevaluate|formatrow|formatrownonewline|joinget|joingetornull|ai[a-z_]*|disk)$/;
+
+/** Limits, ways of inserting and of merging: none of them names a file, a disk, a schema or another machine. */
+const settings = new RegExp(
+  `^(${[
+    '(max|min)_[a-z_]*(rows|bytes|threads|size|time|memory_usage|part|merge|io|insert|block|query|once)[a-z_]*',
+    'insert_deduplicat[a-z_]+|(wait_for_)?async_insert|deduplicate_blocks_in_dependent_materialized_views',
+    'materialized_views_ignore_errors|materialize_ttl_after_modify|parallel_view_processing',
+    '(mutations|alter|lightweight_deletes)_sync|(non_)?replicated_deduplication_window(_seconds)?',
+    'fsync_(after_insert|part_directory)|index_granularity(_bytes)?|ttl_only_drop_parts|merge_with_ttl_timeout',
+    'parts_to_(delay|throw)_insert|(result|read|timeout|group_by)_overflow_mode|optimize_[a-z_]+|join_algorithm',
+    'output_format_json_[a-z0-9_]+|input_format_(parallel_parsing|json_[a-z0-9_]+)|date_time_(in|out)put_format',
+    'session_timezone|final|select_sequential_consistency|log_comment|wait_end_of_query',
+  ].join('|')})$`,
+);
+
+export interface StatementRules {
+  /** Names of the engine's own table functions. */
+  readonly tableFunctionsOfEngine: ReadonlySet<string>;
+}
+
+export interface Asked {
+  readonly sql: string;
+  /** Only statements that read. */
+  readonly isReader: boolean;
+  /** The format named outside of the text; empty without one. */
+  readonly defaultFormat: string;
+  readonly settingNames: Iterable<string>;
+}
+
+function refuse(what: string): never {
+  throw failure(497, 'ACCESS_DENIED', `This server does not run ${what}`);
+}
+
+const isBlank = (text: string) => /^(\s|--|#[! ]|\/\*)/.test(text);
+const isString = (text: string) => text.startsWith("'");
+const isQuotedName = (text: string) => /^["`]./s.test(text);
+
+/** @throws Failure when the text holds anything that the engine might read otherwise. */
+function wordsOf(sql: string): string[] {
+  const words: string[] = [];
+  for (const [text] of sql.matchAll(token)) {
+    if (text.startsWith('/*') && text.indexOf('/*', 2) >= 0) refuse('nested comments');
+    if (isBlank(text)) continue;
+    if (isQuotedName(text)) {
+      if (!/^["`][A-Za-z0-9_ -]+["`]$/.test(text))
+        refuse('names with other characters than letters, digits, space, - and _');
+      words.push(text.slice(1, -1));
+    } else {
+      if (!isString(text) && !/^[\x20-\x7e]+$/.test(text)) refuse('text outside of strings that is not ASCII');
+      if (text === '$' || text === "'" || text === '"' || text === '`' || text === '\\') refuse(`a ${text} by itself`);
+      words.push(text);
+    }
+  }
+  return words;
+}
+
+/** Words that end a list of tables. None of them can be a table's alias without AS. */
+const tablesEnd = new Set([
+  ...['where', 'prewhere', 'group', 'having', 'order', 'limit', 'offset', 'union', 'except', 'intersect', 'settings'],
+  ...['format', 'window', 'qualify'],
+]);
+/** A text in quotes right behind one of these is a name. */
+const namesFollow = new Set([
+  ...[
+    '.',
+    'as',
+    'into',
+    'table',
+    'view',
+    'database',
+    'to',
+    'describe',
+    'desc',
+    'exists',
+    'create',
+    'drop',
+    'truncate',
+    'format',
+  ],
+]);
+
+/** A text in quotes in the place of a table is a file's name to this engine. */
+class TablePlaces {
+  /** For each bracket that is open: whether tables are listed (`joined`: the condition of a JOIN, which a comma ends). */
+  readonly #depths: ('tables' | 'joined' | 'other')[] = ['other'];
+
+  /** @returns whether the word is a text that names a table. */
+  isTable(word: string, previous: string): boolean {
+    const at = this.#depths.length - 1;
+    const now = this.#depths[at];
+    if (isString(word)) return now === 'tables' || namesFollow.has(previous);
+    if (word === '(' || word === '[') this.#depths.push('other');
+    else if ((word === ')' || word === ']') && at > 0) this.#depths.pop();
+    else if (previous === 'as') return false;
+    else if (word === 'from' || word === 'join') this.#depths[at] = 'tables';
+    else if (tablesEnd.has(word)) this.#depths[at] = 'other';
+    else if ((word === 'on' || word === 'using') && now === 'tables') this.#depths[at] = 'joined';
+    else if (word === ',' && now === 'joined') this.#depths[at] = 'tables';
+    return false;
+  }
+}
+
+/** @throws Failure (ACCESS_DENIED) that says what is refused. */
+export function checkStatement(rules: StatementRules, asked: Asked): void {
+  const words = wordsOf(asked.sql);
+  const lower = words.map((word) => (isString(word) ? word : word.toLowerCase()));
+  const beginning = `${lower.slice(0, 5).join(' ')} `;
+  const isOf = (kinds: readonly RegExp[]) => kinds.some((kind) => kind.test(beginning));
+  if (asked.isReader && !isOf(readingStatements)) throw failure(164, 'READONLY', 'A caller that reads may only SELECT');
+  if (!isOf(statements)) refuse(`statements that begin with ${beginning.slice(0, 40).trim()}`);
+  for (const name of asked.settingNames) checkSetting(name);
+  if (asked.defaultFormat !== '' && !formats.has(asked.defaultFormat)) refuse(`the format ${asked.defaultFormat}`);
+  const isDefinition = /^(create|alter) /.test(beginning);
+  const places = new TablePlaces();
+  for (const [at, word] of lower.entries()) {
+    const [previous = '', next = ''] = [lower[at - 1], lower[at + 1]];
+    if (places.isTable(word, previous)) refuse('texts in quotes in the place of a table');
+    if (word === 'outfile' || word === 'infile') refuse(word.toUpperCase());
+    if (previous === 'into' && word === 'function') refuse('INSERT INTO FUNCTION');
+    if (next === '(') checkFunction(rules, word);
+    if (previous === 'format' && /^[a-z]/.test(word) && !formats.has(words[at] ?? ''))
+      refuse(`the format ${words[at]}`);
+    if (isDefinition && previous === 'engine') checkEngine(words, word === '=' ? at + 1 : at);
+    if (next === '=' && (previous === 'settings' || previous === 'setting')) checkAssignments(lower, at);
+  }
+}
+
+function checkFunction({ tableFunctionsOfEngine }: StatementRules, name: string): void {
+  const isForeign = tableFunctionsOfEngine.has(name) && !tableFunctions.has(name);
+  if (isForeign || functions.test(name)) refuse(`the function ${name}`);
+}
+
+function checkEngine(words: readonly string[], at: number): void {
+  if (!engine.test(words[at] ?? '')) refuse(`the table engine ${words[at]}`);
+}
+
+function checkSetting(name: string): void {
+  if (!settings.test(name.toLowerCase())) refuse(`queries with the setting ${name}`);
+}
+
+/** `a = 1, b = 'x'`, as it stands after SETTINGS. */
+function checkAssignments(words: readonly string[], from: number): void {
+  for (let at = from; words[at + 1] === '='; at++) {
+    checkSetting(words[at] ?? '');
+    at += 2;
+    while (at < words.length && words[at] !== ',') at++;
+  }
+}

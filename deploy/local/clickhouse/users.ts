@@ -1,0 +1,40 @@
+/** Who may ask: `signpost` for everything that Signpost sends, `reader` for queries alone. */
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { join } from 'node:path';
+import { keptPassword } from '#deploy/local/kept-password.ts';
+
+export type ClickHouseRole = 'signpost' | 'reader';
+const roles: readonly ClickHouseRole[] = ['signpost', 'reader'];
+
+export type ClickHousePasswords = Readonly<Record<ClickHouseRole, string>>;
+
+/** The passwords kept in the server's folder. */
+export function clickhousePasswords(folder: string): ClickHousePasswords {
+  const of = (role: ClickHouseRole) => keptPassword(join(folder, `password-${role}`));
+  return { signpost: of('signpost'), reader: of('reader') };
+}
+
+const digest = (text: string) => createHash('sha256').update(text).digest();
+
+export class Users {
+  readonly #expected: readonly (readonly [ClickHouseRole, Buffer])[];
+
+  constructor(passwords: ClickHousePasswords) {
+    this.#expected = roles.map((role) => [role, digest(`${role}:${passwords[role]}`)]);
+  }
+
+  /** Whose name and password the headers carry, as ClickHouse takes them; null for nobody's. Never those of the URL. */
+  roleOf(headers: IncomingHttpHeaders): ClickHouseRole | null {
+    const given = digest(credentialsOf(headers));
+    let found: ClickHouseRole | null = null;
+    for (const [role, expected] of this.#expected) if (timingSafeEqual(given, expected)) found = role;
+    return found;
+  }
+}
+
+function credentialsOf(headers: IncomingHttpHeaders): string {
+  const [scheme = '', text = ''] = (headers.authorization ?? '').split(' ');
+  if (scheme.toLowerCase() === 'basic') return Buffer.from(text, 'base64').toString();
+  return `${headers['x-clickhouse-user'] ?? ''}:${headers['x-clickhouse-key'] ?? ''}`;
+}

@@ -1,0 +1,74 @@
+/**
+ * Who may do what in the log. An edge can publish records and cannot read them; ingest reads them and cannot write any.
+ * Inboxes begin with the user's name, so that none can listen to what another is answered.
+ */
+import { join } from 'node:path';
+import { archiveSubject } from '#common/click-archive.ts';
+import { streamName } from '#common/log/log-stream.ts';
+import { marksRequestSubject, marksSubject, progressSubject } from '#common/log/marks.ts';
+import { inboxPrefixOf } from '#common/nats.ts';
+import { keptPassword } from './kept-password.ts';
+
+export type NatsRole = 'publisher' | 'ingest' | 'gateway' | 'operator' | 'system';
+
+interface Permissions {
+  readonly publish: readonly string[];
+  readonly subscribe: readonly string[];
+}
+
+const inboxOf = (role: NatsRole) => `${inboxPrefixOf(role)}.>`;
+const streamApi = ['INFO', 'CREATE'].map((verb) => `$JS.API.STREAM.${verb}.${streamName}`);
+
+/** Subjects that each process of ours uses, and no others. */
+export const natsPermissions: Readonly<Record<'publisher' | 'ingest' | 'gateway', Permissions>> = {
+  publisher: {
+    publish: [`${streamName}.>`, ...streamApi, marksRequestSubject, progressSubject],
+    subscribe: [inboxOf('publisher'), marksSubject],
+  },
+  ingest: {
+    publish: [
+      ...streamApi,
+      // What is committed may be removed, and the log resized; by nobody else.
+      ...['UPDATE', 'PURGE'].map((verb) => `$JS.API.STREAM.${verb}.${streamName}`),
+      ...['CREATE', 'DELETE', 'MSG.NEXT'].map((verb) => `$JS.API.CONSUMER.${verb}.${streamName}.>`),
+      marksSubject,
+      inboxOf('gateway'),
+    ],
+    subscribe: [inboxOf('ingest'), marksRequestSubject, progressSubject, archiveSubject],
+  },
+  gateway: { publish: [archiveSubject], subscribe: [inboxOf('gateway')] },
+};
+
+export type NatsPasswords = Readonly<Record<NatsRole, string>>;
+
+/** The passwords kept in the server's folder. */
+export function natsPasswords(dataDir: string): NatsPasswords {
+  const of = (role: NatsRole) => keptPassword(join(dataDir, `password-${role}`));
+  return {
+    publisher: of('publisher'),
+    ingest: of('ingest'),
+    gateway: of('gateway'),
+    operator: of('operator'),
+    system: of('system'),
+  };
+}
+
+/** The part of nats-server's configuration that says who there is. `operator` may do everything, for a person with `nats`. */
+export function natsUsers(passwords: NatsPasswords): string[] {
+  const limited = (['publisher', 'ingest', 'gateway'] as const).map((role) => {
+    const { publish, subscribe } = natsPermissions[role];
+    const permissions = `{ publish: ${JSON.stringify(publish)}, subscribe: ${JSON.stringify(subscribe)} }`;
+    return `    { user: ${role}, password: ${JSON.stringify(passwords[role])}, permissions: ${permissions} }`;
+  });
+  return [
+    'authorization {',
+    '  users: [',
+    ...limited,
+    `    { user: operator, password: ${JSON.stringify(passwords.operator)} }`,
+    '  ]',
+    '}',
+    // An account of its own beside the global one, in which logs of earlier versions lie.
+    `accounts { SYS: { users: [ { user: system, password: ${JSON.stringify(passwords.system)} } ] } }`,
+    'system_account: SYS',
+  ];
+}

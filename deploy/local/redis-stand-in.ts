@@ -1,0 +1,23 @@
+/**
+ * The stand-in for Redis as a process of its own: `redis-stand-in.ts <port> <password file>`. The package's own command
+ * listens on every interface and knows no password, so its parts are put together here.
+ */
+import { once } from 'node:events';
+import { createRedisCommandExecutor, RedisServerState, Resp2Server } from 'js-redis-server/core';
+import { keptPassword } from './kept-password.ts';
+
+const databaseCount = 1;
+const [portText = '', passwordFile = ''] = process.argv.slice(2);
+const port = Number(portText);
+if (!Number.isInteger(port) || passwordFile === '') {
+  console.error('Usage: redis-stand-in.ts <port> <password file>');
+  process.exit(1);
+}
+
+const state = new RedisServerState({ databaseCount, requirepass: keptPassword(passwordFile) });
+const resp = new Resp2Server({ server: state, executor: createRedisCommandExecutor() });
+resp.server.listen(port, '127.0.0.1');
+await once(resp.server, 'listening');
+console.log(`the stand-in for Redis answers on 127.0.0.1:${port}`);
+
+for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => process.exit(0));
