@@ -1,7 +1,7 @@
 /** `npm run admin -- <command>`: users, organizations, keys, the audit of the figures. */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
-import { ConfigError, loadConfig } from '#common/config.ts';
+import { ConfigError, closeNewFiles, loadConfig } from '#common/config.ts';
 import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import type { AdminParts } from './admin/accounts.ts';
 import { addAuditCommand } from './admin/audit.ts';
@@ -10,6 +10,7 @@ import { localClickHouseUrl, localDatabaseUrl, localSecretKey } from './admin/lo
 import { AdminError } from './admin/questions.ts';
 
 async function main(): Promise<void> {
+  closeNewFiles();
   const config = loadConfig();
   let db: Postgres | undefined;
   const parts = (): AdminParts => {

@@ -13,7 +13,7 @@ import { docsRoutes } from './docs/routes.ts';
 import { apiParts, readLimits } from './parts.ts';
 import { exposeUntold } from './untold-counters.ts';
 
-const config = processConfig(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
+const config = processConfig('api', ['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
 const name = config.INSTANCE || 'api-0';
 const log = createLog('api', config);
 const metrics = createMetrics('api');

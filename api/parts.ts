@@ -4,7 +4,7 @@ import { AccessTokens } from '#common/access-token.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { AppSnapshots } from '#common/app-snapshot.ts';
 import type { Clock } from '#common/clock.ts';
-import type { Config } from '#common/config.ts';
+import type { ProcessConfig } from '#common/config-roles.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import type { About } from '#common/http/openapi.ts';
@@ -44,7 +44,11 @@ export interface ApiParts {
 export const readLimits = { executionSecondsMax: 10, rowsToReadMax: 1_000_000_000, resultRowsMax: 1_000_000 } as const;
 
 /** @throws when SECRET_KEY or an OAuth setting is not usable. */
-export function apiParts(config: Config, { db, redis, clickhouse, log }: ApiClients, clock: Clock): ApiParts {
+export function apiParts(
+  config: ProcessConfig<'api'>,
+  { db, redis, clickhouse, log }: ApiClients,
+  clock: Clock,
+): ApiParts {
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const tokens = new AccessTokens(secrets, clock);
   const limits = configuredLimits(config);
@@ -73,7 +77,7 @@ export function isOutage(error: unknown): boolean {
   return error instanceof PostgresUnavailable;
 }
 
-export function aboutApi(config: Config): About {
+export function aboutApi(config: ProcessConfig<'api'>): About {
   return {
     title: 'Signpost',
     version: '1',

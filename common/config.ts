@@ -4,6 +4,7 @@
  */
 import { contentFaults } from './config-contents.ts';
 import { baseUrlOf, domainOf, networkOf, originOf } from './config-formats.ts';
+import { type ProcessConfig, type ProcessRole, settingsOfRole } from './config-roles.ts';
 import { defaultInstallation, installationShape } from './log/log-names.ts';
 
 interface Setting<T> {
@@ -93,6 +94,11 @@ export const settings = {
   LOG_LEVEL: choice('info', ['debug', 'info', 'warn', 'error', 'silent'], 'Least serious line that is written.'),
 
   DATABASE_URL: url('', ['postgres', 'postgresql'], 'Postgres. Without it, npm start runs one of its own.'),
+  EDGE_DATABASE_URL: url(
+    '',
+    ['postgres', 'postgresql'],
+    'Postgres for redirectors, as a user that can only read links and apps; empty takes DATABASE_URL.',
+  ),
   REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey. Without it, npm start runs one of its own.'),
   NATS_URL: url('', ['nats', 'tls'], 'NATS with JetStream. Without it, npm start runs one of its own.'),
   CLICKHOUSE_URL: url('', ['http', 'https'], 'ClickHouse over HTTP, user, password and database in the URL.'),
@@ -125,6 +131,11 @@ export const settings = {
     'origins (scheme://host or scheme://host:port)',
   ),
 
+  LOST_API_KEYS: choice(
+    'refuse',
+    ['refuse', 'replace'],
+    'What npm start does when SECRET_KEY can decrypt some API keys no more: refuse, or give these apps new ones.',
+  ),
   SECRET_KEY: text('', 'Keys that encrypt and sign, newest first: id:base64 of 32 bytes, comma-separated.', true),
   ADMIN_EMAIL: text('', 'E-mail of the first user that npm start makes.'),
   ADMIN_PASSWORD: text('', 'Password of the first user; made up and printed once if empty.', true),
@@ -229,10 +240,14 @@ export function loadConfig(required: readonly SettingName[] = [], env: NodeJS.Pr
 }
 
 /**
- * The same for a process of ours: faults end it, told in words and without a trace. With --validate it ends in any case, so that
+ * The same for a process of ours, which gets its own settings alone: faults end it, told in words and without a trace. With --validate it ends in any case, so that
  * settings can be tried before anything is started with them.
  */
-export function processConfig(required: readonly SettingName[]): Config {
+export function processConfig<Role extends ProcessRole>(
+  _role: Role,
+  required: readonly ProcessSetting<Role>[],
+): ProcessConfig<Role> {
+  closeNewFiles();
   try {
     const config = loadConfig(required);
     if (!process.argv.includes('--validate')) return config;
@@ -245,6 +260,37 @@ export function processConfig(required: readonly SettingName[]): Config {
     console.error(error.message);
     process.exit(1);
   }
+}
+
+type ProcessSetting<Role extends ProcessRole> = (typeof settingsOfRole)[Role][number];
+
+/** What this process makes from now on, files and children's files, is for its own user alone. */
+export function closeNewFiles(): void {
+  process.umask(0o077);
+}
+
+/** Variables that are the system's or Node's, without which a program does not run as its user wants it to. */
+const systemVariables = [
+  ...['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'SystemRoot'],
+  ...['NODE_OPTIONS', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'UWS_HTTP_MAX_HEADERS_SIZE'],
+];
+
+/** The environment without any setting of ours, for programs that are not ours. */
+export function systemEnvironment(): NodeJS.ProcessEnv {
+  return pick(systemVariables);
+}
+
+/** The environment of a process of ours: the settings that it reads, some of them replaced (or, by '', left out). */
+export function processEnvironment(
+  role: ProcessRole,
+  changes: Partial<Record<SettingName, string>>,
+): NodeJS.ProcessEnv {
+  const all = { UWS_HTTP_MAX_HEADERS_SIZE: '16384', ...systemEnvironment(), ...pick(settingsOfRole[role]), ...changes };
+  return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));
+}
+
+function pick(names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
 }
 
 /**

@@ -6,7 +6,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Clock, systemClock } from './clock.ts';
-import type { Config } from './config.ts';
+import type { ProcessConfig } from './config-roles.ts';
 import type { Quota } from './http/exchange.ts';
 import { type Rejection, rateLimited, unavailable } from './http/rejection.ts';
 import type { LimitClass } from './http/route.ts';
@@ -151,7 +151,7 @@ export class RateLimiter {
 }
 
 /** The limits as the settings give them. */
-export function configuredLimits(config: Config): Record<LimitClass, number> {
+export function configuredLimits(config: ProcessConfig<'api' | 'gateway'>): Record<LimitClass, number> {
   return {
     auth: config.RATE_LIMIT_AUTH,
     links: config.RATE_LIMIT_LINKS,

@@ -3,7 +3,7 @@
 import { ApiKeys } from '#common/api-key.ts';
 import { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
-import type { Config } from '#common/config.ts';
+import type { ProcessConfig } from '#common/config-roles.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import { announceChange, type LinkCache } from '#common/link-cache.ts';
@@ -48,7 +48,7 @@ export interface GatewayParts {
 }
 
 /** @throws when SECRET_KEY is not usable. */
-export function gatewayParts(config: Config, clients: GatewayClients, clock: Clock): GatewayParts {
+export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayClients, clock: Clock): GatewayParts {
   const { db, redis, journal, cache } = clients;
   const limits = configuredLimits(config);
   const limiter = new RateLimiter(redis.script(limitScript), limits, clock);

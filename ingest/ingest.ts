@@ -2,7 +2,7 @@
 import { hostname } from 'node:os';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
-import type { Config } from '#common/config.ts';
+import type { ProcessConfig } from '#common/config-roles.ts';
 import { isObject, keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
 import { Nats } from '#common/nats.ts';
@@ -51,7 +51,7 @@ const minuteMs = 60_000;
 const postgresRetryMs = 1_000;
 
 export interface IngestOptions {
-  readonly config: Config;
+  readonly config: ProcessConfig<'ingest'>;
   readonly failpoints: Failpoints;
   readonly log: (fields: object, line: string) => void;
 }

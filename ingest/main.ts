@@ -2,14 +2,14 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
-import { loadConfig } from '#common/config.ts';
+import { processConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { SlotLock } from '#common/log/slot-lock.ts';
 import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/telemetry.ts';
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';
 
-const config = loadConfig(['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL']);
+const config = processConfig('ingest', ['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL']);
 const log = createLog('ingest', config);
 const metrics = createMetrics('ingest');
 // A restarted ingest takes its partitions back at once, so its name must be its own.

@@ -15,7 +15,12 @@ import { Shelf } from './shelf.ts';
 
 const drainMs = 10_000;
 
-const config = processConfig(['REDIS_URL', 'DATABASE_URL']);
+const config = processConfig('redirector', ['REDIS_URL']);
+const databaseUrl = config.EDGE_DATABASE_URL || config.DATABASE_URL;
+if (databaseUrl === '') {
+  console.error('EDGE_DATABASE_URL (or DATABASE_URL) is not set: a redirector finds its links there.');
+  process.exit(1);
+}
 const instance = config.INSTANCE || 'redirector-0';
 const log = createLog('redirector', config);
 const metrics = createMetrics('redirector');
@@ -24,7 +29,7 @@ const onRedisError = (error: Error) => log.debug({ err: error }, 'Redis is away'
 const onPostgresError = (error: Error) => log.warn({ err: error }, 'Postgres is away');
 const redis = new Redis({ url: config.REDIS_URL, name: instance, commandTimeoutMs: 250, onError: onRedisError });
 const db = new Postgres({
-  url: config.DATABASE_URL,
+  url: databaseUrl,
   name: instance,
   connectionsMax: 2,
   statementTimeoutMs: 1_500,

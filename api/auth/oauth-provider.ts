@@ -1,6 +1,6 @@
 /** Who somebody is, according to google (OpenID Connect) or github (OAuth 2.0 and an API). */
 import { createHash } from 'node:crypto';
-import type { Config } from '#common/config.ts';
+import type { ProcessConfig } from '#common/config-roles.ts';
 import { type Identity, plainEmail } from './accounts.ts';
 import { type ClientCredentials, type LoginAttempt, OAuthClient, outcomeOf, providerUrl } from './oauth-client.ts';
 
@@ -22,7 +22,7 @@ export interface OAuthProvider {
  * The providers that are configured: a client id each, and at least one address to return to.
  * @throws when a setting of one of them is missing or no usable URL.
  */
-export function oauthProviders(config: Config): ReadonlyMap<string, OAuthProvider> {
+export function oauthProviders(config: ProcessConfig<'api'>): ReadonlyMap<string, OAuthProvider> {
   const providers = new Map<string, OAuthProvider>();
   if (config.OAUTH_REDIRECT_URIS.length === 0) return providers;
   for (const uri of config.OAUTH_REDIRECT_URIS) checkRedirectUri(uri);
@@ -37,7 +37,7 @@ class Google implements OAuthProvider {
   readonly #credentials: ClientCredentials;
   #known: { client: OAuthClient; untilMs: number } | null = null;
 
-  constructor(config: Config) {
+  constructor(config: ProcessConfig<'api'>) {
     this.#issuer = providerUrl('OAUTH_GOOGLE_ISSUER', config.OAUTH_GOOGLE_ISSUER);
     this.#credentials = credentialsOf(config, 'OAUTH_GOOGLE_CLIENT');
   }
@@ -77,7 +77,7 @@ class Github implements OAuthProvider {
   readonly #client: OAuthClient;
   readonly #api: string;
 
-  constructor(config: Config) {
+  constructor(config: ProcessConfig<'api'>) {
     const root = withoutSlash(providerUrl('OAUTH_GITHUB_URL', config.OAUTH_GITHUB_URL));
     const endpoints = {
       issuer: root,
@@ -139,7 +139,10 @@ function checkRedirectUri(text: string): void {
   throw new Error(`OAUTH_REDIRECT_URIS: ${JSON.stringify(text)} must be a whole URL without a query, like ${right}`);
 }
 
-function credentialsOf(config: Config, prefix: 'OAUTH_GOOGLE_CLIENT' | 'OAUTH_GITHUB_CLIENT'): ClientCredentials {
+function credentialsOf(
+  config: ProcessConfig<'api'>,
+  prefix: 'OAUTH_GOOGLE_CLIENT' | 'OAUTH_GITHUB_CLIENT',
+): ClientCredentials {
   const secret = config[`${prefix}_SECRET`];
   if (secret === '') throw new Error(`${prefix}_ID is set, and ${prefix}_SECRET is not`);
   return { id: config[`${prefix}_ID`], secret };

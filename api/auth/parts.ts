@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { AccessTokens } from '#common/access-token.ts';
 import { type Clock, systemClock } from '#common/clock.ts';
-import type { Config } from '#common/config.ts';
+import type { ProcessConfig } from '#common/config-roles.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { Postgres } from '#common/postgres.ts';
 import { Accounts } from './accounts.ts';
@@ -29,7 +29,12 @@ export interface AuthDeps {
 }
 
 /** @throws when an OAuth setting is no https URL. */
-export function authParts(db: Postgres, tokens: AccessTokens, config: Config, clock: Clock = systemClock): AuthParts {
+export function authParts(
+  db: Postgres,
+  tokens: AccessTokens,
+  config: ProcessConfig<'api'>,
+  clock: Clock = systemClock,
+): AuthParts {
   return {
     accounts: new Accounts(db, clock),
     passwords: new PasswordCheck(),

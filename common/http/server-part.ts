@@ -1,5 +1,5 @@
 /** The server of the API as a part of a process's life, set up from the settings. */
-import type { Config } from '#common/config.ts';
+import type { ProcessConfig } from '#common/config-roles.ts';
 import type { Part } from '#common/lifecycle.ts';
 import type { Log } from '#common/telemetry.ts';
 import type { Guard, MountedRoute } from './mount.ts';
@@ -10,14 +10,19 @@ export const drainMs = 10_000;
 
 export class ServerPart implements Part {
   readonly name = 'server';
-  readonly #config: Config;
+  readonly #config: ProcessConfig<'api' | 'gateway'>;
   readonly #log: Log;
   readonly #routes: readonly MountedRoute[];
   readonly #guardUnknown: Guard;
   #server: HttpServer | undefined;
 
   /** @param guardUnknown charges requests to addresses that no route has. */
-  constructor(config: Config, log: Log, routes: readonly MountedRoute[], guardUnknown: Guard) {
+  constructor(
+    config: ProcessConfig<'api' | 'gateway'>,
+    log: Log,
+    routes: readonly MountedRoute[],
+    guardUnknown: Guard,
+  ) {
     this.#config = config;
     this.#log = log;
     this.#routes = routes;

@@ -1,9 +1,13 @@
 import { join } from 'node:path';
-import type { Config } from '#common/config.ts';
+import type { ProcessConfig } from '#common/config-roles.ts';
 import { Journal } from './journal.ts';
 
 /** The journal of an edge process, as the settings say. @throws as `Journal.open` does. */
-export function openEdgeJournal(config: Config, slot: string, log: (line: string) => void): Promise<Journal> {
+export function openEdgeJournal(
+  config: ProcessConfig<'gateway' | 'redirector'>,
+  slot: string,
+  log: (line: string) => void,
+): Promise<Journal> {
   return Journal.open({
     root: join(config.DATA_DIR, 'journal'),
     slot,

@@ -13,7 +13,7 @@ import { Publisher } from './publisher.ts';
 import { SlotLock } from './slot-lock.ts';
 import { nodeSystem } from './system.ts';
 
-const config = processConfig(['NATS_URL']);
+const config = processConfig('publisher', ['NATS_URL']);
 const log = createLog('publisher', config);
 const metrics = createMetrics('publisher');
 const root = join(config.DATA_DIR, 'journal');

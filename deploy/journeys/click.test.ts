@@ -158,7 +158,10 @@ test('the printed curl lines work as printed: a redirect, and then 1', async () 
   expect(from).toBeGreaterThan(-1);
   expect(to).toBeGreaterThan(from);
   const script = lines.slice(from, to + 1).join('\n');
-  const { stdout } = await promisify(execFile)('bash', ['-c', script], { encoding: 'utf8' });
+  const { stdout } = await promisify(execFile)('bash', ['-c', script], {
+    encoding: 'utf8',
+    env: { ...process.env, ADMIN_PASSWORD: login.password },
+  });
   expect(stdout).toMatch(/^302 https:\/\/example\.com\/\S*\n1\n$/);
 });
 

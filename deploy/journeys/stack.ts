@@ -105,6 +105,14 @@ export class Stack {
     return JSON.parse(readFileSync(join(this.dataDir, 'processes.json'), 'utf8')) as RunningPart[];
   }
 
+  /** The launcher: the parent of all parts. */
+  get launcherPid(): number {
+    const [part] = this.parts;
+    if (!part) throw new Error('nothing runs');
+    const stat = readFileSync(`/proc/${part.pid}/stat`, 'utf8');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+  }
+
   pidOf(name: string): number {
     const part = this.parts.find((one) => one.name === name);
     if (!part) throw new Error(`${name} is not among ${this.parts.map((one) => one.name).join(', ')}`);

@@ -8,6 +8,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { searchPath } from '#common/config.ts';
 
 /** Size at which a log file is set aside (one older file is kept). */
 export const logBytesMax = 16 * 1024 * 1024;
@@ -64,6 +65,7 @@ function startGuard(pid: number, signal: NodeJS.Signals): ChildProcess {
   const guard = spawn('/bin/sh', ['-c', guardScript, 'guard', String(pid), signal.slice(3), tenths], {
     stdio: ['pipe', 'ignore', 'ignore'],
     detached: true,
+    env: { PATH: searchPath() },
   });
   guard.on('error', () => undefined);
   guard.stdin?.on('error', () => undefined);

@@ -114,7 +114,7 @@ export async function lockFolder(folder: string, waitMs = 0): Promise<FolderLock
   const file = join(folder, 'lock');
   const deadline = Date.now() + waitMs;
   try {
-    mkdirSync(folder, { recursive: true, mode: 0o755 });
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
     let emptySince: number | undefined;
     while (!writeNew(file, holderText(process.pid))) {
       const holder = readLock(folder, file);

@@ -7,7 +7,8 @@ export interface Addresses {
   readonly dataDir: string;
   readonly certFile: string;
   readonly processesFile: string;
-  readonly loginFile: string;
+  /** The body of a login; null where the password was given and no file has it. */
+  readonly loginFile: string | null;
   readonly email: string;
   /** A password that was made up in this start; null when it was given, or made up earlier. */
   readonly newPassword: string | null;
@@ -24,12 +25,15 @@ const phone =
 /** From login to a number: shell lines that work as pasted, with nothing but curl and sed. */
 function tour(addresses: Addresses): string[] {
   const isPlain = addresses.redirectorHttp !== '';
+  const { loginFile, email } = addresses;
+  // The shell puts its variable into the JSON; in a password with quotes or backslashes these need one more backslash.
+  const body = loginFile === null ? `'{"email":"${email}","password":"'"$ADMIN_PASSWORD"'"}'` : `@${quoted(loginFile)}`;
   const redirector = isPlain ? addresses.redirectorHttp : addresses.redirectorHttps;
   return [
     `api=${addresses.apiUrl} cert=${quoted(addresses.certFile)}`,
     'call() { curl -sS --cacert "$cert" -H "authorization: Bearer $token" -H "content-type: application/json" "$@"; }',
     `text() { sed -n 's/.*"'$1'" *: *"\\([^"]*\\)".*/\\1/p'; }`,
-    `token=$(token= call -d @${quoted(addresses.loginFile)} $api/auth/login | text access_token)`,
+    `token=$(token= call -d ${body} $api/auth/login | text access_token)`,
     `app=$(call -d '{"name":"Tour","fallback_url":"https://example.com/"}' $api/apps)`,
     'link=$(call -d \'{"app_id":"\'$(echo "$app" | text id)\'","path":"/welcome","campaign":"tour"}\' $api/links)',
     `curl -sS${isPlain ? '' : 'k'} -o /dev/null -w '%{http_code} %{redirect_url}\\n' -A '${phone}' -H "host: $(echo "$app" | text host)" ${redirector}/$(echo "$link" | text short_code)`,
@@ -39,7 +43,8 @@ function tour(addresses: Addresses): string[] {
 
 export function instructions(addresses: Addresses): string {
   const { email, newPassword, loginFile } = addresses;
-  const password = newPassword === null ? `password in ${loginFile}` : `password ${newPassword} (kept in ${loginFile})`;
+  const place = loginFile === null ? 'with the password that you gave it' : `password in ${loginFile}`;
+  const password = newPassword === null ? place : `password ${newPassword} (kept in ${loginFile})`;
   return [
     '',
     `API          ${addresses.apiUrl}   its pages: ${addresses.apiUrl}/docs   its certificate: ${addresses.certFile}`,
@@ -47,7 +52,7 @@ export function instructions(addresses: Addresses): string {
     `Login        ${email}, ${password}`,
     `Data         ${addresses.dataDir}   its processes and where their metrics are: ${addresses.processesFile}`,
     '',
-    'From login to a number, as pasted into a shell:',
+    `From login to a number, as pasted into a shell${loginFile === null ? ' that has ADMIN_PASSWORD' : ''}:`,
     '',
     ...tour(addresses).map((line) => `  ${line}`),
     '',

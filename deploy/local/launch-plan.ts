@@ -2,10 +2,13 @@
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import type { Config, SettingName } from '#common/config.ts';
+import type { ProcessRole } from '#common/config-roles.ts';
 
 /** Where the stores are, for each kind of user. A server of the operator's own has one URL for all. */
 export interface StoreUrls {
   readonly database: string;
+  /** For redirectors, which read links alone. */
+  readonly edgeDatabase: string;
   readonly nats: { readonly publisher: string; readonly ingest: string; readonly gateway: string };
   readonly redis: { readonly signpost: string; readonly redirector: string };
   readonly clickhouse: { readonly signpost: string; readonly reader: string };
@@ -22,6 +25,7 @@ export interface LaunchFacts {
 
 export interface ProcessPlan {
   readonly name: string;
+  readonly role: ProcessRole;
   /** Path under dist/. */
   readonly entry: string;
   readonly settings: Partial<Record<SettingName, string>>;
@@ -33,7 +37,7 @@ export function redirectorCount(config: Pick<Config, 'REDIRECTOR_PROCESSES'>, co
 
 /** In the order in which they stop, backwards: what takes requests ends first, what carries their records last. */
 export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] {
-  const { database, nats, redis, clickhouse } = facts.stores;
+  const { database, edgeDatabase, nats, redis, clickhouse } = facts.stores;
   const edge = { DATA_DIR: facts.dataDir, TLS_CERT_FILE: facts.certFile, TLS_KEY_FILE: facts.keyFile };
   const ingest = {
     DATA_DIR: facts.dataDir,
@@ -51,18 +55,18 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
     SECRET_KEY: facts.secretKey,
     API_PORT: String(facts.apiPort),
   };
-  const redirector = { ...edge, DATABASE_URL: database, REDIS_URL: redis.redirector };
-  const plan = (name: string, entry: string, settings: ProcessPlan['settings']): ProcessPlan => {
-    return { name, entry, settings: { ...settings, METRICS_PORT: '0', INSTANCE: name } };
+  const redirector = { ...edge, DATABASE_URL: '', EDGE_DATABASE_URL: edgeDatabase, REDIS_URL: redis.redirector };
+  const plan = (name: string, role: ProcessRole, entry: string, settings: ProcessPlan['settings']): ProcessPlan => {
+    return { name, role, entry, settings: { ...settings, METRICS_PORT: '0', INSTANCE: name } };
   };
   const redirectors = Array.from({ length: redirectorCount(config) }, (_, n) => `redirector-${n}`);
   return [
-    plan('ingest', join('ingest', 'main.js'), ingest),
-    plan('publisher', join('common', 'log', 'publisher-main.js'), {
+    plan('ingest', 'ingest', join('ingest', 'main.js'), ingest),
+    plan('publisher', 'publisher', join('common', 'log', 'publisher-main.js'), {
       DATA_DIR: facts.dataDir,
       NATS_URL: nats.publisher,
     }),
-    plan('origin', join('deploy', 'local', 'origin.js'), origin),
-    ...redirectors.map((name) => plan(name, join('redirector', 'main.js'), redirector)),
+    plan('origin', 'origin', join('deploy', 'local', 'origin.js'), origin),
+    ...redirectors.map((name) => plan(name, 'redirector', join('redirector', 'main.js'), redirector)),
   ];
 }

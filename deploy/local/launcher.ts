@@ -9,7 +9,7 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Config, childEnvironment } from '#common/config.ts';
+import { type Config, processEnvironment } from '#common/config.ts';
 import { packageRoot } from '#common/paths.ts';
 import { StartupError } from './child.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
@@ -17,12 +17,21 @@ import { ensureFirstUser } from './first-user.ts';
 import { instructions } from './instructions.ts';
 import { type LaunchFacts, processPlans, type StoreUrls } from './launch-plan.ts';
 import type { LocalServer } from './local-server.ts';
-import { type CertificateFiles, certificate, firstLogin, keepLogin, loginFile, secretKey } from './made-once.ts';
+import {
+  type CertificateFiles,
+  certificate,
+  firstLogin,
+  forgetUnusedLogin,
+  loginFile,
+  secretKey,
+} from './made-once.ts';
 import { migrateStores } from './migrate-stores.ts';
 import { boundLog, startNodeProcess } from './node-child.ts';
 import { freePort, portFor } from './ports.ts';
 import { writeProcesses } from './processes-file.ts';
 import type { Progress } from './progress.ts';
+import { ensureRedirectorRole } from './redirector-role.ts';
+import { checkSecret } from './secret-check.ts';
 import { startNats, startPostgres, startRedis } from './servers.ts';
 import type { Supervisor } from './supervisor.ts';
 
@@ -57,17 +66,25 @@ export class Launcher {
     const apiPort = await portFor('The API', config.API_PORT, 'API_PORT', config.API_HOST);
     await this.#checkPorts();
     const key = config.SECRET_KEY === '' ? secretKey(dataDir) : config.SECRET_KEY;
-    const [tls, stores] = await Promise.all([this.#certificate(), this.#startServers()]);
-    const facts: LaunchFacts = { dataDir, secretKey: key, apiPort, ...tls, stores };
+    const [tls, servers] = await Promise.all([this.#certificate(), this.#startServers()]);
     await migrateStores({
-      databaseUrl: stores.database,
-      clickhouseUrl: stores.clickhouse.signpost,
+      databaseUrl: servers.database,
+      clickhouseUrl: servers.clickhouse.signpost,
       retentionDays: config.RETENTION_DAYS,
     });
     this.#parts.progress.done('both stores are migrated');
+    await checkSecret({
+      databaseUrl: servers.database,
+      secretKey: key,
+      source: config.SECRET_KEY === '' ? join(dataDir, 'secret-key') : 'SECRET_KEY',
+      onLost: config.LOST_API_KEYS,
+      note: (line) => this.#parts.progress.note(line),
+    });
+    const stores = { ...servers, edgeDatabase: await this.#edgeDatabase(servers.database) };
+    const facts: LaunchFacts = { dataDir, secretKey: key, apiPort, ...tls, stores };
     const login = firstLogin(dataDir, { email: config.ADMIN_EMAIL, password: config.ADMIN_PASSWORD });
     const [isNewUser] = await Promise.all([ensureFirstUser(stores.database, login), this.#startProcesses(facts)]);
-    if (isNewUser || !existsSync(loginFile(dataDir))) keepLogin(dataDir, login);
+    if (!isNewUser) forgetUnusedLogin(dataDir, login);
     this.#logTimer = setInterval(() => this.#boundLogs(), logCheckMs);
     this.listProcesses();
     return instructions({
@@ -78,9 +95,18 @@ export class Launcher {
       certFile: facts.certFile,
       email: login.email,
       newPassword: isNewUser && login.isMadeUp ? login.password : null,
-      loginFile: loginFile(dataDir),
+      loginFile: existsSync(loginFile(dataDir)) ? loginFile(dataDir) : null,
       processesFile: this.processesFile,
     });
+  }
+
+  /** Redirectors get a user of their own in the Postgres that runs here; in another, the one that is given for them. */
+  async #edgeDatabase(databaseUrl: string): Promise<string> {
+    const { config, dataDir, progress } = this.#parts;
+    if (config.EDGE_DATABASE_URL !== '') return config.EDGE_DATABASE_URL;
+    if (config.DATABASE_URL === '') return ensureRedirectorRole(databaseUrl, join(dataDir, 'postgres'));
+    progress.note('EDGE_DATABASE_URL is not set: redirectors use DATABASE_URL, which can change everything');
+    return databaseUrl;
   }
 
   /** Writes the table of processes anew. */
@@ -115,14 +141,16 @@ export class Launcher {
   }
 
   /** The servers that no URL is given for. Each keeps its port and its passwords for as long as the launcher runs. */
-  async #startServers(): Promise<StoreUrls> {
+  async #startServers(): Promise<Omit<StoreUrls, 'edgeDatabase'>> {
     const { config, dataDir, progress, built } = this.#parts;
     const warn = (line: string) => progress.note(line);
     const entry = builtClickHouse();
     const place = (name: string) => join(dataDir, name);
     const [postgres, nats, redis, clickhouse] = await Promise.all([
       this.#server('postgres', config.DATABASE_URL, (port) => startPostgres({ dataDir: place('postgres'), port })),
-      this.#server('nats', config.NATS_URL, (port) => startNats({ dataDir: place('nats'), port })),
+      this.#server('nats', config.NATS_URL, (port) =>
+        startNats({ dataDir: place('nats'), port, installation: config.INSTALLATION }),
+      ),
       this.#server('redis', config.REDIS_URL, (port, isFirst) =>
         startRedis({ dataDir: place('redis'), port, ...(isFirst ? { warn } : {}) }),
       ),
@@ -165,7 +193,7 @@ export class Launcher {
     const logFolder = join(dataDir, 'logs');
     const starts = processPlans(config, facts).map(async (plan, index) => {
       const metricsPort = config.METRICS_PORT === 0 ? await freePort() : config.METRICS_PORT + index;
-      const env = childEnvironment({ ...plan.settings, METRICS_PORT: String(metricsPort) });
+      const env = processEnvironment(plan.role, { ...plan.settings, METRICS_PORT: String(metricsPort) });
       const entry = join(packageRoot(), 'dist', plan.entry);
       const host = probeHost(config.METRICS_HOST);
       this.#metricsUrls.set(plan.name, `http://${host}:${metricsPort}`);

@@ -1,6 +1,6 @@
 /** What a first start makes and later ones find again: the secret key, the first password, the certificate. */
 import { randomBytes, X509Certificate } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { generate } from 'selfsigned';
 import { cannotWrite, StartupError } from './child.ts';
@@ -41,20 +41,25 @@ function readLogin(dataDir: string): FirstLogin | undefined {
 
 /**
  * The login to make the first user with: what is given, else what an earlier start made up, else made up now.
- * One made up is kept before the user is made, so that no crash in between loses a password that nobody has seen.
+ * One made up is kept before the user is made, so that no crash in between loses a password that nobody has seen. One that is
+ * given is its giver's to keep: no file holds it.
  */
 export function firstLogin(dataDir: string, given: FirstLogin): FirstLogin & { readonly isMadeUp: boolean } {
   const kept = readLogin(dataDir);
-  const login = {
-    email: given.email || kept?.email || 'admin@example.com',
-    password: given.password || kept?.password || randomBytes(15).toString('base64url'),
-  };
-  if (kept === undefined && given.password === '') keepLogin(dataDir, login);
-  return { ...login, isMadeUp: given.password === '' };
+  const email = given.email || kept?.email || 'admin@example.com';
+  if (given.password !== '') {
+    // Earlier versions kept it.
+    if (kept?.password === given.password) rmSync(loginFile(dataDir));
+    return { email, password: given.password, isMadeUp: false };
+  }
+  const login = { email, password: kept?.password ?? randomBytes(15).toString('base64url') };
+  if (kept === undefined) writeSecret(loginFile(dataDir), `${JSON.stringify(login)}\n`);
+  return { ...login, isMadeUp: kept === undefined };
 }
 
-export function keepLogin(dataDir: string, { email, password }: FirstLogin): void {
-  writeSecret(loginFile(dataDir), `${JSON.stringify({ email, password })}\n`);
+/** After a start that found its first user: a password made up in this very start is nobody's. */
+export function forgetUnusedLogin(dataDir: string, login: { readonly isMadeUp: boolean }): void {
+  if (login.isMadeUp) rmSync(loginFile(dataDir), { force: true });
 }
 
 export interface CertificateFiles {

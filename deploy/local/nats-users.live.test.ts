@@ -3,9 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { archiveSubject } from '#common/click-archive.ts';
 import { ensureLogStream } from '#common/log/log-stream.ts';
-import { marksRequestSubject, marksSubject, progressSubject } from '#common/log/marks.ts';
+import { defaultInstallation as installation, defaultNames as names } from '#common/log/log-names.ts';
 import { inboxPrefixOf, Nats } from '#common/nats.ts';
 import { type NatsServer, startNats } from './nats.ts';
 
@@ -26,7 +25,7 @@ beforeAll(async () => {
   server = await startNats({ dataDir });
   for (const role of roles) {
     const onRefusal = (line: string) => refusals.push(`${role}: ${line}`);
-    clients.set(role, await Nats.connect({ url: server.urlOf(role), name: role, onRefusal }));
+    clients.set(role, await Nats.connect({ url: server.urlOf(role), name: role, installation, onRefusal }));
   }
   await ensureLogStream(as('publisher'), { bytesMax: 16_777_216, replicas: 1 });
 });
@@ -68,10 +67,10 @@ const api = (verb: string) => `$JS.API.${verb}`;
 /** subject, who may publish to it, who may listen to it. */
 const subjects: [string, Role[], Role[]][] = [
   ['log.click.0', ['publisher'], []],
-  [marksSubject, ['ingest'], ['publisher']],
-  [marksRequestSubject, ['publisher'], ['ingest']],
-  [progressSubject, ['publisher'], ['ingest']],
-  [archiveSubject, ['gateway'], ['ingest']],
+  [names.marks, ['ingest'], ['publisher']],
+  [names.marksRequest, ['publisher'], ['ingest']],
+  [names.progress, ['publisher'], ['ingest']],
+  [names.archive, ['gateway'], ['ingest']],
   [api('STREAM.INFO.log'), ['publisher', 'ingest'], []],
   [api('STREAM.DELETE.log'), [], []],
   [api('STREAM.MSG.GET.log'), [], []],
@@ -120,7 +119,7 @@ test('without a password, or with a wrong one, there is no connection', async ()
   const { host } = new URL(server.url);
   for (const login of ['', 'operator:wrong@', 'nobody:x@']) {
     const url = `nats://${login}${host}`;
-    await expect(Nats.connect({ url, name: 'stranger', waitsForServer: false })).rejects.toThrow(/AUTH/i);
+    await expect(Nats.connect({ url, name: 'stranger', installation, waitsForServer: false })).rejects.toThrow(/AUTH/i);
   }
 });
 

@@ -3,9 +3,7 @@
  * Inboxes begin with the user's name, so that none can listen to what another is answered.
  */
 import { join } from 'node:path';
-import { archiveSubject } from '#common/click-archive.ts';
-import { streamName } from '#common/log/log-stream.ts';
-import { marksRequestSubject, marksSubject, progressSubject } from '#common/log/marks.ts';
+import type { LogNames } from '#common/log/log-names.ts';
 import { inboxPrefixOf } from '#common/nats.ts';
 import { keptPassword } from './kept-password.ts';
 
@@ -17,27 +15,30 @@ interface Permissions {
 }
 
 const inboxOf = (role: NatsRole) => `${inboxPrefixOf(role)}.>`;
-const streamApi = ['INFO', 'CREATE'].map((verb) => `$JS.API.STREAM.${verb}.${streamName}`);
+type LimitedRole = 'publisher' | 'ingest' | 'gateway';
 
 /** Subjects that each process of ours uses, and no others. */
-export const natsPermissions: Readonly<Record<'publisher' | 'ingest' | 'gateway', Permissions>> = {
-  publisher: {
-    publish: [`${streamName}.>`, ...streamApi, marksRequestSubject, progressSubject],
-    subscribe: [inboxOf('publisher'), marksSubject],
-  },
-  ingest: {
-    publish: [
-      ...streamApi,
-      // What is committed may be removed, and the log resized; by nobody else.
-      ...['UPDATE', 'PURGE'].map((verb) => `$JS.API.STREAM.${verb}.${streamName}`),
-      ...['CREATE', 'DELETE', 'MSG.NEXT'].map((verb) => `$JS.API.CONSUMER.${verb}.${streamName}.>`),
-      marksSubject,
-      inboxOf('gateway'),
-    ],
-    subscribe: [inboxOf('ingest'), marksRequestSubject, progressSubject, archiveSubject],
-  },
-  gateway: { publish: [archiveSubject], subscribe: [inboxOf('gateway')] },
-};
+export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, Permissions>> {
+  const streamApi = [names.api('STREAM.INFO'), names.api('STREAM.CREATE')];
+  return {
+    publisher: {
+      publish: [names.records, ...streamApi, names.marksRequest, names.progress],
+      subscribe: [inboxOf('publisher'), names.marks],
+    },
+    ingest: {
+      publish: [
+        ...streamApi,
+        // What is committed may be removed, and the log resized; by nobody else.
+        ...[names.api('STREAM.UPDATE'), names.api('STREAM.PURGE')],
+        ...['CREATE', 'DELETE', 'MSG.NEXT'].map((verb) => names.api(`CONSUMER.${verb}`, '>')),
+        names.marks,
+        inboxOf('gateway'),
+      ],
+      subscribe: [inboxOf('ingest'), names.marksRequest, names.progress, names.archive],
+    },
+    gateway: { publish: [names.archive], subscribe: [inboxOf('gateway')] },
+  };
+}
 
 export type NatsPasswords = Readonly<Record<NatsRole, string>>;
 
@@ -54,9 +55,10 @@ export function natsPasswords(dataDir: string): NatsPasswords {
 }
 
 /** The part of nats-server's configuration that says who there is. `operator` may do everything, for a person with `nats`. */
-export function natsUsers(passwords: NatsPasswords): string[] {
+export function natsUsers(passwords: NatsPasswords, names: LogNames): string[] {
+  const permissionsOf = natsPermissions(names);
   const limited = (['publisher', 'ingest', 'gateway'] as const).map((role) => {
-    const { publish, subscribe } = natsPermissions[role];
+    const { publish, subscribe } = permissionsOf[role];
     const permissions = `{ publish: ${JSON.stringify(publish)}, subscribe: ${JSON.stringify(subscribe)} }`;
     return `    { user: ${role}, password: ${JSON.stringify(passwords[role])}, permissions: ${permissions} }`;
   });

@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { searchPath } from '#common/config.ts';
+import { defaultInstallation, LogNames } from '#common/log/log-names.ts';
 import { Nats } from '#common/nats.ts';
 import { packageRoot } from '#common/paths.ts';
 import { StartupError } from './child.ts';
@@ -46,17 +47,23 @@ function configuration(port: number, storeDir: string, users: readonly string[])
   ].join('\n');
 }
 
+export interface NatsPlace extends ServerPlace {
+  /** Whose subjects the users may use. */
+  readonly installation?: string;
+}
+
 export interface NatsServer extends LocalServer {
   /** The server as one of its users; `url` is that of `operator`. */
   urlOf(role: NatsRole): string;
 }
 
 /** NATS with JetStream on loopback, its store in the folder and the passwords of its users beside it. */
-export async function startNats(place: ServerPlace): Promise<NatsServer> {
+export async function startNats(place: NatsPlace): Promise<NatsServer> {
   const program = findNats();
   const configFile = join(place.dataDir, 'nats.conf');
   const storeDir = join(place.dataDir, 'store');
   const passwords = natsPasswords(place.dataDir);
+  const names = new LogNames(place.installation ?? defaultInstallation);
   const urlOf = (role: NatsRole, port: number) => `nats://${role}:${passwords[role]}@127.0.0.1:${port}`;
   const server = await startServer(place, {
     name: 'nats',
@@ -64,7 +71,7 @@ export async function startNats(place: ServerPlace): Promise<NatsServer> {
       mkdirSync(storeDir, { recursive: true });
       // A file of an earlier version keeps its mode when it is only written to.
       rmSync(configFile, { force: true });
-      writeFileSync(configFile, configuration(port, storeDir, natsUsers(passwords)), { mode: 0o600 });
+      writeFileSync(configFile, configuration(port, storeDir, natsUsers(passwords, names)), { mode: 0o600 });
       return { command: program, args: ['-c', configFile], env: { PATH: searchPath() }, cwd: '/' };
     },
     url: (port) => urlOf('operator', port),
@@ -86,7 +93,7 @@ function endWhenStuck(server: LocalServer, systemUrl: string, storeDir: string):
     if (isAsking) return;
     isAsking = true;
     try {
-      connection ??= await Nats.connect({ url: systemUrl, name: 'launcher', waitsForServer: false });
+      connection ??= await Nats.connect({ url: systemUrl, name: 'launcher', installation: defaultInstallation, waitsForServer: false });
       if ((await hasWriteError(connection)) && hasRoom(storeDir)) server.kill('SIGTERM');
     } catch {
       // Not to be reached just now: the next check tries again.

@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
-import { chownSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { searchPath } from '#common/config.ts';
 import { StartupError } from './child.ts';
+import { keptPassword } from './kept-password.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
 import { answers } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
@@ -56,20 +56,15 @@ export function findPostgres(): Programs {
 /** Postgres refuses to run as root: as root it runs as the user postgres, who is made if absent. */
 async function findOwner(): Promise<Owner | undefined> {
   if (process.getuid?.() !== 0) return undefined;
-  const idOf = async (flag: string) => Number((await run('id', [flag, 'postgres'])).stdout);
+  const options = { env: cleanEnvironment() };
+  const idOf = async (flag: string) => Number((await run('id', [flag, 'postgres'], options)).stdout);
   const find = async () => ({ uid: await idOf('-u'), gid: await idOf('-g') });
   try {
     return await find();
   } catch {
     try {
-      await run('useradd', [
-        '--system',
-        '--user-group',
-        '--no-create-home',
-        '--shell',
-        '/usr/sbin/nologin',
-        'postgres',
-      ]);
+      const flags = ['--system', '--user-group', '--no-create-home', '--shell', '/usr/sbin/nologin'];
+      await run('useradd', [...flags, 'postgres'], options);
       return await find();
     } catch {
       throw new StartupError(
@@ -92,7 +87,7 @@ interface Runner {
 
 /**
  * As root, the user postgres must be able to reach the program and the folder. Where it can't (root's own home, a
- * private temporary folder), the process gets root's right to pass closed folders, and nothing else of root.
+ * private temporary folder), the process gets root's right to pass closed folders and to read (not to write) in them, and nothing else.
  */
 async function findRunner(programs: Programs, dataDir: string): Promise<Runner> {
   const owner = await findOwner();
@@ -101,8 +96,8 @@ async function findRunner(programs: Programs, dataDir: string): Promise<Runner> 
   // initdb asks access(2) for the server beside it, which forgets capabilities unless this bit is set (capabilities(7)).
   const capabilities = [
     '--securebits=+no_setuid_fixup',
-    '--inh-caps=-all,+dac_override',
-    '--ambient-caps=-all,+dac_override',
+    '--inh-caps=-all,+dac_read_search',
+    '--ambient-caps=-all,+dac_read_search',
   ];
   const ids = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups'];
   const runners: Runner[] = [{ prefix: [], owner }];
@@ -145,19 +140,13 @@ async function makeCluster(programs: Programs, place: PostgresPlace, password: s
       cwd: '/',
       env: cleanEnvironment(),
     });
-    await run('/bin/sh', ['-c', 'mv "$1" "$2" && sync', 'sh', draft, cluster]);
+    await run('/bin/sh', ['-c', 'mv "$1" "$2" && sync', 'sh', draft, cluster], { env: cleanEnvironment() });
   } catch (error) {
     const detail = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error);
     throw new StartupError(`Postgres could not make its folder ${cluster}: ${detail.split('\n').slice(-3).join(' ')}`);
   } finally {
     rmSync(passwordFile, { force: true });
   }
-}
-
-function passwordOf(dataDir: string): string {
-  const file = join(dataDir, 'password');
-  if (!existsSync(file)) writeFileSync(file, randomBytes(18).toString('base64url'), { mode: 0o600 });
-  return readFileSync(file, 'utf8').trim();
 }
 
 /** The first packet of a session: a server that takes sessions asks for the password (R); one still recovering says E. */
@@ -183,7 +172,7 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
   return startServer(place, {
     name: 'postgres',
     prepare: async () => {
-      password = passwordOf(place.dataDir);
+      password = keptPassword(join(place.dataDir, 'password'));
       runner = await findRunner(programs, place.dataDir);
       if (!existsSync(join(cluster, 'PG_VERSION'))) await makeCluster(programs, place, password, runner);
     },

@@ -4,8 +4,10 @@
  */
 import { once } from 'node:events';
 import { createRedisCommandExecutor, RedisServerState, Resp2Server } from 'js-redis-server/core';
+import { closeNewFiles } from '#common/config.ts';
 import { keptPassword } from './kept-password.ts';
 
+closeNewFiles();
 const databaseCount = 1;
 const [portText = '', passwordFile = ''] = process.argv.slice(2);
 const port = Number(portText);

@@ -3,11 +3,12 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ConfigError, isRunByNpm, loadConfig } from '#common/config.ts';
+import { ConfigError, closeNewFiles, isRunByNpm, loadConfig, systemEnvironment } from '#common/config.ts';
 import { contentFaults } from '#common/config-contents.ts';
 import { packageRoot } from '#common/paths.ts';
 import { ancestors, isIntact } from './ancestry.ts';
 import { StartupError } from './child.ts';
+import { closeDataFolder } from './data-folder.ts';
 import { lockFolder } from './folder-lock.ts';
 import { unreachableServers } from './given-servers.ts';
 import { faultText, Launcher } from './launcher.ts';
@@ -25,7 +26,8 @@ function buildIfStale(): Promise<void> {
   const isBuilt = fileURLToPath(import.meta.url).startsWith(join(root, 'dist') + sep);
   if (isBuilt || !existsSync(join(root, 'build.mjs'))) return Promise.resolve();
   return new Promise((done, fail) => {
-    execFile(process.execPath, [join(root, 'build.mjs'), '--if-stale'], (error, _stdout, stderr) => {
+    const options = { env: systemEnvironment() };
+    execFile(process.execPath, [join(root, 'build.mjs'), '--if-stale'], options, (error, _stdout, stderr) => {
       if (error === null) done();
       else fail(new StartupError(`The build failed: ${stderr.trim()}`));
     });
@@ -38,6 +40,8 @@ async function main(progress: Progress): Promise<void> {
   if (faults.length > 0) throw new ConfigError(faults);
   refuseMissingServers(config);
   const dataDir = resolve(config.DATA_DIR);
+  closeNewFiles();
+  closeDataFolder(dataDir);
   const lock = await lockFolder(dataDir);
   const built = buildIfStale();
   // Whoever awaits it reports the failure; until then it is no unhandled one.

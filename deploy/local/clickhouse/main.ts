@@ -3,10 +3,12 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { closeNewFiles } from '#common/config.ts';
 import { Engine } from './engine.ts';
 import { ClickHouseServer, defaultLimits } from './http-server.ts';
 import { clickhousePasswords, Users } from './users.ts';
 
+closeNewFiles();
 const drainMs = 20_000;
 const [dataDir = '', portText = '8123', host = '127.0.0.1'] = process.argv.slice(2);
 const port = Number(portText);

@@ -1,0 +1,69 @@
+/**
+ * Which settings each process of ours reads. A process gets these and no others, so a secret is only where it is used; and the
+ * code of a process can't read another setting, because its type has none.
+ */
+import type { Config, SettingName } from './config.ts';
+
+const everyProcess = ['DATA_DIR', 'INSTANCE', 'LOG_LEVEL', 'METRICS_HOST', 'METRICS_PORT'] as const;
+const journal = ['JOURNAL_SYNC', 'JOURNAL_BYTES_MAX', 'JOURNAL_SEGMENT_BYTES'] as const;
+const links = ['LINK_CACHE_ENTRIES', 'LINK_CACHE_BYTES'] as const;
+const limits = [
+  ...(['RATE_LIMIT_AUTH', 'RATE_LIMIT_LINKS', 'RATE_LIMIT_MATCH', 'RATE_LIMIT_EVENTS', 'RATE_LIMIT_GENERAL'] as const),
+] as const;
+const tls = ['TLS_CERT_FILE', 'TLS_KEY_FILE', 'TRUSTED_PROXIES'] as const;
+const apiServer = ['API_HOST', 'API_PORT', 'API_HTTP_PORT', 'CORS_ORIGINS', ...tls] as const;
+const oauth = [
+  ...(['OAUTH_GOOGLE_CLIENT_ID', 'OAUTH_GOOGLE_CLIENT_SECRET', 'OAUTH_GOOGLE_ISSUER'] as const),
+  ...(['OAUTH_GITHUB_CLIENT_ID', 'OAUTH_GITHUB_CLIENT_SECRET', 'OAUTH_GITHUB_URL', 'OAUTH_GITHUB_API_URL'] as const),
+  ...(['OAUTH_REDIRECT_URIS', 'OAUTH_SIGNUP'] as const),
+] as const;
+const api = [
+  ...(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
+  ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS'] as const),
+  ...apiServer,
+  ...limits,
+  ...oauth,
+] as const;
+const gateway = [
+  ...(['DATABASE_URL', 'REDIS_URL', 'NATS_URL', 'INSTALLATION', 'SECRET_KEY', 'LOG_PARTITIONS'] as const),
+  ...apiServer,
+  ...limits,
+  ...journal,
+  ...links,
+] as const;
+const redirector = [
+  // EDGE_DATABASE_URL where there is one; DATABASE_URL is not passed on then.
+  ...(['EDGE_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL'] as const),
+  ...(['REDIRECTOR_HOST', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT'] as const),
+  ...tls,
+  ...journal,
+  ...links,
+] as const;
+const ingest = [
+  ...(['DATABASE_URL', 'NATS_URL', 'INSTALLATION', 'CLICKHOUSE_URL', 'REDIS_URL'] as const),
+  ...(['LOG_PARTITIONS', 'LOG_REPLICAS', 'LOG_BYTES_MAX', 'LEASE_SECONDS', 'GEOIP_DB'] as const),
+  ...(['INGEST_BATCH_ROWS', 'INGEST_BATCH_BYTES', 'INGEST_FLUSH_INTERVAL_MS'] as const),
+] as const;
+
+export const settingsOfRole = {
+  api: [...everyProcess, ...api],
+  gateway: [...everyProcess, ...gateway],
+  /** The API and the SDK endpoints on one port. */
+  origin: [...everyProcess, ...api, ...gateway],
+  redirector: [...everyProcess, ...redirector],
+  ingest: [...everyProcess, ...ingest],
+  publisher: [...everyProcess, 'NATS_URL', 'INSTALLATION', 'LOG_BYTES_MAX', 'LOG_REPLICAS'],
+} as const satisfies Record<string, readonly SettingName[]>;
+
+export type ProcessRole = keyof typeof settingsOfRole;
+/** The settings of a process; of one of several, those that all of them have. */
+export type ProcessConfig<Role extends ProcessRole> = Pick<Config, SettingOfAll<Role>>;
+
+/** An intersection of the names, made by putting them where types are contravariant. */
+type SettingOfAll<Role extends ProcessRole> = (
+  Role extends unknown
+    ? (names: (typeof settingsOfRole)[Role][number]) => void
+    : never
+) extends (names: infer Names extends SettingName) => void
+  ? Names
+  : never;

@@ -1,0 +1,278 @@
+/**
+ * A stranger on the same machine, another Unix user, and one on the network: what a running `npm start` lets them read, write
+ * or reach. Public by design are the ports of the API and of short links; readable for local users the figures in /metrics.
+ */
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { connect, createServer } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { settings } from '#common/config.ts';
+import { type ProcessRole, settingsOfRole } from '#common/config-roles.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
+import { Nats } from '#common/nats.ts';
+import { Postgres } from '#common/postgres.ts';
+import { descendantsOf, environmentOf, type Listener, listenersOf } from './machine.ts';
+import { login, Stack } from './stack.ts';
+
+let stack: Stack;
+let pids: number[];
+let listeners: Listener[];
+const stranger = { uid: 65_534, gid: 65_534 };
+const isRoot = process.getuid?.() === 0;
+
+beforeAll(async () => {
+  stack = await Stack.start({ OAUTH_GITHUB_CLIENT_SECRET: 'hush', OAUTH_GITHUB_CLIENT_ID: '' });
+  const call = await stack.loggedIn();
+  await call('/apps', { method: 'POST', body: { name: 'Tour', fallback_url: 'https://example.com/' } });
+  pids = descendantsOf(stack.launcherPid);
+  listeners = listenersOf([stack.launcherPid, ...pids]);
+});
+
+afterAll(() => stack.stop());
+
+const nameOf = (pid: number) => stack.parts.find((part) => part.pid === pid)?.name ?? `process ${pid}`;
+
+function firstBytes(port: number, send: string): Promise<string> {
+  return new Promise((resolve) => {
+    const socket = connect({ host: '127.0.0.1', port, timeout: 3_000 }, () => socket.write(send, 'latin1'));
+    socket.on('data', (bytes) => {
+      resolve(bytes.toString('latin1'));
+      socket.destroy();
+    });
+    for (const end of ['close', 'timeout', 'error'] as const) socket.on(end, () => resolve(''));
+  });
+}
+
+test('every port is bound to 127.0.0.1, and every other socket lies in the closed folder', () => {
+  expect(listeners.length).toBeGreaterThanOrEqual(10);
+  const isInside = ({ address }: Listener) => address.startsWith(`${stack.dataDir}/`);
+  expect(listeners.filter((one) => one.address !== '127.0.0.1' && !isInside(one))).toEqual([]);
+});
+
+test('every port that is not public by design refuses whoever has no password', async () => {
+  const checked: Record<string, number> = {};
+  for (const { pid, port } of listeners.filter((one) => one.port > 0)) {
+    const name = nameOf(pid);
+    checked[name] = (checked[name] ?? 0) + 1;
+    if (name === 'postgres') {
+      for (const login of ['postgres', 'signpost', 'signpost:x', 'signpost_redirector', 'signpost_api']) {
+        const db = new Postgres({ url: `postgres://${login}@127.0.0.1:${port}/postgres`, name: 'stranger' });
+        await expect(db.query('SELECT 1')).rejects.toThrow(/password|authentication|SASL|role/i);
+        await db.close();
+      }
+    } else if (name === 'nats') {
+      const url = `nats://127.0.0.1:${port}`;
+      await expect(Nats.connect({ url, name: 'stranger', installation: defaultInstallation, waitsForServer: false })).rejects.toThrow(/AUTH/i);
+    } else if (name === 'redis') {
+      expect(await firstBytes(port, 'GET link:2:x\r\n')).toMatch(/^-NOAUTH/);
+    } else if (name === 'clickhouse') {
+      const sql = '/?query=SELECT%201';
+      for (const path of ['/ping', sql]) {
+        expect(await firstBytes(port, `GET ${path} HTTP/1.0\r\nHost: localhost\r\n\r\n`)).toMatch(/^HTTP\/1\.1 403/);
+      }
+    } else {
+      expect(['ingest', 'publisher', 'origin', 'redirector-0']).toContain(name);
+    }
+  }
+  // One port each for the servers; our processes have their public ports and that of their metrics.
+  expect(checked).toEqual({
+    ...{ postgres: 1, nats: 1, redis: 1, clickhouse: 1 },
+    ...{ ingest: 1, publisher: 1, origin: 2, 'redirector-0': expect.any(Number) },
+  });
+});
+
+test('what local users may read of the metrics are figures: no id, no address, no name of a tenant', async () => {
+  const listed = stack.parts as unknown as { name: string; metrics_url: string | null }[];
+  const urls = listed.flatMap(({ metrics_url }) => metrics_url ?? []);
+  expect(urls).toHaveLength(4);
+  for (const url of urls) {
+    const { port } = new URL(url);
+    const text = await firstBytes(Number(port), 'GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n');
+    expect(text).toContain(' 200 ');
+    expect(text).not.toMatch(/\b(org|usr|app|lnk)_[0-9a-z]|lk_|@|\.localhost|hush|Tour/);
+  }
+});
+
+function filesBelow(folder: string): string[] {
+  const below = readdirSync(folder, { withFileTypes: true }).flatMap((entry) =>
+    entry.isDirectory() ? filesBelow(join(folder, entry.name)) : [join(folder, entry.name)],
+  );
+  return [folder, ...below];
+}
+
+const probe = `
+const fs = require('node:fs');
+const { paths, pids } = JSON.parse(fs.readFileSync(0, 'utf8'));
+const works = (work) => { try { work(); return true } catch { return false } };
+const found = { tried: 0, readable: [], writable: [], environments: [], killable: [] };
+for (const path of paths) {
+  found.tried++;
+  if (works(() => fs.readdirSync(path)) || works(() => fs.closeSync(fs.openSync(path, 'r')))) found.readable.push(path);
+  if (works(() => fs.closeSync(fs.openSync(path, 'r+'))) || works(() => fs.writeFileSync(path + '/x', ''))) found.writable.push(path);
+}
+for (const pid of pids) {
+  for (const file of ['environ', 'mem', 'maps']) if (works(() => fs.readFileSync('/proc/' + pid + '/' + file))) found.environments.push(pid + ' ' + file);
+  if (works(() => fs.readdirSync('/proc/' + pid + '/fd')) || works(() => fs.readdirSync('/proc/' + pid + '/cwd/'))) found.environments.push(pid + ' fd');
+  if (works(() => process.kill(pid, 0))) found.killable.push(pid);
+}
+const { connect } = require('node:net');
+const sockets = paths.map((path) => new Promise((done) => {
+  const socket = connect({ path }, () => { found.readable.push(path); socket.destroy(); done() });
+  socket.on('error', () => done());
+}));
+Promise.all(sockets).then(() => console.log(JSON.stringify(found)));`;
+
+test.runIf(isRoot)('another user of the machine can read and write no file, and look into no process', () => {
+  const open = join(stack.dataDir, '..', `signpost-open-${process.pid}`);
+  writeFileSync(open, 'x', { mode: 0o666 });
+  const paths = filesBelow(stack.dataDir);
+  expect(paths.length).toBeGreaterThan(100);
+  const ask = (asked: string[]) => {
+    const input = JSON.stringify({ paths: asked, pids: [stack.launcherPid, ...pids] });
+    const { stdout, stderr } = spawnSync(process.execPath, ['-e', probe], {
+      input,
+      encoding: 'utf8',
+      cwd: '/',
+      ...stranger,
+    });
+    return JSON.parse(stdout || `{"failed":${JSON.stringify(stderr)}}`) as Record<string, unknown>;
+  };
+  const nothing = { readable: [], writable: [], environments: [], killable: [] };
+  // The probe finds what is open: without this line it might find nothing because it can't look.
+  expect(ask([open])).toMatchObject({ readable: [open] });
+  expect(ask(paths)).toEqual({ ...nothing, tried: paths.length });
+  execFileSync('rm', [open]);
+});
+
+test('no password and no secret stands in the arguments of a process', () => {
+  const passwords = filesBelow(stack.dataDir)
+    .filter((path) => /\/password[\w-]*$|secret-key$/.test(path))
+    .map((path) => execFileSync('cat', [path], { encoding: 'utf8' }).trim());
+  expect(passwords.length).toBeGreaterThanOrEqual(11);
+  for (const pid of [stack.launcherPid, ...pids]) {
+    const args = execFileSync('cat', [`/proc/${pid}/cmdline`], { encoding: 'utf8' });
+    expect(passwords.filter((password) => args.includes(password))).toEqual([]);
+  }
+});
+
+test('what was made is for its owner alone, whatever folder it lies in', () => {
+  const open = filesBelow(stack.dataDir).filter((path) => existsSync(path) && (statSync(path).mode & 0o077) !== 0);
+  expect(open).toEqual([]);
+});
+
+const roles: Record<string, ProcessRole> = {
+  ...{ ingest: 'ingest', publisher: 'publisher', origin: 'origin', 'redirector-0': 'redirector' },
+};
+
+test('a process gets the settings that it reads and no others; none gets the password of the first user', () => {
+  const all = new Set(Object.keys(settings));
+  const given: Record<string, string[]> = {};
+  for (const pid of pids) {
+    const environment = environmentOf(pid);
+    expect([...environment.values()].filter((value) => value.includes(login.password))).toEqual([]);
+    given[nameOf(pid)] = [...environment.keys()].filter((name) => all.has(name));
+  }
+  for (const [name, role] of Object.entries(roles)) {
+    const allowed: readonly string[] = settingsOfRole[role];
+    expect(given[name]?.filter((setting) => !allowed.includes(setting))).toEqual([]);
+    delete given[name];
+  }
+  // Servers, guards and their like get none at all.
+  expect(Object.values(given).flat()).toEqual([]);
+});
+
+test('an edge has neither the owner of the database nor a secret', () => {
+  const redirector = environmentOf(stack.pidOf('redirector-0'));
+  expect(redirector.has('DATABASE_URL')).toBe(false);
+  expect(new URL(redirector.get('EDGE_DATABASE_URL') ?? '').username).toBe('signpost_redirector');
+  for (const secret of ['SECRET_KEY', 'CLICKHOUSE_URL', 'NATS_URL']) expect(redirector.has(secret)).toBe(false);
+  expect(environmentOf(stack.pidOf('publisher')).has('DATABASE_URL')).toBe(false);
+  expect(new URL(environmentOf(stack.pidOf('origin')).get('CLICKHOUSE_URL') ?? '').username).toBe('reader');
+});
+
+test('a password that was given is not written to a file', () => {
+  expect(existsSync(join(stack.dataDir, 'login.json'))).toBe(false);
+  const grep = spawnSync('grep', ['-rlF', login.password, stack.dataDir], { encoding: 'utf8' });
+  expect(grep.stdout).toBe('');
+});
+
+const ip = (...args: string[]) => spawnSync('ip', args, { encoding: 'utf8' });
+
+/** Two machines on one wire: this one, and a network namespace. Null, with the reason printed, where that can't be made. */
+function secondMachine(): { address: string; name: string } | null {
+  const name = `signpost${process.pid}`;
+  const [near, far] = [`sp${process.pid}a`.slice(-15), `sp${process.pid}b`.slice(-15)];
+  const net = `10.213.${process.pid % 256}`;
+  const steps = [
+    ['netns', 'add', name],
+    ['link', 'add', near, 'type', 'veth', 'peer', 'name', far, 'netns', name],
+    ['addr', 'add', `${net}.1/30`, 'dev', near],
+    ['link', 'set', near, 'up'],
+    ['-n', name, 'addr', 'add', `${net}.2/30`, 'dev', far],
+    ['-n', name, 'link', 'set', far, 'up'],
+  ];
+  for (const step of steps) {
+    const { status, stderr, error } = ip(...step);
+    if (status === 0) continue;
+    console.warn(`no second machine: ip ${step.join(' ')}: ${error?.message ?? stderr.trim()}`);
+    ip('netns', 'delete', name);
+    return null;
+  }
+  return { address: `${net}.1`, name };
+}
+
+const reach = `
+const { connect } = require('node:net');
+const [address, ...ports] = process.argv.slice(1);
+const tried = ports.map((port) => new Promise((done) => {
+  const socket = connect({ host: address, port: Number(port), timeout: 2000 }, () => { socket.destroy(); done(Number(port)) });
+  for (const end of ['error', 'timeout']) socket.on(end, () => { socket.destroy(); done(0) });
+}));
+Promise.all(tried).then((found) => console.log(JSON.stringify(found.filter(Boolean))));`;
+
+// Takes the rights of root and iproute2.
+test.runIf(isRoot)('a machine on the network reaches no port at all', async () => {
+  const other = secondMachine();
+  if (other === null) return;
+  const control = createServer((socket) => socket.destroy());
+  await new Promise<void>((done) => control.listen(0, '0.0.0.0', done));
+  const address = control.address();
+  const openPort = typeof address === 'object' && address !== null ? address.port : 0;
+  try {
+    const ports = [openPort, ...listeners.flatMap(({ port }) => (port > 0 ? [port] : []))].map(String);
+    const args = ['netns', 'exec', other.name, process.execPath, '-e', reach, other.address, ...ports];
+    const child = await new Promise<string>((done) => {
+      execFile('ip', args, (_error, stdout) => done(stdout));
+    });
+    // The control is reached, so the wire works; nothing else is.
+    expect(JSON.parse(child)).toEqual([openPort]);
+  } finally {
+    control.close();
+    ip('netns', 'delete', other.name);
+  }
+});
+
+test('a folder of an earlier version, open to all and without passwords, is closed and goes on', async () => {
+  await stack.interrupt();
+  for (const path of filesBelow(stack.dataDir)) {
+    if (/\/(password-|nats\.conf|redis\.conf)/.test(path)) execFileSync('rm', [path]);
+  }
+  execFileSync('chmod', ['755', stack.dataDir, join(stack.dataDir, 'nats'), join(stack.dataDir, 'clickhouse')]);
+  mkdirSync(join(stack.dataDir, 'old'), { mode: 0o755 });
+  await stack.launch();
+  expect(statSync(stack.dataDir).mode & 0o777).toBe(0o700);
+  const call = await stack.loggedIn();
+  expect((await call('/apps')).json<{ data?: unknown[]; items?: unknown[] }>()).toMatchObject({});
+});
+
+test('with another secret than the one its keys were kept under, nothing starts, in one sentence', async () => {
+  await stack.interrupt();
+  const kept = execFileSync('cat', [join(stack.dataDir, 'secret-key')], { encoding: 'utf8' });
+  execFileSync('rm', [join(stack.dataDir, 'secret-key')]);
+  await expect(stack.launch()).rejects.toThrow(
+    /The API keys of 1 app \(app_\w+\) can't be decrypted with \S+secret-key: /,
+  );
+  writeFileSync(join(stack.dataDir, 'secret-key'), kept);
+  await stack.launch();
+});

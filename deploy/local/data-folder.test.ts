@@ -1,0 +1,36 @@
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { closeDataFolder } from './data-folder.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'signpost-data-'));
+});
+afterEach(() => rmSync(folder, { recursive: true, force: true }));
+
+const modeOf = (path: string) => statSync(path).mode & 0o777;
+
+test('a folder that is made is closed to every other user', () => {
+  closeDataFolder(join(folder, 'new', 'data'));
+  expect(modeOf(join(folder, 'new', 'data'))).toBe(0o700);
+});
+
+test.each([0o755, 0o777, 0o750, 0o701])(
+  'a folder of an earlier version that others may enter is closed: %o',
+  (mode) => {
+    const data = join(folder, 'data');
+    mkdirSync(data);
+    chmodSync(data, mode);
+    closeDataFolder(data);
+    expect(modeOf(data)).toBe(0o700);
+  },
+);
+
+test('a folder that can not be closed is refused in one line that says what to do', () => {
+  // Nobody, root included, can change a mode below /proc.
+  expect(() => closeDataFolder('/proc/self')).toThrow(
+    /^\/proc\/self is open to other users \(mode 555\) and can't be closed \(\w+\): run chmod 700 on it[^\n]+$/,
+  );
+});

@@ -1,0 +1,36 @@
+import { appsWithLostKey, replaceLostKeys } from '#api/admin/lost-keys.ts';
+import { ApiKeys } from '#common/api-key.ts';
+import type { Config } from '#common/config.ts';
+import { parseSecretKeys } from '#common/encryption.ts';
+import { Postgres } from '#common/postgres.ts';
+import { StartupError } from './child.ts';
+
+export interface SecretCheck {
+  readonly databaseUrl: string;
+  readonly secretKey: string;
+  /** Where the secret comes from: the setting or the file. */
+  readonly source: string;
+  readonly onLost: Config['LOST_API_KEYS'];
+  readonly note: (line: string) => void;
+}
+
+/** @throws StartupError when API keys in Postgres can't be decrypted, unless they are to be replaced. */
+export async function checkSecret({ databaseUrl, secretKey, source, onLost, note }: SecretCheck): Promise<void> {
+  const apiKeys = new ApiKeys(parseSecretKeys(secretKey));
+  const db = new Postgres({ url: databaseUrl, name: 'launcher', connectionsMax: 1 });
+  try {
+    const lost = await appsWithLostKey(db, apiKeys);
+    if (lost.length === 0) return;
+    if (onLost === 'replace') {
+      note(`${await replaceLostKeys(db, apiKeys, lost)} apps got new API keys: the dashboard shows them`);
+      return;
+    }
+    const some = lost.slice(0, 3).map(({ id }) => id);
+    const apps = `${lost.length} ${lost.length === 1 ? 'app' : 'apps'} (${some.join(', ')}${lost.length > 3 ? ', …' : ''})`;
+    throw new StartupError(
+      `The API keys of ${apps} can't be decrypted with ${source}: put the SECRET_KEY of this installation back from its backup, or set LOST_API_KEYS=replace once to give these apps new keys.`,
+    );
+  } finally {
+    await db.close();
+  }
+}
