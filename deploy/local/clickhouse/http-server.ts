@@ -136,7 +136,7 @@ export class ClickHouseServer {
   /** @throws Failure for a statement that is not for this server, or not for this caller. */
   #check({ at, defaultFormat }: ClickHouseRequest, sql: string): void {
     const isReader = at.readonly === 1;
-    checkStatement(this.#admission.rules, { sql, isReader, defaultFormat, settingNames: at.settings.keys() });
+    checkStatement(this.#admission.rules, { sql, isReader, defaultFormat, settings: at.settings });
   }
 
   async *#whole(asked: ClickHouseRequest, sql: string, format: string): AsyncGenerator<Uint8Array> {

@@ -46,19 +46,12 @@ const tableFunctions = new Set([
 /** Other functions that read files, ask other machines, or write in a format of their own choice. */
 const functions = /^(file|catboostevaluate|formatrow|formatrownonewline|joinget|joingetornull|ai[a-z_]*|disk)$/;
 
-/** Limits, ways of inserting and of merging: none of them names a file, a disk, a schema or another machine. */
-const settings = new RegExp(
-  `^(${[
-    '(max|min)_[a-z_]*(rows|bytes|threads|size|time|memory_usage|part|merge|io|insert|block|query|once)[a-z_]*',
-    'insert_deduplicat[a-z_]+|(wait_for_)?async_insert|deduplicate_blocks_in_dependent_materialized_views',
-    'materialized_views_ignore_errors|materialize_ttl_after_modify|parallel_view_processing',
-    '(mutations|alter|lightweight_deletes)_sync|(non_)?replicated_deduplication_window(_seconds)?',
-    'fsync_(after_insert|part_directory)|index_granularity(_bytes)?|ttl_only_drop_parts|merge_with_ttl_timeout',
-    'parts_to_(delay|throw)_insert|(result|read|timeout|group_by)_overflow_mode|optimize_[a-z_]+|join_algorithm',
-    'output_format_json_[a-z0-9_]+|input_format_(parallel_parsing|json_[a-z0-9_]+)|date_time_(in|out)put_format',
-    'session_timezone|final|select_sequential_consistency|log_comment|wait_end_of_query',
-  ].join('|')})$`,
-);
+/** Settings with a text for a value. A number names no file, disk, schema or machine, so settings with one are not listed. */
+const textSettings = new Set([
+  ...['insert_deduplication_token', 'log_comment', 'session_timezone', 'join_algorithm'],
+  ...['result_overflow_mode', 'read_overflow_mode', 'timeout_overflow_mode', 'group_by_overflow_mode'],
+  ...['date_time_input_format', 'date_time_output_format', 'lightweight_deletes_sync', 'distributed_ddl_output_mode'],
+]);
 
 export interface StatementRules {
   /** Names of the engine's own table functions. */
@@ -71,7 +64,8 @@ export interface Asked {
   readonly isReader: boolean;
   /** The format named outside of the text; empty without one. */
   readonly defaultFormat: string;
-  readonly settingNames: Iterable<string>;
+  /** Those of the URL, with their values. */
+  readonly settings: Iterable<readonly [string, string]>;
 }
 
 function refuse(what: string): never {
@@ -155,7 +149,7 @@ export function checkStatement(rules: StatementRules, asked: Asked): void {
   const isOf = (kinds: readonly RegExp[]) => kinds.some((kind) => kind.test(beginning));
   if (asked.isReader && !isOf(readingStatements)) throw failure(164, 'READONLY', 'A caller that reads may only SELECT');
   if (!isOf(statements)) refuse(`statements that begin with ${beginning.slice(0, 40).trim()}`);
-  for (const name of asked.settingNames) checkSetting(name);
+  for (const [name, value] of asked.settings) checkSetting(name, value);
   if (asked.defaultFormat !== '' && !formats.has(asked.defaultFormat)) refuse(`the format ${asked.defaultFormat}`);
   const isDefinition = /^(create|alter) /.test(beginning);
   const places = new TablePlaces();
@@ -181,15 +175,22 @@ function checkEngine(words: readonly string[], at: number): void {
   if (!engine.test(words[at] ?? '')) refuse(`the table engine ${words[at]}`);
 }
 
-function checkSetting(name: string): void {
-  if (!settings.test(name.toLowerCase())) refuse(`queries with the setting ${name}`);
+function checkSetting(name: string, value: string): void {
+  const isPlain = /^(-?\d+(\.\d+)?|true|false|)$/i.test(value);
+  if (!isPlain && !textSettings.has(name.toLowerCase())) refuse(`queries with a text for the setting ${name}`);
 }
 
 /** `a = 1, b = 'x'`, as it stands after SETTINGS. */
 function checkAssignments(words: readonly string[], from: number): void {
   for (let at = from; words[at + 1] === '='; at++) {
-    checkSetting(words[at] ?? '');
+    const name = words[at] ?? '';
     at += 2;
-    while (at < words.length && words[at] !== ',') at++;
+    let value = '';
+    // A number comes digit by digit; anything else is one word.
+    while (/^[-.\d]$/.test(words[at] ?? '')) value += words[at++] ?? '';
+    if (value === '') value = words[at++] ?? '';
+    checkSetting(name, value.replace(/^'(.*)'$/s, '$1'));
+    if (words[at] === '(') refuse(`the setting ${name} with a function for a value`);
+    if (words[at] !== ',') return;
   }
 }
