@@ -63,7 +63,9 @@ test('every port that is not public by design refuses whoever has no password', 
       }
     } else if (name === 'nats') {
       const url = `nats://127.0.0.1:${port}`;
-      await expect(Nats.connect({ url, name: 'stranger', installation: defaultInstallation, waitsForServer: false })).rejects.toThrow(/AUTH/i);
+      await expect(
+        Nats.connect({ url, name: 'stranger', installation: defaultInstallation, waitsForServer: false }),
+      ).rejects.toThrow(/AUTH/i);
     } else if (name === 'redis') {
       expect(await firstBytes(port, 'GET link:2:x\r\n')).toMatch(/^-NOAUTH/);
     } else if (name === 'clickhouse') {

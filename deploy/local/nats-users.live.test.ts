@@ -3,8 +3,8 @@ import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ensureLogStream } from '#common/log/log-stream.ts';
 import { defaultInstallation as installation, defaultNames as names } from '#common/log/log-names.ts';
+import { ensureLogStream } from '#common/log/log-stream.ts';
 import { inboxPrefixOf, Nats } from '#common/nats.ts';
 import { type NatsServer, startNats } from './nats.ts';
 
@@ -27,7 +27,7 @@ beforeAll(async () => {
     const onRefusal = (line: string) => refusals.push(`${role}: ${line}`);
     clients.set(role, await Nats.connect({ url: server.urlOf(role), name: role, installation, onRefusal }));
   }
-  await ensureLogStream(as('publisher'), { bytesMax: 16_777_216, replicas: 1 });
+  await ensureLogStream(as('publisher'), { bytesMax: 16_777_216, replicas: 1 }, false);
 });
 
 afterAll(async () => {

@@ -93,7 +93,12 @@ function endWhenStuck(server: LocalServer, systemUrl: string, storeDir: string):
     if (isAsking) return;
     isAsking = true;
     try {
-      connection ??= await Nats.connect({ url: systemUrl, name: 'launcher', installation: defaultInstallation, waitsForServer: false });
+      connection ??= await Nats.connect({
+        url: systemUrl,
+        name: 'launcher',
+        installation: defaultInstallation,
+        waitsForServer: false,
+      });
       if ((await hasWriteError(connection)) && hasRoom(storeDir)) server.kill('SIGTERM');
     } catch {
       // Not to be reached just now: the next check tries again.

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Redis } from '#common/redis.ts';
-import { findRealRedis, type RedisRole, type RedisServer, startRedis } from './redis.ts';
+import { findRedis, type RedisRole, type RedisServer, startRedis } from './redis.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'signpost-redis-users-'));
 let server: RedisServer;
@@ -42,7 +42,7 @@ test.each(['PING', 'GET link:2:x', 'FLUSHALL', 'CONFIG GET dir', 'EVAL "return 1
 
 test('its passwords are readable by their owner alone', () => {
   const files = ['password-operator', 'password-signpost', 'password-redirector'];
-  if (findRealRedis() !== undefined) files.push('redis.conf');
+  if (!findRedis().isStandIn) files.push('redis.conf');
   for (const file of files) expect([file, statSync(join(dataDir, file)).mode & 0o777]).toEqual([file, 0o600]);
 });
 
@@ -72,7 +72,7 @@ const commands: [string, (redis: Redis) => Promise<unknown>, RedisRole[]][] = [
   ['list all keys', ({ commands: to }) => to.keys('*'), []],
 ];
 
-test.runIf(findRealRedis() !== undefined).each(commands)('only who has to can %s', async (_, work, allowed) => {
+test.runIf(!findRedis().isStandIn).each(commands)('only who has to can %s', async (_, work, allowed) => {
   const able: RedisRole[] = [];
   for (const role of ['redirector', 'signpost'] as const) if (await canDo(role, work)) able.push(role);
   expect(able).toEqual(allowed);

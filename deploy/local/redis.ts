@@ -57,19 +57,21 @@ function configuration(port: number, place: RedisPlace, passwords: Readonly<Reco
   ].join('\n');
 }
 
-/** valkey-server or redis-server on the PATH; undefined when there is none. */
-export function findRealRedis(): string | undefined {
-  return findProgram(['valkey-server', 'redis-server'], ['/usr/sbin', '/usr/local/sbin']);
+/** The real server's program, or that the stand-in from js-redis-server (same protocol, Lua, no persistence) is used. */
+export type RedisProgram = { readonly isStandIn: false; readonly command: string } | { readonly isStandIn: true };
+
+/** valkey-server or redis-server on the PATH, else the stand-in. @throws StartupError when there is neither. */
+export function findRedis(): RedisProgram {
+  const command = findProgram(['valkey-server', 'redis-server'], ['/usr/sbin', '/usr/local/sbin']);
+  if (command !== undefined) return { isStandIn: false, command };
+  if (findInPackage('js-redis-server') !== undefined) return { isStandIn: true };
+  throw new StartupError(
+    "No Redis was found: run 'apt install redis-server' (or 'brew install valkey'), 'npm ci' with development packages, " +
+      'or set REDIS_URL to a server of yours.',
+  );
 }
 
-/** How to run the stand-in from js-redis-server (same protocol, Lua, no persistence). */
 function standInArguments(port: number, passwordFile: string): string[] {
-  if (findInPackage('js-redis-server') === undefined) {
-    throw new StartupError(
-      "No Redis was found: run 'apt install redis-server' (or 'brew install valkey'), 'npm ci' with development packages, " +
-        'or set REDIS_URL to a server of yours.',
-    );
-  }
   const built = join(packageRoot(), 'dist', 'deploy', 'local', 'redis-stand-in.js');
   const entry = existsSync(built) ? built : fileURLToPath(new URL('./redis-stand-in.ts', import.meta.url));
   const loader = entry.endsWith('.ts') ? ['--import', createRequire(import.meta.url).resolve('tsx')] : [];
@@ -78,7 +80,7 @@ function standInArguments(port: number, passwordFile: string): string[] {
 
 /** Redis on loopback that keeps nothing on disk: what it holds can be made again from the other stores. */
 export async function startRedis(place: RedisPlace): Promise<RedisServer> {
-  const real = findRealRedis();
+  const program = findRedis();
   const fileOf = (role: RedisRole) => join(place.dataDir, `password-${role}`);
   const passwords = {
     operator: keptPassword(fileOf('operator')),
@@ -86,12 +88,12 @@ export async function startRedis(place: RedisPlace): Promise<RedisServer> {
     redirector: keptPassword(fileOf('redirector')),
   };
   const userOf = (role: RedisRole) =>
-    real === undefined ? { user: 'default', password: passwords.operator } : { user: role, password: passwords[role] };
+    program.isStandIn ? { user: 'default', password: passwords.operator } : { user: role, password: passwords[role] };
   const urlOf = (role: RedisRole, port: number) => {
     const { user, password } = userOf(role);
     return `redis://${user}:${password}@127.0.0.1:${port}`;
   };
-  if (real === undefined) {
+  if (program.isStandIn) {
     place.warn?.(
       "No valkey-server or redis-server on the PATH: a stand-in written in JavaScript is used ('apt install redis-server' for the real one).",
     );
@@ -101,14 +103,14 @@ export async function startRedis(place: RedisPlace): Promise<RedisServer> {
     name: 'redis',
     command: (port) => {
       const env = { PATH: searchPath() };
-      if (real === undefined) {
+      if (program.isStandIn) {
         const args = standInArguments(port, fileOf('operator'));
         return { command: process.execPath, args, env, cwd: '/' };
       }
       const file = join(place.dataDir, 'redis.conf');
       rmSync(file, { force: true });
       writeFileSync(file, configuration(port, place, passwords), { mode: 0o600 });
-      return { command: real, args: [file], env, cwd: '/' };
+      return { command: program.command, args: [file], env, cwd: '/' };
     },
     url: (port) => urlOf('operator', port),
     isReady: (port) => answers(port, `AUTH ${user} ${password}\r\nPING\r\n`, '+OK\r\n+PONG'),
