@@ -33,7 +33,8 @@ export const redisRules: Readonly<Record<RedisRole, string>> = {
   operator: '~* &* +@all',
   signpost: '~* &* +@all -@admin -@dangerous +info',
   redirector:
-    '~link:* ~host:* &links:* -@all +@connection +@pubsub +get +mget +set +info -pubsub -psubscribe -client +client|setname +client|setinfo',
+    // The words of its own client and of the link cache.
+    '~link:* ~host:* &links:* -@all +ping +auth +hello +quit +client|setname +info +get +mget +set +publish +subscribe +unsubscribe',
 };
 
 const roles = ['operator', 'signpost', 'redirector'] as const;

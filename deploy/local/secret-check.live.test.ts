@@ -18,8 +18,8 @@ function check(secretKey: string, onLost: 'refuse' | 'replace' = 'refuse'): Prom
 async function keepApp(id: string, secret: string): Promise<void> {
   const key = new ApiKeys(parseSecretKeys(secret)).store(newApiKey(), id);
   await db.execute(
-    `INSERT INTO apps (id, organization_id, name, host, fallback_url, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
-     VALUES ($1, 'org_1', 'One', $2, 'https://example.com/', $3, $4, $5, now(), now())`,
+    `INSERT INTO apps (id, organization_id, name, host, fallback_url, api_key_ciphertext, api_key_hash, api_key_preview, settings, created_at, updated_at)
+     VALUES ($1, 'org_1', 'One', $2, 'https://example.com/', $3, $4, $5, '{}', now(), now())`,
     [id, `${id.replace('_', '-')}.localhost`, key.api_key_ciphertext, key.api_key_hash, key.api_key_preview],
   );
 }
