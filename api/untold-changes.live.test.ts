@@ -17,7 +17,7 @@ let host: string;
 beforeAll(async () => {
   api = await apiForTest({}, async (server) => {
     proxy = await TcpProxy.start(server.port);
-    return `redis://127.0.0.1:${proxy.port}`;
+    return proxy.through(server.url);
   });
   owner = await api.member();
   host = (await owner.call('POST', '/apps', { name: 'Untold', fallback_url: 'https://a.example/' })).body.host;

@@ -126,7 +126,7 @@ test('a process that stood still for longer than the command timeout still takes
 
 test('connections that fell silent without being closed are replaced in seconds, the listening one too', async () => {
   const proxy = await TcpProxy.start(server.port);
-  const redis = new Redis({ url: `redis://127.0.0.1:${proxy.port}`, name: 'test', commandTimeoutMs: 250 });
+  const redis = new Redis({ url: proxy.through(server.url), name: 'test', commandTimeoutMs: 250 });
   await redis.connect();
   const messages: string[] = [];
   let gaps = 0;

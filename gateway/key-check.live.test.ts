@@ -19,7 +19,7 @@ let lookups = { answered: async () => {} };
 beforeAll(async () => {
   edge = await SdkEdge.start();
   proxy = await TcpProxy.start(edge.redisServer.port);
-  redis = new Redis({ url: `redis://127.0.0.1:${proxy.port}`, name: 'cut-off' });
+  redis = new Redis({ url: proxy.through(edge.redisServer.url), name: 'cut-off' });
 });
 beforeEach(async () => {
   await proxy.heal();

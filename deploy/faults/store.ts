@@ -52,9 +52,7 @@ export class Store {
 
   /** Where Signpost finds it: the proxy. */
   get url(): string {
-    const url = new URL(this.#server.url);
-    url.port = String(this.proxy.port);
-    return url.href;
+    return this.proxy.through(this.#server.url);
   }
 
   /** Past the proxy. */

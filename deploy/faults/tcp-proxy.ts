@@ -42,6 +42,13 @@ export class TcpProxy {
     return this.#port;
   }
 
+  /** The way to what is behind it: the same URL, with this proxy's port. */
+  through(url: string): string {
+    const way = new URL(url);
+    way.port = String(this.#port);
+    return way.href;
+  }
+
   get connections(): number {
     return this.#pairs.size;
   }

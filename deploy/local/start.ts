@@ -8,7 +8,7 @@ import { contentFaults } from '#common/config-contents.ts';
 import { packageRoot } from '#common/paths.ts';
 import { ancestors, isIntact } from './ancestry.ts';
 import { StartupError } from './child.ts';
-import { closeDataFolder } from './data-folder.ts';
+import { closeDataFolder } from './closed-folder.ts';
 import { lockFolder } from './folder-lock.ts';
 import { unreachableServers } from './given-servers.ts';
 import { faultText, Launcher } from './launcher.ts';

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { closeDataFolder } from './data-folder.ts';
+import { closeDataFolder } from './closed-folder.ts';
 
 let folder = '';
 beforeEach(() => {
