@@ -253,7 +253,7 @@ function pipelineOf(countries: ReturnType<typeof openCountryDatabase>, visitors:
   ]);
 }
 
-function limitsOf(config: Config): QueueLimits {
+function limitsOf(config: ProcessConfig<'ingest'>): QueueLimits {
   return {
     batchRows: config.INGEST_BATCH_ROWS,
     batchBytes: config.INGEST_BATCH_BYTES,

@@ -27,7 +27,7 @@ beforeAll(async () => {
     const onRefusal = (line: string) => refusals.push(`${role}: ${line}`);
     clients.set(role, await Nats.connect({ url: server.urlOf(role), name: role, installation, onRefusal }));
   }
-  await ensureLogStream(as('publisher'), { bytesMax: 16_777_216, replicas: 1 }, false);
+  await ensureLogStream(as('publisher'), { bytesMax: 16_777_216, replicas: 1 }, {});
 });
 
 afterAll(async () => {
