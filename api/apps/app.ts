@@ -76,6 +76,12 @@ const shared = {
 };
 
 export const appSchema = Type.Object({ ...shared, api_key: text });
+/** What reading one app answers: the whole key to whom may use it, its preview to a viewer. */
+export const readAppSchema = Type.Object({
+  ...shared,
+  api_key: Type.Optional(Type.String({ description: 'For owners and members.' })),
+  api_key_preview: Type.Optional(Type.String({ description: 'For viewers, in place of api_key.' })),
+});
 export const listedAppSchema = Type.Object({ ...shared, api_key_preview: text });
 export const appParams = Type.Object({ id: Type.String({ examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'] }) });
 

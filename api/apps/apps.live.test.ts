@@ -60,6 +60,34 @@ test('an app is answered with every field and its key, and read back the same', 
   expect([read.status, read.body]).toEqual([200, app]);
 });
 
+test('owners and members read the whole key of an app, a viewer reads its preview', async () => {
+  const app = await newApp();
+  const [member, viewer] = await Promise.all([
+    api.member('member', owner.organization_id),
+    api.member('viewer', owner.organization_id),
+  ]);
+  for (const reader of [owner, member]) {
+    const { body } = await reader.call('GET', `/apps/${app.id}`);
+    expect([body.api_key, body.api_key_preview]).toEqual([app.api_key, undefined]);
+  }
+  const shown = await viewer.call('GET', `/apps/${app.id}`);
+  expect(shown.status).toBe(200);
+  expect(shown.body.api_key).toBeUndefined();
+  expect(shown.body.api_key_preview).toMatch(/^lk_.{4}….{4}$/);
+  expect(JSON.stringify(shown.body)).not.toContain(app.api_key.slice(8, 38));
+});
+
+test('a user who owns one organization and views another reads whole keys of the first only', async () => {
+  const [mine, theirs] = [await newApp({}, owner), await newApp({}, stranger)];
+  const both = await api.member('owner', owner.organization_id);
+  await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'viewer')`, [
+    both.user_id,
+    stranger.organization_id,
+  ]);
+  expect((await both.call('GET', `/apps/${mine.id}`)).body.api_key).toBe(mine.api_key);
+  expect((await both.call('GET', `/apps/${theirs.id}`)).body.api_key).toBeUndefined();
+});
+
 test('an app that says only its name gets a host under the domain, and the defaults', async () => {
   const app = await newApp({ name: 'Café  Münster!' });
   expect(app).toMatchObject({ host: 'cafe-munster.localhost', ios: null, android: null, fallback_url: null });

@@ -1,7 +1,7 @@
-import { organizationsOf } from '#api/access.ts';
+import { organizationsOf, refuseWrite } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { appAnswer, appExample, appParams, appSchema, findApp } from './app.ts';
+import { appAnswer, appExample, appParams, findApp, readAppSchema } from './app.ts';
 
 export const read = route({
   method: 'GET',
@@ -10,11 +10,15 @@ export const read = route({
   limit: 'general',
   tag: 'Apps',
   summary: 'Get an app, including its API key',
+  description: 'Whoever has the key can write what an SDK writes, so a viewer gets only its preview.',
   params: appParams,
-  answers: { 200: { description: 'The app.', schema: appSchema, example: appExample } },
+  answers: { 200: { description: 'The app.', schema: readAppSchema, example: appExample } },
   handle: async ({ tenancy, apiKeys }, { caller, params }) => {
     const app = await tenancy.within(organizationsOf(caller), (tenant) => findApp(tenant, params.id));
     if (app instanceof Rejection) return app;
-    return { status: 200, body: appAnswer(app, { api_key: apiKeys.show(app.api_key_ciphertext, app.id) }) };
+    const isViewer = refuseWrite(caller, app.organization_id) !== null;
+    const { api_key_preview } = app;
+    const key = isViewer ? { api_key_preview } : { api_key: apiKeys.show(app.api_key_ciphertext, app.id) };
+    return { status: 200, body: appAnswer(app, key) };
   },
 });
