@@ -54,16 +54,22 @@ function jsonOf(text: unknown): string {
   return text.replaceAll(/[\r\n]/g, ' ');
 }
 
-/** RFC 4180. */
+/** RFC 4180, with every text in quotes. */
 export function csvLine(kind: Kind, columns: readonly string[], row: ExportRow): string {
   const cells = columns.map((column) => csvCell(row[column]));
-  return `${[...cells, cursorOf(kind, row, String(row[columns[0] ?? '']))].join(',')}\r\n`;
+  return `${[...cells, csvCell(cursorOf(kind, row, String(row[columns[0] ?? ''])))].join(',')}\r\n`;
 }
+
+/** What a spreadsheet begins a formula with (source: OWASP, CSV injection), full-width forms included. */
+const formulaStart = '=+\\-@＝＋－＠';
+/** A formula at the start of the text or behind what some spreadsheets take for the end of a cell; spaces may precede it. */
+const beforeFormula = new RegExp(`(^|[;,|"\\t\\r\\n])(?=[^\\S\\t\\r\\n]*[${formulaStart}])`, 'g');
+const plainNumber = /^-?\d+(\.\d+)?$/;
 
 function csvCell(value: unknown): string {
   if (value === null || value === undefined) return '';
-  let text = String(value);
-  // Source: OWASP, CSV injection. Numbers may begin with a minus.
-  if (/^[=+\-@\t\r]/.test(text) && !/^-?\d+(\.\d+)?$/.test(text)) text = `'${text}`;
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  if (typeof value !== 'string') return String(value);
+  if (plainNumber.test(value)) return `"${value}"`;
+  const inert = value.replace(beforeFormula, "$1'");
+  return `"${(/^[;\t\r\n]/.test(inert) ? `'${inert}` : inert).replaceAll('"', '""')}"`;
 }

@@ -70,7 +70,7 @@ test('amounts are exact text, and bots are exported on demand', async () => {
   expect(clicks.length).toBe(records.filter((record) => record.kind === 'clicks').length);
 });
 
-test('a CSV has a head, quotes what must be quoted and starts no formula', async () => {
+test('a CSV has a head, quotes every text and starts no formula', async () => {
   await stage.clickhouse.command(
     `INSERT INTO clicks (click_id, organization_id, app_id, link_id, time, user_agent, campaign)
      SELECT 'c1', {organization:String}, {app:String}, 'lnk_1', toDateTime64('2026-04-10 01:00:00', 3, 'UTC'), '=1+1', 'a,"b"'`,
@@ -82,12 +82,13 @@ test('a CSV has a head, quotes what must be quoted and starts no formula', async
   );
   const [head = '', ...lines] = (await reply.text()).trimEnd().split('\r\n');
   expect(head.startsWith('click_id,organization_id,app_id,link_id,time')).toBe(true);
-  const line = lines.find((one) => one.startsWith('c1,')) ?? '';
-  expect(line).toContain(",'=1+1,");
+  const line = lines.find((one) => one.startsWith('"c1",')) ?? '';
+  expect(line).toContain(`,"'=1+1",`);
   expect(line).toContain('"a,""b"""');
+  const cursor = line.split(',').at(-1)?.replaceAll('"', '');
   const rest = await stage.get(
     caller,
-    `/analytics/export?format=csv&start=2026-04-10T01:00:00Z&end=2026-04-10T01:00:01Z&cursor=${line.split(',').at(-1)}`,
+    `/analytics/export?format=csv&start=2026-04-10T01:00:00Z&end=2026-04-10T01:00:01Z&cursor=${cursor}`,
   );
   expect(await rest.text()).not.toContain('click_id');
 });

@@ -26,7 +26,7 @@ export const exportRecords = route({
   tag: 'Analytics',
   summary: 'Raw records',
   description:
-    'All records of the range as a stream, ordered by app, day, link and time. Each carries a `cursor`: where a stream ended early, ask again with the cursor of the last whole record and get the rest. In CSV, a text that a spreadsheet would take for a formula gets an apostrophe in front.',
+    'All records of the range as a stream, ordered by app, day, link and time. Each carries a `cursor`: where a stream ended early, ask again with the cursor of the last whole record and get the rest. In CSV every text is quoted, and an apostrophe precedes what a spreadsheet would take for a formula.',
   query: querySchema({
     ...commonQuery,
     kind: Type.Optional(oneOf(kinds, 'Default clicks.')),
