@@ -2,7 +2,7 @@
  * Who calls, and may they call this often? Asked before a body is read. The order is by cost: the limit per address,
  * what the headers alone give away, the token's signature, and only then Postgres. A refused request costs no query.
  */
-import type { AccessTokens } from '#common/access-token.ts';
+import type { AccessClaims, AccessTokens } from '#common/access-token.ts';
 import { isApiKey } from '#common/api-key.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { limitAddress } from '#common/http/peer.ts';
@@ -31,16 +31,15 @@ export function apiGuard(parts: GuardParts): Guard {
       const charge = await chargeAddress(parts, route, incoming);
       if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
       if (!route) return { caller: null, quota: charge.quota };
-      const userId = identify(route, credential, parts.tokens);
-      return passed(parts, route, userId, charge);
+      return passed(parts, route, identify(route, credential, parts.tokens), charge);
     }
-    const userId = identify(route, credential, parts.tokens);
+    const claims = identify(route, credential, parts.tokens);
     const charge =
-      typeof userId === 'string'
-        ? await parts.limiter.charge('links', userId)
+      claims !== null && 'user_id' in claims
+        ? await parts.limiter.charge('links', claims.user_id)
         : await parts.limiter.charge('general', limitAddress(incoming.ip));
     if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
-    return passed(parts, route, userId, charge);
+    return passed(parts, route, claims, charge);
   };
 }
 
@@ -52,8 +51,8 @@ function chargeAddress(parts: GuardParts, route: GuardedRoute | null, incoming: 
   return parts.limiter.charge(limitClass, limitAddress(incoming.ip));
 }
 
-/** The user id a verified token names, null on a public route. */
-function identify(route: GuardedRoute, credential: Credential, tokens: AccessTokens): string | null | Rejection {
+/** What a verified token says, null on a public route. */
+function identify(route: GuardedRoute, credential: Credential, tokens: AccessTokens): AccessClaims | null | Rejection {
   if (credential.kind === 'api_key') return forbidden('An API key may be used on /sdk endpoints only.');
   switch (route.caller) {
     case 'public':
@@ -68,16 +67,16 @@ function identify(route: GuardedRoute, credential: Credential, tokens: AccessTok
 async function passed(
   parts: GuardParts,
   route: GuardedRoute,
-  userId: string | null | Rejection,
+  claims: AccessClaims | null | Rejection,
   { quota }: Charge,
 ): ReturnType<Guard> {
-  if (userId === null) return { caller: null, quota };
-  if (typeof userId !== 'string') return { rejection: userId, quota };
+  if (claims === null) return { caller: null, quota };
+  if (!('user_id' in claims)) return { rejection: claims, quota };
   try {
-    const memberships = await membershipsOf(parts.db, userId);
+    const memberships = await membershipsOf(parts.db, claims);
     if (!memberships) return { rejection: unauthorized(), quota };
     if (route.method !== 'GET' && isViewerOnly(memberships)) return { rejection: onlyViewing(), quota };
-    const caller: UserCaller = { kind: 'user', user_id: userId, memberships };
+    const caller: UserCaller = { kind: 'user', user_id: claims.user_id, memberships };
     return { caller, quota };
   } catch (error) {
     if (error instanceof PostgresUnavailable) return { rejection: unavailable(), quota };
@@ -85,12 +84,15 @@ async function passed(
   }
 }
 
-/** Asked on every request: a user who is deleted, or loses a membership, has lost it with the next request. */
-async function membershipsOf(db: Postgres, userId: string): Promise<Membership[] | null> {
+/**
+ * Asked on every request, so that the end of an account, a membership or a login counts from the next one on.
+ * Null when the user is gone or disabled, or the token is older than what the account still accepts.
+ */
+async function membershipsOf(db: Postgres, { user_id, issued_ms }: AccessClaims): Promise<Membership[] | null> {
   const rows = await db.query<Membership | { organization_id: null; role: null }>(
     `SELECT m.organization_id, m.role FROM users u LEFT JOIN memberships m ON m.user_id = u.id
-      WHERE u.id = $1 AND u.deleted_at IS NULL`,
-    [userId],
+      WHERE u.id = $1 AND u.deleted_at IS NULL AND u.disabled_at IS NULL AND (u.not_before IS NULL OR u.not_before <= $2)`,
+    [user_id, new Date(issued_ms)],
     'guard_memberships',
   );
   if (rows.length === 0) return null;

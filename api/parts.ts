@@ -54,7 +54,8 @@ export function apiParts(
   const limits = configuredLimits(config);
   const limiter = new RateLimiter(redis.script(limitScript), limits, clock);
   const guard = apiGuard({ db, limiter, tokens });
-  const untold = new UntoldChanges({ db, redis, log });
+  const appSnapshots = new AppSnapshots(redis);
+  const untold = new UntoldChanges({ db, redis, appSnapshots, log });
   const deps: ApiDeps = {
     db,
     tenancy: new Tenancy(db),
@@ -62,7 +63,7 @@ export function apiParts(
     auth: authParts(db, tokens, config, clock),
     analytics: analyticsParts({ clickhouse, asOf: asOfFrom(db), retentionDays: config.RETENTION_DAYS }),
     apiKeys: new ApiKeys(secrets),
-    appSnapshots: new AppSnapshots(redis),
+    appSnapshots,
     announce: (...changes) => announceChange(redis, ...changes),
     tellChanges: () => untold.tell(),
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),

@@ -1,5 +1,5 @@
 /**
- * Changes of links and apps on their way to the redirectors: no committed change is forgotten because Redis, or this
+ * Changes of links and apps on their way to the redirectors and to the copies of apps in Redis: no committed change is forgotten because Redis, or this
  * process, was away in that moment.
  *
  * Triggers note each change in `untold_changes`, in the change's own transaction (pg-migrations). `tell` takes what is noted,
@@ -9,6 +9,7 @@
  * Bounds: `batchMax` changes at a time, one pass at a time; a change older than `worthMs` is dropped, since no cache
  * believes for that long what was before it.
  */
+import type { AppSnapshots } from '#common/app-snapshot.ts';
 import { type LinkChange, tellCaches } from '#common/link-cache.ts';
 import type { Postgres } from '#common/postgres.ts';
 import type { Redis } from '#common/redis.ts';
@@ -21,16 +22,31 @@ const worthMs = 600_000;
 
 const takeOldest = `
   DELETE FROM untold_changes WHERE id IN (SELECT id FROM untold_changes ORDER BY id LIMIT ${batchMax} FOR UPDATE SKIP LOCKED)
-  RETURNING kind, host, short_code`;
+  RETURNING kind, host, short_code, app_id, version, api_key_hash`;
 const dropWorthless = `DELETE FROM untold_changes WHERE changed_at < now() - interval '${worthMs} milliseconds'`;
 
 class NotTaken extends Error {}
+
+type NotedChange = LinkChange & {
+  /** Of an app: the lowest version of it that counts, and the key whose copy is worthless. */
+  readonly app_id: string | null;
+  readonly version: number | null;
+  readonly api_key_hash: Buffer | null;
+};
+
+interface UntoldOptions {
+  readonly db: Postgres;
+  readonly redis: Redis;
+  readonly appSnapshots: AppSnapshots;
+  readonly log: Pick<Log, 'warn' | 'info'>;
+}
 
 export class UntoldChanges {
   /** Since the start of the process. */
   readonly counters = { told: 0, failures: 0, dropped: 0 };
   readonly #db: Postgres;
   readonly #redis: Redis;
+  readonly #appSnapshots: AppSnapshots;
   readonly #log: Pick<Log, 'warn' | 'info'>;
   #running: Promise<boolean> | undefined;
   #next: Promise<boolean> | undefined;
@@ -38,9 +54,10 @@ export class UntoldChanges {
   #isBehind = false;
   readonly #onReady = () => void this.tell();
 
-  constructor({ db, redis, log }: { db: Postgres; redis: Redis; log: Pick<Log, 'warn' | 'info'> }) {
+  constructor({ db, redis, appSnapshots, log }: UntoldOptions) {
     this.#db = db;
     this.#redis = redis;
+    this.#appSnapshots = appSnapshots;
     this.#log = log;
   }
 
@@ -96,13 +113,24 @@ export class UntoldChanges {
     }
     for (;;) {
       const told = await this.#db.transaction(async (queries) => {
-        const changes = await queries.query<LinkChange>(takeOldest, [], 'take_untold_changes');
+        const changes = await queries.query<NotedChange>(takeOldest, [], 'take_untold_changes');
+        await this.#settle(changes);
         if (changes.length > 0 && !(await tellCaches(this.#redis, changes))) throw new NotTaken('Redis is away');
         return changes.length;
       });
       this.counters.told += told;
       if (told < batchMax) return true;
     }
+  }
+
+  /** What the API did itself is done once more, and changes nothing; what an administrator did is done here alone. */
+  async #settle(changes: readonly NotedChange[]): Promise<void> {
+    await Promise.all(
+      changes.map(async ({ app_id, version, api_key_hash }) => {
+        if (app_id === null || version === null || api_key_hash === null) return;
+        await this.#appSnapshots.settle(api_key_hash, app_id, version);
+      }),
+    );
   }
 
   #note(isTold: boolean, err?: unknown): boolean {

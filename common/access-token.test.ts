@@ -22,19 +22,19 @@ const claims = { iss: 'signpost', aud: 'signpost-api', sub: user, iat: now, exp:
 test('a token names its user for 900 s and not a second longer', () => {
   const token = tokens.issue(user);
   const at = (ms: number) => new AccessTokens([current], () => ms).verify(token);
-  expect(at(nowMs)).toBe(user);
-  expect(at((now + 900) * 1000 - 1)).toBe(user);
+  expect(at(nowMs)).toEqual({ user_id: user, issued_ms: nowMs });
+  expect(at((now + 900) * 1000 - 1)?.user_id).toBe(user);
   expect(at((now + 900) * 1000)).toBeNull();
 });
 
 test('a token of the key before is good until that key is taken out', () => {
   const token = new AccessTokens([old], () => nowMs).issue(user);
-  expect(tokens.verify(token)).toBe(user);
+  expect(tokens.verify(token)?.user_id).toBe(user);
   expect(new AccessTokens([current], () => nowMs).verify(token)).toBeNull();
 });
 
 test('the second signer makes what the first accepts', () => {
-  expect(tokens.verify(forge(header, claims))).toBe(user);
+  expect(tokens.verify(forge(header, claims))).toEqual({ user_id: user, issued_ms: now * 1000 });
 });
 
 test.each<[string, string]>([
@@ -61,6 +61,9 @@ test.each<[string, string]>([
   ['no audience', forge(header, { ...claims, aud: undefined })],
   ['no expiry', forge(header, { ...claims, exp: undefined })],
   ['an expiry in words', forge(header, { ...claims, exp: 'never' })],
+  ['no time of issue', forge(header, { ...claims, iat: undefined })],
+  ['a time of issue in words', forge(header, { ...claims, iat: 'now' })],
+  ['a time of issue beyond all calendars', forge(header, { ...claims, iat: 1e300 })],
   ['no subject', forge(header, { ...claims, sub: undefined })],
   ['a subject that is no user', forge(header, { ...claims, sub: newId('app', nowMs) })],
   ['expired', forge(header, { ...claims, exp: now - 1 })],

@@ -15,6 +15,15 @@ const ISSUER = 'signpost';
 const AUDIENCE = 'signpost-api';
 /** Ours are about 300 characters; anything longer is refused before it is looked at. */
 const TOKEN_CHARACTERS_MAX = 2048;
+/** Beyond it a number is no time that Postgres could be asked about. */
+const EPOCH_MS_MAX = 1e14;
+
+/** What a token says, once it is known to be ours. */
+export interface AccessClaims {
+  readonly user_id: string;
+  /** Epoch milliseconds; an account may refuse what was issued before some moment. */
+  readonly issued_ms: number;
+}
 
 export class AccessTokens {
   readonly #sign: (payload: Record<string, unknown>) => string;
@@ -32,29 +41,31 @@ export class AccessTokens {
       algorithm: 'HS256',
       kid: newest.id,
       header: { alg: 'HS256', typ: TYP },
-      noTimestamp: true,
     });
     this.#verifiers = new Map(secrets.map((secret) => [secret.id, verifierOf(secret)]));
   }
 
-  /** A token for this user id, good for 900 s. */
-  issue(userId: string): string {
-    const now = Math.floor(this.#clock() / 1000);
-    return this.#sign({ iss: ISSUER, aud: AUDIENCE, sub: userId, iat: now, exp: now + ACCESS_TOKEN_SECONDS });
+  /** A token for this user id, good for 900 s. `iat` is in whole seconds; a login in the second of a reset needs the rest. */
+  issue(userId: string, issued_ms: number = this.#clock()): string {
+    const exp = Math.floor(this.#clock() / 1000) + ACCESS_TOKEN_SECONDS;
+    return this.#sign({ iss: ISSUER, aud: AUDIENCE, sub: userId, iat: Math.floor(issued_ms / 1000), exp, issued_ms });
   }
 
-  /** The user id of a token that is ours, whole and not expired; null for anything else, without a reason. */
-  verify(token: string): string | null {
+  /** What a token says that is ours, whole and not expired; null for anything else, without a reason. */
+  verify(token: string): AccessClaims | null {
     if (token.length > TOKEN_CHARACTERS_MAX) return null;
     try {
       const kid = kidOf(this.#decode(token));
       const verify = kid === null ? undefined : this.#verifiers.get(kid);
       if (!verify) return null;
       const claims = verify(token);
-      if (typeof claims !== 'object' || claims === null || !('sub' in claims) || !('exp' in claims)) return null;
-      const { sub, exp } = claims;
+      if (typeof claims !== 'object' || claims === null) return null;
+      if (!('sub' in claims) || !('exp' in claims) || !('iat' in claims)) return null;
+      const { sub, exp, iat } = claims;
+      const issued_ms = 'issued_ms' in claims ? claims.issued_ms : Number(iat) * 1000;
       if (typeof exp !== 'number' || exp * 1000 <= this.#clock()) return null;
-      return typeof sub === 'string' && isId('usr', sub) ? sub : null;
+      if (typeof issued_ms !== 'number' || !(Math.abs(issued_ms) < EPOCH_MS_MAX)) return null;
+      return typeof sub === 'string' && isId('usr', sub) ? { user_id: sub, issued_ms } : null;
     } catch {
       return null;
     }
@@ -73,7 +84,7 @@ function verifierOf(secret: SecretKey): (token: string) => unknown {
     allowedIss: ISSUER,
     allowedAud: AUDIENCE,
     checkTyp: TYP,
-    requiredClaims: ['iss', 'aud', 'sub', 'exp'],
+    requiredClaims: ['iss', 'aud', 'sub', 'exp', 'iat'],
     ignoreExpiration: true,
     cache: false,
   });

@@ -213,6 +213,7 @@ CREATE TABLE public.organizations (
   id text NOT NULL,
   name text NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
+  deleted_at timestamp with time zone,
   CONSTRAINT organizations_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
   CONSTRAINT organizations_pkey PRIMARY KEY (id)
 );
@@ -252,6 +253,9 @@ CREATE TABLE public.untold_changes (
   host text NOT NULL,
   short_code text NOT NULL,
   changed_at timestamp with time zone NOT NULL DEFAULT now(),
+  app_id text,
+  version bigint,
+  api_key_hash bytea,
   CONSTRAINT untold_changes_kind_check CHECK ((kind = ANY (ARRAY['link'::text, 'app'::text]))),
   CONSTRAINT untold_changes_pkey PRIMARY KEY (id)
 );
@@ -263,6 +267,8 @@ CREATE TABLE public.users (
   password_hash text,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   deleted_at timestamp with time zone,
+  disabled_at timestamp with time zone,
+  not_before timestamp with time zone,
   CONSTRAINT users_email_check CHECK (((email = lower(email)) AND ((char_length(email) >= 3) AND (char_length(email) <= 320)))),
   CONSTRAINT users_name_check CHECK ((char_length(name) <= 200)),
   CONSTRAINT users_pkey PRIMARY KEY (id)
@@ -414,7 +420,8 @@ CREATE OR REPLACE FUNCTION public.signpost_note_app_change()
  SET search_path TO 'public'
 AS $function$
 BEGIN
-  INSERT INTO untold_changes (kind, host, short_code) SELECT DISTINCT 'app', host, '' FROM (VALUES (OLD.host), (NEW.host)) AS v (host);
+  INSERT INTO untold_changes (kind, host, short_code, app_id, version, api_key_hash)
+    SELECT DISTINCT 'app', host, '', NEW.id, NEW.version, OLD.api_key_hash FROM (VALUES (OLD.host), (NEW.host)) AS v (host);
   RETURN NULL;
 END $function$
 ;
@@ -469,9 +476,26 @@ AS $function$ SELECT l.organization_id FROM links l JOIN apps a ON a.id = l.app_
       WHERE l.id = wanted AND l.deleted_at IS NULL AND a.deleted_at IS NULL $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_refuse_deleted_organization()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  PERFORM FROM organizations WHERE id = NEW.organization_id AND deleted_at IS NULL FOR SHARE;
+  IF NOT FOUND THEN
+    RAISE foreign_key_violation USING CONSTRAINT = 'apps_organization_lives', MESSAGE = 'the organization is deleted';
+  END IF;
+  RETURN NEW;
+END $function$
+;
+
 CREATE TRIGGER apps_change_noted AFTER UPDATE ON public.apps FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_app_change();
 
 CREATE TRIGGER apps_host_released AFTER UPDATE OF host ON public.apps FOR EACH ROW WHEN ((old.host <> new.host)) EXECUTE FUNCTION signpost_note_released_host();
+
+CREATE TRIGGER apps_organization_lives BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION signpost_refuse_deleted_organization();
 
 CREATE TRIGGER links_change_noted AFTER UPDATE ON public.links FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_link_change();
 

@@ -1,21 +1,17 @@
 /** What an administrator does to users and organizations. Every refusal is a value. */
 import { hashPassword, PASSWORD_LENGTH } from '#api/auth/password.ts';
+import { endSessions } from '#api/auth/sessions.ts';
 import type { Role } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { isId, newId } from '#common/ids.ts';
 import type { Postgres, Queries } from '#common/postgres.ts';
+import { lastOwner, lockUser, noUser, ownedAlone } from './owners.ts';
+import { type Refused, refused } from './refusal.ts';
 
 export interface AdminParts {
   readonly db: Postgres;
   readonly clock: Clock;
 }
-
-export interface Refused {
-  readonly kind: 'refused';
-  readonly message: string;
-}
-
-const refused = (message: string): Refused => ({ kind: 'refused', message });
 
 /** Null when the text can be an address to log in with. */
 export function emailFault(email: string): string | null {
@@ -111,10 +107,11 @@ interface FoundOrganization {
   readonly isNew: boolean;
 }
 
-async function findOrganization(db: Queries, idOrName: string): Promise<FoundOrganization | Refused | null> {
-  const rows = await db.query<{ id: string }>('SELECT id FROM organizations WHERE id = $1 OR name = $1 LIMIT 2', [
-    idOrName.trim(),
-  ]);
+export async function findOrganization(db: Queries, idOrName: string): Promise<FoundOrganization | Refused | null> {
+  const rows = await db.query<{ id: string }>(
+    'SELECT id FROM organizations WHERE (id = $1 OR name = $1) AND deleted_at IS NULL LIMIT 2',
+    [idOrName.trim()],
+  );
   const [only, another] = rows;
   if (another) return refused(`there are several organizations named ${idOrName}: give the id of one`);
   return only ? { kind: 'found', id: only.id, isNew: false } : null;
@@ -152,26 +149,34 @@ export async function createOrganization(
   });
 }
 
-/** Makes a user a member, or gives a member another role. */
+/** Makes a user a member, or gives a member another role. The last owner keeps theirs. */
 export async function addMember(
   { db }: AdminParts,
   email: string,
   organization: string,
   role: Role,
 ): Promise<{ readonly kind: 'added'; readonly organization_id: string } | Refused> {
-  const found = await findOrganization(db, organization);
-  if (!found) return refused(`there is no organization ${organization}`);
-  if (found.kind === 'refused') return found;
-  const added = await db.execute(
-    `INSERT INTO memberships (user_id, organization_id, role)
-     SELECT id, $2, $3 FROM users WHERE email = $1 AND deleted_at IS NULL
-     ON CONFLICT (user_id, organization_id) DO UPDATE SET role = EXCLUDED.role`,
-    [email.trim().toLowerCase(), found.id, role],
-  );
-  return added === 0 ? refused(`there is no user ${email}`) : { kind: 'added', organization_id: found.id };
+  return db.transaction(async (queries) => {
+    const found = await findOrganization(queries, organization);
+    if (!found) return refused(`there is no organization ${organization}`);
+    if (found.kind === 'refused') return found;
+    const userId = await lockUser(queries, email);
+    if (userId === undefined) return noUser(email);
+    const living = 'SELECT FROM organizations WHERE id = $1 AND deleted_at IS NULL FOR UPDATE';
+    if ((await queries.query(living, [found.id])).length === 0)
+      return refused(`there is no organization ${organization}`);
+    const alone = role === 'owner' ? [] : await ownedAlone(queries, userId, found.id);
+    if (alone.length > 0) return lastOwner(email, alone);
+    await queries.execute(
+      `INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, $3)
+       ON CONFLICT (user_id, organization_id) DO UPDATE SET role = EXCLUDED.role`,
+      [userId, found.id, role],
+    );
+    return { kind: 'added', organization_id: found.id };
+  });
 }
 
-/** A new password. Whoever is logged in with the old one can't renew the login: it ends within 15 minutes. */
+/** A new password. Every login made before is over with the next request. */
 export async function resetPassword(
   { db, clock }: AdminParts,
   email: string,
@@ -185,9 +190,7 @@ export async function resetPassword(
       'UPDATE users SET password_hash = $2 WHERE email = $1 AND deleted_at IS NULL RETURNING id',
       [email.trim().toLowerCase(), hash],
     );
-    // A statement of its own: the one above may have waited for a login, whose token only a later look can see.
-    const revoke = 'UPDATE refresh_tokens SET revoked_at = $2 WHERE revoked_at IS NULL AND user_id = $1';
-    if (user) await queries.execute(revoke, [user.id, new Date(clock())]);
+    if (user) await endSessions(queries, user.id, new Date(clock()));
     return user;
   });
   return changed === undefined ? refused(`there is no user ${email}`) : { kind: 'reset' };
@@ -197,17 +200,18 @@ export interface ListedOrganization {
   readonly id: string;
   readonly name: string;
   readonly apps: number;
-  readonly members: readonly { readonly email: string; readonly role: Role }[];
+  readonly members: readonly { readonly email: string; readonly role: Role; readonly disabled?: true }[];
 }
 
 /** Every organization with its members, oldest first; users of none stand under an empty id. */
 export function listAccounts({ db }: AdminParts): Promise<ListedOrganization[]> {
   return db.query<ListedOrganization>(`
     SELECT o.id, o.name, (SELECT count(*) FROM apps a WHERE a.organization_id = o.id AND a.deleted_at IS NULL) AS apps,
-           coalesce((SELECT json_agg(json_build_object('email', u.email, 'role', m.role) ORDER BY u.email)
+           coalesce((SELECT json_agg(json_strip_nulls(json_build_object('email', u.email, 'role', m.role,
+                                          'disabled', CASE WHEN u.disabled_at IS NOT NULL THEN true END)) ORDER BY u.email)
                        FROM memberships m JOIN users u ON u.id = m.user_id
                       WHERE m.organization_id = o.id AND u.deleted_at IS NULL), '[]'::json) AS members
-      FROM organizations o
+      FROM organizations o WHERE o.deleted_at IS NULL
     UNION ALL
     SELECT '', '', 0, json_agg(json_build_object('email', u.email, 'role', 'none') ORDER BY u.email)
       FROM users u

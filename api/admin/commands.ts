@@ -14,10 +14,10 @@ import {
   listAccounts,
   nameFault,
   passwordFault,
-  type Refused,
   resetPassword,
 } from './accounts.ts';
-import { AdminError, ask, askPassword, choose } from './questions.ts';
+import { AdminError, ask, askPassword, choose, done } from './questions.ts';
+import { addRemovalCommands } from './removal-commands.ts';
 import { reencryptApiKeys } from './secret-rotation.ts';
 
 const roles: readonly Role[] = ['owner', 'member', 'viewer'];
@@ -33,11 +33,6 @@ export interface AdminContext {
   readonly print: (line: string) => void;
 }
 
-function done<T extends { readonly kind: string }>(outcome: T | Refused): T {
-  if (outcome.kind === 'refused' && 'message' in outcome) throw new AdminError(outcome.message);
-  return outcome as T;
-}
-
 export function adminProgram(context: AdminContext): Command {
   const program = new Command('admin')
     .description('Users, organizations and keys of a Signpost installation.')
@@ -45,6 +40,7 @@ export function adminProgram(context: AdminContext): Command {
     .showHelpAfterError();
   addUserCommands(program, context);
   addOrganizationCommands(program, context);
+  addRemovalCommands(program, context);
   addSecretCommands(program, context);
   return program;
 }
@@ -75,13 +71,13 @@ function addUserCommands(program: Command, context: AdminContext): void {
 
   program
     .command('reset-password')
-    .description(`Give a user a new password, and end the logins made with the old one. ${passwordSource}`)
+    .description(`Give a user a new password, and end every login made before, at once. ${passwordSource}`)
     .option('--email <address>', 'whose')
     .action(async (options: { email?: string }) => {
       const email = await ask('--email', options.email, 'E-mail', emailFault);
       const password = await askPassword(context.adminPassword, passwordFault);
       done(await resetPassword(context.parts(), email, password));
-      context.print(`${email} has a new password. Logins made with the old one end within 15 minutes.`);
+      context.print(`${email} has a new password. Every login made before is over.`);
     });
 }
 
@@ -144,7 +140,9 @@ function addOrganizationCommands(program: Command, context: AdminContext): void 
       }
       for (const { id, name, apps, members } of organizations) {
         context.print(id === '' ? 'without an organization' : `${id}  ${name}  (${apps} apps)`);
-        for (const { email, role } of members) context.print(`    ${role.padEnd(6)}  ${email}`);
+        for (const { email, role, disabled } of members) {
+          context.print(`    ${role.padEnd(6)}  ${email}${disabled ? '  (disabled)' : ''}`);
+        }
       }
     });
 }

@@ -1,5 +1,6 @@
 /** What was not given as an option is asked for on a terminal; a script is told the option that is missing. */
 import { cancel, isCancel, password, select, text } from '@clack/prompts';
+import type { Refused } from './refusal.ts';
 
 /** The administrator did something that can't be done, or stopped. Shown as a sentence, without a trace. */
 export class AdminError extends Error {
@@ -7,6 +8,12 @@ export class AdminError extends Error {
     super(message);
     this.name = 'AdminError';
   }
+}
+
+/** The outcome of a command that was done. @throws AdminError that says why it was not. */
+export function done<T extends { readonly kind: string }>(outcome: T | Refused): T {
+  if (outcome.kind === 'refused' && 'message' in outcome) throw new AdminError(outcome.message);
+  return outcome as T;
 }
 
 const STDIN_BYTES_MAX = 4096;

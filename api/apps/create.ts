@@ -53,7 +53,9 @@ async function chooseOrganization(
     return invalid('organization_id', `is required: ${why}`);
   }
   if (caller.memberships.some((one) => one.organization_id === asked)) return asked;
-  const exists = isId('org', asked) && (await db.query('SELECT FROM organizations WHERE id = $1', [asked])).length > 0;
+  const exists =
+    isId('org', asked) &&
+    (await db.query('SELECT FROM organizations WHERE id = $1 AND deleted_at IS NULL', [asked])).length > 0;
   return exists
     ? forbidden('You are not a member of this organization.')
     : notFound('There is no organization with this id.');
@@ -91,7 +93,7 @@ async function insert(
   organizationId: string,
   fields: AppFields,
   apiKey: string,
-): Promise<AppRow | undefined> {
+): Promise<AppRow | Rejection | undefined> {
   const nowMs = clock();
   const id = newId('app', nowMs);
   const key = apiKeys.store(apiKey, id);
@@ -106,6 +108,7 @@ async function insert(
     });
   } catch (error) {
     if (violatedConstraint(error) === 'apps_host_key') return undefined;
+    if (violatedConstraint(error) === 'apps_organization_lives') return forbidden('This organization was deleted.');
     throw error;
   }
 }

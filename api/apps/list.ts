@@ -30,7 +30,8 @@ export const list = route({
     const asked = query.organization_id;
     if (asked !== undefined && !mine.includes(asked)) {
       const exists =
-        isId('org', asked) && (await db.query('SELECT FROM organizations WHERE id = $1', [asked])).length > 0;
+        isId('org', asked) &&
+        (await db.query('SELECT FROM organizations WHERE id = $1 AND deleted_at IS NULL', [asked])).length > 0;
       return exists
         ? forbidden('You are not a member of this organization.')
         : notFound('There is no organization with this id.');

@@ -175,6 +175,19 @@ test('a refresh token ends after 24 hours, an access token after 15 minutes', as
   expect((await refresh(late.refresh_token)).status).toBe(401);
 });
 
+test('a login is over after 30 days, however often it was renewed', async () => {
+  await origin.addUser('long@example.com', password);
+  let token = pairOf(await login('long@example.com')).refresh_token;
+  for (let day = 0; day < 29; day++) {
+    origin.advance(24 * 3_600_000 - 60_000);
+    token = pairOf(await refresh(token)).refresh_token;
+  }
+  origin.advance(24 * 3_600_000 - 60_000);
+  const last = pairOf(await refresh(token)).refresh_token;
+  origin.advance(31 * 60_000);
+  expect((await refresh(last)).status).toBe(401);
+});
+
 test('what is kept of old sessions is bounded: a login clears the dead ones of its user, a refresh those of its family', async () => {
   const user = await origin.addUser('tidy@example.com', password);
   const rows = async () => {
@@ -225,6 +238,17 @@ test('a login whose password is changed while it is compared is answered like on
   });
   const [answer, wrong] = await Promise.all([late.answer, login('ada@example.com', 'wrong')]);
   expect({ status: answer.status, body: answer.body }).toEqual({ status: wrong.status, body: wrong.body });
+});
+
+test('a reset ends the access tokens of every login at once, and of none that follows', async () => {
+  await origin.addUser('reset@example.com', password);
+  const before = pairOf(await login('reset@example.com'));
+  expect(await reset('reset@example.com')).toEqual({ kind: 'reset' });
+  expect((await origin.send('/me', { token: before.access_token })).status).toBe(401);
+  const after = pairOf(await login('reset@example.com', 'another password'));
+  expect((await origin.send('/me', { token: after.access_token })).status).toBe(200);
+  const renewed = pairOf(await refresh(after.refresh_token));
+  expect((await origin.send('/me', { token: renewed.access_token })).status).toBe(200);
 });
 
 test('a login that a reset of the password waits for can not be renewed after the reset', async () => {

@@ -1,5 +1,7 @@
 import { OAuth2Server } from 'oauth2-mock-server';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { disableUser } from '#api/admin/removals.ts';
+import { systemClock } from '#common/clock.ts';
 import { loadConfig } from '#common/config.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
 import { type GithubFixture, githubSettings, startGithubFixture } from './github-fixture.ts';
@@ -163,6 +165,18 @@ test.each(providers)(
     expect(again.body).toEqual(me.body);
   },
 );
+
+test.each(providers)('%s: a disabled account is a 403, and sign-up makes no second one of it', async (name) => {
+  const email = `disabled-${name}@example.com`;
+  const id = await origin.addUser(email, null);
+  saysWho({ email, isVerified: true });
+  const { access_token } = pairOf(await login(origin, name));
+  expect(await disableUser({ db: origin.db, clock: systemClock }, email)).toMatchObject({ kind: 'disabled' });
+  expect((await origin.send('/me', { token: access_token })).status).toBe(401);
+  expect((await login(origin, name)).status).toBe(403);
+  expect((await login(signup, name)).status).toBe(403);
+  expect(await origin.db.query('SELECT id FROM users WHERE email = $1', [email])).toEqual([{ id }]);
+});
 
 test('two first logins at once make one account with one organization', async () => {
   saysWho({ email: 'twice@example.com', isVerified: true });

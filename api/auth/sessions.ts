@@ -1,5 +1,5 @@
 /**
- * Refresh tokens: 256 random bits, kept as a hash, good once and for 24 hours.
+ * Refresh tokens: 256 random bits, kept as a hash, good once and for 24 hours. A family ends 30 days after its login.
  *
  * A family is one login and all that it was renewed to; its first row stands for it. States of a family:
  *   live    → renewed: the token is marked used and its successor is stored, in one transaction.
@@ -16,6 +16,8 @@ import type { Postgres, Queries } from '#common/postgres.ts';
 
 /** interface: refresh tokens expire after 24 hours. */
 export const REFRESH_TOKEN_MS = 24 * 60 * 60 * 1000;
+/** However often it is renewed, a login is over after this long. */
+const FAMILY_MS = 30 * 24 * 60 * 60 * 1000;
 
 export interface TokenPair {
   readonly access_token: string;
@@ -29,6 +31,13 @@ interface StoredToken {
   readonly user_id: string;
   readonly family_id: string;
   readonly is_revoked: boolean;
+  readonly begun_at: Date;
+}
+
+/** A pair that is stored: whose, and when it was issued. Never before what the account accepts, whatever the clocks say. */
+interface Issued {
+  readonly user_id: string;
+  readonly created_at: Date;
 }
 
 export class Sessions {
@@ -44,27 +53,28 @@ export class Sessions {
 
   /**
    * A login: the first pair of a new family. Families of the same user of which nothing is alive are cleared away.
-   * Null when the user was deleted, or the password changed, since it was compared: that takes a while, and waits in a
-   * queue. The user's row is locked first, so a reset comes before (and is seen here) or after (and sees the family).
+   * Null when the user was deleted or disabled, or the password changed, since it was compared: that takes a while, and
+   * waits in a queue. The user's row is locked first, so a reset comes before (and is seen here) or after (and sees the family).
    * @param passwordHash what the password was compared with; null for a login that needs none.
    */
   async begin(userId: string, passwordHash: string | null): Promise<TokenPair | null> {
     const now = new Date(this.#clock());
     const refreshToken = newRefreshToken();
     const id = randomUUID();
-    const begun = await this.#db.query(
+    const [begun] = await this.#db.query<Issued>(
       `WITH live AS (
-         SELECT id FROM users WHERE id = $2 AND deleted_at IS NULL AND ($6::text IS NULL OR password_hash = $6)
+         SELECT id, not_before FROM users
+          WHERE id = $2 AND deleted_at IS NULL AND disabled_at IS NULL AND ($6::text IS NULL OR password_hash = $6)
             FOR SHARE),
        dead AS (
          DELETE FROM refresh_tokens t USING live WHERE t.user_id = live.id AND t.expires_at <= $4
             AND NOT EXISTS (SELECT FROM refresh_tokens f WHERE f.family_id = t.family_id AND f.expires_at > $4))
        INSERT INTO refresh_tokens (id, family_id, user_id, token_hash, created_at, expires_at)
-       SELECT $1, $1, live.id, $3, $4, $5 FROM live RETURNING id`,
+       SELECT $1, $1, live.id, $3, greatest($4, live.not_before), $5 FROM live RETURNING user_id, created_at`,
       [id, userId, hashOf(refreshToken), now, new Date(now.getTime() + REFRESH_TOKEN_MS), passwordHash],
       'session_begin',
     );
-    return begun.length === 0 ? null : this.#pair(userId, refreshToken);
+    return begun ? this.#pair(begun, refreshToken) : null;
   }
 
   /** The next pair for a refresh token; null when it is unknown, expired, revoked or used (which revokes its family). */
@@ -72,25 +82,34 @@ export class Sessions {
     const now = new Date(this.#clock());
     const hash = hashOf(refreshToken);
     const next = newRefreshToken();
-    const userId = await this.#db.transaction(async (queries) => {
+    const renewed = await this.#db.transaction(async (queries) => {
       const stored = await lockFamily(queries, hash);
       if (!stored || stored.is_revoked) return null;
-      const renewed = await queries.query<{ user_id: string }>(
-        `WITH used AS (
-           UPDATE refresh_tokens SET used_at = $2, replaced_by = $3
-            WHERE token_hash = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2
-              AND EXISTS (SELECT FROM users WHERE id = user_id AND deleted_at IS NULL)
-           RETURNING user_id, family_id),
+      const endMs = stored.begun_at.getTime() + FAMILY_MS;
+      const [issued] = await queries.query<Issued>(
+        `WITH live AS (
+           SELECT id, not_before FROM users WHERE id = $6 AND deleted_at IS NULL AND disabled_at IS NULL),
+         used AS (
+           UPDATE refresh_tokens SET used_at = $2, replaced_by = $3 FROM live
+            WHERE token_hash = $1 AND used_at IS NULL AND revoked_at IS NULL AND expires_at > $2 AND user_id = live.id
+           RETURNING user_id, family_id, not_before),
          outlived AS (
            DELETE FROM refresh_tokens t USING used
             WHERE t.family_id = used.family_id AND t.id <> t.family_id AND t.expires_at <= $2)
          INSERT INTO refresh_tokens (id, family_id, user_id, token_hash, created_at, expires_at)
-         SELECT $3, family_id, user_id, $4, $2, $5 FROM used RETURNING user_id`,
-        [hash, now, randomUUID(), hashOf(next), new Date(now.getTime() + REFRESH_TOKEN_MS)],
+         SELECT $3, family_id, user_id, $4, greatest($2, not_before), $5 FROM used WHERE $5 > $2
+         RETURNING user_id, created_at`,
+        [
+          hash,
+          now,
+          randomUUID(),
+          hashOf(next),
+          new Date(Math.min(now.getTime() + REFRESH_TOKEN_MS, endMs)),
+          stored.user_id,
+        ],
         'session_renew',
       );
-      const [row] = renewed;
-      if (row) return row.user_id;
+      if (issued) return issued;
       await queries.execute(
         `UPDATE refresh_tokens SET revoked_at = $2
           WHERE id = $3 AND EXISTS (SELECT FROM refresh_tokens WHERE token_hash = $1 AND used_at IS NOT NULL)`,
@@ -99,7 +118,7 @@ export class Sessions {
       );
       return null;
     });
-    return userId === null ? null : this.#pair(userId, next);
+    return renewed && this.#pair(renewed, next);
   }
 
   /** Revokes the token's whole family. False when there is no such token. */
@@ -113,9 +132,9 @@ export class Sessions {
     return families > 0;
   }
 
-  #pair(userId: string, refreshToken: string): TokenPair {
+  #pair({ user_id, created_at }: Issued, refreshToken: string): TokenPair {
     return {
-      access_token: this.#tokens.issue(userId),
+      access_token: this.#tokens.issue(user_id, created_at.getTime()),
       refresh_token: refreshToken,
       expires_in: ACCESS_TOKEN_SECONDS,
       token_type: 'Bearer',
@@ -123,10 +142,26 @@ export class Sessions {
   }
 }
 
+/**
+ * Ends all that a user's logins have given out, access tokens too. It needs the lock on the user's row, and is several statements
+ * on purpose: each may wait for a login or a renewal, and only what comes after that sees what was issued meanwhile.
+ */
+export async function endSessions(queries: Queries, userId: string, now: Date): Promise<void> {
+  await queries.execute('UPDATE refresh_tokens SET revoked_at = $2 WHERE revoked_at IS NULL AND user_id = $1', [
+    userId,
+    now,
+  ]);
+  await queries.execute(
+    `UPDATE users SET not_before = greatest(not_before, $2,
+        (SELECT max(created_at) + interval '1 millisecond' FROM refresh_tokens WHERE user_id = $1)) WHERE id = $1`,
+    [userId, now],
+  );
+}
+
 /** Waits for the family's first row, so that whoever comes second sees what the first has done. */
 async function lockFamily(queries: Queries, hash: Buffer): Promise<StoredToken | undefined> {
   const [stored] = await queries.query<StoredToken>(
-    `SELECT token.user_id, token.family_id, root.revoked_at IS NOT NULL AS is_revoked
+    `SELECT token.user_id, token.family_id, root.revoked_at IS NOT NULL AS is_revoked, root.created_at AS begun_at
        FROM refresh_tokens token JOIN refresh_tokens root ON root.id = token.family_id
       WHERE token.token_hash = $1 FOR UPDATE OF root`,
     [hash],

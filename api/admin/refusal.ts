@@ -1,0 +1,7 @@
+/** Why a command did nothing, in a sentence. */
+export interface Refused {
+  readonly kind: 'refused';
+  readonly message: string;
+}
+
+export const refused = (message: string): Refused => ({ kind: 'refused', message });

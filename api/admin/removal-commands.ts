@@ -1,0 +1,73 @@
+/** `npm run admin` for people and organizations that leave. */
+import type { Command } from 'commander';
+import { emailFault, nameFault } from './accounts.ts';
+import type { AdminContext } from './commands.ts';
+import { ask, done } from './questions.ts';
+import { deleteOrganization, deleteUser, disableUser, enableUser, removeMember } from './removals.ts';
+import { untilTold } from './told-changes.ts';
+
+interface Named {
+  readonly email?: string;
+  readonly organization?: string;
+}
+
+const atOnce = 'It counts from the next request on.';
+
+export function addRemovalCommands(program: Command, context: AdminContext): void {
+  const emailOf = (options: Named) => ask('--email', options.email, 'E-mail', emailFault);
+  const organizationOf = (options: Named) => ask('--organization', options.organization, 'Organization', nameFault);
+
+  program
+    .command('remove-member')
+    .description(`Take a user out of an organization; its last owner can't be. ${atOnce}`)
+    .option('--email <address>', 'whose')
+    .option('--organization <name>', 'name or id')
+    .action(async (options: Named) => {
+      const [email, organization] = [await emailOf(options), await organizationOf(options)];
+      const removed = done(await removeMember(context.parts(), email, organization));
+      context.print(`${email} is no longer a member of ${removed.organization_id}`);
+    });
+
+  program
+    .command('disable-user')
+    .description(`Keep a user out, however they log in, until enable-user. ${atOnce}`)
+    .option('--email <address>', 'whose')
+    .action(async (options: Named) => {
+      const email = await emailOf(options);
+      const { ownerless } = done(await disableUser(context.parts(), email));
+      context.print(`${email} is disabled`);
+      for (const { id, name } of ownerless) context.print(`no owner of ${name} (${id}) can log in now`);
+    });
+
+  program
+    .command('enable-user')
+    .description('Let a disabled user log in again.')
+    .option('--email <address>', 'whose')
+    .action(async (options: Named) => {
+      const email = await emailOf(options);
+      done(await enableUser(context.parts(), email));
+      context.print(`${email} may log in again`);
+    });
+
+  program
+    .command('delete-user')
+    .description(`Delete an account; the last owner of an organization can't be. ${atOnce}`)
+    .option('--email <address>', 'whose')
+    .action(async (options: Named) => {
+      const email = await emailOf(options);
+      done(await deleteUser(context.parts(), email));
+      context.print(`${email} is deleted`);
+    });
+
+  program
+    .command('delete-organization')
+    .description(`Delete an organization: its links become 404, its API keys 401, its members lose it. ${atOnce}`)
+    .option('--organization <name>', 'name or id')
+    .action(async (options: Named) => {
+      const organization = await organizationOf(options);
+      const parts = context.parts();
+      const deleted = done(await deleteOrganization(parts, organization));
+      context.print(`${deleted.organization_id} is deleted, with ${deleted.apps} apps`);
+      if (!(await untilTold(parts.db))) context.print('The API is not running: its caches follow when it is back.');
+    });
+}

@@ -1,0 +1,162 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type ApiForTest, apiForTest, type Member } from '#api/fixtures/api-for-test.ts';
+import { ApiKeys } from '#common/api-key.ts';
+import { AppSnapshots, readAppByKey } from '#common/app-snapshot.ts';
+import { systemClock } from '#common/clock.ts';
+import { parseSecretKeys } from '#common/encryption.ts';
+import { type AdminParts, addMember, listAccounts, resetPassword } from './accounts.ts';
+import { deleteOrganization, deleteUser, disableUser, enableUser, removeMember } from './removals.ts';
+import { untilTold } from './told-changes.ts';
+
+let api: ApiForTest;
+let parts: AdminParts;
+let owner: Member;
+
+beforeAll(async () => {
+  api = await apiForTest();
+  parts = { db: api.db, clock: systemClock };
+});
+afterEach(() => expect(api.failures.splice(0)).toEqual([]));
+afterAll(() => api.stop());
+
+const emailOf = ({ user_id }: Member) => `${user_id}@example.com`;
+const status = async (member: Member, path = '/me') => (await member.call('GET', path)).status;
+
+test('a removed member loses the organization with the next request, and stays a user', async () => {
+  owner = await api.member();
+  const member = await api.member('member', owner.organization_id);
+  const app = (await owner.call('POST', '/apps', { name: 'App' })).body;
+  expect(await status(member, `/apps/${app.id}`)).toBe(200);
+  expect(await removeMember(parts, emailOf(member), owner.organization_id)).toMatchObject({ kind: 'removed' });
+  expect(await status(member, `/apps/${app.id}`)).toBe(403);
+  expect((await member.call('POST', '/links', { app_id: app.id, path: '/x' })).status).toBe(403);
+  expect((await member.call('GET', '/me')).body.organizations).toEqual([]);
+  expect(await removeMember(parts, emailOf(member), owner.organization_id)).toMatchObject({ kind: 'refused' });
+});
+
+test('a disabled user is out with the next request, and back with a new login once enabled', async () => {
+  owner = await api.member();
+  await api.member('owner', owner.organization_id);
+  expect(await status(owner)).toBe(200);
+  expect(await disableUser(parts, emailOf(owner))).toMatchObject({ kind: 'disabled', ownerless: [] });
+  const refused = await owner.call('GET', '/me');
+  expect([refused.status, refused.body.error.code]).toEqual([401, 'UNAUTHORIZED']);
+  const listed = (await listAccounts(parts)).find(({ id }) => id === owner.organization_id);
+  expect(listed?.members).toContainEqual({ email: emailOf(owner), role: 'owner', disabled: true });
+  expect(await enableUser(parts, emailOf(owner))).toMatchObject({ kind: 'enabled' });
+  expect(await status(owner)).toBe(401);
+  expect(await enableUser(parts, emailOf(owner))).toMatchObject({ kind: 'refused' });
+});
+
+test('the last owner can be disabled, and the command says what has no owner then', async () => {
+  owner = await api.member();
+  const { organization_id } = owner;
+  expect(await disableUser(parts, emailOf(owner))).toMatchObject({ ownerless: [{ id: organization_id }] });
+});
+
+test('a deleted user is out with the next request, and nothing of the account is left', async () => {
+  owner = await api.member();
+  const member = await api.member('member', owner.organization_id);
+  await api.db.execute(
+    `INSERT INTO refresh_tokens (id, user_id, family_id, token_hash, expires_at) VALUES ($1, $1, $1, $2, now() + interval '1 day')`,
+    [member.user_id, Buffer.from(member.user_id)],
+  );
+  expect(await deleteUser(parts, emailOf(member))).toEqual({ kind: 'deleted' });
+  expect(await status(member)).toBe(401);
+  for (const table of ['refresh_tokens', 'memberships']) {
+    expect(await api.db.query(`SELECT FROM ${table} WHERE user_id = $1`, [member.user_id])).toEqual([]);
+  }
+  expect(await api.db.query('SELECT FROM users WHERE id = $1', [member.user_id])).toEqual([]);
+  expect(await deleteUser(parts, emailOf(member))).toMatchObject({ kind: 'refused' });
+});
+
+test('the last owner can be neither removed, deleted nor made less; a disabled owner does not count', async () => {
+  owner = await api.member();
+  const { organization_id } = owner;
+  const other = await api.member('owner', organization_id);
+  await disableUser(parts, emailOf(other));
+  const attempts = [
+    () => removeMember(parts, emailOf(owner), organization_id),
+    () => deleteUser(parts, emailOf(owner)),
+    () => addMember(parts, emailOf(owner), organization_id, 'member'),
+  ];
+  for (const attempt of attempts) {
+    expect(await attempt()).toMatchObject({ kind: 'refused', message: expect.stringContaining('last owner') });
+  }
+  expect((await owner.call('GET', '/me')).body.organizations).toMatchObject([{ role: 'owner' }]);
+  await enableUser(parts, emailOf(other));
+  expect(await addMember(parts, emailOf(owner), organization_id, 'member')).toMatchObject({ kind: 'added' });
+});
+
+test('of two owners who are removed at once, one stays', async () => {
+  for (let round = 0; round < 10; round++) {
+    owner = await api.member();
+    const other = await api.member('owner', owner.organization_id);
+    const outcomes = await Promise.all([
+      removeMember(parts, emailOf(owner), owner.organization_id),
+      deleteUser(parts, emailOf(other)),
+    ]);
+    expect(outcomes.map(({ kind }) => kind).filter((kind) => kind === 'refused')).toHaveLength(1);
+  }
+});
+
+test('with its organization go its keys, its links and its members, once the command has ended', async () => {
+  owner = await api.member();
+  const viewer = await api.member('viewer', owner.organization_id);
+  const app = (await owner.call('POST', '/apps', { name: 'App' })).body;
+  await owner.call('POST', '/links', { app_id: app.id, path: '/x' });
+  const keys = new ApiKeys(parseSecretKeys(api.secretKey));
+  const snapshots = new AppSnapshots(api.redis);
+  const known = await readAppByKey(api.db, keys.hashes(app.api_key));
+  if (!known) throw new Error('the app has no snapshot');
+  await snapshots.write(keys.hash(app.api_key), known);
+  expect(await deleteOrganization(parts, owner.organization_id)).toMatchObject({ kind: 'deleted', apps: 1 });
+  expect(await untilTold(api.db)).toBe(true);
+  expect(await snapshots.read(keys.hash(app.api_key))).toBeNull();
+  // A slow reader of Postgres that comes late.
+  await snapshots.write(keys.hash(app.api_key), known);
+  expect(await snapshots.read(keys.hash(app.api_key))).toBeNull();
+  expect(await readAppByKey(api.db, keys.hashes(app.api_key))).toBeNull();
+  expect(await status(owner, `/apps/${app.id}`)).toBe(404);
+  expect((await viewer.call('GET', '/me')).body.organizations).toEqual([]);
+  expect(await deleteOrganization(parts, owner.organization_id)).toMatchObject({ kind: 'refused' });
+  expect((await listAccounts(parts)).map(({ id }) => id)).not.toContain(owner.organization_id);
+});
+
+test('whatever is made for an organization while it is deleted, no app of it lives afterwards', async () => {
+  for (let round = 0; round < 10; round++) {
+    owner = await api.member();
+    const replies = await Promise.all([
+      ...Array.from({ length: 4 }, () => owner.call('POST', '/apps', { name: `Late ${round}` })),
+      deleteOrganization(parts, owner.organization_id),
+      ...Array.from({ length: 4 }, () => owner.call('POST', '/apps', { name: `Later ${round}` })),
+    ]);
+    for (const reply of replies) if ('status' in reply) expect([201, 400, 403, 404]).toContain(reply.status);
+    const living = 'SELECT FROM apps WHERE organization_id = $1 AND deleted_at IS NULL';
+    expect(await api.db.query(living, [owner.organization_id])).toEqual([]);
+  }
+});
+
+test('a new password ends access tokens at once, and none that is issued afterwards', async () => {
+  owner = await api.member();
+  expect(await status(owner)).toBe(200);
+  expect(await resetPassword(parts, emailOf(owner), 'correct horse battery')).toEqual({ kind: 'reset' });
+  expect(await status(owner)).toBe(401);
+  const body = { email: emailOf(owner), password: 'correct horse battery' };
+  const { body: pair } = await api.call('', 'POST', '/auth/login', body);
+  expect((await api.call(pair.access_token, 'GET', '/me')).status).toBe(200);
+});
+
+test('an administrator’s clock that is off by an hour leaves no token alive and keeps none out', async () => {
+  for (const aheadMs of [-3_600_000, 3_600_000]) {
+    owner = await api.member();
+    const skewed = { db: api.db, clock: () => systemClock() + aheadMs };
+    const body = { email: emailOf(owner), password: 'correct horse battery' };
+    await resetPassword(parts, emailOf(owner), body.password);
+    const before = (await api.call('', 'POST', '/auth/login', body)).body;
+    await resetPassword(skewed, emailOf(owner), body.password);
+    expect((await api.call(before.access_token, 'GET', '/me')).status).toBe(401);
+    const after = (await api.call('', 'POST', '/auth/login', body)).body;
+    expect((await api.call(after.access_token, 'GET', '/me')).status).toBe(200);
+  }
+});

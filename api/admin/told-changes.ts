@@ -1,0 +1,18 @@
+/** Waits until the API has passed a committed change on to Redis and the redirectors. */
+import type { Queries } from '#common/postgres.ts';
+
+const patienceMs = 5_000;
+const pauseMs = 50;
+
+/** Everything that was noted before the call. False: no API took it in time; it will once it runs and has its Redis. */
+export async function untilTold(db: Queries): Promise<boolean> {
+  const [noted] = await db.query<{ last: number | null }>('SELECT max(id) AS last FROM untold_changes');
+  const last = noted?.last ?? null;
+  const endMs = performance.now() + patienceMs;
+  while (last !== null && performance.now() < endMs) {
+    const waiting = await db.query('SELECT FROM untold_changes WHERE id <= $1 LIMIT 1', [last]);
+    if (waiting.length === 0) return true;
+    await new Promise((next) => setTimeout(next, pauseMs));
+  }
+  return last === null;
+}
