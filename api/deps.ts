@@ -6,6 +6,7 @@ import type { LinkChange } from '#common/link-cache.ts';
 import type { Postgres } from '#common/postgres.ts';
 import type { Tenancy } from '#common/tenancy.ts';
 import type { AnalyticsParts } from './analytics/deps.ts';
+import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';
 
 /** A link and how many clicks it has had. */
@@ -35,6 +36,5 @@ export interface ApiDeps {
    * Figures are kept in another store, which the links' own folder does not know.
    */
   readonly rankByClicks: (organizationIds: readonly string[], appId: string | null) => Promise<readonly RankedLink[]>;
-  /** Domain under which apps get a host if they name none. */
-  readonly shortLinkDomain: string;
+  readonly hosts: HostRules;
 }

@@ -34,6 +34,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'untold changes', start: () => api.untold.start(), stop: () => api.untold.stop() },
+  api.hostChecks,
   telemetryPart(config, metrics, {
     listening: server.check,
     postgres: () => db.isReady(),

@@ -16,6 +16,8 @@ import type { Log } from '#common/telemetry.ts';
 import { Tenancy } from '#common/tenancy.ts';
 import { asOfFrom } from './analytics/as-of.ts';
 import { analyticsParts } from './analytics/deps.ts';
+import { hostRules } from './apps/host.ts';
+import { HostChecks } from './apps/host-checks.ts';
 import { authParts } from './auth/parts.ts';
 import { rankByClicks } from './click-ranking.ts';
 import type { ApiDeps } from './deps.ts';
@@ -38,6 +40,8 @@ export interface ApiParts {
   readonly about: About;
   /** Started after Redis, stopped before it. */
   readonly untold: UntoldChanges;
+  /** Started after `untold`, stopped before it. */
+  readonly hostChecks: HostChecks;
 }
 
 /** What one query of the dashboard may cost at most. */
@@ -67,9 +71,11 @@ export function apiParts(
     announce: (...changes) => announceChange(redis, ...changes),
     tellChanges: () => untold.tell(),
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
-    shortLinkDomain: config.SHORT_LINK_DOMAIN,
+    hosts: hostRules(config),
   };
-  return { mount: { routes: apiRoutes, deps, guard, isOutage }, guard, about: aboutApi(config), untold };
+  const tellChanges = () => untold.tell();
+  const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, tellChanges });
+  return { mount: { routes: apiRoutes, deps, guard, isOutage }, guard, about: aboutApi(config), untold, hostChecks };
 }
 
 /** Whether an error of a handler only says that a store is away. */

@@ -1,4 +1,5 @@
 /** Forms that the text of a setting must have. Each gives the value as it is kept, or null for text that is none. */
+import { Resolver } from 'node:dns';
 import { TrustedProxies } from './http/peer.ts';
 import { hostOf } from './web-address.ts';
 
@@ -6,6 +7,16 @@ import { hostOf } from './web-address.ts';
 export function networkOf(text: string): string | null {
   try {
     new TrustedProxies([text]);
+    return text;
+  } catch {
+    return null;
+  }
+}
+
+/** The address of a DNS server, with a port if it is not 53. */
+export function dnsServerOf(text: string): string | null {
+  try {
+    new Resolver().setServers([text]);
     return text;
   } catch {
     return null;

@@ -3,7 +3,7 @@
  * A setting is a row: name, type, default, bounds and one sentence. All faults are reported at once.
  */
 import { contentFaults } from './config-contents.ts';
-import { baseUrlOf, domainOf, networkOf, originOf } from './config-formats.ts';
+import { baseUrlOf, dnsServerOf, domainOf, networkOf, originOf } from './config-formats.ts';
 import { type ProcessConfig, type ProcessRole, settingsOfRole } from './config-roles.ts';
 import { defaultInstallation, installationShape } from './log/log-names.ts';
 
@@ -144,6 +144,11 @@ export const settings = {
     domainOf,
     'a domain name',
     'Domain under which apps get their short-link hosts.',
+  ),
+  DNS_SERVERS: list(
+    'DNS servers (address or address:port) that are asked for the proof of a host; the system’s if empty.',
+    dnsServerOf,
+    'addresses of DNS servers',
   ),
 
   OAUTH_GOOGLE_CLIENT_ID: text('', 'Client id for login with Google; empty turns it off.'),

@@ -62,7 +62,7 @@ SELECT a.host, l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
        l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
        l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url
   FROM unnest($1::text[], $2::text[]) AS k(host, short_code)
-  JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL
+  JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL AND a.host_verified_at IS NOT NULL
   JOIN links l ON l.app_id = a.id AND l.short_code = k.short_code AND l.deleted_at IS NULL`;
 
 interface LinkRow extends Omit<LinkSnapshot, 'expires_at'> {
@@ -70,7 +70,7 @@ interface LinkRow extends Omit<LinkSnapshot, 'expires_at'> {
   readonly expires_at: Date | null;
 }
 
-/** Links by key, archived ones included, deleted ones not. Keys that are not in the answer do not exist. */
+/** Links by key, archived ones included, deleted ones and those of a host that is not verified not. Keys that are not in the answer do not exist. */
 export async function readLinks(db: LinkDatabase, keys: readonly string[]): Promise<Map<string, LinkSnapshot>> {
   const hosts: string[] = [];
   const codes: string[] = [];
@@ -90,7 +90,7 @@ export async function readLinks(db: LinkDatabase, keys: readonly string[]): Prom
 const appsByHost = `
 SELECT id, organization_id, host, ios, android, fallback_url, settings
   FROM apps
- WHERE host = ANY($1::text[]) AND deleted_at IS NULL`;
+ WHERE host = ANY($1::text[]) AND deleted_at IS NULL AND host_verified_at IS NOT NULL`;
 
 interface AppRow {
   readonly id: string;
@@ -102,7 +102,7 @@ interface AppRow {
   readonly settings: Readonly<Record<string, unknown>> | null;
 }
 
-/** Apps by host, deleted ones not. */
+/** Apps by host, deleted ones and those whose host is not verified not. */
 export async function readApps(db: LinkDatabase, hosts: readonly string[]): Promise<Map<string, AppSnapshot>> {
   const found = new Map<string, AppSnapshot>();
   for (const row of await db.query<AppRow>(appsByHost, [hosts])) found.set(row.host, appOf(row));

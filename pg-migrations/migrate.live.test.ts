@@ -1,7 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { readApps } from '#common/link-snapshot.ts';
+import { packageRoot } from '#common/paths.ts';
 import { Postgres } from '#common/postgres.ts';
 import { postgresForTest } from '#deploy/local/test-servers.ts';
 import { migratePostgres } from './migrate.ts';
@@ -32,6 +34,27 @@ test('files run in the order of their numbers, other files are passed over, a fa
   await expect(migratePostgres({ url: database.url, folder })).rejects.toThrow('nowhere');
   const postgres = new Postgres({ url: database.url, name: 'test' });
   expect(await postgres.query('SELECT name FROM steps')).toEqual([{ name: '{second}' }]);
+  await postgres.close();
+  await database.stop();
+  rmSync(folder, { recursive: true });
+});
+
+test('hosts that were served before hosts had to be proven stay served', async () => {
+  const database = await postgresForTest({ isMigrated: false });
+  const folder = mkdtempSync(join(tmpdir(), 'signpost-migrations-'));
+  const root = join(packageRoot(), 'pg-migrations');
+  for (const file of readdirSync(root).filter((name) => name < '0510'))
+    copyFileSync(join(root, file), join(folder, file));
+  await migratePostgres({ url: database.url, folder });
+  const postgres = new Postgres({ url: database.url, name: 'test' });
+  await postgres.execute(`INSERT INTO organizations (id, name) VALUES ('o', 'o')`);
+  await postgres.execute(
+    `INSERT INTO apps (id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
+     VALUES ('a', 'o', 'a', 'go.before.example', '{}', '', '', '', now(), now())`,
+  );
+  expect(await migratePostgres({ url: database.url })).toContain('0510_host_verification');
+  expect([...(await readApps(postgres, ['go.before.example'])).keys()]).toEqual(['go.before.example']);
+  expect(await postgres.query('SELECT FROM host_checks')).toEqual([]);
   await postgres.close();
   await database.stop();
   rmSync(folder, { recursive: true });

@@ -19,13 +19,6 @@ CREATE TABLE ingest.checkpoint (
   CONSTRAINT checkpoint_pkey PRIMARY KEY (partition)
 );
 
-CREATE TABLE ingest.installation (
-  is_this boolean NOT NULL DEFAULT true,
-  id text NOT NULL,
-  CONSTRAINT installation_is_this_check CHECK (is_this),
-  CONSTRAINT installation_pkey PRIMARY KEY (is_this)
-);
-
 CREATE TABLE ingest.lease (
   partition integer NOT NULL,
   owner text NOT NULL,
@@ -44,14 +37,6 @@ CREATE TABLE ingest.mark (
   CONSTRAINT mark_pkey PRIMARY KEY (partition, kind, producer_id)
 );
 
-CREATE TABLE ingest.member (
-  owner text NOT NULL,
-  partitions integer NOT NULL,
-  joined_at timestamp with time zone NOT NULL DEFAULT now(),
-  expires_at timestamp with time zone NOT NULL,
-  CONSTRAINT member_pkey PRIMARY KEY (owner)
-);
-
 CREATE TABLE ingest.progress (
   machine text NOT NULL,
   committed_to bigint NOT NULL,
@@ -65,13 +50,6 @@ CREATE TABLE ingest.repair (
   epoch bigint NOT NULL,
   started_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT repair_pkey PRIMARY KEY (clickhouse_partition)
-);
-
-CREATE TABLE ingest.stray (
-  is_one boolean NOT NULL DEFAULT true,
-  seen_at timestamp with time zone NOT NULL,
-  CONSTRAINT stray_is_one_check CHECK (is_one),
-  CONSTRAINT stray_pkey PRIMARY KEY (is_one)
 );
 
 CREATE TABLE ingest.visitor_salt (
@@ -97,20 +75,24 @@ CREATE TABLE public.apps (
   created_at timestamp with time zone NOT NULL,
   updated_at timestamp with time zone NOT NULL,
   deleted_at timestamp with time zone,
+  host_verified_at timestamp with time zone,
   CONSTRAINT apps_host_check CHECK (((host = lower(host)) AND ((char_length(host) >= 1) AND (char_length(host) <= 253)))),
   CONSTRAINT apps_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
   CONSTRAINT apps_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT apps_pkey PRIMARY KEY (id)
 );
 
-CREATE TABLE public.claims (
-  click_id text NOT NULL,
+CREATE TABLE public.host_checks (
   app_id text NOT NULL,
-  device text NOT NULL,
-  match_id text NOT NULL,
-  answer text NOT NULL,
-  expires_at timestamp with time zone NOT NULL,
-  CONSTRAINT claims_pkey PRIMARY KEY (click_id)
+  organization_id text NOT NULL,
+  host text NOT NULL,
+  claimed_at timestamp with time zone NOT NULL DEFAULT now(),
+  due_at timestamp with time zone NOT NULL DEFAULT now(),
+  checked_at timestamp with time zone,
+  problem text,
+  CONSTRAINT host_checks_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
+  CONSTRAINT host_checks_pkey PRIMARY KEY (app_id),
+  CONSTRAINT host_checks_problem_check CHECK ((problem = ANY (ARRAY['record_missing'::text, 'record_differs'::text, 'dns_unavailable'::text, 'taken'::text])))
 );
 
 CREATE TABLE public.install_answers (
@@ -280,15 +262,13 @@ CREATE UNIQUE INDEX apps_api_key_hash_key ON public.apps USING btree (api_key_ha
 
 CREATE INDEX apps_by_organization ON public.apps USING btree (organization_id, created_at DESC, id DESC) WHERE (deleted_at IS NULL);
 
-CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE (deleted_at IS NULL);
+CREATE INDEX apps_host_claimed ON public.apps USING btree (host) WHERE ((deleted_at IS NULL) AND (host_verified_at IS NULL));
+
+CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE ((deleted_at IS NULL) AND (host_verified_at IS NOT NULL));
 
 CREATE INDEX apps_host_of_deleted ON public.apps USING btree (host) WHERE (deleted_at IS NOT NULL);
 
-CREATE UNIQUE INDEX claims_device_key ON public.claims USING btree (app_id, device) WHERE (device <> ''::text);
-
-CREATE INDEX claims_expires_at ON public.claims USING btree (expires_at);
-
-CREATE INDEX claims_match_id ON public.claims USING btree (match_id);
+CREATE INDEX host_checks_due ON public.host_checks USING btree (due_at);
 
 CREATE UNIQUE INDEX install_answers_click_id_key ON public.install_answers USING btree (click_id) WHERE (click_id IS NOT NULL);
 
@@ -367,12 +347,14 @@ BEGIN
 END $function$
 ;
 
-CREATE OR REPLACE FUNCTION public.signpost_host_was_anothers(wanted text, mine text)
+CREATE OR REPLACE FUNCTION public.signpost_host_is_taken(wanted text, mine text, app text)
  RETURNS boolean
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO 'public'
-AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND organization_id <> mine)
+AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NULL AND host_verified_at IS NOT NULL AND id IS DISTINCT FROM app)
+         OR EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NULL AND host_verified_at IS NULL AND organization_id = mine AND id IS DISTINCT FROM app)
+         OR EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND host_verified_at IS NOT NULL AND organization_id <> mine)
          OR EXISTS (SELECT FROM released_hosts WHERE host = wanted AND organization_id <> mine) $function$
 ;
 
@@ -426,6 +408,24 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_note_host_claim()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  IF NEW.deleted_at IS NOT NULL OR NEW.host_verified_at IS NOT NULL THEN
+    DELETE FROM host_checks WHERE app_id = NEW.id;
+    RETURN NULL;
+  END IF;
+  INSERT INTO host_checks AS c (app_id, organization_id, host) VALUES (NEW.id, NEW.organization_id, NEW.host)
+    ON CONFLICT (app_id) DO UPDATE SET host = EXCLUDED.host, claimed_at = now(), due_at = now(), checked_at = NULL, problem = NULL
+      WHERE c.host <> EXCLUDED.host;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_note_link_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -447,7 +447,9 @@ CREATE OR REPLACE FUNCTION public.signpost_note_released_host()
  SET search_path TO 'public'
 AS $function$
 BEGIN
-  INSERT INTO released_hosts (host, organization_id) VALUES (OLD.host, OLD.organization_id) ON CONFLICT DO NOTHING;
+  IF OLD.host_verified_at IS NOT NULL THEN
+    INSERT INTO released_hosts (host, organization_id) VALUES (OLD.host, OLD.organization_id) ON CONFLICT DO NOTHING;
+  END IF;
   RETURN NULL;
 END $function$
 ;
@@ -493,6 +495,8 @@ END $function$
 
 CREATE TRIGGER apps_change_noted AFTER UPDATE ON public.apps FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_app_change();
 
+CREATE TRIGGER apps_host_claimed_noted AFTER INSERT OR UPDATE OF host, host_verified_at, deleted_at ON public.apps FOR EACH ROW EXECUTE FUNCTION signpost_note_host_claim();
+
 CREATE TRIGGER apps_host_released AFTER UPDATE OF host ON public.apps FOR EACH ROW WHEN ((old.host <> new.host)) EXECUTE FUNCTION signpost_note_released_host();
 
 CREATE TRIGGER apps_organization_lives BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION signpost_refuse_deleted_organization();
@@ -505,6 +509,8 @@ CREATE TRIGGER links_updated AFTER UPDATE ON public.links REFERENCING OLD TABLE 
 
 ALTER TABLE public.apps ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.host_checks ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.link_counts ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.link_tags ENABLE ROW LEVEL SECURITY;
@@ -512,6 +518,8 @@ ALTER TABLE public.link_tags ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.links ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY tenant ON public.apps FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY tenant ON public.host_checks FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY tenant ON public.link_counts FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 

@@ -54,9 +54,9 @@ export class Rows {
   async app(row: AppRow): Promise<string> {
     const id = newId('app', Date.now());
     await this.db.execute(
-      `INSERT INTO apps (id, organization_id, name, host, ios, android, fallback_url, settings, deleted_at,
+      `INSERT INTO apps (host_verified_at, id, organization_id, name, host, ios, android, fallback_url, settings, deleted_at,
          api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
-       VALUES ($1, $2, 'App', $3, $4, $5, $6, $7, $8, 'x', $9, 'x', now(), now())`,
+       VALUES (now(), $1, $2, 'App', $3, $4, $5, $6, $7, $8, 'x', $9, 'x', now(), now())`,
       [
         id,
         this.organization_id,

@@ -16,6 +16,7 @@ import {
   passwordFault,
   resetPassword,
 } from './accounts.ts';
+import { addHostCommands } from './host-commands.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRemovalCommands } from './removal-commands.ts';
 import { reencryptApiKeys } from './secret-rotation.ts';
@@ -41,6 +42,7 @@ export function adminProgram(context: AdminContext): Command {
   addUserCommands(program, context);
   addOrganizationCommands(program, context);
   addRemovalCommands(program, context);
+  addHostCommands(program, context);
   addSecretCommands(program, context);
   return program;
 }

@@ -6,6 +6,8 @@ import type { Rejection } from '#common/http/rejection.ts';
 import { nullable } from '#common/link/fields.ts';
 import type { TenantQueries } from '#common/tenancy.ts';
 import type { AppFields } from './fields.ts';
+import { type HostRules, hostRecord, isOwnHost } from './host.ts';
+import type { HostProblem } from './host-checks.ts';
 
 export interface AppRow extends AppFields {
   readonly id: string;
@@ -14,12 +16,17 @@ export interface AppRow extends AppFields {
   readonly api_key_hash: Buffer;
   readonly api_key_preview: string;
   readonly version: number;
+  readonly host_verified_at: Date | null;
+  /** The last look for the host's proof; null before the first one, and once it is verified. */
+  readonly host_check: { readonly checked_at: string | null; readonly problem: HostProblem | null } | null;
   readonly created_at: Date;
   readonly updated_at: Date;
 }
 
 export const appColumns = `id, organization_id, name, host, ios, android, fallback_url, allowed_destination_hosts, settings,
-  api_key_ciphertext, api_key_hash, api_key_preview, version, created_at, updated_at`;
+  api_key_ciphertext, api_key_hash, api_key_preview, version, created_at, updated_at, host_verified_at,
+  (SELECT jsonb_build_object('checked_at', c.checked_at, 'problem', c.problem)
+     FROM host_checks c WHERE c.app_id = apps.id AND c.host = apps.host) AS host_check`;
 
 const byId = `SELECT ${appColumns} FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
 
@@ -29,14 +36,32 @@ export async function findApp(tenant: TenantQueries, id: string, lock = false): 
   return app ?? absent(tenant, 'app', id);
 }
 
+/** Whether the host is served, and if not, which record has to be there for that. */
+function hostVerification(row: AppRow, rules: HostRules): object {
+  const { host, host_verified_at, host_check } = row;
+  const record = isOwnHost(rules, host) ? { record_name: null, record_value: null } : hostRecord(host, row.id);
+  const checkedAt = host_verified_at ?? (host_check?.checked_at ? new Date(host_check.checked_at) : null);
+  return {
+    status: host_verified_at === null ? 'pending' : 'verified',
+    ...record,
+    checked_at: checkedAt?.toISOString() ?? null,
+    problem: host_verified_at === null ? (host_check?.problem ?? null) : null,
+  };
+}
+
 /** An app as it is answered, with its key in whole (`api_key`) or in part (`api_key_preview`). */
-export function appAnswer(row: AppRow, key: { api_key: string } | { api_key_preview: string }): object {
+export function appAnswer(
+  row: AppRow,
+  rules: HostRules,
+  key: { api_key: string } | { api_key_preview: string },
+): object {
   return {
     id: row.id,
     organization_id: row.organization_id,
     name: row.name,
     ...key,
     host: row.host,
+    host_verification: hostVerification(row, rules),
     ios: row.ios,
     android: row.android,
     fallback_url: row.fallback_url,
@@ -53,6 +78,26 @@ const shared = {
   organization_id: text,
   name: text,
   host: Type.String({ description: 'Host of the short links, without scheme.' }),
+  host_verification: Type.Object(
+    {
+      status: Type.Unsafe<'verified' | 'pending'>({ type: 'string', enum: ['verified', 'pending'] }),
+      record_name: nullable(
+        Type.String({ description: 'The TXT record that proves the host; null if it needs none.' }),
+      ),
+      record_value: nullable(text),
+      checked_at: nullable(
+        Type.String({ format: 'date-time', description: 'When it was verified, or last looked for.' }),
+      ),
+      problem: Type.Unsafe<HostProblem | null>({
+        type: ['string', 'null'],
+        enum: ['record_missing', 'record_differs', 'dns_unavailable', 'taken', null],
+        description: 'Why the last look did not verify it.',
+      }),
+    },
+    {
+      description: 'The host is served while its status is verified. Hosts under the service’s own domain always are.',
+    },
+  ),
   ios: nullable(
     Type.Object({ bundle_id: text, team_id: nullable(text), app_store_id: nullable(text), uri_scheme: nullable(text) }),
   ),
@@ -90,6 +135,13 @@ const example = {
   organization_id: 'org_01j9z3k4m5n6p7q8r9s0t1v2w3',
   name: 'Shop',
   host: 'go.example.com',
+  host_verification: {
+    status: 'pending',
+    record_name: '_signpost.go.example.com',
+    record_value: 'signpost-app=app_01j9z3k4m5n6p7q8r9s0t1v2w3',
+    checked_at: '2026-01-15T09:30:00.000Z',
+    problem: 'record_missing',
+  },
   ios: { bundle_id: 'com.example.shop', team_id: 'ABCDE12345', app_store_id: '123456789', uri_scheme: 'shop' },
   android: { package_name: 'com.example.shop', sha256_cert_fingerprints: [], uri_scheme: 'shop' },
   fallback_url: 'https://www.example.com/',

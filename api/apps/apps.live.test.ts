@@ -1,7 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { verifyHost } from '#api/admin/hosts.ts';
 import { type ApiForTest, apiForTest, type Member } from '#api/fixtures/api-for-test.ts';
 import { ApiKeys, isApiKey } from '#common/api-key.ts';
 import { AppSnapshots, readAppByKey } from '#common/app-snapshot.ts';
+import { systemClock } from '#common/clock.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
 
@@ -237,6 +239,7 @@ test('an update changes what is given, clears what is null, and leaves the rest,
 
 test('a host is one app’s; after deletion it stays with its organization', async () => {
   const app = await newApp({ host: 'one.example.com' });
+  await verifyHost({ db: api.db, clock: systemClock }, app.host);
   const other = await newApp({}, stranger);
   const taken = async (member: Member) => {
     const created = await member.call('POST', '/apps', { name: 'x', host: 'ONE.example.com' });
@@ -253,6 +256,7 @@ test('a host is one app’s; after deletion it stays with its organization', asy
 
 test('a host that an app left stays with its organization: its printed links must not lead to somebody else', async () => {
   const app = await newApp({ host: 'left.example.com' });
+  await verifyHost({ db: api.db, clock: systemClock }, app.host);
   expect((await owner.call('PATCH', `/apps/${app.id}`, { host: 'right.example.com' })).status).toBe(200);
   const created = await stranger.call('POST', '/apps', { name: 'x', host: 'left.example.com' });
   expect([created.status, created.body.error?.details?.field]).toEqual([400, 'host']);

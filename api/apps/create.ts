@@ -8,7 +8,7 @@ import { isId, newId } from '#common/ids.ts';
 import { violatedConstraint } from '#common/postgres.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appSchema } from './app.ts';
 import { type AppFields, appFaults, changedApp, emptyApp, newAppBody } from './fields.ts';
-import { hostLabel, isAnothersHost } from './host.ts';
+import { hostFault, hostLabel, isOwnHost } from './host.ts';
 
 export const create = route({
   method: 'POST',
@@ -24,7 +24,7 @@ export const create = route({
   answers: { 201: { description: 'The new app.', schema: appSchema, example: appExample } },
   handle: async (deps, { caller, body }) => {
     const { organization_id: asked, ...given } = body;
-    const host = given.host ?? `${hostLabel(given.name)}.${deps.shortLinkDomain}`;
+    const host = given.host ?? `${hostLabel(given.name)}.${deps.hosts.domain}`;
     const fields = changedApp({ ...emptyApp, name: '', host: '' }, { ...given, host });
     if ('rejection' in fields) return fields.rejection;
     const organizationId = await chooseOrganization(deps, caller, asked);
@@ -36,7 +36,7 @@ export const create = route({
     const app = await insertFree(deps, organizationId, fields, api_key, given.host === undefined);
     if (app instanceof Rejection) return app;
     await deps.announce({ kind: 'app', host: app.host });
-    return { status: 201, body: appAnswer(app, { api_key }) };
+    return { status: 201, body: appAnswer(app, deps.hosts, { api_key }) };
   },
 });
 
@@ -74,40 +74,43 @@ async function insertFree(
   let { host } = fields;
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const app = await insert(deps, organizationId, { ...fields, host }, apiKey);
-    if (app) return app;
-    if (!isHostOurs) return invalid('host', 'is taken');
-    host = `${hostLabel(fields.name)}-${randomInt(1_000, 1_000_000)}.${deps.shortLinkDomain}`;
+    if (typeof app !== 'string') return app;
+    if (!isHostOurs) return invalid('host', app);
+    host = `${hostLabel(fields.name)}-${randomInt(1_000, 1_000_000)}.${deps.hosts.domain}`;
   }
   throw new Error(`${ATTEMPTS_MAX} hosts with random numbers in a row were taken`);
 }
 
 const insertion = `
   INSERT INTO apps (id, organization_id, name, host, ios, android, fallback_url, allowed_destination_hosts, settings,
-                    api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
-  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13 FROM unnest($1::text[]) AS o (id)
+                    api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at, host_verified_at)
+  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $14 FROM unnest($1::text[]) AS o (id)
   RETURNING ${appColumns}`;
 
-/** Undefined when the host is taken. */
+/** Or why it may not have its host. */
 async function insert(
-  { tenancy, clock, apiKeys }: ApiDeps,
+  { tenancy, clock, apiKeys, hosts }: ApiDeps,
   organizationId: string,
   fields: AppFields,
   apiKey: string,
-): Promise<AppRow | Rejection | undefined> {
+): Promise<AppRow | Rejection | string> {
   const nowMs = clock();
   const id = newId('app', nowMs);
   const key = apiKeys.store(apiKey, id);
   const { name, host, ios, android, fallback_url, allowed_destination_hosts, settings } = fields;
   const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings];
   const stored = [key.api_key_ciphertext, key.api_key_hash, key.api_key_preview, new Date(nowMs)];
+  const verifiedAt = isOwnHost(hosts, host) ? new Date(nowMs) : null;
   try {
     return await tenancy.within([organizationId], async (tenant) => {
-      if (await isAnothersHost(tenant, host, organizationId)) return undefined;
-      const [row] = await tenant.query<AppRow>(insertion, [id, ...given, ...stored]);
+      const fault = await hostFault(tenant, hosts, host, organizationId, null);
+      if (fault !== null) return fault;
+      const [row] = await tenant.query<AppRow>(insertion, [id, ...given, ...stored, verifiedAt]);
+      if (!row) throw new Error('an app was not inserted');
       return row;
     });
   } catch (error) {
-    if (violatedConstraint(error) === 'apps_host_key') return undefined;
+    if (violatedConstraint(error) === 'apps_host_key') return 'is taken';
     if (violatedConstraint(error) === 'apps_organization_lives') return forbidden('This organization was deleted.');
     throw error;
   }

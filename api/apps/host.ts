@@ -1,6 +1,34 @@
+/** Which hosts an app may have, and which of them need a proof. */
+import { isIP } from 'node:net';
+import type { Config } from '#common/config.ts';
 import type { TenantQueries } from '#common/tenancy.ts';
 
 const LABEL_CHARACTERS_MAX = 40;
+
+/** The hosts of this installation itself. */
+export interface HostRules {
+  /** Apps that name no host get one under it; every host under it is ours to give. */
+  readonly domain: string;
+  /** The domain itself, its www, and where the API answers. */
+  readonly reserved: ReadonlySet<string>;
+}
+
+export function hostRules(config: Pick<Config, 'SHORT_LINK_DOMAIN' | 'API_PUBLIC_URL' | 'API_HOST'>): HostRules {
+  const domain = config.SHORT_LINK_DOMAIN;
+  const api = config.API_PUBLIC_URL === '' ? config.API_HOST : new URL(config.API_PUBLIC_URL).hostname;
+  const reserved = [domain, `www.${domain}`, api.toLowerCase()].filter((host) => isIP(host) === 0);
+  return { domain, reserved: new Set(reserved) };
+}
+
+/** Whether the host is the installation's own to give, so that it needs no proof. */
+export function isOwnHost({ domain }: HostRules, host: string): boolean {
+  return host.endsWith(`.${domain}`);
+}
+
+/** Where the proof of a host is looked for, and what it has to be. */
+export function hostRecord(host: string, appId: string): { record_name: string; record_value: string } {
+  return { record_name: `_signpost.${host}`, record_value: `signpost-app=${appId}` };
+}
 
 /** A host label made from a name: its letters and digits in ASCII, dashes between them. */
 export function hostLabel(name: string): string {
@@ -14,9 +42,16 @@ export function hostLabel(name: string): string {
   return label === '' ? 'app' : label;
 }
 
-/** Whether another organization used the host before: its printed links must not come to lead somewhere else. */
-export async function isAnothersHost(tenant: TenantQueries, host: string, organizationId: string): Promise<boolean> {
-  const sql = 'SELECT signpost_host_was_anothers($2, $3) AS taken WHERE $3 = ANY ($1)';
-  const [row] = await tenant.query<{ taken: boolean }>(sql, [host, organizationId]);
-  return row?.taken ?? false;
+/** Why an app of this organization may not have the host; null when it may. `appId` is null for a new app. */
+export async function hostFault(
+  tenant: TenantQueries,
+  rules: HostRules,
+  host: string,
+  organizationId: string,
+  appId: string | null,
+): Promise<string | null> {
+  if (rules.reserved.has(host)) return 'is reserved for the service itself';
+  const sql = 'SELECT signpost_host_is_taken($2, $3, $4) AS taken WHERE $3 = ANY ($1)';
+  const [row] = await tenant.query<{ taken: boolean }>(sql, [host, organizationId, appId]);
+  return (row?.taken ?? false) ? 'is taken' : null;
 }

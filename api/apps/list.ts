@@ -25,7 +25,7 @@ export const list = route({
       example: { data: [listedAppExample], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
     },
   },
-  handle: async ({ db, tenancy }, { caller, query }) => {
+  handle: async ({ db, tenancy, hosts }, { caller, query }) => {
     const mine = organizationsOf(caller);
     const asked = query.organization_id;
     if (asked !== undefined && !mine.includes(asked)) {
@@ -40,7 +40,7 @@ export const list = route({
     return tenancy.within(asked === undefined ? mine : [asked], async (tenant) => {
       const [counted] = await tenant.query<{ total: number }>(count);
       const rows = await tenant.query<AppRow>(newest, [page.limit, page.offset]);
-      const apps = rows.map((row) => appAnswer(row, { api_key_preview: row.api_key_preview }));
+      const apps = rows.map((row) => appAnswer(row, hosts, { api_key_preview: row.api_key_preview }));
       return listAnswer(apps, counted?.total ?? 0, page);
     });
   },

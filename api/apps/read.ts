@@ -13,12 +13,12 @@ export const read = route({
   description: 'Whoever has the key can write what an SDK writes, so a viewer gets only its preview.',
   params: appParams,
   answers: { 200: { description: 'The app.', schema: readAppSchema, example: appExample } },
-  handle: async ({ tenancy, apiKeys }, { caller, params }) => {
+  handle: async ({ tenancy, apiKeys, hosts }, { caller, params }) => {
     const app = await tenancy.within(organizationsOf(caller), (tenant) => findApp(tenant, params.id));
     if (app instanceof Rejection) return app;
     const isViewer = refuseWrite(caller, app.organization_id) !== null;
     const { api_key_preview } = app;
     const key = isViewer ? { api_key_preview } : { api_key: apiKeys.show(app.api_key_ciphertext, app.id) };
-    return { status: 200, body: appAnswer(app, key) };
+    return { status: 200, body: appAnswer(app, hosts, key) };
   },
 });

@@ -4,11 +4,12 @@ import { violatedConstraint } from '#common/postgres.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appParams, appSchema } from './app.ts';
 import { changeApp } from './change.ts';
 import { appChangesBody, appFaults, changedApp } from './fields.ts';
-import { isAnothersHost } from './host.ts';
+import { hostFault, isOwnHost } from './host.ts';
 
 const write = `
   UPDATE apps SET name = $3, host = $4, ios = $5, android = $6, fallback_url = $7, allowed_destination_hosts = $8,
-                  settings = $9, updated_at = $10, version = version + 1
+                  settings = $9, updated_at = $10, version = version + 1,
+                  host_verified_at = CASE WHEN host = $4 THEN host_verified_at ELSE $11 END
    WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING ${appColumns}`;
 
 export const update = route({
@@ -30,11 +31,14 @@ export const update = route({
         const fields = changedApp(before, body);
         if ('rejection' in fields) return fields.rejection;
         const { name, host, ios, android, fallback_url, allowed_destination_hosts, settings } = fields;
-        if (host !== before.host && (await isAnothersHost(tenant, host, before.organization_id))) {
-          return invalid('host', 'is taken');
+        if (host !== before.host) {
+          const fault = await hostFault(tenant, deps.hosts, host, before.organization_id, before.id);
+          if (fault !== null) return invalid('host', fault);
         }
         const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings];
-        const [after] = await tenant.query<AppRow>(write, [before.id, ...given, new Date(deps.clock())]);
+        const now = new Date(deps.clock());
+        const verifiedAt = isOwnHost(deps.hosts, host) ? now : null;
+        const [after] = await tenant.query<AppRow>(write, [before.id, ...given, now, verifiedAt]);
         if (!after) throw new Error('an app that is locked was not updated');
         return after;
       });
@@ -42,7 +46,7 @@ export const update = route({
       const { after } = change;
       return {
         status: 200,
-        body: appAnswer(after, { api_key: deps.apiKeys.show(after.api_key_ciphertext, after.id) }),
+        body: appAnswer(after, deps.hosts, { api_key: deps.apiKeys.show(after.api_key_ciphertext, after.id) }),
       };
     } catch (error) {
       if (violatedConstraint(error) === 'apps_host_key') return invalid('host', 'is taken');

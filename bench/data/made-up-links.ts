@@ -68,8 +68,8 @@ export async function storeTenants(db: Postgres): Promise<void> {
     `INSERT INTO organizations (id, name) SELECT ${org}, 'Tenant ' || org FROM generate_series(0, ${tenants - 1}) AS org`,
   );
   await db.execute(
-    `INSERT INTO apps (id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
-SELECT ${app}, ${org}, 'App ' || app, 'a' || org || '-' || app || '.localhost', '{}', '', decode(md5('key:' || org || ':' || app), 'hex'), '', now(), now()
+    `INSERT INTO apps (host_verified_at, id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
+SELECT now(), ${app}, ${org}, 'App ' || app, 'a' || org || '-' || app || '.localhost', '{}', '', decode(md5('key:' || org || ':' || app), 'hex'), '', now(), now()
   FROM generate_series(0, ${tenants - 1}) AS org, generate_series(0, ${appsOfTenant - 1}) AS app`,
   );
   const step = 50;

@@ -40,8 +40,8 @@ export async function openSdkStage(tell: (line: string) => void): Promise<SdkSta
   const db = new Postgres({ url: stage.postgres.url, name: 'bench', connectionsMax: 1 });
   await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'SDK')`, [organization_id]);
   await db.execute(
-    `INSERT INTO apps (id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
-     VALUES ($1, $2, 'SDK', 'sdk.localhost', $3, $4, $5, $6, now(), now())`,
+    `INSERT INTO apps (host_verified_at, id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
+     VALUES (now(), $1, $2, 'SDK', 'sdk.localhost', $3, $4, $5, $6, now(), now())`,
     [app_id, organization_id, settings, stored.api_key_ciphertext, stored.api_key_hash, stored.api_key_preview],
   );
   for (const [n, id] of links.entries()) {

@@ -14,9 +14,9 @@ export function pathOf(n: number): string {
 }
 
 const seedApp = `
-INSERT INTO apps (id, organization_id, name, host, ios, android, fallback_url, settings,
+INSERT INTO apps (host_verified_at, id, organization_id, name, host, ios, android, fallback_url, settings,
                   api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
-VALUES ('app_bench', 'org_bench', 'Bench', $1, '{"app_store_id":"123456789"}', '{"package_name":"com.example.app"}',
+VALUES (now(), 'app_bench', 'org_bench', 'Bench', $1, '{"app_store_id":"123456789"}', '{"package_name":"com.example.app"}',
         'https://example.com/', '{"privacy_mode":"anonymize_ip"}', 'x', 'x', 'x', now(), now())`;
 
 const seedLinks = `

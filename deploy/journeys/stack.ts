@@ -61,6 +61,8 @@ export class Stack {
       RATE_LIMIT_GENERAL: '100000',
       RATE_LIMIT_AUTH: '1000',
       RATE_LIMIT_LINKS: '10000',
+      // Hosts that a journey claims are looked for nowhere.
+      DNS_SERVERS: '127.0.0.1:9',
       ...settings,
     };
   }

@@ -63,6 +63,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   { name: 'untold changes', start: () => api.untold.start(), stop: () => api.untold.stop() },
+  api.hostChecks,
   new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
   telemetryPart(config, metrics, {
     listening: server.check,

@@ -1,0 +1,64 @@
+/** What an operator says of hosts: whose one is without a proof in DNS, and that one is nobody's any more. */
+import { violatedConstraint } from '#common/postgres.ts';
+import type { AdminParts } from './accounts.ts';
+import { type Refused, refused } from './refusal.ts';
+
+/** Null when the text can be the host of an app; whether it is one's, the database says. */
+export function hostNameFault(host: string): string | null {
+  return host.length <= 253 && /^[^\s/:]+\.[^\s/:]+$/.test(host) ? null : 'must be a host name such as go.example.com';
+}
+
+/** Serves a host for the app that claims it. `appId` says which, when several do. */
+export async function verifyHost(
+  { db, clock }: AdminParts,
+  host: string,
+  appId?: string,
+): Promise<{ readonly kind: 'verified'; readonly app_id: string } | Refused> {
+  const claims = await db.query<{ id: string; is_verified: boolean }>(
+    `SELECT id, host_verified_at IS NOT NULL AS is_verified FROM apps
+      WHERE host = $1 AND deleted_at IS NULL AND ($2::text IS NULL OR id = $2) ORDER BY id`,
+    [host.toLowerCase(), appId ?? null],
+  );
+  const served = claims.find((one) => one.is_verified);
+  if (served) return refused(`${host} is verified already, for ${served.id}`);
+  const [claim, another] = claims;
+  if (!claim) return refused(`no app ${appId ? `${appId} ` : ''}has the host ${host}`);
+  if (another)
+    return refused(
+      `several apps have the host ${host}: say which with --app (${claims.map(({ id }) => id).join(', ')})`,
+    );
+  try {
+    await db.execute('UPDATE apps SET host_verified_at = $2 WHERE id = $1 AND host = $3 AND deleted_at IS NULL', [
+      claim.id,
+      new Date(clock()),
+      host.toLowerCase(),
+    ]);
+  } catch (error) {
+    if (violatedConstraint(error) !== 'apps_host_key') throw error;
+    return refused(`${host} is served for another app: release-host frees it`);
+  }
+  return { kind: 'verified', app_id: claim.id };
+}
+
+export interface ReleasedHost {
+  readonly kind: 'released';
+  /** Living apps whose links are no longer served under it. */
+  readonly app_ids: readonly string[];
+}
+
+/**
+ * Frees a host from everyone who had it: organizations that left it, deleted apps, and the app that is served under it, which has
+ * to prove it again.
+ */
+export async function releaseHost({ db }: AdminParts, host: string): Promise<ReleasedHost | Refused> {
+  return db.transaction(async (queries) => {
+    const left = await queries.execute('DELETE FROM released_hosts WHERE host = $1', [host.toLowerCase()]);
+    const apps = await queries.query<{ id: string; is_living: boolean }>(
+      `UPDATE apps SET host_verified_at = NULL WHERE host = $1 AND host_verified_at IS NOT NULL
+       RETURNING id, deleted_at IS NULL AS is_living`,
+      [host.toLowerCase()],
+    );
+    if (left === 0 && apps.length === 0) return refused(`nobody holds the host ${host}`);
+    return { kind: 'released', app_ids: apps.filter((app) => app.is_living).map(({ id }) => id) };
+  });
+}

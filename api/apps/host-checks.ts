@@ -1,0 +1,127 @@
+/**
+ * Looks for the DNS records that prove claimed hosts (host_checks), until they are there.
+ *
+ * A look at one claim: its due time is put off in Postgres (no other process looks meanwhile) → DNS → the host is verified, or
+ * the problem is kept and the next look is set. The older a claim, the rarer the looks: from every 15 s to once a day.
+ * Bounds: `batchMax` claims a pass, one pass at a time, each answer of DNS within `dnsTimeoutMs`.
+ */
+import { Resolver } from 'node:dns/promises';
+import type { Clock } from '#common/clock.ts';
+import type { Postgres } from '#common/postgres.ts';
+import { violatedConstraint } from '#common/postgres.ts';
+import type { Log } from '#common/telemetry.ts';
+import { hostRecord } from './host.ts';
+
+const lookMs = 5_000;
+const batchMax = 20;
+const dnsTimeoutMs = 2_000;
+const dnsTries = 2;
+/** A claim that is being looked at is left alone for this long; more than DNS may take. */
+const leaseMs = 60_000;
+const pauseMinMs = 15_000;
+const pauseMaxMs = 86_400_000;
+
+interface Claim {
+  readonly app_id: string;
+  readonly host: string;
+  readonly claimed_at: Date;
+}
+
+export type HostProblem = 'record_missing' | 'record_differs' | 'dns_unavailable' | 'taken';
+
+export interface HostChecksOptions {
+  readonly db: Postgres;
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'warn' | 'info'>;
+  /** `address` or `address:port`; empty for the system's. */
+  readonly dnsServers: readonly string[];
+  /** Tells redirectors of what was committed. */
+  readonly tellChanges: () => Promise<boolean>;
+}
+
+const takeDue = `
+  UPDATE host_checks SET due_at = $1::timestamptz + interval '${leaseMs} milliseconds'
+   WHERE app_id IN (SELECT app_id FROM host_checks WHERE due_at <= $1 ORDER BY due_at LIMIT ${batchMax} FOR UPDATE SKIP LOCKED)
+  RETURNING app_id, host, claimed_at`;
+const keepProblem = `
+  UPDATE host_checks SET checked_at = $3, problem = $4, due_at = $5 WHERE app_id = $1 AND host = $2`;
+/** The host may have been changed since it was looked at: then this proof is of another one. */
+const verify = `
+  UPDATE apps SET host_verified_at = $3
+   WHERE id = $1 AND host = $2 AND deleted_at IS NULL AND host_verified_at IS NULL`;
+
+export class HostChecks {
+  readonly name = 'host checks';
+  readonly #options: HostChecksOptions;
+  readonly #resolver: Resolver;
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void> | undefined;
+
+  constructor(options: HostChecksOptions) {
+    this.#options = options;
+    this.#resolver = new Resolver({ timeout: dnsTimeoutMs, tries: dnsTries });
+    if (options.dnsServers.length > 0) this.#resolver.setServers(options.dnsServers);
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.#begin(), lookMs).unref();
+    this.#begin();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#timer);
+    this.#resolver.cancel();
+    await this.#running;
+  }
+
+  /** Looks at what is due now. Never rejects. */
+  async look(): Promise<void> {
+    try {
+      const now = new Date(this.#options.clock());
+      const due = await this.#options.db.query<Claim>(takeDue, [now], 'take_due_host_checks');
+      const verified = await Promise.all(due.map((claim) => this.#check(claim)));
+      if (verified.includes(true)) await this.#options.tellChanges();
+    } catch (err) {
+      this.#options.log.warn({ err }, 'claimed hosts can not be checked: it is tried again');
+    }
+  }
+
+  #begin(): void {
+    this.#running ??= this.look().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  /** @returns whether the host is verified now. */
+  async #check({ app_id, host, claimed_at }: Claim): Promise<boolean> {
+    const { db, clock, log } = this.#options;
+    let problem = await this.#problemOf(host, app_id);
+    const now = new Date(clock());
+    if (problem === null) {
+      try {
+        const verified = await db.execute(verify, [app_id, host, now], 'verify_host');
+        if (verified > 0) log.info({ app_id, host }, 'the host is verified: its links are served');
+        return verified > 0;
+      } catch (error) {
+        if (violatedConstraint(error) !== 'apps_host_key') throw error;
+        problem = 'taken';
+      }
+    }
+    const ageMs = Math.max(0, now.getTime() - claimed_at.getTime());
+    const pauseMs = Math.min(Math.max(ageMs / 10, pauseMinMs), pauseMaxMs);
+    await db.execute(keepProblem, [app_id, host, now, problem, new Date(now.getTime() + pauseMs)], 'keep_host_problem');
+    return false;
+  }
+
+  async #problemOf(host: string, appId: string): Promise<HostProblem | null> {
+    const { record_name, record_value } = hostRecord(host, appId);
+    try {
+      const records = await this.#resolver.resolveTxt(record_name);
+      if (records.length === 0) return 'record_missing';
+      return records.some((parts) => parts.join('').trim() === record_value) ? null : 'record_differs';
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : '';
+      return code === 'ENOTFOUND' || code === 'ENODATA' || code === 'EBADNAME' ? 'record_missing' : 'dns_unavailable';
+    }
+  }
+}
