@@ -1,7 +1,7 @@
 /** The users that may log in, as authentication sees them. */
 import type { Clock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
-import type { Postgres } from '#common/postgres.ts';
+import type { Postgres, Queries } from '#common/postgres.ts';
 
 export interface Account {
   readonly id: string;
@@ -11,10 +11,19 @@ export interface Account {
 
 /** Who a provider says somebody is. */
 export interface Identity {
+  readonly provider: string;
+  /** The provider's own name for the person, which they keep when their addresses change. */
+  readonly subject: string;
   /** Verified addresses in lower case, the preferred one first; never empty. */
   readonly emails: readonly [string, ...string[]];
   readonly name: string;
 }
+
+/**
+ * For how long after a login through one provider another one may join the account by the same address. Later the mailbox may
+ * be somebody else's.
+ */
+const joinMs = 30 * 86_400_000;
 
 /** An address as accounts keep it. */
 export function plainEmail(text: string): string {
@@ -39,38 +48,70 @@ export class Accounts {
     return account ?? null;
   }
 
-  /** The account that has one of the identity's verified addresses; the preferred one wins. */
-  async byIdentity(identity: Identity): Promise<Account | null> {
-    const [account] = await this.#db.query<Account>(
-      `SELECT id, password_hash FROM users WHERE email = ANY ($1::text[]) AND deleted_at IS NULL
-        ORDER BY array_position($1::text[], email) LIMIT 1`,
-      [identity.emails],
-      'account_by_identity',
-    );
-    return account ?? null;
-  }
-
-  /** A user without a password, and an organization of which that user is the owner. Safe to call twice at once. */
-  async signUp(identity: Identity): Promise<Account> {
-    const [email] = identity.emails;
-    const now = this.#clock();
-    const name = identity.name.slice(0, 100);
+  /**
+   * The id of the identity's account: the one it logged in to before, whatever its address is now; else the one that has a verified
+   * address of it and no other person of that provider (the preferred address wins); else, if allowed, a new one.
+   */
+  async ofIdentity(identity: Identity, allowsSignup: boolean): Promise<string | null> {
+    const now = new Date(this.#clock());
+    const { provider, subject, emails } = identity;
     return this.#db.transaction(async (queries) => {
-      const [account] = await queries.query<Account>(
-        `INSERT INTO users (id, email, name) VALUES ($1, $2, $3)
-         ON CONFLICT (email) WHERE deleted_at IS NULL DO UPDATE SET email = EXCLUDED.email
-         RETURNING id, password_hash`,
-        [newId('usr', now), email, name],
+      // Two first logins of one person: the second finds what the first has made.
+      await queries.query(`SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, [`identity:${provider}:${subject}`]);
+      const [known] = await queries.query<{ user_id: string }>(
+        `UPDATE user_identities SET last_login_at = $3, email = $4 WHERE provider = $1 AND subject = $2 RETURNING user_id`,
+        [provider, subject, now, emails[0]],
       );
-      if (!account) throw new Error('an upsert returned no row');
+      if (known) return known.user_id;
+      let userId = await joinable(queries, identity, now);
+      if (userId === null && allowsSignup) {
+        // An account of that address that is made in this moment is seen by a second look.
+        userId = (await this.#signUp(queries, identity)) ?? (await joinable(queries, identity, now));
+      }
+      if (userId === null) return null;
       await queries.execute(
-        `WITH organization AS (
-           INSERT INTO organizations (id, name) SELECT $2, $3
-            WHERE NOT EXISTS (SELECT FROM memberships WHERE user_id = $1) RETURNING id)
-         INSERT INTO memberships (user_id, organization_id, role) SELECT $1, id, 'owner' FROM organization`,
-        [account.id, newId('org', now), (name || email).slice(0, 100)],
+        `INSERT INTO user_identities (provider, subject, user_id, email, created_at, last_login_at) VALUES ($1, $2, $3, $4, $5, $5)`,
+        [provider, subject, userId, emails[0], now],
       );
-      return account;
+      return userId;
     });
   }
+
+  /** A user without a password, and an organization of theirs; null when the address is an account's that may not be joined. */
+  async #signUp(queries: Queries, { emails: [email], name: given }: Identity): Promise<string | null> {
+    const nowMs = this.#clock();
+    const name = given.slice(0, 100);
+    const [user] = await queries.query<{ id: string }>(
+      `INSERT INTO users (id, email, name) VALUES ($1, $2, $3)
+       ON CONFLICT (email) WHERE deleted_at IS NULL DO NOTHING RETURNING id`,
+      [newId('usr', nowMs), email, name],
+    );
+    if (!user) return null;
+    const organizationId = newId('org', nowMs);
+    await queries.execute('INSERT INTO organizations (id, name) VALUES ($1, $2)', [
+      organizationId,
+      (name || email).slice(0, 100),
+    ]);
+    await queries.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'owner')`, [
+      user.id,
+      organizationId,
+    ]);
+    return user.id;
+  }
+}
+
+/** The account of a verified address that this identity may join. Its row is locked, so that two identities join in turn. */
+async function joinable(queries: Queries, identity: Identity, now: Date): Promise<string | null> {
+  const [user] = await queries.query<{ id: string }>(
+    `SELECT id FROM users WHERE email = ANY ($1::text[]) AND deleted_at IS NULL
+      ORDER BY array_position($1::text[], email) LIMIT 1 FOR UPDATE`,
+    [identity.emails],
+  );
+  if (!user) return null;
+  const others = await queries.query(
+    `SELECT FROM user_identities WHERE user_id = $1
+        AND (provider = $2 OR NOT email = ANY ($3::text[]) OR last_login_at < $4) LIMIT 1`,
+    [user.id, identity.provider, identity.emails, new Date(now.getTime() - joinMs)],
+  );
+  return others.length === 0 ? user.id : null;
 }

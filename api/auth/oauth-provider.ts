@@ -55,9 +55,15 @@ class Google implements OAuthProvider {
     try {
       const client = await this.#client();
       const { claims } = await client.exchange(attempt, code, nonceOf(attempt));
-      const { email, email_verified, name } = claims;
+      const { sub, email, email_verified, name } = claims;
+      if (typeof sub !== 'string' || sub === '') return 'refused';
       if (typeof email !== 'string' || email === '' || email_verified !== true) return 'refused';
-      return { emails: [plainEmail(email)], name: typeof name === 'string' ? name : '' };
+      return {
+        provider: this.name,
+        subject: sub,
+        emails: [plainEmail(email)],
+        name: typeof name === 'string' ? name : '',
+      };
     } catch (error) {
       return outcomeOf(error);
     }
@@ -100,8 +106,9 @@ class Github implements OAuthProvider {
         this.#client.read(new URL(`${this.#api}/user`), accessToken),
       ]);
       const [preferred, ...others] = verifiedEmails(emails);
-      if (preferred === undefined) return 'refused';
-      return { emails: [preferred, ...others], name: nameOf(user) };
+      const subject = idOf(user);
+      if (preferred === undefined || subject === null) return 'refused';
+      return { provider: this.name, subject, emails: [preferred, ...others], name: nameOf(user) };
     } catch (error) {
       return outcomeOf(error);
     }
@@ -123,6 +130,12 @@ function verifiedEmails(answer: unknown): string[] {
     found.push({ email: plainEmail(entry.email), isPrimary: 'primary' in entry && entry.primary === true });
   }
   return found.sort((a, b) => Number(b.isPrimary) - Number(a.isPrimary)).map(({ email }) => email);
+}
+
+/** GitHub's number of a user; their login can be changed, and then be taken by another. */
+function idOf(user: unknown): string | null {
+  if (typeof user !== 'object' || user === null || !('id' in user)) return null;
+  return Number.isSafeInteger(user.id) ? String(user.id) : null;
 }
 
 function nameOf(user: unknown): string {

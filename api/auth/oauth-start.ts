@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { invalid, notFound, unavailable } from '#common/http/rejection.ts';
 import { ATTEMPT_SECONDS } from './oauth-attempts.ts';
+import { newBinding } from './oauth-binding.ts';
 import { route, tag } from './parts.ts';
 
 export const oauthStart = route({
@@ -10,12 +11,20 @@ export const oauthStart = route({
   limit: 'auth',
   tag,
   summary: 'Begin a login through a provider',
-  description: 'Send the browser to authorization_url. A provider that is not configured is a 404.',
+  description:
+    'Send the browser to authorization_url. A provider that is not configured is a 404. A page of this origin gets a cookie that binds the login to its browser; others send a code_challenge, or compare the state that comes back with the one they were given.',
   params: Type.Object({ provider: Type.String({ description: 'google or github' }) }),
   body: Type.Object(
     {
       redirect_uri: Type.Optional(
         Type.String({ maxLength: 2048, description: 'One of OAUTH_REDIRECT_URIS; the first of them if absent.' }),
+      ),
+      code_challenge: Type.Optional(
+        Type.String({
+          pattern: '^[A-Za-z0-9_-]{43}$',
+          description:
+            'base64url of the SHA-256 of a code_verifier that the callback must then show: it binds the login to whoever began it.',
+        }),
       ),
     },
     { additionalProperties: false },
@@ -37,14 +46,19 @@ export const oauthStart = route({
     },
   },
   refuse: ({ auth }, params) => (auth.providers.has(params.provider) ? null : notFound()),
-  async handle({ auth }, { params, body }) {
+  async handle({ auth }, { params, body, header }) {
     const provider = auth.providers.get(params.provider);
     if (!provider) return notFound();
     const redirectUri = auth.redirectUris.find((allowed) => allowed === (body.redirect_uri ?? auth.redirectUris[0]));
     if (redirectUri === undefined) return invalid('redirect_uri', 'is not on the list of allowed addresses');
-    const attempt = await auth.attempts.begin(provider.name, redirectUri);
+    const binding = newBinding(body.code_challenge, header('sec-fetch-site'));
+    const attempt = await auth.attempts.begin(provider.name, redirectUri, binding.hash);
     const url = await provider.authorizationUrl(attempt);
     if (url === 'unavailable') return unavailable('The provider does not answer. Try again later.');
-    return { status: 200, body: { authorization_url: url, state: attempt.state, expires_in: ATTEMPT_SECONDS } };
+    return {
+      status: 200,
+      body: { authorization_url: url, state: attempt.state, expires_in: ATTEMPT_SECONDS },
+      headers: binding.cookie ? { 'Set-Cookie': binding.cookie(attempt.state) } : {},
+    };
   },
 });

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { OAuth2Server } from 'oauth2-mock-server';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { disableUser } from '#api/admin/removals.ts';
@@ -50,11 +51,17 @@ afterAll(async () => {
 
 beforeEach(() => saysWho({ email: 'ada@example.com', isVerified: true }));
 
-/** Makes both providers say the same of whoever logs in next. */
-function saysWho(who: { email: string; isVerified: boolean }): void {
-  claims = { email: who.email, email_verified: who.isVerified, name: 'Ada' };
+/** The providers' numbers of people, by the address they were first seen with. */
+const numbers = new Map<string, number>();
+
+/** Makes both providers say the same of whoever logs in next. Each address is another person, unless `person` says who. */
+function saysWho(who: { email: string; isVerified: boolean; person?: string }): void {
+  const person = (who.person ?? who.email).toLowerCase();
+  const id = numbers.get(person) ?? numbers.size + 1;
+  numbers.set(person, id);
+  claims = { sub: `google-${id}`, email: who.email, email_verified: who.isVerified, name: 'Ada' };
   github.emails = [{ email: who.email, verified: who.isVerified, primary: true }];
-  github.user = { login: 'ada', name: 'Ada' };
+  github.user = { id, login: 'ada', name: 'Ada' };
   github.failure = 200;
 }
 
@@ -176,6 +183,108 @@ test.each(providers)('%s: a disabled account is a 403, and sign-up makes no seco
   expect((await login(origin, name)).status).toBe(403);
   expect((await login(signup, name)).status).toBe(403);
   expect(await origin.db.query('SELECT id FROM users WHERE email = $1', [email])).toEqual([{ id }]);
+});
+
+test.each(providers)('%s: a changed e-mail keeps the account', async (name) => {
+  const email = `before-${name}@example.com`;
+  const id = await origin.addUser(email, null);
+  saysWho({ email, isVerified: true });
+  expect((await login(origin, name)).status).toBe(200);
+  saysWho({ email: `after-${name}@example.org`, isVerified: true, person: email });
+  const me = await origin.send('/me', { token: pairOf(await login(origin, name)).access_token });
+  expect(me.body).toMatchObject({ user: { id, email } });
+});
+
+test.each(providers)('%s: a reassigned mailbox does not inherit the account, with sign-up on either', async (name) => {
+  const email = `mailbox-${name}@example.com`;
+  const id = await origin.addUser(email, null);
+  saysWho({ email, isVerified: true });
+  expect((await login(origin, name)).status).toBe(200);
+  saysWho({ email, isVerified: true, person: `successor-${name}` });
+  expect((await login(origin, name)).status).toBe(403);
+  expect((await login(signup, name)).status).toBe(403);
+  expect(await origin.db.query('SELECT id FROM users WHERE email = $1', [email])).toEqual([{ id }]);
+});
+
+test('another provider joins an account by its address while the first vouches for it, and no longer', async () => {
+  const [early, late] = ['early@example.com', 'late@example.com'];
+  for (const email of [early, late]) {
+    await origin.addUser(email, null);
+    saysWho({ email, isVerified: true });
+    expect((await login(origin, 'google')).status).toBe(200);
+  }
+  saysWho({ email: early, isVerified: true });
+  expect((await login(origin, 'github')).status).toBe(200);
+  await origin.db.execute(`UPDATE user_identities SET last_login_at = now() - interval '31 days' WHERE email = $1`, [
+    late,
+  ]);
+  saysWho({ email: late, isVerified: true });
+  expect((await login(origin, 'github')).status).toBe(403);
+  expect((await login(origin, 'google')).status).toBe(200);
+  expect((await login(origin, 'github')).status).toBe(200);
+});
+
+test('of two people of one provider who come with one address at once, one gets the account', async () => {
+  for (let round = 0; round < 5; round++) {
+    const email = `contested-${round}@example.com`;
+    await origin.addUser(email, null);
+    saysWho({ email, isVerified: true, person: `one-${round}` });
+    const first = await authorized(origin, 'github');
+    const one = callback(origin, 'github', first);
+    saysWho({ email, isVerified: true, person: `other-${round}` });
+    const other = login(origin, 'github');
+    await Promise.all([one, other]);
+    const linked = await origin.db.query(
+      `SELECT FROM user_identities i JOIN users u ON u.id = i.user_id WHERE u.email = $1 AND i.provider = 'github'`,
+      [email],
+    );
+    expect(linked).toHaveLength(1);
+  }
+});
+
+test('a provider that names no person logs nobody in', async () => {
+  github.user = { login: 'ada' };
+  expect((await login(origin, 'github')).status).toBe(401);
+});
+
+const sameOrigin = { 'Sec-Fetch-Site': 'same-origin' };
+const cookieOf = (answer: { headers: Headers }) => answer.headers.get('set-cookie')?.split(';')[0] ?? '';
+
+/** What the browser brings back of a login that was begun. */
+async function broughtBack(started: { body: unknown }): Promise<{ code: string; state: string }> {
+  const { authorization_url } = started.body as { authorization_url: string };
+  const redirect = await fetch(authorization_url, { redirect: 'manual' });
+  const back = new URL(redirect.headers.get('location') ?? '');
+  return { code: back.searchParams.get('code') ?? '', state: back.searchParams.get('state') ?? '' };
+}
+
+test.each(providers)('%s: a login that a page began is finished in the same browser alone', async (name) => {
+  const begin = () => origin.send(`/auth/oauth/${name}/start`, { body: {}, headers: sameOrigin });
+  const [mine, others] = [await begin(), await begin()];
+  expect(mine.headers.get('set-cookie')).toMatch(
+    /^__Host-signpost-login-[0-9a-f]{16}=[\w-]{43}; Max-Age=600; Path=\/; Secure; HttpOnly; SameSite=Lax$/,
+  );
+  const body = await broughtBack(mine);
+  const finish = (cookie: string) =>
+    origin.send(`/auth/oauth/${name}/callback`, { body, headers: cookie === '' ? {} : { Cookie: cookie } });
+  const renamed = `${cookieOf(mine).split('=')[0]}=${cookieOf(others).split('=')[1]}`;
+  for (const cookie of ['', cookieOf(others), renamed]) expect((await finish(cookie)).status).toBe(401);
+  expect((await finish(`theme=dark; ${cookieOf(others)}; ${cookieOf(mine)}`)).status).toBe(200);
+});
+
+test.each(providers)('%s: a login that names a challenge is finished by who has its verifier alone', async (name) => {
+  const verifier = 'v'.repeat(43);
+  const code_challenge = createHash('sha256').update(verifier).digest('base64url');
+  const started = await start(origin, name, { code_challenge });
+  expect(started.headers.get('set-cookie')).toBeNull();
+  const body = await broughtBack(started);
+  expect((await callback(origin, name, body)).status).toBe(401);
+  expect((await callback(origin, name, { ...body, code_verifier: 'w'.repeat(43) })).status).toBe(401);
+  expect((await callback(origin, name, { ...body, code_verifier: verifier })).status).toBe(200);
+  for (const wrong of ['', 'x', `${code_challenge}=`, verifier.repeat(2)]) {
+    expect((await start(origin, name, { code_challenge: wrong })).status).toBe(400);
+  }
+  expect((await callback(origin, name, { ...body, code_verifier: 'short' })).status).toBe(400);
 });
 
 test('two first logins at once make one account with one organization', async () => {

@@ -1,0 +1,44 @@
+/**
+ * Binds a login through a provider to whoever began it, so that nobody can be led to finish another's login and end up in another's
+ * account (RFC 9700, section 4.7). A page of this origin is bound by a cookie, without doing anything. Others name a challenge
+ * and show its verifier at the end (as in RFC 7636, between them and us); who names none compares the state themself.
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import { ATTEMPT_SECONDS } from './oauth-attempts.ts';
+
+const cookiePrefix = '__Host-signpost-login-';
+
+/** One cookie for each login under way, so that two tabs do not take each other's. */
+function cookieName(state: string): string {
+  return cookiePrefix + hashOf(state).toString('hex').slice(0, 16);
+}
+
+function hashOf(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+export interface Binding {
+  readonly hash: Buffer | null;
+  /** The value of Set-Cookie, once the state is known. */
+  readonly cookie: ((state: string) => string) | null;
+}
+
+/** @param secFetchSite what a browser says of the page that asks (Fetch Metadata); empty for a program. */
+export function newBinding(codeChallenge: string | undefined, secFetchSite: string): Binding {
+  if (codeChallenge !== undefined) return { hash: Buffer.from(codeChallenge, 'base64url'), cookie: null };
+  if (secFetchSite !== 'same-origin') return { hash: null, cookie: null };
+  const value = randomBytes(32).toString('base64url');
+  const attributes = `Max-Age=${ATTEMPT_SECONDS}; Path=/; Secure; HttpOnly; SameSite=Lax`;
+  return { hash: hashOf(value), cookie: (state) => `${cookieName(state)}=${value}; ${attributes}` };
+}
+
+/** Hashes of all that the caller shows of having begun this login. */
+export function shownBindings(state: string, codeVerifier: string | undefined, cookies: string): Buffer[] {
+  const name = cookieName(state);
+  const values = cookies
+    .split(';')
+    .map((pair) => pair.trim())
+    .filter((pair) => pair.startsWith(`${name}=`))
+    .map((pair) => pair.slice(name.length + 1));
+  return [...values, ...(codeVerifier === undefined ? [] : [codeVerifier])].map(hashOf);
+}
