@@ -1,6 +1,6 @@
 /**
- * Who may ask the store of figures when. At most `runningMax` questions run, at most `perKeyMax` of one key (an
- * organization) among them, and `waitingMax` more of that key wait; keys that wait are served in turn, so one that asks a
+ * Whose work runs when: questions to the store of figures by organization, passwords by network. At most `runningMax` pieces
+ * run, at most `perKeyMax` of one key among them, and `waitingMax` more of that key wait; keys that wait are served in turn, so one that asks a
  * lot delays itself and nobody else.
  */
 export interface FairQueueLimits {

@@ -75,6 +75,25 @@ test('all of one IPv6 /64 is one address, the next /64 is another', async () => 
   expect((await wrongLogin('2001:db8:0:2::1')).status).toBe(401);
 });
 
+test('a /56 has four times the logins of a /64 and a /48 sixteen times, whatever they are split into', async () => {
+  // A logout without a token costs no password.
+  const request = (ip: string) => origin.send('/auth/logout', { body: {}, ip });
+  let passed = 0;
+  for (let site = 0; site < 5; site++) {
+    for (let net = 0; net < 8; net++) {
+      const ip = `2001:db8:ff:${((site << 8) | net).toString(16)}::1`;
+      for (let n = 0; n < 5; n++) if ((await request(ip)).status === 400) passed++;
+    }
+    expect(passed).toBe(Math.min(80, 20 * (site + 1)));
+  }
+  expect((await request('2001:db8:fe::1')).status).toBe(400);
+});
+
+test('what one /64 is refused costs its neighbours nothing', async () => {
+  for (let n = 0; n < 100; n++) await origin.send('/auth/logout', { body: {}, ip: '2001:db8:aa:1::1' });
+  expect((await wrongLogin('2001:db8:aa:2::1')).status).toBe(401);
+});
+
 test('every endpoint of authentication is charged to one class, all others to another', async () => {
   const ip = '203.0.113.3';
   await origin.send('/auth/login', { body: {}, ip });

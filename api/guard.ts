@@ -48,6 +48,7 @@ function chargeAddress(parts: GuardParts, route: GuardedRoute | null, incoming: 
   if (limitClass !== 'auth' && limitClass !== 'general') {
     throw new Error(`${route?.method} ${route?.path} is charged to ${limitClass}, which is no class of the dashboard`);
   }
+  if (limitClass === 'auth') return parts.limiter.chargeNetworks(limitClass, incoming.ip);
   return parts.limiter.charge(limitClass, limitAddress(incoming.ip));
 }
 

@@ -64,7 +64,7 @@ export function apiParts(
     db,
     tenancy: new Tenancy(db),
     clock,
-    auth: authParts(db, tokens, config, clock),
+    auth: authParts({ db, redis, secrets, tokens, config, clock }),
     analytics: analyticsParts({ clickhouse, asOf: asOfFrom(db), retentionDays: config.RETENTION_DAYS }),
     apiKeys: new ApiKeys(secrets),
     appSnapshots,

@@ -162,6 +162,12 @@ export const settings = {
   OAUTH_SIGNUP: flag(false, 'Whether an OAuth login without an account makes one.'),
 
   RATE_LIMIT_AUTH: integer(5, 1, 1_000_000, 'Authentication requests a minute per IP.'),
+  LOGIN_FAILURES_FREE: integer(
+    10,
+    1,
+    1_000_000,
+    'Wrong passwords for one account after which each further attempt waits twice as long as the one before.',
+  ),
   RATE_LIMIT_LINKS: integer(30, 1, 1_000_000, 'Link creations a minute per user (API key: per app and IP).'),
   RATE_LIMIT_MATCH: integer(1000, 1, 10_000_000, 'POST /sdk/match a minute per app.'),
   RATE_LIMIT_EVENTS: integer(500, 1, 10_000_000, 'POST /sdk/events a minute per app.'),

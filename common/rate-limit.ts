@@ -8,6 +8,7 @@ import { LRUCache } from 'lru-cache';
 import { type Clock, systemClock } from './clock.ts';
 import type { ProcessConfig } from './config-roles.ts';
 import type { Quota } from './http/exchange.ts';
+import { type ChargedNetwork, limitNetworks } from './http/peer.ts';
 import { type Rejection, rateLimited, unavailable } from './http/rejection.ts';
 import type { LimitClass } from './http/route.ts';
 import type { Script } from './redis.ts';
@@ -109,10 +110,29 @@ export class RateLimiter {
     this.#clock = clock;
   }
 
+  /**
+   * Charges one request to an address and the networks around it (limitNetworks), from the narrowest on; one that is refused
+   * costs the wider ones nothing, so that a single address does not use up what its neighbours have. The quota is the scarcest.
+   */
+  async chargeNetworks(limitClass: LimitClass, ip: string): Promise<Charge> {
+    let scarcest: Charge | undefined;
+    for (const { subject, factor } of limitNetworks(ip)) {
+      const charge = await this.#charge(limitClass, { subject, factor });
+      if (charge.rejection) return charge;
+      if (!scarcest || charge.quota.remaining < scarcest.quota.remaining) scarcest = charge;
+    }
+    if (!scarcest) throw new Error('an address has no network to charge');
+    return scarcest;
+  }
+
   /** Charges one request to one class. The subject is an address (limitAddress), a user id, or an app id. */
-  async charge(limitClass: LimitClass, subject: string): Promise<Charge> {
+  charge(limitClass: LimitClass, subject: string): Promise<Charge> {
+    return this.#charge(limitClass, { subject, factor: 1 });
+  }
+
+  async #charge(limitClass: LimitClass, { subject, factor }: ChargedNetwork): Promise<Charge> {
     const nowMs = this.#clock();
-    const limit = this.#limits[limitClass];
+    const limit = this.#limits[limitClass] * factor;
     const key = limitKey(limitClass, subject);
     if (nowMs >= this.#redisPausedUntilMs) {
       try {

@@ -188,6 +188,7 @@ CREATE TABLE public.oauth_states (
   redirect_uri text NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   expires_at timestamp with time zone NOT NULL,
+  binding_hash bytea,
   CONSTRAINT oauth_states_pkey PRIMARY KEY (state_hash)
 );
 
@@ -240,6 +241,18 @@ CREATE TABLE public.untold_changes (
   api_key_hash bytea,
   CONSTRAINT untold_changes_kind_check CHECK ((kind = ANY (ARRAY['link'::text, 'app'::text]))),
   CONSTRAINT untold_changes_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE public.user_identities (
+  provider text NOT NULL,
+  subject text NOT NULL,
+  user_id text NOT NULL,
+  email text NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  last_login_at timestamp with time zone NOT NULL,
+  CONSTRAINT user_identities_pkey PRIMARY KEY (provider, subject),
+  CONSTRAINT user_identities_subject_check CHECK (((char_length(subject) >= 1) AND (char_length(subject) <= 255))),
+  CONSTRAINT user_identities_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
 CREATE TABLE public.users (
@@ -299,6 +312,8 @@ CREATE INDEX refresh_tokens_family ON public.refresh_tokens USING btree (family_
 CREATE UNIQUE INDEX refresh_tokens_token_hash_key ON public.refresh_tokens USING btree (token_hash);
 
 CREATE INDEX refresh_tokens_user ON public.refresh_tokens USING btree (user_id);
+
+CREATE UNIQUE INDEX user_identities_user_key ON public.user_identities USING btree (user_id, provider);
 
 CREATE UNIQUE INDEX users_email_key ON public.users USING btree (email) WHERE (deleted_at IS NULL);
 

@@ -1,9 +1,9 @@
 /** What the analytics endpoints are given. */
+import { FairQueue } from '#api/fair-queue.ts';
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import type { BreakdownRow } from '#clickhouse/queries/link.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Tenancy } from '#common/tenancy.ts';
-import { FairQueue } from './fair-queue.ts';
 import { KeptFigures } from './kept-figures.ts';
 import type { Amount } from './metrics.ts';
 

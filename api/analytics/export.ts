@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import type { Place } from '#api/fair-queue.ts';
 import type { UserCaller } from '#api/route.ts';
 import { type ExportPosition, exportColumns, exportRows, exportSettings } from '#clickhouse/queries/export.ts';
 import { type Kind, kinds } from '#clickhouse/rollups.ts';
@@ -7,7 +8,6 @@ import { routesOf } from '#common/http/route.ts';
 import { rejectionOf } from './ask.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { csvLine, type ExportRow, ndjsonLine, readCursor } from './export-lines.ts';
-import type { Place } from './fair-queue.ts';
 import { commonQuery, oneOf, querySchema } from './parameters.ts';
 import { readQuestion } from './question.ts';
 

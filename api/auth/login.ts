@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { rateLimited, unauthorized } from '#common/http/rejection.ts';
+import { rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
 import { route, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
 
 /** A full queue of passwords drains in about this time. */
@@ -12,20 +12,29 @@ export const login = route({
   limit: 'auth',
   tag,
   summary: 'Log in with e-mail and password',
-  description: 'An unknown e-mail and a wrong password are answered alike.',
+  description:
+    'An unknown e-mail and a wrong password are answered alike. After a few failures further attempts at the same account have to wait (429, Retry-After), but for those from networks that it was logged in to from before.',
   body: Type.Object(
     { email: Type.String({ minLength: 1, maxLength: 320 }), password: Type.String({ minLength: 1, maxLength: 1024 }) },
     { additionalProperties: false },
   ),
   bodyExample: { email: 'ada@example.com', password: 'correct horse battery staple' },
   answers: { 200: { description: 'A token pair.', schema: TokenPairSchema, example: tokenPairExample } },
-  async handle({ auth }, { body }) {
+  async handle({ auth }, { body, ip }) {
+    const attempt = await auth.throttle.begin(body.email, ip).catch(() => null);
+    if (attempt === null) return unavailable();
+    if ('retryAfterSeconds' in attempt) return rateLimited(attempt.retryAfterSeconds);
     const account = await auth.accounts.byEmail(body.email);
     const passwordHash = account?.password_hash ?? null;
-    const verdict = await auth.passwords.check(passwordHash, body.password);
-    if (verdict === 'busy') return rateLimited(BUSY_SECONDS);
+    const verdict = await auth.passwords.check(passwordHash, body.password, ip);
+    // What Redis does not take here costs a later attempt some seconds at most.
+    if (verdict === 'busy') {
+      await attempt.takeBack().catch(() => undefined);
+      return rateLimited(BUSY_SECONDS);
+    }
     const isRight = verdict === 'right' && account !== null && passwordHash !== null;
     const pair = isRight ? await auth.sessions.begin(account.id, passwordHash) : null;
+    if (pair) await attempt.succeeded().catch(() => undefined);
     return pair ? { status: 200, body: pair } : unauthorized('The e-mail or the password is wrong.');
   },
 });

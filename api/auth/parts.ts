@@ -1,11 +1,14 @@
 /** What the authentication endpoints are made of. */
 import { Type } from 'typebox';
 import type { AccessTokens } from '#common/access-token.ts';
-import { type Clock, systemClock } from '#common/clock.ts';
+import type { Clock } from '#common/clock.ts';
 import type { ProcessConfig } from '#common/config-roles.ts';
+import type { SecretKey } from '#common/encryption.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { Postgres } from '#common/postgres.ts';
+import type { Redis } from '#common/redis.ts';
 import { Accounts } from './accounts.ts';
+import { LoginThrottle } from './login-throttle.ts';
 import { OAuthAttempts } from './oauth-attempts.ts';
 import { type OAuthProvider, oauthProviders } from './oauth-provider.ts';
 import { PasswordCheck } from './password.ts';
@@ -14,6 +17,7 @@ import { Sessions } from './sessions.ts';
 export interface AuthParts {
   readonly accounts: Accounts;
   readonly passwords: PasswordCheck;
+  readonly throttle: LoginThrottle;
   readonly sessions: Sessions;
   readonly providers: ReadonlyMap<string, OAuthProvider>;
   readonly attempts: OAuthAttempts;
@@ -28,16 +32,21 @@ export interface AuthDeps {
   readonly auth: AuthParts;
 }
 
+export interface AuthOptions {
+  readonly db: Postgres;
+  readonly redis: Redis;
+  readonly secrets: readonly SecretKey[];
+  readonly tokens: AccessTokens;
+  readonly config: ProcessConfig<'api'>;
+  readonly clock: Clock;
+}
+
 /** @throws when an OAuth setting is no https URL. */
-export function authParts(
-  db: Postgres,
-  tokens: AccessTokens,
-  config: ProcessConfig<'api'>,
-  clock: Clock = systemClock,
-): AuthParts {
+export function authParts({ db, redis, secrets, tokens, config, clock }: AuthOptions): AuthParts {
   return {
     accounts: new Accounts(db, clock),
     passwords: new PasswordCheck(),
+    throttle: new LoginThrottle({ redis, secrets, clock, freeAttempts: config.LOGIN_FAILURES_FREE }),
     sessions: new Sessions(db, tokens, clock),
     providers: oauthProviders(config),
     attempts: new OAuthAttempts(db, clock),

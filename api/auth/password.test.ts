@@ -17,23 +17,42 @@ test('what is no hash is a wrong password, not a crash', async () => {
 
 test('no password opens an account that does not exist or has none', async () => {
   const check = new PasswordCheck();
-  expect(await check.check(null, '')).toBe('wrong');
-  expect(await check.check(await hashPassword('open sesame'), 'open sesame')).toBe('right');
+  expect(await check.check(null, '', '192.0.2.1')).toBe('wrong');
+  expect(await check.check(await hashPassword('open sesame'), 'open sesame', '192.0.2.1')).toBe('right');
 });
 
 test('beyond two at once and a full queue the next login is told to come back, and the queue empties again', async () => {
-  const check = new PasswordCheck({ atOnceMax: 2, waitingMax: 3 });
-  const verdicts = await Promise.all(Array.from({ length: 9 }, () => check.check(null, 'x')));
+  const check = new PasswordCheck({ runningMax: 2, perKeyMax: 2, waitingMax: 3, keysMax: 2 });
+  const verdicts = await Promise.all(Array.from({ length: 9 }, () => check.check(null, 'x', '192.0.2.1')));
   expect(verdicts.filter((verdict) => verdict === 'busy')).toHaveLength(4);
   expect(verdicts.filter((verdict) => verdict === 'wrong')).toHaveLength(5);
-  expect(await check.check(null, 'x')).toBe('wrong');
+  expect(await check.check(null, 'x', '192.0.2.1')).toBe('wrong');
+});
+
+test('whatever one IPv6 /48 sends, an address elsewhere waits for one password of it at most', async () => {
+  const check = new PasswordCheck();
+  const done: string[] = [];
+  const flood = Array.from({ length: 500 }, (_, n) =>
+    check.check(null, 'x', `2001:db8:1:${n.toString(16)}::1`).then((verdict) => {
+      if (verdict !== 'busy') done.push('flood');
+    }),
+  );
+  const victims = ['2001:db8:2::1', '198.51.100.7'].map((ip) =>
+    check.check(null, 'x', ip).then((verdict) => done.push(verdict)),
+  );
+  await Promise.all([...flood, ...victims]);
+  expect(done.slice(0, 4).filter((one) => one === 'wrong')).toHaveLength(2);
 });
 
 test('the event loop keeps turning while passwords are hashed', async () => {
   const check = new PasswordCheck();
   let turns = 0;
   const timer = setInterval(() => turns++, 1);
-  await Promise.all([check.check(null, 'a'), check.check(null, 'b'), check.check(null, 'c')]);
+  await Promise.all([
+    check.check(null, 'a', '::1'),
+    check.check(null, 'b', '::2'),
+    check.check(null, 'c', '192.0.2.1'),
+  ]);
   clearInterval(timer);
   expect(turns).toBeGreaterThan(5);
 });

@@ -4,6 +4,8 @@
  */
 import { randomBytes } from 'node:crypto';
 import { hash, verify } from '@node-rs/argon2';
+import { FairQueue, type FairQueueLimits } from '#api/fair-queue.ts';
+import { limitNetworks } from '#common/http/peer.ts';
 
 /** Argon2id is what the package takes when no algorithm is named. */
 const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
@@ -27,50 +29,36 @@ export async function verifyPassword(phc: string, password: string): Promise<boo
 
 export type PasswordVerdict = 'right' | 'wrong' | 'busy';
 
+/** Of one network at most one password is compared at a time, so that whoever sends many delays themself alone. */
+const queueLimits: FairQueueLimits = { runningMax: 2, perKeyMax: 1, waitingMax: 32, keysMax: 256 };
+/** What has waited this long is answered: its client may well be gone. */
+const patienceMs = 10_000;
+
 /**
- * The one place where a login's password is compared: at most `atOnceMax` at a time, at most `waitingMax` waiting.
- * An account that does not exist, or has no password, costs the same as one whose password is wrong.
+ * The one place where a login's password is compared, in turn by network. An account that does not exist, or has no password,
+ * costs the same as one whose password is wrong.
  */
 export class PasswordCheck {
-  readonly #atOnceMax: number;
-  readonly #waitingMax: number;
+  readonly #queue: FairQueue;
   readonly #decoy: Promise<string>;
-  readonly #waiting: (() => void)[] = [];
-  #running = 0;
 
-  constructor(bounds: { atOnceMax: number; waitingMax: number } = { atOnceMax: 2, waitingMax: 32 }) {
-    this.#atOnceMax = bounds.atOnceMax;
-    this.#waitingMax = bounds.waitingMax;
+  constructor(limits: FairQueueLimits = queueLimits) {
+    this.#queue = new FairQueue(limits);
     this.#decoy = hashPassword(randomBytes(32).toString('base64url'));
   }
 
-  /** @param phc what is kept for the account, or null when there is no such account. */
-  async check(phc: string | null, password: string): Promise<PasswordVerdict> {
-    if (!(await this.#enter())) return 'busy';
+  /**
+   * @param phc what is kept for the account, or null when there is no such account.
+   * @param ip whose turn it takes: the address, or the widest network that one IPv6 customer has.
+   */
+  async check(phc: string | null, password: string, ip: string): Promise<PasswordVerdict> {
+    const place = await this.#queue.enter(limitNetworks(ip).at(-1)?.subject ?? ip, patienceMs);
+    if (place === null) return 'busy';
     try {
       const isSame = await verifyPassword(phc ?? (await this.#decoy), password);
       return isSame && phc !== null ? 'right' : 'wrong';
     } finally {
-      this.#leave();
+      place.leave();
     }
-  }
-
-  async #enter(): Promise<boolean> {
-    if (this.#running < this.#atOnceMax) {
-      this.#running++;
-      return true;
-    }
-    if (this.#waiting.length >= this.#waitingMax) return false;
-    await new Promise<void>((admitted) => {
-      this.#waiting.push(admitted);
-    });
-    return true;
-  }
-
-  /** A place that becomes free is handed to the one who waited longest, so it is never taken twice. */
-  #leave(): void {
-    const next = this.#waiting.shift();
-    if (next) next();
-    else this.#running--;
   }
 }

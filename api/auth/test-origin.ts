@@ -25,10 +25,11 @@ export interface TestAnswer {
 
 export interface TestOrigin {
   readonly db: Postgres;
+  readonly redis: Redis;
   readonly tokens: AccessTokens;
   /** Queries that the endpoints and the guard have asked. */
   readonly queries: () => number;
-  /** Moves the clock of tokens and sessions, not of limits. */
+  /** Moves the clock of tokens, sessions and attempts, not of limits. */
   readonly advance: (ms: number) => void;
   /** Sends a request from an address; a body makes it a POST. */
   readonly send: (path: string, options?: SendOptions) => Promise<TestAnswer>;
@@ -53,6 +54,7 @@ export async function startTestOrigin(
   const config = loadConfig([], {
     RATE_LIMIT_AUTH: '100000',
     RATE_LIMIT_GENERAL: '100000',
+    LOGIN_FAILURES_FREE: '100000',
     SECRET_KEY: secret,
     ...settings,
   });
@@ -74,10 +76,11 @@ export async function startTestOrigin(
   await redis.connect();
   let aheadMs = 0;
   const clock = () => systemClock() + aheadMs;
-  const tokens = new AccessTokens(parseSecretKeys(config.SECRET_KEY), clock);
+  const secrets = parseSecretKeys(config.SECRET_KEY);
+  const tokens = new AccessTokens(secrets, clock);
   const limiter = new RateLimiter(redis.script(limitScript), configuredLimits(config));
   const guard = apiGuard({ db: counted, limiter, tokens });
-  const deps = { auth: authParts(counted, tokens, config, clock), db: counted };
+  const deps = { auth: authParts({ db: counted, redis, secrets, tokens, config, clock }), db: counted };
   const server = await HttpServer.start({
     host: '127.0.0.1',
     httpsPort: null,
@@ -92,6 +95,7 @@ export async function startTestOrigin(
   });
   return {
     db,
+    redis,
     tokens,
     queries: () => queries,
     advance: (ms) => {

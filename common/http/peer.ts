@@ -92,11 +92,40 @@ export function plainAddress(text: string): string {
 
 /** What a limit per IP counts under: the address, or the /64 of an IPv6 one, since a household has that many. */
 export function limitAddress(ip: string): string {
+  const address = ipv6Of(ip);
+  return typeof address === 'string' ? address : networkOf(address, 64);
+}
+
+/** A network that is charged, and how many times the limit of one address it has. */
+export interface ChargedNetwork {
+  readonly subject: string;
+  readonly factor: number;
+}
+
+/** Sizes in which IPv6 is handed out: a host, a household, a site. A wider one has more, and not as much as it has parts. */
+const ipv6Factors = [
+  [64, 1],
+  [56, 4],
+  [48, 16],
+] as const;
+
+/** What an address is charged to where one customer may have many /64s: itself, and the networks around it; the widest last. */
+export function limitNetworks(ip: string): ChargedNetwork[] {
+  const address = ipv6Of(ip);
+  if (typeof address === 'string') return [{ subject: address, factor: 1 }];
+  return ipv6Factors.map(([bits, factor]) => ({ subject: networkOf(address, bits), factor }));
+}
+
+/** Text for whatever is no IPv6 address, IPv4 in its clothes included. */
+function ipv6Of(ip: string): ipaddr.IPv6 | string {
   if (!ip.includes(':') || !ipaddr.isValid(ip)) return ip;
   const address = ipaddr.process(ip);
-  if (!(address instanceof ipaddr.IPv6)) return address.toString();
-  return `${address.parts
-    .slice(0, 4)
-    .map((part) => part.toString(16))
-    .join(':')}::/64`;
+  return address instanceof ipaddr.IPv6 ? address : address.toString();
+}
+
+function networkOf(address: ipaddr.IPv6, bits: 48 | 56 | 64): string {
+  const parts = address.parts.slice(0, 4);
+  const [a = 0, b = 0, c = 0, d = 0] = parts;
+  const kept = bits === 64 ? parts : bits === 56 ? [a, b, c, d & 0xff00] : [a, b, c];
+  return `${kept.map((part) => part.toString(16)).join(':')}::/${bits}`;
 }

@@ -1,0 +1,117 @@
+/**
+ * Guesses at one account's password, from however many addresses: after a few failures each further attempt has to wait, twice
+ * as long as the one before. Networks from which the account was logged in to are counted by themselves, so strangers who
+ * guess do not keep its owner out. Accounts that do not exist are treated alike.
+ *
+ * All of it is in Redis: an attempt counts as a failure when it begins, so that any number at once are counted, and is taken
+ * back when it was none. Bounds: a counter lives for 15 minutes below the free attempts and a day above them; an account has
+ * at most `knownMax` known networks, for `knownMs` after the last login from each.
+ */
+import type { Clock } from '#common/clock.ts';
+import { KeyedHash, type SecretKey } from '#common/encryption.ts';
+import { limitNetworks } from '#common/http/peer.ts';
+import type { Redis, Script } from '#common/redis.ts';
+import { plainEmail } from './accounts.ts';
+
+const delayFirstMs = 1_000;
+const delayMaxMs = 900_000;
+const knownMax = 16;
+const knownMs = 90 * 86_400_000;
+
+/** KEYS: counter of strangers, counter of this network, known networks. ARGV: network, now, free attempts, oldest known. */
+const beginScript = `
+redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', ARGV[4])
+local is_known = redis.call('ZSCORE', KEYS[3], ARGV[1]) and 1 or 0
+local key = KEYS[1 + is_known]
+local now, free = tonumber(ARGV[2]), tonumber(ARGV[3])
+local until_ms = tonumber(redis.call('HGET', key, 'until_ms') or '0')
+if until_ms > now then return {0, is_known, math.min(until_ms - now, ${delayMaxMs})} end
+local count = redis.call('HINCRBY', key, 'count', 1)
+if count <= free then
+  redis.call('PEXPIRE', key, 900000)
+else
+  local delay = math.min(${delayFirstMs} * 2 ^ math.min(count - free - 1, 30), ${delayMaxMs})
+  redis.call('HSET', key, 'until_ms', string.format('%.0f', now + delay))
+  redis.call('PEXPIRE', key, 86400000)
+end
+return {1, is_known, 0}
+`;
+
+/** An attempt that was none, or that succeeded from an unknown network: its wait goes too. KEYS: counter. */
+const takeBackScript = `
+if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
+local count = redis.call('HINCRBY', KEYS[1], 'count', -1)
+redis.call('HDEL', KEYS[1], 'until_ms')
+if count <= 0 then redis.call('DEL', KEYS[1]) end
+return count
+`;
+
+/** KEYS: counter of this network, known networks. ARGV: network, now. */
+const knowScript = `
+redis.call('DEL', KEYS[1])
+redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+redis.call('ZREMRANGEBYRANK', KEYS[2], 0, -${knownMax + 1})
+redis.call('PEXPIRE', KEYS[2], ${knownMs})
+return 1
+`;
+
+export interface LoginThrottleOptions {
+  readonly redis: Redis;
+  readonly secrets: readonly SecretKey[];
+  readonly clock: Clock;
+  /** Wrong passwords for one account that cost nothing. */
+  readonly freeAttempts: number;
+}
+
+/** An attempt that may go on. */
+export interface LoginAttemptPass {
+  /** The password was right, and the login complete. */
+  succeeded(): Promise<void>;
+  /** The password was not compared. */
+  takeBack(): Promise<void>;
+}
+
+export class LoginThrottle {
+  readonly #options: LoginThrottleOptions;
+  readonly #hash: KeyedHash;
+  readonly #begin: Script;
+  readonly #takeBack: Script;
+  readonly #know: Script;
+
+  constructor(options: LoginThrottleOptions) {
+    this.#options = options;
+    this.#hash = new KeyedHash(options.secrets, 'login');
+    this.#begin = options.redis.script(beginScript);
+    this.#takeBack = options.redis.script(takeBackScript);
+    this.#know = options.redis.script(knowScript);
+  }
+
+  /** @returns the seconds to wait, when it is too early for another attempt. @throws when Redis is away. */
+  async begin(email: string, ip: string): Promise<LoginAttemptPass | { readonly retryAfterSeconds: number }> {
+    const { clock, freeAttempts } = this.#options;
+    const account = this.#nameOf(plainEmail(email));
+    const network = this.#nameOf(limitNetworks(ip).at(-1)?.subject ?? ip);
+    const keys = [`login:failed:${account}`, `login:failed:${account}:${network}`, `login:known:${account}`] as const;
+    const nowMs = clock();
+    const answer = await this.#begin(keys, [network, nowMs, freeAttempts, nowMs - knownMs]);
+    if (!Array.isArray(answer)) throw new Error('the login script answered no list');
+    const [mayGoOn, isKnown, waitMs] = answer.map(Number);
+    if (mayGoOn !== 1) return { retryAfterSeconds: Math.max(1, Math.ceil((waitMs ?? 0) / 1000)) };
+    const counter = isKnown === 1 ? keys[1] : keys[0];
+    const takeBack = async () => {
+      await this.#takeBack([counter], []);
+    };
+    return {
+      takeBack,
+      succeeded: async () => {
+        if (isKnown !== 1) await takeBack();
+        await this.#know([keys[1], keys[2]], [network, clock()]);
+      },
+    };
+  }
+
+  /** Who tried to log in, and from where, is not to be read out of Redis. */
+  #nameOf(text: string): string {
+    return this.#hash.newest(text).toString('base64url');
+  }
+}
