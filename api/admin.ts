@@ -26,6 +26,7 @@ async function main(): Promise<void> {
     adminPassword: config.ADMIN_PASSWORD,
     secretKey: config.SECRET_KEY || localSecretKey(config.DATA_DIR),
     print: (line) => console.log(line),
+    warn: (line) => console.error(line),
   });
   addAuditCommand(program, {
     clickhouse: () => {

@@ -6,6 +6,7 @@ import type { Clock } from '#common/clock.ts';
 import { isId, newId } from '#common/ids.ts';
 import type { Postgres, Queries } from '#common/postgres.ts';
 import { lastOwner, lockUser, noUser, ownedAlone } from './owners.ts';
+import { passwordRule } from './password-strength.ts';
 import { type Refused, refused } from './refusal.ts';
 
 export interface AdminParts {
@@ -16,11 +17,6 @@ export interface AdminParts {
 /** Null when the text can be an address to log in with. */
 export function emailFault(email: string): string | null {
   return /^[^\s@]+@[^\s@]+$/.test(email) && email.length <= 320 ? null : 'must be an e-mail address';
-}
-
-export function passwordFault(password: string): string | null {
-  const { min, max } = PASSWORD_LENGTH;
-  return password.length >= min && password.length <= max ? null : `must have ${min} to ${max} characters`;
 }
 
 export function nameFault(name: string): string | null {
@@ -42,6 +38,8 @@ export interface CreatedUser {
   readonly user_id: string;
   readonly organization_id: string;
   readonly role: Role;
+  /** Why nobody else could have set the first user's password; null when they could. */
+  readonly weakness: string | null;
 }
 
 /** Makes a user and, if there is none of that name, the organization. */
@@ -65,13 +63,17 @@ async function insertUser(
   onlyFirst: boolean,
 ): Promise<CreatedUser | Refused | { readonly kind: 'exists' }> {
   const email = user.email.trim().toLowerCase();
-  const fault = namedFault('e-mail', emailFault(email)) ?? namedFault('password', passwordFault(user.password));
-  if (fault) return fault;
+  const emailRefused = namedFault('e-mail', emailFault(email));
+  if (emailRefused) return emailRefused;
+  if (onlyFirst && (await hasUsers(db))) return { kind: 'exists' };
+  const weakness = (await passwordRule())(user.password, [email, user.name, user.organization]);
+  const fault = onlyFirst ? firstPasswordFault(user.password) : weakness;
+  if (fault !== null) return refused(`the password ${fault}`);
   // Before the transaction: it takes long, and nothing must wait for it.
-  const hash = onlyFirst && (await hasUsers(db)) ? '' : await hashPassword(user.password);
+  const hash = await hashPassword(user.password);
   return db.transaction(async (queries): Promise<CreatedUser | Refused | { kind: 'exists' }> => {
     await queries.execute('LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE');
-    if (onlyFirst && (hash === '' || (await hasUsers(queries)))) return { kind: 'exists' };
+    if (onlyFirst && (await hasUsers(queries))) return { kind: 'exists' };
     const taken = await queries.query('SELECT FROM users WHERE email = $1 AND deleted_at IS NULL', [email]);
     if (taken.length > 0) return refused(`there is a user with the address ${email} already`);
     const organization = await findOrCreateOrganization(queries, user.organization, clock());
@@ -89,8 +91,15 @@ async function insertUser(
       organization.id,
       role,
     ]);
-    return { kind: 'created', user_id: id, organization_id: organization.id, role };
+    return { kind: 'created', user_id: id, organization_id: organization.id, role, weakness };
   });
+}
+
+/** The operator's own password is weak at their own risk, which they are warned of. */
+function firstPasswordFault(password: string): string | null {
+  const { minOfFirst, max } = PASSWORD_LENGTH;
+  const isUsable = password.length >= minOfFirst && password.length <= max;
+  return isUsable ? null : `must have ${minOfFirst} to ${max} characters`;
 }
 
 function namedFault(what: string, fault: string | null): Refused | null {
@@ -182,8 +191,8 @@ export async function resetPassword(
   email: string,
   password: string,
 ): Promise<{ readonly kind: 'reset' } | Refused> {
-  const fault = namedFault('password', passwordFault(password));
-  if (fault) return fault;
+  const fault = (await passwordRule())(password, [email]);
+  if (fault !== null) return refused(`the password ${fault}`);
   const hash = await hashPassword(password);
   const changed = await db.transaction(async (queries) => {
     const [user] = await queries.query<{ id: string }>(

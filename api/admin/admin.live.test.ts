@@ -58,24 +58,29 @@ async function passwordHash(email: string): Promise<string> {
 
 test('a script makes a user with flags and a password on standard input', async () => {
   const args = ['create-user', '--email', 'Ada@Example.com', '--organization', 'Engines', '--name', 'Ada'];
-  const made = await admin(args, 'correct horse\n');
+  const made = await admin(args, 'correct horse battery\n');
   expect([made.code, made.stderr]).toEqual([0, '']);
   expect(made.stdout).toMatch(/^Ada@Example\.com is owner of org_\w+, as usr_\w+\n$/);
   expect(made.stdout).not.toContain('correct');
-  expect(await verifyPassword(await passwordHash('ada@example.com'), 'correct horse')).toBe(true);
-  const again = await admin(args, 'correct horse\n');
+  expect(await verifyPassword(await passwordHash('ada@example.com'), 'correct horse battery')).toBe(true);
+  const again = await admin(args, 'correct horse battery\n');
   expect([again.code, again.stderr]).toEqual([1, 'there is a user with the address ada@example.com already\n']);
 });
 
 test.each([
-  [['create-user', '--organization', 'x'], 'long enough', '--email is missing'],
-  [['create-user', '--email', 'nobody', '--organization', 'x'], 'long enough', '--email must be an e-mail address'],
-  [['create-user', '--email', 'a@b.example'], 'long enough', '--organization is missing'],
-  [['create-user', '--email', 'a@b.example', '--organization', 'x'], 'short', 'must have 8 to 1024 characters'],
-  [['create-user', '--email', 'a@b.example', '--organization', 'x'], '', 'must have 8 to 1024 characters'],
+  [['create-user', '--organization', 'x'], 'correct horse battery', '--email is missing'],
+  [
+    ['create-user', '--email', 'nobody', '--organization', 'x'],
+    'correct horse battery',
+    '--email must be an e-mail address',
+  ],
+  [['create-user', '--email', 'a@b.example'], 'correct horse battery', '--organization is missing'],
+  [['create-user', '--email', 'a@b.example', '--organization', 'x'], 'short', 'must have 12 to 1024 characters'],
+  [['create-user', '--email', 'a@b.example', '--organization', 'x'], 'password1234', 'is easy to guess'],
+  [['create-user', '--email', 'a@b.example', '--organization', 'x'], '', 'must have 12 to 1024 characters'],
   [
     ['create-user', '--email', 'a@b.example', '--organization', newId('org', 1)],
-    'long enough',
+    'correct horse battery',
     'there is no organization',
   ],
   [
@@ -84,7 +89,7 @@ test.each([
     'there is no organization x',
   ],
   [['add-member', '--email', 'a@b.example', '--organization', 'x', '--role', 'king'], '', 'Allowed choices are'],
-  [['reset-password', '--email', 'a@b.example'], 'long enough', 'there is no user a@b.example'],
+  [['reset-password', '--email', 'a@b.example'], 'correct horse battery', 'there is no user a@b.example'],
   [['create-user', '--password', 'secret'], '', 'unknown option'],
   [['dance'], '', 'unknown command'],
 ])('admin %j with %j on standard input fails, saying %s', async (args, input, reason) => {
@@ -133,6 +138,17 @@ test('the first user is made from the environment, once, and printed once', asyn
   expect(await verifyPassword(await passwordHash('first@example.com'), 'a long password')).toBe(true);
 });
 
+test('a weak password that the operator chose for the first user is taken with a warning, and anyone else’s is refused', async () => {
+  const settings = { ADMIN_EMAIL: 'first@example.com', ADMIN_PASSWORD: 'password1' };
+  const first = await admin(['create-user', '--if-none'], '', settings);
+  expect([first.code, first.stdout]).toEqual([0, 'login first@example.com\n']);
+  expect(first.stderr).toContain('Warning: ADMIN_PASSWORD must have 12 to 1024 characters');
+  const second = await admin(['create-user', '--email', 'b@example.com', '--organization', 'x'], 'password1234');
+  expect([second.code, second.stderr]).toEqual([1, expect.stringContaining('is easy to guess')]);
+  const reset = await admin(['reset-password', '--email', 'first@example.com'], 'first@example.com');
+  expect([reset.code, reset.stderr]).toEqual([1, expect.stringContaining('is easy to guess')]);
+});
+
 test('a first password that nobody gave is made up, printed and works', async () => {
   const { stdout } = await admin(['create-user', '--if-none']);
   const [, password = ''] = /^login admin@example\.com password (\S{20})\n$/.exec(stdout) ?? [];
@@ -142,7 +158,12 @@ test('a first password that nobody gave is made up, printed and works', async ()
 test('of ten that make the first user at once, one does', async () => {
   const outcomes = await Promise.all(
     Array.from({ length: 10 }, (_, n) =>
-      createFirstUser(parts, { email: `u${n}@example.com`, name: '', password: 'long enough', organization: 'x' }),
+      createFirstUser(parts, {
+        email: `u${n}@example.com`,
+        name: '',
+        password: 'correct horse battery',
+        organization: 'x',
+      }),
     ),
   );
   expect(outcomes.filter((outcome) => outcome.kind === 'created')).toHaveLength(1);
@@ -158,15 +179,15 @@ test('of five that make an organization of one name at once, one does, and the n
   const added = await createUser(parts, {
     email: 'a@b.example',
     name: '',
-    password: 'long enough',
+    password: 'correct horse battery',
     organization: 'Engines',
   });
   expect(added.kind).toBe('created');
 });
 
 test('members are added, given other roles, and listed', async () => {
-  await createUser(parts, { email: 'a@example.com', name: '', password: 'long enough', organization: 'One' });
-  await createUser(parts, { email: 'b@example.com', name: '', password: 'long enough', organization: 'One' });
+  await createUser(parts, { email: 'a@example.com', name: '', password: 'correct horse battery', organization: 'One' });
+  await createUser(parts, { email: 'b@example.com', name: '', password: 'correct horse battery', organization: 'One' });
   const two = await admin(['create-organization', '--name', 'Two']);
   expect(two.stdout).toMatch(/^org_\w+\n$/);
   await addMember(parts, 'A@example.com', two.stdout.trim(), 'viewer');
@@ -191,7 +212,7 @@ test('a new password ends what was begun with the old one', async () => {
   const user = await createUser(parts, {
     email: 'a@example.com',
     name: '',
-    password: 'old password',
+    password: 'an old horse battery',
     organization: 'x',
   });
   if (user.kind !== 'created') throw new Error(user.message);
@@ -199,9 +220,9 @@ test('a new password ends what was begun with the old one', async () => {
     `INSERT INTO refresh_tokens (id, user_id, family_id, token_hash, expires_at) VALUES ('t', $1, 't', '\\x00', now() + interval '1 day')`,
     [user.user_id],
   );
-  const reset = await admin(['reset-password', '--email', 'a@example.com'], 'new password');
+  const reset = await admin(['reset-password', '--email', 'a@example.com'], 'a new horse battery');
   expect([reset.code, reset.stderr]).toEqual([0, '']);
-  expect(await verifyPassword(await passwordHash('a@example.com'), 'new password')).toBe(true);
+  expect(await verifyPassword(await passwordHash('a@example.com'), 'a new horse battery')).toBe(true);
   expect(await parts.db.query('SELECT FROM refresh_tokens WHERE revoked_at IS NULL')).toEqual([]);
 });
 

@@ -13,10 +13,10 @@ import {
   emailFault,
   listAccounts,
   nameFault,
-  passwordFault,
   resetPassword,
 } from './accounts.ts';
 import { addHostCommands } from './host-commands.ts';
+import { passwordRule } from './password-strength.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRemovalCommands } from './removal-commands.ts';
 import { reencryptApiKeys } from './secret-rotation.ts';
@@ -32,6 +32,7 @@ export interface AdminContext {
   /** SECRET_KEY. */
   readonly secretKey: string;
   readonly print: (line: string) => void;
+  readonly warn: (line: string) => void;
 }
 
 export function adminProgram(context: AdminContext): Command {
@@ -77,7 +78,8 @@ function addUserCommands(program: Command, context: AdminContext): void {
     .option('--email <address>', 'whose')
     .action(async (options: { email?: string }) => {
       const email = await ask('--email', options.email, 'E-mail', emailFault);
-      const password = await askPassword(context.adminPassword, passwordFault);
+      const rule = await passwordRule();
+      const password = await askPassword(context.adminPassword, (text) => rule(text, [email]));
       done(await resetPassword(context.parts(), email, password));
       context.print(`${email} has a new password. Every login made before is over.`);
     });
@@ -86,7 +88,9 @@ function addUserCommands(program: Command, context: AdminContext): void {
 async function makeUser(context: AdminContext, options: CreateUserOptions): Promise<void> {
   const email = await ask('--email', options.email ?? (context.adminEmail || undefined), 'E-mail', emailFault);
   const organization = await ask('--organization', options.organization, 'Organization', nameFault);
-  const password = await askPassword(context.adminPassword, passwordFault);
+  const rule = await passwordRule();
+  const hints = [email, options.name ?? '', organization];
+  const password = await askPassword(context.adminPassword, (text) => rule(text, hints));
   const user = { email, name: options.name ?? '', password, organization, ...roleOf(options) };
   const created = done(await createUser(context.parts(), user));
   context.print(`${email} is ${created.role} of ${created.organization_id}, as ${created.user_id}`);
@@ -98,8 +102,12 @@ async function makeFirstUser(context: AdminContext, options: CreateUserOptions):
   const organization = options.organization ?? 'My organization';
   const user = { email, name: options.name ?? '', password, organization, ...roleOf(options) };
   const outcome = done(await createFirstUser(context.parts(), user));
-  if (outcome.kind === 'exists') context.print('There is a user already: nothing was changed.');
-  else context.print(`login ${email}${context.adminPassword === '' ? ` password ${password}` : ''}`);
+  if (outcome.kind === 'exists') {
+    context.print('There is a user already: nothing was changed.');
+    return;
+  }
+  context.print(`login ${email}${context.adminPassword === '' ? ` password ${password}` : ''}`);
+  if (outcome.weakness !== null) context.warn(`Warning: ADMIN_PASSWORD ${outcome.weakness}. Anyone else's is refused.`);
 }
 
 function roleOf({ role }: CreateUserOptions): { role?: Role } {

@@ -10,8 +10,11 @@ import { limitNetworks } from '#common/http/peer.ts';
 /** Argon2id is what the package takes when no algorithm is named. */
 const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
 
-/** Characters of a password that anyone may set. The upper bound keeps hashing from being fed megabytes. */
-export const PASSWORD_LENGTH = { min: 8, max: 1024 } as const;
+/**
+ * Characters of a password that anyone may set; the first user's is the operator's own choice, who is warned. The upper bound
+ * keeps hashing from being fed megabytes.
+ */
+export const PASSWORD_LENGTH = { min: 12, minOfFirst: 8, max: 1024 } as const;
 
 /** The PHC string to keep: `$argon2id$v=19$m=19456,t=2,p=1$…`. */
 export function hashPassword(password: string): Promise<string> {

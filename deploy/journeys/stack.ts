@@ -60,6 +60,7 @@ export class Stack {
       REDIRECTOR_PROCESSES: '1',
       RATE_LIMIT_GENERAL: '100000',
       RATE_LIMIT_AUTH: '1000',
+      LOGIN_FAILURES_FREE: '1000000',
       RATE_LIMIT_LINKS: '10000',
       // Hosts that a journey claims are looked for nowhere.
       DNS_SERVERS: '127.0.0.1:9',

@@ -4,21 +4,26 @@ import { Postgres } from '#common/postgres.ts';
 import { StartupError } from './child.ts';
 import type { FirstLogin } from './made-once.ts';
 
+export interface MadeUser {
+  readonly isNew: boolean;
+  readonly weakness: string | null;
+}
+
 /**
  * Makes the first user and an organization when there is no user yet.
- * @returns whether one was made.
+ * @returns whether one was made, and a warning when its password is weak.
  * @throws StartupError when the address or the password given is refused.
  */
-export async function ensureFirstUser(databaseUrl: string, login: FirstLogin): Promise<boolean> {
+export async function ensureFirstUser(databaseUrl: string, login: FirstLogin): Promise<MadeUser> {
   const db = new Postgres({ url: databaseUrl, name: 'launcher', connectionsMax: 1 });
   try {
     const user = { email: login.email, password: login.password, name: '', organization: 'My organization' };
     const outcome = await createFirstUser({ db, clock: systemClock }, user);
     switch (outcome.kind) {
       case 'created':
-        return true;
+        return { isNew: true, weakness: outcome.weakness };
       case 'exists':
-        return false;
+        return { isNew: false, weakness: null };
       case 'refused':
         throw new StartupError(`The first user could not be made: ${outcome.message} (ADMIN_EMAIL, ADMIN_PASSWORD).`);
     }

@@ -83,8 +83,12 @@ export class Launcher {
     const stores = { ...servers, edgeDatabase: await this.#edgeDatabase(servers.database) };
     const facts: LaunchFacts = { dataDir, secretKey: key, apiPort, ...tls, stores };
     const login = firstLogin(dataDir, { email: config.ADMIN_EMAIL, password: config.ADMIN_PASSWORD });
-    const [isNewUser] = await Promise.all([ensureFirstUser(stores.database, login), this.#startProcesses(facts)]);
+    const [{ isNew: isNewUser, weakness }] = await Promise.all([
+      ensureFirstUser(stores.database, login),
+      this.#startProcesses(facts),
+    ]);
     if (!isNewUser) forgetUnusedLogin(dataDir, login);
+    if (weakness !== null) this.#parts.progress.note(`Warning: ADMIN_PASSWORD ${weakness}.`);
     this.#logTimer = setInterval(() => this.#boundLogs(), logCheckMs);
     this.listProcesses();
     return instructions({

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+import { passwordRule } from './password-strength.ts';
+
+const rule = await passwordRule();
+const hints = ['ada.lovelace@example.com', 'Ada Lovelace', 'Analytical Engines'];
+
+test.each([
+  ['', 'must have 12'],
+  ['short', 'must have 12'],
+  ['eleven chars'.slice(0, 11), 'must have 12'],
+  ['x'.repeat(1025), 'must have 12 to 1024'],
+  ['password1234', 'easy to guess'],
+  ['123456789012', 'easy to guess'],
+  ['qwertyuiop123', 'easy to guess'],
+  ['aaaaaaaaaaaaaaaaaaaa', 'easy to guess'],
+  ['Signpost1234', 'easy to guess'],
+  ['lovelace1234', 'easy to guess'],
+  ['ada.lovelace@example.com', 'easy to guess'],
+])('%j may not be a password: %s', (password, reason) => {
+  expect(rule(password, hints)).toContain(reason);
+});
+
+test.each(['correct horse battery staple', 'horse-lamp-river', 'Kx9!vbqLw2#t', 'äußerst günstige Übernachtung'])(
+  '%j may be a password',
+  (password) => {
+    expect(rule(password, hints)).toBeNull();
+  },
+);
+
+test('a password of any length is judged in bounded time', () => {
+  const startMs = performance.now();
+  for (const unit of ['a', 'ab', 'qwerty', 'password']) rule(unit.repeat(1024).slice(0, 1024));
+  expect(performance.now() - startMs).toBeLessThan(5_000);
+});
