@@ -120,6 +120,13 @@ export const settings = {
   METRICS_PORT: port(0, 'Port of /metrics, /healthz and /readyz of this process; 0 takes any free one.'),
   TLS_CERT_FILE: text('', 'Certificate chain (PEM) of the HTTPS ports.'),
   TLS_KEY_FILE: text('', 'Private key (PEM) of the HTTPS ports.'),
+  METRICS_HOST_NAMES: list('Host names that /metrics may be asked by, besides localhost, METRICS_HOST and addresses.'),
+  HSTS_SECONDS: integer(
+    0,
+    0,
+    63_072_000,
+    'How long browsers are told to use HTTPS alone (Strict-Transport-Security); 0 tells them nothing.',
+  ),
   TRUSTED_PROXIES: list(
     'Networks (CIDR) whose X-Forwarded-* headers are believed.',
     networkOf,

@@ -1,3 +1,4 @@
+import { type IncomingMessage, request } from 'node:http';
 import { Counter } from 'prom-client';
 import { afterEach, expect, test } from 'vitest';
 import { createLog, createMetrics, readiness, startTelemetry, type TelemetryServer } from './telemetry.ts';
@@ -10,7 +11,7 @@ afterEach(async () => {
 
 async function serve(checks: Parameters<typeof readiness>[0]) {
   const metrics = createMetrics('test');
-  const server = await startTelemetry({ host: '127.0.0.1', port: 0, metrics, checks });
+  const server = await startTelemetry({ host: '127.0.0.1', port: 0, hostNames: ['Metrics.internal'], metrics, checks });
   open.push(server);
   return { url: server.url, metrics };
 }
@@ -23,6 +24,26 @@ test('metrics are in the text format, with the name of the process on each', asy
   const text = await response.text();
   expect(text).toContain('clicks_total{process="test"} 3');
   expect(text).toContain('process_cpu_seconds_total');
+});
+
+test.each([
+  ['127.0.0.1:9100', 200],
+  ['localhost', 200],
+  ['LOCALHOST:9100', 200],
+  ['[::1]:9100', 200],
+  ['10.1.2.3', 200],
+  ['metrics.internal:9100', 200],
+  ['evil.example', 421],
+  ['localhost.evil.example', 421],
+  ['127.0.0.1.evil.example:9100', 421],
+  ['metrics.internal.evil.example', 421],
+])('metrics asked for as %s are a %i: a page whose name leads here by DNS reads nothing', async (host, status) => {
+  const { url } = await serve({});
+  const answered = await new Promise<IncomingMessage>((done, fail) => {
+    request(`${url}/metrics`, { headers: { host }, agent: false }, done).on('error', fail).end();
+  });
+  answered.resume();
+  expect([answered.statusCode, answered.headers['x-content-type-options']]).toEqual([status, 'nosniff']);
 });
 
 test('ready is 200 while every check passes, else 503 with the reason; alive is 200 all the time', async () => {

@@ -1,5 +1,6 @@
 /** What a process tells of itself: its log (JSON lines on standard output), its metrics, and whether it is ready. */
 import { createServer, type Server } from 'node:http';
+import { isIP } from 'node:net';
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Config } from './config.ts';
@@ -94,6 +95,8 @@ export interface TelemetryOptions {
   readonly host: string;
   /** 0: any free one. */
   readonly port: number;
+  /** Names by which /metrics may be asked for, besides localhost, `host` and any address. */
+  readonly hostNames?: readonly string[];
   readonly metrics: Registry;
   readonly checks: Readonly<Record<string, ReadinessCheck>>;
 }
@@ -124,11 +127,22 @@ export async function readiness(checks: TelemetryOptions['checks']) {
   return { ready: results.every(([, result]) => result === 'ok'), checks: Object.fromEntries(results) };
 }
 
+/**
+ * Whether a Host header names this server: a web page can make a name of its own lead to a loopback address, and read what that
+ * answers, but the browser then sends the page's name.
+ */
+function isOwnName(header: string, names: readonly string[]): boolean {
+  const host = header.replace(/:\d+$/, '').toLowerCase();
+  return isIP(host.replace(/^\[(.*)\]$/, '$1')) !== 0 || names.includes(host);
+}
+
 /** GET /metrics (Prometheus text), /healthz (the process answers), /readyz (it can do its work: 200, else 503). */
 export async function startTelemetry(options: TelemetryOptions): Promise<TelemetryServer> {
+  const names = ['localhost', options.host, ...(options.hostNames ?? [])].map((name) => name.toLowerCase());
   const server = createServer((request, response) => {
     const answer = (status: number, type: string, body: string) => {
-      response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' });
+      const headers = { 'content-type': type, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' };
+      response.writeHead(status, headers);
       response.end(request.method === 'HEAD' ? undefined : body);
     };
     const path = request.url?.split('?')[0];
@@ -140,6 +154,8 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
       void readiness(options.checks).then((state) => {
         answer(state.ready ? 200 : 503, 'application/json', `${JSON.stringify(state)}\n`);
       });
+    } else if (path === '/metrics' && !isOwnName(request.headers.host ?? '', names)) {
+      answer(421, 'text/plain', 'not the name of this server: see METRICS_HOST_NAMES\n');
     } else if (path === '/metrics') {
       options.metrics.metrics().then(
         (text) => answer(200, options.metrics.contentType, text),
@@ -176,7 +192,7 @@ function listen(server: Server, host: string, port: number): Promise<number> {
 
 /** The telemetry of a process as a part of its life, where the settings say. */
 export function telemetryPart(
-  config: Pick<Config, 'METRICS_HOST' | 'METRICS_PORT'>,
+  config: Pick<Config, 'METRICS_HOST' | 'METRICS_HOST_NAMES' | 'METRICS_PORT'>,
   metrics: Registry,
   checks: TelemetryOptions['checks'],
 ): Part {
@@ -184,7 +200,8 @@ export function telemetryPart(
   return {
     name: 'telemetry',
     start: async () => {
-      server = await startTelemetry({ host: config.METRICS_HOST, port: config.METRICS_PORT, metrics, checks });
+      const { METRICS_HOST: host, METRICS_HOST_NAMES: hostNames, METRICS_PORT: port } = config;
+      server = await startTelemetry({ host, hostNames, port, metrics, checks });
     },
     stop: () => server?.close(),
   };

@@ -252,9 +252,12 @@ test('the address of a visitor behind a trusted proxy is the visitor’s, and no
   await behind.stop();
 });
 
-test('it answers over TLS as it does without', async () => {
+test('it answers over TLS as it does without, and says how long browsers are to stay there', async () => {
   const { certFile, keyFile } = await certificate(edge.folder, 'localhost');
-  const port = await edge.server.listen({ host: '127.0.0.1', port: 0, tls: { certFile, keyFile } });
+  const port = await edge.server.listen({
+    ...{ host: '127.0.0.1', port: 0, tls: { certFile, keyFile } },
+    hstsSeconds: 31_536_000,
+  });
   const reply = await new Promise<IncomingMessage>((done, fail) => {
     const options = {
       port,
@@ -271,6 +274,16 @@ test('it answers over TLS as it does without', async () => {
     302,
     'https://example.com/sale?ref=link&utm_source=mail&utm_campaign=summer+26',
   ]);
+  expect(reply.headers['strict-transport-security']).toBe('max-age=31536000');
+});
+
+test('every answer says nosniff, none names the server, and without TLS none speaks of HTTPS', async () => {
+  for (const path of ['/summer', '/nothing-here', '/robots.txt', '/favicon.ico', '/', '/x/y']) {
+    const { headers } = await get(edge.port, host, path);
+    expect(headers['x-content-type-options'], path).toBe('nosniff');
+    for (const name of ['server', 'uwebsockets', 'strict-transport-security'])
+      expect(headers[name], path).toBeUndefined();
+  }
 });
 
 test('a journal that takes no more does not keep a visitor from being redirected, and is counted', async () => {

@@ -88,6 +88,7 @@ export class Edge {
         sendText(res, '200 OK', 'text/plain', robots, manner, { 'Cache-Control': 'public, max-age=86400' });
       } else {
         res.writeStatus('204 No Content').writeHeader('Cache-Control', 'public, max-age=86400');
+        res.writeHeader('X-Content-Type-Options', 'nosniff');
         res.endWithoutBody(0, manner.isLast);
       }
       return;

@@ -63,7 +63,7 @@ const known = new Set(
     'content-type',
     'x-content-type-options',
     'content-security-policy',
-  ].concat(['vary', 'retry-after', 'allow', 'connection', 'date', 'uwebsockets', 'server', 'transfer-encoding']),
+  ].concat(['vary', 'retry-after', 'allow', 'connection', 'date', 'transfer-encoding']),
 );
 
 function expectCleanAnswers(text: string): void {
@@ -192,7 +192,7 @@ test('HEAD of what needs no look-up leaves the process and the connection alive'
       socket.once('data', () => socket.write(plain));
       socket.on('data', (chunk) => {
         text += chunk.toString('latin1');
-        if (text.includes('302 Found\r\nCache-Control: private, no-store\r\nLocation: https://play')) socket.destroy();
+        if (/302 Found\r\n(?:.+\r\n)*Location: https:\/\/play/.test(text)) socket.destroy();
       });
       socket.on('error', () => {});
       socket.on('close', () => done(text));

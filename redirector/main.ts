@@ -76,7 +76,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
     start: async () => {
       if (config.REDIRECTOR_HTTP_PORT > 0) await server.listen({ host, port: config.REDIRECTOR_HTTP_PORT });
       if (config.REDIRECTOR_HTTPS_PORT > 0 && tls.certFile !== '') {
-        await server.listen({ host, port: config.REDIRECTOR_HTTPS_PORT, tls });
+        await server.listen({ host, port: config.REDIRECTOR_HTTPS_PORT, tls, hstsSeconds: config.HSTS_SECONDS });
       }
       if (!server.isListening)
         throw new Error('REDIRECTOR_HTTP_PORT, or REDIRECTOR_HTTPS_PORT with a certificate, must be set');

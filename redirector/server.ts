@@ -5,8 +5,11 @@
 import type { Clock } from '#common/clock.ts';
 import {
   App,
-  SSLApp,
+  type HttpResponse,
+  hstsValue,
   type TemplatedApp,
+  type TlsFiles,
+  tlsApp,
   type us_listen_socket,
   us_listen_socket_close,
   us_socket_local_port,
@@ -17,7 +20,9 @@ export interface Listening {
   readonly host: string;
   /** 0 takes a free port. */
   readonly port: number;
-  readonly tls?: { readonly certFile: string; readonly keyFile: string };
+  readonly tls?: TlsFiles;
+  /** For how long browsers are to use HTTPS alone, said over TLS; 0 or absent says nothing. */
+  readonly hstsSeconds?: number;
 }
 
 const closePollMs = 20;
@@ -46,12 +51,19 @@ export class RedirectorServer {
    * Opens a port, shared with other processes that open it.
    * @returns the port. @throws when it can't be opened or the certificate can't be read.
    */
-  listen({ host, port, tls }: Listening): Promise<number> {
+  listen({ host, port, tls, hstsSeconds = 0 }: Listening): Promise<number> {
     const edge = this.#edge;
-    const app = tls ? SSLApp({ cert_file_name: tls.certFile, key_file_name: tls.keyFile }) : App();
-    app.get('/*', (res, req) => edge.get(res, req));
-    app.head('/*', (res, req) => edge.lookUp(res, req, true));
-    app.any('/*', (res, req) => edge.refuseMethod(res, req));
+    const app = tls ? tlsApp(tls) : App();
+    const hsts = tls ? hstsValue(hstsSeconds) : '';
+    if (hsts === '') {
+      app.get('/*', (res, req) => edge.get(res, req));
+      app.head('/*', (res, req) => edge.lookUp(res, req, true));
+      app.any('/*', (res, req) => edge.refuseMethod(res, req));
+    } else {
+      app.get('/*', (res, req) => edge.get(withHsts(res, hsts), req));
+      app.head('/*', (res, req) => edge.lookUp(withHsts(res, hsts), req, true));
+      app.any('/*', (res, req) => edge.refuseMethod(withHsts(res, hsts), req));
+    }
     const countConnections = (_: unknown, change: number) => {
       this.#connections += change > 0 ? 1 : -1;
     };
@@ -79,4 +91,11 @@ export class RedirectorServer {
     }
     for (const app of this.#apps) app.close();
   }
+}
+
+/** The header goes out right behind the status, whatever the answer is; only where it is switched on does it cost anything. */
+function withHsts(res: HttpResponse, hsts: string): HttpResponse {
+  const writeStatus = res.writeStatus.bind(res);
+  res.writeStatus = (status) => writeStatus(status).writeHeader('Strict-Transport-Security', hsts);
+  return res;
 }

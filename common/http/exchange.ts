@@ -61,7 +61,10 @@ export class Exchange {
     this.#onStreamFailure = onStreamFailure;
     this.id = id;
     this.receivedMs = receivedMs;
-    this.headers = [['X-Request-Id', id]];
+    this.headers = [
+      ['X-Request-Id', id],
+      ['X-Content-Type-Options', 'nosniff'],
+    ];
     this.#onClosed = onClosed;
     res.onAborted(() => this.#close());
   }

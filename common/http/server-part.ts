@@ -42,6 +42,7 @@ export class ServerPart implements Part {
       tlsKeyFile: config.TLS_KEY_FILE,
       trustedProxies: config.TRUSTED_PROXIES,
       corsOrigins: config.CORS_ORIGINS,
+      hstsSeconds: config.HSTS_SECONDS,
       routes: this.#routes,
       guardUnknown: this.#guardUnknown,
       onFailure: (err, where, request_id) => this.#log.error({ err, where, request_id }, 'a request failed'),

@@ -16,9 +16,10 @@ import {
   App,
   type HttpRequest,
   type HttpResponse,
+  hstsValue,
   listenExclusively,
-  SSLApp,
   type TemplatedApp,
+  tlsApp,
   type us_listen_socket,
   us_listen_socket_close,
   us_socket_local_port,
@@ -39,6 +40,8 @@ export interface ServerOptions {
   readonly tlsKeyFile: string;
   readonly trustedProxies: readonly string[];
   readonly corsOrigins: readonly string[];
+  /** For how long browsers are to use HTTPS alone; 0 or absent says nothing. */
+  readonly hstsSeconds?: number;
   readonly routes: readonly MountedRoute[];
   /** Charges requests to addresses that no route has. */
   readonly guardUnknown: Guard;
@@ -52,6 +55,7 @@ export class HttpServer {
   readonly #options: ServerOptions;
   readonly #proxies: TrustedProxies;
   readonly #cors: Cors;
+  readonly #hsts: string;
   readonly #open = new TransientMap<Exchange, Exchange>();
   readonly #apps: TemplatedApp[] = [];
   readonly #sockets: us_listen_socket[] = [];
@@ -64,6 +68,7 @@ export class HttpServer {
     this.#options = options;
     this.#proxies = new TrustedProxies(options.trustedProxies);
     this.#cors = new Cors(options.corsOrigins);
+    this.#hsts = hstsValue(options.hstsSeconds ?? 0);
   }
 
   /** @throws when no port is asked for, one is taken, or the certificate can't be read. */
@@ -73,7 +78,7 @@ export class HttpServer {
     }
     const server = new HttpServer(options);
     if (options.httpsPort !== null) {
-      server.httpsPort = await server.#listen(tlsApp(options), options.httpsPort, true);
+      server.httpsPort = await server.#listen(securedApp(options), options.httpsPort, true);
     }
     if (options.httpPort !== null) server.httpPort = await server.#listen(App(), options.httpPort, false);
     server.#sweep = setInterval(() => server.#cutSlow(), SWEEP_INTERVAL_MS).unref();
@@ -141,6 +146,7 @@ export class HttpServer {
       headers['x-forwarded-proto'] ?? '',
     );
     exchange.headers.push(...this.#cors.headers(path, headers['origin'] ?? ''));
+    if (this.#hsts !== '' && peer.isHttps) exchange.headers.push(['Strict-Transport-Security', this.#hsts]);
     const isPreflight = req.getMethod() === 'options' && headers['access-control-request-method'] !== undefined;
     const params = matched ? readParams(matched, req) : {};
     const fault = peer.isHttps ? headerFault : forbidden('HTTPS is required.');
@@ -219,9 +225,9 @@ export class HttpServer {
   }
 }
 
-function tlsApp({ tlsCertFile, tlsKeyFile }: ServerOptions): TemplatedApp {
+function securedApp({ tlsCertFile, tlsKeyFile }: ServerOptions): TemplatedApp {
   try {
-    return SSLApp({ cert_file_name: tlsCertFile, key_file_name: tlsKeyFile });
+    return tlsApp({ certFile: tlsCertFile, keyFile: tlsKeyFile });
   } catch {
     // All that uWebSockets.js says is that something failed.
     throw new Error(`TLS_CERT_FILE (${tlsCertFile}) and TLS_KEY_FILE (${tlsKeyFile}) can't be read as a pair in PEM`);

@@ -12,7 +12,32 @@ const namespace: typeof Uws = await import('uWebSockets.js').catch((error: unkno
 });
 const uws = 'default' in namespace ? (namespace as unknown as { default: typeof Uws }).default : namespace;
 
-export const { App, SSLApp, us_listen_socket_close, us_socket_local_port } = uws;
+export const { App, us_listen_socket_close, us_socket_local_port } = uws;
+
+// Undocumented, and the only way: without it each answer names the server and its version (setSilent of its C++ loop).
+(uws as unknown as { _cfg?: (key: string) => void })._cfg?.('999999990007');
+
+export interface TlsFiles {
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** Of TLS 1.2 only ciphers that encrypt and authenticate in one and keep what was recorded secret; TLS 1.3 has no others. */
+const ciphers = [
+  ...['ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-RSA-AES128-GCM-SHA256'],
+  ...['ECDHE-ECDSA-AES256-GCM-SHA384', 'ECDHE-RSA-AES256-GCM-SHA384'],
+  ...['ECDHE-ECDSA-CHACHA20-POLY1305', 'ECDHE-RSA-CHACHA20-POLY1305'],
+].join(':');
+
+/** A server over TLS 1.2 and 1.3. @throws when the files are no pair in PEM. */
+export function tlsApp({ certFile, keyFile }: TlsFiles): TemplatedApp {
+  return uws.SSLApp({ cert_file_name: certFile, key_file_name: keyFile, ssl_ciphers: ciphers });
+}
+
+/** The value of Strict-Transport-Security; empty when it is off. */
+export function hstsValue(seconds: number): string {
+  return seconds === 0 ? '' : `max-age=${seconds}`;
+}
 export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 
 /** Missing from the package's types: listen with a host and the option not to share the port (1). */
