@@ -74,9 +74,15 @@ async function passed(
   if (claims === null) return { caller: null, quota };
   if (!('user_id' in claims)) return { rejection: claims, quota };
   try {
-    const memberships = await membershipsOf(parts.db, claims);
-    if (!memberships) return { rejection: unauthorized(), quota };
-    if (route.method !== 'GET' && isViewerOnly(memberships)) return { rejection: onlyViewing(), quota };
+    const known = await membershipsOf(parts.db, claims);
+    if (!known) return { rejection: unauthorized(), quota };
+    const memberships = known.filter((one) => !one.lacks_totp);
+    // Their own account is everybody's to change, whatever they are in an organization.
+    const isOwnAccount = route.path === '/me' || route.path.startsWith('/me/');
+    if (!isOwnAccount) {
+      if (known.length > 0 && memberships.length === 0) return { rejection: lacksTotp(), quota };
+      if (route.method !== 'GET' && isViewerOnly(memberships)) return { rejection: onlyViewing(), quota };
+    }
     const caller: UserCaller = { kind: 'user', user_id: claims.user_id, memberships };
     return { caller, quota };
   } catch (error) {
@@ -89,16 +95,26 @@ async function passed(
  * Asked on every request, so that the end of an account, a membership or a login counts from the next one on.
  * Null when the user is gone or disabled, or the token is older than what the account still accepts.
  */
-async function membershipsOf(db: Postgres, { user_id, issued_ms }: AccessClaims): Promise<Membership[] | null> {
-  const rows = await db.query<Membership | { organization_id: null; role: null }>(
-    `SELECT m.organization_id, m.role FROM users u LEFT JOIN memberships m ON m.user_id = u.id
+async function membershipsOf(db: Postgres, { user_id, issued_ms }: AccessClaims): Promise<KnownMembership[] | null> {
+  const rows = await db.query<KnownMembership | { organization_id: null; role: null; lacks_totp: null }>(
+    `SELECT m.organization_id, m.role, o.requires_totp AND NOT EXISTS (
+              SELECT FROM user_totp t WHERE t.user_id = u.id AND t.confirmed_at IS NOT NULL) AS lacks_totp
+       FROM users u LEFT JOIN memberships m ON m.user_id = u.id LEFT JOIN organizations o ON o.id = m.organization_id
       WHERE u.id = $1 AND u.deleted_at IS NULL AND u.disabled_at IS NULL AND (u.not_before IS NULL OR u.not_before <= $2)`,
     [user_id, new Date(issued_ms)],
     'guard_memberships',
   );
   if (rows.length === 0) return null;
-  return rows.filter((row): row is Membership => row.organization_id !== null);
+  return rows.filter((row): row is KnownMembership => row.organization_id !== null);
 }
+
+interface KnownMembership extends Membership {
+  /** The organization requires a second factor, which the user has not set up. */
+  readonly lacks_totp: boolean;
+}
+
+const lacksTotp = () =>
+  forbidden('Your organization requires a second factor: set one up with POST /me/totp.', 'totp_setup_required');
 
 /** Nothing such a user could write is theirs to write, so no body is looked at. */
 function isViewerOnly(memberships: readonly Membership[]): boolean {

@@ -197,6 +197,7 @@ CREATE TABLE public.organizations (
   name text NOT NULL,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   deleted_at timestamp with time zone,
+  requires_totp boolean NOT NULL DEFAULT false,
   CONSTRAINT organizations_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
   CONSTRAINT organizations_pkey PRIMARY KEY (id)
 );
@@ -206,6 +207,13 @@ CREATE TABLE public.pg_migrations (
   name character varying(255) NOT NULL,
   run_on timestamp without time zone NOT NULL,
   CONSTRAINT pg_migrations_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE public.recovery_codes (
+  user_id text NOT NULL,
+  code_hash bytea NOT NULL,
+  CONSTRAINT recovery_codes_pkey PRIMARY KEY (user_id, code_hash),
+  CONSTRAINT recovery_codes_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
 CREATE TABLE public.refresh_tokens (
@@ -253,6 +261,16 @@ CREATE TABLE public.user_identities (
   CONSTRAINT user_identities_pkey PRIMARY KEY (provider, subject),
   CONSTRAINT user_identities_subject_check CHECK (((char_length(subject) >= 1) AND (char_length(subject) <= 255))),
   CONSTRAINT user_identities_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
+CREATE TABLE public.user_totp (
+  user_id text NOT NULL,
+  secret_ciphertext text NOT NULL,
+  confirmed_at timestamp with time zone,
+  last_step bigint NOT NULL DEFAULT 0,
+  created_at timestamp with time zone NOT NULL,
+  CONSTRAINT user_totp_pkey PRIMARY KEY (user_id),
+  CONSTRAINT user_totp_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
 CREATE TABLE public.users (

@@ -104,7 +104,7 @@ test('--help names every command without a database', async () => {
   const { code, stdout } = await admin(['--help'], '', { DATABASE_URL: '' });
   expect(code).toBe(0);
   const names =
-    'create-user create-organization add-member remove-member disable-user enable-user delete-user verify-host release-host';
+    'create-user create-organization add-member remove-member disable-user enable-user delete-user verify-host release-host require-totp reset-totp';
   for (const name of `${names} delete-organization reset-password list rotate-secret`.split(' ')) {
     expect(stdout).toContain(name);
   }

@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { Command, Option } from 'commander';
 import type { Role } from '#api/route.ts';
 import { ApiKeys } from '#common/api-key.ts';
-import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
+import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import {
   type AdminParts,
   addMember,
@@ -19,7 +19,8 @@ import { addHostCommands } from './host-commands.ts';
 import { passwordRule } from './password-strength.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRemovalCommands } from './removal-commands.ts';
-import { reencryptApiKeys } from './secret-rotation.ts';
+import { addSecondFactorCommands } from './second-factor-commands.ts';
+import { reencryptApiKeys, reencryptSecondFactors } from './secret-rotation.ts';
 
 const roles: readonly Role[] = ['owner', 'member', 'viewer'];
 
@@ -44,6 +45,7 @@ export function adminProgram(context: AdminContext): Command {
   addOrganizationCommands(program, context);
   addRemovalCommands(program, context);
   addHostCommands(program, context);
+  addSecondFactorCommands(program, context);
   addSecretCommands(program, context);
   return program;
 }
@@ -172,7 +174,9 @@ function addSecretCommands(program: Command, context: AdminContext): void {
         context.print(`${newSecretKey(`k${randomBytes(4).toString('hex')}`)},${context.secretKey}`);
         return;
       }
-      const count = await reencryptApiKeys(context.parts().db, new ApiKeys(keys));
+      const { db } = context.parts();
+      const count = await reencryptApiKeys(db, new ApiKeys(keys));
+      await reencryptSecondFactors(db, new Encryption(keys));
       context.print(`${count} API keys are now kept under ${keys[0]?.id}.`);
     });
 }

@@ -1,8 +1,10 @@
 /** After a new key was put in front of SECRET_KEY: whatever was kept under an older one is kept under the new one. */
+import { contextOf } from '#api/auth/second-factor.ts';
 import type { ApiKeys } from '#common/api-key.ts';
+import { type Encryption, keyIdOf } from '#common/encryption.ts';
 import type { Postgres } from '#common/postgres.ts';
 
-const APPS_AT_ONCE = 200;
+const ROWS_AT_ONCE = 200;
 
 interface Row {
   readonly id: string;
@@ -21,7 +23,7 @@ export async function reencryptApiKeys(db: Postgres, apiKeys: ApiKeys): Promise<
   for (;;) {
     const rows = await db.query<Row>('SELECT id, api_key_ciphertext FROM apps WHERE id > $1 ORDER BY id LIMIT $2', [
       after,
-      APPS_AT_ONCE,
+      ROWS_AT_ONCE,
     ]);
     for (const row of rows) {
       if (!apiKeys.isOutdated(row.api_key_ciphertext)) continue;
@@ -32,7 +34,30 @@ export async function reencryptApiKeys(db: Postgres, apiKeys: ApiKeys): Promise<
       );
     }
     const last = rows.at(-1);
-    if (!last || rows.length < APPS_AT_ONCE) return done;
+    if (!last || rows.length < ROWS_AT_ONCE) return done;
     after = last.id;
+  }
+}
+
+/** The same for the secrets of second factors. One that is set up meanwhile is under the newest key already. */
+export async function reencryptSecondFactors(db: Postgres, encryption: Encryption): Promise<number> {
+  let done = 0;
+  let after = '';
+  for (;;) {
+    const rows = await db.query<{ user_id: string; secret_ciphertext: string }>(
+      'SELECT user_id, secret_ciphertext FROM user_totp WHERE user_id > $1 ORDER BY user_id LIMIT $2',
+      [after, ROWS_AT_ONCE],
+    );
+    for (const { user_id, secret_ciphertext } of rows) {
+      if (keyIdOf(secret_ciphertext) === encryption.newestId) continue;
+      const fresh = encryption.encrypt(encryption.decrypt(secret_ciphertext, contextOf(user_id)), contextOf(user_id));
+      done += await db.execute(
+        'UPDATE user_totp SET secret_ciphertext = $3 WHERE user_id = $1 AND secret_ciphertext = $2',
+        [user_id, secret_ciphertext, fresh],
+      );
+    }
+    const last = rows.at(-1);
+    if (!last || rows.length < ROWS_AT_ONCE) return done;
+    after = last.user_id;
   }
 }

@@ -39,6 +39,16 @@ export class Accounts {
     this.#clock = clock;
   }
 
+  /** With the address; null when the user is gone. */
+  async byId(userId: string): Promise<(Account & { readonly email: string }) | null> {
+    const [account] = await this.#db.query<Account & { readonly email: string }>(
+      'SELECT id, password_hash, email FROM users WHERE id = $1 AND deleted_at IS NULL',
+      [userId],
+      'account_by_id',
+    );
+    return account ?? null;
+  }
+
   async byEmail(email: string): Promise<Account | null> {
     const [account] = await this.#db.query<Account>(
       'SELECT id, password_hash FROM users WHERE email = $1 AND deleted_at IS NULL',

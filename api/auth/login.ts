@@ -13,9 +13,19 @@ export const login = route({
   tag,
   summary: 'Log in with e-mail and password',
   description:
-    'An unknown e-mail and a wrong password are answered alike. After a few failures further attempts at the same account have to wait (429, Retry-After), but for those from networks that it was logged in to from before.',
+    'An unknown e-mail and a wrong password are answered alike. After a few failures further attempts at the same account have to wait (429, Retry-After), but for those from networks that it was logged in to from before. Who has set up a second factor is answered 401 with details.reason totp_required until a totp_code comes along, and totp_invalid when it is not right.',
   body: Type.Object(
-    { email: Type.String({ minLength: 1, maxLength: 320 }), password: Type.String({ minLength: 1, maxLength: 1024 }) },
+    {
+      email: Type.String({ minLength: 1, maxLength: 320 }),
+      password: Type.String({ minLength: 1, maxLength: 1024 }),
+      totp_code: Type.Optional(
+        Type.String({
+          minLength: 1,
+          maxLength: 64,
+          description: 'For who has set up a second factor: a code of the authenticator, or a recovery code.',
+        }),
+      ),
+    },
     { additionalProperties: false },
   ),
   bodyExample: { email: 'ada@example.com', password: 'correct horse battery staple' },
@@ -33,6 +43,14 @@ export const login = route({
       return rateLimited(BUSY_SECONDS);
     }
     const isRight = verdict === 'right' && account !== null && passwordHash !== null;
+    if (isRight && (await auth.secondFactor.isEnabled(account.id))) {
+      if (body.totp_code === undefined) {
+        await attempt.takeBack().catch(() => undefined);
+        return unauthorized('A code of your second factor is required.', 'totp_required');
+      }
+      const isTaken = await auth.secondFactor.take(account.id, body.totp_code);
+      if (!isTaken) return unauthorized('The code is not a current one, or was used before.', 'totp_invalid');
+    }
     const pair = isRight ? await auth.sessions.begin(account.id, passwordHash) : null;
     if (pair) await attempt.succeeded().catch(() => undefined);
     return pair ? { status: 200, body: pair } : unauthorized('The e-mail or the password is wrong.');

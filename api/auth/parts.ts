@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import type { AccessTokens } from '#common/access-token.ts';
 import type { Clock } from '#common/clock.ts';
 import type { ProcessConfig } from '#common/config-roles.ts';
-import type { SecretKey } from '#common/encryption.ts';
+import { Encryption, type SecretKey } from '#common/encryption.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { Postgres } from '#common/postgres.ts';
 import type { Redis } from '#common/redis.ts';
@@ -12,12 +12,14 @@ import { LoginThrottle } from './login-throttle.ts';
 import { OAuthAttempts } from './oauth-attempts.ts';
 import { type OAuthProvider, oauthProviders } from './oauth-provider.ts';
 import { PasswordCheck } from './password.ts';
+import { SecondFactor } from './second-factor.ts';
 import { Sessions } from './sessions.ts';
 
 export interface AuthParts {
   readonly accounts: Accounts;
   readonly passwords: PasswordCheck;
   readonly throttle: LoginThrottle;
+  readonly secondFactor: SecondFactor;
   readonly sessions: Sessions;
   readonly providers: ReadonlyMap<string, OAuthProvider>;
   readonly attempts: OAuthAttempts;
@@ -46,6 +48,7 @@ export function authParts({ db, redis, secrets, tokens, config, clock }: AuthOpt
   return {
     accounts: new Accounts(db, clock),
     passwords: new PasswordCheck(),
+    secondFactor: new SecondFactor(db, new Encryption(secrets), clock),
     throttle: new LoginThrottle({ redis, secrets, clock, freeAttempts: config.LOGIN_FAILURES_FREE }),
     sessions: new Sessions(db, tokens, clock),
     providers: oauthProviders(config),

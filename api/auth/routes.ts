@@ -5,5 +5,15 @@ import { oauthCallback } from './oauth-callback.ts';
 import { oauthStart } from './oauth-start.ts';
 import type { AuthDeps } from './parts.ts';
 import { refresh } from './refresh.ts';
+import { beginTotp, confirmTotp, disableTotp } from './totp.ts';
 
-export const authRoutes: readonly Route<AuthDeps>[] = [login, refresh, logout, oauthStart, oauthCallback];
+export const authRoutes: readonly Route<AuthDeps>[] = [
+  login,
+  refresh,
+  logout,
+  oauthStart,
+  oauthCallback,
+  beginTotp,
+  confirmTotp,
+  disableTotp,
+];

@@ -12,7 +12,8 @@ interface Row {
   readonly id: string;
   readonly email: string;
   readonly name: string;
-  readonly organizations: readonly { id: string; name: string; role: Role }[];
+  readonly totp_enabled: boolean;
+  readonly organizations: readonly { id: string; name: string; role: Role; totp_required: boolean }[];
 }
 
 const route = routesOf<MeDeps, UserCaller>();
@@ -28,25 +29,33 @@ export const readMe = route({
     200: {
       description: 'The user and the organizations, oldest first.',
       schema: Type.Object({
-        user: Type.Object({ id: Type.String(), email: Type.String(), name: Type.String() }),
+        user: Type.Object({
+          id: Type.String(),
+          email: Type.String(),
+          name: Type.String(),
+          totp_enabled: Type.Boolean({ description: 'Whether a second factor is set up.' }),
+        }),
         organizations: Type.Array(
           Type.Object({
             id: Type.String(),
             name: Type.String(),
+            totp_required: Type.Boolean({ description: 'Without a second factor there is no access to it.' }),
             role: Type.Union([Type.Literal('owner'), Type.Literal('member'), Type.Literal('viewer')]),
           }),
         ),
       }),
       example: {
-        user: { id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3', email: 'ada@example.com', name: 'Ada' },
-        organizations: [{ id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4', name: 'Example', role: 'owner' }],
+        user: { id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3', email: 'ada@example.com', name: 'Ada', totp_enabled: false },
+        organizations: [{ id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4', name: 'Example', role: 'owner', totp_required: false }],
       },
     },
   },
   async handle({ db }, { caller }) {
     const [row] = await db.query<Row>(
       `SELECT u.id, u.email, u.name,
-              coalesce((SELECT json_agg(json_build_object('id', o.id, 'name', o.name, 'role', m.role) ORDER BY o.id)
+              EXISTS (SELECT FROM user_totp t WHERE t.user_id = u.id AND t.confirmed_at IS NOT NULL) AS totp_enabled,
+              coalesce((SELECT json_agg(json_build_object('id', o.id, 'name', o.name, 'role', m.role,
+                                                         'totp_required', o.requires_totp) ORDER BY o.id)
                           FROM memberships m JOIN organizations o ON o.id = m.organization_id
                          WHERE m.user_id = u.id), '[]'::json) AS organizations
          FROM users u WHERE u.id = $1 AND u.deleted_at IS NULL`,

@@ -112,6 +112,10 @@ const errorSchema = {
           type: 'object',
           properties: {
             field: fieldName,
+            reason: {
+              type: 'string',
+              description: 'What a program can act on: `totp_required`, `totp_invalid`, `totp_setup_required`.',
+            },
             errors: {
               type: 'array',
               maxItems: 100,

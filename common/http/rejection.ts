@@ -25,21 +25,26 @@ export class Rejection {
   readonly errors: readonly FieldError[];
   /** Seconds after which trying again makes sense; becomes the Retry-After header. */
   readonly retryAfterSeconds: number | null;
+  /** What a program can act on, where the code alone does not say it: `details.reason`. */
+  readonly reason: string | null;
 
   constructor(
     code: ErrorCode,
     message: string,
-    more: { errors?: readonly FieldError[]; retryAfterSeconds?: number } = {},
+    more: { errors?: readonly FieldError[]; retryAfterSeconds?: number; reason?: string } = {},
   ) {
     this.code = code;
     this.message = message;
     this.errors = more.errors ?? [];
     this.retryAfterSeconds = more.retryAfterSeconds ?? null;
+    this.reason = more.reason ?? null;
   }
 
   /** The error envelope. */
   get body(): object {
     const first = this.errors[0];
+    if (!first && this.reason !== null)
+      return { error: { code: this.code, message: this.message, details: { reason: this.reason } } };
     if (!first) return { error: { code: this.code, message: this.message } };
     const details =
       this.errors.length > 1
@@ -49,9 +54,11 @@ export class Rejection {
   }
 }
 
-export const unauthorized = (message = 'Authentication is missing or not valid.') =>
-  new Rejection('UNAUTHORIZED', message);
-export const forbidden = (message: string) => new Rejection('FORBIDDEN', message);
+const because = (reason: string | undefined) => (reason === undefined ? {} : { reason });
+
+export const unauthorized = (message = 'Authentication is missing or not valid.', reason?: string) =>
+  new Rejection('UNAUTHORIZED', message, because(reason));
+export const forbidden = (message: string, reason?: string) => new Rejection('FORBIDDEN', message, because(reason));
 export const notFound = (message = 'There is nothing at this address.') => new Rejection('NOT_FOUND', message);
 export const rateLimited = (retryAfterSeconds: number) =>
   new Rejection('RATE_LIMITED', `Too many requests. Try again in ${retryAfterSeconds} s.`, { retryAfterSeconds });

@@ -24,6 +24,7 @@ interface Row {
 /** Statuses in the order of `callers`. */
 const open = (status: number) => [...Array.from({ length: 8 }, () => status), 403];
 const read = (foreign = 403) => [401, 401, 401, 401, 200, 200, 200, foreign, 403];
+const own = (status: number) => [401, 401, 401, 401, status, status, status, status, 403];
 const write = (status = 200) => [401, 401, 401, 401, 403, status, status, 403, 403];
 const sdk = (status: number) => [...Array.from({ length: 8 }, () => 401), status];
 
@@ -43,6 +44,9 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /docs', statuses: open(200) },
   { endpoint: 'GET /docs/{file}', statuses: open(200) },
   { endpoint: 'GET /me', statuses: read(200) },
+  { endpoint: 'POST /me/totp', statuses: read(200), body: () => ({ password: login.password }) },
+  { endpoint: 'POST /me/totp/confirm', statuses: own(400), body: () => ({ totp_code: 'none' }) },
+  { endpoint: 'POST /me/totp/disable', statuses: own(404), body: () => ({ totp_code: 'none' }) },
   { endpoint: 'GET /apps', statuses: read(), query: 'organization_id={organization}' },
   {
     endpoint: 'POST /apps',
