@@ -30,7 +30,7 @@ test('beyond two at once and a full queue the next login is told to come back, a
 });
 
 test('whatever one IPv6 /48 sends, an address elsewhere waits for one password of it at most', async () => {
-  const check = new PasswordCheck();
+  const check = new PasswordCheck({ runningMax: 2, perKeyMax: 1, waitingMax: 4, keysMax: 16 });
   const done: string[] = [];
   const flood = Array.from({ length: 500 }, (_, n) =>
     check.check(null, 'x', `2001:db8:1:${n.toString(16)}::1`).then((verdict) => {
