@@ -1,4 +1,5 @@
 /** What the service really answers, request by request, is what its description says: statuses, bodies, headers, errors. */
+import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Description, type Operation } from './fuzz/description.ts';
 import { faultsOf } from './fuzz/verdict.ts';
@@ -92,6 +93,12 @@ test('every operation succeeds as described', async () => {
   const next = await expectStatus(200, 'POST', '/auth/refresh', { body: { refresh_token: pair['refresh_token'] } });
   await expectStatus(200, 'POST', '/auth/logout', { body: { refresh_token: next['refresh_token'] } });
   await expectStatus(200, 'GET', '/me');
+  const factor = await expectStatus(200, 'POST', '/me/totp', { body: { password: login.password } });
+  const authenticator = new TOTP({ secret: Secret.fromBase32(String(factor['secret'])) });
+  await expectStatus(200, 'POST', '/me/totp/confirm', { body: { totp_code: authenticator.generate() } });
+  // A code is good once; that of the next half minute counts already.
+  const next30s = authenticator.generate({ timestamp: Date.now() + 30_000 });
+  await expectStatus(200, 'POST', '/me/totp/disable', { body: { totp_code: next30s } });
   for (const page of ['/openapi.json', '/docs', '/docs/swagger-ui.css']) await expectStatus(200, 'GET', page);
   const ios = { bundle_id: 'com.example.app', team_id: 'ABCDE12345', app_store_id: '123456', uri_scheme: 'myapp' };
   const app = await expectStatus(201, 'POST', '/apps', { body: { name: 'Contract', ios } });
