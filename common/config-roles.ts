@@ -4,13 +4,14 @@
  */
 import type { Config, SettingName } from './config.ts';
 
-const everyProcess = ['DATA_DIR', 'INSTANCE', 'LOG_LEVEL', 'METRICS_HOST', 'METRICS_PORT'] as const;
+const metrics = ['METRICS_HOST', 'METRICS_HOST_NAMES', 'METRICS_PORT'] as const;
+const everyProcess = ['DATA_DIR', 'INSTANCE', 'LOG_LEVEL', ...metrics] as const;
 const journal = ['JOURNAL_SYNC', 'JOURNAL_BYTES_MAX', 'JOURNAL_SEGMENT_BYTES'] as const;
 const links = ['LINK_CACHE_ENTRIES', 'LINK_CACHE_BYTES'] as const;
 const limits = [
   ...(['RATE_LIMIT_AUTH', 'RATE_LIMIT_LINKS', 'RATE_LIMIT_MATCH', 'RATE_LIMIT_EVENTS', 'RATE_LIMIT_GENERAL'] as const),
 ] as const;
-const tls = ['TLS_CERT_FILE', 'TLS_KEY_FILE', 'TRUSTED_PROXIES'] as const;
+const tls = ['TLS_CERT_FILE', 'TLS_KEY_FILE', 'TRUSTED_PROXIES', 'HSTS_SECONDS'] as const;
 const apiServer = ['API_HOST', 'API_PORT', 'API_HTTP_PORT', 'CORS_ORIGINS', ...tls] as const;
 const oauth = [
   ...(['OAUTH_GOOGLE_CLIENT_ID', 'OAUTH_GOOGLE_CLIENT_SECRET', 'OAUTH_GOOGLE_ISSUER'] as const),
@@ -19,7 +20,7 @@ const oauth = [
 ] as const;
 const api = [
   ...(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
-  ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS'] as const),
+  ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS', 'DNS_SERVERS', 'LOGIN_FAILURES_FREE'] as const),
   ...apiServer,
   ...limits,
   ...oauth,
