@@ -16,6 +16,8 @@ export default defineConfig({
           setupFiles: ['common/fixtures/property-sizes.ts'],
           include: ['**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**', 'deploy/simulation/**'],
+          // Properties are tried hundreds of times: seconds on a busy machine.
+          testTimeout: 30_000,
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },

@@ -19,6 +19,13 @@ CREATE TABLE ingest.checkpoint (
   CONSTRAINT checkpoint_pkey PRIMARY KEY (partition)
 );
 
+CREATE TABLE ingest.installation (
+  is_this boolean NOT NULL DEFAULT true,
+  id text NOT NULL,
+  CONSTRAINT installation_is_this_check CHECK (is_this),
+  CONSTRAINT installation_pkey PRIMARY KEY (is_this)
+);
+
 CREATE TABLE ingest.lease (
   partition integer NOT NULL,
   owner text NOT NULL,
@@ -37,6 +44,14 @@ CREATE TABLE ingest.mark (
   CONSTRAINT mark_pkey PRIMARY KEY (partition, kind, producer_id)
 );
 
+CREATE TABLE ingest.member (
+  owner text NOT NULL,
+  partitions integer NOT NULL,
+  joined_at timestamp with time zone NOT NULL DEFAULT now(),
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT member_pkey PRIMARY KEY (owner)
+);
+
 CREATE TABLE ingest.progress (
   machine text NOT NULL,
   committed_to bigint NOT NULL,
@@ -50,6 +65,13 @@ CREATE TABLE ingest.repair (
   epoch bigint NOT NULL,
   started_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT repair_pkey PRIMARY KEY (clickhouse_partition)
+);
+
+CREATE TABLE ingest.stray (
+  is_one boolean NOT NULL DEFAULT true,
+  seen_at timestamp with time zone NOT NULL,
+  CONSTRAINT stray_is_one_check CHECK (is_one),
+  CONSTRAINT stray_pkey PRIMARY KEY (is_one)
 );
 
 CREATE TABLE ingest.visitor_salt (
@@ -80,6 +102,16 @@ CREATE TABLE public.apps (
   CONSTRAINT apps_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 100))),
   CONSTRAINT apps_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT apps_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE public.claims (
+  click_id text NOT NULL,
+  app_id text NOT NULL,
+  device text NOT NULL,
+  match_id text NOT NULL,
+  answer text NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT claims_pkey PRIMARY KEY (click_id)
 );
 
 CREATE TABLE public.host_checks (
@@ -298,6 +330,12 @@ CREATE INDEX apps_host_claimed ON public.apps USING btree (host) WHERE ((deleted
 CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE ((deleted_at IS NULL) AND (host_verified_at IS NOT NULL));
 
 CREATE INDEX apps_host_of_deleted ON public.apps USING btree (host) WHERE (deleted_at IS NOT NULL);
+
+CREATE UNIQUE INDEX claims_device_key ON public.claims USING btree (app_id, device) WHERE (device <> ''::text);
+
+CREATE INDEX claims_expires_at ON public.claims USING btree (expires_at);
+
+CREATE INDEX claims_match_id ON public.claims USING btree (match_id);
 
 CREATE INDEX host_checks_due ON public.host_checks USING btree (due_at);
 
