@@ -42,6 +42,8 @@ export interface InsertOptions {
   readonly token: string;
   readonly format: 'JSONEachRow' | 'JSONCompactEachRow' | 'RowBinary';
   readonly columns: readonly string[];
+  /** Under which it is found among the running queries. */
+  readonly queryId?: string;
 }
 
 export type InsertOutcome =
@@ -66,6 +68,8 @@ const insertSettings: Settings = {
   insert_deduplicate: 1,
   deduplicate_blocks_in_dependent_materialized_views: 1,
   materialized_views_ignore_errors: 0,
+  // A rollup gets its part only after the raw table has its own.
+  parallel_view_processing: 0,
   wait_end_of_query: 1,
 };
 
@@ -172,12 +176,17 @@ export class ClickHouse {
    * Stores rows that are encoded already, at most 1,000,000 of them and all of one partition, in one insert.
    * Nothing is retried here: a retry repeats the same bytes with the same token.
    */
-  async insert(table: string, bytes: Uint8Array, { token, format, columns }: InsertOptions): Promise<InsertOutcome> {
+  async insert(
+    table: string,
+    bytes: Uint8Array,
+    { token, format, columns, queryId }: InsertOptions,
+  ): Promise<InsertOutcome> {
     const query = `INSERT INTO ${identifier(table)} (${columns.map(identifier).join(', ')}) FORMAT ${format}`;
     try {
       const result = await this.#library.exec({
         query,
         values: Readable.from([bytes], { objectMode: false }),
+        ...(queryId === undefined ? {} : { query_id: queryId }),
         clickhouse_settings: { ...insertSettings, insert_deduplication_token: token },
       });
       for await (const _ of result.stream);
@@ -194,9 +203,14 @@ export class ClickHouse {
    * Runs a statement that returns no rows.
    * @throws ClickHouseFailure
    */
-  async command(sql: string, params: Params = {}, settings: Settings = {}): Promise<void> {
+  async command(sql: string, params: Params = {}, settings: Settings = {}, queryId?: string): Promise<void> {
     try {
-      await this.#library.command({ query: sql, query_params: { ...params }, clickhouse_settings: settings });
+      await this.#library.command({
+        query: sql,
+        query_params: { ...params },
+        clickhouse_settings: settings,
+        ...(queryId === undefined ? {} : { query_id: queryId }),
+      });
     } catch (error) {
       throw failureOf(error);
     }
@@ -219,22 +233,6 @@ export class ClickHouse {
   /** Whether the server answers within the time limit of a request. */
   async isReachable(): Promise<boolean> {
     return (await this.#library.ping()).success;
-  }
-
-  /**
-   * Something that stays the same for as long as the server runs, and changes when it restarts: a row in a table kept
-   * in memory. When two ask at once for the first time it may change once more, which costs a check too many.
-   * @throws ClickHouseFailure
-   */
-  async bootId(): Promise<string> {
-    const read = async () => {
-      const rows = await this.query<{ id: string }>('SELECT argMin(toString(id), (made_at, id)) AS id FROM boots');
-      return rows[0]?.id ?? '';
-    };
-    const known = await read();
-    if (known !== '') return known;
-    await this.command('INSERT INTO boots SELECT generateUUIDv4(), now64(9)', {}, { async_insert: 0 });
-    return await read();
   }
 
   async close(): Promise<void> {

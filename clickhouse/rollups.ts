@@ -6,7 +6,8 @@
  * - `<kind>_by_dimension`: what an app had, by the quarter of an hour (dimension `quarter`, so that the days of every time
  *   zone add up), by the UTC day (`day`), and by day and value of `platform`, `country` and `campaign`.
  *
- * `rows` counts raw rows. Per partition its sum is `rowsPerRecord` times the count of the raw partition.
+ * `rows` counts raw rows. Per partition its sum is `rowsPerRecord` times the count of the raw partition. A cell belongs to one
+ * partition of the log, and `batch_no` is the number of the newest batch in it.
  */
 export type Kind = 'clicks' | 'installs' | 'events';
 export const kinds = ['clicks', 'installs', 'events'] as const satisfies readonly Kind[];
@@ -22,11 +23,11 @@ export interface Rollup {
 /** Columns by which a figure can be asked for and that a rollup keeps, each with the dimension's name. */
 export const dayDimensions = ['platform', 'country', 'campaign'] as const;
 
-const measures: Record<Kind, { readonly keys: string; readonly sums: string }> = {
-  clicks: { keys: 'is_bot', sums: 'count() AS rows, uniqCombinedState(15)(visitor) AS visitors' },
-  installs: { keys: 'attributed', sums: 'count() AS rows' },
+const measures: Record<Kind, { readonly key: string; readonly sums: string }> = {
+  clicks: { key: 'is_bot', sums: 'count() AS rows, uniqCombinedState(15)(visitor) AS visitors' },
+  installs: { key: 'attributed', sums: 'count() AS rows' },
   events: {
-    keys: 'revenue_currency',
+    key: 'revenue_currency',
     sums: 'count() AS rows, sum(toUInt64(is_conversion)) AS conversions, sum(ifNull(revenue_amount, 0)) AS revenue',
   },
 };
@@ -39,29 +40,38 @@ const cells = `[
   ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))]`;
 
 function byLink(kind: Kind): Rollup {
-  const { keys, sums } = measures[kind];
+  const { key, sums } = measures[kind];
+  const own = `${key}, log_partition`;
   return {
     table: `${kind}_by_link`,
     raw: kind,
     rowsPerRecord: 1,
     select: (where) =>
-      `SELECT organization_id, app_id, link_id, campaign, ${keys}, toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket, ${sums}
-FROM ${kind} WHERE ${where}
-GROUP BY organization_id, app_id, link_id, campaign, ${keys}, bucket`,
+      `SELECT organization_id, app_id, link_id, campaign, ${own}, toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket, ${sums}, max(batch_no) AS batch_no
+FROM (SELECT * FROM ${kind} WHERE ${where})
+GROUP BY organization_id, app_id, link_id, campaign, ${own}, bucket`,
   };
 }
 
 function byDimension(kind: Kind): Rollup {
-  const { keys, sums } = measures[kind];
+  const { key, sums } = measures[kind];
+  const own = `${key}, log_partition`;
   return {
     table: `${kind}_by_dimension`,
     raw: kind,
     rowsPerRecord: 5,
     select: (where) =>
-      `SELECT organization_id, app_id, cell.1 AS dimension, cell.2 AS value, ${keys}, cell.3 AS bucket, ${sums}
-FROM ${kind} ARRAY JOIN ${cells} AS cell WHERE ${where}
-GROUP BY organization_id, app_id, dimension, value, ${keys}, bucket`,
+      `SELECT organization_id, app_id, cell.1 AS dimension, cell.2 AS value, ${own}, cell.3 AS bucket, ${sums}, max(batch_no) AS batch_no
+FROM (SELECT * FROM ${kind} WHERE ${where}) ARRAY JOIN ${cells} AS cell
+GROUP BY organization_id, app_id, dimension, value, ${own}, bucket`,
   };
 }
 
 export const rollups: readonly Rollup[] = kinds.flatMap((kind) => [byLink(kind), byDimension(kind)]);
+
+/** The columns of a rollup, in the order of its SELECT. */
+export function columnsOf({ raw, table }: Rollup): string[] {
+  const place = table.endsWith('_by_link') ? ['link_id', 'campaign'] : ['dimension', 'value'];
+  const sums = { clicks: ['rows', 'visitors'], installs: ['rows'], events: ['rows', 'conversions', 'revenue'] }[raw];
+  return ['organization_id', 'app_id', ...place, measures[raw].key, 'log_partition', 'bucket', ...sums, 'batch_no'];
+}

@@ -27,6 +27,11 @@ export function boolBytes(value: boolean): ByteText {
   return value ? '\x01' : '\0';
 }
 
+/** UInt16. */
+export function uint16Bytes(value: number): ByteText {
+  return String.fromCharCode(value & 0xff, value >>> 8);
+}
+
 /** UInt32. */
 export function uint32Bytes(value: number): ByteText {
   return String.fromCharCode(value & 0xff, (value >>> 8) & 0xff, (value >>> 16) & 0xff, value >>> 24);
@@ -85,6 +90,11 @@ export class RowWriter {
   bool(value: boolean): void {
     this.#room(1);
     this.#buffer[this.#at++] = value ? 1 : 0;
+  }
+
+  uint16(value: number): void {
+    this.#room(2);
+    this.#at = this.#buffer.writeUInt16LE(value, this.#at);
   }
 
   uint32(value: number): void {

@@ -1,6 +1,6 @@
 /** The one mapping from events to columns, as RowBinary in the order of the column list. */
 import type { RowWriter } from './row-binary.ts';
-import { type RowOrigin, writeOrigin } from './rows.ts';
+import { type BatchName, type RowOrigin, writeOrigin } from './rows.ts';
 
 export interface EventRow extends RowOrigin {
   event_id: string;
@@ -57,7 +57,8 @@ export const eventColumns: readonly string[] = [
   'revenue_currency',
   'is_conversion',
   'properties',
-  'batch_id',
+  'log_partition',
+  'batch_no',
   'producer_id',
   'frame_no',
   'idx',
@@ -67,7 +68,7 @@ export const eventColumns: readonly string[] = [
 const revenueScale = 9;
 
 /** One row of `events`. */
-export function writeEventRow(into: RowWriter, row: EventRow, batchId: string): void {
+export function writeEventRow(into: RowWriter, row: EventRow, batch: BatchName): void {
   into.string(row.event_id);
   into.string(row.organization_id);
   into.string(row.app_id);
@@ -93,7 +94,7 @@ export function writeEventRow(into: RowWriter, row: EventRow, batchId: string): 
   into.string(row.revenue_currency);
   into.bool(row.is_conversion);
   into.string(row.properties);
-  writeOrigin(into, row, batchId);
+  writeOrigin(into, row, batch);
 }
 
 /** A decimal as a whole number of its smallest unit. */

@@ -1,6 +1,6 @@
 /** The one mapping from installs to columns, as RowBinary in the order of the column list. */
 import type { RowWriter } from './row-binary.ts';
-import { type RowOrigin, writeOrigin } from './rows.ts';
+import { type BatchName, type RowOrigin, writeOrigin } from './rows.ts';
 
 export interface InstallRow extends RowOrigin {
   install_id: string;
@@ -69,14 +69,15 @@ export const installColumns: readonly string[] = [
   'confidence',
   'attributed',
   ...deviceColumns,
-  'batch_id',
+  'log_partition',
+  'batch_no',
   'producer_id',
   'frame_no',
   'idx',
 ];
 
 /** One row of `installs`. */
-export function writeInstallRow(into: RowWriter, row: InstallRow, batchId: string): void {
+export function writeInstallRow(into: RowWriter, row: InstallRow, batch: BatchName): void {
   for (const name of idColumns) into.string(row[name]);
   into.uint64(row.time);
   into.uint64(row.installed_at);
@@ -85,5 +86,5 @@ export function writeInstallRow(into: RowWriter, row: InstallRow, batchId: strin
   into.float64(row.confidence);
   into.bool(row.attributed);
   for (const name of deviceColumns) into.string(row[name]);
-  writeOrigin(into, row, batchId);
+  writeOrigin(into, row, batch);
 }

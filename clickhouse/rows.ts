@@ -1,6 +1,13 @@
 /** The one mapping from records to columns: rows of the raw tables as RowBinary, in the order of the column lists. */
 import type { RowWriter } from './row-binary.ts';
 
+/** A batch: of each partition of the log, numbers only grow. */
+export interface BatchName {
+  /** Of the log. */
+  readonly partition: number;
+  readonly batch_no: number;
+}
+
 /** Where a row comes from, so that each can be found again, counted, and told from a copy. */
 export interface RowOrigin {
   readonly producer_id: string;
@@ -22,7 +29,8 @@ export const deadLetterColumns: readonly string[] = [
   'reason',
   'time',
   'record',
-  'batch_id',
+  'log_partition',
+  'batch_no',
   'producer_id',
   'frame_no',
   'idx',
@@ -45,17 +53,18 @@ export function partitionOf(epochMs: number): string {
 }
 
 /** One row of `dead_letters`. */
-export function writeDeadLetterRow(into: RowWriter, row: DeadLetterRow, batchId: string): void {
+export function writeDeadLetterRow(into: RowWriter, row: DeadLetterRow, batch: BatchName): void {
   into.string(row.kind);
   into.string(row.reason);
   into.uint64(row.time);
   into.string(row.record);
-  writeOrigin(into, row, batchId);
+  writeOrigin(into, row, batch);
 }
 
 /** The columns that say where a row comes from; the last ones of every raw table. */
-export function writeOrigin(into: RowWriter, row: RowOrigin, batchId: string): void {
-  into.string(batchId);
+export function writeOrigin(into: RowWriter, row: RowOrigin, batch: BatchName): void {
+  into.uint16(batch.partition);
+  into.uint64(batch.batch_no);
   into.string(row.producer_id);
   into.uint64(row.frame_no);
   into.uint32(row.idx);

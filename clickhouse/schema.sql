@@ -1,12 +1,5 @@
 -- The schema of ClickHouse after all migrations. Written by `npm run generate`; not run by anything.
 
-CREATE TABLE boots
-(
-    `id` UUID,
-    `made_at` DateTime64(9, 'UTC')
-)
-ENGINE = Memory;
-
 CREATE TABLE clicks
 (
     `click_id` String,
@@ -36,9 +29,13 @@ CREATE TABLE clicks
     `bot_reason` String,
     `visitor` UInt64,
     `batch_id` String,
+    `log_partition` UInt16,
+    `batch_no` UInt64,
     `producer_id` String,
     `frame_no` UInt64,
-    `idx` UInt32
+    `idx` UInt32,
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1,
+    CONSTRAINT fenced CHECK batch_no >= joinGet('fences', 'batch_no_min', log_partition)
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(time)
@@ -55,11 +52,15 @@ CREATE TABLE clicks_by_dimension
     `is_bot` Bool,
     `bucket` DateTime('UTC'),
     `rows` SimpleAggregateFunction(sum, UInt64),
-    `visitors` AggregateFunction(uniqCombined(15), UInt64)
+    `visitors` AggregateFunction(uniqCombined(15), UInt64),
+    `log_partition` UInt16,
+    `batch_no` SimpleAggregateFunction(max, UInt64),
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(bucket)
-ORDER BY (organization_id, dimension, app_id, bucket, value, is_bot)
+PRIMARY KEY (organization_id, dimension, app_id, bucket, value, is_bot)
+ORDER BY (organization_id, dimension, app_id, bucket, value, is_bot, log_partition)
 TTL bucket + toIntervalDay(730)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 256, min_parts_to_merge_at_once = 8;
 
@@ -70,9 +71,11 @@ CREATE MATERIALIZED VIEW clicks_by_dimension_view TO clicks_by_dimension
     `dimension` String,
     `value` String,
     `is_bot` Bool,
+    `log_partition` UInt16,
     `bucket` DateTime('UTC'),
     `rows` UInt64,
-    `visitors` AggregateFunction(uniqCombined(15), UInt64)
+    `visitors` AggregateFunction(uniqCombined(15), UInt64),
+    `batch_no` UInt64
 )
 AS SELECT
     organization_id,
@@ -80,9 +83,11 @@ AS SELECT
     cell.1 AS dimension,
     cell.2 AS value,
     is_bot,
+    log_partition,
     cell.3 AS bucket,
     count() AS rows,
-    uniqCombinedState(15)(visitor) AS visitors
+    uniqCombinedState(15)(visitor) AS visitors,
+    max(batch_no) AS batch_no
 FROM clicks
 ARRAY JOIN [('quarter', '', toStartOfFifteenMinutes(toDateTime(time, 'UTC'))), ('day', '', toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('platform', platform, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('country', country, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))] AS cell
 GROUP BY
@@ -91,6 +96,7 @@ GROUP BY
     dimension,
     value,
     is_bot,
+    log_partition,
     bucket;
 
 CREATE TABLE clicks_by_link
@@ -102,11 +108,15 @@ CREATE TABLE clicks_by_link
     `is_bot` Bool,
     `bucket` DateTime('UTC'),
     `rows` SimpleAggregateFunction(sum, UInt64),
-    `visitors` AggregateFunction(uniqCombined(15), UInt64)
+    `visitors` AggregateFunction(uniqCombined(15), UInt64),
+    `log_partition` UInt16,
+    `batch_no` SimpleAggregateFunction(max, UInt64),
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(bucket)
-ORDER BY (organization_id, app_id, link_id, campaign, bucket, is_bot)
+PRIMARY KEY (organization_id, app_id, link_id, campaign, bucket, is_bot)
+ORDER BY (organization_id, app_id, link_id, campaign, bucket, is_bot, log_partition)
 TTL bucket + toIntervalDay(730)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024, min_parts_to_merge_at_once = 8;
 
@@ -117,9 +127,11 @@ CREATE MATERIALIZED VIEW clicks_by_link_view TO clicks_by_link
     `link_id` String,
     `campaign` String,
     `is_bot` Bool,
+    `log_partition` UInt16,
     `bucket` DateTime('UTC'),
     `rows` UInt64,
-    `visitors` AggregateFunction(uniqCombined(15), UInt64)
+    `visitors` AggregateFunction(uniqCombined(15), UInt64),
+    `batch_no` UInt64
 )
 AS SELECT
     organization_id,
@@ -127,9 +139,11 @@ AS SELECT
     link_id,
     campaign,
     is_bot,
+    log_partition,
     toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket,
     count() AS rows,
-    uniqCombinedState(15)(visitor) AS visitors
+    uniqCombinedState(15)(visitor) AS visitors,
+    max(batch_no) AS batch_no
 FROM clicks
 GROUP BY
     organization_id,
@@ -137,6 +151,7 @@ GROUP BY
     link_id,
     campaign,
     is_bot,
+    log_partition,
     bucket;
 
 CREATE TABLE dead_letters
@@ -146,9 +161,13 @@ CREATE TABLE dead_letters
     `time` DateTime64(3, 'UTC'),
     `record` String,
     `batch_id` String,
+    `log_partition` UInt16,
+    `batch_no` UInt64,
     `producer_id` String,
     `frame_no` UInt64,
-    `idx` UInt32
+    `idx` UInt32,
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1,
+    CONSTRAINT fenced CHECK batch_no >= joinGet('fences', 'batch_no_min', log_partition)
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(time)
@@ -183,10 +202,14 @@ CREATE TABLE events
     `is_conversion` Bool,
     `properties` String,
     `batch_id` String,
+    `log_partition` UInt16,
+    `batch_no` UInt64,
     `producer_id` String,
     `frame_no` UInt64,
     `idx` UInt32,
-    INDEX event_ids event_id TYPE bloom_filter(0.01) GRANULARITY 1
+    INDEX event_ids event_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1,
+    CONSTRAINT fenced CHECK batch_no >= joinGet('fences', 'batch_no_min', log_partition)
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(time)
@@ -204,11 +227,15 @@ CREATE TABLE events_by_dimension
     `bucket` DateTime('UTC'),
     `rows` SimpleAggregateFunction(sum, UInt64),
     `conversions` SimpleAggregateFunction(sum, UInt64),
-    `revenue` SimpleAggregateFunction(sum, Decimal(38, 9))
+    `revenue` SimpleAggregateFunction(sum, Decimal(38, 9)),
+    `log_partition` UInt16,
+    `batch_no` SimpleAggregateFunction(max, UInt64),
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(bucket)
-ORDER BY (organization_id, dimension, app_id, bucket, value, revenue_currency)
+PRIMARY KEY (organization_id, dimension, app_id, bucket, value, revenue_currency)
+ORDER BY (organization_id, dimension, app_id, bucket, value, revenue_currency, log_partition)
 TTL bucket + toIntervalDay(730)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 256, min_parts_to_merge_at_once = 8;
 
@@ -219,10 +246,12 @@ CREATE MATERIALIZED VIEW events_by_dimension_view TO events_by_dimension
     `dimension` String,
     `value` String,
     `revenue_currency` String,
+    `log_partition` UInt16,
     `bucket` DateTime('UTC'),
     `rows` UInt64,
     `conversions` UInt64,
-    `revenue` Decimal(38, 9)
+    `revenue` Decimal(38, 9),
+    `batch_no` UInt64
 )
 AS SELECT
     organization_id,
@@ -230,10 +259,12 @@ AS SELECT
     cell.1 AS dimension,
     cell.2 AS value,
     revenue_currency,
+    log_partition,
     cell.3 AS bucket,
     count() AS rows,
     sum(toUInt64(is_conversion)) AS conversions,
-    sum(ifNull(revenue_amount, 0)) AS revenue
+    sum(ifNull(revenue_amount, 0)) AS revenue,
+    max(batch_no) AS batch_no
 FROM events
 ARRAY JOIN [('quarter', '', toStartOfFifteenMinutes(toDateTime(time, 'UTC'))), ('day', '', toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('platform', platform, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('country', country, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))] AS cell
 GROUP BY
@@ -242,6 +273,7 @@ GROUP BY
     dimension,
     value,
     revenue_currency,
+    log_partition,
     bucket;
 
 CREATE TABLE events_by_link
@@ -254,11 +286,15 @@ CREATE TABLE events_by_link
     `bucket` DateTime('UTC'),
     `rows` SimpleAggregateFunction(sum, UInt64),
     `conversions` SimpleAggregateFunction(sum, UInt64),
-    `revenue` SimpleAggregateFunction(sum, Decimal(38, 9))
+    `revenue` SimpleAggregateFunction(sum, Decimal(38, 9)),
+    `log_partition` UInt16,
+    `batch_no` SimpleAggregateFunction(max, UInt64),
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(bucket)
-ORDER BY (organization_id, app_id, link_id, campaign, bucket, revenue_currency)
+PRIMARY KEY (organization_id, app_id, link_id, campaign, bucket, revenue_currency)
+ORDER BY (organization_id, app_id, link_id, campaign, bucket, revenue_currency, log_partition)
 TTL bucket + toIntervalDay(730)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024, min_parts_to_merge_at_once = 8;
 
@@ -269,10 +305,12 @@ CREATE MATERIALIZED VIEW events_by_link_view TO events_by_link
     `link_id` String,
     `campaign` String,
     `revenue_currency` String,
+    `log_partition` UInt16,
     `bucket` DateTime('UTC'),
     `rows` UInt64,
     `conversions` UInt64,
-    `revenue` Decimal(38, 9)
+    `revenue` Decimal(38, 9),
+    `batch_no` UInt64
 )
 AS SELECT
     organization_id,
@@ -280,10 +318,12 @@ AS SELECT
     link_id,
     campaign,
     revenue_currency,
+    log_partition,
     toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket,
     count() AS rows,
     sum(toUInt64(is_conversion)) AS conversions,
-    sum(ifNull(revenue_amount, 0)) AS revenue
+    sum(ifNull(revenue_amount, 0)) AS revenue,
+    max(batch_no) AS batch_no
 FROM events
 GROUP BY
     organization_id,
@@ -291,7 +331,16 @@ GROUP BY
     link_id,
     campaign,
     revenue_currency,
+    log_partition,
     bucket;
+
+CREATE TABLE fences
+(
+    `log_partition` UInt16,
+    `batch_no_min` UInt64
+)
+ENGINE = Join(ANY, LEFT, log_partition)
+SETTINGS join_any_take_last_row = 1;
 
 CREATE TABLE installs
 (
@@ -327,12 +376,16 @@ CREATE TABLE installs
     `utm_content` String,
     `properties` String,
     `batch_id` String,
+    `log_partition` UInt16,
+    `batch_no` UInt64,
     `producer_id` String,
     `frame_no` UInt64,
     `idx` UInt32,
     INDEX install_ids install_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX device_ids device_id TYPE bloom_filter(0.01) GRANULARITY 1,
-    INDEX click_ids click_id TYPE bloom_filter(0.01) GRANULARITY 1
+    INDEX click_ids click_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1,
+    CONSTRAINT fenced CHECK batch_no >= joinGet('fences', 'batch_no_min', log_partition)
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(time)
@@ -348,11 +401,15 @@ CREATE TABLE installs_by_dimension
     `value` LowCardinality(String),
     `attributed` Bool,
     `bucket` DateTime('UTC'),
-    `rows` SimpleAggregateFunction(sum, UInt64)
+    `rows` SimpleAggregateFunction(sum, UInt64),
+    `log_partition` UInt16,
+    `batch_no` SimpleAggregateFunction(max, UInt64),
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(bucket)
-ORDER BY (organization_id, dimension, app_id, bucket, value, attributed)
+PRIMARY KEY (organization_id, dimension, app_id, bucket, value, attributed)
+ORDER BY (organization_id, dimension, app_id, bucket, value, attributed, log_partition)
 TTL bucket + toIntervalDay(730)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 256, min_parts_to_merge_at_once = 8;
 
@@ -363,8 +420,10 @@ CREATE MATERIALIZED VIEW installs_by_dimension_view TO installs_by_dimension
     `dimension` String,
     `value` String,
     `attributed` Bool,
+    `log_partition` UInt16,
     `bucket` DateTime('UTC'),
-    `rows` UInt64
+    `rows` UInt64,
+    `batch_no` UInt64
 )
 AS SELECT
     organization_id,
@@ -372,8 +431,10 @@ AS SELECT
     cell.1 AS dimension,
     cell.2 AS value,
     attributed,
+    log_partition,
     cell.3 AS bucket,
-    count() AS rows
+    count() AS rows,
+    max(batch_no) AS batch_no
 FROM installs
 ARRAY JOIN [('quarter', '', toStartOfFifteenMinutes(toDateTime(time, 'UTC'))), ('day', '', toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('platform', platform, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('country', country, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))] AS cell
 GROUP BY
@@ -382,6 +443,7 @@ GROUP BY
     dimension,
     value,
     attributed,
+    log_partition,
     bucket;
 
 CREATE TABLE installs_by_link
@@ -392,11 +454,15 @@ CREATE TABLE installs_by_link
     `campaign` LowCardinality(String),
     `attributed` Bool,
     `bucket` DateTime('UTC'),
-    `rows` SimpleAggregateFunction(sum, UInt64)
+    `rows` SimpleAggregateFunction(sum, UInt64),
+    `log_partition` UInt16,
+    `batch_no` SimpleAggregateFunction(max, UInt64),
+    INDEX batch_nos batch_no TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(bucket)
-ORDER BY (organization_id, app_id, link_id, campaign, bucket, attributed)
+PRIMARY KEY (organization_id, app_id, link_id, campaign, bucket, attributed)
+ORDER BY (organization_id, app_id, link_id, campaign, bucket, attributed, log_partition)
 TTL bucket + toIntervalDay(730)
 SETTINGS non_replicated_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1, ttl_only_drop_parts = 1, index_granularity = 1024, min_parts_to_merge_at_once = 8;
 
@@ -407,8 +473,10 @@ CREATE MATERIALIZED VIEW installs_by_link_view TO installs_by_link
     `link_id` String,
     `campaign` String,
     `attributed` Bool,
+    `log_partition` UInt16,
     `bucket` DateTime('UTC'),
-    `rows` UInt64
+    `rows` UInt64,
+    `batch_no` UInt64
 )
 AS SELECT
     organization_id,
@@ -416,8 +484,10 @@ AS SELECT
     link_id,
     campaign,
     attributed,
+    log_partition,
     toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket,
-    count() AS rows
+    count() AS rows,
+    max(batch_no) AS batch_no
 FROM installs
 GROUP BY
     organization_id,
@@ -425,4 +495,5 @@ GROUP BY
     link_id,
     campaign,
     attributed,
+    log_partition,
     bucket;

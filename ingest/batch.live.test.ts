@@ -87,10 +87,14 @@ test('an event whose first waits in a batch of its partition counts once, howeve
   const batches = former();
   for (const partition of [0, 1]) await batches.begin(partition, Date.now());
   const order = idsOf(0, 'order', 1);
-  expect((await batches.form('waiting', framesOf(0, order))).rows).toBe(1);
+  expect((await batches.form({ partition: 0, batch_no: 1 }, framesOf(0, order))).rows).toBe(1);
   for (let n = 0; n < 9; n++) {
-    expect((await batches.form(`other-${n}`, framesOf(1, idsOf(1, `other-${n}`, 20_000)))).rows).toBe(20_000);
+    expect(
+      (await batches.form({ partition: 1, batch_no: n + 1 }, framesOf(1, idsOf(1, `other-${n}`, 20_000)))).rows,
+    ).toBe(20_000);
   }
   await batches.begin(1, Date.now());
-  expect((await batches.form('next', framesOf(0, [...order, ...idsOf(0, 'new', 3)]))).rows).toBe(3);
+  expect((await batches.form({ partition: 0, batch_no: 2 }, framesOf(0, [...order, ...idsOf(0, 'new', 3)]))).rows).toBe(
+    3,
+  );
 }, 60_000);

@@ -1,19 +1,22 @@
-/**
- * From frames to the bodies of inserts: decode, enrich, rows, one part per table and ClickHouse partition. The same frames
- * under the same batch id give the same bytes, so a batch can be formed again after a crash.
- */
-import { createHash } from 'node:crypto';
+/** From frames to the bodies of inserts: decode, enrich, rows, one part per table and ClickHouse partition. */
 import { type ByteText, RowWriter } from '#clickhouse/row-binary.ts';
-import { deadLetterColumns, partitionOf, type RowOrigin, writeDeadLetterRow } from '#clickhouse/rows.ts';
+import {
+  type BatchName,
+  deadLetterColumns,
+  partitionOf,
+  type RowOrigin,
+  writeDeadLetterRow,
+} from '#clickhouse/rows.ts';
 import { type EventRow, eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
 import { type InstallRow, installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
 import { type FrameHeader, frameRecordsMax, payloadOf } from '#common/log/frame.ts';
 import { type Click, clickJson, cut } from '#common/log/record.ts';
 import { type Attribution, decodeSdkRecords, type SdkRecord } from './attribution/attribution.ts';
-import type { BatchPart, FormedWith, FrameRun } from './checkpoints.ts';
+import type { FrameRun } from './checkpoints.ts';
 import { ClickRows } from './click-rows.ts';
 import type { PipelineRun } from './pipeline.ts';
 import { PlainLines } from './plain-lines.ts';
+import type { SentPart } from './raw-store.ts';
 import { decodeClick, decodeClicks, isRejection, type RejectionReason } from './record-decoder.ts';
 import { type RowPlace, rowKey } from './refused-rows.ts';
 import { dayOf, type Visitors } from './steps/visitor.ts';
@@ -26,15 +29,14 @@ export interface LogFrame {
   readonly streamTime: number;
 }
 
-export interface FormedPart extends BatchPart {
-  readonly columns: readonly string[];
+export interface FormedPart extends SentPart {
   readonly body: Buffer;
   /** Where each row begins, when that was asked for. */
   readonly places: readonly RowPlace[];
 }
 
 export interface FormedBatch {
-  readonly batchId: string;
+  readonly batch: BatchName;
   readonly frames: readonly LogFrame[];
   readonly parts: readonly FormedPart[];
   readonly streamTime: number;
@@ -56,9 +58,6 @@ export interface FormerOptions {
 
 /** Longest part of a bad record that is kept. */
 const deadLetterCharsMax = 4_096;
-
-/** Keys of refused rows that are written down with a batch; with more it can't be formed again. */
-const refusedKeptMax = 1_000;
 
 /** A row of a click is a little shorter than its record; few are longer. */
 const rowBytesPerClickByte = 1.05;
@@ -98,19 +97,10 @@ class PartBody {
 export interface FormChanges {
   /** Keys of rows that ClickHouse refuses: they become dead letters. */
   readonly refused?: ReadonlySet<string>;
-  /** Which look-ups found something when the same frames were formed under the same id. */
-  readonly found?: string;
+  /** Keys of rows that are stored already, as rows or as dead letters: they are left out. */
+  readonly stored?: ReadonlySet<string>;
   /** Whether parts say where each row begins. */
   readonly isPlaced?: boolean;
-}
-
-/** The changes with which an earlier owner formed a batch. */
-export function changesOf(parts: readonly BatchPart[]): FormChanges {
-  const { found, refused } = parts[0]?.formed_with ?? {};
-  return {
-    ...(found === undefined ? {} : { found }),
-    ...(refused === undefined ? {} : { refused: new Set(refused) }),
-  };
 }
 
 interface RowsOfFrame {
@@ -121,7 +111,7 @@ interface RowsOfFrame {
 
 /** A batch that is being formed. */
 class Forming {
-  readonly batchId: string;
+  readonly batch: BatchName;
   readonly fromSdks: SdkRecord[] = [];
   readonly rejections = new Map<RejectionReason, number>();
   readonly #changes: FormChanges;
@@ -129,8 +119,8 @@ class Forming {
   #clickBytes = 0;
   readonly #bodies = new Map<string, PartBody>();
 
-  constructor(batchId: string, frames: readonly LogFrame[], changes: FormChanges) {
-    this.batchId = batchId;
+  constructor(batch: BatchName, frames: readonly LogFrame[], changes: FormChanges) {
+    this.batch = batch;
     this.#changes = changes;
     for (const { header, bytes } of frames) if (header.kind === 'click') this.#clickBytes += bytes.length;
   }
@@ -149,7 +139,12 @@ class Forming {
 
   /** Whether rows are left out, or their places are wanted. */
   get isChanged(): boolean {
-    return this.#changes.refused !== undefined || this.#changes.isPlaced === true;
+    const { refused, stored, isPlaced } = this.#changes;
+    return refused !== undefined || stored !== undefined || isPlaced === true;
+  }
+
+  isStored(table: string, { producer_id, frame_no, idx }: RowOrigin): boolean {
+    return this.#changes.stored?.has(rowKey(table, producer_id, frame_no, idx)) ?? false;
   }
 
   /** @returns false when they are of more than one partition. */
@@ -172,25 +167,16 @@ class Forming {
   }
 
   reject(frame: LogFrame, idx: number, line: string, reason: RejectionReason): void {
-    this.rejections.set(reason, (this.rejections.get(reason) ?? 0) + 1);
     const { kind, producer_id, frame_no, written_at: time } = frame.header;
+    if (this.isStored(`${kind}s`, { producer_id, frame_no, idx })) return;
+    this.rejections.set(reason, (this.rejections.get(reason) ?? 0) + 1);
     const row = { producer_id, frame_no, idx, kind, reason, time, record: kept(line) };
-    writeDeadLetterRow(this.#bodyFor('dead_letters', deadLetterColumns, time).add(time), row, this.batchId);
+    writeDeadLetterRow(this.#bodyFor('dead_letters', deadLetterColumns, time).add(time), row, this.batch);
   }
 
   /** What is sent, in the order in which tables were met. */
-  parts(found: string): FormedPart[] {
-    const parts = [...this.#bodies.values()].filter((body) => body.rows > 0).map((body) => partOf(body, this.batchId));
-    const formedWith = this.#formedWith(found);
-    return parts.map((part, at) =>
-      at === 0 && formedWith !== undefined ? { ...part, formed_with: formedWith } : part,
-    );
-  }
-
-  #formedWith(found: string): FormedWith | undefined {
-    const refused = [...(this.#changes.refused ?? [])].slice(0, refusedKeptMax);
-    if (found === '' && refused.length === 0) return undefined;
-    return { ...(found === '' ? {} : { found }), ...(refused.length === 0 ? {} : { refused }) };
+  parts(): FormedPart[] {
+    return [...this.#bodies.values()].filter((body) => body.rows > 0).map(partOf);
   }
 }
 
@@ -212,38 +198,34 @@ export class BatchFormer {
   }
 
   /** @param frames of one partition. */
-  async form(batchId: string, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
-    const forming = new Forming(batchId, frames, changes);
+  async form(batch: BatchName, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
+    const forming = new Forming(batch, frames, changes);
     for (const frame of frames) {
       if (frame.header.kind === 'click') {
         if (!(await this.#addPlainClicks(forming, frame))) await this.#addClicks(forming, frame);
       } else addSdkRecords(forming, frame, frame.header.kind);
     }
-    const partition = frames[0]?.header.partition ?? 0;
-    const { installs, events, found } = await this.#options.attribution.rows(
-      partition,
-      forming.fromSdks,
-      changes.found,
-    );
+    const { installs, events } = await this.#options.attribution.rows(batch.partition, forming.fromSdks);
     for (const row of installs) {
+      if (forming.isStored('installs', row)) continue;
       const into = forming.row('installs', installColumns, row.time, row);
       if (into === undefined) rejectSdkRow(forming, frames, 'install', row);
-      else writeInstallRow(into, row, batchId);
+      else writeInstallRow(into, row, batch);
     }
     for (const row of events) {
+      if (forming.isStored('events', row)) continue;
       const into = forming.row('events', eventColumns, row.time, row);
       if (into === undefined) rejectSdkRow(forming, frames, 'event', row);
-      else writeEventRow(into, row, batchId);
+      else writeEventRow(into, row, batch);
     }
-    const { rejections } = forming;
-    const parts = forming.parts(found);
+    const parts = forming.parts();
     return {
-      batchId,
+      batch,
       frames,
       parts,
       streamTime: Math.max(0, ...frames.map((frame) => frame.streamTime)),
       rows: parts.reduce((sum, part) => sum + part.rows, 0),
-      rejections,
+      rejections: forming.rejections,
     };
   }
 
@@ -251,7 +233,7 @@ export class BatchFormer {
   async #addPlainClicks(forming: Forming, frame: LogFrame): Promise<boolean> {
     if (forming.isChanged) return false;
     const { producer_id, frame_no, records } = frame.header;
-    const origin = { batch_id: forming.batchId, producer_id, frame_no };
+    const origin = { batch: forming.batch, producer_id, frame_no };
     const payload = payloadOf(frame.bytes, frame.header);
     let read = this.#plainLines.rowsOf(payload, records, origin);
     while (read !== undefined && 'unknownDay' in read) {
@@ -278,10 +260,11 @@ export class BatchFormer {
       [clicks, indexes] = [found, places];
     }
     await this.#options.days.prepare(new Set(clicks.map((click) => dayOf(click.time))));
-    const origin = { batch_id: forming.batchId, producer_id, frame_no };
+    const origin = { batch: forming.batch, producer_id, frame_no };
     const rows = this.#clickRows.encode(clicks, indexes, origin);
     for (const [at, click] of clicks.entries()) {
       const idx = indexes[at] ?? 0;
+      if (forming.isStored('clicks', { producer_id, frame_no, idx })) continue;
       const into = forming.row('clicks', this.#clickRows.columns, click.time, { producer_id, frame_no, idx });
       if (into === undefined) forming.reject(frame, idx, clickJson(click), 'refused');
       else into.encoded(rows[at] ?? '');
@@ -314,16 +297,13 @@ function addSdkRecords(forming: Forming, frame: LogFrame, kind: 'install' | 'eve
   }
 }
 
-function partOf(body: PartBody, batchId: string): FormedPart {
-  const { bytes } = body.writer;
+function partOf(body: PartBody): FormedPart {
   return {
     table: body.table,
     partition: body.partition,
     columns: body.columns,
-    body: bytes,
+    body: body.writer.bytes,
     rows: body.rows,
-    sha256: createHash('sha256').update(bytes).digest('hex'),
-    token: `${batchId}:${body.table}:${body.partition}`,
     places: body.places,
     time_from: body.timeFrom,
     time_to: body.timeTo,

@@ -2,15 +2,19 @@
 import type { LaneMarks } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 
-/** The right to write for a partition, for as long as nobody has taken a later one. */
+/** The right to write for a partition, for as long as no other process has taken a later one. */
 export interface Lease {
   readonly partition: number;
   readonly epoch: number;
+  /** Who holds it: after Postgres went back to an earlier state, two owners may have the same epoch. */
+  readonly owner: string;
+  /** The largest number of a batch that Postgres knows of. */
+  readonly lastBatchNo: number;
 }
 
-/** Somebody else owns the partition now. */
+/** Another process owns the partition now. */
 export class LeaseLost extends Error {
-  constructor(lease: Lease) {
+  constructor(lease: Pick<Lease, 'partition' | 'epoch'>) {
     super(`Partition ${lease.partition} was taken over from epoch ${lease.epoch}.`);
     this.name = 'LeaseLost';
   }
@@ -28,29 +32,19 @@ export interface BatchPart {
   /** ClickHouse's partition, YYYYMM. */
   readonly partition: string;
   readonly rows: number;
-  readonly sha256: string;
-  readonly token: string;
   /** Earliest and latest time of its rows, epoch ms. */
   readonly time_from: number;
   readonly time_to: number;
-  /** At the first part of a batch, when something is needed. */
-  readonly formed_with?: FormedWith;
 }
 
-/** What the frames of a batch do not tell, and forming it again must know. */
-export interface FormedWith {
-  /** Which look-ups found something. */
-  readonly found?: string;
-  /** Keys of rows that ClickHouse had refused. */
-  readonly refused?: readonly string[];
-}
-
+/** A batch that may be in ClickHouse, in whole or in part. */
 export interface BatchEntry {
-  readonly batch_id: string;
+  readonly batch_no: number;
   readonly frames: readonly FrameRun[];
   readonly parts: readonly BatchPart[];
-  readonly boot_id: string;
   readonly stream_time: number;
+  /** It was looked for: what is there of it stays, and its frames come again for the rest. */
+  readonly is_partial: boolean;
 }
 
 /**
@@ -68,29 +62,16 @@ export interface Checkpoints {
   marks(partition: number): Promise<LaneMarks[]>;
   /** Batches between BEFORE and AFTER, oldest first. */
   batches(partition: number): Promise<BatchEntry[]>;
-  /**
-   * BEFORE: from now on the batch may be in ClickHouse.
-   * @returns false while another owner repairs one of its ClickHouse partitions; nothing was written then.
-   * @throws LeaseLost
-   */
-  begin(lease: Lease, batch: BatchEntry): Promise<boolean>;
+  /** BEFORE: from now on the batch may be in ClickHouse. @throws LeaseLost */
+  begin(lease: Lease, batch: BatchEntry): Promise<void>;
   /** AFTER: the batch is in ClickHouse, and its frames are committed. @throws LeaseLost */
-  commit(lease: Lease, batchId: string, streamTime: number, marks: readonly LaneMarks[]): Promise<void>;
-  /** The batch is not in ClickHouse, not a row of it: its frames come again. @throws LeaseLost */
-  discard(lease: Lease, batchId: string): Promise<void>;
-  /** Nothing is inserted for the batch any more until it was looked for. @throws LeaseLost */
-  suspect(lease: Lease, batchId: string): Promise<void>;
-  /**
-   * Asks for a ClickHouse partition to be left alone by the other owners.
-   * @returns whether it is: no other owner repairs it, and none of their batches is being inserted into it.
-   * @throws LeaseLost
-   */
-  beginRepair(lease: Lease, clickhousePartition: string): Promise<boolean>;
-  endRepair(lease: Lease, clickhousePartition: string): Promise<void>;
-  endRepairs(lease: Lease): Promise<void>;
+  commit(lease: Lease, batchNo: number, streamTime: number, marks: readonly LaneMarks[]): Promise<void>;
+  /** Nothing of the batch is in ClickHouse, or all frames of it are committed: it is forgotten. @throws LeaseLost */
+  discard(lease: Lease, batchNo: number): Promise<void>;
+  /** Some of the batch is in ClickHouse and stays. @throws LeaseLost */
+  keepPartial(lease: Lease, batchNo: number): Promise<void>;
   /** The id of this installation, made when it is first asked for. */
   installationId(): Promise<string>;
-
   /** The salt of a UTC day, made by the first that asks. Those of days long past are forgotten. */
   salt(day: number, forgetBefore: number): Promise<string>;
   /** Marks of producers that nothing was heard of for so long are dropped: their journals are gone. */

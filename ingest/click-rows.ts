@@ -1,18 +1,19 @@
 /** Clicks of a frame as rows of `clicks`, encoded. The columns that steps add stand between those that are made here. */
-import { type ByteText, stringBytes, uint32Bytes, uint64Bytes } from '#clickhouse/row-binary.ts';
+import { type ByteText, stringBytes, uint16Bytes, uint32Bytes, uint64Bytes } from '#clickhouse/row-binary.ts';
+import type { BatchName } from '#clickhouse/rows.ts';
 import { frameRecordsMax } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { PipelineRun } from './pipeline.ts';
 
 /** Where the rows of a frame come from. */
 export interface FrameOrigin {
-  readonly batch_id: string;
+  readonly batch: BatchName;
   readonly producer_id: string;
   readonly frame_no: number;
 }
 
 const ownColumns = ['click_id', 'query', 'trigger', 'time', 'idx'];
-const originColumns = ['batch_id', 'producer_id', 'frame_no'];
+const originColumns = ['log_partition', 'batch_no', 'producer_id', 'frame_no'];
 export const triggerBytes = { link: stringBytes('link'), universal_link: stringBytes('universal_link') };
 const encodedIdx = Array.from({ length: frameRecordsMax }, (_, idx) => uint32Bytes(idx));
 
@@ -20,8 +21,8 @@ export function idxBytes(idx: number): ByteText {
   return encodedIdx[idx] ?? uint32Bytes(idx);
 }
 
-export function originBytes({ batch_id, producer_id, frame_no }: FrameOrigin): ByteText {
-  return stringBytes(batch_id) + stringBytes(producer_id) + uint64Bytes(frame_no);
+export function originBytes({ batch, producer_id, frame_no }: FrameOrigin): ByteText {
+  return uint16Bytes(batch.partition) + uint64Bytes(batch.batch_no) + stringBytes(producer_id) + uint64Bytes(frame_no);
 }
 
 export class ClickRows {

@@ -21,6 +21,7 @@ import { newFeedCounters, RecentClicksFeed } from './attribution/recent-clicks-f
 import { type MemoryPolicy, memoryPolicyOf } from './attribution/redis-memory.ts';
 import { BatchFormer } from './batch.ts';
 import type { Checkpoints } from './checkpoints.ts';
+import { ClickHouseStore } from './clickhouse-store.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { QueueLimits } from './frame-queue.ts';
 import { partitionsInLog } from './log-partitions.ts';
@@ -31,7 +32,6 @@ import { PipelineRun } from './pipeline.ts';
 import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import { PostgresMembers } from './postgres-members.ts';
 import { RefusedRows } from './refused-rows.ts';
-import { Rollups } from './rollups.ts';
 import { newSinkCounters } from './sink.ts';
 import { addressStep, openCountryDatabase } from './steps/address.ts';
 import { deviceStep } from './steps/device.ts';
@@ -102,8 +102,7 @@ export class Ingest {
     const former = new BatchFormer({ pipeline: this.pipeline, visitors, days: salts, attribution });
     const sink = {
       checkpoints: this.#checkpoints,
-      clickhouse: this.clickhouse,
-      rollups: new Rollups(this.clickhouse),
+      store: new ClickHouseStore(this.clickhouse, systemTime),
       former,
       refusedRows: new RefusedRows(this.clickhouse),
       failpoints,

@@ -7,13 +7,12 @@
  * Must stay true: a new owner reads marks only after it has the lease; while one batch is being stored the next is read and
  * formed, but batches are stored one after the other, so the committed time only goes forward.
  */
-import type { ClickHouse } from '#clickhouse/client.ts';
 import { encodeAnnouncements, type LaneMarks } from '#common/log/marks.ts';
 import type { Nats } from '#common/nats.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import type { Time } from '#common/time.ts';
 import type { FormedBatch } from './batch.ts';
-import { type Checkpoints, LeaseLost } from './checkpoints.ts';
+import { LeaseLost } from './checkpoints.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';
 import { HeldLease } from './held-lease.ts';
 import { LogReader } from './log-reader.ts';
@@ -29,7 +28,7 @@ export interface OwnerOptions {
   readonly installationId: string;
   readonly nats: Nats;
   readonly limits: QueueLimits;
-  readonly sink: SinkParts & { readonly checkpoints: Checkpoints; readonly clickhouse: ClickHouse };
+  readonly sink: SinkParts;
   readonly counters: SinkCounters;
   readonly time: Time;
   /** Carries clicks to Redis for as long as the lease is held, also while ClickHouse is unavailable. */
@@ -205,23 +204,13 @@ export class PartitionOwner {
     this.#sink = store;
     const entries = await this.#whenThere(() => checkpoints.batches(partition));
     const log = (line: string) => sink.log({ partition }, line);
-    await store.begin(this.#storedUntil());
-    const { signal } = this.#stopping;
-    await recoverBatches({
-      entries,
-      sink: store,
-      nats,
-      time,
-      partition,
-      position: () => this.#committedTo,
-      log,
-      signal,
-    });
+    await recoverBatches({ lease: lease.lease, entries, sink: store, store: sink.store, log: sink.log });
     if (this.#isStopping) return;
     this.state = 'settled';
-    const hasWaited = await this.#waitToRun();
+    await this.#waitToRun();
     if (this.#isStopping) return;
-    if (entries.length > 0 || hasWaited) await store.begin(this.#storedUntil());
+    await store.begin(this.#storedUntil());
+    if (this.#isStopping) return;
     this.#reader = new LogReader({
       nats,
       time,
@@ -244,12 +233,9 @@ export class PartitionOwner {
     return Math.max(Math.min(this.#committedTo || now, now), now - backlogMaxMs);
   }
 
-  /** @returns whether it had to wait. */
-  async #waitToRun(): Promise<boolean> {
-    const { mayRun } = this.#options;
-    if (mayRun === undefined || mayRun()) return false;
+  async #waitToRun(): Promise<void> {
+    const { mayRun = () => true } = this.#options;
     while (!mayRun() && !this.#isStopping && this.#lease?.isLost === false) await this.#pause(mayRunPollMs);
-    return true;
   }
 
   /** While one batch is stored the next is formed. */

@@ -132,6 +132,8 @@ const line = fc.oneof(
   { weight: 1, arbitrary: fc.tuple(click, fc.constantFrom(...spoilt)).map(([one, spoil]) => spoil(clickJson(one))) },
 );
 
+const batch = { partition: 0, batch_no: 1 };
+
 test('clicks become the same rows and dead letters by their pieces as by JSON, whatever came before', async () => {
   const [byPieces, byJson] = [former(), former()];
   let frameNo = 0;
@@ -143,9 +145,9 @@ test('clicks become the same rows and dead letters by their pieces as by JSON, w
         const frames = lists.map((lines) => frameOf(++frameNo, lines));
         all += lists.flat().length;
         plain += lists.flat().filter((one) => !one.includes('\\')).length;
-        const fast = await byPieces.form('batch', frames);
+        const fast = await byPieces.form(batch, frames);
         // Nothing is refused, but each row is looked at by itself.
-        const slow = await byJson.form('batch', frames, { refused: new Set() });
+        const slow = await byJson.form(batch, frames, { refused: new Set() });
         const shown = ({ parts }: typeof fast) =>
           parts
             .map(({ table, partition, rows, time_from, time_to, body }) => {
@@ -165,7 +167,7 @@ test('clicks become the same rows and dead letters by their pieces as by JSON, w
 test('a frame with fewer or more lines than it announces loses none of them', async () => {
   const lines = fc.sample(click, 3).map(clickJson);
   for (const records of [2, 3, 5]) {
-    const { rows } = await former().form('batch', [frameOf(1, lines, records)]);
+    const { rows } = await former().form(batch, [frameOf(1, lines, records)]);
     expect(rows).toBe(Math.max(3, records));
   }
 });
@@ -201,7 +203,7 @@ test('lines that begin like one that was met are read for themselves', async () 
   for (const other of others) {
     const [byPieces, byJson] = [former(), former()];
     const frames = [frameOf(1, [known]), frameOf(2, [known, other])];
-    const [fast, slow] = [await byPieces.form('b', frames), await byJson.form('b', frames, { refused: new Set() })];
+    const [fast, slow] = [await byPieces.form(batch, frames), await byJson.form(batch, frames, { refused: new Set() })];
     expect(shown(fast), other).toEqual(shown(slow));
   }
 });

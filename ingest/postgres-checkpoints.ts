@@ -5,6 +5,9 @@ import type { RecordKind } from '#common/log/record.ts';
 import type { Postgres, Queries } from '#common/postgres.ts';
 import { type BatchEntry, type Checkpoints, type Lease, LeaseLost } from './checkpoints.ts';
 
+/** Values of synchronous_commit with which an answered COMMIT is on the disk. */
+const keptOnDisk: ReadonlySet<string> = new Set(['on', 'remote_apply']);
+
 interface MarkRow {
   producer_id: string;
   kind: RecordKind;
@@ -21,32 +24,32 @@ export class PostgresCheckpoints implements Checkpoints {
   }
 
   async acquire(partition: number, owner: string, seconds: number): Promise<Lease | undefined> {
-    const rows = await this.#postgres.query<{ epoch: number }>(
+    const rows = await this.#postgres.query<{ epoch: number; last_batch_no: number }>(
       `INSERT INTO ingest.lease AS lease (partition, owner, epoch, expires_at)
        VALUES ($1, $2, 1, now() + make_interval(secs => $3))
        ON CONFLICT (partition) DO UPDATE
          SET owner = excluded.owner, epoch = lease.epoch + 1, expires_at = excluded.expires_at
          WHERE lease.expires_at < now() OR lease.owner = excluded.owner
-       RETURNING epoch`,
+       RETURNING epoch, last_batch_no`,
       [partition, owner, seconds],
     );
-    const epoch = rows[0]?.epoch;
-    return epoch === undefined ? undefined : { partition, epoch };
+    const [row] = rows;
+    return row && { partition, owner, epoch: row.epoch, lastBatchNo: row.last_batch_no };
   }
 
   async renew(lease: Lease, seconds: number): Promise<void> {
     const touched = await this.#postgres.execute(
-      'UPDATE ingest.lease SET expires_at = now() + make_interval(secs => $3) WHERE partition = $1 AND epoch = $2',
-      [lease.partition, lease.epoch, seconds],
+      'UPDATE ingest.lease SET expires_at = now() + make_interval(secs => $3) WHERE partition = $1 AND epoch = $2 AND owner = $4',
+      [lease.partition, lease.epoch, seconds, lease.owner],
     );
     if (touched === 0) throw new LeaseLost(lease);
   }
 
   async release(lease: Lease): Promise<void> {
-    await this.#postgres.execute('UPDATE ingest.lease SET expires_at = now() WHERE partition = $1 AND epoch = $2', [
-      lease.partition,
-      lease.epoch,
-    ]);
+    await this.#postgres.execute(
+      'UPDATE ingest.lease SET expires_at = now() WHERE partition = $1 AND epoch = $2 AND owner = $3',
+      [lease.partition, lease.epoch, lease.owner],
+    );
   }
 
   async streamTime(partition: number): Promise<number> {
@@ -67,34 +70,29 @@ export class PostgresCheckpoints implements Checkpoints {
 
   async batches(partition: number): Promise<BatchEntry[]> {
     return await this.#postgres.query<BatchEntry>(
-      `SELECT batch_id, frames, parts, boot_id, stream_time FROM ingest.batch WHERE partition = $1 ORDER BY created_at`,
+      `SELECT batch_no, frames, parts, stream_time, is_partial FROM ingest.batch
+       WHERE partition = $1 AND batch_no > 0 ORDER BY batch_no`,
       [partition],
     );
   }
 
-  async begin(lease: Lease, batch: BatchEntry): Promise<boolean> {
-    return await this.#owned(lease, async (queries) => {
-      const touched = await queries.execute(
-        `INSERT INTO ingest.batch (batch_id, partition, epoch, frames, parts, boot_id, stream_time)
-         SELECT $1, $2, $3, $4, $5, $6, $7
-         WHERE NOT EXISTS (SELECT FROM ingest.repair WHERE clickhouse_partition = ANY ($8) AND partition <> $2)
-         ON CONFLICT (batch_id) DO UPDATE SET epoch = excluded.epoch`,
-        [
-          batch.batch_id,
-          lease.partition,
-          lease.epoch,
-          JSON.stringify(batch.frames),
-          JSON.stringify(batch.parts),
-          batch.boot_id,
-          batch.stream_time,
-          batch.parts.map((part) => part.partition),
-        ],
+  async begin(lease: Lease, batch: BatchEntry): Promise<void> {
+    const { batch_no, frames, parts, stream_time } = batch;
+    await this.#owned(lease, async (queries) => {
+      await queries.execute(
+        'UPDATE ingest.lease SET last_batch_no = greatest(last_batch_no, $2) WHERE partition = $1',
+        [lease.partition, batch_no],
       );
-      return touched === 1;
+      // Asked twice, when the first answer was lost, it is written once.
+      await queries.execute(
+        `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time)
+         VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
+        [lease.partition, batch_no, lease.epoch, JSON.stringify(frames), JSON.stringify(parts), stream_time],
+      );
     });
   }
 
-  async commit(lease: Lease, batchId: string, streamTime: number, marks: readonly LaneMarks[]): Promise<void> {
+  async commit(lease: Lease, batchNo: number, streamTime: number, marks: readonly LaneMarks[]): Promise<void> {
     await this.#owned(lease, async (queries) => {
       await queries.execute(
         `INSERT INTO ingest.mark (producer_id, kind, partition, mark, ahead)
@@ -104,47 +102,21 @@ export class PostgresCheckpoints implements Checkpoints {
         [JSON.stringify(marks)],
       );
       await moveCheckpoint(queries, lease.partition, streamTime);
-      await queries.execute('DELETE FROM ingest.batch WHERE batch_id = $1', [batchId]);
+      await forget(queries, lease.partition, batchNo);
     });
   }
 
-  async discard(lease: Lease, batchId: string): Promise<void> {
-    await this.#owned(lease, (queries) => queries.execute('DELETE FROM ingest.batch WHERE batch_id = $1', [batchId]));
+  async discard(lease: Lease, batchNo: number): Promise<void> {
+    await this.#owned(lease, (queries) => forget(queries, lease.partition, batchNo));
   }
 
-  async suspect(lease: Lease, batchId: string): Promise<void> {
+  async keepPartial(lease: Lease, batchNo: number): Promise<void> {
     await this.#owned(lease, (queries) =>
-      queries.execute('UPDATE ingest.batch SET is_suspect = true WHERE batch_id = $1', [batchId]),
+      queries.execute('UPDATE ingest.batch SET is_partial = true WHERE partition = $1 AND batch_no = $2', [
+        lease.partition,
+        batchNo,
+      ]),
     );
-  }
-
-  async beginRepair(lease: Lease, clickhousePartition: string): Promise<boolean> {
-    return await this.#owned(lease, async (queries) => {
-      const mine = await queries.execute(
-        `INSERT INTO ingest.repair AS repair (clickhouse_partition, partition, epoch) VALUES ($1, $2, $3)
-         ON CONFLICT (clickhouse_partition) DO UPDATE SET partition = excluded.partition, epoch = excluded.epoch
-           WHERE repair.partition = excluded.partition OR repair.started_at < now() - interval '10 minutes'`,
-        [clickhousePartition, lease.partition, lease.epoch],
-      );
-      if (mine === 0) return false;
-      const others = await queries.query(
-        `SELECT batch_id FROM ingest.batch
-         WHERE partition <> $1 AND NOT is_suspect AND parts @> jsonb_build_array(jsonb_build_object('partition', $2::text))`,
-        [lease.partition, clickhousePartition],
-      );
-      return others.length === 0;
-    });
-  }
-
-  async endRepair(lease: Lease, clickhousePartition: string): Promise<void> {
-    await this.#postgres.execute('DELETE FROM ingest.repair WHERE clickhouse_partition = $1 AND partition = $2', [
-      clickhousePartition,
-      lease.partition,
-    ]);
-  }
-
-  async endRepairs(lease: Lease): Promise<void> {
-    await this.#postgres.execute('DELETE FROM ingest.repair WHERE partition = $1', [lease.partition]);
   }
 
   async installationId(): Promise<string> {
@@ -182,17 +154,27 @@ export class PostgresCheckpoints implements Checkpoints {
     );
   }
 
-  /** Runs work in a transaction that holds on to the lease. @throws LeaseLost */
+  /**
+   * Runs work in a transaction that holds on to the lease, and that is on the disk when it is answered, whatever the server is
+   * set to. @throws LeaseLost
+   */
   async #owned<T>(lease: Lease, work: (queries: Queries) => Promise<T>): Promise<T> {
     return await this.#postgres.transaction(async (queries) => {
-      const held = await queries.query(
-        'SELECT epoch FROM ingest.lease WHERE partition = $1 AND epoch = $2 FOR UPDATE',
-        [lease.partition, lease.epoch],
+      const [held] = await queries.query<{ kept: string }>(
+        `SELECT CASE WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply'
+                     ELSE set_config('synchronous_commit', 'on', true) END AS kept
+         FROM ingest.lease WHERE partition = $1 AND epoch = $2 AND owner = $3 FOR UPDATE`,
+        [lease.partition, lease.epoch, lease.owner],
       );
-      if (held.length === 0) throw new LeaseLost(lease);
+      if (held === undefined) throw new LeaseLost(lease);
+      if (!keptOnDisk.has(held.kept)) throw new Error(`Postgres commits with synchronous_commit = ${held.kept}`);
       return await work(queries);
     });
   }
+}
+
+async function forget(queries: Queries, partition: number, batchNo: number): Promise<void> {
+  await queries.execute('DELETE FROM ingest.batch WHERE partition = $1 AND batch_no = $2', [partition, batchNo]);
 }
 
 async function moveCheckpoint(queries: Queries, partition: number, streamTime: number): Promise<void> {

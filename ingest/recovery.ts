@@ -1,110 +1,59 @@
-/** What a new owner of a partition does with the batches that the last one left between BEFORE and AFTER. */
-import { type FrameHeader, messageIdOf } from '#common/log/frame.ts';
-import type { Nats } from '#common/nats.ts';
-import type { Time } from '#common/time.ts';
-import { changesOf, type LogFrame } from './batch.ts';
-import type { BatchEntry, FrameRun } from './checkpoints.ts';
-import { LogReader } from './log-reader.ts';
+/**
+ * What a new owner of a partition does before it stores anything: it shuts out its predecessors, finds out whether Postgres knows
+ * of all that they stored, and settles the batches that they left between BEFORE and AFTER.
+ */
+import type { FrameHeader } from '#common/log/frame.ts';
+import type { BatchEntry, FrameRun, Lease } from './checkpoints.ts';
+import type { NewestBatch, RawStore } from './raw-store.ts';
 import type { Sink } from './sink.ts';
 
 export interface RecoveryOptions {
+  readonly lease: Lease;
   readonly entries: readonly BatchEntry[];
   readonly sink: Sink;
-  readonly nats: Nats;
-  readonly time: Time;
-  readonly partition: number;
-  readonly position: () => number;
-  readonly log: (line: string) => void;
-  /** How long to look for the frames in the log. */
-  readonly searchMs?: number;
-  /** How long an insert of the last owner may still be running in ClickHouse. */
-  readonly quietMs?: number;
-  /** Ends it at the next wait: what is not settled by then is the next owner's. */
-  readonly signal?: AbortSignal;
+  readonly store: RawStore;
+  readonly log: (fields: object, line: string) => void;
 }
 
-const defaultSearchMs = 30_000;
-const defaultQuietMs = 15_000;
-
+/** @throws LeaseLost */
 export async function recoverBatches(options: RecoveryOptions): Promise<void> {
-  for (const entry of options.entries) {
-    if (isEnded(options)) return;
-    const isStored = await recover(entry, options);
-    if (isStored === undefined) return;
-    options.log(
-      `batch ${entry.batch_id} of an earlier owner is ${isStored ? 'stored' : 'withdrawn, its frames come again'}`,
-    );
-    if (isStored) await options.sink.finish(entry, headersOf(entry, options.partition));
-  }
-  await options.sink.endRepairs();
-}
-
-function isEnded(options: RecoveryOptions): boolean {
-  return options.signal?.aborted ?? false;
-}
-
-/** @returns `undefined` when it was ended before anything was found out. */
-async function recover(entry: BatchEntry, options: RecoveryOptions): Promise<boolean | undefined> {
-  const { sink } = options;
-  if ((await sink.bootId()) === entry.boot_id) {
-    const frames = await findFrames(entry, options);
-    if (isEnded(options)) return undefined;
-    if (frames !== undefined) {
-      const outcome = await sink.insertAgain(entry, await sink.form(frames, entry.batch_id, changesOf(entry.parts)));
-      if (outcome === 'stored') return true;
-      if (outcome === 'doubted') return (await sink.settle(entry)) === 'stored';
+  const { lease, entries, sink, store, log } = options;
+  await sink.fence(sink.nextNo);
+  const newest = await sink.patiently(() => store.newestBatch(lease.partition, lease.lastBatchNo));
+  const newestNo = Math.max(newest.raw, newest.rolled);
+  // A clock ahead of ours may have numbered it.
+  await sink.fence(newestNo + 1);
+  if (newestNo > 0) await learnLostCommits(options, newest);
+  for (const entry of entries) {
+    if (entry.is_partial) {
+      sink.doubtful.addBatch(entry);
+      continue;
     }
-    options.log(`batch ${entry.batch_id} can't be formed again: it is looked for once ClickHouse must be done with it`);
-    await pause(options.time, options.quietMs ?? defaultQuietMs, options.signal);
-    if (isEnded(options)) return undefined;
+    const outcome = await sink.settle(entry, { isNewest: newestNo === 0 && entry === entries.at(-1) });
+    log({ batch_no: entry.batch_no, outcome }, 'a batch of an earlier owner was settled');
+    if (outcome === 'stored') await sink.finish(entry, headersOf(entry, lease.partition));
   }
-  return (await sink.settle(entry)) === 'stored';
 }
 
-/** Reads the frames of a batch from the log once more; `undefined` if they did not all come. */
-function findFrames(entry: BatchEntry, options: RecoveryOptions): Promise<LogFrame[] | undefined> {
-  const order = headersOf(entry, options.partition).map(({ header }) => messageIdOf(header));
-  const wanted = new Set(order);
-  const found = new Map<string, LogFrame>();
-  return new Promise((done) => {
-    const finish = () => {
-      reader.stop();
-      options.time.clear(timer);
-      options.signal?.removeEventListener('abort', finish);
-      const frames = order.flatMap((id) => found.get(id) ?? []);
-      done(frames.length === order.length ? frames : undefined);
-    };
-    const reader = new LogReader({
-      nats: options.nats,
-      time: options.time,
-      partition: options.partition,
-      position: options.position,
-      onFrame: (frame) => {
-        const id = messageIdOf(frame.header);
-        if (wanted.has(id)) found.set(id, frame);
-        if (found.size === wanted.size) finish();
-        return true;
-      },
-      onCaughtUp: () => undefined,
-      log: options.log,
-    });
-    const timer = options.time.after(options.searchMs ?? defaultSearchMs, finish);
-    options.signal?.addEventListener('abort', finish, { once: true });
-    reader.start();
-  });
-}
-
-/** Ends early when the signal does. */
-function pause(time: Time, ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((done) => {
-    const finish = () => {
-      time.clear(timer);
-      signal?.removeEventListener('abort', finish);
-      done();
-    };
-    const timer = time.after(ms, finish);
-    signal?.addEventListener('abort', finish, { once: true });
-  });
+/**
+ * ClickHouse has batches of which Postgres knows nothing: it was set back, or failed over to a copy that was behind. Of these only
+ * the newest may lack rollups; and the frames of all of them come again, as the marks went back too.
+ */
+async function learnLostCommits({ lease, sink, store, log }: RecoveryOptions, newest: NewestBatch): Promise<void> {
+  const { partition, lastBatchNo } = lease;
+  if (newest.raw >= newest.rolled) {
+    for (const part of newest.parts) await sink.complete({ partition, batch_no: newest.raw }, part);
+  } else {
+    sink.counters.rollups_ahead++;
+    log({ partition, batch_no: newest.rolled }, 'rollups have rows that the raw table has lost: rebuild the last days');
+  }
+  const frames = await sink.patiently(() => store.framesAbove(partition, lastBatchNo));
+  sink.doubtful.addStored(frames, lastBatchNo);
+  sink.counters.lost_commits++;
+  log(
+    { partition, known: lastBatchNo, stored: newest.raw },
+    'Postgres has lost commits: what is stored above them is skipped',
+  );
 }
 
 /** As much of the headers of a batch's frames as its entry tells. */

@@ -3,6 +3,7 @@
  * nothing, so that looking changes nothing: first all, then halves of what was refused.
  */
 import { type ClickHouse, ClickHouseFailure, identifier } from '#clickhouse/client.ts';
+import type { BatchName } from '#clickhouse/rows.ts';
 import type { FormedPart } from './batch.ts';
 
 /**
@@ -28,26 +29,31 @@ export function rowKey(table: string, producerId: string, frameNo: number, idx: 
   return `${table}:${producerId}:${frameNo}:${idx}`;
 }
 
+/** Finds the rows of a batch that ClickHouse refuses. */
+export interface RefusedRowsSearch {
+  /**
+   * The keys of refused rows; none when it is not single rows that are refused: all are taken here, or none of several is.
+   * @param parts of a batch whose rows have places.
+   * @throws ClickHouseFailure when it can't be found out now.
+   */
+  find(batch: BatchName, parts: readonly FormedPart[]): Promise<ReadonlySet<string>>;
+}
+
 /** Inserts that one search may try. When more are needed it is hardly single rows that are refused. */
 const triesMax = 2_000;
 
-export class RefusedRows {
+export class RefusedRows implements RefusedRowsSearch {
   readonly #clickhouse: ClickHouse;
 
   constructor(clickhouse: ClickHouse) {
     this.#clickhouse = clickhouse;
   }
 
-  /**
-   * The keys of refused rows; none when it is not single rows that are refused: all are taken here, or none of several is.
-   * @param parts of a batch whose rows have places.
-   * @throws ClickHouseFailure when it can't be found out now.
-   */
-  async find(batchId: string, parts: readonly FormedPart[]): Promise<Set<string>> {
+  async find(batch: BatchName, parts: readonly FormedPart[]): Promise<Set<string>> {
     const refused = new Set<string>();
     for (const part of parts) {
       if (part.places.length === 0) continue;
-      const table = `probe_${part.table}_${part.partition}_${batchId}`;
+      const table = `probe_${part.table}_${part.partition}_${batch.partition}_${batch.batch_no}`;
       await this.#clickhouse.command(
         `CREATE TABLE IF NOT EXISTS ${identifier(table)} AS ${identifier(part.table)} ENGINE = Null`,
       );

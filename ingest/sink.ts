@@ -1,32 +1,30 @@
 /**
- * The sink stores a batch in ClickHouse exactly once. ClickHouse alone can't promise that: it writes the log of tokens before
- * the part is in place, so after a crash a token may be known whose rows are lost, in the raw table or in a rollup. So Postgres
- * knows what may be there, and whether ClickHouse has restarted since.
+ * The sink stores a batch in ClickHouse exactly once. An insert whose answer is missing may have taken place, in the raw table
+ * alone or in some of its rollups too, and may still take place. So it is never simply repeated: first nothing of the batch can
+ * come any more, then it is looked for, and only what is missing is added.
  *
  *   formed ──BEFORE──▶ inserting ──all parts answered──▶ stored ──AFTER + marks, one transaction──▶ done
- *                       │    ▲ │
- *             no answer │    │ └─ same run of ClickHouse: the same bytes with the same token again
- *                       ▼    │
- *                     doubted ── another run: nothing is believed; its rows are counted
- *                       │
- *                       ├─ all of them there: rollups compared with raw, wrong buckets rebuilt ──▶ stored
- *                       └─ some or none: deleted, rollups likewise, BEFORE withdrawn ──▶ formed anew under another id
+ *                          │
+ *                          └─ no answer ──▶ fenced off ──▶ looked for
+ *                                                            ├─ all of its rows there: rollups filled in ──▶ stored
+ *                                                            ├─ none: BEFORE withdrawn ──▶ formed again under a higher number
+ *                                                            └─ some: rollups filled in, BEFORE kept as partial
+ *                                                                     ──▶ formed again, without the rows that are there
  *
- * A batch that is refused for its data is doubted too; once it is withdrawn, the rows that are refused are looked for, and it
- * is formed anew with dead letters in their place. A refusal that is not about single rows is repeated until somebody helps.
- *
- * A BEFORE that a dead owner left behind enters at `inserting` (same run: formed again from the log, same bytes, same token)
- * or at `doubted`.
+ * A batch that is refused for its data is looked for too; then the rows that are refused are found, and it is formed again with
+ * dead letters in their place. A refusal that is not about single rows is repeated until an operator has helped.
  *
  * Must stay true:
- * - No row is sent to ClickHouse whose batch is not in Postgres with its parts, tokens and the run of ClickHouse.
- * - A batch is inserted again only if the run of ClickHouse was the same before and after; so its token is reliable.
+ * - No row is sent to ClickHouse whose batch is not in Postgres with its number and parts.
+ * - Of one partition, numbers only grow, and a batch is begun only when the one before is stored, withdrawn or partial. So
+ *   the cells of rollups that the newest batch touches tell whether they have it.
+ * - Nothing is looked for before the fence is above the batch.
  * - Marks move in the transaction that removes the batch, and only for frames whose rows are in ClickHouse.
  * - Nothing is sent while the lease is not surely held.
- * - ClickHouse or Postgres being away is waited for, without a limit and with the batch in memory; nothing else is read then.
+ * - ClickHouse or Postgres being unreachable is waited for, without a limit and with the batch in memory; nothing else is read then.
  */
-import { randomUUID } from 'node:crypto';
-import { type ClickHouse, ClickHouseFailure, identifier } from '#clickhouse/client.ts';
+import { ClickHouseFailure } from '#clickhouse/client.ts';
+import type { BatchName } from '#clickhouse/rows.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import { sleep, type Time } from '#common/time.ts';
 import {
@@ -38,18 +36,18 @@ import {
   runsOf,
 } from './batch.ts';
 import type { BatchEntry, BatchPart, Checkpoints } from './checkpoints.ts';
+import { DoubtfulFrames } from './doubtful-frames.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { FrameQueue } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
-import { isAboutData, type RefusedRows } from './refused-rows.ts';
-import type { Rollups } from './rollups.ts';
+import type { RawStore } from './raw-store.ts';
+import type { RefusedRowsSearch } from './refused-rows.ts';
 
 export interface SinkParts {
   readonly checkpoints: Checkpoints;
-  readonly clickhouse: ClickHouse;
-  readonly rollups: Rollups;
-  readonly former: BatchFormer;
-  readonly refusedRows: RefusedRows;
+  readonly store: RawStore;
+  readonly former: Pick<BatchFormer, 'begin' | 'form'>;
+  readonly refusedRows: RefusedRowsSearch;
   readonly failpoints: Failpoints;
   readonly time: Time;
   readonly log: (fields: object, line: string) => void;
@@ -63,8 +61,15 @@ export interface SinkCounters {
   refusals: number;
   doubted: number;
   doubted_stored: number;
+  doubted_partial: number;
   doubted_discarded: number;
-  rebuilt_buckets: number;
+  filled_rollups: number;
+  /** Rollups that have a batch whose rows are nowhere: they have to be rebuilt by an operator. */
+  rollups_ahead: number;
+  /** Rows that were stored already when their frames came. */
+  stored_before: number;
+  /** Take-overs that found batches in ClickHouse of which Postgres knew nothing. */
+  lost_commits: number;
 }
 
 export function newSinkCounters(): SinkCounters {
@@ -76,17 +81,20 @@ export function newSinkCounters(): SinkCounters {
     refusals: 0,
     doubted: 0,
     doubted_stored: 0,
+    doubted_partial: 0,
     doubted_discarded: 0,
-    rebuilt_buckets: 0,
+    filled_rollups: 0,
+    rollups_ahead: 0,
+    stored_before: 0,
+    lost_commits: 0,
   };
 }
 
-/** `refused`: for its data; nothing was found out yet about what is stored of the batch. */
 type InsertState = 'stored' | 'doubted' | 'refused';
+export type Settled = 'stored' | 'partial' | 'absent';
 
 const retryMinMs = 50;
 const retryMaxMs = 5_000;
-const repairPollMs = 100;
 
 export class Sink {
   readonly counters: SinkCounters;
@@ -95,29 +103,42 @@ export class Sink {
   readonly #parts: SinkParts;
   readonly #lease: HeldLease;
   readonly #queue: FrameQueue;
-  /** The run of ClickHouse as last seen; asked again after every failure. */
-  #bootId = '';
+  /** Of which rows may be stored although no mark says so. */
+  readonly doubtful: DoubtfulFrames;
+  /** The largest number that was given to a batch. */
+  #lastNo: number;
+  /** The largest number that was written down: one that is not above it comes too late. */
+  #begunNo = 0;
+  /** Batches below it are refused by ClickHouse. */
+  #fence = 0;
 
   constructor(parts: SinkParts, lease: HeldLease, queue: FrameQueue, counters: SinkCounters) {
     this.#parts = parts;
     this.#lease = lease;
     this.#queue = queue;
     this.counters = counters;
+    this.doubtful = new DoubtfulFrames(lease.lease.partition);
+    this.#lastNo = lease.lease.lastBatchNo;
+  }
+
+  get #partition(): number {
+    return this.#lease.lease.partition;
   }
 
   /** Learns what others have stored of this partition. @param untilMs as `FirstSeen.load` takes it. @throws LeaseLost */
   async begin(untilMs: number): Promise<void> {
-    await this.#patiently(() => this.#parts.former.begin(this.#lease.lease.partition, untilMs));
+    await this.patiently(() => this.#parts.former.begin(this.#partition, untilMs));
   }
 
-  /** Under a new id; or under the one that it had, with what it was formed with. */
-  async form(
-    frames: readonly LogFrame[],
-    batchId: string = randomUUID(),
-    changes: FormChanges = {},
-  ): Promise<FormedBatch> {
+  /** Under the next number. @throws LeaseLost */
+  async form(frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
     this.#parts.failpoints.pass('taken');
-    const batch = await this.#patiently(() => this.#parts.former.form(batchId, frames, changes));
+    const batch = await this.patiently(async () => {
+      const stored = await this.doubtful.storedOf(frames, this.#parts.store);
+      const all = stored === undefined ? changes : { ...changes, stored };
+      this.counters.stored_before += stored?.size ?? 0;
+      return await this.#parts.former.form(this.#nextName(), frames, all);
+    });
     this.#parts.failpoints.pass('formed');
     return batch;
   }
@@ -125,36 +146,34 @@ export class Sink {
   /** Returns when the batch is stored and its frames are committed. @throws LeaseLost */
   async store(first: FormedBatch): Promise<void> {
     const refused = new Set<string>();
-    for (let batch = first, tries = 0; ; batch = await this.#formAnew(batch.frames, refused), tries++) {
+    let batch = first;
+    for (let tries = 0; ; tries++) {
+      // A batch that was formed while the one before had to be formed again has too low a number.
+      if (tries > 0 || batch.batch.batch_no < this.#fence || batch.batch.batch_no <= this.#begunNo) {
+        batch = await this.form(batch.frames, refused.size > 0 ? { refused } : {});
+      }
       const entry = await this.#before(batch);
       this.#parts.failpoints.pass('before');
-      const outcome = await this.#insertAll(entry, batch.parts);
-      if (outcome === 'stored' || (await this.settle(entry)) === 'stored') {
+      const outcome = await this.#insertAll(batch);
+      if (outcome === 'stored' || (await this.settle(entry, { isEnded: outcome === 'refused' })) === 'stored') {
         this.refusal = '';
         this.#parts.failpoints.pass('inserted');
         await this.finish(entry, batch.frames);
         this.#count(batch);
         return;
       }
-      if (outcome !== 'refused') continue;
       const before = refused.size;
-      for (const key of await this.#refusedRowsOf(batch.frames, refused)) refused.add(key);
+      if (outcome === 'refused') for (const key of await this.#refusedRowsOf(batch.frames, refused)) refused.add(key);
       if (refused.size === before) await sleep(this.#parts.time, delayOf(tries));
     }
-  }
-
-  async #formAnew(frames: readonly LogFrame[], refused: ReadonlySet<string>): Promise<FormedBatch> {
-    return await this.#patiently(() =>
-      this.#parts.former.form(randomUUID(), frames, refused.size > 0 ? { refused } : {}),
-    );
   }
 
   /** Rows that ClickHouse refuses, beside those that are known. */
   async #refusedRowsOf(frames: readonly LogFrame[], refused: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const { former, refusedRows, log } = this.#parts;
-    const found = await this.#patiently(async () => {
-      const batch = await former.form(randomUUID(), frames, { refused, isPlaced: true });
-      return await refusedRows.find(batch.batchId, batch.parts);
+    const found = await this.patiently(async () => {
+      const batch = await former.form(this.#nextName(), frames, { refused, isPlaced: true });
+      return await refusedRows.find(batch.batch, batch.parts);
     });
     log({ rows: found.size }, 'ClickHouse refuses rows: they become dead letters');
     return found;
@@ -164,153 +183,146 @@ export class Sink {
   async finish(entry: BatchEntry, frames: readonly Pick<LogFrame, 'header'>[]): Promise<void> {
     const marks = this.#queue.marksWith(frames);
     const { checkpoints } = this.#parts;
-    await this.#patiently(() => checkpoints.commit(this.#lease.lease, entry.batch_id, entry.stream_time, marks));
+    const { lease } = this.#lease;
+    await this.patiently(() => checkpoints.commit(lease, entry.batch_no, entry.stream_time, marks));
     this.#queue.committed(frames, marks);
+    for (const batchNo of this.doubtful.committed(frames)) {
+      await this.patiently(() => checkpoints.discard(lease, batchNo));
+    }
     this.#parts.failpoints.pass('after');
   }
 
-  /**
-   * Inserts a batch that an earlier owner left behind, formed again from the log.
-   * @returns `different` when its bytes are not those that the earlier owner may have sent.
-   */
-  async insertAgain(entry: BatchEntry, batch: FormedBatch): Promise<'stored' | 'doubted' | 'different'> {
-    const isSame =
-      batch.parts.length === entry.parts.length &&
-      entry.parts.every((part) => batch.parts.some((one) => one.token === part.token && one.sha256 === part.sha256));
-    if (!isSame) return 'different';
-    return (await this.#insertAll(entry, batch.parts, true)) === 'stored' ? 'stored' : 'doubted';
+  /** From here on ClickHouse takes no batch of the partition below the number, nor from an earlier owner. @throws LeaseLost */
+  async fence(batchNoMin: number): Promise<void> {
+    this.#fence = await this.patiently(() => this.#parts.store.fence(this.#partition, batchNoMin));
+    this.#lastNo = Math.max(this.#lastNo, this.#fence - 1);
+  }
+
+  /** The number that the next batch gets at least: above all that were given, and about the time. */
+  get nextNo(): number {
+    return Math.max(this.#lastNo + 1, this.#parts.time.now());
   }
 
   /**
-   * Finds out what became of a batch by looking, and makes it whole or nothing.
-   * @returns `absent` when no row of it is there and its BEFORE is withdrawn.
+   * Finds out what became of a batch by looking, and completes its rollups.
+   * @param isEnded nothing of it is on its way any more.
+   * @param isNewest of its partition; an older one has its rollups, or they were completed before the next was begun.
    * @throws LeaseLost
    */
-  async settle(entry: BatchEntry): Promise<'stored' | 'absent'> {
+  async settle(entry: BatchEntry, { isEnded = false, isNewest = true } = {}): Promise<Settled> {
     const { checkpoints, log } = this.#parts;
     const { lease } = this.#lease;
+    const batch = { partition: this.#partition, batch_no: entry.batch_no };
     this.counters.doubted++;
-    await this.#patiently(() => checkpoints.suspect(lease, entry.batch_id));
-    const partitions = [...new Set(entry.parts.map((part) => part.partition))].sort();
-    for (const partition of partitions) {
-      while (!(await this.#patiently(() => checkpoints.beginRepair(lease, partition))))
-        await sleep(this.#parts.time, repairPollMs);
+    if (!isEnded && this.#fence <= entry.batch_no) await this.fence(entry.batch_no + 1);
+    let there = 0;
+    let isWhole = true;
+    for (const part of entry.parts) {
+      const rows = await this.patiently(() => this.#parts.store.rowsOf(batch, part));
+      if (isNewest && rows > 0) await this.complete(batch, part);
+      else if (isNewest) await this.#lookAhead(batch, part);
+      there += rows;
+      isWhole &&= rows === part.rows;
     }
-    // An insert whose answer was lost may still have been running, so what was found must still be so at the end.
-    let isStored: boolean;
-    do {
-      isStored = await this.#patiently(() => this.#wholeOrNothing(entry));
-      await this.#repairRollups(entry);
-    } while (!(await this.#patiently(() => this.#hasRows(entry, isStored))));
-    if (!isStored) await this.#patiently(() => checkpoints.discard(lease, entry.batch_id));
-    for (const partition of partitions) await this.#patiently(() => checkpoints.endRepair(lease, partition));
-    this.counters[isStored ? 'doubted_stored' : 'doubted_discarded']++;
-    log({ batch_id: entry.batch_id, stored: isStored }, 'a batch in doubt was looked for');
-    return isStored ? 'stored' : 'absent';
+    const outcome = isWhole ? 'stored' : there > 0 ? 'partial' : 'absent';
+    if (outcome === 'absent') {
+      await this.patiently(() => checkpoints.discard(lease, entry.batch_no));
+      this.counters.doubted_discarded++;
+    } else if (outcome === 'partial') {
+      await this.patiently(() => checkpoints.keepPartial(lease, entry.batch_no));
+      this.doubtful.addBatch(entry);
+      this.counters.doubted_partial++;
+    } else this.counters.doubted_stored++;
+    log({ batch_no: entry.batch_no, outcome }, 'a batch in doubt was looked for');
+    return outcome;
   }
 
-  /** What a predecessor was repairing is done, or was begun anew by us. */
-  async endRepairs(): Promise<void> {
-    await this.#patiently(() => this.#parts.checkpoints.endRepairs(this.#lease.lease));
+  /** Gives every rollup what it misses of a batch, the newest, whose rows are there. @throws LeaseLost */
+  async complete(batch: BatchName, part: BatchPart): Promise<void> {
+    const { store } = this.#parts;
+    for (let tries = 0; ; tries++) {
+      const missing = await this.patiently(() => store.rollupsWithout(batch, part));
+      for (const rollup of missing) {
+        await this.#lease.ensureHeld();
+        try {
+          await store.fillIn(batch, part, rollup);
+          this.counters.filled_rollups++;
+        } catch (error) {
+          if (!(error instanceof ClickHouseFailure)) throw error;
+          this.counters.retries++;
+          // It may still be running: nothing is looked at before it has ended.
+          await sleep(this.#parts.time, delayOf(tries));
+          await this.fence(this.#fence);
+        }
+      }
+      if (missing.length === 0) return;
+    }
   }
 
-  /** The run of ClickHouse, now. */
-  async bootId(): Promise<string> {
-    this.#bootId = await this.#patiently(() => this.#parts.clickhouse.bootId());
-    return this.#bootId;
+  /** A rollup gets a batch after the raw table. What has it alone was lost by the raw table, and only a rebuild helps. */
+  async #lookAhead(batch: BatchName, part: BatchPart): Promise<void> {
+    const { store, log } = this.#parts;
+    const without = await this.patiently(() => store.rollupsWithout(batch, part));
+    const ahead = store.rollupsOf(part.table).filter((rollup) => !without.includes(rollup));
+    if (ahead.length === 0) return;
+    this.counters.rollups_ahead += ahead.length;
+    const days = [part.time_from, part.time_to].map((ms) => new Date(ms).toISOString().slice(0, 10));
+    log(
+      { ...batch, rollups: ahead, from: days[0], to: days[1] },
+      'rollups have rows that the raw table has lost: rebuild these days',
+    );
   }
 
   async #before(batch: FormedBatch): Promise<BatchEntry> {
     const { checkpoints } = this.#parts;
     const entry: BatchEntry = {
-      batch_id: batch.batchId,
+      batch_no: batch.batch.batch_no,
       frames: runsOf(batch.frames),
-      parts: batch.parts.map(({ table, partition, rows, sha256, token, time_from, time_to, formed_with }) => {
-        const part = { table, partition, rows, sha256, token, time_from, time_to };
-        return formed_with === undefined ? part : { ...part, formed_with };
+      parts: batch.parts.map(({ table, partition, rows, time_from, time_to }) => {
+        return { table, partition, rows, time_from, time_to };
       }),
-      boot_id: this.#bootId === '' ? await this.bootId() : this.#bootId,
       stream_time: batch.streamTime,
+      is_partial: false,
     };
-    while (!(await this.#patiently(() => checkpoints.begin(this.#lease.lease, entry))))
-      await sleep(this.#parts.time, repairPollMs);
+    await this.patiently(() => checkpoints.begin(this.#lease.lease, entry));
+    this.#begunNo = entry.batch_no;
     return entry;
   }
 
-  async #insertAll(entry: BatchEntry, parts: readonly FormedPart[], wasTried = false): Promise<InsertState> {
-    for (const part of parts) {
-      const state = await this.#insert(entry, part, wasTried);
+  async #insertAll(batch: FormedBatch): Promise<InsertState> {
+    for (const part of batch.parts) {
+      const state = await this.#insert(batch.batch, part);
       if (state !== 'stored') return state;
       this.#parts.failpoints.pass('part_inserted');
     }
     return 'stored';
   }
 
-  /** One part until it is in, or until the run of ClickHouse is no longer the one that the batch was made for. */
-  async #insert(entry: BatchEntry, part: FormedPart, wasTried: boolean): Promise<InsertState> {
-    const { clickhouse, log } = this.#parts;
-    for (let tries = wasTried ? 1 : 0; ; tries++) {
-      if (tries > 0 && (await this.bootId()) !== entry.boot_id) return 'doubted';
-      await this.#lease.ensureHeld();
-      const outcome = await clickhouse.insert(part.table, part.body, {
-        token: part.token,
-        format: 'RowBinary',
-        columns: part.columns,
-      });
-      if (outcome.kind === 'written') {
-        return tries === 0 || (await this.bootId()) === entry.boot_id ? 'stored' : 'doubted';
-      }
-      this.counters[outcome.kind === 'refused' ? 'refusals' : 'retries']++;
-      log(
-        { table: part.table, rows: part.rows, code: outcome.code, reason: outcome.message.slice(0, 300) },
-        'an insert failed',
-      );
-      if (outcome.kind === 'refused') {
-        this.refusal = `ClickHouse refuses rows of ${part.table} (code ${outcome.code})`;
-        if (isAboutData(outcome.code)) return 'refused';
-      }
-      await sleep(this.#parts.time, delayOf(tries));
+  async #insert(batch: BatchName, part: FormedPart): Promise<InsertState> {
+    await this.#lease.ensureHeld();
+    const outcome = await this.#parts.store.insert(batch, part);
+    if (outcome.kind === 'written') return 'stored';
+    const { table, rows } = part;
+    if (outcome.kind === 'fenced') {
+      this.counters.refusals++;
+      this.#parts.log({ table, ...batch }, 'the fence is above this batch');
+      return 'doubted';
     }
+    const { code, message } = outcome;
+    this.counters[outcome.kind === 'refused' ? 'refusals' : 'retries']++;
+    this.#parts.log({ table, rows, code, reason: message.slice(0, 300) }, 'an insert failed');
+    if (outcome.kind === 'unknown') return 'doubted';
+    this.refusal = `ClickHouse refuses rows of ${table} (code ${code})`;
+    return outcome.isAboutData ? 'refused' : 'doubted';
   }
 
-  /** Counts the rows of a batch; unless all are there, deletes what is. */
-  async #wholeOrNothing(entry: BatchEntry): Promise<boolean> {
-    if (await this.#hasRows(entry, true)) return true;
-    for (const part of entry.parts) {
-      while ((await this.#rowsOf(entry, part)) > 0) {
-        await this.#lease.ensureHeld();
-        await this.#parts.clickhouse.command(
-          `ALTER TABLE ${identifier(part.table)} DELETE IN PARTITION ID '${part.partition.replaceAll(/\D/g, '')}' WHERE batch_id = {batch_id:String}`,
-          { batch_id: entry.batch_id },
-          { mutations_sync: 2 },
-        );
-      }
-    }
-    return false;
-  }
-
-  async #hasRows(entry: BatchEntry, isStored: boolean): Promise<boolean> {
-    const counts = await Promise.all(entry.parts.map((part) => this.#rowsOf(entry, part)));
-    return counts.every((count, index) => count === (isStored ? entry.parts[index]?.rows : 0));
-  }
-
-  async #repairRollups(entry: BatchEntry): Promise<void> {
-    for (const { table, partition, time_from, time_to } of entry.parts) {
-      const range = { from: time_from, to: time_to };
-      this.counters.rebuilt_buckets += await this.#patiently(() => this.#parts.rollups.repair(table, partition, range));
-    }
-  }
-
-  async #rowsOf(entry: BatchEntry, part: BatchPart): Promise<number> {
-    const rows = await this.#parts.clickhouse.query<{ rows: number }>(
-      `SELECT count() AS rows FROM ${identifier(part.table)} WHERE _partition_id = {partition:String} AND batch_id = {batch_id:String}`,
-      { partition: part.partition, batch_id: entry.batch_id },
-    );
-    return Number(rows[0]?.rows ?? 0);
+  #nextName(): BatchName {
+    this.#lastNo = this.nextNo;
+    return { partition: this.#partition, batch_no: this.#lastNo };
   }
 
   /** Runs a step until the server it needs is there. A step may run several times, so each is written to stand that. */
-  async #patiently<T>(step: () => Promise<T>): Promise<T> {
+  async patiently<T>(step: () => Promise<T>): Promise<T> {
     for (let tries = 0; ; tries++) {
       await this.#lease.ensureHeld();
       try {
@@ -318,7 +330,7 @@ export class Sink {
       } catch (error) {
         if (!(error instanceof PostgresUnavailable) && !(error instanceof ClickHouseFailure)) throw error;
         this.counters.retries++;
-        this.#parts.log({ reason: error.message.slice(0, 300) }, 'a server is away');
+        this.#parts.log({ reason: error.message.slice(0, 300) }, 'a server is unreachable');
         await sleep(this.#parts.time, delayOf(tries));
       }
     }

@@ -171,12 +171,12 @@ export class WayForTest {
   }
 
   /** @param failpoint where it dies, if it shall. */
-  ingest(failpoint = '', instance = 'ingest-0', leaseSeconds = 3): IngestChild {
+  ingest(failpoint = '', instance = 'ingest-0', leaseSeconds = 3, clickhouse = this.clickhouse.url): IngestChild {
     const child = spawn(
       process.execPath,
       ['--import', 'tsx', join(import.meta.dirname, 'fixtures', 'ingest-to-kill.ts'), failpoint],
       {
-        env: childEnvironment(this.#settings(instance, leaseSeconds)),
+        env: childEnvironment({ ...this.#settings(instance, leaseSeconds), CLICKHOUSE_URL: `${clickhouse}/test` }),
         stdio: ['ignore', 'pipe', 'pipe'],
       },
     );

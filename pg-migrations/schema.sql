@@ -1,16 +1,16 @@
 -- The schema of Postgres after all migrations. Written by `npm run generate`; not run by anything.
 
 CREATE TABLE ingest.batch (
-  batch_id text NOT NULL,
+  batch_id text NOT NULL DEFAULT ''::text,
   partition integer NOT NULL,
   epoch bigint NOT NULL,
   frames jsonb NOT NULL,
   parts jsonb NOT NULL,
-  boot_id text NOT NULL,
+  boot_id text NOT NULL DEFAULT ''::text,
   stream_time bigint NOT NULL,
-  is_suspect boolean NOT NULL DEFAULT false,
   created_at timestamp with time zone NOT NULL DEFAULT now(),
-  CONSTRAINT batch_pkey PRIMARY KEY (batch_id)
+  batch_no bigint NOT NULL DEFAULT 0,
+  is_partial boolean NOT NULL DEFAULT false
 );
 
 CREATE TABLE ingest.checkpoint (
@@ -31,6 +31,7 @@ CREATE TABLE ingest.lease (
   owner text NOT NULL,
   epoch bigint NOT NULL,
   expires_at timestamp with time zone NOT NULL,
+  last_batch_no bigint NOT NULL DEFAULT 0,
   CONSTRAINT lease_pkey PRIMARY KEY (partition)
 );
 
@@ -57,14 +58,6 @@ CREATE TABLE ingest.progress (
   committed_to bigint NOT NULL,
   updated_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT progress_pkey PRIMARY KEY (machine)
-);
-
-CREATE TABLE ingest.repair (
-  clickhouse_partition text NOT NULL,
-  partition integer NOT NULL,
-  epoch bigint NOT NULL,
-  started_at timestamp with time zone NOT NULL DEFAULT now(),
-  CONSTRAINT repair_pkey PRIMARY KEY (clickhouse_partition)
 );
 
 CREATE TABLE ingest.stray (
@@ -318,6 +311,8 @@ CREATE TABLE public.users (
   CONSTRAINT users_name_check CHECK ((char_length(name) <= 200)),
   CONSTRAINT users_pkey PRIMARY KEY (id)
 );
+
+CREATE UNIQUE INDEX batch_number ON ingest.batch USING btree (partition, batch_no) WHERE (batch_no > 0);
 
 CREATE INDEX batch_partition ON ingest.batch USING btree (partition);
 

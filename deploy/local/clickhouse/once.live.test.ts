@@ -111,21 +111,17 @@ test('a bad row is refused and takes the whole insert with it', async () => {
   expect((await stored('bad')).raw?.rows).toBe(0);
 });
 
-test('a token is remembered, and the boot changes, over a restart and over a kill', async () => {
+test('a token is remembered over a restart and over a kill', async () => {
   const rows = rowsOf('restart', 500);
   await insert('token-restart', rows);
-  const boots = [await client.bootId()];
-  expect(await client.bootId()).toBe(boots[0]);
   for (const end of ['stop', 'kill']) {
     await client.close();
     if (end === 'kill') server.kill('SIGKILL');
     await server.stop();
     await open();
-    boots.push(await client.bootId());
     expect((await insert('token-restart', rows)).kind).toBe('written');
     expect(await stored('restart')).toEqual(both(500, 450, 90));
   }
-  expect(new Set(boots).size).toBe(3);
 });
 
 test('what was answered is stored after a kill in the middle of inserts', async () => {

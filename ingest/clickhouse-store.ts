@@ -1,0 +1,246 @@
+/** The raw tables and rollups as ClickHouse has them: all SQL of the sink. */
+import { randomUUID } from 'node:crypto';
+import { type ClickHouse, ClickHouseFailure, identifier, type Params } from '#clickhouse/client.ts';
+import { columnsOf, type Rollup, rollups } from '#clickhouse/rollups.ts';
+import type { BatchName } from '#clickhouse/rows.ts';
+import type { RecordKind } from '#common/log/record.ts';
+import { sleep, type Time } from '#common/time.ts';
+import type { BatchPart } from './checkpoints.ts';
+import type {
+  FrameSpan,
+  InsertOutcome,
+  NewestBatch,
+  RawStore,
+  SentPart,
+  StoredFrames,
+  StoredPlace,
+} from './raw-store.ts';
+import { isAboutData } from './refused-rows.ts';
+
+const dayMs = 86_400_000;
+const violatedConstraint = 469;
+const endPollMs = 20;
+/** How long inserts that were asked to end are waited for; then ClickHouse counts as unavailable, and it is tried again. */
+const endPatienceMs = 10_000;
+
+interface RawTable {
+  readonly name: string;
+  /** What kind of record a row is of. */
+  readonly kind: string;
+}
+const rawTables: readonly RawTable[] = [
+  { name: 'clicks', kind: "'click'" },
+  { name: 'installs', kind: "'install'" },
+  { name: 'events', kind: "'event'" },
+  { name: 'dead_letters', kind: 'kind' },
+];
+
+/** A batch is filled in with one block, so that it is in a rollup whole or not at all. */
+const oneBlock = {
+  async_insert: 0,
+  insert_deduplicate: 0,
+  max_insert_threads: 1,
+  max_threads: 1,
+  max_insert_block_size: 10_000_000,
+  min_insert_block_size_rows: 10_000_000,
+  min_insert_block_size_bytes: 0,
+};
+
+const ofBatch = 'log_partition = {partition:UInt16} AND batch_no = {batch_no:UInt64}';
+const ofPart = `_partition_id = {month:String} AND ${ofBatch}`;
+const inTime = 'time >= fromUnixTimestamp64Milli({from:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})';
+
+export class ClickHouseStore implements RawStore {
+  readonly #clickhouse: ClickHouse;
+  readonly #time: Time;
+
+  constructor(clickhouse: ClickHouse, time: Time) {
+    this.#clickhouse = clickhouse;
+    this.#time = time;
+  }
+
+  async insert(batch: BatchName, part: SentPart): Promise<InsertOutcome> {
+    const outcome = await this.#clickhouse.insert(part.table, part.body, {
+      token: tokenOf(batch, part),
+      queryId: this.#queryId(batch.partition),
+      format: 'RowBinary',
+      columns: part.columns,
+    });
+    if (outcome.kind === 'written') return { kind: 'written' };
+    const { code, message } = outcome;
+    if (code === violatedConstraint && message.includes('`fenced`')) return { kind: 'fenced' };
+    if (outcome.kind === 'unavailable') return { kind: 'unknown', code, message };
+    return { kind: 'refused', isAboutData: isAboutData(code), code, message };
+  }
+
+  async fence(partition: number, batchNoMin: number): Promise<number> {
+    await this.#clickhouse.command(
+      `INSERT INTO fences SELECT {partition:UInt16}, {min:UInt64}
+       WHERE joinGet('fences', 'batch_no_min', toUInt16({partition:UInt16})) < {min:UInt64}`,
+      { partition, min: batchNoMin },
+      { async_insert: 0 },
+    );
+    await this.#endInserts(partition);
+    const [row] = await this.#clickhouse.query<{ min: number }>(
+      "SELECT joinGet('fences', 'batch_no_min', toUInt16({partition:UInt16})) AS min",
+      { partition },
+    );
+    const min = Number(row?.min);
+    if (min < batchNoMin)
+      throw new ClickHouseFailure('unavailable', 0, 'another owner has lowered the fence', undefined);
+    return min;
+  }
+
+  async rowsOf(batch: BatchName, part: BatchPart): Promise<number> {
+    const [row] = await this.#clickhouse.query<{ rows: number }>(
+      `SELECT count() AS rows FROM ${identifier(part.table)} WHERE ${ofPart} AND ${inTime}`,
+      paramsOf(batch, part),
+    );
+    return Number(row?.rows);
+  }
+
+  rollupsOf(table: string): readonly string[] {
+    return rollupsOf(table).map((rollup) => rollup.table);
+  }
+
+  async rollupsWithout(batch: BatchName, part: BatchPart): Promise<readonly string[]> {
+    const without: string[] = [];
+    for (const { table } of rollupsOf(part.table)) {
+      const rows = await this.#clickhouse.query(
+        `SELECT 1 FROM ${identifier(table)} WHERE ${ofPart} AND bucket >= fromUnixTimestamp64Milli({day_from:Int64})
+           AND bucket < fromUnixTimestamp64Milli({to:Int64}) LIMIT 1`,
+        paramsOf(batch, part),
+      );
+      if (rows.length === 0) without.push(table);
+    }
+    return without;
+  }
+
+  async fillIn(batch: BatchName, part: BatchPart, table: string): Promise<void> {
+    const rollup = rollupsOf(part.table).find((one) => one.table === table);
+    if (rollup === undefined) throw new Error(`${table} is no rollup of ${part.table}`);
+    await this.#clickhouse.command(
+      `INSERT INTO ${identifier(table)} (${columnsOf(rollup).map(identifier).join(', ')}) ${rollup.select(`${ofPart} AND ${inTime}`)}`,
+      paramsOf(batch, part),
+      oneBlock,
+      this.#queryId(batch.partition),
+    );
+  }
+
+  async newestBatch(partition: number, batchNo: number): Promise<NewestBatch> {
+    const above = `log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64}`;
+    const params = { partition, batch_no: batchNo };
+    const maxOf = async (names: readonly string[]) => {
+      const selects = names.map((name) => `SELECT max(batch_no) AS newest FROM ${identifier(name)} WHERE ${above}`);
+      const [row] = await this.#clickhouse.query<{ newest: number }>(
+        `SELECT max(newest) AS newest FROM (${selects.join(' UNION ALL ')})`,
+        params,
+      );
+      return Number(row?.newest);
+    };
+    const raw = await maxOf(rawTables.map(({ name }) => name));
+    const rolled = await maxOf(rollups.map(({ table }) => table));
+    const parts: BatchPart[] = [];
+    for (const { name } of raw === 0 ? [] : rawTables) {
+      const months = await this.#clickhouse.query<Omit<BatchPart, 'table'>>(
+        `SELECT _partition_id AS partition, count() AS rows, toUnixTimestamp64Milli(min(time)) AS time_from,
+                toUnixTimestamp64Milli(max(time)) AS time_to FROM ${identifier(name)} WHERE ${ofBatch} GROUP BY partition`,
+        { partition, batch_no: raw },
+      );
+      parts.push(...months.map((month) => ({ table: name, ...month })));
+    }
+    return { raw, rolled, parts };
+  }
+
+  async framesAbove(partition: number, batchNo: number, producerId?: string): Promise<readonly StoredFrames[]> {
+    const lanes = new Map<string, { producer_id: string; kind: RecordKind; ranges: [from: number, to: number][] }>();
+    const selects = rawTables.map(
+      ({ name, kind }) => `SELECT producer_id, ${kind} AS kind, frame_no FROM ${name}
+        WHERE log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64}
+        ${producerId === undefined ? '' : 'AND producer_id = {producer_id:String}'}`,
+    );
+    const lots = this.#clickhouse.stream<{ producer_id: string; kind: RecordKind; frame_no: number }>(
+      `SELECT DISTINCT producer_id, kind, frame_no FROM (${selects.join(' UNION ALL ')}) ORDER BY producer_id, kind, frame_no`,
+      { partition, batch_no: batchNo, ...(producerId === undefined ? {} : { producer_id: producerId }) },
+    );
+    for await (const lot of lots) {
+      for (const { producer_id, kind, frame_no } of lot) {
+        const key = `${producer_id}:${kind}`;
+        const lane = lanes.get(key) ?? { producer_id, kind, ranges: [] };
+        lanes.set(key, lane);
+        const last = lane.ranges.at(-1);
+        if (last?.[1] === frame_no - 1) last[1] = frame_no;
+        else lane.ranges.push([frame_no, frame_no]);
+      }
+    }
+    return [...lanes.values()];
+  }
+
+  async placesOf(partition: number, batchNo: number, frames: readonly FrameSpan[]): Promise<readonly StoredPlace[]> {
+    if (frames.length === 0) return [];
+    const selects = rawTables.map(
+      ({ name, kind }) => `SELECT ${kind} AS kind, producer_id, frame_no, idx FROM ${name}
+        WHERE log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64} AND producer_id IN {producers:Array(String)}`,
+    );
+    return await this.#clickhouse.query<StoredPlace>(
+      `SELECT DISTINCT kind, producer_id, frame_no, idx FROM (${selects.join(' UNION ALL ')})
+       WHERE arrayExists((k, p, f, l) -> k = kind AND p = producer_id AND frame_no BETWEEN f AND l,
+         {kinds:Array(String)}, {producers:Array(String)}, {first:Array(UInt64)}, {last:Array(UInt64)})`,
+      {
+        partition,
+        batch_no: batchNo,
+        kinds: frames.map((span) => span.kind),
+        producers: frames.map((span) => span.producer_id),
+        first: frames.map((span) => span.from),
+        last: frames.map((span) => span.to),
+      },
+    );
+  }
+
+  /** Asks what still runs of a partition to end, and waits until it has. What begins later meets the fence. */
+  async #endInserts(partition: number): Promise<void> {
+    const running = `current_database = currentDatabase() AND (startsWith(query_id, {of:String}) OR startsWith(Settings['log_comment'], {of:String}))`;
+    const params = { of: prefixOf(partition) };
+    const deadline = this.#time.elapsed() + endPatienceMs;
+    for (let looks = 0; ; looks++) {
+      const [row] = await this.#clickhouse.query<{ n: number }>(
+        `SELECT count() AS n FROM system.processes WHERE ${running}`,
+        params,
+      );
+      if (Number(row?.n) === 0) return;
+      if (this.#time.elapsed() > deadline) {
+        throw new ClickHouseFailure('unavailable', 0, `an insert of partition ${partition} does not end`, undefined);
+      }
+      if (looks === 0) await this.#clickhouse.command(`KILL QUERY WHERE ${running} ASYNC`, params);
+      await sleep(this.#time, endPollMs);
+    }
+  }
+
+  #queryId(partition: number): string {
+    return prefixOf(partition) + randomUUID();
+  }
+}
+
+/** By this the queries of a partition that change what is stored are found while they run. */
+function prefixOf(partition: number): string {
+  return `ingest:${partition}:`;
+}
+
+function tokenOf(batch: BatchName, part: BatchPart): string {
+  return `${batch.partition}:${batch.batch_no}:${part.table}:${part.partition}`;
+}
+
+function rollupsOf(table: string): readonly Rollup[] {
+  return rollups.filter(({ raw }) => raw === table);
+}
+
+function paramsOf(batch: BatchName, part: BatchPart): Params {
+  return {
+    partition: batch.partition,
+    batch_no: batch.batch_no,
+    month: part.partition,
+    from: part.time_from,
+    day_from: Math.floor(part.time_from / dayMs) * dayMs,
+    to: part.time_to + 1,
+  };
+}

@@ -1,0 +1,98 @@
+/**
+ * Frames of which rows may be stored although no mark says so: of batches that are there in part, and of commits that Postgres has
+ * lost. When they come again they are formed without the rows that ClickHouse has.
+ */
+import { type FrameRange, rangesAheadMax } from '#common/log/marks.ts';
+import type { RecordKind } from '#common/log/record.ts';
+import type { LogFrame } from './batch.ts';
+import type { BatchEntry } from './checkpoints.ts';
+import type { FrameSpan, RawStore, StoredFrames } from './raw-store.ts';
+import { rowKey } from './refused-rows.ts';
+
+type FrameName = { readonly header: Pick<LogFrame['header'], 'producer_id' | 'kind' | 'frame_no'> };
+
+/** Most ranges of a lane; with more, what lies between them is looked up too. */
+const rangesMax = 4 * rangesAheadMax;
+
+export class DoubtfulFrames {
+  readonly #partition: number;
+  readonly #lanes = new Map<string, FrameRange[]>();
+  /** Frames that are still to come of each batch that is there in part. */
+  readonly #partial = new Map<number, Set<string>>();
+  /** No row of a doubtful frame is in a batch up to here. */
+  #above = Number.POSITIVE_INFINITY;
+
+  constructor(partition: number) {
+    this.#partition = partition;
+  }
+
+  /** A batch of which some rows are there. */
+  addBatch(entry: BatchEntry): void {
+    const frames = new Set<string>();
+    for (const { producer_id, kind, from, to } of entry.frames) {
+      this.#add(producer_id, kind, [[from, to]]);
+      for (let frame_no = from; frame_no <= to; frame_no++) frames.add(nameOf({ producer_id, kind, frame_no }));
+    }
+    this.#partial.set(entry.batch_no, frames);
+    this.#above = Math.min(this.#above, entry.batch_no - 1);
+  }
+
+  /** Frames of which rows stand in batches above a number. */
+  addStored(frames: readonly StoredFrames[], above: number): void {
+    for (const { producer_id, kind, ranges } of frames) this.#add(producer_id, kind, ranges);
+    this.#above = Math.min(this.#above, above);
+  }
+
+  /** Keys of the rows of these frames that are stored; `undefined` when none of them is in doubt. */
+  async storedOf(frames: readonly LogFrame[], store: RawStore): Promise<ReadonlySet<string> | undefined> {
+    const spans: FrameSpan[] = [];
+    for (const { header } of frames) {
+      const { producer_id, kind, frame_no } = header;
+      if (!this.#has(producer_id, kind, frame_no)) continue;
+      const last = spans.at(-1);
+      const isNext = last?.producer_id === producer_id && last.kind === kind && last.to === frame_no - 1;
+      if (isNext) spans[spans.length - 1] = { ...last, to: frame_no };
+      else spans.push({ producer_id, kind, from: frame_no, to: frame_no });
+    }
+    if (spans.length === 0) return undefined;
+    const places = await store.placesOf(this.#partition, this.#above, spans);
+    return new Set(
+      places.map(({ kind, producer_id, frame_no, idx }) => rowKey(`${kind}s`, producer_id, frame_no, idx)),
+    );
+  }
+
+  /** @returns the numbers of partial batches of which every frame is committed now. */
+  committed(frames: readonly FrameName[]): number[] {
+    const done: number[] = [];
+    for (const [batchNo, waiting] of this.#partial) {
+      for (const { header } of frames) waiting.delete(nameOf(header));
+      if (waiting.size > 0) continue;
+      this.#partial.delete(batchNo);
+      done.push(batchNo);
+    }
+    return done;
+  }
+
+  #has(producerId: string, kind: RecordKind, frameNo: number): boolean {
+    const ranges = this.#lanes.get(`${producerId}:${kind}`);
+    return ranges?.some(([from, to]) => frameNo >= from && frameNo <= to) ?? false;
+  }
+
+  #add(producerId: string, kind: RecordKind, added: readonly FrameRange[]): void {
+    const key = `${producerId}:${kind}`;
+    const sorted = [...(this.#lanes.get(key) ?? []), ...added].sort(([a], [b]) => a - b);
+    const merged: [from: number, to: number][] = [];
+    for (const [from, to] of sorted) {
+      const last = merged.at(-1);
+      if (last !== undefined && from <= last[1] + 1) last[1] = Math.max(last[1], to);
+      else merged.push([from, to]);
+    }
+    const [first, last] = [merged[0], merged.at(-1)];
+    const isTooMany = merged.length > rangesMax && first !== undefined && last !== undefined;
+    this.#lanes.set(key, isTooMany ? [[first[0], last[1]]] : merged);
+  }
+}
+
+function nameOf({ producer_id, kind, frame_no }: FrameName['header']): string {
+  return `${producer_id}:${kind}:${frame_no}`;
+}

@@ -1,0 +1,166 @@
+/** Owners of partitions for tests: the sink and its recovery on a real Postgres and ClickHouse, with frames that a test makes up. */
+import { ClickHouse } from '#clickhouse/client.ts';
+import { columnsOf, rollups } from '#clickhouse/rollups.ts';
+import { encodeFrame, readFrame } from '#common/log/frame.ts';
+import { Postgres } from '#common/postgres.ts';
+import { systemTime } from '#common/time.ts';
+import { clickhouseForTest, postgresForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import { Attribution } from './attribution/attribution.ts';
+import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
+import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
+import { InstallLookup } from './attribution/install-lookup.ts';
+import { BatchFormer, type LogFrame } from './batch.ts';
+import { ClickHouseStore } from './clickhouse-store.ts';
+import { noFailpoints } from './failpoints.ts';
+import { FrameQueue } from './frame-queue.ts';
+import { HeldLease } from './held-lease.ts';
+import { PipelineRun } from './pipeline.ts';
+import { PostgresCheckpoints } from './postgres-checkpoints.ts';
+import type { RawStore } from './raw-store.ts';
+import { recoverBatches } from './recovery.ts';
+import { RefusedRows } from './refused-rows.ts';
+import { newSinkCounters, Sink } from './sink.ts';
+import { addressStep, openCountryDatabase } from './steps/address.ts';
+import { deviceStep } from './steps/device.ts';
+import { headersStep } from './steps/headers.ts';
+import { linkStep } from './steps/link.ts';
+import { Visitors, visitorStep } from './steps/visitor.ts';
+import { testClick } from './way-for-test.ts';
+
+const leaseSeconds = 30;
+const limits = { batchRows: 10_000, batchBytes: 8_000_000, flushIntervalMs: 10 };
+const countries = openCountryDatabase('');
+const visitors = new Visitors(() => 'salt', 1_000);
+
+export interface TestOwner {
+  readonly sink: Sink;
+  readonly queue: FrameQueue;
+  readonly log: string[];
+  /** Gone, as after a kill: nothing is let go of. */
+  die(): void;
+}
+
+export class SinkForTest {
+  postgres: Postgres;
+  readonly clickhouse: ClickHouse;
+  checkpoints: PostgresCheckpoints;
+  readonly store: ClickHouseStore;
+  readonly #databases: readonly TestDatabase[];
+  readonly #owners: TestOwner[] = [];
+  #owner = 0;
+  #frameNo = 0;
+
+  private constructor(databases: readonly [postgres: TestDatabase, clickhouse: TestDatabase]) {
+    this.#databases = databases;
+    this.postgres = new Postgres({ url: databases[0].url, name: 'test' });
+    this.clickhouse = new ClickHouse({ url: databases[1].url });
+    this.checkpoints = new PostgresCheckpoints(this.postgres);
+    this.store = new ClickHouseStore(this.clickhouse, systemTime);
+  }
+
+  static async start(): Promise<SinkForTest> {
+    return new SinkForTest([await postgresForTest(), await clickhouseForTest()]);
+  }
+
+  /** With new sessions, to which new settings of the database apply. */
+  async reconnect(): Promise<void> {
+    await this.postgres.close();
+    this.postgres = new Postgres({ url: this.#databases[0]?.url ?? '', name: 'test' });
+    this.checkpoints = new PostgresCheckpoints(this.postgres);
+  }
+
+  /** A new owner of a partition, as after a restart: it has settled what was left. */
+  async own(partition = 0, store: RawStore = this.store): Promise<TestOwner> {
+    const { checkpoints, postgres, clickhouse } = this;
+    await postgres.execute("UPDATE ingest.lease SET expires_at = now() - interval '1 second' WHERE partition = $1", [
+      partition,
+    ]);
+    const askedAt = systemTime.elapsed();
+    const lease = await checkpoints.acquire(partition, `owner-${++this.#owner}`, leaseSeconds);
+    if (lease === undefined) throw new Error('the lease is held');
+    const held = new HeldLease({
+      checkpoints,
+      lease,
+      seconds: leaseSeconds,
+      time: systemTime,
+      askedAt,
+      onLost: () => undefined,
+    });
+    const queue = new FrameQueue(limits, await checkpoints.marks(partition), systemTime, () => undefined);
+    const log: string[] = [];
+    const note = (fields: object, line: string) => void log.push(`${line} ${JSON.stringify(fields)}`);
+    const refusedRows = new RefusedRows(clickhouse);
+    const parts = {
+      checkpoints,
+      store,
+      former: this.#former(),
+      refusedRows,
+      failpoints: noFailpoints,
+      time: systemTime,
+      log: note,
+    };
+    const sink = new Sink(parts, held, queue, newSinkCounters());
+    const owner = { sink, queue, log, die: () => held.abandon() };
+    this.#owners.push(owner);
+    await recoverBatches({ lease, entries: await checkpoints.batches(partition), sink, store, log: note });
+    return owner;
+  }
+
+  #former(): BatchFormer {
+    const stored = new ClickHouseRecords(this.clickhouse);
+    const seen = { stored, clock: Date.now, partitions: 2, filters: newIdFilters() };
+    return new BatchFormer({
+      pipeline: new PipelineRun([
+        ['link', linkStep(100, 100_000)],
+        ['device', deviceStep(100)],
+        ['headers', headersStep(100)],
+        ['address', addressStep(countries, 100)],
+        ['visitor', visitorStep(visitors, 100)],
+      ]),
+      visitors,
+      days: { has: () => true, prepare: async () => undefined },
+      attribution: new Attribution({
+        firstSeen: [0, 1].map((partition) => new FirstSeen({ ...seen, partition })),
+        installs: new InstallLookup(null, stored),
+        clicks: null,
+        countries,
+      }),
+    });
+  }
+
+  /** The next frame of clicks of a partition, one for each time. */
+  frame(times: readonly number[], partition = 0): LogFrame {
+    const payload = times.map((time) => `${testClick(time)}\n`).join('');
+    const bytes = Buffer.alloc(64 + 3 * payload.length);
+    const place = { kind: 'click', partition, producer_id: 'p'.repeat(26), frame_no: ++this.#frameNo } as const;
+    const length = encodeFrame(bytes, 0, { ...place, records: times.length, written_at: Date.now() }, payload);
+    const read = readFrame(bytes, 0);
+    if (read.state !== 'frame') throw new Error(read.state);
+    return { header: read.header, bytes: bytes.subarray(0, length), streamTime: Date.now() };
+  }
+
+  /** What stands in ClickHouse: rows, distinct places of records, and rows by which cells of rollups differ from the raw ones. */
+  async figures() {
+    const [raw] = await this.clickhouse.query<{ rows: number; places: number }>(
+      'SELECT count() AS rows, uniqExact(log_partition, producer_id, frame_no, idx) AS places FROM clicks',
+    );
+    let rollup_difference = 0;
+    for (const rollup of rollups.filter((one) => one.raw === 'clicks')) {
+      const cell = columnsOf(rollup).filter((name) => name !== 'rows' && name !== 'visitors' && name !== 'batch_no');
+      const [row] = await this.clickhouse.query<{ n: number }>(
+        `SELECT sum(abs(d)) AS n FROM (SELECT sum(n) AS d FROM (
+           SELECT ${cell.join(', ')}, toInt64(rows) AS n FROM ${rollup.table}
+           UNION ALL SELECT ${cell.join(', ')}, -toInt64(rows) AS n FROM (${rollup.select('1')})) GROUP BY ${cell.join(', ')})`,
+      );
+      rollup_difference += Number(row?.n);
+    }
+    return { ...raw, rollup_difference };
+  }
+
+  async stop(): Promise<void> {
+    for (const owner of this.#owners) owner.die();
+    await this.postgres.close();
+    await this.clickhouse.close();
+    for (const database of this.#databases) await database.stop();
+  }
+}

@@ -1,0 +1,227 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { runsOf } from './batch.ts';
+import type { RawStore } from './raw-store.ts';
+import { SinkForTest } from './sink-for-test.ts';
+
+let place: SinkForTest;
+beforeEach(async () => {
+  place = await SinkForTest.start();
+});
+afterEach(() => place.stop());
+
+const now = Date.now();
+const lastMonth = now - 32 * 86_400_000;
+const times = (count: number, time = now) => Array.from({ length: count }, () => time);
+
+/** A store on which something happens to inserts. */
+function storeWith(changes: Partial<RawStore>): RawStore {
+  const { store } = place;
+  return {
+    insert: (batch, part) => store.insert(batch, part),
+    fence: (partition, min) => store.fence(partition, min),
+    rowsOf: (batch, part) => store.rowsOf(batch, part),
+    rollupsOf: (table) => store.rollupsOf(table),
+    rollupsWithout: (batch, part) => store.rollupsWithout(batch, part),
+    fillIn: (batch, part, rollup) => store.fillIn(batch, part, rollup),
+    newestBatch: (partition, above) => store.newestBatch(partition, above),
+    framesAbove: (partition, above, producer) => store.framesAbove(partition, above, producer),
+    placesOf: (partition, above, frames) => store.placesOf(partition, above, frames),
+    ...changes,
+  };
+}
+
+/** Views that are away while work runs: what a crash between the raw table and a rollup leaves behind. */
+async function without<T>(views: readonly string[], work: () => Promise<T>): Promise<T> {
+  for (const view of views) await place.clickhouse.command(`DETACH TABLE ${view}`);
+  try {
+    return await work();
+  } finally {
+    for (const view of views) await place.clickhouse.command(`ATTACH TABLE ${view}`);
+  }
+}
+
+test.each([
+  [['clicks_by_link_view']],
+  [['clicks_by_dimension_view']],
+  [['clicks_by_link_view', 'clicks_by_dimension_view']],
+])('a batch that reached the raw table without %s is completed there, once', async (views) => {
+  const first = await place.own();
+  await first.sink.store(await first.sink.form([place.frame(times(20))]));
+  const frames = [place.frame(times(30)), place.frame(times(10, now - 3_600_000))];
+  const batch = await without(views, async () => {
+    const formed = await first.sink.form(frames);
+    await place.checkpoints.begin(await currentLease(), {
+      batch_no: formed.batch.batch_no,
+      frames: runsOf(formed.frames),
+      parts: formed.parts,
+      stream_time: 1,
+      is_partial: false,
+    });
+    for (const part of formed.parts) expect(await place.store.insert(formed.batch, part)).toEqual({ kind: 'written' });
+    return formed;
+  });
+  first.die();
+  const second = await place.own();
+  expect(second.sink.counters).toMatchObject({ doubted_stored: 1, filled_rollups: views.length });
+  expect(await place.figures()).toEqual({ rows: 60, places: 60, rollup_difference: 0 });
+  expect(second.queue.marks).toMatchObject([{ mark: batch.frames.at(-1)?.header.frame_no }]);
+});
+
+async function currentLease() {
+  const [row] = await place.postgres.query<{ owner: string; epoch: number; last_batch_no: number }>(
+    'SELECT owner, epoch, last_batch_no FROM ingest.lease WHERE partition = 0',
+  );
+  if (row === undefined) throw new Error('no lease');
+  return { partition: 0, owner: row.owner, epoch: row.epoch, lastBatchNo: row.last_batch_no };
+}
+
+test('of a batch of two months of which one was stored, the other is stored once, although two owners die before', async () => {
+  const frames = [place.frame([...times(20), ...times(15, lastMonth)]), place.frame(times(5))];
+  let inserts = 0;
+  const dying = storeWith({
+    insert: async (batch, part) => {
+      if (++inserts === 1) return place.store.insert(batch, part);
+      return await new Promise(() => undefined);
+    },
+  });
+  const first = await place.own(0, dying);
+  void first.sink.store(await first.sink.form(frames)).catch(() => undefined);
+  await expect.poll(() => inserts).toBe(2);
+  first.die();
+  const second = await place.own();
+  expect(second.sink.counters).toMatchObject({ doubted_partial: 1 });
+  second.die();
+  const third = await place.own();
+  // They come again, in other batches.
+  for (const frame of frames) await third.sink.store(await third.sink.form([frame]));
+  expect(await place.figures()).toEqual({ rows: 40, places: 40, rollup_difference: 0 });
+  expect(await place.checkpoints.batches(0)).toEqual([]);
+});
+
+test('an owner that gets no answer goes on by itself, whether its batch was stored or not', async () => {
+  let isLost = false;
+  const losing = storeWith({
+    insert: async (batch, part) => {
+      isLost = !isLost;
+      const no = { kind: 'unknown', code: 0, message: 'no answer' } as const;
+      if (!isLost) return place.store.insert(batch, part);
+      if (batch.batch_no % 2 === 0) await place.store.insert(batch, part);
+      return no;
+    },
+  });
+  const owner = await place.own(0, losing);
+  for (let n = 0; n < 6; n++) await owner.sink.store(await owner.sink.form([place.frame(times(10 + n))]));
+  expect(await place.figures()).toEqual({ rows: 75, places: 75, rollup_difference: 0 });
+});
+
+test('a batch that was formed while the one before was stored under a higher number gets a higher one itself', async () => {
+  let isFirst = true;
+  const losing = storeWith({
+    insert: async (batch, part) => {
+      if (!isFirst) return await place.store.insert(batch, part);
+      isFirst = false;
+      return { kind: 'unknown', code: 0, message: 'no answer' };
+    },
+  });
+  const owner = await place.own(0, losing);
+  const [one, two] = [await owner.sink.form([place.frame(times(3))]), await owner.sink.form([place.frame(times(4))])];
+  await owner.sink.store(one);
+  await owner.sink.store(two);
+  const numbers = await place.clickhouse.query<{ frame_no: number; batch_no: number }>(
+    'SELECT DISTINCT frame_no, batch_no FROM clicks ORDER BY batch_no',
+  );
+  expect(numbers.map((row) => row.frame_no)).toEqual([1, 2]);
+  expect(await place.figures()).toEqual({ rows: 7, places: 7, rollup_difference: 0 });
+});
+
+test('when a fence is up, no insert below it is taken, and none that was let through is still running', async () => {
+  await place.clickhouse.command(`CREATE TABLE slow_rollup (n UInt64) ENGINE = MergeTree ORDER BY n`);
+  await place.clickhouse.command(
+    'CREATE MATERIALIZED VIEW slow_view TO slow_rollup AS SELECT sum(1 + sleepEachRow(0.1)) AS n FROM clicks',
+  );
+  const owner = await place.own();
+  const [one, two] = [await owner.sink.form([place.frame(times(25))]), await owner.sink.form([place.frame(times(5))])];
+  const [part, next] = [one.parts[0], two.parts[0]];
+  if (part === undefined || next === undefined) throw new Error('no part');
+  let isAnswered = false;
+  const running = place.store.insert(one.batch, part).finally(() => {
+    isAnswered = true;
+  });
+  await expect.poll(() => place.store.rowsOf(one.batch, part), { timeout: 10_000 }).toBe(25);
+  expect(isAnswered).toBe(false);
+  await place.store.fence(0, two.batch.batch_no);
+  const rollups = await place.store.rollupsWithout(one.batch, part);
+  await running;
+  expect(await place.store.rollupsWithout(one.batch, part)).toEqual(rollups);
+  expect(await place.store.insert(one.batch, part)).toEqual({ kind: 'fenced' });
+  expect(await place.store.insert(two.batch, next)).toEqual({ kind: 'written' });
+  // A lower one changes nothing.
+  expect(await place.store.fence(0, 1)).toBe(two.batch.batch_no);
+  // Another partition has a fence of its own.
+  expect(await place.store.insert({ ...one.batch, partition: 0 }, part)).toEqual({ kind: 'fenced' });
+});
+
+test('two owners whose batches of the same day are in doubt at the same time settle both', async () => {
+  const frames = [0, 1].map((partition) => place.frame(times(30), partition));
+  const views = ['clicks_by_link_view', 'clicks_by_dimension_view'];
+  await without(views, async () => {
+    for (const partition of [0, 1]) {
+      const silent = storeWith({
+        insert: async (batch, part) => {
+          await place.store.insert(batch, part);
+          return await new Promise(() => undefined);
+        },
+      });
+      const owner = await place.own(partition, silent);
+      const frame = frames[partition];
+      if (frame === undefined) throw new Error('no frame');
+      const batch = await owner.sink.form([frame]);
+      void owner.sink.store(batch).catch(() => undefined);
+      await expect.poll(() => place.store.rowsOf(batch.batch, batch.parts[0] ?? never())).toBe(30);
+      owner.die();
+    }
+  });
+  await Promise.all([place.own(0), place.own(1)]);
+  expect(await place.figures()).toEqual({ rows: 60, places: 60, rollup_difference: 0 });
+});
+
+function never(): never {
+  throw new Error('there is no part');
+}
+
+test('a batch that Postgres has forgotten is completed in its rollups, and its frames are skipped when they come again', async () => {
+  const first = await place.own();
+  await first.sink.store(await first.sink.form([place.frame(times(20))]));
+  const saved = await place.postgres.query('SELECT * FROM ingest.lease');
+  expect(saved).toHaveLength(1);
+  const [{ last_batch_no }] = saved as [{ last_batch_no: number }];
+  const frames = [place.frame(times(30)), place.frame(times(7))];
+  await without(['clicks_by_dimension_view'], async () => {
+    const batch = await first.sink.form(frames.slice(0, 1));
+    for (const part of batch.parts) await place.store.insert(batch.batch, part);
+  });
+  first.die();
+  await place.postgres.execute('UPDATE ingest.lease SET last_batch_no = $1', [last_batch_no]);
+  const second = await place.own();
+  expect(second.sink.counters).toMatchObject({ lost_commits: 1, filled_rollups: 1 });
+  await second.sink.store(await second.sink.form(frames));
+  expect(second.sink.counters).toMatchObject({ stored_before: 30 });
+  expect(await place.figures()).toEqual({ rows: 57, places: 57, rollup_difference: 0 });
+});
+
+test('what ingest commits is on the disk when it is answered, also where the server is set otherwise', async () => {
+  await place.postgres.execute(
+    `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$`,
+  );
+  await place.postgres.execute('CREATE TABLE kept (how text)');
+  await place.postgres.execute(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO kept VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`);
+  for (const table of ['mark', 'batch']) {
+    await place.postgres.execute(`CREATE TRIGGER note AFTER INSERT ON ingest.${table} EXECUTE FUNCTION note()`);
+  }
+  await place.reconnect();
+  expect(await place.postgres.query('SHOW synchronous_commit')).toEqual([{ synchronous_commit: 'off' }]);
+  const owner = await place.own();
+  await owner.sink.store(await owner.sink.form([place.frame(times(3))]));
+  expect(await place.postgres.query('SELECT how FROM kept')).toEqual([{ how: 'on' }, { how: 'on' }]);
+});

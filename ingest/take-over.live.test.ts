@@ -1,0 +1,85 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { Postgres } from '#common/postgres.ts';
+import { HoldingProxy } from './fixtures/holding-proxy.ts';
+import { WayForTest } from './way-for-test.ts';
+
+let way: WayForTest;
+let postgres: Postgres;
+beforeAll(async () => {
+  way = await WayForTest.start();
+  postgres = new Postgres({ url: way.postgres.url, name: 'test', connectionsMax: 2 });
+});
+afterAll(async () => {
+  await postgres.close();
+  await way.stop();
+});
+afterEach(() => way.stopIngests());
+
+const patience = { timeout: 45_000, interval: 100 };
+const long = 90_000;
+const ingestTables = ['lease', 'checkpoint', 'mark', 'batch'];
+
+/** Postgres as it was: what a restore, or a fail-over to a copy that is behind, makes of it. */
+async function save(): Promise<() => Promise<void>> {
+  for (const table of ingestTables) {
+    await postgres.execute(`DROP TABLE IF EXISTS saved_${table}`);
+    await postgres.execute(`CREATE TABLE saved_${table} AS TABLE ingest.${table}`);
+  }
+  return async () => {
+    for (const table of ingestTables) {
+      await postgres.execute(`DELETE FROM ingest.${table}`);
+      await postgres.execute(`INSERT INTO ingest.${table} SELECT * FROM saved_${table}`);
+    }
+  };
+}
+
+test(
+  'an insert of a dead owner that arrives after its successor has stored the batch changes nothing',
+  async () => {
+    const proxy = await HoldingProxy.start(way.clickhouse.port);
+    const first = way.ingest('', 'ingest-a', 1, proxy.url);
+    await way.keep(50);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    proxy.isHolding = true;
+    await way.keep(50);
+    await expect.poll(() => proxy.held, patience).toBe(1);
+    first.process.kill('SIGKILL');
+    await first.exited;
+    // Nothing is known any more of what the dead owner had sent.
+    await way.clickhouse.kill('SIGKILL');
+    await way.clickhouse.restart();
+    const second = way.ingest('', 'ingest-b', 1);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    const answers = await proxy.release();
+    await way.keep(50);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    expect(answers.join()).toContain('fenced');
+    await second.stop();
+    await proxy.stop();
+  },
+  long,
+);
+
+test(
+  'Postgres set back to an earlier state: what was stored since is counted once',
+  async () => {
+    const first = way.ingest();
+    await way.keep(200);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await first.stop();
+    const restore = await save();
+    const second = way.ingest();
+    await way.keep(150);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await second.stop();
+    await restore();
+    const third = way.ingest();
+    await way.keep(100);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await expect.poll(() => way.publisher.messagesInFlight, patience).toBe(0);
+    await third.stop();
+    expect(third.output).toContain('Postgres has lost commits');
+    expect(await way.figures()).toEqual(way.wanted);
+  },
+  long,
+);
