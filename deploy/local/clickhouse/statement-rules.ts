@@ -16,6 +16,7 @@ const statements: readonly RegExp[] = [
   /^(alter|optimize|describe) table /,
   /^(desc|describe|exists|show|delete from) /,
   /^system (drop|flush|start|stop) /,
+  /^kill query where current_database = /,
 ];
 const readingStatements: readonly RegExp[] = [/^(select|with|\() /];
 
@@ -36,7 +37,7 @@ const formats = new Set([
 ]);
 
 const engine =
-  /^((Replicated)?(Replacing|Summing|Aggregating|Collapsing|VersionedCollapsing)?MergeTree|Memory|Null|Atomic)$/;
+  /^((Replicated)?(Replacing|Summing|Aggregating|Collapsing|VersionedCollapsing)?MergeTree|Join|Memory|Null|Atomic)$/;
 
 /** Table functions that read nothing but their arguments. Every other that the engine knows is refused. */
 const tableFunctions = new Set([
@@ -44,7 +45,7 @@ const tableFunctions = new Set([
   ...['null', 'view', 'input'],
 ]);
 /** Other functions that read files, ask other machines, or write in a format of their own choice. */
-const functions = /^(file|catboostevaluate|formatrow|formatrownonewline|joinget|joingetornull|ai[a-z_]*|disk)$/;
+const functions = /^(file|catboostevaluate|formatrow|formatrownonewline|ai[a-z_]*|disk)$/;
 
 /** Settings with a text for a value. A number names no file, disk, schema or machine, so settings with one are not listed. */
 const textSettings = new Set([
