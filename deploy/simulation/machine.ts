@@ -24,7 +24,7 @@ export class Machine {
     this.name = name;
     this.#scheduler = scheduler;
     this.disk = new SimulatedDisk(scheduler);
-    this.clock = { wallAtZero: epochMs, bootedAt: scheduler.now };
+    this.clock = { wallAtZero: epochMs, wallOffsetMs: 0, bootedAt: scheduler.now };
   }
 
   /** The true time. */

@@ -15,7 +15,7 @@ const { values } = parseArgs({
 const first = Number(values.seed);
 const count = Number(values.seeds);
 const failuresMax = 10;
-const traceLines = 400;
+const traceLines = 60;
 
 const hits = new Map<string, number>();
 const failed: number[] = [];

@@ -10,6 +10,8 @@ interface Fault {
 }
 
 const dayMs = 86_400_000;
+/** Clocks that differ by more than a minute let a publisher wait for as long as they differ before it repeats what the sink has passed over. */
+const clockOffMsMax = 25_000;
 
 function pickProgram(world: World): Program | undefined {
   const { programs } = world;
@@ -119,9 +121,11 @@ const faults: readonly Fault[] = [
     name: 'clock jump',
     hit: (world) => {
       const { dice } = world.scheduler;
-      const ms = dice.pick([-1, 1]) * dice.next() * dice.pick([1_000, 600_000, 30 * dayMs]);
-      if (dice.next() < 0.3) world.nats.clockOffsetMs += ms;
-      else dice.pick(world.machines).clock.wallAtZero += ms;
+      const ms = Math.round((2 * dice.next() - 1) * clockOffMsMax);
+      const machine = dice.next() < 0.3 ? undefined : dice.pick(world.machines);
+      if (machine === undefined) world.nats.clockOffsetMs = ms;
+      else machine.clock.wallOffsetMs = ms;
+      world.scheduler.note(() => `the clock of ${machine?.name ?? 'the log'} is off by ${ms} ms`);
       return undefined;
     },
   },

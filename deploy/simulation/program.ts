@@ -26,7 +26,9 @@ interface ArmedTimer {
 /** The clocks of a machine. */
 export interface MachineClock {
   /** Epoch milliseconds at the true time 0. */
-  wallAtZero: number;
+  readonly wallAtZero: number;
+  /** By how much the wall clock is wrong. */
+  wallOffsetMs: number;
   /** True time at which it was booted. */
   bootedAt: number;
 }
@@ -113,7 +115,7 @@ export class Program {
     const { scheduler } = this;
     const { dice } = scheduler;
     return {
-      now: () => Math.floor(clock.wallAtZero + scheduler.now),
+      now: () => Math.floor(clock.wallAtZero + clock.wallOffsetMs + scheduler.now),
       elapsed: () => scheduler.now - clock.bootedAt,
       after: (ms, callback) => {
         const timer: ArmedTimer = { step: undefined, callback };
