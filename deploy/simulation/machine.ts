@@ -4,7 +4,14 @@ import { type MachineClock, Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 import { SimulatedLocks } from './simulated-locks.ts';
-import type { LinkCondition } from './simulated-nats-client.ts';
+
+/** How the way between a machine and the servers is. */
+export interface LinkCondition {
+  /** Most milliseconds one way. */
+  latencyMsMax: number;
+  /** Nothing comes through in either direction; both ends find out only by their pings. */
+  isCut: boolean;
+}
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const stampChars = 10;

@@ -1,5 +1,6 @@
 /** What goes wrong in a simulation. A seed draws a few kinds of faults, how often they hit and how long they last. */
 import type { Program } from './program.ts';
+import { type CallableServer, type CallFaults, noCallFaults } from './server-call.ts';
 import { noDiskFaults } from './simulated-disk.ts';
 import type { World } from './world.ts';
 
@@ -118,14 +119,61 @@ const faults: readonly Fault[] = [
     hit: (world) => diskFault(world, () => ({ killedInWrite: 0.2 })),
   },
   {
+    name: 'Postgres killed',
+    hit: ({ postgres }) => {
+      postgres.crash();
+      return () => postgres.start();
+    },
+  },
+  {
+    name: 'Postgres loses its last commits',
+    hit: ({ postgres, scheduler }) => {
+      postgres.loseCommits(scheduler.dice.between(1, 20));
+      return () => postgres.start();
+    },
+  },
+  {
+    name: 'Postgres loses answers',
+    hit: ({ postgres, scheduler }) => callFault(postgres, { lost: scheduler.dice.next() * 0.5 }),
+  },
+  {
+    name: 'Postgres slow',
+    hit: ({ postgres, scheduler }) => callFault(postgres, { waitMsMax: scheduler.dice.pick([100, 3_000, 30_000]) }),
+  },
+  {
+    name: 'ClickHouse killed',
+    hit: ({ clickhouse }) => {
+      clickhouse.crash();
+      return () => clickhouse.start();
+    },
+  },
+  {
+    name: 'ClickHouse loses answers',
+    hit: ({ clickhouse, scheduler }) => callFault(clickhouse, { lost: scheduler.dice.next() * 0.5 }),
+  },
+  {
+    name: 'ClickHouse holds questions back',
+    hit: ({ clickhouse, scheduler }) =>
+      callFault(clickhouse, { waitMsMax: scheduler.dice.pick([100, 3_000, 30_000, 90_000]) }),
+  },
+  {
+    name: 'ClickHouse slow within an insert',
+    hit: ({ clickhouse, scheduler }) => {
+      clickhouse.stepMsMax = scheduler.dice.pick([50, 1_000, 20_000]);
+      return () => {
+        clickhouse.stepMsMax = 1;
+      };
+    },
+  },
+  {
     name: 'clock jump',
     hit: (world) => {
       const { dice } = world.scheduler;
       const ms = Math.round((2 * dice.next() - 1) * clockOffMsMax);
       const machine = dice.next() < 0.3 ? undefined : dice.pick(world.machines);
-      if (machine === undefined) world.nats.clockOffsetMs = ms;
+      if (machine === undefined) dice.pick([world.nats, world.postgres]).clockOffsetMs = ms;
       else machine.clock.wallOffsetMs = ms;
-      world.scheduler.note(() => `the clock of ${machine?.name ?? 'the log'} is off by ${ms} ms`);
+      world.scheduler.note(() => `the clock of ${machine?.name ?? 'a server'} is off by ${ms} ms`);
       return undefined;
     },
   },
@@ -147,6 +195,13 @@ function diskFault(
   const { disk } = world.scheduler.dice.pick(world.edges);
   disk.setFaults({ ...noDiskFaults(), ...changes(disk) });
   return () => disk.setFaults(noDiskFaults());
+}
+
+function callFault(server: CallableServer, changes: Partial<CallFaults>): () => void {
+  server.faults = { ...noCallFaults(), ...changes };
+  return () => {
+    server.faults = noCallFaults();
+  };
 }
 
 const kindsMax = 6;

@@ -35,6 +35,9 @@ function shapeOf(scheduler: Scheduler): WorldShape {
     turnMs: dice.pick([50, 300, 1_000]),
     recordsPerTurnMax: dice.pick([1, 4]),
     logBytesMax: 10_000_000,
+    ingests: dice.between(1, 2),
+    leaseSeconds: dice.pick([2, 5]),
+    batchRows: dice.pick([5, 50]),
   };
 }
 

@@ -4,16 +4,9 @@
  */
 import { defaultNames } from '#common/log/log-names.ts';
 import type { NatsClient, NatsMessage } from '#common/nats.ts';
+import type { LinkCondition } from './machine.ts';
 import type { Program } from './program.ts';
 import type { Peer, SimulatedNats, WireMessage } from './simulated-nats.ts';
-
-/** How the way between a client and the server is. */
-export interface LinkCondition {
-  /** Most milliseconds one way. */
-  latencyMsMax: number;
-  /** Nothing comes through in either direction; both ends find out only by their pings. */
-  isCut: boolean;
-}
 
 const reconnectMs = 250;
 const reconnectJitterMs = 100;

@@ -1,12 +1,15 @@
 /** All that a seed simulates: machines with edges and publishers, the log, and who reads it. Whatever dies is started again. */
 import { Answers } from './answers.ts';
 import { EdgeSlot, journalRoot } from './edge-program.ts';
+import { IngestInstance } from './ingest-program.ts';
 import { Machine } from './machine.ts';
-import { ModelIngest } from './model-ingest.ts';
 import type { Program } from './program.ts';
 import { PublisherOfMachine } from './publisher-program.ts';
 import type { Scheduler } from './scheduler.ts';
+import { SimulatedClickHouse } from './simulated-clickhouse.ts';
 import { SimulatedNats } from './simulated-nats.ts';
+import { SimulatedPostgres } from './simulated-postgres.ts';
+import { lineOf } from './thin-former.ts';
 
 /** The sizes of a world, drawn from its seed. */
 export interface WorldShape {
@@ -19,6 +22,9 @@ export interface WorldShape {
   readonly turnMs: number;
   readonly recordsPerTurnMax: number;
   readonly logBytesMax: number;
+  readonly ingests: number;
+  readonly leaseSeconds: number;
+  readonly batchRows: number;
 }
 
 /** Something that is started again when it is dead. */
@@ -30,6 +36,8 @@ interface Supervised {
 const epochMs = 1_790_000_000_000;
 const watchMs = 100;
 const restartMsMax = 1_500;
+const oldRecordEach = 7;
+const oldRecordMs = 20 * 86_400_000;
 
 export class World {
   readonly answers = new Answers();
@@ -38,7 +46,9 @@ export class World {
   readonly center: Machine;
   readonly slots: EdgeSlot[] = [];
   readonly publishers: PublisherOfMachine[] = [];
-  readonly ingests: ModelIngest[] = [];
+  readonly ingests: IngestInstance[] = [];
+  readonly postgres: SimulatedPostgres;
+  readonly clickhouse: SimulatedClickHouse;
   isLoaded = true;
   readonly shape: WorldShape;
   readonly scheduler: Scheduler;
@@ -53,11 +63,9 @@ export class World {
     this.nats = new SimulatedNats(scheduler, epochMs);
     this.center = new Machine('center', scheduler, epochMs);
     for (let at = 0; at < shape.machines; at++) this.#addEdge(`edge${at}`);
-    for (let partition = 0; partition < shape.partitions; partition++) {
-      const ingest = new ModelIngest(this.center, this.nats, partition);
-      this.ingests.push(ingest);
-      this.#supervised.push(ingest);
-    }
+    this.postgres = new SimulatedPostgres(scheduler, epochMs);
+    this.clickhouse = new SimulatedClickHouse(scheduler);
+    for (let at = 0; at < shape.ingests; at++) this.#addIngest(`ingest-${at}`);
     for (const one of this.#supervised) one.start();
     this.#watch();
   }
@@ -73,9 +81,7 @@ export class World {
   /** How often each record is stored. */
   get stored(): ReadonlyMap<number, number> {
     const all = new Map<number, number>();
-    for (const { store } of this.ingests) {
-      for (const [number, times] of store.stored) all.set(number, (all.get(number) ?? 0) + times);
-    }
+    for (const { n } of this.clickhouse.rows) all.set(n, (all.get(n) ?? 0) + 1);
     return all;
   }
 
@@ -105,7 +111,8 @@ export class World {
         turnMs: shape.turnMs,
         recordsPerTurnMax: shape.recordsPerTurnMax,
         isLoaded: () => this.isLoaded,
-        lineOf: (n) => `{"n":${n}}`,
+        // A few were made a while before they came, so that a batch has parts of several months.
+        lineOf: (n, now) => lineOf(n, now - (n % oldRecordEach === 0 ? oldRecordMs : 0)),
       });
       this.slots.push(slot);
       this.#supervised.push(slot);
@@ -113,6 +120,24 @@ export class World {
     const publisher = new PublisherOfMachine(machine, this.nats, () => shape.logBytesMax);
     this.publishers.push(publisher);
     this.#supervised.push(publisher);
+  }
+
+  #addIngest(name: string): void {
+    const { shape, center, nats, postgres, clickhouse } = this;
+    const { partitions, leaseSeconds, batchRows } = shape;
+    const ingest = new IngestInstance({
+      machine: center,
+      name,
+      partitions,
+      leaseSeconds,
+      batchRows,
+      logBytesMax: () => shape.logBytesMax,
+      nats,
+      postgres,
+      clickhouse,
+    });
+    this.ingests.push(ingest);
+    this.#supervised.push(ingest);
   }
 
   /** What is dead is started again after a while, as any supervisor does. */
@@ -140,6 +165,9 @@ export class World {
     if (lost.length > 0)
       found.push(`${lost.length} records are not stored, the first ${this.answers.describe(lost[0] ?? 0)}`);
     const damaged = this.publishers.flatMap(({ publisher }) => publisher?.damaged ?? []);
+    const { rollupDifference } = this.clickhouse;
+    if (rollupDifference > 0) found.push(`the rollups differ from the raw rows by ${rollupDifference}`);
+    if (this.postgres.openBatches > 0) found.push(`${this.postgres.openBatches} batches are not finished`);
     for (const machine of this.edges) {
       // Where power was lost while a sync took long, a later segment may have outlived an earlier one: its journal stays for a person.
       const isLeft = (path: string) =>

@@ -1,0 +1,93 @@
+/**
+ * How a program asks a simulated database: the question takes time, and so does the answer. Either can be lost, the server can die in
+ * between, and what the program has stopped waiting for may still be carried out.
+ */
+import type { LinkCondition } from './machine.ts';
+import type { Program } from './program.ts';
+import type { Scheduler } from './scheduler.ts';
+
+/** What can go wrong between programs and a server, as long as it is set. */
+export interface CallFaults {
+  /** Chance that a question or an answer is lost with its connection. */
+  lost: number;
+  /** Most milliseconds that the server lets a question wait. */
+  waitMsMax: number;
+}
+
+export function noCallFaults(): CallFaults {
+  return { lost: 0, waitMsMax: 2 };
+}
+
+/** A database server as its calls see it. */
+export class CallableServer {
+  isUp = true;
+  faults = noCallFaults();
+  /** Grows with each start: what was asked of an earlier run gets no answer. */
+  run = 1;
+  readonly scheduler: Scheduler;
+
+  constructor(scheduler: Scheduler) {
+    this.scheduler = scheduler;
+  }
+
+  start(): void {
+    if (this.isUp) return;
+    this.isUp = true;
+    this.run++;
+  }
+}
+
+export interface Caller {
+  readonly program: Program;
+  readonly link: LinkCondition;
+  /** How long an answer is waited for. */
+  readonly timeoutMs: number;
+  /** The error for an answer that did not come. */
+  readonly unavailable: (why: string) => Error;
+}
+
+/** @param carryOut runs in the server; what it throws is its answer. It can take its time by itself. */
+export function call<T>(caller: Caller, server: CallableServer, carryOut: () => T | Promise<T>): Promise<T> {
+  const { program, link, timeoutMs, unavailable } = caller;
+  const { scheduler } = server;
+  const { dice } = scheduler;
+  return new Promise<T>((done, fail) => {
+    let isOver = false;
+    const answer = (give: () => void) => {
+      if (isOver) return;
+      isOver = true;
+      scheduler.cancel(timer);
+      program.enter(give);
+    };
+    const failed = (why: string) => answer(() => fail(unavailable(why)));
+    // The patience of a program runs while it stands still, but nobody hears of it until it goes on.
+    const timer = scheduler.after(timeoutMs, () => failed('no answer in time'));
+    const way = () => dice.next() * link.latencyMsMax;
+    const isLost = () => server.faults.lost > 0 && dice.next() < server.faults.lost;
+    scheduler.after(way(), () => {
+      if (link.isCut) return;
+      if (!server.isUp || isLost()) {
+        scheduler.after(way(), () => failed('the connection was refused or lost'));
+        return;
+      }
+      const { run } = server;
+      const reply = (give: () => void) =>
+        scheduler.after(way(), () => {
+          if (link.isCut) return;
+          if (server.run !== run || !server.isUp || isLost()) failed('the connection was lost');
+          else answer(give);
+        });
+      scheduler.after(dice.next() * server.faults.waitMsMax, () => {
+        if (server.run !== run || !server.isUp) {
+          failed('the server has died');
+          return;
+        }
+        // In a turn of its own, as a promise: what it throws is its answer.
+        void (async () => await carryOut())().then(
+          (value) => reply(() => done(value)),
+          (error: unknown) => reply(() => fail(error)),
+        );
+      });
+    });
+  });
+}

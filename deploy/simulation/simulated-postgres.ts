@@ -1,0 +1,207 @@
+/**
+ * What ingest keeps in a simulated Postgres. Each operation is one transaction. The server can die, be slow, and go back: to what a
+ * copy had that was behind, or to a backup.
+ */
+import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
+import { PostgresUnavailable } from '#common/postgres.ts';
+import { type BatchEntry, type Checkpoints, type Lease, LeaseLost } from '#ingest/checkpoints.ts';
+import type { Machine } from './machine.ts';
+import type { Program } from './program.ts';
+import type { Scheduler } from './scheduler.ts';
+import { CallableServer, type Caller, call } from './server-call.ts';
+
+interface LeaseRow {
+  readonly owner: string;
+  readonly epoch: number;
+  readonly expiresAt: number;
+  readonly lastBatchNo: number;
+}
+
+/** All of it is replaced and never changed, so that what was once committed can be kept. */
+interface State {
+  readonly leases: ReadonlyMap<number, LeaseRow>;
+  readonly marks: ReadonlyMap<string, LaneMarks & { readonly updatedAt: number }>;
+  readonly streamTimes: ReadonlyMap<number, number>;
+  readonly batches: ReadonlyMap<string, { readonly partition: number; readonly entry: BatchEntry }>;
+}
+
+const nothing: State = { leases: new Map(), marks: new Map(), streamTimes: new Map(), batches: new Map() };
+const commitsKeptMax = 200;
+const timeoutMs = 12_000;
+const dayMs = 86_400_000;
+
+export class SimulatedPostgres extends CallableServer {
+  readonly hits = { crashed: 0, commits_lost: 0, restored: 0 };
+  /** Milliseconds by which its clock is off. */
+  clockOffsetMs = 0;
+  #state = nothing;
+  #commits: State[] = [];
+  #backup = nothing;
+  readonly #epochMs: number;
+
+  constructor(scheduler: Scheduler, epochMs: number) {
+    super(scheduler);
+    this.#epochMs = epochMs;
+  }
+
+  get now(): number {
+    return Math.floor(this.#epochMs + this.scheduler.now + this.clockOffsetMs);
+  }
+
+  /** Dies and keeps what was committed. */
+  crash(): void {
+    if (!this.isUp) return;
+    this.isUp = false;
+    this.hits.crashed++;
+  }
+
+  /** Another server takes over that has not got the last commits. */
+  loseCommits(count: number): void {
+    this.crash();
+    const lost = this.#commits.splice(Math.max(0, this.#commits.length - count));
+    if (lost.length === 0) return;
+    this.hits.commits_lost++;
+    this.#state = this.#commits.at(-1) ?? nothing;
+  }
+
+  backUp(): void {
+    this.#backup = this.#state;
+  }
+
+  restore(): void {
+    this.crash();
+    this.hits.restored++;
+    this.#state = this.#backup;
+    this.#commits = [];
+  }
+
+  /** Batches that are not finished. */
+  get openBatches(): number {
+    return this.#state.batches.size;
+  }
+
+  checkpointsOf(program: Program, machine: Machine): Checkpoints {
+    const caller: Caller = {
+      program,
+      link: machine.link,
+      timeoutMs,
+      unavailable: (why) => new PostgresUnavailable(new Error(why)),
+    };
+    const read = <T>(question: (state: State) => T) => call(caller, this, () => question(this.#state));
+    const write = <T>(change: (state: State) => [State, T]) =>
+      call(caller, this, () => {
+        const [state, answer] = change(this.#state);
+        this.#commit(state);
+        return answer;
+      });
+    const owned = (lease: Lease, change: (state: State) => State) =>
+      write((state) => {
+        if (!isOwned(state, lease)) throw new LeaseLost(lease);
+        return [change(state), undefined];
+      });
+    return {
+      acquire: (partition, owner, seconds) => write((state) => this.#acquire(state, partition, owner, seconds)),
+      renew: (lease, seconds) => owned(lease, (state) => this.#extended(state, lease, seconds)),
+      release: (lease) =>
+        write((state) => [isOwned(state, lease) ? this.#extended(state, lease, 0) : state, undefined]),
+      streamTime: (partition) => read((state) => state.streamTimes.get(partition) ?? 0),
+      marks: (partition) => read((state) => [...state.marks.values()].filter((lane) => lane.partition === partition)),
+      batches: (partition) =>
+        read((state) =>
+          [...state.batches.values()]
+            .filter((batch) => batch.partition === partition)
+            .map((batch) => batch.entry)
+            .sort((one, other) => one.batch_no - other.batch_no),
+        ),
+      begin: (lease, batch) => owned(lease, (state) => begun(state, lease, batch)),
+      commit: (lease, batchNo, streamTime, marks) =>
+        owned(lease, (state) => this.#committed(without(state, lease, batchNo), lease.partition, streamTime, marks)),
+      discard: (lease, batchNo) => owned(lease, (state) => without(state, lease, batchNo)),
+      keepPartial: (lease, batchNo) => owned(lease, (state) => partial(state, lease, batchNo)),
+      salt: (day) => read(() => String(day)),
+      forgetMarks: (partition, days) => write((state) => this.#forgotten(state, partition, days)),
+      reportProgress: () => read(() => undefined),
+    };
+  }
+
+  #commit(state: State): void {
+    if (state === this.#state) return;
+    this.#state = state;
+    this.#commits.push(state);
+    if (this.#commits.length > commitsKeptMax) this.#commits.shift();
+  }
+
+  #acquire(state: State, partition: number, owner: string, seconds: number): [State, Lease | undefined] {
+    const known = state.leases.get(partition);
+    if (known !== undefined && known.expiresAt >= this.now && known.owner !== owner) return [state, undefined];
+    const row: LeaseRow = {
+      owner,
+      epoch: (known?.epoch ?? 0) + 1,
+      expiresAt: this.now + seconds * 1_000,
+      lastBatchNo: known?.lastBatchNo ?? 0,
+    };
+    const { epoch, lastBatchNo } = row;
+    return [
+      { ...state, leases: new Map(state.leases).set(partition, row) },
+      { partition, owner, epoch, lastBatchNo },
+    ];
+  }
+
+  #extended(state: State, lease: Lease, seconds: number): State {
+    const row = state.leases.get(lease.partition);
+    if (row === undefined) return state;
+    const expiresAt = this.now + seconds * 1_000;
+    return { ...state, leases: new Map(state.leases).set(lease.partition, { ...row, expiresAt }) };
+  }
+
+  #committed(state: State, partition: number, streamTime: number, marks: readonly LaneMarks[]): State {
+    const all = new Map(state.marks);
+    for (const lane of marks) {
+      const { mark, ahead } = new FrameSet(lane.mark, lane.ahead);
+      all.set(laneKey(lane.producer_id, lane), { ...lane, mark, ahead, updatedAt: this.now });
+    }
+    const time = Math.max(streamTime, state.streamTimes.get(partition) ?? 0);
+    return { ...state, marks: all, streamTimes: new Map(state.streamTimes).set(partition, time) };
+  }
+
+  #forgotten(state: State, partition: number, days: number): [State, number] {
+    const before = this.now - days * dayMs;
+    const kept = [...state.marks].filter(([, lane]) => lane.partition !== partition || lane.updatedAt >= before);
+    const count = state.marks.size - kept.length;
+    return [count === 0 ? state : { ...state, marks: new Map(kept) }, count];
+  }
+}
+
+function isOwned(state: State, lease: Lease): boolean {
+  const row = state.leases.get(lease.partition);
+  return row?.epoch === lease.epoch && row.owner === lease.owner;
+}
+
+function keyOf(lease: Lease, batchNo: number): string {
+  return `${lease.partition}:${batchNo}`;
+}
+
+function begun(state: State, lease: Lease, entry: BatchEntry): State {
+  const key = keyOf(lease, entry.batch_no);
+  const row = state.leases.get(lease.partition);
+  if (state.batches.has(key) || row === undefined) return state;
+  const lastBatchNo = Math.max(row.lastBatchNo, entry.batch_no);
+  return {
+    ...state,
+    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo }),
+    batches: new Map(state.batches).set(key, { partition: lease.partition, entry }),
+  };
+}
+
+function without(state: State, lease: Lease, batchNo: number): State {
+  const batches = new Map(state.batches);
+  return batches.delete(keyOf(lease, batchNo)) ? { ...state, batches } : state;
+}
+
+function partial(state: State, lease: Lease, batchNo: number): State {
+  const key = keyOf(lease, batchNo);
+  const batch = state.batches.get(key);
+  if (batch === undefined) return state;
+  const entry = { ...batch.entry, is_partial: true };
+  return { ...state, batches: new Map(state.batches).set(key, { ...batch, entry }) };
+}

@@ -1,0 +1,187 @@
+/** What ingest asks of ClickHouse, answered by the simulated one: the same questions in the same order as the real store asks them. */
+import { ClickHouseFailure } from '#clickhouse/client.ts';
+import type { BatchName } from '#clickhouse/rows.ts';
+import type { FrameRange } from '#common/log/marks.ts';
+import { sleep } from '#common/time.ts';
+import type { BatchPart } from '#ingest/checkpoints.ts';
+import type {
+  FrameSpan,
+  InsertOutcome,
+  NewestBatch,
+  RawStore,
+  SentPart,
+  StoredFrames,
+  StoredPlace,
+} from '#ingest/raw-store.ts';
+import type { Machine } from './machine.ts';
+import type { Program } from './program.ts';
+import { type Caller, call } from './server-call.ts';
+import { Fenced, rollupNames, type SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.ts';
+
+const timeoutMs = 60_000;
+const endPollMs = 20;
+const endPatienceMs = 10_000;
+
+export class SimulatedStore implements RawStore {
+  readonly #server: SimulatedClickHouse;
+  readonly #caller: Caller;
+
+  constructor(server: SimulatedClickHouse, program: Program, machine: Machine) {
+    this.#server = server;
+    const unavailable = (why: string) => new ClickHouseFailure('unavailable', 0, why, undefined);
+    this.#caller = { program, link: machine.link, timeoutMs, unavailable };
+  }
+
+  async insert(batch: BatchName, part: SentPart): Promise<InsertOutcome> {
+    const rows = JSON.parse(Buffer.from(part.body).toString()) as SimulatedRow[];
+    const token = `${batch.partition}:${batch.batch_no}:${part.table}:${part.partition}`;
+    try {
+      await this.#ask(() => this.#server.insert(batch.partition, rows, token));
+      return { kind: 'written' };
+    } catch (error) {
+      if (error instanceof Fenced) return { kind: 'fenced' };
+      return { kind: 'unknown', code: 0, message: String(error) };
+    }
+  }
+
+  async fence(partition: number, batchNoMin: number): Promise<number> {
+    // Looked at and set in one statement, which is not one step.
+    await this.#ask(async () => {
+      const isLower = this.#server.fenceOf(partition) < batchNoMin;
+      await new Promise<void>((done) => this.#server.scheduler.after(this.#server.scheduler.dice.next(), done));
+      if (isLower) this.#server.setFence(partition, batchNoMin);
+    });
+    await this.#endInserts(partition);
+    const min = await this.#ask(() => this.#server.fenceOf(partition));
+    if (min < batchNoMin)
+      throw new ClickHouseFailure('unavailable', 0, 'another owner has lowered the fence', undefined);
+    return min;
+  }
+
+  rowsOf(batch: BatchName, part: BatchPart): Promise<number> {
+    return this.#ask(() => this.#server.rows.filter((row) => isOfPart(row, batch, part)).length);
+  }
+
+  rollupsOf(_table: string): readonly string[] {
+    return rollupNames;
+  }
+
+  async rollupsWithout({ partition, batch_no }: BatchName, part: BatchPart): Promise<readonly string[]> {
+    const without: string[] = [];
+    for (const rollup of rollupNames) {
+      const isThere = await this.#ask(() =>
+        this.#server
+          .cellsOf(rollup)
+          .some(
+            (cell) => cell.log_partition === partition && cell.month === part.partition && cell.batch_no === batch_no,
+          ),
+      );
+      if (!isThere) without.push(rollup);
+    }
+    return without;
+  }
+
+  async fillIn(batch: BatchName, part: BatchPart, rollup: string): Promise<void> {
+    await this.#ask(() => this.#server.fillIn(batch.partition, rollup, (row) => isOfPart(row, batch, part)));
+  }
+
+  async newestBatch(partition: number, batchNo: number): Promise<NewestBatch> {
+    const raw = await this.#ask(() => newestOf(this.#server.rows, partition, batchNo));
+    const rolled = await this.#ask(() =>
+      newestOf(
+        rollupNames.flatMap((name) => this.#server.cellsOf(name)),
+        partition,
+        batchNo,
+      ),
+    );
+    const parts = raw === 0 ? [] : await this.#ask(() => this.#partsOf(partition, raw));
+    return { raw, rolled, parts };
+  }
+
+  framesAbove(partition: number, batchNo: number, producerId?: string): Promise<readonly StoredFrames[]> {
+    return this.#ask(() => {
+      const lanes = new Map<string, Set<number>>();
+      for (const row of this.#server.rows) {
+        if (row.log_partition !== partition || row.batch_no <= batchNo) continue;
+        if (producerId !== undefined && row.producer_id !== producerId) continue;
+        lanes.set(row.producer_id, (lanes.get(row.producer_id) ?? new Set()).add(row.frame_no));
+      }
+      return [...lanes].map(([producer_id, frames]) => ({
+        producer_id,
+        kind: 'click' as const,
+        ranges: [...frames].sort((one, other) => one - other).map((no): FrameRange => [no, no]),
+      }));
+    });
+  }
+
+  placesOf(partition: number, batchNo: number, frames: readonly FrameSpan[]): Promise<readonly StoredPlace[]> {
+    return this.#ask(() =>
+      this.#server.rows
+        .filter((row) => row.log_partition === partition && row.batch_no > batchNo)
+        .filter((row) =>
+          frames.some(
+            (span) => span.producer_id === row.producer_id && row.frame_no >= span.from && row.frame_no <= span.to,
+          ),
+        )
+        .map(({ producer_id, frame_no, idx }) => ({ kind: 'click' as const, producer_id, frame_no, idx })),
+    );
+  }
+
+  async #endInserts(partition: number): Promise<void> {
+    const { time } = this.#caller.program;
+    const deadline = time.elapsed() + endPatienceMs;
+    for (let looks = 0; ; looks++) {
+      if ((await this.#ask(() => this.#server.running(partition))) === 0) return;
+      if (time.elapsed() > deadline)
+        throw new ClickHouseFailure('unavailable', 0, `an insert of partition ${partition} does not end`, undefined);
+      if (looks === 0) await this.#ask(() => this.#server.kill(partition));
+      await sleep(time, endPollMs);
+    }
+  }
+
+  #partsOf(partition: number, batchNo: number): BatchPart[] {
+    const parts = new Map<string, BatchPart>();
+    for (const row of this.#server.rows) {
+      if (row.log_partition !== partition || row.batch_no !== batchNo) continue;
+      const known = parts.get(row.table + row.month);
+      parts.set(row.table + row.month, {
+        table: row.table,
+        partition: row.month,
+        rows: (known?.rows ?? 0) + 1,
+        time_from: Math.min(known?.time_from ?? row.time, row.time),
+        time_to: Math.max(known?.time_to ?? row.time, row.time),
+      });
+    }
+    return [...parts.values()];
+  }
+
+  async #ask<T>(carryOut: () => T | Promise<T>): Promise<T> {
+    try {
+      return await call(this.#caller, this.#server, carryOut);
+    } catch (error) {
+      if (error instanceof ClickHouseFailure || error instanceof Fenced) throw error;
+      throw this.#caller.unavailable(String(error));
+    }
+  }
+}
+
+function isOfPart(row: SimulatedRow, batch: BatchName, part: BatchPart): boolean {
+  return (
+    row.log_partition === batch.partition &&
+    row.batch_no === batch.batch_no &&
+    row.table === part.table &&
+    row.month === part.partition
+  );
+}
+
+function newestOf(
+  rows: readonly { readonly log_partition: number; readonly batch_no: number }[],
+  partition: number,
+  above: number,
+): number {
+  return rows.reduce(
+    (newest, row) =>
+      row.log_partition === partition && row.batch_no > Math.max(above, newest) ? row.batch_no : newest,
+    0,
+  );
+}
