@@ -158,6 +158,12 @@ export class World {
     });
   }
 
+  /** What must be settled once all processes have started again. */
+  leftovers(): string[] {
+    const { openBatches } = this.postgres;
+    return openBatches === 0 ? [] : [`${openBatches} batches are not settled`];
+  }
+
   /** Why the world is not at rest: what is not committed, and what is not within its bounds. Empty when it is. */
   unrest(): string[] {
     const found: string[] = [];
@@ -167,7 +173,6 @@ export class World {
     const damaged = this.publishers.flatMap(({ publisher }) => publisher?.damaged ?? []);
     const { rollupDifference } = this.clickhouse;
     if (rollupDifference > 0) found.push(`the rollups differ from the raw rows by ${rollupDifference}`);
-    if (this.postgres.openBatches > 0) found.push(`${this.postgres.openBatches} batches are not finished`);
     for (const machine of this.edges) {
       // Where power was lost while a sync took long, a later segment may have outlived an earlier one: its journal stays for a person.
       const isLeft = (path: string) =>
