@@ -12,10 +12,10 @@ export interface Lease {
   readonly lastBatchNo: number;
 }
 
-/** Another process owns the partition now. */
+/** Another process owns the partition now, or Postgres has lost what was committed under the lease: all is to be learned again. */
 export class LeaseLost extends Error {
-  constructor(lease: Pick<Lease, 'partition' | 'epoch'>) {
-    super(`Partition ${lease.partition} was taken over from epoch ${lease.epoch}.`);
+  constructor(lease: Pick<Lease, 'partition' | 'epoch'>, reason = 'was taken over') {
+    super(`Partition ${lease.partition} ${reason} from epoch ${lease.epoch}.`);
     this.name = 'LeaseLost';
   }
 }
@@ -62,9 +62,13 @@ export interface Checkpoints {
   marks(partition: number): Promise<LaneMarks[]>;
   /** Batches between BEFORE and AFTER, oldest first. */
   batches(partition: number): Promise<BatchEntry[]>;
-  /** BEFORE: from now on the batch may be in ClickHouse. @throws LeaseLost */
-  begin(lease: Lease, batch: BatchEntry): Promise<void>;
-  /** AFTER: the batch is in ClickHouse, and its frames are committed. @throws LeaseLost */
+  /**
+   * BEFORE: from now on the batch may be in ClickHouse.
+   * @param previousNo the last batch that was begun, which is finished.
+   * @throws LeaseLost also when Postgres does not know that: it has gone back to an earlier state while the lease was held.
+   */
+  begin(lease: Lease, batch: BatchEntry, previousNo: number): Promise<void>;
+  /** AFTER: the batch is in ClickHouse, and its frames are committed. @throws LeaseLost also when Postgres does not know of it. */
   commit(lease: Lease, batchNo: number, streamTime: number, marks: readonly LaneMarks[]): Promise<void>;
   /** Nothing of the batch is in ClickHouse, or all frames of it are committed: it is forgotten. @throws LeaseLost */
   discard(lease: Lease, batchNo: number): Promise<void>;

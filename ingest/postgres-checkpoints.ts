@@ -16,6 +16,8 @@ interface MarkRow {
   ahead: unknown;
 }
 
+const hasGoneBack = 'is not as it was left, Postgres has gone back: it is taken again';
+
 export class PostgresCheckpoints implements Checkpoints {
   readonly #postgres: Postgres;
 
@@ -76,13 +78,16 @@ export class PostgresCheckpoints implements Checkpoints {
     );
   }
 
-  async begin(lease: Lease, batch: BatchEntry): Promise<void> {
+  async begin(lease: Lease, batch: BatchEntry, previousNo: number): Promise<void> {
     const { batch_no, frames, parts, stream_time } = batch;
     await this.#owned(lease, async (queries) => {
-      await queries.execute(
-        'UPDATE ingest.lease SET last_batch_no = greatest(last_batch_no, $2) WHERE partition = $1',
-        [lease.partition, batch_no],
+      const known = await queries.execute(
+        `UPDATE ingest.lease SET last_batch_no = $2
+         WHERE partition = $1 AND last_batch_no IN ($2, $3) AND NOT EXISTS (
+           SELECT FROM ingest.batch WHERE partition = $1 AND batch_no > 0 AND batch_no <> $2 AND NOT is_partial)`,
+        [lease.partition, batch_no, previousNo],
       );
+      if (known === 0) throw new LeaseLost(lease, hasGoneBack);
       // Asked twice, when the first answer was lost, it is written once.
       await queries.execute(
         `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time)
@@ -94,6 +99,11 @@ export class PostgresCheckpoints implements Checkpoints {
 
   async commit(lease: Lease, batchNo: number, streamTime: number, marks: readonly LaneMarks[]): Promise<void> {
     await this.#owned(lease, async (queries) => {
+      const known = await queries.query('SELECT FROM ingest.lease WHERE partition = $1 AND last_batch_no >= $2', [
+        lease.partition,
+        batchNo,
+      ]);
+      if (known.length === 0) throw new LeaseLost(lease, hasGoneBack);
       await queries.execute(
         `INSERT INTO ingest.mark (producer_id, kind, partition, mark, ahead)
          SELECT producer_id, kind, partition, mark, ahead

@@ -29,7 +29,8 @@ export async function recoverBatches(options: RecoveryOptions): Promise<void> {
       sink.doubtful.addBatch(entry);
       continue;
     }
-    const outcome = await sink.settle(entry, { isNewest: newestNo === 0 && entry === entries.at(-1) });
+    const isNewest = newestNo === 0 && entry.batch_no >= lease.lastBatchNo;
+    const outcome = await sink.settle(entry, { isNewest });
     log({ batch_no: entry.batch_no, outcome }, 'a batch of an earlier owner was settled');
     if (outcome === 'stored') await sink.finish(entry, headersOf(entry, lease.partition));
   }

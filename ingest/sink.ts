@@ -108,7 +108,7 @@ export class Sink {
   /** The largest number that was given to a batch. */
   #lastNo: number;
   /** The largest number that was written down: one that is not above it comes too late. */
-  #begunNo = 0;
+  #begunNo: number;
   /** Batches below it are refused by ClickHouse. */
   #fence = 0;
 
@@ -119,6 +119,7 @@ export class Sink {
     this.counters = counters;
     this.doubtful = new DoubtfulFrames(lease.lease.partition);
     this.#lastNo = lease.lease.lastBatchNo;
+    this.#begunNo = lease.lease.lastBatchNo;
   }
 
   get #partition(): number {
@@ -284,7 +285,7 @@ export class Sink {
       stream_time: batch.streamTime,
       is_partial: false,
     };
-    await this.patiently(() => checkpoints.begin(this.#lease.lease, entry));
+    await this.patiently(() => checkpoints.begin(this.#lease.lease, entry, this.#begunNo));
     this.#begunNo = entry.batch_no;
     return entry;
   }

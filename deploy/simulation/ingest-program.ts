@@ -1,5 +1,6 @@
 /** An ingest process: the real owners of partitions with the real sink and recovery, on simulated stores. */
 import { keepLogStream } from '#common/log/log-stream.ts';
+import { decodeMarksRequest } from '#common/log/marks.ts';
 import { noFailpoints } from '#ingest/failpoints.ts';
 import { PartitionOwner } from '#ingest/partition-owner.ts';
 import { newSinkCounters } from '#ingest/sink.ts';
@@ -72,8 +73,8 @@ export class IngestInstance {
       return new PartitionOwner({ partition, owner: name, leaseSeconds, nats, limits, sink, counters, time });
     });
     nats.subscribe(nats.names.marksRequest, (message) => {
-      const producerIds = new Set(JSON.parse(message.bytes.toString()) as string[]);
-      for (const owner of this.owners) owner.announceAll(producerIds);
+      const request = decodeMarksRequest(message.bytes);
+      if (request !== undefined) for (const owner of this.owners) owner.announceAll(request.producerIds);
     });
     for (const owner of this.owners) owner.start();
   }

@@ -113,9 +113,12 @@ export class SimulatedPostgres extends CallableServer {
             .map((batch) => batch.entry)
             .sort((one, other) => one.batch_no - other.batch_no),
         ),
-      begin: (lease, batch) => owned(lease, (state) => begun(state, lease, batch)),
+      begin: (lease, batch, previousNo) => owned(lease, (state) => begun(state, lease, batch, previousNo)),
       commit: (lease, batchNo, streamTime, marks) =>
-        owned(lease, (state) => this.#committed(without(state, lease, batchNo), lease.partition, streamTime, marks)),
+        owned(lease, (state) => {
+          if ((state.leases.get(lease.partition)?.lastBatchNo ?? 0) < batchNo) throw new LeaseLost(lease);
+          return this.#committed(without(state, lease, batchNo), lease.partition, streamTime, marks);
+        }),
       discard: (lease, batchNo) => owned(lease, (state) => without(state, lease, batchNo)),
       keepPartial: (lease, batchNo) => owned(lease, (state) => partial(state, lease, batchNo)),
       salt: (day) => read(() => String(day)),
@@ -181,14 +184,19 @@ function keyOf(lease: Lease, batchNo: number): string {
   return `${lease.partition}:${batchNo}`;
 }
 
-function begun(state: State, lease: Lease, entry: BatchEntry): State {
-  const key = keyOf(lease, entry.batch_no);
+function begun(state: State, lease: Lease, entry: BatchEntry, previousNo: number): State {
   const row = state.leases.get(lease.partition);
-  if (state.batches.has(key) || row === undefined) return state;
-  const lastBatchNo = Math.max(row.lastBatchNo, entry.batch_no);
+  const open = [...state.batches.values()].filter(
+    (batch) =>
+      batch.partition === lease.partition && batch.entry.batch_no !== entry.batch_no && !batch.entry.is_partial,
+  );
+  const isKnown = row?.lastBatchNo === previousNo || row?.lastBatchNo === entry.batch_no;
+  if (row === undefined || !isKnown || open.length > 0) throw new LeaseLost(lease);
+  const key = keyOf(lease, entry.batch_no);
+  if (state.batches.has(key)) return state;
   return {
     ...state,
-    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo }),
+    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo: entry.batch_no }),
     batches: new Map(state.batches).set(key, { partition: lease.partition, entry }),
   };
 }
