@@ -72,6 +72,11 @@ export interface Checkpoints {
   commit(lease: Lease, batchNo: number, streamTime: number, marks: readonly LaneMarks[]): Promise<void>;
   /** Nothing of the batch is in ClickHouse, or all frames of it are committed: it is forgotten. @throws LeaseLost */
   discard(lease: Lease, batchNo: number): Promise<void>;
+  /**
+   * Frames whose rows stand in ClickHouse although Postgres has lost that are written down as a batch that is there in part, and
+   * the numbers of batches go on above the newest of them. @throws LeaseLost
+   */
+  learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void>;
   /** Some of the batch is in ClickHouse and stays. @throws LeaseLost */
   keepPartial(lease: Lease, batchNo: number): Promise<void>;
   /** The id of this installation, made when it is first asked for. */

@@ -6,7 +6,7 @@ import { type FrameRange, rangesAheadMax } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { LogFrame } from './batch.ts';
 import type { BatchEntry } from './checkpoints.ts';
-import type { FrameSpan, RawStore, StoredFrames } from './raw-store.ts';
+import type { FrameSpan, RawStore } from './raw-store.ts';
 import { rowKey } from './refused-rows.ts';
 
 type FrameName = { readonly header: Pick<LogFrame['header'], 'producer_id' | 'kind' | 'frame_no'> };
@@ -35,12 +35,6 @@ export class DoubtfulFrames {
     }
     this.#partial.set(entry.batch_no, frames);
     this.#above = Math.min(this.#above, entry.batch_no - 1);
-  }
-
-  /** Frames of which rows stand in batches above a number. */
-  addStored(frames: readonly StoredFrames[], above: number): void {
-    for (const { producer_id, kind, ranges } of frames) this.#add(producer_id, kind, ranges);
-    this.#above = Math.min(this.#above, above);
   }
 
   /** Keys of the rows of these frames that are stored; `undefined` when none of them is in doubt. */

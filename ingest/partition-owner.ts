@@ -204,7 +204,7 @@ export class PartitionOwner {
     this.#sink = store;
     const entries = await this.#whenThere(() => checkpoints.batches(partition));
     const log = (line: string) => sink.log({ partition }, line);
-    await recoverBatches({ lease: lease.lease, entries, sink: store, store: sink.store, log: sink.log });
+    await recoverBatches({ lease: lease.lease, entries, marks, sink: store, store: sink.store, log: sink.log });
     if (this.#isStopping) return;
     this.state = 'settled';
     await this.#waitToRun();

@@ -120,6 +120,21 @@ export class PostgresCheckpoints implements Checkpoints {
     await this.#owned(lease, (queries) => forget(queries, lease.partition, batchNo));
   }
 
+  async learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void> {
+    const { batch_no, frames, parts, stream_time } = batch;
+    await this.#owned(lease, async (queries) => {
+      await queries.execute(
+        `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time, is_partial)
+         VALUES ($1, $2, $3, $4, $5, $6, true) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
+        [lease.partition, batch_no, lease.epoch, JSON.stringify(frames), JSON.stringify(parts), stream_time],
+      );
+      await queries.execute(
+        'UPDATE ingest.lease SET last_batch_no = greatest(last_batch_no, $2) WHERE partition = $1',
+        [lease.partition, newestNo],
+      );
+    });
+  }
+
   async keepPartial(lease: Lease, batchNo: number): Promise<void> {
     await this.#owned(lease, (queries) =>
       queries.execute('UPDATE ingest.batch SET is_partial = true WHERE partition = $1 AND batch_no = $2', [

@@ -3,6 +3,7 @@
  * of all that they stored, and settles the batches that they left between BEFORE and AFTER.
  */
 import type { FrameHeader } from '#common/log/frame.ts';
+import { FrameSet, type LaneMarks } from '#common/log/marks.ts';
 import type { BatchEntry, FrameRun, Lease } from './checkpoints.ts';
 import type { NewestBatch, RawStore } from './raw-store.ts';
 import type { Sink } from './sink.ts';
@@ -10,6 +11,7 @@ import type { Sink } from './sink.ts';
 export interface RecoveryOptions {
   readonly lease: Lease;
   readonly entries: readonly BatchEntry[];
+  readonly marks: readonly LaneMarks[];
   readonly sink: Sink;
   readonly store: RawStore;
   readonly log: (fields: object, line: string) => void;
@@ -40,7 +42,10 @@ export async function recoverBatches(options: RecoveryOptions): Promise<void> {
  * ClickHouse has batches of which Postgres knows nothing: it was set back, or failed over to a copy that was behind. Of these only
  * the newest may lack rollups; and the frames of all of them come again, as the marks went back too.
  */
-async function learnLostCommits({ lease, sink, store, log }: RecoveryOptions, newest: NewestBatch): Promise<void> {
+async function learnLostCommits(
+  { lease, marks, sink, store, log }: RecoveryOptions,
+  newest: NewestBatch,
+): Promise<void> {
   const { partition, lastBatchNo } = lease;
   if (newest.raw >= newest.rolled) {
     for (const part of newest.parts) await sink.complete({ partition, batch_no: newest.raw }, part);
@@ -48,13 +53,32 @@ async function learnLostCommits({ lease, sink, store, log }: RecoveryOptions, ne
     sink.counters.rollups_ahead++;
     log({ partition, batch_no: newest.rolled }, 'rollups have rows that the raw table has lost: rebuild the last days');
   }
-  const frames = await sink.patiently(() => store.framesAbove(partition, lastBatchNo));
-  sink.doubtful.addStored(frames, lastBatchNo);
+  const stored = await sink.patiently(() => store.framesAbove(partition, lastBatchNo));
+  const frames = stored.flatMap(({ producer_id, kind, ranges }) => {
+    const known = marks.find((lane) => lane.producer_id === producer_id && lane.kind === kind);
+    const set = new FrameSet(known?.mark, known?.ahead);
+    return ranges.flatMap(([from, to]) => uncommitted(set, from, to).map((run) => ({ producer_id, kind, ...run })));
+  });
+  // Written down, because the numbers go on above them: a later owner would not look for them any more.
+  const entry = { batch_no: lastBatchNo + 1, frames, parts: [], stream_time: 0, is_partial: true };
+  await sink.learn(entry, Math.max(newest.raw, newest.rolled));
   sink.counters.lost_commits++;
   log(
     { partition, known: lastBatchNo, stored: newest.raw },
     'Postgres has lost commits: what is stored above them is skipped',
   );
+}
+
+/** The frames of a range that are not in the set, as runs. */
+function uncommitted(set: FrameSet, from: number, to: number): { from: number; to: number }[] {
+  const runs: { from: number; to: number }[] = [];
+  for (let frameNo = from; frameNo <= to; frameNo++) {
+    if (set.has(frameNo)) continue;
+    const last = runs.at(-1);
+    if (last?.to === frameNo - 1) last.to = frameNo;
+    else runs.push({ from: frameNo, to: frameNo });
+  }
+  return runs;
 }
 
 /** As much of the headers of a batch's frames as its entry tells. */

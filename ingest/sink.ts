@@ -199,6 +199,13 @@ export class Sink {
     this.#lastNo = Math.max(this.#lastNo, this.#fence - 1);
   }
 
+  /** Frames of which rows are stored although Postgres has lost that: they stay in doubt until they are committed. @throws LeaseLost */
+  async learn(entry: BatchEntry, newestNo: number): Promise<void> {
+    await this.patiently(() => this.#parts.checkpoints.learn(this.#lease.lease, entry, newestNo));
+    this.#begunNo = Math.max(this.#begunNo, newestNo);
+    this.doubtful.addBatch(entry);
+  }
+
   /** The number that the next batch gets at least: above all that were given, and about the time. */
   get nextNo(): number {
     return Math.max(this.#lastNo + 1, this.#parts.time.now());

@@ -77,7 +77,7 @@ export class SimulatedPostgres extends CallableServer {
 
   /** Batches that are not finished. */
   get openBatches(): number {
-    return this.#state.batches.size;
+    return [...this.#state.batches.values()].filter(({ entry }) => !entry.is_partial).length;
   }
 
   checkpointsOf(program: Program, machine: Machine): Checkpoints {
@@ -120,6 +120,7 @@ export class SimulatedPostgres extends CallableServer {
           return this.#committed(without(state, lease, batchNo), lease.partition, streamTime, marks);
         }),
       discard: (lease, batchNo) => owned(lease, (state) => without(state, lease, batchNo)),
+      learn: (lease, batch, newestNo) => owned(lease, (state) => learned(state, lease, batch, newestNo)),
       keepPartial: (lease, batchNo) => owned(lease, (state) => partial(state, lease, batchNo)),
       salt: (day) => read(() => String(day)),
       forgetMarks: (partition, days) => write((state) => this.#forgotten(state, partition, days)),
@@ -198,6 +199,18 @@ function begun(state: State, lease: Lease, entry: BatchEntry, previousNo: number
     ...state,
     leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo: entry.batch_no }),
     batches: new Map(state.batches).set(key, { partition: lease.partition, entry }),
+  };
+}
+
+function learned(state: State, lease: Lease, entry: BatchEntry, newestNo: number): State {
+  const row = state.leases.get(lease.partition);
+  if (row === undefined) return state;
+  const lastBatchNo = Math.max(row.lastBatchNo, newestNo);
+  const batch = { partition: lease.partition, entry };
+  return {
+    ...state,
+    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo }),
+    batches: new Map([[keyOf(lease, entry.batch_no), batch], ...state.batches]),
   };
 }
 
