@@ -30,7 +30,8 @@ export class LaneProgress {
     for (const lane of announcement.lanes) {
       if (!isKnown(lane.producer_id)) continue;
       const key = laneKey(lane.producer_id, lane);
-      if (this.marksOf(key).mark <= lane.mark) this.#committed.set(key, new FrameSet(lane.mark, lane.ahead));
+      // Marks can go back with Postgres. What was committed once stays so, and what is committed since counts as well.
+      this.#committed.set(key, this.marksOf(key).union(new FrameSet(lane.mark, lane.ahead)));
       this.#published.get(key)?.forget(lane.mark);
     }
   }

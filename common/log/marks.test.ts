@@ -109,3 +109,17 @@ test('a request for marks is read back as it was written, and its names by earli
   for (const text of ['', '{}', '"a"', 'null']) expect(decodeMarksRequest(Buffer.from(text))).toBeUndefined();
   expect(decodeMarksRequest(Buffer.from('[1,null,{"floor":1}]'))).toEqual({ producerIds: new Set(), floors: [] });
 });
+
+test('the union of two sets has the frames of both, whichever mark is higher', () => {
+  const one = new FrameSet(18, [
+    [25, 26],
+    [30, 31],
+  ]);
+  const other = new FrameSet(0, [[19, 29]]);
+  for (const both of [one.union(other), other.union(one)]) {
+    expect([both.mark, both.ahead]).toEqual([31, []]);
+  }
+  const apart = new FrameSet(3).union(new FrameSet(1, [[7, 9]]));
+  expect([apart.mark, apart.ahead]).toEqual([3, [[7, 9]]]);
+  expect(new FrameSet().union(new FrameSet()).mark).toBe(0);
+});

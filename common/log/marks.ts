@@ -40,6 +40,18 @@ export class FrameSet {
     return first > to || this.#ahead.some((range) => first >= range[0] && to <= range[1]);
   }
 
+  /** The frames of both. */
+  union(other: FrameSet): FrameSet {
+    const merged: [number, number][] = [];
+    const all = [...this.#ahead, ...other.#ahead].sort(([one], [two]) => one - two);
+    for (const [from, to] of [[1, Math.max(this.#mark, other.#mark)] as const, ...all]) {
+      const last = merged.at(-1);
+      if (last !== undefined && from <= last[1] + 1) last[1] = Math.max(last[1], to);
+      else merged.push([from, to]);
+    }
+    return new FrameSet(merged[0]?.[1], merged.slice(1));
+  }
+
   /** Whether the frame can be added without going over the bound. */
   hasRoomFor(frameNo: number): boolean {
     if (this.#ahead.length < rangesAheadMax || frameNo <= this.#mark + 1) return true;
