@@ -8,7 +8,7 @@
  * formed, but batches are stored one after the other, so the committed time only goes forward.
  */
 import { encodeAnnouncements, type LaneMarks } from '#common/log/marks.ts';
-import type { Nats } from '#common/nats.ts';
+import type { NatsClient } from '#common/nats.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import type { Time } from '#common/time.ts';
 import type { FormedBatch } from './batch.ts';
@@ -26,7 +26,7 @@ export interface OwnerOptions {
   readonly leaseSeconds: number;
   /** Stands in every announcement of marks. */
   readonly installationId: string;
-  readonly nats: Nats;
+  readonly nats: NatsClient;
   readonly limits: QueueLimits;
   readonly sink: SinkParts;
   readonly counters: SinkCounters;

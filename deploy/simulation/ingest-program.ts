@@ -1,8 +1,14 @@
 /** An ingest process: the real owners of partitions with the real sink and recovery, on simulated stores. */
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
+import { PostgresUnavailable } from '#common/postgres.ts';
+import { sleep, type Time } from '#common/time.ts';
+import type { Checkpoints } from '#ingest/checkpoints.ts';
 import { noFailpoints } from '#ingest/failpoints.ts';
-import { PartitionOwner } from '#ingest/partition-owner.ts';
+import { partitionsInLog } from '#ingest/log-partitions.ts';
+import { LogRoom } from '#ingest/log-room.ts';
+import { OwnedPartitions } from '#ingest/owned-partitions.ts';
+import { marksKeptDays, PartitionOwner } from '#ingest/partition-owner.ts';
 import { newSinkCounters } from '#ingest/sink.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
@@ -27,11 +33,12 @@ export interface IngestOptions {
 
 const flushIntervalMs = 200;
 const batchBytes = 8_388_608;
+const postgresRetryMs = 1_000;
 
 export class IngestInstance {
   program: Program | undefined;
   client: SimulatedNatsClient | undefined;
-  owners: readonly PartitionOwner[] = [];
+  partitions: OwnedPartitions | undefined;
   /** Of all its processes. */
   readonly counters = newSinkCounters();
   readonly #options: IngestOptions;
@@ -43,7 +50,7 @@ export class IngestInstance {
   start(): void {
     const program = this.#options.machine.start(this.#options.name);
     this.program = program;
-    this.owners = [];
+    this.partitions = undefined;
     program.enter(() => {
       this.#run(program).catch((error: unknown) => program.failed(error));
     });
@@ -57,9 +64,12 @@ export class IngestInstance {
     const log = (fields: object, line: string) =>
       program.scheduler.note(() => `${program.name}: ${line} ${JSON.stringify(fields)}`);
     const { time } = program;
-    await keepLogStream(nats, { bytesMax: logBytesMax(), replicas: 1 }, (line) => log({}, line), { time });
+    const checkpoints = postgres.checkpointsOf(program, machine);
+    const installationId = await installationIdOf(checkpoints, time);
+    const stream = { bytesMax: logBytesMax(), replicas: 1 };
+    await keepLogStream(nats, stream, (line) => log({}, line), { time, isOwner: true, installationId });
     const sink = {
-      checkpoints: postgres.checkpointsOf(program, machine),
+      checkpoints,
       store: new SimulatedStore(clickhouse, program, machine),
       former: new ThinFormer(),
       refusedRows: { find: () => Promise.resolve(new Set<string>()) },
@@ -67,15 +77,49 @@ export class IngestInstance {
       time,
       log,
     };
-    this.owners = Array.from({ length: partitions }, (_, partition) => {
-      const limits = { batchRows, batchBytes, flushIntervalMs };
-      const { counters } = this;
-      return new PartitionOwner({ partition, owner: name, leaseSeconds, nats, limits, sink, counters, time });
+    const owned: OwnedPartitions = new OwnedPartitions({
+      owner: name,
+      partitions,
+      leaseSeconds,
+      members: postgres.membersOf(program, machine),
+      makeOwner: (partition) =>
+        new PartitionOwner({
+          partition,
+          owner: name,
+          leaseSeconds,
+          installationId,
+          nats,
+          limits: { batchRows, batchBytes, flushIntervalMs },
+          sink,
+          counters: this.counters,
+          time,
+          mayRun: () => owned.mayRun(),
+        }),
+      forgetMarks: (partition) => checkpoints.forgetMarks(partition, marksKeptDays),
+      partitionsInLog: () => partitionsInLog(nats),
+      time,
+      log,
     });
+    this.partitions = owned;
     nats.subscribe(nats.names.marksRequest, (message) => {
       const request = decodeMarksRequest(message.bytes);
-      if (request !== undefined) for (const owner of this.owners) owner.announceAll(request.producerIds);
+      if (request !== undefined) for (const owner of owned.owners) owner.announceAll(request.producerIds);
     });
-    for (const owner of this.owners) owner.start();
+    owned.start();
+    const readPartitions = () =>
+      owned.owners.map(({ partition, reader }) => ({ partition, committedSequence: reader?.committedSequence }));
+    new LogRoom({ nats, time, partitions: readPartitions, log: (line) => log({}, line) }).start();
+  }
+}
+
+/** As ingest does it at its start: it waits for Postgres. */
+async function installationIdOf(checkpoints: Checkpoints, time: Time): Promise<string> {
+  for (;;) {
+    try {
+      return await checkpoints.installationId();
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+      await sleep(time, postgresRetryMs);
+    }
   }
 }

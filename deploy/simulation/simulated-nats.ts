@@ -200,7 +200,10 @@ export class SimulatedNats {
     const stream = this.#streams.get(name);
     if (stream === undefined) return { error: errors.streamNotFound };
     const { config, created, messages, bytes, firstSeq, lastSeq } = stream;
-    return { config, created, state: { messages: messages.length, bytes, first_seq: firstSeq, last_seq: lastSeq } };
+    const subjects: Record<string, number> = {};
+    for (const { subject } of messages) subjects[subject] = (subjects[subject] ?? 0) + 1;
+    const state = { messages: messages.length, bytes, first_seq: firstSeq, last_seq: lastSeq, subjects };
+    return { config, created, state };
   }
 
   #consumerApi(verb: string, [streamName = '', name = '']: string[], request: Record<string, unknown>): object {

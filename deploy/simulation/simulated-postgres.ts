@@ -5,6 +5,8 @@
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import { type BatchEntry, type Checkpoints, type Lease, LeaseLost } from '#ingest/checkpoints.ts';
+import type { Member, Members, Membership } from '#ingest/members.ts';
+import { STRAYS_RECENT_SECONDS } from '#ingest/postgres-members.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
@@ -18,14 +20,28 @@ interface LeaseRow {
 }
 
 /** All of it is replaced and never changed, so that what was once committed can be kept. */
+interface MemberRow extends Member {
+  readonly joinedAt: number;
+  readonly expiresAt: number;
+}
+
 interface State {
+  readonly members: ReadonlyMap<string, MemberRow>;
+  readonly straysSeenAt: number;
   readonly leases: ReadonlyMap<number, LeaseRow>;
   readonly marks: ReadonlyMap<string, LaneMarks & { readonly updatedAt: number }>;
   readonly streamTimes: ReadonlyMap<number, number>;
   readonly batches: ReadonlyMap<string, { readonly partition: number; readonly entry: BatchEntry }>;
 }
 
-const nothing: State = { leases: new Map(), marks: new Map(), streamTimes: new Map(), batches: new Map() };
+const nothing: State = {
+  members: new Map(),
+  straysSeenAt: 0,
+  leases: new Map(),
+  marks: new Map(),
+  streamTimes: new Map(),
+  batches: new Map(),
+};
 const commitsKeptMax = 200;
 const timeoutMs = 12_000;
 const dayMs = 86_400_000;
@@ -80,20 +96,24 @@ export class SimulatedPostgres extends CallableServer {
     return [...this.#state.batches.values()].filter(({ entry }) => !entry.is_partial).length;
   }
 
-  checkpointsOf(program: Program, machine: Machine): Checkpoints {
-    const caller: Caller = {
-      program,
-      link: machine.link,
-      timeoutMs,
-      unavailable: (why) => new PostgresUnavailable(new Error(why)),
+  /** How ingests share the partitions. */
+  membersOf(program: Program, machine: Machine): Members {
+    const { write } = this.#transactionsOf(program, machine);
+    return {
+      announce: (me, seconds) => write((state) => this.#announced(state, me, seconds)),
+      leave: (owner) =>
+        write((state) => {
+          const members = new Map(state.members);
+          members.delete(owner);
+          return [{ ...state, members }, undefined];
+        }),
+      reportStrays: () => write((state) => [{ ...state, straysSeenAt: this.now }, undefined]),
+      retire: (partition, owner) => write((state) => this.#retired(state, partition, owner)),
     };
-    const read = <T>(question: (state: State) => T) => call(caller, this, () => question(this.#state));
-    const write = <T>(change: (state: State) => [State, T]) =>
-      call(caller, this, () => {
-        const [state, answer] = change(this.#state);
-        this.#commit(state);
-        return answer;
-      });
+  }
+
+  checkpointsOf(program: Program, machine: Machine): Checkpoints {
+    const { read, write } = this.#transactionsOf(program, machine);
     const owned = (lease: Lease, change: (state: State) => State) =>
       write((state) => {
         if (!isOwned(state, lease)) throw new LeaseLost(lease);
@@ -122,10 +142,62 @@ export class SimulatedPostgres extends CallableServer {
       discard: (lease, batchNo) => owned(lease, (state) => without(state, lease, batchNo)),
       learn: (lease, batch, newestNo) => owned(lease, (state) => learned(state, lease, batch, newestNo)),
       keepPartial: (lease, batchNo) => owned(lease, (state) => partial(state, lease, batchNo)),
+      installationId: () => read(() => 'simulated'),
       salt: (day) => read(() => String(day)),
       forgetMarks: (partition, days) => write((state) => this.#forgotten(state, partition, days)),
       reportProgress: () => read(() => undefined),
     };
+  }
+
+  #transactionsOf(program: Program, machine: Machine) {
+    const caller: Caller = {
+      program,
+      link: machine.link,
+      timeoutMs,
+      unavailable: (why) => new PostgresUnavailable(new Error(why)),
+    };
+    return {
+      read: <T>(question: (state: State) => T) => call(caller, this, () => question(this.#state)),
+      write: <T>(change: (state: State) => [State, T]) =>
+        call(caller, this, () => {
+          const [state, answer] = change(this.#state);
+          this.#commit(state);
+          return answer;
+        }),
+    };
+  }
+
+  #announced(state: State, me: Member, seconds: number): [State, Membership] {
+    const { now } = this;
+    const known = state.members.get(me.owner);
+    const joinedAt = known === undefined || known.expiresAt < now ? now : known.joinedAt;
+    const all = new Map(state.members).set(me.owner, { ...me, joinedAt, expiresAt: now + seconds * 1_000 });
+    const members = [...all.values()].filter((one) => one.expiresAt > now);
+    members.sort((one, other) => one.joinedAt - other.joinedAt || (one.owner < other.owner ? -1 : 1));
+    const kept = new Set([...state.leases.keys(), ...state.streamTimes.keys()]);
+    for (const { partition } of state.batches.values()) kept.add(partition);
+    const owned = [...kept].map((partition) => {
+      const lease = state.leases.get(partition);
+      return { partition, owner: lease !== undefined && lease.expiresAt > now ? lease.owner : null };
+    });
+    const areStraysRecent = state.straysSeenAt > now - STRAYS_RECENT_SECONDS * 1_000;
+    const given = members.map(({ owner, partitions }) => ({ owner, partitions }));
+    return [
+      { ...state, members: all },
+      { members: given, owned, areStraysRecent },
+    ];
+  }
+
+  #retired(state: State, partition: number, owner: string): [State, boolean] {
+    const lease = state.leases.get(partition);
+    const isKept =
+      [...state.marks.values()].some((lane) => lane.partition === partition) ||
+      [...state.batches.values()].some((batch) => batch.partition === partition);
+    if (lease?.owner !== owner || lease.expiresAt <= this.now || isKept) return [state, false];
+    const [leases, streamTimes] = [new Map(state.leases), new Map(state.streamTimes)];
+    leases.delete(partition);
+    streamTimes.delete(partition);
+    return [{ ...state, leases, streamTimes }, true];
   }
 
   #commit(state: State): void {
