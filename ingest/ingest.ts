@@ -73,11 +73,13 @@ export class Ingest {
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
   readonly #archive: ClickArchive;
+  readonly #installationId: string;
   readonly #claims: ExpiredClaims;
 
   private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, installationId: string) {
     const { config, failpoints, log } = options;
     this.#options = options;
+    this.#installationId = installationId;
     this.nats = nats;
     this.postgres = postgres;
     this.clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, requestTimeoutMs: insertTimeoutMs });
@@ -148,6 +150,7 @@ export class Ingest {
       time: systemTime,
       partitions: () =>
         this.owners.map(({ partition, reader }) => ({ partition, committedSequence: reader?.committedSequence })),
+      stampLog: () => keepLog(this.nats, this.#options, this.#installationId),
       log: (line) => this.#options.log({}, line),
     });
   }
@@ -173,11 +176,10 @@ export class Ingest {
       installation: config.INSTALLATION,
       onRefusal: (line) => log({}, line),
     });
-    const streamOptions = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
     const postgres = new Postgres({ url: config.DATABASE_URL, name: 'ingest', connectionsMax: 4 });
     const warn = (line: string) => log({}, line);
     const id = await installationId(new PostgresCheckpoints(postgres), warn);
-    await keepLogStream(nats, streamOptions, warn, { isOwner: true, installationId: id });
+    await keepLog(nats, options, id);
     return new Ingest(options, nats, postgres, id);
   }
 
@@ -250,6 +252,12 @@ function pipelineOf(countries: ReturnType<typeof openCountryDatabase>, visitors:
     ['address', addressStep(countries, addressesMax)],
     ['visitor', visitorStep(visitors, addressesMax)],
   ]);
+}
+
+/** Makes sure that the log is there, as the settings say, and this installation's. @throws as `keepLogStream` does */
+async function keepLog(nats: Nats, { config, log }: IngestOptions, installationId: string): Promise<void> {
+  const stream = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
+  await keepLogStream(nats, stream, (line) => log({}, line), { isOwner: true, installationId });
 }
 
 function limitsOf(config: ProcessConfig<'ingest'>): QueueLimits {

@@ -15,13 +15,22 @@ let partitions: ReadPartition[];
 let lines: string[];
 let room: LogRoom;
 
+const stampLog = () =>
+  keepLogStream(nats, { bytesMax, replicas: 1 }, () => undefined, { isOwner: true, installationId: 'one' });
+
 beforeEach(async () => {
   server = await natsForTest();
   nats = await Nats.connect({ url: server.url, name: 'test', installation: defaultInstallation });
   await keepLogStream(nats, { bytesMax, replicas: 1 }, () => undefined);
   partitions = [];
   lines = [];
-  room = new LogRoom({ nats, time: systemTime, partitions: () => partitions, log: (line) => lines.push(line) });
+  room = new LogRoom({
+    nats,
+    time: systemTime,
+    partitions: () => partitions,
+    stampLog,
+    log: (line) => lines.push(line),
+  });
   room.start();
 });
 afterEach(async () => {
@@ -49,6 +58,13 @@ async function sequencesOf(partition: number): Promise<number[]> {
   }
   return found;
 }
+
+test('a log that was lost and made again by a publisher is stamped again while ingest runs', async () => {
+  await expect.poll(async () => (await logFill(nats))?.installationId, patience).toBe('one');
+  await nats.request(nats.names.api('STREAM.DELETE'));
+  await keepLogStream(nats, { bytesMax, replicas: 1 }, () => undefined);
+  await expect.poll(async () => (await logFill(nats))?.installationId, patience).toBe('one');
+});
 
 test('a log that is full of stored records takes more, and keeps the newest of them for replay', async () => {
   const taken = await fillLog();
@@ -97,7 +113,7 @@ test('sequences of a stream that is not there any more purge nothing of the one 
     },
     clear: () => undefined,
   };
-  room = new LogRoom({ nats, time, partitions: () => partitions, log: () => undefined });
+  room = new LogRoom({ nats, time, partitions: () => partitions, stampLog, log: () => undefined });
   room.start();
   const pollOnce = async () => {
     const { fill } = room;

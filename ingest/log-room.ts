@@ -1,5 +1,8 @@
 /**
- * Keeps room in the log. What is committed is of use only for replay, so it stays for as long as it fits: above a share of the
+ * Keeps the log as ingest needs it. One that was lost is made again by whatever needs it first; until it is stamped as this
+ * installation's, no publisher believes any mark.
+ *
+ * Keeps room in it as well. What is committed is of use only for replay, so it stays for as long as it fits: above a share of the
  * log's size the oldest committed messages are purged, in small steps, since a purge holds up publishing.
  *
  * Must stay true: nothing above a partition's committed sequence is purged. Sequences go back when the stream is made again or
@@ -21,6 +24,8 @@ export interface LogRoomOptions {
   readonly nats: NatsClient;
   readonly time: Time;
   readonly partitions: () => readonly ReadPartition[];
+  /** Makes the log this installation's. */
+  readonly stampLog: () => Promise<unknown>;
   readonly log: (line: string) => void;
 }
 
@@ -76,6 +81,7 @@ export class LogRoom {
     this.#isBusy = true;
     try {
       const fill = await logFill(this.#options.nats);
+      if (fill?.installationId === '') await this.#options.stampLog();
       if (fill !== undefined) await this.#look(fill);
     } finally {
       this.#isBusy = false;

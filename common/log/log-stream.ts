@@ -145,6 +145,8 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 export interface LogFill {
   /** When the stream was made, as the server says it. */
   readonly created: string;
+  /** Empty while no ingest has stamped the stream. */
+  readonly installationId: string;
   readonly messages: number;
   readonly bytes: number;
   readonly bytesMax: number;
@@ -160,6 +162,7 @@ export async function logFill(nats: NatsClient): Promise<LogFill | undefined> {
   if (!isObject(state) || config === undefined) return undefined;
   return {
     created: String(created),
+    installationId: stampOf(config),
     messages: Number(state.messages),
     bytes: Number(state.bytes),
     bytesMax: Number(config.max_bytes),
