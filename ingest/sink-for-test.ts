@@ -102,7 +102,8 @@ export class SinkForTest {
     const sink = new Sink(parts, held, queue, newSinkCounters());
     const owner = { sink, queue, log, die: () => held.abandon() };
     this.#owners.push(owner);
-    await recoverBatches({ lease, entries: await checkpoints.batches(partition), sink, store, log: note });
+    const [entries, marks] = [await checkpoints.batches(partition), await checkpoints.marks(partition)];
+    await recoverBatches({ lease, entries, marks, sink, store, log: note });
     return owner;
   }
 

@@ -58,13 +58,15 @@ test.each([
   const frames = [place.frame(times(30)), place.frame(times(10, now - 3_600_000))];
   const batch = await without(views, async () => {
     const formed = await first.sink.form(frames);
-    await place.checkpoints.begin(await currentLease(), {
+    const lease = await currentLease();
+    const entry = {
       batch_no: formed.batch.batch_no,
       frames: runsOf(formed.frames),
       parts: formed.parts,
       stream_time: 1,
       is_partial: false,
-    });
+    };
+    await place.checkpoints.begin(lease, entry, lease.lastBatchNo);
     for (const part of formed.parts) expect(await place.store.insert(formed.batch, part)).toEqual({ kind: 'written' });
     return formed;
   });

@@ -67,7 +67,9 @@ export class IngestInstance {
     const checkpoints = postgres.checkpointsOf(program, machine);
     const installationId = await installationIdOf(checkpoints, time);
     const stream = { bytesMax: logBytesMax(), replicas: 1 };
-    await keepLogStream(nats, stream, (line) => log({}, line), { time, isOwner: true, installationId });
+    const stampLog = () =>
+      keepLogStream(nats, stream, (line) => log({}, line), { time, isOwner: true, installationId });
+    await stampLog();
     const sink = {
       checkpoints,
       store: new SimulatedStore(clickhouse, program, machine),
@@ -108,7 +110,7 @@ export class IngestInstance {
     owned.start();
     const readPartitions = () =>
       owned.owners.map(({ partition, reader }) => ({ partition, committedSequence: reader?.committedSequence }));
-    new LogRoom({ nats, time, partitions: readPartitions, log: (line) => log({}, line) }).start();
+    new LogRoom({ nats, time, partitions: readPartitions, stampLog, log: (line) => log({}, line) }).start();
   }
 }
 
