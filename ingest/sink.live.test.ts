@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { runsOf } from './batch.ts';
+import { LeaseLost } from './checkpoints.ts';
 import type { RawStore } from './raw-store.ts';
 import { SinkForTest } from './sink-for-test.ts';
 
@@ -217,6 +218,52 @@ test('a batch that Postgres has forgotten is completed in its rollups, and its f
   await second.sink.store(await second.sink.form(frames));
   expect(second.sink.counters).toMatchObject({ stored_before: 30 });
   expect(await place.figures()).toEqual({ rows: 57, places: 57, rollup_difference: 0 });
+});
+
+/** What Postgres knows now. @returns how to set it back to that. */
+async function savePostgres(): Promise<() => Promise<void>> {
+  const { lastBatchNo } = await currentLease();
+  const marks = await place.postgres.query('SELECT * FROM ingest.mark');
+  return async () => {
+    await place.postgres.execute('DELETE FROM ingest.batch');
+    await place.postgres.execute('DELETE FROM ingest.mark');
+    await place.postgres.execute(
+      'INSERT INTO ingest.mark SELECT * FROM jsonb_populate_recordset(NULL::ingest.mark, $1)',
+      [JSON.stringify(marks)],
+    );
+    await place.postgres.execute('UPDATE ingest.lease SET last_batch_no = $1', [lastBatchNo]);
+  };
+}
+
+test('an owner under which Postgres goes back takes the partition again before it stores anything', async () => {
+  const first = await place.own();
+  await first.sink.store(await first.sink.form([place.frame(times(20))]));
+  const setBack = await savePostgres();
+  const frames = [place.frame(times(30)), place.frame(times(7))];
+  await first.sink.store(await first.sink.form(frames.slice(0, 1)));
+  await setBack();
+  await expect(first.sink.store(await first.sink.form(frames.slice(1)))).rejects.toThrow(LeaseLost);
+  const second = await place.own();
+  expect(second.sink.counters).toMatchObject({ lost_commits: 1 });
+  await second.sink.store(await second.sink.form(frames));
+  expect(await place.figures()).toEqual({ rows: 57, places: 57, rollup_difference: 0 });
+});
+
+test('what Postgres has forgotten stays known across the owners after the one that found it', async () => {
+  const first = await place.own();
+  const setBack = await savePostgres();
+  const frames = [place.frame(times(30)), place.frame(times(7))];
+  await first.sink.store(await first.sink.form(frames.slice(0, 1)));
+  first.die();
+  await setBack();
+  const second = await place.own();
+  await second.sink.store(await second.sink.form(frames.slice(1)));
+  second.die();
+  const third = await place.own();
+  await third.sink.store(await third.sink.form(frames.slice(0, 1)));
+  expect(third.sink.counters).toMatchObject({ lost_commits: 0, stored_before: 30 });
+  expect(await place.figures()).toEqual({ rows: 37, places: 37, rollup_difference: 0 });
+  expect(await place.postgres.query('SELECT batch_no FROM ingest.batch')).toEqual([]);
 });
 
 test('what ingest commits is on the disk when it is answered, also where the server is set otherwise', async () => {
