@@ -25,6 +25,8 @@ export class CallableServer {
   /** Grows with each start: what was asked of an earlier run gets no answer. */
   run = 1;
   readonly scheduler: Scheduler;
+  /** When the last transaction that holds a lock has ended. */
+  #locks = new Map<string, number>();
 
   constructor(scheduler: Scheduler) {
     this.scheduler = scheduler;
@@ -34,6 +36,18 @@ export class CallableServer {
     if (this.isUp) return;
     this.isUp = true;
     this.run++;
+    this.#locks = new Map();
+  }
+
+  /**
+   * When a question that has come now is carried out. One that takes a lock waits for those that took it before, also for one that its
+   * client has given up: a COMMIT that comes late holds its rows until then.
+   */
+  turnOf(lock: string): number {
+    const { now, dice } = this.scheduler;
+    const at = Math.max(now + dice.next() * this.faults.waitMsMax, lock === '' ? 0 : (this.#locks.get(lock) ?? 0));
+    if (lock !== '') this.#locks.set(lock, at);
+    return at;
   }
 }
 
@@ -46,8 +60,11 @@ export interface Caller {
   readonly unavailable: (why: string) => Error;
 }
 
-/** @param carryOut runs in the server; what it throws is its answer. It can take its time by itself. */
-export function call<T>(caller: Caller, server: CallableServer, carryOut: () => T | Promise<T>): Promise<T> {
+/**
+ * @param carryOut runs in the server; what it throws is its answer. It can take its time by itself.
+ * @param lock what it locks in the server; empty for nothing.
+ */
+export function call<T>(caller: Caller, server: CallableServer, carryOut: () => T | Promise<T>, lock = ''): Promise<T> {
   const { program, link, timeoutMs, unavailable } = caller;
   const { scheduler } = server;
   const { dice } = scheduler;
@@ -77,7 +94,7 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
           if (server.run !== run || !server.isUp || isLost()) failed('the connection was lost');
           else answer(give);
         });
-      scheduler.after(dice.next() * server.faults.waitMsMax, () => {
+      scheduler.after(server.turnOf(lock) - scheduler.now, () => {
         if (server.run !== run || !server.isUp) {
           failed('the server has died');
           return;

@@ -118,12 +118,13 @@ export class SimulatedPostgres extends CallableServer {
       write((state) => {
         if (!isOwned(state, lease)) throw new LeaseLost(lease);
         return [change(state), undefined];
-      });
+      }, lease.partition);
     return {
-      acquire: (partition, owner, seconds) => write((state) => this.#acquire(state, partition, owner, seconds)),
+      acquire: (partition, owner, seconds) =>
+        write((state) => this.#acquire(state, partition, owner, seconds), partition),
       renew: (lease, seconds) => owned(lease, (state) => this.#extended(state, lease, seconds)),
       release: (lease) =>
-        write((state) => [isOwned(state, lease) ? this.#extended(state, lease, 0) : state, undefined]),
+        write((state) => [isOwned(state, lease) ? this.#extended(state, lease, 0) : state, undefined], lease.partition),
       streamTime: (partition) => read((state) => state.streamTimes.get(partition) ?? 0),
       marks: (partition) => read((state) => [...state.marks.values()].filter((lane) => lane.partition === partition)),
       batches: (partition) =>
@@ -158,12 +159,17 @@ export class SimulatedPostgres extends CallableServer {
     };
     return {
       read: <T>(question: (state: State) => T) => call(caller, this, () => question(this.#state)),
-      write: <T>(change: (state: State) => [State, T]) =>
-        call(caller, this, () => {
-          const [state, answer] = change(this.#state);
-          this.#commit(state);
-          return answer;
-        }),
+      write: <T>(change: (state: State) => [State, T], partition?: number) =>
+        call(
+          caller,
+          this,
+          () => {
+            const [state, answer] = change(this.#state);
+            this.#commit(state);
+            return answer;
+          },
+          partition === undefined ? '' : `lease of ${partition}`,
+        ),
     };
   }
 
