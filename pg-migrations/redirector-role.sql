@@ -9,7 +9,7 @@ BEGIN
 END $$;
 REVOKE ALL ON ALL TABLES IN SCHEMA public FROM signpost_redirector;
 GRANT USAGE ON SCHEMA public TO signpost_redirector;
-GRANT SELECT (id, organization_id, host, ios, android, fallback_url, settings, deleted_at) ON apps TO signpost_redirector;
+GRANT SELECT (id, organization_id, host, host_verified_at, ios, android, fallback_url, settings, deleted_at) ON apps TO signpost_redirector;
 GRANT SELECT ON links TO signpost_redirector;
 DROP POLICY IF EXISTS redirector ON apps;
 DROP POLICY IF EXISTS redirector ON links;

@@ -17,8 +17,8 @@ beforeAll(async () => {
   owner = new Postgres({ url: database.url, name: 'owner', connectionsMax: 1 });
   await owner.execute("INSERT INTO organizations (id, name) VALUES ('org_1', 'One')");
   await owner.execute(
-    `INSERT INTO apps (id, organization_id, name, host, fallback_url, api_key_ciphertext, api_key_hash, api_key_preview, settings, created_at, updated_at)
-     VALUES ('app_1', 'org_1', 'One', 'one.localhost', 'https://example.com/', 'k1.hush', 'hush', 'lk_…', '{}', now(), now())`,
+    `INSERT INTO apps (id, organization_id, name, host, fallback_url, api_key_ciphertext, api_key_hash, api_key_preview, settings, host_verified_at, created_at, updated_at)
+     VALUES ('app_1', 'org_1', 'One', 'one.localhost', 'https://example.com/', 'k1.hush', 'hush', 'lk_…', '{}', now(), now(), now())`,
   );
   await owner.execute(
     `INSERT INTO links (id, organization_id, app_id, short_code, path, source, created_at, updated_at)
