@@ -63,6 +63,31 @@ function form(fallback: string, of: (text: string) => string | null, what: strin
   return { about, fallback, parse: (value) => of(value) ?? new Fault(`must be ${what}`) };
 }
 
+/** Text of at least so many characters. */
+function secret(charsMin: number, about: string): Setting<string> {
+  return {
+    about,
+    fallback: '',
+    isSecret: true,
+    parse: (value) => (value.length >= charsMin ? value : new Fault(`must have at least ${charsMin} characters`)),
+  };
+}
+
+/** A comma-separated list of names that is not empty by itself: `none` makes it so. */
+function names(fallback: string[], about: string): Setting<string[]> {
+  return {
+    about,
+    fallback,
+    parse: (value) => {
+      if (value.trim() === 'none') return [];
+      const given = value.split(',').map((name) => name.trim());
+      return given.every((name) => /^[^\s=&]{1,64}$/.test(name))
+        ? given
+        : new Fault('must be names with commas between them, or none');
+    },
+  };
+}
+
 /** A comma-separated list; empty text is an empty list. */
 function list(about: string, of: (entry: string) => string | null = (entry) => entry, what = ''): Setting<string[]> {
   return {
@@ -144,6 +169,14 @@ export const settings = {
     'What npm start does when SECRET_KEY can decrypt some API keys no more: refuse, or give these apps new ones.',
   ),
   SECRET_KEY: text('', 'Keys that encrypt and sign, newest first: id:base64 of 32 bytes, comma-separated.', true),
+  ADDRESS_KEY: secret(
+    32,
+    'Key under which edges hash IP addresses before they write them; the same on every edge. npm start makes one.',
+  ),
+  DROPPED_QUERY_PARAMETERS: names(
+    ['token', 'password', 'email', 'code', 'signature'],
+    'Query parameters of clicks that are passed on and never recorded, whatever their case; none records all.',
+  ),
   ADMIN_EMAIL: text('', 'E-mail of the first user that npm start makes.'),
   ADMIN_PASSWORD: text('', 'Password of the first user; made up and printed once if empty.', true),
   SHORT_LINK_DOMAIN: form(

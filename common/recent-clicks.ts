@@ -2,8 +2,8 @@
  * Clicks and claims in Redis: what ingest writes as clicks come in and the SDK edge matches devices against.
  *
  *   click:<click_id>              the click as later events need it, for the app's attribution window
- *   recent:<app_id>:<address>     sorted by time: clicks from one address (IPv6: one /64), whole IP and user agent, for the
- *                                 app's probabilistic window; the newest PER_ADDRESS_MAX
+ *   recent:<app_id>:<address>     sorted by time: clicks from one address (its name, see address-writer.ts) with their user
+ *                                 agents, for the app's probabilistic window; the newest PER_ADDRESS_MAX
  *   claim:<click_id>              a copy: the device that has it, for the attribution window
  *   match:<app_id>:<device>       the answer a device got
  *   match_id:<match_id>           the same answer, by its id
@@ -11,7 +11,6 @@
  * All of it can be lost: claims and their answers are in Postgres, clicks are in ClickHouse.
  */
 import type { Windows } from './attribution-windows.ts';
-import { limitAddress } from './http/peer.ts';
 import { jsonText } from './log/record.ts';
 import type { Redis, Script } from './redis.ts';
 
@@ -38,7 +37,6 @@ export interface RecentClick {
 
 /** What tells one device at an address from another. Only of apps that match by it, and not of bots. */
 export interface ClickTraces {
-  readonly ip: string;
   readonly user_agent: string;
   /** The Accept-Language header. */
   readonly language: string;
@@ -49,6 +47,8 @@ export interface ClickToPut {
   readonly click: Omit<RecentClick, 'is_bot'>;
   readonly is_bot: boolean;
   readonly traces: ClickTraces | null;
+  /** The name under which it is found (see address-writer.ts); empty for a click that is not matched by its address. */
+  readonly address: string;
   readonly windows: Windows;
 }
 
@@ -63,8 +63,8 @@ export interface ClickAtAddress extends ClickTraces {
 function clickKey(clickId: string): string {
   return `click:${clickId}`;
 }
-function addressKey(appId: string, ip: string): string {
-  return `recent:${appId}:${limitAddress(ip)}`;
+function addressKey(appId: string, address: string): string {
+  return `recent:${appId}:${address}`;
 }
 
 /** ARGV in groups of seven: click key, JSON, TTL in ms; address key or empty, member, TTL in ms, time. */
@@ -132,12 +132,12 @@ export class RecentClicks {
   async put(clicks: readonly ClickToPut[]): Promise<void> {
     for (let from = 0; from < clicks.length; from += CLICKS_PER_CALL_MAX) {
       const args: (string | number)[] = [];
-      for (const { click, is_bot, traces, windows } of clicks.slice(from, from + CLICKS_PER_CALL_MAX)) {
+      for (const { click, is_bot, traces, address, windows } of clicks.slice(from, from + CLICKS_PER_CALL_MAX)) {
         const { click_id, app_id, time } = click;
         args.push(clickKey(click_id), compact(click, is_bot), windows.attribution_window_hours * HOUR_MS);
-        if (traces && traces.ip !== '' && windows.probabilistic_window_hours > 0) {
+        if (traces && address !== '' && windows.probabilistic_window_hours > 0) {
           args.push(
-            addressKey(app_id, traces.ip),
+            addressKey(app_id, address),
             memberOf(click, traces),
             windows.probabilistic_window_hours * HOUR_MS,
             time,
@@ -150,16 +150,13 @@ export class RecentClicks {
     }
   }
 
-  /** Everything a match is decided by, in one round trip. An empty device has no earlier answer. */
-  async gather(
-    appId: string,
-    device: string,
-    ip: string,
-    clickIds: readonly string[],
-    withAddress: boolean,
-  ): Promise<Gathered> {
-    const keys = [answerKey(appId, device), addressKey(appId, ip), ...clickIds.map(clickKey)];
-    const reply = await this.#gather(keys, [withAddress ? '1' : '0']);
+  /**
+   * Everything a match is decided by, in one round trip. An empty device has no earlier answer.
+   * @param address the name of the device's address; empty to look for no clicks there.
+   */
+  async gather(appId: string, device: string, address: string, clickIds: readonly string[]): Promise<Gathered> {
+    const keys = [answerKey(appId, device), addressKey(appId, address), ...clickIds.map(clickKey)];
+    const reply = await this.#gather(keys, [address === '' ? '0' : '1']);
     const [answer, near, named] = Array.isArray(reply) ? reply : [];
     return {
       answer: typeof answer === 'string' && device !== '' ? answer : '',
@@ -234,16 +231,16 @@ function field(name: keyof ClickToPut['click'], text: string): string {
 }
 
 /** What stands at an address: the click's id, a space, and what tells its device from another. */
-function memberOf({ click_id, link_id, time }: ClickToPut['click'], { ip, user_agent, language }: ClickTraces): string {
+function memberOf({ click_id, link_id, time }: ClickToPut['click'], { user_agent, language }: ClickTraces): string {
   return (
-    `${click_id} {"link_id":${jsonText(link_id)},"time":${time},"ip":${jsonText(ip)}` +
+    `${click_id} {"link_id":${jsonText(link_id)},"time":${time}` +
     `,"user_agent":${jsonText(user_agent)},"language":${jsonText(language)}}`
   );
 }
 
 function clickAtAddress(member: string, claimed_by: string): ClickAtAddress {
-  const { link_id, time, ip, user_agent, language } = JSON.parse(member.slice(31));
-  return { click_id: member.slice(0, 30), link_id, time, ip, user_agent, language, claimed_by };
+  const { link_id, time, user_agent, language } = JSON.parse(member.slice(31));
+  return { click_id: member.slice(0, 30), link_id, time, user_agent, language, claimed_by };
 }
 
 const noClick: Omit<RecentClick, 'click_id'> = {

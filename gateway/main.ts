@@ -14,7 +14,7 @@ import { exposeGateway } from './counters.ts';
 import { NatsClickArchive, noArchive } from './match/click-archive.ts';
 import { gatewayParts } from './parts.ts';
 
-const config = processConfig('gateway', ['DATABASE_URL', 'REDIS_URL', 'SECRET_KEY']);
+const config = processConfig('gateway', ['DATABASE_URL', 'REDIS_URL', 'SECRET_KEY', 'ADDRESS_KEY']);
 const name = config.INSTANCE || 'gateway-0';
 const log = createLog('gateway', config);
 const metrics = createMetrics('gateway');

@@ -1,5 +1,6 @@
 /** The SDK edge put together from its clients: alone (main.ts), or beside the API on one origin. */
 
+import { AddressWriter } from '#common/address-writer.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
@@ -9,6 +10,7 @@ import type { Guard, Mount } from '#common/http/mount.ts';
 import { announceChange, type LinkCache } from '#common/link-cache.ts';
 import type { Journal } from '#common/log/journal.ts';
 import { type Postgres, PostgresUnavailable } from '#common/postgres.ts';
+import { QueryFilter } from '#common/query-filter.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { RecentInstalls } from '#common/recent-installs.ts';
@@ -60,8 +62,11 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   const clicks = new RecentClicks(redis);
   const claims = new Claims(new PostgresClaimStore(db));
   const windows = new AttributionWindows(redis);
-  const opens = new LinkOpens(cache, records, clock);
-  const matching = new Matching({ clicks, claims, windows, opens, archive: clients.archive ?? noArchive, clock });
+  const addresses = new AddressWriter(config.ADDRESS_KEY);
+  const queryFilter = new QueryFilter(config.DROPPED_QUERY_PARAMETERS);
+  const opens = new LinkOpens({ cache, records, clock, addresses, queryFilter });
+  const archive = clients.archive ?? noArchive;
+  const matching = new Matching({ clicks, claims, windows, opens, addresses, archive, clock });
   const store = new InstallStore(db);
   const deps: GatewayDeps = {
     events: new EventTracking(records, links),

@@ -13,7 +13,7 @@ import { type ClickRows, type FrameOrigin, idxBytes, originBytes, triggerBytes }
 import { behind, LineText, utf8 } from './line-text.ts';
 import type { PipelineRun } from './pipeline.ts';
 import { decodeClick, isRejection, isTime } from './record-decoder.ts';
-import { normalizedIp } from './steps/address.ts';
+import { visitorAddress } from './steps/address.ts';
 import { dayOf, type Visitors, type Worded } from './steps/visitor.ts';
 
 export interface PlainLinesOptions {
@@ -205,7 +205,7 @@ export class PlainLines {
     if (known !== undefined) return known;
     const { click } = line;
     if (click === undefined || line.value(from, to, ipName) !== click.ip) return undefined;
-    return keep(this.#addresses, key, this.#options.pipeline.columnsOf('address', click), normalizedIp(click.ip));
+    return keep(this.#addresses, key, this.#options.pipeline.columnsOf('address', click), visitorAddress(click.ip));
   }
 
   #agent(line: LineText, from: number, to: number): VisitorPiece | undefined {

@@ -1,5 +1,7 @@
+import { readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { certificate } from '#deploy/local/made-once.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
@@ -87,7 +89,7 @@ test('a person who opens a link is redirected, and the click is in the journal w
         privacy_mode: 'full_ip',
         user_agent: desktop,
         language: 'de-DE,de;q=0.9',
-        referrer: 'https://news.example/',
+        referrer: 'https://news.example',
         campaign: 'summer-26',
         utm_source: 'mail',
         trigger: 'link',
@@ -227,6 +229,42 @@ test('robots may come in, there is no icon, and the bare host leads to the fallb
   expect([root.status, root.headers.location]).toEqual([302, 'https://example.com/get?v=1&a=1']);
   expect((await edge.get('bare.localhost', '/')).status).toBe(404);
 });
+
+test.each([
+  ['anonymize_ip', /^203\.0\.113\.0~[\w-]{16}$/],
+  ['no_ip', /^203\.0\.113\.0~[\w-]{16}$/],
+] as const)(
+  'of an app with %s no byte of a visitor’s address reaches the journal, nor what its query has to hide',
+  async (privacy_mode, ip) => {
+    const appHost = `${privacy_mode.replace('_', '-')}.localhost`;
+    const app = await rows.app({ host: appHost, settings: { privacy_mode } });
+    await rows.link(app, { short_code: 'open', fallback_url: 'https://example.com/' });
+    const behind = await TestEdge.start(
+      { redis: redis.url, postgres: database.url },
+      { trustedProxies: ['127.0.0.0/8'] },
+    );
+    const headers = {
+      'x-forwarded-for': '203.0.113.57',
+      referer: 'https://ada:s3cret-word@mail.example/inbox/s3cret-page?Token=s3cret-token',
+    };
+    // The second visit takes the straight path of a link in memory.
+    for (let visit = 0; visit < 2; visit++) {
+      const answer = await get(behind.port, appHost, '/open?a=b&Token=s3cret&em%61il=s3cret@example.com', headers);
+      expect(answer.headers.location).toBe('https://example.com/?a=b&Token=s3cret&email=s3cret%40example.com');
+    }
+    for (const click of behind.clicks()) {
+      expect(click).toMatchObject({ ip: expect.stringMatching(ip), query: 'a=b', referrer: 'https://mail.example' });
+    }
+    const folder = join(behind.folder, 'journal');
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8', withFileTypes: true }).filter((one) =>
+      one.isFile(),
+    );
+    const bytes = Buffer.concat(files.map((file) => readFileSync(join(file.parentPath, file.name)))).toString('latin1');
+    expect(bytes).toContain('203.0.113.0');
+    expect(bytes).not.toMatch(/203\.0\.113\.57|s3cret/);
+    await behind.stop();
+  },
+);
 
 test('the port in the Host header and its case do not matter', async () => {
   expect((await edge.get('MyApp.LocalHost:8080', '/summer')).status).toBe(302);

@@ -4,6 +4,7 @@
  * A visit of a link in memory makes no promise: it is decided within the request handler, its click goes to the journal, and
  * the answer is held until the journal has it, at the end of the same turn of the event loop.
  */
+import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
 import { TrustedProxies } from '#common/http/peer.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
@@ -11,6 +12,7 @@ import { newId } from '#common/ids.ts';
 import type { LinkCache } from '#common/link-cache.ts';
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 import type { Journal, JournalLane } from '#common/log/journal.ts';
+import type { QueryFilter } from '#common/query-filter.ts';
 import { type Manner, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
 import { androidAssociation, appleAssociation } from './association.ts';
 import { Counters } from './counters.ts';
@@ -28,6 +30,8 @@ export interface EdgeOptions {
   readonly lane: JournalLane;
   readonly clock: Clock;
   readonly trustedProxies: readonly string[];
+  readonly addresses: AddressWriter;
+  readonly queryFilter: QueryFilter;
 }
 
 const robots = 'User-agent: *\nAllow: /\n';
@@ -48,16 +52,20 @@ export class Edge {
   readonly #lane: JournalLane;
   readonly #clock: Clock;
   readonly #proxies: TrustedProxies | null;
+  readonly #addresses: AddressWriter;
+  readonly #queryFilter: QueryFilter;
   readonly #devices = new Devices();
   readonly #known: KnownLinks;
 
-  constructor({ cache, journal, lane, clock, trustedProxies }: EdgeOptions) {
+  constructor({ cache, journal, lane, clock, trustedProxies, addresses, queryFilter }: EdgeOptions) {
     this.#cache = cache;
     this.#known = new KnownLinks(cache);
     this.#journal = journal;
     this.#lane = lane;
     this.#clock = clock;
     this.#proxies = trustedProxies.length === 0 ? null : new TrustedProxies(trustedProxies);
+    this.#addresses = addresses;
+    this.#queryFilter = queryFilter;
     this.state = { counters: this.counters, waiting: 0, isStopping: false };
   }
 
@@ -142,7 +150,21 @@ export class Edge {
     const isPreview = decision.kind === 'preview';
     const content = isPreview ? decision.html : redirectOf(decision.destination, visitor.query, clickId);
     const visit = Visit.begin(this.state, res, decision.kind, content);
-    this.#journal.append(this.#lane, plan.record(clickId, visitor, device, isPreview, nowMs), visit);
+    const recorded = this.#recorded(visitor, plan.app, nowMs);
+    this.#journal.append(this.#lane, plan.record(clickId, recorded, device, isPreview, nowMs), visit);
+  }
+
+  /** The visitor without what the app, or the operator, does not want written. */
+  #recorded(visitor: Visitor, { privacy_mode }: AppSnapshot, nowMs: number): Visitor {
+    const { ip, user_agent, language, referrer, query, is_prefetch } = visitor;
+    return {
+      ip: privacy_mode === 'full_ip' ? ip : this.#addresses.ofClick(ip, privacy_mode, nowMs),
+      user_agent,
+      language,
+      referrer,
+      query: query === '' ? '' : this.#queryFilter.recorded(query),
+      is_prefetch,
+    };
   }
 
   #answerHead(res: HttpResponse, visitor: Visitor, app: AppSnapshot, link: LinkSnapshot, manner: Manner): void {

@@ -41,6 +41,7 @@ async function start(instance: string): Promise<ChildProcess> {
       INSTANCE: instance,
       DATABASE_URL: database.url,
       REDIS_URL: redis.url,
+      ADDRESS_KEY: 'a key of a test that is long enough',
       REDIRECTOR_HTTP_PORT: String(port),
       REDIRECTOR_HTTPS_PORT: '0',
       METRICS_PORT: '0',

@@ -1,11 +1,13 @@
 /** The redirector: answers short links and records a click for each visit. Starts whether or not its stores are there. */
 import { join } from 'node:path';
+import { AddressWriter } from '#common/address-writer.ts';
 import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
 import { Lifecycle } from '#common/lifecycle.ts';
 import { LinkCache } from '#common/link-cache.ts';
 import { openEdgeJournal } from '#common/log/edge-journal.ts';
 import { Postgres } from '#common/postgres.ts';
+import { QueryFilter } from '#common/query-filter.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
 import { exposeCounters } from './counters.ts';
@@ -15,7 +17,7 @@ import { Shelf } from './shelf.ts';
 
 const drainMs = 10_000;
 
-const config = processConfig('redirector', ['REDIS_URL']);
+const config = processConfig('redirector', ['REDIS_URL', 'ADDRESS_KEY']);
 const databaseUrl = config.EDGE_DATABASE_URL || config.DATABASE_URL;
 if (databaseUrl === '') {
   console.error('EDGE_DATABASE_URL (or DATABASE_URL) is not set: a redirector finds its links there.');
@@ -52,6 +54,8 @@ const edge = new Edge({
   lane: journal.lane('click', 0),
   clock: systemClock,
   trustedProxies: config.TRUSTED_PROXIES,
+  addresses: new AddressWriter(config.ADDRESS_KEY),
+  queryFilter: new QueryFilter(config.DROPPED_QUERY_PARAMETERS),
 });
 const server = new RedirectorServer(edge, systemClock);
 exposeCounters(metrics, { counters: edge.counters, cache, journal, shelf, waiting: () => edge.state.waiting });

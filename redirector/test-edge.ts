@@ -4,6 +4,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { type IncomingHttpHeaders, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { AddressWriter } from '#common/address-writer.ts';
 import { systemClock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
 import { announceChange, LinkCache, type LinkChange } from '#common/link-cache.ts';
@@ -11,6 +12,7 @@ import type { LinkSnapshot } from '#common/link-snapshot.ts';
 import { payloadOf, readFrame } from '#common/log/frame.ts';
 import { Journal } from '#common/log/journal.ts';
 import { Postgres } from '#common/postgres.ts';
+import { QueryFilter } from '#common/query-filter.ts';
 import { Redis } from '#common/redis.ts';
 import { Edge } from './edge.ts';
 import { RedirectorServer } from './server.ts';
@@ -140,7 +142,15 @@ export class TestEdge {
     const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, shelf });
     const lane = journal.lane('click', 0);
     const trustedProxies = options.trustedProxies ?? [];
-    const edge = new Edge({ cache, journal, lane, clock: systemClock, trustedProxies });
+    const edge = new Edge({
+      cache,
+      journal,
+      lane,
+      clock: systemClock,
+      trustedProxies,
+      addresses: new AddressWriter('a key of a test that is long enough'),
+      queryFilter: new QueryFilter(['token', 'password', 'email', 'code', 'signature']),
+    });
     const server = new RedirectorServer(edge, systemClock);
     await cache.start();
     const port = await server.listen({ host: '127.0.0.1', port: 0 });

@@ -7,6 +7,7 @@ export interface Visitor {
   readonly ip: string;
   readonly user_agent: string;
   readonly language: string;
+  /** Scheme and host. */
   readonly referrer: string;
   /** Without its question mark. */
   readonly query: string;
@@ -19,11 +20,21 @@ export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: Truste
     ip: proxies?.has(ip) ? proxies.peer(ip, false, forwardedFor(req), '').ip : ip,
     user_agent: req.getHeader('user-agent'),
     language: req.getHeader('accept-language'),
-    referrer: req.getHeader('referer'),
+    referrer: originOf(req.getHeader('referer')),
     // Undefined when there is no question mark, whatever its type says.
     query: req.getQuery() ?? '',
     is_prefetch: isPrefetch(req),
   };
+}
+
+const schemeAndAuthority = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
+
+/** Scheme and host of a referrer: its path and query are nobody's business, and no column has them. */
+export function originOf(referrer: string): string {
+  if (referrer === '') return '';
+  const origin = schemeAndAuthority.exec(referrer)?.[0] ?? '';
+  const at = origin.lastIndexOf('@');
+  return at === -1 ? origin : origin.slice(0, origin.indexOf('//') + 2) + origin.slice(at + 1);
 }
 
 /**

@@ -55,7 +55,8 @@ async function seed(stage: SdkStage, addresses: number): Promise<Seeded> {
       return {
         click: { click_id: newId('clk', time), app_id: stage.app_id, link_id, time, ...none },
         is_bot: false,
-        traces: { ip: addressOf(n), user_agent: safari, language: 'en-US' },
+        traces: { user_agent: safari, language: 'en-US' },
+        address: addressOf(n),
         windows: defaultWindows,
       };
     });

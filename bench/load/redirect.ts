@@ -116,6 +116,7 @@ async function startRedirector(
     INSTANCE: `redirector-${port}`,
     DATABASE_URL: stage.postgres.url,
     REDIS_URL: stage.redis.url,
+    ADDRESS_KEY: 'a key of the bench, at least so long',
     REDIRECTOR_HTTP_PORT: String(port),
     REDIRECTOR_HTTPS_PORT: '0',
     LOG_LEVEL: 'info',

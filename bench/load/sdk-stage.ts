@@ -57,6 +57,7 @@ export async function openSdkStage(tell: (line: string) => void): Promise<SdkSta
     REDIS_URL: stage.redis.url,
     NATS_URL: '',
     SECRET_KEY: secret,
+    ADDRESS_KEY: 'a key of the bench, at least so long',
     DATA_DIR: join(stage.folder, 'data'),
     INSTANCE: 'gateway-bench',
     API_HTTP_PORT: '18499',

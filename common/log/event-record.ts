@@ -3,6 +3,7 @@
  * what only the edge knows (who sent it, when, from where) and what it decided (id, time, money, conversion).
  * `sent` was checked against the schema of events at the edge; the decoder here checks it again and never throws.
  */
+import { networkOf } from '#common/address-writer.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
 import { hasLongNumber, propertiesIn } from './long-numbers.ts';
@@ -76,7 +77,9 @@ export function eventPrefix(origin: EventOrigin): string {
   let text =
     `{"v":1,"organization_id":"${origin.organization_id}","app_id":"${origin.app_id}"` +
     `,"received_at":${origin.received_at},"privacy_mode":"${origin.privacy_mode}"`;
-  if (origin.ip !== '' && origin.privacy_mode !== 'no_ip') text += `,"ip":${jsonText(origin.ip)}`;
+  // Only the country is made of it: no row of an event has an address.
+  const network = origin.privacy_mode === 'no_ip' ? '' : networkOf(origin.ip);
+  if (network !== '') text += `,"ip":"${network}"`;
   for (const [name, value] of Object.entries(origin.defaults)) if (value) text += `,"${name}":${jsonText(value)}`;
   return text;
 }

@@ -1,4 +1,5 @@
 /** An install in the log, one JSON object per record. The edge has decided all of it but the country. */
+import { keptAddress } from '#common/address-writer.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
 import { isObject, isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
@@ -53,7 +54,7 @@ export interface InstallRecord extends Record<InstallText, string> {
 /** The line of an install, without its newline. */
 export function installJson(install: InstallRecord): string {
   const { properties, ip, ...fields } = install;
-  const address = install.privacy_mode === 'no_ip' ? '' : ip;
+  const address = keptAddress(ip, install.privacy_mode);
   const line = JSON.stringify({ v: 1, ...fields, ip: address }, (_key, value: unknown) =>
     value === '' ? undefined : value,
   );

@@ -18,6 +18,7 @@ export interface LaunchFacts {
   readonly dataDir: string;
   readonly stores: StoreUrls;
   readonly secretKey: string;
+  readonly addressKey: string;
   readonly certFile: string;
   readonly keyFile: string;
   readonly apiPort: number;
@@ -53,9 +54,16 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
     REDIS_URL: redis.signpost,
     CLICKHOUSE_URL: clickhouse.reader,
     SECRET_KEY: facts.secretKey,
+    ADDRESS_KEY: facts.addressKey,
     API_PORT: String(facts.apiPort),
   };
-  const redirector = { ...edge, DATABASE_URL: '', EDGE_DATABASE_URL: edgeDatabase, REDIS_URL: redis.redirector };
+  const redirector = {
+    ...edge,
+    DATABASE_URL: '',
+    EDGE_DATABASE_URL: edgeDatabase,
+    REDIS_URL: redis.redirector,
+    ADDRESS_KEY: facts.addressKey,
+  };
   const plan = (name: string, role: ProcessRole, entry: string, settings: ProcessPlan['settings']): ProcessPlan => {
     return { name, role, entry, settings: { ...settings, METRICS_PORT: '0', INSTANCE: name } };
   };

@@ -18,6 +18,7 @@ import { instructions } from './instructions.ts';
 import { type LaunchFacts, processPlans, type StoreUrls } from './launch-plan.ts';
 import type { LocalServer } from './local-server.ts';
 import {
+  addressKey,
   type CertificateFiles,
   certificate,
   firstLogin,
@@ -66,6 +67,7 @@ export class Launcher {
     const apiPort = await portFor('The API', config.API_PORT, 'API_PORT', config.API_HOST);
     await this.#checkPorts();
     const key = config.SECRET_KEY === '' ? secretKey(dataDir) : config.SECRET_KEY;
+    const hashKey = config.ADDRESS_KEY === '' ? addressKey(dataDir) : config.ADDRESS_KEY;
     const [tls, servers] = await Promise.all([this.#certificate(), this.#startServers()]);
     await migrateStores({
       databaseUrl: servers.database,
@@ -75,13 +77,13 @@ export class Launcher {
     this.#parts.progress.done('both stores are migrated');
     await checkSecret({
       databaseUrl: servers.database,
-      secretKey: key,
+      secretKey: key, addressKey: hashKey,
       source: config.SECRET_KEY === '' ? join(dataDir, 'secret-key') : 'SECRET_KEY',
       onLost: config.LOST_API_KEYS,
       note: (line) => this.#parts.progress.note(line),
     });
     const stores = { ...servers, edgeDatabase: await this.#edgeDatabase(servers.database) };
-    const facts: LaunchFacts = { dataDir, secretKey: key, apiPort, ...tls, stores };
+    const facts: LaunchFacts = { dataDir, secretKey: key, addressKey: hashKey, apiPort, ...tls, stores };
     const login = firstLogin(dataDir, { email: config.ADMIN_EMAIL, password: config.ADMIN_PASSWORD });
     const [{ isNew: isNewUser, weakness }] = await Promise.all([
       ensureFirstUser(stores.database, login),

@@ -22,6 +22,13 @@ export function secretKey(dataDir: string): string {
   return readFileSync(file, 'utf8').trim();
 }
 
+/** Value for ADDRESS_KEY. Losing the file costs the matches by address of a few hours. */
+export function addressKey(dataDir: string): string {
+  const file = join(dataDir, 'address-key');
+  if (!existsSync(file)) writeSecret(file, `${randomBytes(32).toString('base64url')}\n`);
+  return readFileSync(file, 'utf8').trim();
+}
+
 /** The login of the first user. The file is a body for POST /auth/login, readable by its owner alone. */
 export interface FirstLogin {
   readonly email: string;

@@ -19,7 +19,7 @@ import { exposeGateway } from '#gateway/counters.ts';
 import { NatsClickArchive, noArchive } from '#gateway/match/click-archive.ts';
 import { gatewayParts } from '#gateway/parts.ts';
 
-const config = processConfig('origin', ['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
+const config = processConfig('origin', ['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY', 'ADDRESS_KEY']);
 const name = config.INSTANCE || 'origin-0';
 const log = createLog('origin', config);
 const metrics = createMetrics('origin');

@@ -34,6 +34,7 @@ async function click({ app_id, link_id }: { app_id: string; link_id: string }) {
       click: recent,
       is_bot: false,
       traces: null,
+      address: '',
       windows: { attribution_window_hours: 168, probabilistic_window_hours: 6 },
     },
   ]);

@@ -1,9 +1,11 @@
 /** An app that was opened by a link reports it: the link is found by its URL, and the opening is recorded as a click. */
+import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import type { LinkCache } from '#common/link-cache.ts';
 import { clickJson } from '#common/log/record.ts';
+import type { QueryFilter } from '#common/query-filter.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
 import type { MatchFields } from './match-schema.ts';
 import type { Asker } from './matching.ts';
@@ -18,15 +20,33 @@ export interface LinkOpen {
 
 const shortCode = /^\/([A-Za-z0-9_-]{3,64})\/?$/;
 
+export interface LinkOpensParts {
+  readonly cache: Pick<LinkCache, 'find'>;
+  readonly records: RecordWriter;
+  readonly clock: Clock;
+  readonly addresses: AddressWriter;
+  readonly queryFilter: QueryFilter;
+}
+
 export class LinkOpens {
   readonly #cache: Pick<LinkCache, 'find'>;
   readonly #records: RecordWriter;
   readonly #clock: Clock;
+  readonly #addresses: AddressWriter;
+  readonly #queryFilter: QueryFilter;
 
-  constructor(cache: Pick<LinkCache, 'find'>, records: RecordWriter, clock: Clock) {
+  constructor({ cache, records, clock, addresses, queryFilter }: LinkOpensParts) {
     this.#cache = cache;
     this.#records = records;
     this.#clock = clock;
+    this.#addresses = addresses;
+    this.#queryFilter = queryFilter;
+  }
+
+  /** The URL as it may be kept. */
+  recorded(url: string): string {
+    const at = url.indexOf('?');
+    return at === -1 ? url : url.slice(0, at + 1) + this.#queryFilter.recorded(url.slice(at + 1));
   }
 
   /** Null when the URL is no link of the app, or an archived one. */
@@ -42,14 +62,19 @@ export class LinkOpens {
     const time = this.#clock();
     // An expired link still leads where it did inside the app: the app is open, and has nowhere else to go.
     if (link.archived) return null;
-    const open = { click_id: newId('clk', time), link_id: link.id, time, query: search.slice(1) };
+    const open = {
+      click_id: newId('clk', time),
+      link_id: link.id,
+      time,
+      query: this.#queryFilter.recorded(search.slice(1)),
+    };
     const json = clickJson({
       click_id: open.click_id,
       organization_id: app.organization_id,
       app_id: app.id,
       link_id: link.id,
       time,
-      ip: asker.ip,
+      ip: this.#addresses.ofClick(asker.ip, app.privacy_mode, time),
       privacy_mode: app.privacy_mode,
       user_agent: fields.user_agent || userAgentOf(fields, asker.user_agent),
       language: fields.language ?? '',

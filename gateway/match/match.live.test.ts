@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AddressWriter, addressName } from '#common/address-writer.ts';
 import { newId } from '#common/ids.ts';
 import { announceChange } from '#common/link-cache.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
-import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { addressKey, SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
 
 const safari =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';
@@ -39,11 +40,15 @@ async function click(
   const click_id = newId('clk', time);
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
   const recent = { click_id, ...place, time, query: more.query ?? '', campaign: '', ...utm, is_bot: false };
-  const traces = { ip: more.ip ?? '198.51.100.7', user_agent: more.user_agent ?? safari, language: 'en-US,en;q=0.9' };
+  const address = more.ip ?? '198.51.100.7';
+  const traces = { user_agent: more.user_agent ?? safari, language: 'en-US,en;q=0.9' };
   const windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
-  await clicks.put([{ click: recent, is_bot: false, traces, windows }]);
+  await clicks.put([{ click: recent, is_bot: false, traces, address, windows }]);
   return click_id;
 }
+
+const addresses = new AddressWriter(addressKey);
+const privacyAddress = '198.51.100.57';
 
 async function place(settings = {}) {
   const app = await edge.app(settings);
@@ -223,6 +228,43 @@ test('when many devices ask for many clicks at once, no click is given to two de
   expect(new Set(matched).size).toBe(matched.length);
   expect(matched).toHaveLength(200);
 }, 60_000);
+
+test.each([
+  ['anonymize_ip', true],
+  ['no_ip', false],
+] as const)(
+  'with %s a device at the same address gets its click: %s, and neither Redis nor the journal has the address',
+  async (privacy_mode, isMatched) => {
+    const app = await place({ privacy_mode });
+    const recorded = addresses.ofClick(privacyAddress, privacy_mode, Date.now());
+    await click(app, { ip: addressName(recorded, privacy_mode) });
+    const from = { 'x-forwarded-for': privacyAddress };
+    const url = `https://${app.host}/summer?token=s3cret&a=b`;
+    const elsewhere = await edge.post('/sdk/match', app.key, iphone, { 'x-forwarded-for': '198.51.100.58' });
+    expect(elsewhere.body.matched).toBe(false);
+    const match = await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' }, from);
+    expect([match.body.matched, match.body.matched_factors?.includes('ip') ?? false]).toEqual([isMatched, isMatched]);
+    await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd2', url }, from);
+    await edge.post('/sdk/install', app.key, { ...iphone, device_id: 'd1' }, from);
+    await edge.post('/sdk/events', app.key, { name: 'open', device_id: 'd1' }, from);
+    const journal = (['click', 'install', 'event'] as const).flatMap((kind) => edge.lines(kind)).join('\n');
+    expect(journal).toContain('"query":"a=b"');
+    expect(journal).not.toMatch(/198\.51\.100\.57|s3cret/);
+    expect((await redisTexts()).join('\n')).not.toMatch(/198\.51\.100\.57|s3cret/);
+  },
+);
+
+/** Everything in Redis, but the limits that are counted for a minute by address. */
+async function redisTexts(): Promise<string[]> {
+  const { commands } = edge.redis;
+  const keys = (await commands.keys('*')).filter((key) => !key.startsWith('limit:'));
+  const values = await Promise.all(
+    keys.map(async (key) =>
+      (await commands.type(key)) === 'zset' ? (await commands.zrange(key, '0', '-1')).join() : await commands.get(key),
+    ),
+  );
+  return keys.map((key, at) => `${key} ${values[at]}`);
+}
 
 test('the limit of matches is per app, with its headers and Retry-After', async () => {
   const app = await place();

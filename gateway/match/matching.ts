@@ -5,6 +5,7 @@
  * Must stay true: Redis is only a copy of the claims. What it has lost, evicted or never had costs a look-up, and no answer.
  */
 
+import type { AddressWriter } from '#common/address-writer.ts';
 import type { AppSnapshot } from '#common/app-snapshot.ts';
 import type { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
@@ -58,6 +59,7 @@ export interface MatchingParts {
   readonly claims: Claims;
   readonly windows: AttributionWindows;
   readonly opens: LinkOpens;
+  readonly addresses: AddressWriter;
   readonly archive: ClickArchive;
   readonly clock: Clock;
 }
@@ -110,7 +112,7 @@ export class Matching {
   /** Null when the URL is no link of the app. */
   async #open(url: string, fields: MatchFields, asker: Asker): Promise<Match | Rejection | null> {
     const { clicks, clock, opens } = this.#parts;
-    const name = `${asker.app.app_id}:${asker.device}:${url}`;
+    const name = `${asker.app.app_id}:${asker.device}:${opens.recorded(url)}`;
     if (asker.device !== '') {
       const before = await clicks.keptAnswer(name).catch(() => null);
       if (before !== null) return parseMatch(before);
@@ -140,13 +142,14 @@ export class Matching {
   }
 
   async #matchClick(fields: MatchFields, asker: Asker): Promise<Match> {
-    const { clicks, clock } = this.#parts;
+    const { clicks, addresses, clock } = this.#parts;
     const { app, device } = asker;
     await this.#tellWindows(app);
     const named = namedClicks(fields);
     const ids = named.map(({ click_id }) => click_id);
-    const withAddress = app.settings.probabilistic_window_hours > 0;
-    const gathered = await clicks.gather(app.app_id, device, asker.ip, ids, withAddress);
+    const { probabilistic_window_hours, privacy_mode } = app.settings;
+    const address = probabilistic_window_hours > 0 ? addresses.ofDevice(asker.ip, privacy_mode) : '';
+    const gathered = await clicks.gather(app.app_id, device, address, ids);
     if (gathered.answer !== '') return parseMatch(gathered.answer);
     const found = await this.#named(app.app_id, ids, gathered);
     const match_id = newId('mat', clock());
@@ -160,7 +163,7 @@ export class Matching {
         claimant: device || match_id,
         device: deviceSignals(fields, asker.ip),
         evidence: named.map(({ type }, at) => ({ type, click: namedCandidate(found[at] ?? null, holders) })),
-        candidates: gathered.near.map((click) => candidateOf(app.app_id, click, holders)),
+        candidates: gathered.near.map((click) => candidateOf(app.app_id, asker.ip, click, holders)),
         settings: app.settings,
         nowMs: clock(),
       });
@@ -262,7 +265,8 @@ function namedCandidate(found: Gathered['named'][number], holders: Holders): Can
   return found && { ...found.click, claimed_by: holders.get(found.click.click_id) ?? found.claimed_by };
 }
 
-function candidateOf(app_id: string, click: ClickAtAddress, holders: Holders): ScoredClick {
+/** @param ip the device's own, which the click has in common with it. */
+function candidateOf(app_id: string, ip: string, click: ClickAtAddress, holders: Holders): ScoredClick {
   return {
     click_id: click.click_id,
     app_id,
@@ -270,7 +274,7 @@ function candidateOf(app_id: string, click: ClickAtAddress, holders: Holders): S
     time: click.time,
     is_bot: false,
     claimed_by: holders.get(click.click_id) ?? click.claimed_by,
-    signals: clickSignals(click),
+    signals: clickSignals({ ip, user_agent: click.user_agent, language: click.language }),
   };
 }
 

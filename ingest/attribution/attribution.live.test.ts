@@ -281,7 +281,7 @@ test('a click is in Redis within seconds while ClickHouse is away, and found in 
   const { click_id } = parse(click);
   await append('click', [click]);
   await eventually(async () => (await clicks.byIds([click_id]))[0]?.campaign).toBe('spring');
-  const near = await clicks.gather(parse(click).app_id, '', '8.8.8.8', [click_id], true);
+  const near = await clicks.gather(parse(click).app_id, '', '8.8.8.8', [click_id]);
   expect(near.near.map((one) => one.click_id)).toContain(click_id);
   await way.clickhouse.kill('SIGCONT');
   await eventually(async () => rows(`SELECT count() AS n FROM clicks WHERE click_id = '${click_id}'`)).toEqual([

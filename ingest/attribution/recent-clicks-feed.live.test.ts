@@ -102,7 +102,7 @@ test('a click that Redis refuses for its own sake is tried again and does not en
   const second = await click();
   await eventually(() => feed.counters.redis_failures).toBeGreaterThan(1);
   await redis.commands.del(atAddress ?? '');
-  const near = async () => (await clicks.gather(atAddress?.split(':')[1] ?? '', '', '8.8.8.8', [], true)).near;
+  const near = async () => (await clicks.gather(atAddress?.split(':')[1] ?? '', '', '8.8.8.8', [])).near;
   await eventually(async () => (await near()).map(({ click_id }) => click_id)).toContain(second);
   expect(lines[0]).toContain('WRONGTYPE');
 });

@@ -20,6 +20,7 @@
 
 import { isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
+import { addressName } from '#common/address-writer.ts';
 import { AttributionWindows } from '#common/attribution-windows.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
@@ -164,8 +165,9 @@ export class RecentClicksFeed {
       const of = windows.get(click.app_id);
       if (of === undefined) continue;
       const is_bot = this.#isBot(click);
-      const isTraced = !is_bot && click.trigger === 'link' && click.privacy_mode !== 'no_ip';
-      entries.push({ click, is_bot, traces: isTraced ? click : null, windows: of });
+      const isTraced = !is_bot && click.trigger === 'link';
+      const address = isTraced ? addressName(click.ip, click.privacy_mode) : '';
+      entries.push({ click, is_bot, traces: isTraced ? click : null, address, windows: of });
     }
     await this.#options.clicks.put(entries);
     return true;

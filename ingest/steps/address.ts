@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { Reader } from 'maxmind';
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
+import { networkOf, withoutHash } from '#common/address-writer.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
 import type { PrivacyMode } from '#common/log/record.ts';
 import type { Step } from '#ingest/pipeline.ts';
@@ -14,8 +15,14 @@ const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
 const entryBytes = 300;
 const bytesMax = 64_000_000;
 
+/** What visitors are told apart by: the address in one spelling, or all that its edge wrote of it. */
+export function visitorAddress(text: string): string {
+  return withoutHash(text) === text ? normalizedIp(text) : text;
+}
+
 /** One spelling per address: IPv4 dotted, IPv6 shortened, IPv4 inside IPv6 as IPv4; empty for what is no address. */
-export function normalizedIp(text: string): string {
+export function normalizedIp(recorded: string): string {
+  const text = withoutHash(recorded);
   if (!ipaddr.isValid(text)) return '';
   if (plainIpv4.test(text)) return text;
   return ipaddr.process(text).toString();
@@ -24,10 +31,7 @@ export function normalizedIp(text: string): string {
 /** The address as the app may keep it: IPv4 cut to /24, IPv6 to /48, whole, or none. */
 export function storedIp(ip: string, mode: PrivacyMode): string {
   if (ip === '' || mode === 'no_ip') return '';
-  if (mode === 'full_ip') return ip;
-  if (!ip.includes(':')) return `${ip.slice(0, ip.lastIndexOf('.'))}.0`;
-  const parts = ipaddr.IPv6.parse(ip).parts.map((part, index) => (index < 3 ? part : 0));
-  return new ipaddr.IPv6(parts).toString();
+  return mode === 'full_ip' ? ip : networkOf(ip);
 }
 
 export interface CountryDatabase {

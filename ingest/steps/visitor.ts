@@ -10,7 +10,7 @@ import { hash } from 'node:crypto';
 import { type ByteText, uint32Bytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
 import type { Step } from '#ingest/pipeline.ts';
-import { normalizedIp } from './address.ts';
+import { visitorAddress } from './address.ts';
 
 /** Salts by UTC day, loaded before clicks of the day are enriched. */
 export type DailySalts = (day: number) => string;
@@ -175,7 +175,7 @@ export function visitorStep(visitors: Visitors, addressesMax: number): Step {
         let address = known.get(click.ip);
         if (address === undefined) {
           const bytes = entryBytes + 4 * click.ip.length;
-          address = { text: normalizedIp(click.ip), words: undefined, bytes, isUsed: false };
+          address = { text: visitorAddress(click.ip), words: undefined, bytes, isUsed: false };
           known.set(click.ip, address);
         }
         rows[at] += visitors.encoded(dayOf(click.time), click.app_id, address, click.user_agent);

@@ -1,0 +1,32 @@
+/** Query parameters that are passed on to a link's destination and recorded nowhere. */
+
+/** A name that is percent-encoded, in full or in part. */
+const encodedName = /(?:^|&)[^=&]*[%+]/;
+
+export class QueryFilter {
+  readonly #names: ReadonlySet<string>;
+  readonly #plain: RegExp | null;
+
+  /** @param names whatever their case. */
+  constructor(names: readonly string[]) {
+    this.#names = new Set(names.map((name) => name.toLowerCase()));
+    const alternatives = [...this.#names].map((name) => name.replaceAll(/[^\w]/g, String.raw`\$&`)).join('|');
+    this.#plain = names.length === 0 ? null : new RegExp(`(?:^|&)(?:${alternatives})(?:=|&|$)`, 'i');
+  }
+
+  /** The query, without its question mark, as it may be recorded. */
+  recorded(query: string): string {
+    if (query === '' || this.#plain === null) return query;
+    if (!this.#plain.test(query) && !encodedName.test(query)) return query;
+    return query
+      .split('&')
+      .filter((pair) => !this.#names.has(nameOf(pair)))
+      .join('&');
+  }
+}
+
+function nameOf(pair: string): string {
+  // As every reader of a query decodes it: a plus is a space, and what is no UTF-8 becomes a character of its own.
+  for (const [name] of new URLSearchParams(pair)) return name.toLowerCase();
+  return '';
+}
