@@ -240,7 +240,12 @@ export const settings = {
     'Longest a record waits for its batch to fill; half of it while there is little to store.',
   ),
   LEASE_SECONDS: integer(6, 1, 300, 'How long an ingest that died keeps its partitions: others take them after it.'),
-  RETENTION_DAYS: integer(730, 1, 36_500, 'Age in days at which raw clicks, installs and events are dropped.'),
+  RETENTION_DAYS: integer(
+    730,
+    1,
+    36_500,
+    'Age in days at which clicks, installs and events are dropped, with what Postgres keeps of installs.',
+  ),
   LINK_CACHE_ENTRIES: integer(200_000, 100, 10_000_000, 'Most links that a redirector keeps in memory.'),
   LINK_CACHE_BYTES: integer(
     134_217_728,

@@ -11,6 +11,7 @@ import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
 import { exposeGateway } from './counters.ts';
+import { InstallRetention } from './install/install-retention.ts';
 import { NatsClickArchive, noArchive } from './match/click-archive.ts';
 import { gatewayParts } from './parts.ts';
 
@@ -44,6 +45,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
+  new InstallRetention({ db, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),
   telemetryPart(config, metrics, {
     listening: server.check,
     journal: () => journal.isWritable || 'nothing can be recorded',

@@ -16,6 +16,7 @@ import { Postgres } from '#common/postgres.ts';
 import { Redis } from '#common/redis.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/telemetry.ts';
 import { exposeGateway } from '#gateway/counters.ts';
+import { InstallRetention } from '#gateway/install/install-retention.ts';
 import { NatsClickArchive, noArchive } from '#gateway/match/click-archive.ts';
 import { gatewayParts } from '#gateway/parts.ts';
 
@@ -65,6 +66,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'untold changes', start: () => api.untold.start(), stop: () => api.untold.stop() },
   api.hostChecks,
   new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
+  new InstallRetention({ db, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),
   telemetryPart(config, metrics, {
     listening: server.check,
     journal: () => journal.isWritable || 'nothing can be recorded',

@@ -1,0 +1,36 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newId } from '#common/ids.ts';
+import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { InstallRetention } from './install-retention.ts';
+
+let edge: SdkEdge;
+beforeAll(async () => {
+  edge = await SdkEdge.start();
+});
+afterAll(() => edge.stop());
+
+const dayMs = 86_400_000;
+
+test('an install older than the retention is forgotten with its names, a few at a time, and a younger one stays', async () => {
+  const app = await edge.app();
+  const install = (device_id: string) => edge.post('/sdk/install', app.key, { platform: 'ios', device_id });
+  const first = [await install('old-1'), await install('old-2'), await install('old-3')];
+  const retention = new InstallRetention({
+    db: edge.db,
+    retentionDays: 30,
+    clock: () => Date.now() + 31 * dayMs,
+    log: { warn: () => undefined },
+  });
+  await edge.db.execute(
+    `INSERT INTO install_answers (app_id, install_id, answer, created_at) VALUES ($1, $2, '{}', now() + interval '2 days')`,
+    [app.app_id, newId('ins', 1)],
+  );
+  expect([await retention.step(2), await retention.step(2), await retention.step(2)]).toEqual([2, 1, 0]);
+  const left = await edge.db.query(
+    'SELECT (SELECT count(*) FROM install_names) AS names, (SELECT count(*) FROM install_answers) AS installs',
+  );
+  expect(left).toEqual([{ names: 0, installs: 1 }]);
+  const again = await install('old-1');
+  expect([again.status, again.body.duplicate]).toEqual([201, false]);
+  expect(again.body.install_id).not.toBe(first[0]?.body.install_id);
+});

@@ -1,0 +1,75 @@
+/**
+ * Forgets installs that are as old as their rows in ClickHouse may be, a few at a time. Every SDK edge does it, and two that do it at
+ * once take different rows. A device that comes back later is a new install.
+ */
+import type { Clock } from '#common/clock.ts';
+import type { Part } from '#common/lifecycle.ts';
+import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
+import type { Log } from '#common/telemetry.ts';
+
+const dayMs = 86_400_000;
+const lookMs = 3_600_000;
+/** Installs of one statement, and how long the next one waits: an edge that has much to forget is not busy with it. */
+const stepInstallsMax = 1_000;
+const stepPauseMs = 1_000;
+
+export interface InstallRetentionParts {
+  readonly db: Queries;
+  readonly retentionDays: number;
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'warn'>;
+}
+
+export class InstallRetention implements Part {
+  readonly name = 'install retention';
+  readonly #parts: InstallRetentionParts;
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void> = Promise.resolve();
+  #isStopped = false;
+
+  constructor(parts: InstallRetentionParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#wait(stepPauseMs);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearTimeout(this.#timer);
+    await this.#running;
+  }
+
+  /** Forgets the oldest that are too old. @returns how many. @throws PostgresUnavailable */
+  async step(installsMax = stepInstallsMax): Promise<number> {
+    const { db, clock, retentionDays } = this.#parts;
+    const before = new Date(clock() - retentionDays * dayMs);
+    return await db.execute(
+      `WITH old AS MATERIALIZED (
+         SELECT app_id, install_id FROM install_answers WHERE created_at < $1
+          ORDER BY created_at LIMIT $2 FOR UPDATE SKIP LOCKED),
+       names AS (DELETE FROM install_names n USING old WHERE n.app_id = old.app_id AND n.install_id = old.install_id)
+       DELETE FROM install_answers a USING old WHERE a.app_id = old.app_id AND a.install_id = old.install_id`,
+      [before, installsMax],
+    );
+  }
+
+  #wait(ms: number): void {
+    if (this.#isStopped) return;
+    this.#timer = setTimeout(() => {
+      this.#running = this.#look();
+    }, ms);
+    this.#timer.unref();
+  }
+
+  async #look(): Promise<void> {
+    try {
+      this.#wait((await this.step()) === stepInstallsMax ? stepPauseMs : lookMs);
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+      this.#parts.log.warn({ reason: error.message }, 'old installs could not be forgotten');
+      this.#wait(lookMs);
+    }
+  }
+}
