@@ -1,0 +1,92 @@
+/** Who is meant by the ids of a person: all ids that stand beside them, in each store, until no more are found. */
+import type { ClickHouse } from '#clickhouse/client.ts';
+import { type ErasureScope, idsBeside, type PersonIds } from '#clickhouse/queries/erase.ts';
+import { type ErasableKind, erasableKinds } from '#common/erased-ids.ts';
+import type { Queries } from '#common/postgres.ts';
+import type { Redis } from '#common/redis.ts';
+import { AdminError } from './questions.ts';
+
+/** Nobody has more devices, installs or clicks: an id that leads to more is shared, such as a device without one of its own. */
+const idsMax = 1_000;
+const roundsMax = 10;
+
+export type Person = { readonly [Kind in ErasableKind]: Set<string> };
+
+export interface PersonStores {
+  readonly db: Queries;
+  readonly redis: Pick<Redis, 'commands'>;
+  readonly clickhouse: ClickHouse;
+  readonly appIds: readonly string[];
+}
+
+export function personOf(ids: Partial<Record<ErasableKind, readonly string[]>>): Person {
+  const of = (kind: ErasableKind) => new Set(ids[kind] ?? []);
+  return { device: of('device'), install: of('install'), user: of('user'), click: of('click') };
+}
+
+/** @throws AdminError when the ids lead to more than one person can have. */
+export async function completePerson(given: Person, scope: ErasureScope, stores: PersonStores): Promise<Person> {
+  const person = personOf({ device: [...given.device], install: [...given.install], user: [...given.user] });
+  for (let round = 0, before = -1; round < roundsMax && before < countOf(person); round++) {
+    before = countOf(person);
+    for (const found of await Promise.all([
+      idsBeside(stores.clickhouse, scope, person as PersonIds, idsMax + 1),
+      idsInPostgres(stores, person),
+      idsInRedis(stores, person),
+    ])) {
+      for (const kind of ['device', 'install', 'click'] as const) for (const id of found[kind]) person[kind].add(id);
+    }
+    if (countOf(person) > idsMax) {
+      throw new AdminError(
+        `these ids stand beside more than ${idsMax} others, so they are not one person's: name the devices one by one`,
+      );
+    }
+  }
+  return person;
+}
+
+function countOf(person: Person): number {
+  return erasableKinds.reduce((sum, kind) => sum + person[kind].size, 0);
+}
+
+interface Found {
+  readonly device: readonly string[];
+  readonly install: readonly string[];
+  readonly click: readonly string[];
+}
+
+export function installNames(person: Person): string[] {
+  return [...[...person.device].map((id) => `d:${id}`), ...[...person.install].map((id) => `i:${id}`)];
+}
+
+async function idsInPostgres({ db, appIds }: PersonStores, person: Person): Promise<Found> {
+  const rows = await db.query<{ install_id: string; click_id: string | null; name: string | null }>(
+    `SELECT a.install_id, a.click_id, other.name
+       FROM install_names n JOIN install_answers a ON a.app_id = n.app_id AND a.install_id = n.install_id
+       LEFT JOIN install_names other ON other.app_id = a.app_id AND other.install_id = a.install_id
+      WHERE n.app_id = ANY ($1) AND n.name = ANY ($2) LIMIT $3`,
+    [appIds, installNames(person), 2 * idsMax + 2],
+  );
+  const names = rows.flatMap(({ name }) => (name?.startsWith('d:') && name.length > 2 ? [name.slice(2)] : []));
+  return {
+    device: names,
+    install: rows.map(({ install_id }) => install_id),
+    click: rows.flatMap(({ click_id }) => (click_id === null ? [] : [click_id])),
+  };
+}
+
+/** Clicks that a device was matched with, whether or not it was ever installed. */
+async function idsInRedis({ redis, appIds }: PersonStores, person: Person): Promise<Found> {
+  const answers = matchKeys(appIds, person);
+  const found = answers.length === 0 ? [] : await redis.commands.mget(answers);
+  const click = found.flatMap((json) => {
+    const { click_id } = json === null ? {} : (JSON.parse(json) as { click_id?: string });
+    return click_id ? [click_id] : [];
+  });
+  return { device: [], install: [], click };
+}
+
+/** Answers that devices got; an install without a device asked under its own id. */
+export function matchKeys(appIds: readonly string[], { device, install }: Person): string[] {
+  return appIds.flatMap((app) => [...device, ...install].map((id) => `match:${app}:${id}`));
+}

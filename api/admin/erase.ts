@@ -1,0 +1,200 @@
+/**
+ * `npm run admin -- erase`: a person, or all people of an organization, out of every store.
+ *
+ * In this order: the ids on the list that ingest keeps to, so that what is on its way is stored blank; until ingest has stored what
+ * was received before; Redis and Postgres; the rows in ClickHouse, which keep their places, links and amounts; the log.
+ * Run again after a crash, it ends what was begun.
+ */
+import { randomBytes } from 'node:crypto';
+import { type Command, InvalidArgumentError } from 'commander';
+import type { ClickHouse } from '#clickhouse/client.ts';
+import { type ErasableTable, eraseOrganization, erasePerson } from '#clickhouse/queries/erase.ts';
+import type { Clock } from '#common/clock.ts';
+import { erasableKinds, erasedIdHash, erasureDays } from '#common/erased-ids.ts';
+import type { NatsClient } from '#common/nats.ts';
+import type { Queries } from '#common/postgres.ts';
+import type { Redis } from '#common/redis.ts';
+import { findOrganization } from './accounts.ts';
+import { completePerson, type Person, personOf } from './erase-person.ts';
+import { emptyLog, eraseInPostgres, eraseInRedis, scrubPostgres } from './erase-stores.ts';
+import { AdminError } from './questions.ts';
+
+export interface EraseStores {
+  readonly db: Queries;
+  readonly clickhouse: ClickHouse;
+  readonly redis: Pick<Redis, 'commands'>;
+  readonly nats: NatsClient;
+  readonly clock: Clock;
+}
+
+export interface EraseContext {
+  /** Opened only when they are needed. @throws AdminError when one of them is not known. */
+  readonly stores: () => Promise<EraseStores>;
+  readonly print: (line: string) => void;
+}
+
+export interface EraseRequest {
+  /** Id or name. */
+  readonly organization: string;
+  readonly app?: string;
+  readonly device: readonly string[];
+  readonly install: readonly string[];
+  readonly user: readonly string[];
+  readonly isEverybody: boolean;
+  readonly waitMs: number;
+}
+
+/** Ingest looks at the list more often than that. */
+const listedMs = 12_000;
+const pollMs = 500;
+const dayMs = 86_400_000;
+
+function ids(text: string, before: readonly string[] = []): string[] {
+  // An empty variable in a script must not turn into another request.
+  if (text.trim() === '') throw new InvalidArgumentError('must not be empty.');
+  return [...before, text];
+}
+
+interface EraseOptions {
+  readonly organization?: string;
+  readonly app?: string;
+  readonly device?: string[];
+  readonly install?: string[];
+  readonly user?: string[];
+  readonly everybody?: boolean;
+  readonly wait: string;
+}
+
+export function addEraseCommand(program: Command, context: EraseContext): void {
+  program
+    .command('erase')
+    .description(
+      'Remove a person from every store: who has the device, the install or the user id that an app gave. Sums stay. With ' +
+        "--everybody all people of the organization's apps. docs/data-protection.md says what is removed, and when.",
+    )
+    .option('--organization <name>', 'name or id of the organization whose apps have the person')
+    .option('--app <id>', 'only in this app')
+    .option('--device <id>', 'a device_id that an app sent; may be given several times', ids)
+    .option('--install <id>', 'an install_id; may be given several times', ids)
+    .option('--user <id>', 'a user_id that an app sent, not a user of Signpost; may be given several times', ids)
+    .option('--everybody', 'instead of a person: everybody in every app of the organization')
+    .option('--wait <seconds>', 'longest wait for ingest to store what was received before', '300')
+    .action(async (options: EraseOptions) => {
+      const request = requestOf(options);
+      for (const line of await erase(await context.stores(), request)) context.print(line);
+    });
+}
+
+/** @throws AdminError */
+export function requestOf(options: EraseOptions): EraseRequest {
+  const { organization = '', app, device = [], install = [], user = [], everybody = false } = options;
+  const waitMs = Number(options.wait) * 1_000;
+  if (organization.trim() === '') throw new AdminError('--organization is missing');
+  if (!Number.isFinite(waitMs) || waitMs < 0) throw new AdminError('--wait must be a number of seconds');
+  const isPerson = device.length + install.length + user.length > 0;
+  if (isPerson === everybody) {
+    throw new AdminError('give --device, --install or --user for a person, or --everybody for all people');
+  }
+  if (everybody && app !== undefined) throw new AdminError('--everybody is for all apps of the organization');
+  return { organization, ...(app === undefined ? {} : { app }), device, install, user, isEverybody: everybody, waitMs };
+}
+
+/** @returns what was done, in lines. @throws AdminError when something is left to do. */
+export async function erase(stores: EraseStores, request: EraseRequest): Promise<string[]> {
+  const { db, redis, clickhouse, nats, clock } = stores;
+  const organization_id = await organizationIdOf(db, request.organization);
+  const appIds = await appsOf(db, organization_id, request.app);
+  const scope = { organization_id, app_id: request.app ?? '' };
+  const given = personOf(request);
+  const complete = () => (request.isEverybody ? null : completePerson(given, scope, { db, redis, clickhouse, appIds }));
+  const list = new ErasureList(db, organization_id);
+  const untilMs = clock();
+  await list.add(await complete(), untilMs);
+  const isCaughtUp = await ingestReaches(stores, untilMs + listedMs, request.waitMs);
+  const person = await complete();
+  await list.extend(person);
+  const keys = await eraseInRedis(redis, appIds, person);
+  const installs = await eraseInPostgres(db, appIds, person);
+  const rows = person
+    ? await erasePerson(clickhouse, scope, person, given)
+    : await eraseOrganization(clickhouse, organization_id);
+  const left = await scrubPostgres(db);
+  if (!isCaughtUp) {
+    throw new AdminError(
+      `${lineOf(rows)}; ingest has not stored all that was received before: what is left will be stored blank. ` +
+        'Run the same again once it has caught up, to find what it stored meanwhile and to empty the log',
+    );
+  }
+  await emptyLog(nats);
+  return [
+    lineOf(rows),
+    `${installs} installs removed from Postgres, ${keys} entries from Redis; the log was emptied`,
+    'ClickHouse removes the files of before within 15 minutes; backups of before keep what they hold',
+    ...left,
+  ];
+}
+
+function lineOf(rows: Record<ErasableTable, number>): string {
+  return `blanked ${rows.clicks} clicks, ${rows.installs} installs, ${rows.events} events, ${rows.dead_letters} refused records`;
+}
+
+async function organizationIdOf(db: Queries, organization: string): Promise<string> {
+  const found = await findOrganization(db, organization);
+  if (found === null) throw new AdminError(`there is no organization ${organization}`);
+  if (found.kind === 'refused') throw new AdminError(found.message);
+  return found.id;
+}
+
+/** Deleted ones too: their records stay. */
+async function appsOf(db: Queries, organizationId: string, app: string | undefined): Promise<string[]> {
+  const rows = await db.query<{ id: string }>('SELECT id FROM apps WHERE organization_id = $1', [organizationId]);
+  const all = rows.map(({ id }) => id);
+  if (app === undefined) return all;
+  if (!all.includes(app)) throw new AdminError(`the organization has no app ${app}`);
+  return [app];
+}
+
+/** @returns false when ingest has not stored everything up to a time (epoch ms) before the wait is over. */
+async function ingestReaches({ db, clock }: EraseStores, toMs: number, waitMs: number): Promise<boolean> {
+  const endMs = performance.now() + waitMs;
+  for (;;) {
+    const [row] = await db.query<{ as_of: number | null }>('SELECT min(committed_to) AS as_of FROM ingest.progress');
+    const asOf = row?.as_of ?? clock();
+    if (asOf >= toMs) return true;
+    if (performance.now() >= endMs) return false;
+    await new Promise((next) => setTimeout(next, pollMs));
+  }
+}
+
+/** What ingest keeps to: `ingest.erasure`. */
+class ErasureList {
+  readonly #db: Queries;
+  readonly #organizationId: string;
+  readonly #salt = randomBytes(18).toString('base64url');
+  #id = 0;
+
+  constructor(db: Queries, organizationId: string) {
+    this.#db = db;
+    this.#organizationId = organizationId;
+  }
+
+  async add(person: Person | null, untilMs: number): Promise<void> {
+    await this.#db.execute('DELETE FROM ingest.erasure WHERE expires_at < now()');
+    const [row] = await this.#db.query<{ id: number }>(
+      `INSERT INTO ingest.erasure (organization_id, until_ms, salt, hashes, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+      [this.#organizationId, untilMs, this.#salt, this.#hashesOf(person), new Date(untilMs + erasureDays * dayMs)],
+    );
+    this.#id = row?.id ?? 0;
+  }
+
+  async extend(person: Person | null): Promise<void> {
+    await this.#db.execute('UPDATE ingest.erasure SET hashes = $2 WHERE id = $1', [this.#id, this.#hashesOf(person)]);
+  }
+
+  #hashesOf(person: Person | null): string[] | null {
+    if (person === null) return null;
+    return erasableKinds.flatMap((kind) =>
+      [...person[kind]].map((id) => erasedIdHash(this.#salt, this.#organizationId, kind, id)),
+    );
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * Blanks the rows of a person, or of an organization's people: columns that lead to somebody become empty, and nothing else
+ * changes. Rows are named by their place in the log, never by an id: ClickHouse keeps the text of a mutation in a file.
+ */
+import { type ClickHouse, identifier } from '#clickhouse/client.ts';
+
+export interface PersonIds {
+  readonly device: ReadonlySet<string>;
+  readonly install: ReadonlySet<string>;
+  readonly user: ReadonlySet<string>;
+  readonly click: ReadonlySet<string>;
+}
+
+export interface ErasureScope {
+  readonly organization_id: string;
+  /** Empty for all apps of the organization. */
+  readonly app_id: string;
+}
+
+const emptied = {
+  clicks: ['click_id', 'ip', 'user_agent', 'os_version', 'device_model', 'language', 'query'],
+  installs: 'install_id click_id device_id user_id match_id os_version device_model language ip properties'.split(' '),
+  events: 'event_id install_id device_id user_id session_id click_id properties'.split(' '),
+  dead_letters: ['record'],
+} as const;
+export type ErasableTable = keyof typeof emptied;
+export const erasableTables = Object.keys(emptied) as ErasableTable[];
+
+interface Place {
+  readonly partition: string;
+  readonly producer_id: string;
+  readonly frame_no: number;
+  readonly idx: number;
+}
+
+/** Rows of one mutation. */
+const placesPerMutation = 1_000;
+const sql = {
+  scope: `organization_id = {organization_id:String} AND ({app_id:String} = '' OR app_id = {app_id:String})`,
+  person:
+    'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id) OR has({user:Array(String)}, user_id)',
+  place: '_partition_id AS partition, producer_id, frame_no, idx',
+};
+
+function paramsOf(scope: ErasureScope, ids: PersonIds): Record<string, unknown> {
+  return {
+    ...scope,
+    device: [...ids.device],
+    install: [...ids.install],
+    user: [...ids.user],
+    click: [...ids.click],
+  };
+}
+
+/** Statements and their parameters are nothing that a server of one's own should write down. */
+const silent = { log_queries: 0 } as const;
+
+/** Ids that stand in a row together with one of these: devices and installs of a user, clicks of an install. */
+export async function idsBeside(
+  client: ClickHouse,
+  scope: ErasureScope,
+  ids: PersonIds,
+  idsMax: number,
+): Promise<{ device: string[]; install: string[]; click: string[] }> {
+  const of = (table: string) =>
+    `SELECT DISTINCT device_id, install_id, click_id FROM ${table} WHERE ${sql.scope} AND (${sql.person}) LIMIT {idsMax:UInt32}`;
+  const rows = await client.query<{ device_id: string; install_id: string; click_id: string }>(
+    `SELECT * FROM (${of('installs')}) UNION ALL SELECT * FROM (${of('events')})`,
+    { ...paramsOf(scope, ids), idsMax },
+    silent,
+  );
+  const texts = (name: 'device_id' | 'install_id' | 'click_id') =>
+    [...new Set(rows.map((row) => row[name]))].filter((id) => id !== '');
+  return { device: texts('device_id'), install: texts('install_id'), click: texts('click_id') };
+}
+
+/**
+ * The rows of a person, in the order in which they must be blanked: those that bear a given id come last, because from them the
+ * others are found again after a crash.
+ */
+async function* placesOf(
+  client: ClickHouse,
+  scope: ErasureScope,
+  ids: PersonIds,
+  given: PersonIds,
+): AsyncGenerator<[ErasableTable, Place[]]> {
+  const find = (from: string, where: string, of = ids, more: Record<string, unknown> = {}) =>
+    client.query<Place>(`SELECT ${sql.place} FROM ${from} WHERE ${where}`, { ...paramsOf(scope, of), ...more }, silent);
+  // The same visitor of the same day is the same person, by our own definition.
+  const visitor = '(app_id, toDate(time), visitor)';
+  const own = `SELECT app_id, toDate(time), visitor FROM clicks WHERE ${sql.scope} AND has({click:Array(String)}, click_id)`;
+  const isNamed = 'has({click:Array(String)}, click_id)';
+  yield [
+    'clicks',
+    await find('clicks', `${sql.scope} AND click_id != '' AND ${visitor} IN (${own}) AND NOT ${isNamed}`),
+  ];
+  yield ['clicks', await find('clicks', `${sql.scope} AND ${isNamed}`)];
+  yield ['dead_letters', await find('dead_letters', `record != '' AND (${deadLetter})`, ids, { texts: textsOf(ids) })];
+  for (const table of ['events', 'installs'] as const)
+    yield [
+      table,
+      await find(
+        table,
+        `${sql.scope} AND (${sql.person})
+      AND NOT (has({given_device:Array(String)}, device_id) OR has({given_install:Array(String)}, install_id) OR has({given_user:Array(String)}, user_id))`,
+        ids,
+        { given_device: [...given.device], given_install: [...given.install], given_user: [...given.user] },
+      ),
+    ];
+  for (const table of ['events', 'installs'] as const)
+    yield [table, await find(table, `${sql.scope} AND (${sql.person})`, given)];
+}
+
+/** A refused record names its organization, unless it is broken; then an id must be long to be nobody else's. */
+const longIdChars = 16;
+const deadLetter = `
+  (position(record, {organization_id:String}) > 0 AND arrayExists(text -> position(record, text) > 0, {texts:Array(String)}))
+  OR arrayExists(text -> length(text) >= ${longIdChars} AND position(record, text) > 0, {texts:Array(String)})`;
+
+/** Ids as they stand in JSON. */
+function textsOf(ids: PersonIds): string[] {
+  const all = [...ids.device, ...ids.install, ...ids.user, ...ids.click];
+  return all.flatMap((id) => {
+    const json = JSON.stringify(id);
+    const ascii = json.replaceAll(/[\u007f-\uffff]/g, (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`);
+    const quoted = [...new Set([json, ascii])];
+    return id.length >= longIdChars ? quoted.map((text) => text.slice(1, -1)) : quoted;
+  });
+}
+
+/** @returns how many rows were blanked of each table. @throws ClickHouseFailure */
+export async function erasePerson(
+  client: ClickHouse,
+  scope: ErasureScope,
+  ids: PersonIds,
+  given: PersonIds,
+): Promise<Record<ErasableTable, number>> {
+  const counts = { clicks: 0, installs: 0, events: 0, dead_letters: 0 };
+  for await (const [table, places] of placesOf(client, scope, ids, given)) {
+    counts[table] += places.length;
+    for (const partition of new Set(places.map((place) => place.partition))) {
+      const some = places.filter((place) => place.partition === partition);
+      for (let from = 0; from < some.length; from += placesPerMutation) {
+        const listed = some
+          .slice(from, from + placesPerMutation)
+          .map(placeSql)
+          .join();
+        await blank(
+          client,
+          table,
+          `IN PARTITION ID '${partition.replaceAll(/\W/g, '')}'`,
+          `(producer_id, frame_no, idx) IN (${listed})`,
+        );
+      }
+    }
+  }
+  return counts;
+}
+
+function placeSql({ producer_id, frame_no, idx }: Place): string {
+  return `('${producer_id.replaceAll(/[^\w-]/g, '')}',${Number(frame_no)},${Number(idx)})`;
+}
+
+/** @returns how many rows were blanked of each table. @throws ClickHouseFailure */
+export async function eraseOrganization(
+  client: ClickHouse,
+  organizationId: string,
+): Promise<Record<ErasableTable, number>> {
+  const counts = { clicks: 0, installs: 0, events: 0, dead_letters: 0 };
+  for (const table of erasableTables) {
+    const column = emptied[table][0] ?? '';
+    const isOf =
+      table === 'dead_letters'
+        ? 'position(record, {organization_id:String}) > 0'
+        : `organization_id = {organization_id:String} AND ${identifier(column)} != ''`;
+    const [found] = await client.query<{ rows: number }>(
+      `SELECT count() AS rows FROM ${table} WHERE ${isOf}`,
+      { organization_id: organizationId },
+      silent,
+    );
+    counts[table] = Number(found?.rows ?? 0);
+    if (counts[table] > 0) await blank(client, table, '', isOf, { organization_id: organizationId });
+  }
+  return counts;
+}
+
+/** Returns when every part is rewritten; the old ones leave the disk after `old_parts_lifetime`. */
+async function blank(
+  client: ClickHouse,
+  table: ErasableTable,
+  partition: string,
+  where: string,
+  params: Record<string, unknown> = {},
+): Promise<void> {
+  const changes = emptied[table].map((column) => `${identifier(column)} = ''`).join(', ');
+  await client.command(`ALTER TABLE ${identifier(table)} UPDATE ${changes} ${partition} WHERE ${where}`, params, {
+    ...silent,
+    mutations_sync: '2',
+  });
+}
