@@ -2,12 +2,29 @@
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { ConfigError, closeNewFiles, loadConfig } from '#common/config.ts';
+import { Nats } from '#common/nats.ts';
 import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
+import { Redis } from '#common/redis.ts';
 import type { AdminParts } from './admin/accounts.ts';
 import { addAuditCommand } from './admin/audit.ts';
 import { adminProgram } from './admin/commands.ts';
-import { localClickHouseUrl, localDatabaseUrl, localSecretKey } from './admin/local-store.ts';
+import { addEraseCommand } from './admin/erase.ts';
+import {
+  localClickHouseUrl,
+  localDatabaseUrl,
+  localNatsUrl,
+  localRedisUrl,
+  localSecretKey,
+} from './admin/local-store.ts';
 import { AdminError } from './admin/questions.ts';
+
+/** A table is rewritten in one statement. */
+const rewriteTimeoutMs = 600_000;
+
+function known(name: string, url: string): string {
+  if (url === '') throw new AdminError(`${name} is not set, and npm start runs no such server on this machine`);
+  return url;
+}
 
 async function main(): Promise<void> {
   closeNewFiles();
@@ -20,6 +37,8 @@ async function main(): Promise<void> {
     return { db, clock: systemClock };
   };
   let clickhouse: ClickHouse | undefined;
+  let redis: Redis | undefined;
+  let nats: Nats | undefined;
   const program = adminProgram({
     parts,
     adminEmail: config.ADMIN_EMAIL,
@@ -28,13 +47,29 @@ async function main(): Promise<void> {
     print: (line) => console.log(line),
     warn: (line) => console.error(line),
   });
+  const openClickHouse = (): ClickHouse => {
+    const url = known('CLICKHOUSE_URL', config.CLICKHOUSE_URL || localClickHouseUrl(config.DATA_DIR));
+    clickhouse ??= new ClickHouse({ url, requestTimeoutMs: 600_000, connectionsMax: 2 });
+    return clickhouse;
+  };
+  addEraseCommand(program, {
+    stores: async () => {
+      const urls = {
+        db: known('DATABASE_URL', config.DATABASE_URL || localDatabaseUrl(config.DATA_DIR)),
+        redis: known('REDIS_URL', config.REDIS_URL || localRedisUrl(config.DATA_DIR)),
+        nats: known('NATS_URL', config.NATS_URL || localNatsUrl(config.DATA_DIR)),
+      };
+      db ??= new Postgres({ url: urls.db, name: 'admin', connectionsMax: 1, statementTimeoutMs: rewriteTimeoutMs });
+      redis ??= new Redis({ url: urls.redis, name: 'admin', commandTimeoutMs: 10_000 });
+      await redis.connect();
+      nats ??= await Nats.connect({ url: urls.nats, name: 'admin' });
+      return { db, redis, nats, clickhouse: openClickHouse(), clock: systemClock };
+    },
+    print: (line) => console.log(line),
+  });
   addAuditCommand(program, {
     clickhouse: () => {
-      const url = config.CLICKHOUSE_URL || localClickHouseUrl(config.DATA_DIR);
-      if (url === '')
-        throw new AdminError('CLICKHOUSE_URL is not set, and npm start runs no ClickHouse on this machine');
-      clickhouse ??= new ClickHouse({ url, requestTimeoutMs: 600_000, connectionsMax: 2 });
-      return clickhouse;
+      return openClickHouse();
     },
     nowMs: systemClock,
     print: (line) => console.log(line),
@@ -45,7 +80,7 @@ async function main(): Promise<void> {
   try {
     await program.parseAsync();
   } finally {
-    await Promise.all([db?.close(), clickhouse?.close()]);
+    await Promise.all([db?.close(), clickhouse?.close(), redis?.close(), nats?.close()]);
   }
 }
 

@@ -14,6 +14,7 @@ import { type Click, clickJson, cut } from '#common/log/record.ts';
 import { type Attribution, decodeSdkRecords, type SdkRecord } from './attribution/attribution.ts';
 import type { FrameRun } from './checkpoints.ts';
 import { ClickRows } from './click-rows.ts';
+import type { Erasures } from './erasures.ts';
 import type { PipelineRun } from './pipeline.ts';
 import { PlainLines } from './plain-lines.ts';
 import type { SentPart } from './raw-store.ts';
@@ -54,6 +55,8 @@ export interface FormerOptions {
   };
   /** Makes rows of installs and events. */
   readonly attribution: Attribution;
+  /** Who was erased; nobody if absent. */
+  readonly erasures?: Erasures;
 }
 
 /** Longest part of a bad record that is kept. */
@@ -115,11 +118,19 @@ class Forming {
   readonly fromSdks: SdkRecord[] = [];
   readonly rejections = new Map<RejectionReason, number>();
   readonly #changes: FormChanges;
+  readonly #isErased: (frame: LogFrame) => boolean;
   /** Of the frames: about what the rows of a batch of clicks take. */
   #clickBytes = 0;
   readonly #bodies = new Map<string, PartBody>();
 
-  constructor(batch: BatchName, frames: readonly LogFrame[], changes: FormChanges) {
+  constructor(
+    batch: BatchName,
+    frames: readonly LogFrame[],
+    changes: FormChanges,
+    /** Whether a frame may hold records of somebody who was erased: what is refused of it is not kept. */
+    isErased: (frame: LogFrame) => boolean,
+  ) {
+    this.#isErased = isErased;
     this.batch = batch;
     this.#changes = changes;
     for (const { header, bytes } of frames) if (header.kind === 'click') this.#clickBytes += bytes.length;
@@ -170,7 +181,7 @@ class Forming {
     const { kind, producer_id, frame_no, written_at: time } = frame.header;
     if (this.isStored(`${kind}s`, { producer_id, frame_no, idx })) return;
     this.rejections.set(reason, (this.rejections.get(reason) ?? 0) + 1);
-    const row = { producer_id, frame_no, idx, kind, reason, time, record: kept(line) };
+    const row = { producer_id, frame_no, idx, kind, reason, time, record: this.#isErased(frame) ? '' : kept(line) };
     writeDeadLetterRow(this.#bodyFor('dead_letters', deadLetterColumns, time).add(time), row, this.batch);
   }
 
@@ -194,25 +205,30 @@ export class BatchFormer {
 
   /** Before the first batch after a partition was taken, and again once what its last owner left was settled. */
   async begin(partition: number, untilMs: number): Promise<void> {
+    await this.#options.erasures?.refresh();
     await this.#options.attribution.begin(partition, untilMs);
   }
 
   /** @param frames of one partition. */
   async form(batch: BatchName, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
-    const forming = new Forming(batch, frames, changes);
+    const isErased = (frame: LogFrame) => this.#options.erasures?.mayCover(frame.header.written_at) === true;
+    const forming = new Forming(batch, frames, changes, isErased);
     for (const frame of frames) {
       if (frame.header.kind === 'click') {
         if (!(await this.#addPlainClicks(forming, frame))) await this.#addClicks(forming, frame);
       } else addSdkRecords(forming, frame, frame.header.kind);
     }
     const { installs, events } = await this.#options.attribution.rows(batch.partition, forming.fromSdks);
-    for (const row of installs) {
+    const { erasures } = this.#options;
+    for (const found of installs) {
+      const row = erasures?.install(found) ?? found;
       if (forming.isStored('installs', row)) continue;
       const into = forming.row('installs', installColumns, row.time, row);
       if (into === undefined) rejectSdkRow(forming, frames, 'install', row);
       else writeInstallRow(into, row, batch);
     }
-    for (const row of events) {
+    for (const found of events) {
+      const row = erasures?.event(found) ?? found;
       if (forming.isStored('events', row)) continue;
       const into = forming.row('events', eventColumns, row.time, row);
       if (into === undefined) rejectSdkRow(forming, frames, 'event', row);
@@ -231,8 +247,8 @@ export class BatchFormer {
 
   /** @returns false when the frame's clicks must be looked at one by one. */
   async #addPlainClicks(forming: Forming, frame: LogFrame): Promise<boolean> {
-    if (forming.isChanged) return false;
-    const { producer_id, frame_no, records } = frame.header;
+    const { producer_id, frame_no, records, written_at } = frame.header;
+    if (forming.isChanged || this.#options.erasures?.mayCover(written_at) === true) return false;
     const origin = { batch: forming.batch, producer_id, frame_no };
     const payload = payloadOf(frame.bytes, frame.header);
     let read = this.#plainLines.rowsOf(payload, records, origin);
@@ -261,8 +277,11 @@ export class BatchFormer {
     }
     await this.#options.days.prepare(new Set(clicks.map((click) => dayOf(click.time))));
     const origin = { batch: forming.batch, producer_id, frame_no };
-    const rows = this.#clickRows.encode(clicks, indexes, origin);
-    for (const [at, click] of clicks.entries()) {
+    const { erasures } = this.#options;
+    const kept =
+      erasures?.mayCover(frame.header.written_at) === true ? clicks.map((one) => erasures.click(one)) : clicks;
+    const rows = this.#clickRows.encode(kept, indexes, origin);
+    for (const [at, click] of kept.entries()) {
       const idx = indexes[at] ?? 0;
       if (forming.isStored('clicks', { producer_id, frame_no, idx })) continue;
       const into = forming.row('clicks', this.#clickRows.columns, click.time, { producer_id, frame_no, idx });

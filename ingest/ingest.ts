@@ -22,6 +22,7 @@ import { type MemoryPolicy, memoryPolicyOf } from './attribution/redis-memory.ts
 import { BatchFormer } from './batch.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { ClickHouseStore } from './clickhouse-store.ts';
+import { Erasures, refreshMs } from './erasures.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { QueueLimits } from './frame-queue.ts';
 import { partitionsInLog } from './log-partitions.ts';
@@ -75,6 +76,7 @@ export class Ingest {
   readonly #archive: ClickArchive;
   readonly #installationId: string;
   readonly #claims: ExpiredClaims;
+  readonly #erasures: Erasures;
 
   private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, installationId: string) {
     const { config, failpoints, log } = options;
@@ -87,6 +89,7 @@ export class Ingest {
     const salts = new VisitorSalts(this.#checkpoints, systemTime);
     const countries = openCountryDatabase(config.GEOIP_DB);
     const visitors = new Visitors(salts.of, agentsMax);
+    this.#erasures = new Erasures(this.postgres);
     this.pipeline = pipelineOf(countries, visitors);
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
@@ -101,7 +104,13 @@ export class Ingest {
       clicks,
       countries,
     });
-    const former = new BatchFormer({ pipeline: this.pipeline, visitors, days: salts, attribution });
+    const former = new BatchFormer({
+      pipeline: this.pipeline,
+      visitors,
+      days: salts,
+      attribution,
+      erasures: this.#erasures,
+    });
     const sink = {
       checkpoints: this.#checkpoints,
       store: new ClickHouseStore(this.clickhouse, systemTime),
@@ -197,6 +206,8 @@ export class Ingest {
     this.partitions.start();
     const everyMinute = systemTime.every(minuteMs, () => void this.#onMinute());
     this.#ends.push(() => systemTime.clear(everyMinute));
+    const timer = systemTime.every(refreshMs, () => void this.#learnErasures());
+    this.#ends.push(() => systemTime.clear(timer));
     this.logRoom.start();
     this.#ends.push(() => this.logRoom.stop());
   }
@@ -225,6 +236,15 @@ export class Ingest {
     if (this.partitions.of(0)?.state !== 'running') return;
     try {
       await this.#claims.delete();
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+    }
+  }
+
+  /** What is known stays while Postgres is away: nothing is stored then either. */
+  async #learnErasures(): Promise<void> {
+    try {
+      await this.#erasures.refresh();
     } catch (error) {
       if (!(error instanceof PostgresUnavailable)) throw error;
     }

@@ -7,7 +7,7 @@ import type { Redis } from '#common/redis.ts';
 import { AdminError } from './questions.ts';
 
 /** Nobody has more devices, installs or clicks: an id that leads to more is shared, such as a device without one of its own. */
-const idsMax = 1_000;
+const idsMax = 300;
 const roundsMax = 10;
 
 export type Person = { readonly [Kind in ErasableKind]: Set<string> };
@@ -32,6 +32,7 @@ export async function completePerson(given: Person, scope: ErasureScope, stores:
     for (const found of await Promise.all([
       idsBeside(stores.clickhouse, scope, person as PersonIds, idsMax + 1),
       idsInPostgres(stores, person),
+      idsOfClaims(stores, person),
       idsInRedis(stores, person),
     ])) {
       for (const kind of ['device', 'install', 'click'] as const) for (const id of found[kind]) person[kind].add(id);
@@ -73,6 +74,16 @@ async function idsInPostgres({ db, appIds }: PersonStores, person: Person): Prom
     install: rows.map(({ install_id }) => install_id),
     click: rows.flatMap(({ click_id }) => (click_id === null ? [] : [click_id])),
   };
+}
+
+/** Clicks that a device has claimed, and whose device it is that has one. */
+async function idsOfClaims({ db, appIds }: PersonStores, { device, install, click }: Person): Promise<Found> {
+  const rows = await db.query<{ click_id: string; device: string }>(
+    'SELECT click_id, device FROM claims WHERE app_id = ANY ($1) AND (device = ANY ($2) OR click_id = ANY ($3)) LIMIT $4',
+    [appIds, [...device, ...install], [...click], idsMax + 1],
+  );
+  const holders = rows.flatMap((row) => (row.device === '' || install.has(row.device) ? [] : [row.device]));
+  return { device: holders, install: [], click: rows.map((row) => row.click_id) };
 }
 
 /** Clicks that a device was matched with, whether or not it was ever installed. */

@@ -7,7 +7,7 @@ import { installNames, matchKeys, type Person } from './erase-person.ts';
 import { AdminError } from './questions.ts';
 
 /** Tables with ids of people in them. */
-const tables = ['install_names', 'install_answers'] as const;
+const tables = ['install_names', 'install_answers', 'claims'] as const;
 /** A table that is larger is not rewritten: its writers would wait for too long. */
 const rewriteBytesMax = 1_073_741_824;
 
@@ -17,6 +17,11 @@ export async function eraseInPostgres(db: Queries, appIds: readonly string[], pe
   await db.execute(
     `DELETE FROM install_names WHERE app_id = ANY ($1) AND ($2::text[] IS NULL OR name = ANY ($2) OR install_id = ANY ($3))`,
     [appIds, names, installs],
+  );
+  const claimants = person === null ? null : [...person.device, ...person.install];
+  await db.execute(
+    `DELETE FROM claims WHERE app_id = ANY ($1) AND ($2::text[] IS NULL OR device = ANY ($2) OR click_id = ANY ($3))`,
+    [appIds, claimants, person === null ? null : [...person.click]],
   );
   return await db.execute(
     `DELETE FROM install_answers WHERE app_id = ANY ($1) AND ($2::text[] IS NULL OR install_id = ANY ($2))`,
@@ -34,15 +39,16 @@ export async function scrubPostgres(db: Queries): Promise<string[]> {
   for (const table of tables) {
     const [size] = await db.query<{ bytes: number }>('SELECT pg_total_relation_size($1::regclass) AS bytes', [table]);
     const isSmall = Number(size?.bytes ?? 0) <= rewriteBytesMax;
-    await db.execute(`VACUUM ${isSmall ? '(FULL)' : ''} ${table}`);
+    await db.execute(`VACUUM (${isSmall ? 'FULL, ' : ''}ANALYZE) ${table}`);
     if (!isSmall) left.push(`${table} is too large to be rewritten now: VACUUM FULL ${table} removes what was deleted`);
   }
-  for (const statement of ['SELECT pg_switch_wal()', 'CHECKPOINT']) {
+  // Statistics of a column are samples of it.
+  for (const statement of ['VACUUM (FULL) pg_statistic', 'SELECT pg_switch_wal()', 'CHECKPOINT']) {
     try {
       await db.execute(statement);
     } catch (error) {
       if (error instanceof PostgresUnavailable) throw error;
-      left.push(`the role may not run ${statement}: the write-ahead log keeps deleted rows until it is recycled`);
+      left.push(`the role may not run ${statement}: Postgres overwrites what was deleted later, in its own time`);
     }
   }
   return left;

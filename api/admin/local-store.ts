@@ -23,6 +23,31 @@ export function localClickHouseUrl(dataDir: string): string {
   return port === undefined ? '' : `http://signpost:${password}@127.0.0.1:${port}`;
 }
 
+/** The NATS that `npm start` runs on this machine, as somebody who may empty the log; empty if it never ran. */
+export function localNatsUrl(dataDir: string): string {
+  const folder = join(dataDir, 'nats');
+  const address = /^listen: "([\d.]+:\d+)"/m.exec(textOf(join(folder, 'nats.conf')))?.[1];
+  const password = textOf(join(folder, 'password-operator'));
+  if (address === undefined) return '';
+  return `nats://${password === '' ? '' : `operator:${password}@`}${address}`;
+}
+
+/** The Redis that `npm start` runs on this machine, if it runs now; empty otherwise. */
+export function localRedisUrl(dataDir: string): string {
+  const folder = join(dataDir, 'redis');
+  const pid = /"name":\s*"redis",\s*"pid":\s*(\d+)/.exec(textOf(join(dataDir, 'processes.json')))?.[1];
+  if (pid === undefined) return '';
+  const listed = spawnSync('ps', ['-o', 'args=', '-p', pid], { encoding: 'utf8' }).stdout ?? '';
+  const port =
+    /^port (\d+)/m.exec(textOf(join(folder, 'redis.conf')))?.[1] ??
+    /(?:--port |:|redis-stand-in\.[jt]s )(\d+)/.exec(listed)?.[1];
+  const password = textOf(join(folder, 'password-operator'));
+  if (port === undefined) return '';
+  // The stand-in has one user alone.
+  const user = existsSync(join(folder, 'redis.conf')) ? 'operator' : 'default';
+  return `redis://${password === '' ? '' : `${user}:${password}@`}127.0.0.1:${port}`;
+}
+
 /** The SECRET_KEY that `npm start` made; empty if it made none. */
 export function localSecretKey(dataDir: string): string {
   return textOf(join(dataDir, 'secret-key'));

@@ -167,6 +167,8 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
     ['max_connections', '200'],
     ['shared_buffers', '64MB'],
     ['log_checkpoints', 'off'],
+    // A log file that is used again keeps what stood in it, also of people who were erased.
+    ['wal_recycle', 'off'],
     ['fsync', place.isDurable === false ? 'off' : 'on'],
   ];
   return startServer(place, {

@@ -43,9 +43,9 @@ async function click(
   const click_id = newId('clk', time);
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
   const recent = { click_id, app_id, link_id, time, query: '', campaign: '', ...utm };
-  const traces = { ip: '198.51.100.7', user_agent: safari, language: 'en-US' };
+  const traces = { user_agent: safari, language: 'en-US' };
   const windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
-  const again = () => clicks.put([{ click: recent, is_bot: false, traces, windows }]);
+  const again = () => clicks.put([{ click: recent, is_bot: false, traces, address: '198.51.100.7', windows }]);
   await again();
   return { click_id, again };
 }

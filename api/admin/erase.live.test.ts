@@ -1,0 +1,388 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { migrateClickHouse } from '#clickhouse/migrate.ts';
+import { audit } from '#clickhouse/queries/audit.ts';
+import { loadConfig } from '#common/config.ts';
+import { newId } from '#common/ids.ts';
+import { eventJson, eventPrefix } from '#common/log/event-record.ts';
+import { installJson } from '#common/log/install-record.ts';
+import { Journal } from '#common/log/journal.ts';
+import { keepLogStream } from '#common/log/log-stream.ts';
+import { Publisher } from '#common/log/publisher.ts';
+import type { RecordKind } from '#common/log/record.ts';
+import { nodeSystem } from '#common/log/system.ts';
+import { Nats } from '#common/nats.ts';
+import { Postgres } from '#common/postgres.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
+import { RecentInstalls } from '#common/recent-installs.ts';
+import { Redis } from '#common/redis.ts';
+import {
+  natsForTest,
+  ownClickhouseForTest,
+  ownPostgresForTest,
+  redisForTest,
+  type TestServer,
+} from '#deploy/local/test-servers.ts';
+import { noFailpoints } from '#ingest/failpoints.ts';
+import { Ingest } from '#ingest/ingest.ts';
+import { testClick } from '#ingest/way-for-test.ts';
+import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { type EraseRequest, type EraseStores, erase, requestOf } from './erase.ts';
+
+const minuteMs = 60_000;
+const folder = mkdtempSync(join(tmpdir(), 'signpost-erase-'));
+const journalRoot = join(folder, 'journal');
+const organization_id = newId('org', 1);
+const app_id = newId('app', 1);
+const link_id = newId('lnk', 1);
+const servers: Record<'postgres' | 'clickhouse' | 'nats' | 'redis', TestServer> = Object.create(null);
+let stores: EraseStores & { db: Postgres; clickhouse: ClickHouse; redis: Redis; nats: Nats };
+let publisher: Publisher;
+let ingest: Ingest;
+let slots = 0;
+
+/** Everybody has ids that nothing else has. */
+interface Somebody {
+  readonly click: string;
+  readonly device: string;
+  readonly install: string;
+  readonly user: string;
+  readonly address: string;
+}
+let count = 0;
+function somebody(): Somebody {
+  const n = ++count;
+  const mark = `${n}-${Math.random().toString(36).slice(2)}-${'x'.repeat(8)}`;
+  return {
+    click: newId('clk', Date.now()),
+    device: `device-ü-${mark}`,
+    install: `install-${mark}`,
+    user: `user-${mark}@example.com`,
+    address: `203.0.113.${n}`,
+  };
+}
+
+beforeAll(async () => {
+  [servers.postgres, servers.clickhouse, servers.nats, servers.redis] = await Promise.all([
+    ownPostgresForTest(),
+    ownClickhouseForTest(),
+    natsForTest(),
+    redisForTest(),
+  ]);
+  await migratePostgres({ url: servers.postgres.url });
+  const clickhouse = new ClickHouse({ url: `${servers.clickhouse.url}/test`, requestTimeoutMs: minuteMs });
+  await migrateClickHouse(clickhouse, { retentionDays: 730 });
+  for (const table of ['clicks', 'installs', 'events', 'dead_letters']) {
+    // Eight minutes on a server that is not in a hurry.
+    await clickhouse.command(`ALTER TABLE ${table} MODIFY SETTING old_parts_lifetime = 1`);
+  }
+  const db = new Postgres({ url: servers.postgres.url, name: 'erase-test', statementTimeoutMs: minuteMs });
+  await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'Engines')`, [organization_id]);
+  await db.execute(
+    `INSERT INTO apps (id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview,
+       created_at, updated_at) VALUES ($1, $2, 'App', 'a.localhost', '{}', 'x', 'x', 'x', now(), now())`,
+    [app_id, organization_id],
+  );
+  const redis = new Redis({ url: servers.redis.url, name: 'erase-test', commandTimeoutMs: 10_000 });
+  await redis.connect();
+  const nats = await Nats.connect({ url: servers.nats.url, name: 'erase-test' });
+  stores = { db, clickhouse, redis, nats, clock: Date.now };
+  publisher = new Publisher({
+    root: journalRoot,
+    machine: 'test',
+    nats,
+    system: nodeSystem,
+    ensureLog: () => keepLogStream(nats, { bytesMax: 1e9, replicas: 1 }, () => undefined),
+    onDamage: (_, reason) => expect.unreachable(reason),
+    log: () => undefined,
+  });
+  await publisher.start();
+  const settings = {
+    DATABASE_URL: servers.postgres.url,
+    CLICKHOUSE_URL: `${servers.clickhouse.url}/test`,
+    NATS_URL: servers.nats.url,
+    REDIS_URL: servers.redis.url,
+    LOG_BYTES_MAX: String(1e9),
+    INGEST_FLUSH_INTERVAL_MS: '20',
+  };
+  ingest = await Ingest.create({ config: loadConfig([], settings), failpoints: noFailpoints, log: () => undefined });
+  ingest.start();
+}, 2 * minuteMs);
+afterAll(async () => {
+  await ingest.stop();
+  await publisher.stop();
+  await Promise.all([stores.db.close(), stores.clickhouse.close(), stores.redis.close(), stores.nats.close()]);
+  await Promise.all(Object.values(servers).map((server) => server.stop()));
+  rmSync(folder, { recursive: true });
+}, minuteMs);
+
+/** Records of one process of an edge, from its start to its end. */
+async function journalled(lines: readonly (readonly [RecordKind, string])[]): Promise<void> {
+  const slot = `edge-${++slots}`;
+  const journal = await Journal.open({
+    root: journalRoot,
+    slot,
+    segmentBytes: 100_000,
+    bytesMax: 1e9,
+    sync: 'after_answer',
+  });
+  await Promise.all(
+    lines.map(
+      ([kind, line]) =>
+        new Promise<void>((committed, fail) => {
+          const waiter = { committed, refused: () => fail(new Error('refused')) };
+          journal.append(journal.lane(kind, 0), line, waiter);
+        }),
+    ),
+  );
+  await journal.close();
+}
+
+function clickOf({ click, address }: Somebody, time: number): string {
+  const line = JSON.parse(testClick(time));
+  const { ip: _, ...rest } = line;
+  return JSON.stringify({
+    ...rest,
+    ...{ click_id: click, organization_id, app_id, link_id, privacy_mode: 'full_ip', ip: address },
+  });
+}
+
+function installOf({ click, device, install, user, address }: Somebody, time: number): string {
+  const none = { os_version: '', device_model: '', app_version: '', sdk_name: '', sdk_version: '', language: '' };
+  const utm = { campaign: 'c', utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  return installJson({
+    ...{ install_id: install, organization_id, app_id, link_id, click_id: click, device_id: device, user_id: user },
+    ...{ match_id: 'm', match_type: 'click_id', ip: address, ...none, ...utm, time, installed_at: time },
+    ...{ match_guaranteed: true, confidence: 1, attributed: true, platform: 'ios', privacy_mode: 'full_ip' },
+    properties: JSON.stringify({ of: user }),
+  });
+}
+
+/** An event that names its install only, one that names its user only, and one that is broken and names its device. */
+function eventsOf({ device, install, user, address }: Somebody, received_at: number): [RecordKind, string][] {
+  const prefix = eventPrefix({
+    organization_id,
+    app_id,
+    received_at,
+    ip: address,
+    privacy_mode: 'full_ip',
+    defaults: {},
+  });
+  const decision = () => ({
+    ...{ event_id: newId('evt', received_at), time: received_at, is_conversion: true, is_id_made: true },
+    ...{ revenue_amount: '2.5', revenue_currency: 'EUR', linkFields: '' },
+  });
+  const event = (sent: object) => eventJson(prefix, decision(), JSON.stringify(sent));
+  const broken = event({ name: 'open', device_id: device }).replace('"name":"open"', '"name":7');
+  return [
+    ['event', event({ name: 'buy', install_id: install, properties: { who: user } })],
+    ['event', event({ name: 'open', device_id: device, user_id: user })],
+    ['event', broken],
+  ];
+}
+
+/** What the SDK edge and ingest keep of somebody beside the records. */
+async function keepBeside({ click, device, install }: Somebody): Promise<void> {
+  const { db, redis } = stores;
+  const answer = JSON.stringify({ match_id: `mat-${click}`, app_id, click_id: click });
+  await db.execute(
+    `INSERT INTO install_answers (app_id, install_id, click_id, answer, created_at) VALUES ($1, $2, $3, $4, now())`,
+    [app_id, install, click, answer],
+  );
+  await db.execute(`INSERT INTO install_names (app_id, name, install_id) VALUES ($1, $2, $3), ($1, $4, $3)`, [
+    ...[app_id, `d:${device}`, install, `i:${install}`],
+  ]);
+  await db.execute(
+    `INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at) VALUES ($1, $2, $3, $4, $5, now() + interval '1 day')`,
+    [click, app_id, device, `mat-${click}`, answer],
+  );
+  await db.execute('ANALYZE');
+  const utm = { campaign: '', utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  const windows = { attribution_window_hours: 24, probabilistic_window_hours: 6 };
+  await new RecentClicks(redis).put([
+    {
+      click: { click_id: click, app_id, link_id, time: Date.now(), query: '', ...utm },
+      ...{ is_bot: false, traces: { user_agent: 'a', language: 'b' }, address: 'hash', windows },
+    },
+  ]);
+  await redis.commands.set(`claim:${click}`, device);
+  await redis.commands.set(`match:${app_id}:${device}`, answer);
+  await redis.commands.set(`match_id:mat-${click}`, answer);
+  await redis.commands.set(`open:${app_id}:${device}:https://a.localhost/x`, answer);
+  const facts = { install_id: install, link_id, click_id: click, platform: 'ios', country: '', ...utm };
+  await new RecentInstalls(redis).put(app_id, device, facts);
+}
+
+async function sums(): Promise<unknown> {
+  return await stores.clickhouse.query(`
+    SELECT (SELECT count() FROM clicks) AS clicks, (SELECT count() FROM installs) AS installs, (SELECT count() FROM events) AS events,
+           (SELECT count() FROM dead_letters) AS dead_letters, (SELECT sum(rows) FROM clicks_by_link) AS clicks_by_link,
+           (SELECT uniqCombinedMerge(15)(visitors) FROM clicks_by_link) AS visitors,
+           (SELECT sum(revenue) FROM events_by_link) AS revenue, (SELECT sum(revenue_amount) FROM events) AS amounts`);
+}
+
+async function stored(records: number): Promise<void> {
+  const counted = async () => {
+    const [row] = await stores.clickhouse.query<{ rows: number }>(
+      'SELECT (SELECT count() FROM clicks) + (SELECT count() FROM installs) + (SELECT count() FROM events) + (SELECT count() FROM dead_letters) AS rows',
+    );
+    return Number(row?.rows);
+  };
+  await expect.poll(counted, { timeout: minuteMs, interval: 100 }).toBe(records);
+}
+
+/** As they stand in files: UTF-8, or JSON in ASCII. */
+function textsOf({ click, device, install, user }: Somebody): string[] {
+  return [click, device.slice(device.lastIndexOf('ü') + 1), install, user];
+}
+
+/** Which texts stand in which files of a folder. */
+function found(root: string, texts: readonly string[]): string[] {
+  return readdirSync(root, { recursive: true, withFileTypes: true }).flatMap((entry) => {
+    if (!entry.isFile()) return [];
+    const file = join(entry.parentPath, entry.name);
+    let bytes: Buffer;
+    try {
+      bytes = readFileSync(file);
+    } catch {
+      return [];
+    }
+    return texts.filter((text) => bytes.includes(text)).map((text) => `${file}: ${text}`);
+  });
+}
+
+async function inRedis(texts: readonly string[]): Promise<string[]> {
+  const { commands } = stores.redis;
+  const lines = await Promise.all(
+    (await commands.keys('*')).map(async (key) =>
+      (await commands.type(key)) === 'zset'
+        ? `${key} ${await commands.zrange(key, '0', '-1')}`
+        : `${key} ${await commands.get(key)}`,
+    ),
+  );
+  return lines.filter((line) => texts.some((text) => line.includes(text)));
+}
+
+const nobody = { organization: 'Engines', device: [], install: [], user: [], isEverybody: false, waitMs: 2 * minuteMs };
+const request = (more: Partial<EraseRequest>): EraseRequest => ({ ...nobody, ...more });
+
+test(
+  'after a person was erased no byte of their ids is in any file of any store, every sum stays, and others keep theirs',
+  async () => {
+    const [ada, bob] = [somebody(), somebody()];
+    const now = Date.now();
+    for (const one of [ada, bob]) {
+      await journalled([['click', clickOf(one, now)], ['install', installOf(one, now)], ...eventsOf(one, now)]);
+      await keepBeside(one);
+    }
+    await stored(10);
+    const before = await sums();
+    const texts = textsOf(ada);
+    // What is looked for below can be found: files of all stores hold the ids now.
+    for (const store of ['postgres', 'clickhouse', 'nats'] as const) {
+      expect(found(servers[store].dataDir, texts), store).not.toEqual([]);
+    }
+    expect(await inRedis(texts)).not.toEqual([]);
+
+    const lines = await erase(stores, request({ device: [ada.device] }));
+    expect(lines[0]).toBe('blanked 1 clicks, 1 installs, 2 events, 1 refused records');
+    expect(await inRedis(texts)).toEqual([]);
+    for (const root of [journalRoot, ...Object.values(servers).map(({ dataDir }) => dataDir)]) {
+      await expect.poll(() => found(root, texts), { timeout: 3 * minuteMs, interval: 500 }).toEqual([]);
+    }
+    expect(await sums()).toEqual(before);
+    const report = await audit(stores.clickhouse, { from_ms: now - 86_400_000, to_ms: now + 86_400_000 });
+    expect(report).toMatchObject({ lost: 0, duplicated: 0, rollup_difference: 0, faults: [] });
+    const left = await stores.clickhouse.query(
+      'SELECT device_id, install_id, user_id, click_id, ip, link_id, campaign FROM installs ORDER BY install_id',
+    );
+    const kept = { link_id, campaign: 'c' };
+    expect(left).toEqual([
+      { device_id: '', install_id: '', user_id: '', click_id: '', ip: '', ...kept },
+      {
+        device_id: bob.device,
+        install_id: bob.install,
+        user_id: bob.user,
+        click_id: bob.click,
+        ip: bob.address,
+        ...kept,
+      },
+    ]);
+    expect(await inRedis(textsOf(bob))).toHaveLength(8);
+
+    // A journal that comes late: what the person sent before is stored blank, and what comes now is of somebody new.
+    await journalled([['click', clickOf(ada, now)], ['install', installOf(ada, now)], ...eventsOf(ada, now)]);
+    await stored(15);
+    expect(found(servers.clickhouse.dataDir, texts)).toEqual([]);
+    const [late] = await stores.clickhouse.query(
+      `SELECT countIf(platform = 'ios' AND NOT is_bot AND country = '') AS people, count() AS clicks FROM clicks WHERE click_id = ''`,
+    );
+    expect(late).toEqual({ people: 2, clicks: 2 });
+    const later = Date.now();
+    await journalled([['install', installOf(ada, later)], ...eventsOf(ada, later).slice(0, 2)]);
+    await stored(18);
+    expect(
+      await stores.clickhouse.query('SELECT device_id FROM installs WHERE device_id = {id:String}', { id: ada.device }),
+    ).toHaveLength(1);
+  },
+  6 * minuteMs,
+);
+
+test('ids that lead to more than one person has are refused, and nothing is erased', async () => {
+  const shared = '00000000-0000-0000-0000-000000000000';
+  await stores.clickhouse.command(
+    `INSERT INTO installs (organization_id, app_id, install_id, device_id, time)
+     SELECT {o:String}, {a:String}, toString(number), {d:String}, now() FROM numbers(1000)`,
+    { o: organization_id, a: app_id, d: shared },
+  );
+  await expect(erase(stores, request({ device: [shared] }))).rejects.toThrow('stand beside more than 300 others');
+  expect(await stores.db.query('SELECT FROM ingest.erasure WHERE until_ms > $1', [Date.now() - 1_000])).toEqual([]);
+});
+
+test(
+  'everybody of an organization is erased, and nobody of another',
+  async () => {
+    const [one, foreign] = [somebody(), somebody()];
+    await journalled([['install', installOf(one, Date.now())]]);
+    await keepBeside(one);
+    await stores.clickhouse.command(
+      `INSERT INTO installs (organization_id, app_id, install_id, device_id, time) VALUES ('org_2', 'app_2', {i:String}, {d:String}, now())`,
+      { i: foreign.install, d: foreign.device },
+    );
+    await erase(stores, request({ isEverybody: true }));
+    const ofInstalls = (name: string) =>
+      stores.clickhouse.query(`SELECT DISTINCT ${name} AS id FROM installs ORDER BY id`);
+    expect(await ofInstalls('device_id')).toEqual([{ id: '' }, { id: foreign.device }]);
+    expect(await inRedis([app_id])).toEqual([]);
+    expect(await stores.db.query('SELECT FROM install_names')).toEqual([]);
+  },
+  3 * minuteMs,
+);
+
+test('while ingest is behind an erasure says that it is not complete, and does what it can', async () => {
+  const cy = somebody();
+  await stores.clickhouse.command(
+    `INSERT INTO installs (organization_id, app_id, install_id, device_id, time) VALUES ({o:String}, {a:String}, {i:String}, {d:String}, now())`,
+    { o: organization_id, a: app_id, i: cy.install, d: cy.device },
+  );
+  await expect(erase(stores, request({ device: [cy.device], waitMs: 0 }))).rejects.toThrow(
+    /blanked 0 clicks, 1 installs.*Run the same again/,
+  );
+  await expect(erase(stores, request({ device: ['x'], organization: 'Nobody' }))).rejects.toThrow(
+    'no organization Nobody',
+  );
+  await expect(erase(stores, request({ device: ['x'], app: newId('app', 9) }))).rejects.toThrow('has no app');
+});
+
+test.each([
+  [{}, '--organization is missing'],
+  [{ organization: 'x' }, 'give --device'],
+  [{ organization: 'x', device: ['d'], everybody: true }, 'give --device'],
+  [{ organization: 'x', app: 'a', everybody: true }, 'all apps'],
+  [{ organization: 'x', device: ['d'], wait: 'soon' }, '--wait'],
+])('of the options %j something is missing or contradicts another', (options, message) => {
+  expect(() => requestOf({ wait: '1', ...options })).toThrow(message);
+});
