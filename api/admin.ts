@@ -62,7 +62,7 @@ async function main(): Promise<void> {
       db ??= new Postgres({ url: urls.db, name: 'admin', connectionsMax: 1, statementTimeoutMs: rewriteTimeoutMs });
       redis ??= new Redis({ url: urls.redis, name: 'admin', commandTimeoutMs: 10_000 });
       await redis.connect();
-      nats ??= await Nats.connect({ url: urls.nats, name: 'admin' });
+      nats ??= await Nats.connect({ url: urls.nats, name: 'admin', installation: config.INSTALLATION });
       return { db, redis, nats, clickhouse: openClickHouse(), clock: systemClock };
     },
     print: (line) => console.log(line),

@@ -1,5 +1,4 @@
 /** A person, or all people of an organization, out of Postgres, Redis and the log. */
-import { streamName } from '#common/log/log-stream.ts';
 import type { NatsClient } from '#common/nats.ts';
 import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
 import type { Redis } from '#common/redis.ts';
@@ -125,7 +124,7 @@ function isOpenOf(key: string, { device, install }: Person): boolean {
  * within two minutes. A replay reaches back to now and no further. @throws AdminError
  */
 export async function emptyLog(nats: NatsClient): Promise<void> {
-  const answer = await nats.request(`$JS.API.STREAM.PURGE.${streamName}`, Buffer.alloc(0));
+  const answer = await nats.request(nats.names.api('STREAM.PURGE'), Buffer.alloc(0));
   const { success, error } =
     answer?.status === 0
       ? (JSON.parse(answer.bytes.toString()) as { success?: boolean; error?: { description?: string } })

@@ -10,6 +10,7 @@ import { newId } from '#common/ids.ts';
 import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { installJson } from '#common/log/install-record.ts';
 import { Journal } from '#common/log/journal.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { Publisher } from '#common/log/publisher.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -88,7 +89,7 @@ beforeAll(async () => {
   );
   const redis = new Redis({ url: servers.redis.url, name: 'erase-test', commandTimeoutMs: 10_000 });
   await redis.connect();
-  const nats = await Nats.connect({ url: servers.nats.url, name: 'erase-test' });
+  const nats = await Nats.connect({ url: servers.nats.url, name: 'erase-test', installation: defaultInstallation });
   stores = { db, clickhouse, redis, nats, clock: Date.now };
   publisher = new Publisher({
     root: journalRoot,
