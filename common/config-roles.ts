@@ -11,6 +11,8 @@ const links = ['LINK_CACHE_ENTRIES', 'LINK_CACHE_BYTES'] as const;
 const limits = [
   ...(['RATE_LIMIT_AUTH', 'RATE_LIMIT_LINKS', 'RATE_LIMIT_MATCH', 'RATE_LIMIT_EVENTS', 'RATE_LIMIT_GENERAL'] as const),
 ] as const;
+/** What an edge writes of a person. */
+const privacy = ['ADDRESS_KEY', 'DROPPED_QUERY_PARAMETERS'] as const;
 const tls = ['TLS_CERT_FILE', 'TLS_KEY_FILE', 'TRUSTED_PROXIES', 'HSTS_SECONDS'] as const;
 const apiServer = ['API_HOST', 'API_PORT', 'API_HTTP_PORT', 'CORS_ORIGINS', ...tls] as const;
 const oauth = [
@@ -26,7 +28,16 @@ const api = [
   ...oauth,
 ] as const;
 const gateway = [
-  ...(['DATABASE_URL', 'REDIS_URL', 'NATS_URL', 'INSTALLATION', 'SECRET_KEY', 'LOG_PARTITIONS'] as const),
+  ...([
+    'DATABASE_URL',
+    'REDIS_URL',
+    'NATS_URL',
+    'INSTALLATION',
+    'SECRET_KEY',
+    'LOG_PARTITIONS',
+    'RETENTION_DAYS',
+  ] as const),
+  ...privacy,
   ...apiServer,
   ...limits,
   ...journal,
@@ -36,6 +47,7 @@ const redirector = [
   // EDGE_DATABASE_URL where there is one; DATABASE_URL is not passed on then.
   ...(['EDGE_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL'] as const),
   ...(['REDIRECTOR_HOST', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT'] as const),
+  ...privacy,
   ...tls,
   ...journal,
   ...links,

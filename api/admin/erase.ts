@@ -140,7 +140,14 @@ function lineOf(rows: Record<ErasableTable, number>): string {
 
 async function organizationIdOf(db: Queries, organization: string): Promise<string> {
   const found = await findOrganization(db, organization);
-  if (found === null) throw new AdminError(`there is no organization ${organization}`);
+  if (found === null) {
+    // One that was deleted is known by its id alone: its records stay, and so do the people in them.
+    const [deleted] = await db.query<{ id: string }>('SELECT id FROM organizations WHERE id = $1', [
+      organization.trim(),
+    ]);
+    if (deleted) return deleted.id;
+    throw new AdminError(`there is no organization ${organization}`);
+  }
   if (found.kind === 'refused') throw new AdminError(found.message);
   return found.id;
 }

@@ -77,7 +77,7 @@ export class Launcher {
     this.#parts.progress.done('both stores are migrated');
     await checkSecret({
       databaseUrl: servers.database,
-      secretKey: key, addressKey: hashKey,
+      secretKey: key,
       source: config.SECRET_KEY === '' ? join(dataDir, 'secret-key') : 'SECRET_KEY',
       onLost: config.LOST_API_KEYS,
       note: (line) => this.#parts.progress.note(line),
