@@ -104,13 +104,8 @@ export class Ingest {
       clicks,
       countries,
     });
-    const former = new BatchFormer({
-      pipeline: this.pipeline,
-      visitors,
-      days: salts,
-      attribution,
-      erasures: this.#erasures,
-    });
+    const [pipeline, erasures] = [this.pipeline, this.#erasures];
+    const former = new BatchFormer({ pipeline, visitors, days: salts, attribution, erasures });
     const sink = {
       checkpoints: this.#checkpoints,
       store: new ClickHouseStore(this.clickhouse, systemTime),
