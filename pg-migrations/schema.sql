@@ -19,6 +19,16 @@ CREATE TABLE ingest.checkpoint (
   CONSTRAINT checkpoint_pkey PRIMARY KEY (partition)
 );
 
+CREATE TABLE ingest.erasure (
+  id bigint NOT NULL,
+  organization_id text NOT NULL,
+  until_ms bigint NOT NULL,
+  salt text NOT NULL,
+  hashes text[],
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT erasure_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE ingest.installation (
   is_this boolean NOT NULL DEFAULT true,
   id text NOT NULL,
@@ -334,7 +344,11 @@ CREATE INDEX claims_match_id ON public.claims USING btree (match_id);
 
 CREATE INDEX host_checks_due ON public.host_checks USING btree (due_at);
 
+CREATE INDEX install_answers_by_time ON public.install_answers USING btree (created_at);
+
 CREATE UNIQUE INDEX install_answers_click_id_key ON public.install_answers USING btree (click_id) WHERE (click_id IS NOT NULL);
+
+CREATE INDEX install_names_by_install ON public.install_names USING btree (app_id, install_id);
 
 CREATE INDEX link_counts_organization ON public.link_counts USING btree (organization_id);
 
