@@ -339,8 +339,8 @@ test(
 test('ids that lead to more than one person has are refused, and nothing is erased', async () => {
   const shared = '00000000-0000-0000-0000-000000000000';
   await stores.clickhouse.command(
-    `INSERT INTO installs (organization_id, app_id, install_id, device_id, time)
-     SELECT {o:String}, {a:String}, toString(number), {d:String}, now() FROM numbers(1000)`,
+    `INSERT INTO installs (organization_id, app_id, install_id, device_id, time, log_partition)
+     SELECT {o:String}, {a:String}, toString(number), {d:String}, now(), 9 FROM numbers(1000)`,
     { o: organization_id, a: app_id, d: shared },
   );
   await expect(erase(stores, request({ device: [shared] }))).rejects.toThrow('stand beside more than 300 others');
@@ -354,7 +354,7 @@ test(
     await journalled([['install', installOf(one, Date.now())]]);
     await keepBeside(one);
     await stores.clickhouse.command(
-      `INSERT INTO installs (organization_id, app_id, install_id, device_id, time) VALUES ('org_2', 'app_2', {i:String}, {d:String}, now())`,
+      `INSERT INTO installs (organization_id, app_id, install_id, device_id, time, log_partition) VALUES ('org_2', 'app_2', {i:String}, {d:String}, now(), 9)`,
       { i: foreign.install, d: foreign.device },
     );
     await erase(stores, request({ isEverybody: true }));
@@ -370,7 +370,7 @@ test(
 test('while ingest is behind an erasure says that it is not complete, and does what it can', async () => {
   const cy = somebody();
   await stores.clickhouse.command(
-    `INSERT INTO installs (organization_id, app_id, install_id, device_id, time) VALUES ({o:String}, {a:String}, {i:String}, {d:String}, now())`,
+    `INSERT INTO installs (organization_id, app_id, install_id, device_id, time, log_partition) VALUES ({o:String}, {a:String}, {i:String}, {d:String}, now(), 9)`,
     { o: organization_id, a: app_id, i: cy.install, d: cy.device },
   );
   await expect(erase(stores, request({ device: [cy.device], waitMs: 0 }))).rejects.toThrow(
