@@ -10,11 +10,12 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '1000' },
     seed: { type: 'string', default: '1' },
     trace: { type: 'boolean', default: false },
+    failures: { type: 'string', default: '10' },
   },
 });
 const first = Number(values.seed);
 const count = Number(values.seeds);
-const failuresMax = 10;
+const failuresMax = Number(values.failures);
 const traceLines = 60;
 
 const hits = new Map<string, number>();

@@ -158,6 +158,11 @@ export class World {
     });
   }
 
+  /** Whether no edge has anything on its disk any more. */
+  get isDrained(): boolean {
+    return this.edges.every((machine) => machine.disk.bytes === 0);
+  }
+
   /** What must be settled once all processes have started again. */
   leftovers(): string[] {
     const { openBatches } = this.postgres;
