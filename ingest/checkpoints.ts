@@ -68,8 +68,18 @@ export interface Checkpoints {
    * @throws LeaseLost also when Postgres does not know that: it has gone back to an earlier state while the lease was held.
    */
   begin(lease: Lease, batch: BatchEntry, previousNo: number): Promise<void>;
-  /** AFTER: the batch is in ClickHouse, and its frames are committed. @throws LeaseLost also when Postgres does not know of it. */
-  commit(lease: Lease, batchNo: number, streamTime: number, marks: readonly LaneMarks[]): Promise<void>;
+  /**
+   * AFTER: the batch is in ClickHouse, and its frames are committed.
+   * @param finished batches that were there in part, and of which every frame is committed with this one.
+   * @throws LeaseLost also when Postgres does not know of the batch.
+   */
+  commit(
+    lease: Lease,
+    batchNo: number,
+    streamTime: number,
+    marks: readonly LaneMarks[],
+    finished: readonly number[],
+  ): Promise<void>;
   /** Nothing of the batch is in ClickHouse, or all frames of it are committed: it is forgotten. @throws LeaseLost */
   discard(lease: Lease, batchNo: number): Promise<void>;
   /**

@@ -97,7 +97,13 @@ export class PostgresCheckpoints implements Checkpoints {
     });
   }
 
-  async commit(lease: Lease, batchNo: number, streamTime: number, marks: readonly LaneMarks[]): Promise<void> {
+  async commit(
+    lease: Lease,
+    batchNo: number,
+    streamTime: number,
+    marks: readonly LaneMarks[],
+    finished: readonly number[],
+  ): Promise<void> {
     await this.#owned(lease, async (queries) => {
       const known = await queries.query('SELECT FROM ingest.lease WHERE partition = $1 AND last_batch_no >= $2', [
         lease.partition,
@@ -112,12 +118,12 @@ export class PostgresCheckpoints implements Checkpoints {
         [JSON.stringify(marks)],
       );
       await moveCheckpoint(queries, lease.partition, streamTime);
-      await forget(queries, lease.partition, batchNo);
+      await forget(queries, lease.partition, [batchNo, ...finished]);
     });
   }
 
   async discard(lease: Lease, batchNo: number): Promise<void> {
-    await this.#owned(lease, (queries) => forget(queries, lease.partition, batchNo));
+    await this.#owned(lease, (queries) => forget(queries, lease.partition, [batchNo]));
   }
 
   async learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void> {
@@ -198,8 +204,8 @@ export class PostgresCheckpoints implements Checkpoints {
   }
 }
 
-async function forget(queries: Queries, partition: number, batchNo: number): Promise<void> {
-  await queries.execute('DELETE FROM ingest.batch WHERE partition = $1 AND batch_no = $2', [partition, batchNo]);
+async function forget(queries: Queries, partition: number, batchNos: readonly number[]): Promise<void> {
+  await queries.execute('DELETE FROM ingest.batch WHERE partition = $1 AND batch_no = ANY ($2)', [partition, batchNos]);
 }
 
 async function moveCheckpoint(queries: Queries, partition: number, streamTime: number): Promise<void> {

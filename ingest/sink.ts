@@ -185,11 +185,10 @@ export class Sink {
     const marks = this.#queue.marksWith(frames);
     const { checkpoints } = this.#parts;
     const { lease } = this.#lease;
-    await this.patiently(() => checkpoints.commit(lease, entry.batch_no, entry.stream_time, marks));
+    // With the marks: discarded later, it might be by an owner under which Postgres has gone back.
+    const finished = this.doubtful.committed(frames);
+    await this.patiently(() => checkpoints.commit(lease, entry.batch_no, entry.stream_time, marks, finished));
     this.#queue.committed(frames, marks);
-    for (const batchNo of this.doubtful.committed(frames)) {
-      await this.patiently(() => checkpoints.discard(lease, batchNo));
-    }
     this.#parts.failpoints.pass('after');
   }
 

@@ -135,10 +135,11 @@ export class SimulatedPostgres extends CallableServer {
             .sort((one, other) => one.batch_no - other.batch_no),
         ),
       begin: (lease, batch, previousNo) => owned(lease, (state) => begun(state, lease, batch, previousNo)),
-      commit: (lease, batchNo, streamTime, marks) =>
+      commit: (lease, batchNo, streamTime, marks, finished) =>
         owned(lease, (state) => {
           if ((state.leases.get(lease.partition)?.lastBatchNo ?? 0) < batchNo) throw new LeaseLost(lease);
-          return this.#committed(without(state, lease, batchNo), lease.partition, streamTime, marks);
+          const left = [batchNo, ...finished].reduce((rest, one) => without(rest, lease, one), state);
+          return this.#committed(left, lease.partition, streamTime, marks);
         }),
       discard: (lease, batchNo) => owned(lease, (state) => without(state, lease, batchNo)),
       learn: (lease, batch, newestNo) => owned(lease, (state) => learned(state, lease, batch, newestNo)),
