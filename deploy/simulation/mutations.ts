@@ -1,5 +1,5 @@
 /**
- * `tsx deploy/simulation/mutations.ts [--seeds N]`: the simulation must notice when a repair of the record path is taken out again.
+ * `tsx deploy/simulation/mutations.ts [--seeds N] [--only WORDS]`: the simulation must notice when a repair of the record path is taken out again.
  * Each mutation replaces a few words of one file while the simulation is bundled; no file is changed. Prints how many seeds it took.
  */
 import { spawnSync } from 'node:child_process';
@@ -76,12 +76,6 @@ const mutations: readonly Mutation[] = [
     from: "if (fill?.installationId === '')",
     to: 'if (false)',
   },
-  {
-    without: 'publishing again what the sink has passed over',
-    file: 'common/log/publisher.ts',
-    from: 'this.#lanes.passedOver(announcement)',
-    to: '[]',
-  },
 ];
 
 function replacing({ file, from, to }: Mutation): Plugin {
@@ -98,11 +92,14 @@ function replacing({ file, from, to }: Mutation): Plugin {
   };
 }
 
-const { values } = parseArgs({ options: { seeds: { type: 'string', default: '1000' } } });
+const { values } = parseArgs({
+  options: { seeds: { type: 'string', default: '2000' }, only: { type: 'string', default: '' } },
+});
 const root = join(import.meta.dirname, '..', '..');
 const folder = join(root, 'node_modules', '.cache', 'simulation');
 mkdirSync(folder, { recursive: true });
 for (const [at, mutation] of mutations.entries()) {
+  if (!mutation.without.includes(values.only)) continue;
   const outfile = join(folder, `mutation-${at}.mjs`);
   await build({
     entryPoints: [join(root, 'deploy', 'simulation', 'main.ts')],

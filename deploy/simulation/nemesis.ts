@@ -1,4 +1,5 @@
 /** What goes wrong in a simulation. A seed draws a few kinds of faults, how often they hit and how long they last. */
+import type { Dice } from '#deploy/faults/dice.ts';
 import type { Program } from './program.ts';
 import { type CallableServer, type CallFaults, noCallFaults } from './server-call.ts';
 import { noDiskFaults } from './simulated-disk.ts';
@@ -205,6 +206,22 @@ function callFault(server: CallableServer, changes: Partial<CallFaults>): () => 
 }
 
 const kindsMax = 6;
+/** What some seeds do again and again, since two faults of the same place in a row find what single ones don't. */
+const themes = ['Postgres', 'ClickHouse', 'log', 'disk', 'network'];
+const themedShare = 0.4;
+const withTheme = ['process killed', 'power lost'];
+
+function kindsOf(dice: Dice): readonly Fault[] {
+  if (dice.next() < themedShare) {
+    const theme = dice.pick(themes);
+    return faults.filter(({ name }) => name.includes(theme) || withTheme.includes(name));
+  }
+  const left = [...faults];
+  return Array.from({ length: dice.between(1, kindsMax) }, () => {
+    const [kind] = left.splice(Math.floor(dice.next() * left.length), 1);
+    return kind ?? dice.pick(faults);
+  });
+}
 
 export class Nemesis {
   /** How often each fault hit. */
@@ -219,11 +236,7 @@ export class Nemesis {
   constructor(world: World) {
     this.#world = world;
     const { dice } = world.scheduler;
-    const left = [...faults];
-    this.#kinds = Array.from({ length: dice.between(1, kindsMax) }, () => {
-      const [kind] = left.splice(Math.floor(dice.next() * left.length), 1);
-      return kind ?? dice.pick(faults);
-    });
+    this.#kinds = kindsOf(dice);
     this.#everyMs = dice.pick([200, 1_000, 5_000]);
     this.#lastsMs = dice.pick([50, 1_000, 10_000]);
     this.#next();
