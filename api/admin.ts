@@ -17,6 +17,7 @@ import {
   localSecretKey,
 } from './admin/local-store.ts';
 import { AdminError } from './admin/questions.ts';
+import { addRevisionCommands } from './admin/revision.ts';
 
 /** A table is rewritten in one statement. */
 const rewriteTimeoutMs = 600_000;
@@ -67,16 +68,16 @@ async function main(): Promise<void> {
     },
     print: (line) => console.log(line),
   });
-  addAuditCommand(program, {
-    clickhouse: () => {
-      return openClickHouse();
-    },
+  const records = {
+    clickhouse: openClickHouse,
     nowMs: systemClock,
-    print: (line) => console.log(line),
+    print: (line: string) => console.log(line),
     onFaults: () => {
       process.exitCode = 1;
     },
-  });
+  };
+  addAuditCommand(program, records);
+  addRevisionCommands(program, { ...records, postgres: () => parts().db });
   try {
     await program.parseAsync();
   } finally {

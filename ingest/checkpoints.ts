@@ -47,6 +47,20 @@ export interface BatchEntry {
   readonly is_partial: boolean;
 }
 
+/** What an operator asks the owner of a partition to do. */
+export interface Revision {
+  /** The log is read again from here (epoch ms), and what is missing is stored; null: it is not. */
+  readonly replay_from: number | null;
+  /** The days (UTC midnights, epoch ms, the last one left out) whose rollups are held against raw rows; null: those of the replay. */
+  readonly days_from: number | null;
+  readonly days_to: number | null;
+}
+
+export interface RevisionDone {
+  readonly rowsStored: number;
+  readonly cellsCorrected: number;
+}
+
 /**
  * Each write of an owner checks its epoch in the same transaction. Every operation may fail with PostgresUnavailable, after which
  * it is not known whether it took place; so each may be repeated.
@@ -91,6 +105,10 @@ export interface Checkpoints {
   keepPartial(lease: Lease, batchNo: number): Promise<void>;
   /** The id of this installation, made when it is first asked for. */
   installationId(): Promise<string>;
+  /** What is asked for and not done yet. */
+  revision(partition: number): Promise<Revision | undefined>;
+  /** @throws LeaseLost */
+  reviseDone(lease: Lease, done: RevisionDone): Promise<void>;
   /** The salt of a UTC day, made by the first that asks. Those of days long past are forgotten. */
   salt(day: number, forgetBefore: number): Promise<string>;
   /** Marks of producers that nothing was heard of for so long are dropped: their journals are gone. */

@@ -1,7 +1,7 @@
 /** The raw tables and rollups as ClickHouse has them: all SQL of the sink. */
 import { randomUUID } from 'node:crypto';
 import { type ClickHouse, ClickHouseFailure, identifier, type Params } from '#clickhouse/client.ts';
-import { columnsOf, type Rollup, rollups } from '#clickhouse/rollups.ts';
+import { columnsOf, kinds, type Rollup, rollups } from '#clickhouse/rollups.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { sleep, type Time } from '#common/time.ts';
@@ -14,6 +14,7 @@ import type {
   SentPart,
   StoredFrames,
   StoredPlace,
+  TableDay,
 } from './raw-store.ts';
 import { isAboutData } from './refused-rows.ts';
 
@@ -46,6 +47,7 @@ const oneBlock = {
   min_insert_block_size_bytes: 0,
 };
 
+const inDay = 'bucket >= fromUnixTimestamp64Milli({from:Int64}) AND bucket < fromUnixTimestamp64Milli({to:Int64})';
 const ofBatch = 'log_partition = {partition:UInt16} AND batch_no = {batch_no:UInt64}';
 const ofPart = `_partition_id = {month:String} AND ${ofBatch}`;
 const inTime = 'time >= fromUnixTimestamp64Milli({from:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})';
@@ -53,6 +55,8 @@ const inTime = 'time >= fromUnixTimestamp64Milli({from:Int64}) AND time < fromUn
 export class ClickHouseStore implements RawStore {
   readonly #clickhouse: ClickHouse;
   readonly #time: Time;
+  /** The fences that owners here have found in force. */
+  readonly #fences = new Map<number, number>();
 
   constructor(clickhouse: ClickHouse, time: Time) {
     this.#clickhouse = clickhouse;
@@ -88,6 +92,7 @@ export class ClickHouseStore implements RawStore {
     const min = Number(row?.min);
     if (min < batchNoMin)
       throw new ClickHouseFailure('unavailable', 0, 'another owner has lowered the fence', undefined);
+    this.#fences.set(partition, min);
     return min;
   }
 
@@ -119,11 +124,18 @@ export class ClickHouseStore implements RawStore {
   async fillIn(batch: BatchName, part: BatchPart, table: string): Promise<void> {
     const rollup = rollupsOf(part.table).find((one) => one.table === table);
     if (rollup === undefined) throw new Error(`${table} is no rollup of ${part.table}`);
+    await this.#add(batch.partition, rollup, rollup.select(`${ofPart} AND ${inTime}`), paramsOf(batch, part));
+  }
+
+  /** Adds cells in one block, unless another owner has raised the fence meanwhile. */
+  async #add(partition: number, rollup: Rollup, cells: string, params: Params): Promise<void> {
+    const columns = columnsOf(rollup).map(identifier).join(', ');
     await this.#clickhouse.command(
-      `INSERT INTO ${identifier(table)} (${columnsOf(rollup).map(identifier).join(', ')}) ${rollup.select(`${ofPart} AND ${inTime}`)}`,
-      paramsOf(batch, part),
+      `INSERT INTO ${identifier(rollup.table)} (${columns}) SELECT ${columns} FROM (${cells})
+       WHERE joinGet('fences', 'batch_no_min', toUInt16({partition:UInt16})) = {fence:UInt64}`,
+      { ...params, fence: this.#fences.get(partition) ?? 0 },
       oneBlock,
-      this.#queryId(batch.partition),
+      this.#queryId(partition),
     );
   }
 
@@ -174,6 +186,53 @@ export class ClickHouseStore implements RawStore {
       }
     }
     return [...lanes.values()];
+  }
+
+  async daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]> {
+    const days: TableDay[] = [];
+    for (const table of kinds) {
+      const of = (name: string, time: string) =>
+        `SELECT toStartOfDay(toDateTime(${time}, 'UTC'), 'UTC') AS day FROM ${name}
+         WHERE log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64} GROUP BY day`;
+      const found = await this.#clickhouse.query<{ day_s: number }>(
+        `SELECT DISTINCT toUnixTimestamp(day) AS day_s FROM (${[
+          of(table, 'time'),
+          ...rollupsOf(table).map((rollup) => of(rollup.table, 'bucket')),
+        ].join(' UNION ALL ')}) ORDER BY day_s`,
+        { partition, batch_no: batchNo },
+      );
+      days.push(...found.map(({ day_s }) => ({ table, dayMs: day_s * 1_000 })));
+    }
+    return days;
+  }
+
+  async correct(partition: number, { table, dayMs: from }: TableDay): Promise<number> {
+    const params = { partition, from, to: from + dayMs };
+    await this.#endInserts(partition);
+    let cells = 0;
+    for (const rollup of rollupsOf(table)) {
+      const count = async (condition: string) => {
+        const [row] = await this.#clickhouse.query<{ n: number }>(
+          `SELECT count() AS n FROM (${differencesOf(rollup)}) WHERE ${condition}`,
+          params,
+        );
+        return Number(row?.n);
+      };
+      const wrong = await count('1');
+      if (wrong === 0) continue;
+      cells += wrong;
+      // What a state of uniques holds can't be taken out of it: such a day is made again.
+      if ((await count('are_uniques_wrong')) > 0) {
+        await this.#clickhouse.command(
+          `ALTER TABLE ${identifier(rollup.table)} DELETE WHERE log_partition = {partition:UInt16} AND ${inDay}`,
+          params,
+          { mutations_sync: 2 },
+        );
+      }
+      // A sum is corrected by adding the difference, also a negative one: as UInt64 it wraps around.
+      await this.#add(partition, rollup, differencesOf(rollup), params);
+    }
+    return cells;
   }
 
   async placesOf(partition: number, batchNo: number, frames: readonly FrameSpan[]): Promise<readonly StoredPlace[]> {
@@ -232,6 +291,28 @@ function tokenOf(batch: BatchName, part: BatchPart): string {
 
 function rollupsOf(table: string): readonly Rollup[] {
   return rollups.filter(({ raw }) => raw === table);
+}
+
+/** The cells of a rollup that differ from what raw rows make, each with what must be added to it. */
+function differencesOf(rollup: Rollup): string {
+  const columns = columnsOf(rollup);
+  const sums: readonly string[] = columns.filter((name) => /^(rows|conversions|revenue)$/.test(name));
+  const hasUniques = columns.includes('visitors');
+  const keys = columns.filter((name) => !sums.includes(name) && name !== 'visitors' && name !== 'batch_no');
+  const signed = (name: string) => (name === 'revenue' ? name : `toInt64(${name})`);
+  const side = (isRaw: 0 | 1, from: string) =>
+    `SELECT ${keys.join(', ')}, ${sums.map((name) => `${isRaw === 1 ? '' : '-'}${signed(name)} AS n_${name}`).join(', ')},
+       ${hasUniques ? 'visitors AS v, ' : ''}batch_no AS b, ${isRaw} AS is_raw FROM ${from}`;
+  const raw = rollup.select(`log_partition = {partition:UInt16} AND ${inTime}`);
+  const kept = `${identifier(rollup.table)} WHERE log_partition = {partition:UInt16} AND ${inDay}`;
+  const uniques = (isRaw: 0 | 1) => `toInt64(uniqCombinedMergeIf(15)(v, is_raw = ${isRaw}))`;
+  return `SELECT ${keys.join(', ')}, ${sums.map((name) => `${name === 'revenue' ? 'd_revenue' : `toUInt64(d_${name})`} AS ${name}`).join(', ')},
+      ${hasUniques ? 'uniqCombinedMergeStateIf(15)(v, is_raw = 1) AS visitors, ' : ''}max(b) AS batch_no,
+      ${sums.map((name) => `sum(n_${name}) AS d_${name}`).join(', ')},
+      ${hasUniques ? `abs(${uniques(1)} - ${uniques(0)}) > 1 + 0.02 * ${uniques(0)}` : '0'} AS are_uniques_wrong
+    FROM (${side(1, `(${raw})`)} UNION ALL ${side(0, kept)})
+    GROUP BY ${keys.join(', ')}
+    HAVING ${sums.map((name) => `d_${name} != 0`).join(' OR ')} OR are_uniques_wrong`;
 }
 
 function paramsOf(batch: BatchName, part: BatchPart): Params {

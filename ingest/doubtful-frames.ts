@@ -19,6 +19,7 @@ export class DoubtfulFrames {
   readonly #lanes = new Map<string, FrameRange[]>();
   /** Frames that are still to come of each batch that is there in part. */
   readonly #partial = new Map<number, Set<string>>();
+  #isAll = false;
   /** No row of a doubtful frame is in a batch up to here. */
   #above = Number.POSITIVE_INFINITY;
 
@@ -35,6 +36,12 @@ export class DoubtfulFrames {
     }
     this.#partial.set(entry.batch_no, frames);
     this.#above = Math.min(this.#above, entry.batch_no - 1);
+  }
+
+  /** Any frame: what its rows in batches above a number are is looked up. */
+  addAll(above: number): void {
+    this.#isAll = true;
+    this.#above = Math.min(this.#above, above);
   }
 
   /** Keys of the rows of these frames that are stored; `undefined` when none of them is in doubt. */
@@ -68,6 +75,7 @@ export class DoubtfulFrames {
   }
 
   #has(producerId: string, kind: RecordKind, frameNo: number): boolean {
+    if (this.#isAll) return true;
     const ranges = this.#lanes.get(`${producerId}:${kind}`);
     return ranges?.some(([from, to]) => frameNo >= from && frameNo <= to) ?? false;
   }

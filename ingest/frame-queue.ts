@@ -30,6 +30,7 @@ export class FrameQueue {
   readonly #limits: QueueLimits;
   readonly #onRoom: () => void;
   readonly #time: Time;
+  readonly #isReplay: boolean;
   readonly #lanes = new Map<string, LaneState>();
   readonly #marks = new Map<string, LaneMarks>();
   readonly #waiting: LogFrame[] = [];
@@ -42,7 +43,9 @@ export class FrameQueue {
   #wake: (() => void) | undefined;
   #isStopped = false;
 
-  constructor(limits: QueueLimits, marks: readonly LaneMarks[], time: Time, onRoom: () => void) {
+  /** @param isReplay frames that are committed are taken too. */
+  constructor(limits: QueueLimits, marks: readonly LaneMarks[], time: Time, onRoom: () => void, isReplay = false) {
+    this.#isReplay = isReplay;
     this.#limits = limits;
     this.#onRoom = onRoom;
     this.#time = time;
@@ -75,9 +78,9 @@ export class FrameQueue {
       this.#lanes.set(key, lane);
     }
     const frameNo = frame.header.frame_no;
-    if (lane.committed.has(frameNo) || lane.taken.has(frameNo)) {
+    if ((!this.#isReplay && lane.committed.has(frameNo)) || lane.taken.has(frameNo)) {
       this.counters.known_frames++;
-    } else if (lane.committed.hasRoomFor(frameNo)) {
+    } else if (lane.committed.has(frameNo) || lane.committed.hasRoomFor(frameNo)) {
       lane.taken.add(frameNo);
       this.#add(frame);
     } else {

@@ -17,6 +17,7 @@ import { FrameQueue, type QueueLimits } from './frame-queue.ts';
 import { HeldLease } from './held-lease.ts';
 import { LogReader } from './log-reader.ts';
 import { recoverBatches } from './recovery.ts';
+import { revise } from './revision.ts';
 import { Sink, type SinkCounters, type SinkParts } from './sink.ts';
 
 export interface OwnerOptions {
@@ -40,6 +41,7 @@ export interface OwnerOptions {
 export type OwnerState = 'waiting' | 'recovering' | 'settled' | 'running' | 'stopped';
 
 const acquirePollMs = 500;
+const revisionPollMs = 2_000;
 /** How long a stop waits for ClickHouse and Postgres; what is not stored then comes again. */
 const stopPatienceMs = 5_000;
 const idleAnnounceMs = 1_000;
@@ -209,6 +211,14 @@ export class PartitionOwner {
     this.state = 'settled';
     await this.#waitToRun();
     if (this.#isStopping) return;
+    const revision = await this.#whenThere(() => checkpoints.revision(partition));
+    if (revision !== undefined) {
+      this.state = 'running';
+      const { signal } = this.#stopping;
+      await revise({ revision, lease, sink: store, parts: sink, limits, nats, time, signal });
+      // Let go of and taken again, with the marks that there are now.
+      return;
+    }
     await store.begin(this.#storedUntil());
     if (this.#isStopping) return;
     this.#reader = new LogReader({
@@ -224,7 +234,22 @@ export class PartitionOwner {
     this.state = 'running';
     this.announceAll();
     this.#reader.start();
-    await this.#run(store, queue);
+    const look = time.every(revisionPollMs, () => void this.#lookForRevision(queue));
+    try {
+      await this.#run(store, queue);
+    } finally {
+      time.clear(look);
+    }
+  }
+
+  /** When an operator asks for something, what is in hand is stored and the partition is taken again. */
+  async #lookForRevision(queue: FrameQueue): Promise<void> {
+    const { sink, partition } = this.#options;
+    try {
+      if ((await sink.checkpoints.revision(partition)) !== undefined) queue.stop();
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+    }
   }
 
   /** Epoch ms; after days in which nobody was here, records come that were received days ago. */

@@ -3,7 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { type LaneMarks, rangesOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Postgres, Queries } from '#common/postgres.ts';
-import { type BatchEntry, type Checkpoints, type Lease, LeaseLost } from './checkpoints.ts';
+import {
+  type BatchEntry,
+  type Checkpoints,
+  type Lease,
+  LeaseLost,
+  type Revision,
+  type RevisionDone,
+} from './checkpoints.ts';
 
 /** Values of synchronous_commit with which an answered COMMIT is on the disk. */
 const keptOnDisk: ReadonlySet<string> = new Set(['on', 'remote_apply']);
@@ -32,7 +39,7 @@ export class PostgresCheckpoints implements Checkpoints {
        ON CONFLICT (partition) DO UPDATE
          SET owner = excluded.owner, epoch = lease.epoch + 1, expires_at = excluded.expires_at
          WHERE lease.expires_at < now() OR lease.owner = excluded.owner
-       RETURNING epoch, last_batch_no`,
+       RETURNING epoch, coalesce((SELECT last_batch_no FROM ingest.last_batch WHERE partition = $1), 0) AS last_batch_no`,
       [partition, owner, seconds],
     );
     const [row] = rows;
@@ -82,9 +89,10 @@ export class PostgresCheckpoints implements Checkpoints {
     const { batch_no, frames, parts, stream_time } = batch;
     await this.#owned(lease, async (queries) => {
       const known = await queries.execute(
-        `UPDATE ingest.lease SET last_batch_no = $2
-         WHERE partition = $1 AND last_batch_no IN ($2, $3) AND NOT EXISTS (
-           SELECT FROM ingest.batch WHERE partition = $1 AND batch_no > 0 AND batch_no <> $2 AND NOT is_partial)`,
+        `INSERT INTO ingest.last_batch AS kept
+         SELECT $1, $2 WHERE ($3 = 0 OR EXISTS (SELECT FROM ingest.last_batch WHERE partition = $1)) AND NOT EXISTS (
+           SELECT FROM ingest.batch WHERE partition = $1 AND batch_no > 0 AND batch_no <> $2 AND NOT is_partial)
+         ON CONFLICT (partition) DO UPDATE SET last_batch_no = $2 WHERE kept.last_batch_no IN ($2, $3)`,
         [lease.partition, batch_no, previousNo],
       );
       if (known === 0) throw new LeaseLost(lease, hasGoneBack);
@@ -105,7 +113,7 @@ export class PostgresCheckpoints implements Checkpoints {
     finished: readonly number[],
   ): Promise<void> {
     await this.#owned(lease, async (queries) => {
-      const known = await queries.query('SELECT FROM ingest.lease WHERE partition = $1 AND last_batch_no >= $2', [
+      const known = await queries.query('SELECT FROM ingest.last_batch WHERE partition = $1 AND last_batch_no >= $2', [
         lease.partition,
         batchNo,
       ]);
@@ -135,7 +143,8 @@ export class PostgresCheckpoints implements Checkpoints {
         [lease.partition, batch_no, lease.epoch, JSON.stringify(frames), JSON.stringify(parts), stream_time],
       );
       await queries.execute(
-        'UPDATE ingest.lease SET last_batch_no = greatest(last_batch_no, $2) WHERE partition = $1',
+        `INSERT INTO ingest.last_batch AS kept VALUES ($1, $2)
+         ON CONFLICT (partition) DO UPDATE SET last_batch_no = greatest(kept.last_batch_no, excluded.last_batch_no)`,
         [lease.partition, newestNo],
       );
     });
@@ -156,6 +165,23 @@ export class PostgresCheckpoints implements Checkpoints {
     ]);
     const rows = await this.#postgres.query<{ id: string }>('SELECT id FROM ingest.installation');
     return rows[0]?.id ?? '';
+  }
+
+  async revision(partition: number): Promise<Revision | undefined> {
+    const [row] = await this.#postgres.query<Revision>(
+      'SELECT replay_from, days_from, days_to FROM ingest.revision WHERE partition = $1 AND done_at IS NULL',
+      [partition],
+    );
+    return row;
+  }
+
+  async reviseDone(lease: Lease, done: RevisionDone): Promise<void> {
+    await this.#owned(lease, (queries) =>
+      queries.execute(
+        'UPDATE ingest.revision SET rows_stored = $2, cells_corrected = $3, done_at = now() WHERE partition = $1 AND done_at IS NULL',
+        [lease.partition, done.rowsStored, done.cellsCorrected],
+      ),
+    );
   }
 
   async salt(day: number, forgetBefore: number): Promise<string> {

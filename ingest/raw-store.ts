@@ -57,14 +57,32 @@ export interface RawStore {
   rollupsOf(table: string): readonly string[];
   /** Rollups of the part's table in which the batch, the newest of its partition, is missing. */
   rollupsWithout(batch: BatchName, part: BatchPart): Promise<readonly string[]>;
-  /** Adds to a rollup what the raw rows of a batch make. Only for a batch that it does not have. */
+  /**
+   * Adds to a rollup what the raw rows of a batch make. Only for a batch that it does not have. Does nothing once another owner
+   * has raised the fence of the partition.
+   */
   fillIn(batch: BatchName, part: BatchPart, rollup: string): Promise<void>;
   /** The newest batch above a number. */
   newestBatch(partition: number, batchNo: number): Promise<NewestBatch>;
   /** What is stored of a partition above a batch number; of one producer if it is given. */
   framesAbove(partition: number, batchNo: number, producerId?: string): Promise<readonly StoredFrames[]>;
+  /** Days of which rows or cells belong to batches above a number. */
+  daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]>;
+  /**
+   * Makes the cells of a partition in a day's rollups what its raw rows make. Nothing may be inserted for the partition meanwhile,
+   * and nothing is done once another owner has raised its fence.
+   * @returns how many cells were wrong.
+   */
+  correct(partition: number, day: TableDay): Promise<number>;
   /** Every row of these frames in batches above a number. */
   placesOf(partition: number, batchNo: number, frames: readonly FrameSpan[]): Promise<readonly StoredPlace[]>;
+}
+
+/** A UTC day of one raw table and its rollups. */
+export interface TableDay {
+  readonly table: string;
+  /** Its midnight, epoch ms. */
+  readonly dayMs: number;
 }
 
 export interface NewestBatch {

@@ -16,19 +16,9 @@ const times = (count: number, time = now) => Array.from({ length: count }, () =>
 
 /** A store on which something happens to inserts. */
 function storeWith(changes: Partial<RawStore>): RawStore {
-  const { store } = place;
-  return {
-    insert: (batch, part) => store.insert(batch, part),
-    fence: (partition, min) => store.fence(partition, min),
-    rowsOf: (batch, part) => store.rowsOf(batch, part),
-    rollupsOf: (table) => store.rollupsOf(table),
-    rollupsWithout: (batch, part) => store.rollupsWithout(batch, part),
-    fillIn: (batch, part, rollup) => store.fillIn(batch, part, rollup),
-    newestBatch: (partition, above) => store.newestBatch(partition, above),
-    framesAbove: (partition, above, producer) => store.framesAbove(partition, above, producer),
-    placesOf: (partition, above, frames) => store.placesOf(partition, above, frames),
-    ...changes,
-  };
+  return new Proxy<RawStore>(place.store, {
+    get: (store, name: keyof RawStore) => changes[name] ?? store[name].bind(store),
+  });
 }
 
 /** Views that add nothing while work runs: what a crash between the raw table and a rollup leaves behind. */
@@ -80,7 +70,7 @@ test.each([
 
 async function currentLease() {
   const [row] = await place.postgres.query<{ owner: string; epoch: number; last_batch_no: number }>(
-    'SELECT owner, epoch, last_batch_no FROM ingest.lease WHERE partition = 0',
+    'SELECT owner, epoch, coalesce(last_batch_no, 0) AS last_batch_no FROM ingest.lease LEFT JOIN ingest.last_batch USING (partition) WHERE partition = 0',
   );
   if (row === undefined) throw new Error('no lease');
   return { partition: 0, owner: row.owner, epoch: row.epoch, lastBatchNo: row.last_batch_no };
@@ -203,7 +193,7 @@ function never(): never {
 test('a batch that Postgres has forgotten is completed in its rollups, and its frames are skipped when they come again', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.form([place.frame(times(20))]));
-  const saved = await place.postgres.query('SELECT * FROM ingest.lease');
+  const saved = await place.postgres.query('SELECT * FROM ingest.last_batch');
   expect(saved).toHaveLength(1);
   const [{ last_batch_no }] = saved as [{ last_batch_no: number }];
   const frames = [place.frame(times(30)), place.frame(times(7))];
@@ -212,7 +202,7 @@ test('a batch that Postgres has forgotten is completed in its rollups, and its f
     for (const part of batch.parts) await place.store.insert(batch.batch, part);
   });
   first.die();
-  await place.postgres.execute('UPDATE ingest.lease SET last_batch_no = $1', [last_batch_no]);
+  await place.postgres.execute('UPDATE ingest.last_batch SET last_batch_no = $1', [last_batch_no]);
   const second = await place.own();
   expect(second.sink.counters).toMatchObject({ lost_commits: 1, filled_rollups: 1 });
   await second.sink.store(await second.sink.form(frames));
@@ -231,7 +221,7 @@ async function savePostgres(): Promise<() => Promise<void>> {
       'INSERT INTO ingest.mark SELECT * FROM jsonb_populate_recordset(NULL::ingest.mark, $1)',
       [JSON.stringify(marks)],
     );
-    await place.postgres.execute('UPDATE ingest.lease SET last_batch_no = $1', [lastBatchNo]);
+    await place.postgres.execute('UPDATE ingest.last_batch SET last_batch_no = $1', [lastBatchNo]);
   };
 }
 

@@ -126,6 +126,11 @@ export class Sink {
     return this.#lease.lease.partition;
   }
 
+  /** Goes on with the numbers of another sink of the same lease. */
+  follow(other: Sink): void {
+    [this.#lastNo, this.#begunNo, this.#fence] = [other.#lastNo, other.#begunNo, other.#fence];
+  }
+
   /** Learns what others have stored of this partition. @param untilMs as `FirstSeen.load` takes it. @throws LeaseLost */
   async begin(untilMs: number): Promise<void> {
     await this.patiently(() => this.#parts.former.begin(this.#partition, untilMs));
@@ -193,9 +198,10 @@ export class Sink {
   }
 
   /** From here on ClickHouse takes no batch of the partition below the number, nor from an earlier owner. @throws LeaseLost */
-  async fence(batchNoMin: number): Promise<void> {
+  async fence(batchNoMin: number): Promise<number> {
     this.#fence = await this.patiently(() => this.#parts.store.fence(this.#partition, batchNoMin));
     this.#lastNo = Math.max(this.#lastNo, this.#fence - 1);
+    return this.#fence;
   }
 
   /** Frames of which rows are stored although Postgres has lost that: they stay in doubt until they are committed. @throws LeaseLost */

@@ -17,7 +17,7 @@ afterEach(() => way.stopIngests());
 
 const patience = { timeout: 45_000, interval: 100 };
 const long = 90_000;
-const ingestTables = ['lease', 'checkpoint', 'mark', 'batch'];
+const ingestTables = ['lease', 'checkpoint', 'mark', 'batch', 'last_batch'];
 
 /** Postgres as it was: what a restore, or a fail-over to a copy that is behind, makes of it. */
 async function save(): Promise<() => Promise<void>> {

@@ -36,12 +36,17 @@ CREATE TABLE ingest.installation (
   CONSTRAINT installation_pkey PRIMARY KEY (is_this)
 );
 
+CREATE TABLE ingest.last_batch (
+  partition integer NOT NULL,
+  last_batch_no bigint NOT NULL,
+  CONSTRAINT last_batch_pkey PRIMARY KEY (partition)
+);
+
 CREATE TABLE ingest.lease (
   partition integer NOT NULL,
   owner text NOT NULL,
   epoch bigint NOT NULL,
   expires_at timestamp with time zone NOT NULL,
-  last_batch_no bigint NOT NULL DEFAULT 0,
   CONSTRAINT lease_pkey PRIMARY KEY (partition)
 );
 
@@ -63,11 +68,27 @@ CREATE TABLE ingest.member (
   CONSTRAINT member_pkey PRIMARY KEY (owner)
 );
 
+CREATE TABLE ingest.numbering (
+  since_ms bigint NOT NULL
+);
+
 CREATE TABLE ingest.progress (
   machine text NOT NULL,
   committed_to bigint NOT NULL,
   updated_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT progress_pkey PRIMARY KEY (machine)
+);
+
+CREATE TABLE ingest.revision (
+  partition integer NOT NULL,
+  replay_from bigint,
+  days_from bigint,
+  days_to bigint,
+  rows_stored bigint NOT NULL DEFAULT 0,
+  cells_corrected bigint NOT NULL DEFAULT 0,
+  requested_at timestamp with time zone NOT NULL DEFAULT now(),
+  done_at timestamp with time zone,
+  CONSTRAINT revision_pkey PRIMARY KEY (partition)
 );
 
 CREATE TABLE ingest.stray (

@@ -145,6 +145,8 @@ export class SimulatedPostgres extends CallableServer {
       learn: (lease, batch, newestNo) => owned(lease, (state) => learned(state, lease, batch, newestNo)),
       keepPartial: (lease, batchNo) => owned(lease, (state) => partial(state, lease, batchNo)),
       installationId: () => read(() => 'simulated'),
+      revision: () => read(() => undefined),
+      reviseDone: (lease) => owned(lease, (state) => state),
       salt: (day) => read(() => String(day)),
       forgetMarks: (partition, days) => write((state) => this.#forgotten(state, partition, days)),
       reportProgress: () => read(() => undefined),

@@ -12,6 +12,7 @@ import type {
   SentPart,
   StoredFrames,
   StoredPlace,
+  TableDay,
 } from '#ingest/raw-store.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
@@ -125,6 +126,15 @@ export class SimulatedStore implements RawStore {
         )
         .map(({ producer_id, frame_no, idx }) => ({ kind: 'click' as const, producer_id, frame_no, idx })),
     );
+  }
+
+  /** No operator asks for a replay or a rebuild here. */
+  daysAbove(): Promise<readonly TableDay[]> {
+    return this.#ask(() => []);
+  }
+
+  correct(): Promise<number> {
+    return this.#ask(() => 0);
   }
 
   async #endInserts(partition: number): Promise<void> {

@@ -1,0 +1,128 @@
+/** `npm run admin -- replay` and `rebuild`: asks the owners of all partitions, waits until they are done, and says what they did. */
+import { type Command, InvalidArgumentError } from 'commander';
+import type { ClickHouse } from '#clickhouse/client.ts';
+import { missingFrames } from '#clickhouse/queries/missing-frames.ts';
+import type { Postgres } from '#common/postgres.ts';
+import { AdminError } from './questions.ts';
+
+export interface RevisionContext {
+  readonly postgres: () => Postgres;
+  /** @throws AdminError when none is known. */
+  readonly clickhouse: () => ClickHouse;
+  readonly nowMs: () => number;
+  readonly print: (line: string) => void;
+  /** Called when records are missing, for the exit code. */
+  readonly onFaults: () => void;
+}
+
+interface Wanted {
+  readonly replay_from: number | null;
+  readonly days_from: number | null;
+  readonly days_to: number | null;
+}
+
+const dayMs = 86_400_000;
+const pollMs = 500;
+const remindMs = 10_000;
+/** As ingest reckons: a batch's number is about the time at which it was stored. */
+const numberMarginMs = dayMs;
+/** Ids of producers begin with the time at which they were made: 10 characters of Crockford's base 32. */
+const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
+
+function timeOption(text: string): number {
+  const ms = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,3})?)?Z)?$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms)) throw new InvalidArgumentError('must be a time (UTC) such as 2026-01-31T04:30Z, or a date.');
+  return ms;
+}
+
+export function addRevisionCommands(program: Command, context: RevisionContext): void {
+  program
+    .command('replay')
+    .description(
+      'After ClickHouse was restored: read the log again from a time before the backup, store each record that ClickHouse does ' +
+        'not have, and correct the rollups of the days in question. Ingest does it, and must be running. Exits with 1 when ' +
+        'records are missing that the log does not have either.',
+    )
+    .requiredOption('--from <time>', 'from when on (UTC), a few minutes before the backup was begun', timeOption)
+    .action(async ({ from }: { from: number }) => {
+      await refuseOld(context, from);
+      await revise(context, { replay_from: from, days_from: null, days_to: null });
+      await reportMissing(context, from);
+    });
+
+  program
+    .command('rebuild')
+    .description('Make the rollups of some days what their records make. Ingest does it, and must be running.')
+    .requiredOption('--from <date>', 'first day (UTC)', timeOption)
+    .option('--to <date>', 'last day (UTC), taken in; default: today', timeOption)
+    .action(async ({ from, to = context.nowMs() }: { from: number; to?: number }) => {
+      const [first, last] = [Math.floor(from / dayMs) * dayMs, Math.floor(to / dayMs) * dayMs];
+      await revise(context, { replay_from: null, days_from: first, days_to: last + dayMs });
+    });
+}
+
+async function refuseOld({ postgres }: RevisionContext, from: number): Promise<void> {
+  const [row] = await postgres().query<{ since_ms: number }>('SELECT since_ms FROM ingest.numbering');
+  if (row !== undefined && from < row.since_ms) {
+    throw new AdminError(
+      `Records stored before ${new Date(row.since_ms).toISOString()} can't be told from repeats: an older version stored them. Give a later --from.`,
+    );
+  }
+}
+
+async function revise(context: RevisionContext, wanted: Wanted): Promise<void> {
+  const db = context.postgres();
+  const asked = await db.execute(
+    `INSERT INTO ingest.revision (partition, replay_from, days_from, days_to)
+     SELECT partition, $1, $2, $3 FROM (
+       SELECT partition FROM ingest.lease UNION SELECT partition FROM ingest.checkpoint
+       UNION SELECT partition FROM ingest.last_batch) AS known
+     WHERE NOT EXISTS (SELECT FROM ingest.revision WHERE done_at IS NULL)
+     ON CONFLICT (partition) DO UPDATE SET replay_from = excluded.replay_from, days_from = excluded.days_from,
+       days_to = excluded.days_to, rows_stored = 0, cells_corrected = 0, requested_at = now(), done_at = NULL`,
+    [wanted.replay_from, wanted.days_from, wanted.days_to],
+  );
+  if (asked === 0) throw new AdminError('No ingest has ever run here, or a replay or rebuild is under way already.');
+  const remindedAt = { ms: context.nowMs() };
+  for (;;) {
+    const open = await db.query<{ partition: number }>(
+      'SELECT partition FROM ingest.revision WHERE done_at IS NULL ORDER BY partition',
+    );
+    if (open.length === 0) break;
+    if (context.nowMs() - remindedAt.ms >= remindMs) {
+      remindedAt.ms = context.nowMs();
+      context.print(`waiting for ingest: partitions ${open.map(({ partition }) => partition).join(', ')}`);
+    }
+    await new Promise((done) => setTimeout(done, pollMs));
+  }
+  const [sums] = await db.query<{ rows: number; cells: number }>(
+    'SELECT sum(rows_stored)::bigint AS rows, sum(cells_corrected)::bigint AS cells FROM ingest.revision',
+  );
+  await db.execute('DELETE FROM ingest.revision WHERE done_at IS NOT NULL');
+  context.print(`${sums?.rows} rows stored, ${sums?.cells} cells of rollups corrected`);
+}
+
+/** Clicks that were committed since, and that neither ClickHouse nor the log had any more. */
+async function reportMissing(context: RevisionContext, from: number): Promise<void> {
+  const lanes = await context.postgres().query<{ partition: number; producer_id: string; mark: number }>(
+    `SELECT partition, producer_id, mark FROM ingest.mark
+     WHERE kind = 'click' AND updated_at >= to_timestamp($1 / 1000.0) ORDER BY partition, producer_id`,
+    [from - numberMarginMs],
+  );
+  let frames = 0;
+  for (const lane of lanes) {
+    const above = Math.max(0, from - numberMarginMs);
+    for (const gap of await missingFrames(context.clickhouse(), lane, above, begunAt(lane.producer_id) > above)) {
+      frames += gap.to - gap.from + 1;
+      context.print(
+        `missing for good: frames ${gap.from} to ${gap.to} of ${gap.producer_id} (partition ${gap.partition})`,
+      );
+    }
+  }
+  context.print(`${frames} frames of clicks are missing for good`);
+  if (frames > 0) context.onFaults();
+}
+
+function begunAt(producerId: string): number {
+  return [...producerId.slice(0, 10)].reduce((ms, digit) => ms * 32 + Math.max(0, alphabet.indexOf(digit)), 0);
+}

@@ -1,0 +1,169 @@
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Command } from 'commander';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { addRevisionCommands } from '#api/admin/revision.ts';
+import { audit } from '#clickhouse/queries/audit.ts';
+import { Postgres } from '#common/postgres.ts';
+import { WayForTest } from './way-for-test.ts';
+
+let way: WayForTest;
+let postgres: Postgres;
+let backup: string;
+beforeAll(() => {
+  backup = mkdtempSync(join(tmpdir(), 'backup-'));
+});
+afterAll(() => rmSync(backup, { recursive: true, force: true }));
+beforeEach(async () => {
+  way = await WayForTest.start();
+  postgres = new Postgres({ url: way.postgres.url, name: 'test', connectionsMax: 2 });
+});
+afterEach(async () => {
+  await way.stopIngests();
+  await postgres.close();
+  await way.stop();
+});
+
+const patience = { timeout: 45_000, interval: 100 };
+const long = 90_000;
+const ingestTables = ['lease', 'checkpoint', 'mark', 'batch', 'last_batch'];
+
+async function savePostgres(): Promise<void> {
+  for (const table of ingestTables) {
+    await postgres.execute(`DROP TABLE IF EXISTS saved_${table}`);
+    await postgres.execute(`CREATE TABLE saved_${table} AS TABLE ingest.${table}`);
+  }
+}
+
+async function restorePostgres(): Promise<void> {
+  for (const table of ingestTables) {
+    await postgres.execute(`DELETE FROM ingest.${table}`);
+    await postgres.execute(`INSERT INTO ingest.${table} SELECT * FROM saved_${table}`);
+  }
+}
+
+async function saveClickHouse(): Promise<void> {
+  await way.clickhouse.kill('SIGTERM');
+  rmSync(backup, { recursive: true, force: true });
+  cpSync(way.clickhouse.dataDir, backup, { recursive: true });
+  await way.clickhouse.restart();
+}
+
+async function restoreClickHouse(): Promise<void> {
+  await way.clickhouse.kill('SIGKILL');
+  rmSync(way.clickhouse.dataDir, { recursive: true, force: true });
+  cpSync(backup, way.clickhouse.dataDir, { recursive: true });
+  await way.clickhouse.restart();
+}
+
+async function keepAndStore(count: number): Promise<void> {
+  await way.keep(count);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+}
+
+async function admin(...args: string[]): Promise<{ lines: string[]; isFaulty: boolean }> {
+  const lines: string[] = [];
+  let isFaulty = false;
+  const program = new Command('admin').exitOverride().configureOutput({ writeErr: () => undefined });
+  addRevisionCommands(program, {
+    postgres: () => postgres,
+    clickhouse: () => way.client,
+    nowMs: Date.now,
+    print: (line) => lines.push(line),
+    onFaults: () => {
+      isFaulty = true;
+    },
+  });
+  await program.parseAsync(['node', 'admin', ...args]);
+  return { lines, isFaulty };
+}
+
+async function faults() {
+  const now = Date.now();
+  const { lost, duplicated, rollup_difference } = await audit(way.client, { from_ms: now - 86_400_000, to_ms: now });
+  return { lost, duplicated, rollup_difference };
+}
+const none = { lost: 0, duplicated: 0, rollup_difference: 0 };
+
+test(
+  'ClickHouse back at an older state than Postgres: a replay stores what is missing once, while ingest runs',
+  async () => {
+    const ingest = way.ingest();
+    await keepAndStore(200);
+    const from = new Date().toISOString();
+    await saveClickHouse();
+    await keepAndStore(150);
+    await savePostgres();
+    await keepAndStore(120);
+    await ingest.stop();
+    await restorePostgres();
+    await restoreClickHouse();
+    const second = way.ingest();
+    await way.keep(80);
+    // What came after the backup of Postgres comes by itself; what came between the two backups does not.
+    await expect.poll(() => way.figures(), patience).toMatchObject({ rows: 400, distinct: 400 });
+    // The backup of a table is not of the same moment as that of another.
+    await way.client.command('TRUNCATE TABLE clicks_by_dimension');
+    const { lines, isFaulty } = await admin('replay', '--from', from);
+    expect(lines[0]).toMatch(/^150 rows stored, [1-9]\d* cells of rollups corrected$/);
+    expect([lines.at(-1), isFaulty]).toEqual(['0 frames of clicks are missing for good', false]);
+    await keepAndStore(50);
+    expect(await faults()).toEqual(none);
+    // Again: nothing is missing.
+    expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 cells of rollups corrected');
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await second.stop();
+  },
+  long,
+);
+
+test(
+  'what neither ClickHouse nor the log has any more is counted and named by a replay',
+  async () => {
+    const ingest = way.ingest();
+    await keepAndStore(100);
+    const from = new Date().toISOString();
+    await saveClickHouse();
+    await keepAndStore(60);
+    await expect.poll(() => way.publisher.messagesInFlight, patience).toBe(0);
+    const [{ mark }] = (await postgres.query<{ mark: number }>(
+      "SELECT mark FROM ingest.mark WHERE kind = 'click'",
+    )) as [{ mark: number }];
+    await ingest.stop();
+    await restoreClickHouse();
+    await way.nats.kill('SIGKILL');
+    await way.nats.restart({ isWiped: true });
+    const second = way.ingest();
+    await way.keep(40);
+    await expect.poll(() => way.figures(), patience).toMatchObject({ rows: 140, distinct: 140 });
+    const { lines, isFaulty } = await admin('replay', '--from', from);
+    expect(isFaulty).toBe(true);
+    expect(lines[0]).toMatch(/^0 rows stored/);
+    expect(lines[1]).toMatch(
+      new RegExp(`^missing for good: frames \\d+ to ${mark} of [0-9a-z]{26} \\(partition 0\\)$`),
+    );
+    await second.stop();
+  },
+  long,
+);
+
+test(
+  'a rebuild corrects cells that have too much, too little, and visitors that there never were',
+  async () => {
+    const ingest = way.ingest();
+    await keepAndStore(100);
+    await way.client.command('INSERT INTO clicks_by_link SELECT * FROM clicks_by_link');
+    await way.client.command(
+      `INSERT INTO clicks_by_dimension (organization_id, app_id, dimension, bucket, rows, visitors)
+       SELECT 'org', 'app', 'day', toStartOfDay(now('UTC'), 'UTC'), 7, uniqCombinedState(15)(number) FROM numbers(50)`,
+    );
+    expect((await faults()).rollup_difference).toBeGreaterThan(1);
+    const today = new Date().toISOString().slice(0, 10);
+    await admin('rebuild', '--from', today);
+    expect(await faults()).toEqual(none);
+    await keepAndStore(20);
+    await ingest.stop();
+  },
+  long,
+);

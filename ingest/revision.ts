@@ -1,0 +1,107 @@
+/**
+ * What an operator has asked the owner of a partition to do, after a store was restored: to read the log again and store what
+ * ClickHouse does not have, row by row, and then to hold the rollups of the days in question against their raw rows. The lease is
+ * held all the time, so nothing else is stored for the partition meanwhile.
+ */
+
+import { kinds } from '#clickhouse/rollups.ts';
+import type { NatsClient } from '#common/nats.ts';
+import type { Time } from '#common/time.ts';
+import type { Revision } from './checkpoints.ts';
+import { FrameQueue, type QueueLimits } from './frame-queue.ts';
+import type { HeldLease } from './held-lease.ts';
+import { LogReader } from './log-reader.ts';
+import type { TableDay } from './raw-store.ts';
+import { newSinkCounters, Sink, type SinkCounters, type SinkParts } from './sink.ts';
+
+export interface RevisionOptions {
+  readonly revision: Revision;
+  readonly lease: HeldLease;
+  /** The one that recovered the partition. */
+  readonly sink: Sink;
+  readonly parts: SinkParts;
+  readonly limits: QueueLimits;
+  readonly nats: NatsClient;
+  readonly time: Time;
+  /** Ends it at the next wait; what was asked for is then done by the next owner. */
+  readonly signal: AbortSignal;
+}
+
+const dayMs = 86_400_000;
+/** How far the clock that numbers batches may have been behind that of the log, and a batch's number behind its frames. */
+const numberMarginMs = dayMs;
+
+/** @throws LeaseLost */
+export async function revise(options: RevisionOptions): Promise<void> {
+  const { revision, sink, parts, lease, signal } = options;
+  const { partition } = lease.lease;
+  const above = Math.max(0, (revision.replay_from ?? 0) - numberMarginMs);
+  const counters = newSinkCounters();
+  if (revision.replay_from !== null) await replay(options, revision.replay_from, above, counters);
+  const days = daysOf(revision) ?? (await sink.patiently(() => parts.store.daysAbove(partition, above)));
+  let cellsCorrected = 0;
+  for (const day of days) {
+    if (signal.aborted) return;
+    cellsCorrected += await sink.patiently(() => parts.store.correct(partition, day));
+  }
+  if (signal.aborted) return;
+  const done = { rowsStored: counters.rows, cellsCorrected };
+  await sink.patiently(() => parts.checkpoints.reviseDone(lease.lease, done));
+  parts.log({ partition, ...done, days: days.length }, 'what was asked of this partition is done');
+}
+
+function daysOf({ days_from, days_to }: Revision): TableDay[] | undefined {
+  if (days_from === null || days_to === null) return undefined;
+  const days: TableDay[] = [];
+  for (let day = days_from; day < days_to; day += dayMs) for (const table of kinds) days.push({ table, dayMs: day });
+  return days;
+}
+
+/** From the log's record of that time to the present one. */
+async function replay(
+  { lease, parts, limits, nats, time, signal, sink: recovered }: RevisionOptions,
+  from: number,
+  above: number,
+  counters: SinkCounters,
+): Promise<void> {
+  const { partition } = lease.lease;
+  const until = time.now();
+  const marks = await parts.checkpoints.marks(partition);
+  const queue = new FrameQueue(limits, marks, time, () => reader.resume(), true);
+  const sink = new Sink(parts, lease, queue, counters);
+  sink.follow(recovered);
+  await sink.begin(from);
+  sink.doubtful.addAll(above);
+  let position = from;
+  let isStoring = false;
+  const reader = new LogReader({
+    nats,
+    time,
+    partition,
+    position: () => position,
+    onFrame: (frame) => queue.push(frame),
+    frames: { taken: () => queue.counters.frames, committed: () => queue.counters.committed_frames },
+    onCaughtUp: () => {
+      if (queue.isEmpty && !isStoring) queue.stop();
+    },
+    log: (line) => parts.log({ partition }, line),
+  });
+  const stop = () => queue.stop();
+  signal.addEventListener('abort', stop, { once: true });
+  reader.start();
+  try {
+    for (;;) {
+      const frames = await queue.take();
+      if (frames.length === 0) return;
+      isStoring = true;
+      const batch = await sink.form(frames);
+      await sink.store(batch);
+      isStoring = false;
+      position = Math.max(position, batch.streamTime);
+      if (position >= until) return;
+    }
+  } finally {
+    reader.stop();
+    signal.removeEventListener('abort', stop);
+  }
+}
