@@ -90,7 +90,7 @@ export class PostgresCheckpoints implements Checkpoints {
     await this.#owned(lease, async (queries) => {
       const known = await queries.execute(
         `INSERT INTO ingest.last_batch AS kept
-         SELECT $1, $2 WHERE ($3 = 0 OR EXISTS (SELECT FROM ingest.last_batch WHERE partition = $1)) AND NOT EXISTS (
+         SELECT $1::integer, $2::bigint WHERE ($3::bigint = 0 OR EXISTS (SELECT FROM ingest.last_batch WHERE partition = $1)) AND NOT EXISTS (
            SELECT FROM ingest.batch WHERE partition = $1 AND batch_no > 0 AND batch_no <> $2 AND NOT is_partial)
          ON CONFLICT (partition) DO UPDATE SET last_batch_no = $2 WHERE kept.last_batch_no IN ($2, $3)`,
         [lease.partition, batch_no, previousNo],
