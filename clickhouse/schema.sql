@@ -337,7 +337,8 @@ GROUP BY
 CREATE TABLE fences
 (
     `log_partition` UInt16,
-    `batch_no_min` UInt64
+    `batch_no_min` UInt64,
+    `owner` String
 )
 ENGINE = Join(ANY, LEFT, log_partition)
 SETTINGS join_any_take_last_row = 1;

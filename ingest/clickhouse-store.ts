@@ -7,6 +7,7 @@ import type { RecordKind } from '#common/log/record.ts';
 import { sleep, type Time } from '#common/time.ts';
 import type { BatchPart } from './checkpoints.ts';
 import type {
+  Fence,
   FrameSpan,
   InsertOutcome,
   NewestBatch,
@@ -55,8 +56,6 @@ const inTime = 'time >= fromUnixTimestamp64Milli({from:Int64}) AND time < fromUn
 export class ClickHouseStore implements RawStore {
   readonly #clickhouse: ClickHouse;
   readonly #time: Time;
-  /** The fences that owners here have found in force. */
-  readonly #fences = new Map<number, number>();
 
   constructor(clickhouse: ClickHouse, time: Time) {
     this.#clickhouse = clickhouse;
@@ -77,23 +76,21 @@ export class ClickHouseStore implements RawStore {
     return { kind: 'refused', isAboutData: isAboutData(code), code, message };
   }
 
-  async fence(partition: number, batchNoMin: number): Promise<number> {
+  async fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence> {
+    const inForce = (column: string) => `joinGet('fences', '${column}', toUInt16({partition:UInt16}))`;
+    const [low, own] = [`${inForce('batch_no_min')} < {min:UInt64}`, `${inForce('owner')} = {owner:String}`];
     await this.#clickhouse.command(
-      `INSERT INTO fences SELECT {partition:UInt16}, {min:UInt64}
-       WHERE joinGet('fences', 'batch_no_min', toUInt16({partition:UInt16})) < {min:UInt64}`,
-      { partition, min: batchNoMin },
+      `INSERT INTO fences SELECT {partition:UInt16}, greatest({min:UInt64}, ${inForce('batch_no_min')}), {owner:String}
+       WHERE ${isNewOwner ? `NOT (${own}) OR ${low}` : `${own} AND ${low}`}`,
+      { partition, min: batchNoMin, owner },
       { async_insert: 0 },
     );
     await this.#endInserts(partition);
-    const [row] = await this.#clickhouse.query<{ min: number }>(
-      "SELECT joinGet('fences', 'batch_no_min', toUInt16({partition:UInt16})) AS min",
+    const [row] = await this.#clickhouse.query<{ min: number; owner: string }>(
+      `SELECT ${inForce('batch_no_min')} AS min, ${inForce('owner')} AS owner`,
       { partition },
     );
-    const min = Number(row?.min);
-    if (min < batchNoMin)
-      throw new ClickHouseFailure('unavailable', 0, 'another owner has lowered the fence', undefined);
-    this.#fences.set(partition, min);
-    return min;
+    return { batchNoMin: Number(row?.min), owner: row?.owner ?? '' };
   }
 
   async rowsOf(batch: BatchName, part: BatchPart): Promise<number> {
@@ -121,19 +118,20 @@ export class ClickHouseStore implements RawStore {
     return without;
   }
 
-  async fillIn(batch: BatchName, part: BatchPart, table: string): Promise<void> {
+  async fillIn(batch: BatchName, part: BatchPart, table: string, owner: string): Promise<void> {
     const rollup = rollupsOf(part.table).find((one) => one.table === table);
     if (rollup === undefined) throw new Error(`${table} is no rollup of ${part.table}`);
-    await this.#add(batch.partition, rollup, rollup.select(`${ofPart} AND ${inTime}`), paramsOf(batch, part));
+    const params = { ...paramsOf(batch, part), owner };
+    await this.#add(batch.partition, rollup, rollup.select(`${ofPart} AND ${inTime}`), params);
   }
 
-  /** Adds cells in one block, unless another owner has raised the fence meanwhile. */
+  /** Adds cells in one block, unless the fence is another owner's. */
   async #add(partition: number, rollup: Rollup, cells: string, params: Params): Promise<void> {
     const columns = columnsOf(rollup).map(identifier).join(', ');
     await this.#clickhouse.command(
       `INSERT INTO ${identifier(rollup.table)} (${columns}) SELECT ${columns} FROM (${cells})
-       WHERE joinGet('fences', 'batch_no_min', toUInt16({partition:UInt16})) = {fence:UInt64}`,
-      { ...params, fence: this.#fences.get(partition) ?? 0 },
+       WHERE joinGet('fences', 'owner', toUInt16({partition:UInt16})) = {owner:String}`,
+      params,
       oneBlock,
       this.#queryId(partition),
     );
@@ -206,8 +204,8 @@ export class ClickHouseStore implements RawStore {
     return days;
   }
 
-  async correct(partition: number, { table, dayMs: from }: TableDay): Promise<number> {
-    const params = { partition, from, to: from + dayMs };
+  async correct(partition: number, { table, dayMs: from }: TableDay, owner: string): Promise<number> {
+    const params = { partition, from, to: from + dayMs, owner };
     await this.#endInserts(partition);
     let cells = 0;
     for (const rollup of rollupsOf(table)) {

@@ -21,6 +21,11 @@ export type InsertOutcome =
   /** The fence of the partition is above the batch. */
   | { readonly kind: 'fenced' };
 
+export interface Fence {
+  readonly batchNoMin: number;
+  readonly owner: string;
+}
+
 /** Frames of a lane of which rows are stored, perhaps not all of them. */
 export interface StoredFrames {
   readonly producer_id: string;
@@ -48,20 +53,21 @@ export interface FrameSpan {
 export interface RawStore {
   insert(batch: BatchName, part: SentPart): Promise<InsertOutcome>;
   /**
-   * From its return on no batch of the partition (of the log) with a lower number is inserted, and none that was let through
-   * before is still on its way. A fence is never lowered.
-   * @returns the fence in force.
+   * From its return on no batch of the partition (of the log) with a lower number is inserted, nothing is added any more by an owner
+   * of before, and nothing that was let through is still on its way. A fence is never lowered.
+   * @param owner whose fence it is from now on, if it is a new one; else it must be already.
+   * @returns the fence in force, and whose it is.
    */
-  fence(partition: number, batchNoMin: number): Promise<number>;
+  fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence>;
   rowsOf(batch: BatchName, part: BatchPart): Promise<number>;
   rollupsOf(table: string): readonly string[];
   /** Rollups of the part's table in which the batch, the newest of its partition, is missing. */
   rollupsWithout(batch: BatchName, part: BatchPart): Promise<readonly string[]>;
   /**
-   * Adds to a rollup what the raw rows of a batch make. Only for a batch that it does not have. Does nothing once another owner
-   * has raised the fence of the partition.
+   * Adds to a rollup what the raw rows of a batch make. Only for a batch that it does not have. Does nothing when the fence is
+   * another owner's.
    */
-  fillIn(batch: BatchName, part: BatchPart, rollup: string): Promise<void>;
+  fillIn(batch: BatchName, part: BatchPart, rollup: string, owner: string): Promise<void>;
   /** The newest batch above a number. */
   newestBatch(partition: number, batchNo: number): Promise<NewestBatch>;
   /** What is stored of a partition above a batch number; of one producer if it is given. */
@@ -70,10 +76,10 @@ export interface RawStore {
   daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]>;
   /**
    * Makes the cells of a partition in a day's rollups what its raw rows make. Nothing may be inserted for the partition meanwhile,
-   * and nothing is done once another owner has raised its fence.
+   * and nothing is done when the fence is another owner's.
    * @returns how many cells were wrong.
    */
-  correct(partition: number, day: TableDay): Promise<number>;
+  correct(partition: number, day: TableDay, owner: string): Promise<number>;
   /** Every row of these frames in batches above a number. */
   placesOf(partition: number, batchNo: number, frames: readonly FrameSpan[]): Promise<readonly StoredPlace[]>;
 }

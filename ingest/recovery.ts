@@ -20,11 +20,11 @@ export interface RecoveryOptions {
 /** @throws LeaseLost */
 export async function recoverBatches(options: RecoveryOptions): Promise<void> {
   const { lease, entries, sink, store, log } = options;
-  const inForce = await sink.fence(sink.nextNo);
+  const inForce = await sink.fence(sink.nextNo, true);
   const newest = await sink.patiently(() => store.newestBatch(lease.partition, lease.lastBatchNo));
   const newestNo = Math.max(newest.raw, newest.rolled);
-  // Above what a clock ahead of ours has numbered; and raised in any case, which is how a predecessor's fill-in is shut out.
-  await sink.fence(Math.max(inForce, newestNo) + 1);
+  // A clock ahead of ours may have numbered it.
+  if (newestNo >= inForce) await sink.fence(newestNo + 1);
   if (newestNo > 0) await learnLostCommits(options, newest);
   for (const entry of entries) {
     if (entry.is_partial) {

@@ -42,7 +42,7 @@ export async function revise(options: RevisionOptions): Promise<void> {
   let cellsCorrected = 0;
   for (const day of days) {
     if (signal.aborted) return;
-    cellsCorrected += await sink.patiently(() => parts.store.correct(partition, day));
+    cellsCorrected += await sink.correct(day);
   }
   if (signal.aborted) return;
   const done = { rowsStored: counters.rows, cellsCorrected };

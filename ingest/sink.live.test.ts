@@ -150,14 +150,23 @@ test('when a fence is up, no insert below it is taken, and none that was let thr
   });
   await expect.poll(() => place.store.rowsOf(one.batch, part), { timeout: 10_000 }).toBe(25);
   expect(isAnswered).toBe(false);
-  await place.store.fence(0, two.batch.batch_no);
+  const mine = (await place.store.fence(0, 1, '', false)).owner;
+  await place.store.fence(0, two.batch.batch_no, mine, false);
   const rollups = await place.store.rollupsWithout(one.batch, part);
   await running;
   expect(await place.store.rollupsWithout(one.batch, part)).toEqual(rollups);
   expect(await place.store.insert(one.batch, part)).toEqual({ kind: 'fenced' });
   expect(await place.store.insert(two.batch, next)).toEqual({ kind: 'written' });
   // A lower one changes nothing.
-  expect(await place.store.fence(0, 1)).toBe(two.batch.batch_no);
+  expect(await place.store.fence(0, 1, mine, false)).toEqual({ batchNoMin: two.batch.batch_no, owner: mine });
+  // Nor can one that was the owner before raise it, or add to a rollup.
+  const [rollup = ''] = place.store.rollupsOf('clicks');
+  expect(await place.store.fence(0, Number.MAX_SAFE_INTEGER, 'before', false)).toMatchObject({ owner: mine });
+  await place.clickhouse.command(`TRUNCATE TABLE ${rollup}`);
+  await place.store.fillIn(two.batch, next, rollup, 'before');
+  expect(await place.store.rollupsWithout(two.batch, next)).toEqual([rollup]);
+  await place.store.fillIn(two.batch, next, rollup, mine);
+  expect(await place.store.rollupsWithout(two.batch, next)).toEqual([]);
   // Another partition has a fence of its own.
   expect(await place.store.insert({ ...one.batch, partition: 0 }, part)).toEqual({ kind: 'fenced' });
 });

@@ -35,12 +35,12 @@ import {
   type LogFrame,
   runsOf,
 } from './batch.ts';
-import type { BatchEntry, BatchPart, Checkpoints } from './checkpoints.ts';
+import { type BatchEntry, type BatchPart, type Checkpoints, LeaseLost } from './checkpoints.ts';
 import { DoubtfulFrames } from './doubtful-frames.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { FrameQueue } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
-import type { RawStore } from './raw-store.ts';
+import type { RawStore, TableDay } from './raw-store.ts';
 import type { RefusedRowsSearch } from './refused-rows.ts';
 
 export interface SinkParts {
@@ -111,6 +111,8 @@ export class Sink {
   #begunNo: number;
   /** Batches below it are refused by ClickHouse. */
   #fence = 0;
+  /** By which ClickHouse knows this owner. An epoch alone may come again after Postgres was set back. */
+  #name: string;
 
   constructor(parts: SinkParts, lease: HeldLease, queue: FrameQueue, counters: SinkCounters) {
     this.#parts = parts;
@@ -120,15 +122,18 @@ export class Sink {
     this.doubtful = new DoubtfulFrames(lease.lease.partition);
     this.#lastNo = lease.lease.lastBatchNo;
     this.#begunNo = lease.lease.lastBatchNo;
+    const { owner, epoch } = lease.lease;
+    this.#name = `${owner} ${epoch} ${parts.time.now()}`;
   }
 
   get #partition(): number {
     return this.#lease.lease.partition;
   }
 
-  /** Goes on with the numbers of another sink of the same lease. */
+  /** Goes on with the numbers and the fence of another sink of the same lease. */
   follow(other: Sink): void {
     [this.#lastNo, this.#begunNo, this.#fence] = [other.#lastNo, other.#begunNo, other.#fence];
+    this.#name = other.#name;
   }
 
   /** Learns what others have stored of this partition. @param untilMs as `FirstSeen.load` takes it. @throws LeaseLost */
@@ -197,11 +202,23 @@ export class Sink {
     this.#parts.failpoints.pass('after');
   }
 
-  /** From here on ClickHouse takes no batch of the partition below the number, nor from an earlier owner. @throws LeaseLost */
-  async fence(batchNoMin: number): Promise<number> {
-    this.#fence = await this.patiently(() => this.#parts.store.fence(this.#partition, batchNoMin));
+  /**
+   * From here on ClickHouse takes no batch of the partition below the number, and nothing at all from an earlier owner.
+   * @param isNewOwner at the first time.
+   * @throws LeaseLost
+   */
+  async fence(batchNoMin: number, isNewOwner = false): Promise<number> {
+    const { store } = this.#parts;
+    const fence = await this.patiently(() => store.fence(this.#partition, batchNoMin, this.#name, isNewOwner));
+    if (fence.owner !== this.#name) throw new LeaseLost(this.#lease.lease, 'has the fence of another owner');
+    this.#fence = fence.batchNoMin;
     this.#lastNo = Math.max(this.#lastNo, this.#fence - 1);
     return this.#fence;
+  }
+
+  /** Whether the rollups of a day of this partition were right, and makes them so. @returns how many cells were wrong. @throws LeaseLost */
+  async correct(day: TableDay): Promise<number> {
+    return await this.patiently(() => this.#parts.store.correct(this.#partition, day, this.#name));
   }
 
   /** Frames of which rows are stored although Postgres has lost that: they stay in doubt until they are committed. @throws LeaseLost */
@@ -254,18 +271,18 @@ export class Sink {
   async complete(batch: BatchName, part: BatchPart): Promise<void> {
     const { store } = this.#parts;
     for (let tries = 0; ; tries++) {
+      // Once more: what was begun may still be running, or another owner's fence may be up.
+      if (tries > 0) await this.fence(this.#fence);
       const missing = await this.patiently(() => store.rollupsWithout(batch, part));
       for (const rollup of missing) {
         await this.#lease.ensureHeld();
         try {
-          await store.fillIn(batch, part, rollup);
+          await store.fillIn(batch, part, rollup, this.#name);
           this.counters.filled_rollups++;
         } catch (error) {
           if (!(error instanceof ClickHouseFailure)) throw error;
           this.counters.retries++;
-          // It may still be running: nothing is looked at before it has ended.
           await sleep(this.#parts.time, delayOf(tries));
-          await this.fence(this.#fence);
         }
       }
       if (missing.length === 0) return;

@@ -3,7 +3,8 @@
 -- A cell of a rollup belongs to one partition of the log and holds the number of the newest batch in it: since the batches of a
 -- partition are stored one after the other, a cell that the newest one touches tells whether the rollup has it.
 -- What was stored before has partition 0 and number 0. batch_id names its batches; newer rows do not fill it.
-CREATE TABLE IF NOT EXISTS fences ${on_cluster} (log_partition UInt16, batch_no_min UInt64)
+-- The owner that raised it last is named too: what it adds to rollups besides is refused once there is another.
+CREATE TABLE IF NOT EXISTS fences ${on_cluster} (log_partition UInt16, batch_no_min UInt64, owner String)
 ENGINE = Join(ANY, LEFT, log_partition) SETTINGS join_any_take_last_row = 1;
 
 ALTER TABLE clicks ${on_cluster}

@@ -3,6 +3,7 @@
  * be ended. An insert reaches the raw table first and then one rollup after the other. In each, the token is written down before the
  * part is in place; a death in between loses the part, and a repetition with the same token is dropped.
  */
+import type { Fence } from '#ingest/raw-store.ts';
 import { CallableServer } from './server-call.ts';
 
 /** A row of a raw table, as far as anything here depends on it. */
@@ -72,7 +73,7 @@ interface Content {
   /** By rollup, by cell. Each cell belongs to one partition of the log. */
   rollups: Map<string, Map<string, Cell>>;
   tokens: Set<string>;
-  fences: Map<number, number>;
+  fences: Map<number, Fence>;
 }
 
 function noContent(): Content {
@@ -126,12 +127,12 @@ export class SimulatedClickHouse extends CallableServer {
     this.#content = copyOf(this.#backup);
   }
 
-  fenceOf(partition: number): number {
-    return this.#content.fences.get(partition) ?? 0;
+  fenceOf(partition: number): Fence {
+    return this.#content.fences.get(partition) ?? { batchNoMin: 0, owner: '' };
   }
 
-  setFence(partition: number, batchNoMin: number): void {
-    this.#content.fences.set(partition, batchNoMin);
+  setFence(partition: number, fence: Fence): void {
+    this.#content.fences.set(partition, fence);
   }
 
   /** How many queries of a partition still run. */
@@ -152,7 +153,7 @@ export class SimulatedClickHouse extends CallableServer {
   async insert(partition: number, rows: readonly SimulatedRow[], token: string): Promise<void> {
     await this.#run(partition, async (step) => {
       await step();
-      const fence = this.fenceOf(partition);
+      const fence = this.fenceOf(partition).batchNoMin;
       if (rows.some((row) => row.batch_no < fence)) {
         this.hits.fenced++;
         throw new Fenced();

@@ -5,6 +5,7 @@ import type { FrameRange } from '#common/log/marks.ts';
 import { sleep } from '#common/time.ts';
 import type { BatchPart } from '#ingest/checkpoints.ts';
 import type {
+  Fence,
   FrameSpan,
   InsertOutcome,
   NewestBatch,
@@ -45,18 +46,18 @@ export class SimulatedStore implements RawStore {
     }
   }
 
-  async fence(partition: number, batchNoMin: number): Promise<number> {
+  async fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence> {
     // Looked at and set in one statement, which is not one step.
     await this.#ask(async () => {
-      const isLower = this.#server.fenceOf(partition) < batchNoMin;
+      const known = this.#server.fenceOf(partition);
+      const isOwn = known.owner === owner;
+      const isLower = known.batchNoMin < batchNoMin;
+      const isSet = isNewOwner ? !isOwn || isLower : isOwn && isLower;
       await new Promise<void>((done) => this.#server.scheduler.after(this.#server.scheduler.dice.next(), done));
-      if (isLower) this.#server.setFence(partition, batchNoMin);
+      if (isSet) this.#server.setFence(partition, { batchNoMin: Math.max(known.batchNoMin, batchNoMin), owner });
     });
     await this.#endInserts(partition);
-    const min = await this.#ask(() => this.#server.fenceOf(partition));
-    if (min < batchNoMin)
-      throw new ClickHouseFailure('unavailable', 0, 'another owner has lowered the fence', undefined);
-    return min;
+    return await this.#ask(() => this.#server.fenceOf(partition));
   }
 
   rowsOf(batch: BatchName, part: BatchPart): Promise<number> {
@@ -82,7 +83,8 @@ export class SimulatedStore implements RawStore {
     return without;
   }
 
-  async fillIn(batch: BatchName, part: BatchPart, rollup: string): Promise<void> {
+  async fillIn(batch: BatchName, part: BatchPart, rollup: string, owner: string): Promise<void> {
+    if ((await this.#ask(() => this.#server.fenceOf(batch.partition))).owner !== owner) return;
     await this.#ask(() => this.#server.fillIn(batch.partition, rollup, (row) => isOfPart(row, batch, part)));
   }
 
