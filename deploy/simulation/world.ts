@@ -163,6 +163,11 @@ export class World {
     return this.edges.every((machine) => machine.disk.bytes === 0);
   }
 
+  /** Whether a journal waits for a person. */
+  get isDamaged(): boolean {
+    return this.publishers.some(({ publisher }) => publisher !== undefined && publisher.damaged.length > 0);
+  }
+
   /** What must be settled once all processes have started again. */
   leftovers(): string[] {
     const { openBatches } = this.postgres;
