@@ -39,7 +39,7 @@ export default defineConfig({
           include: ['**/*.live.test.ts'],
           exclude: [...shared.exclude, 'deploy/journeys/**'],
           globalSetup: ['deploy/local/test-build.ts', 'deploy/local/test-setup.ts'],
-          testTimeout: 30_000,
+          testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 3,
           sequence: { groupOrder: 1 },

@@ -11,7 +11,7 @@ import { Journal } from '#common/log/journal.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { Publisher } from '#common/log/publisher.ts';
-import { clickJson } from '#common/log/record.ts';
+import { type Click, clickJson } from '#common/log/record.ts';
 import { nodeSystem } from '#common/log/system.ts';
 import { Nats } from '#common/nats.ts';
 import {
@@ -26,7 +26,7 @@ import { Ingest } from './ingest.ts';
 
 const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
 
-export function testClick(time: number): string {
+export function testClick(time: number, privacy_mode: Click['privacy_mode'] = 'anonymize_ip'): string {
   return clickJson({
     click_id: newId('clk', time),
     organization_id,
@@ -34,7 +34,7 @@ export function testClick(time: number): string {
     link_id,
     time,
     ip: '8.8.8.8',
-    privacy_mode: 'anonymize_ip',
+    privacy_mode,
     user_agent:
       'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 Version/17.4 Mobile/15E148 Safari/604.1',
     language: 'de-DE,de;q=0.9',

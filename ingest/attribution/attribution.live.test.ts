@@ -100,7 +100,7 @@ function testClick(time: number): string {
       link_id,
       time,
       ip: '8.8.8.8',
-      privacy_mode: 'anonymize_ip',
+      privacy_mode: 'full_ip',
     },
     user_agent: 'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 Version/17.4 Safari/604.1',
     ...{
