@@ -143,6 +143,30 @@ test('a frame that is missing between others is found, and so is one click of a 
   expect(await audit(client, range)).toMatchObject({ lost: 0, faults: [] });
 });
 
+test('frames are counted by lane: partitions of the log number theirs for themselves', async () => {
+  const hour_ms = Date.parse('2026-05-05T10:00:00Z');
+  const range = { from_ms: hour_ms, to_ms: hour_ms + 1 };
+  for (const [table, id] of [
+    ['clicks', 'click_id'],
+    ['events', 'event_id'],
+  ]) {
+    const rows = [0, 1].flatMap((partition) =>
+      [1, 2, 3]
+        .filter((frame) => table === 'events' || partition === 0 || frame !== 2)
+        .map(
+          (frame) =>
+            `('${partition}-${frame}', 'org_l', 'app_l', '2026-05-05 10:05:00', ${partition}, 'edge-2', ${frame}, 0)`,
+        ),
+    );
+    await client.command(
+      `INSERT INTO ${table} (${id}, organization_id, app_id, time, log_partition, producer_id, frame_no, idx) VALUES ${rows.join(', ')}`,
+    );
+  }
+  const found = await audit(client, range);
+  expect(found).toMatchObject({ records: 11, lost: 1, duplicated: 0, rollup_difference: 0 });
+  expect(found.faults).toMatchObject([{ fault: 'clicks_missing', producer_id: 'edge-2', frame_no: 2 }]);
+});
+
 test('the audit of an hour finds what was planted in it, and nothing of the hour after', async () => {
   const hour_ms = Date.parse('2026-03-30T10:00:00Z');
   const before = await auditHour(client, hour_ms);

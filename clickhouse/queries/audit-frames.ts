@@ -2,8 +2,8 @@
  * Clicks that are not there. Frames of a producer are numbered without gaps, and so are the records of a frame; a click is a
  * row of `clicks` or, when it could not be one, a dead letter. So a number that is left out is a click that was lost.
  *
- * Only clicks can be told so: what an SDK sent twice is dropped and leaves no row, and its frames are numbered by partitions
- * of the log that no row knows. Nor can the last records of a frame, or frames after a producer's last.
+ * Frames are numbered by lane: producer, kind and partition of the log. Only clicks can be told so: what an SDK sent twice is dropped
+ * and leaves no row, so a frame without rows may be sound. Nor can the last records of a frame, or frames after a lane's last.
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 
@@ -26,11 +26,12 @@ const lookBackMs = 86_400_000;
 /** How far off a clock is believed to have been. */
 const clockErrorMs = 60 * 86_400_000;
 
-const seen = `SELECT producer_id, frame_no, idx, time FROM clicks WHERE time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})
-  UNION ALL SELECT producer_id, frame_no, idx, time FROM dead_letters
+const seen = `SELECT log_partition, producer_id, frame_no, idx, time FROM clicks WHERE time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})
+  UNION ALL SELECT log_partition, producer_id, frame_no, idx, time FROM dead_letters
   WHERE kind = 'click' AND time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})`;
 
 interface GapRow {
+  readonly log_partition: number;
   readonly producer_id: string;
   readonly frame_no: number;
   readonly previous: number;
@@ -49,12 +50,12 @@ export async function missingClicks(
   settings: Settings,
 ): Promise<MissingClicks[]> {
   const gaps = await client.query<GapRow>(
-    `SELECT producer_id, frame_no, previous, records, toUnixTimestamp(toStartOfHour(at, 'UTC')) AS bucket_s FROM (
-  SELECT producer_id, frame_no, max(time) AS at, toInt64(max(idx)) + 1 - toInt64(uniqExact(idx)) AS records,
-    lagInFrame(frame_no, 1, toUInt64(frame_no - 1)) OVER (PARTITION BY producer_id ORDER BY frame_no) AS previous
-  FROM (${seen}) GROUP BY producer_id, frame_no)
+    `SELECT log_partition, producer_id, frame_no, previous, records, toUnixTimestamp(toStartOfHour(at, 'UTC')) AS bucket_s FROM (
+  SELECT log_partition, producer_id, frame_no, max(time) AS at, toInt64(max(idx)) + 1 - toInt64(uniqExact(idx)) AS records,
+    lagInFrame(frame_no, 1, toUInt64(frame_no - 1)) OVER (PARTITION BY log_partition, producer_id ORDER BY frame_no) AS previous
+  FROM (${seen}) GROUP BY log_partition, producer_id, frame_no)
 WHERE at >= fromUnixTimestamp64Milli({from:Int64}) AND (previous + 1 < frame_no OR records > 0)
-ORDER BY producer_id, frame_no LIMIT {gaps_max:UInt32}`,
+ORDER BY log_partition, producer_id, frame_no LIMIT {gaps_max:UInt32}`,
     { back: from - lookBackMs, from, to, gaps_max: gapsMax },
     settings,
   );
@@ -62,6 +63,7 @@ ORDER BY producer_id, frame_no LIMIT {gaps_max:UInt32}`,
 }
 
 interface FrameRow {
+  readonly log_partition: number;
   readonly producer_id: string;
   readonly frame_no: number;
   readonly missing: number;
@@ -77,24 +79,27 @@ async function confirmedGaps(
 ): Promise<MissingClicks[]> {
   const around = `time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({ahead:Int64})
     AND producer_id IN {producers:Array(String)}
-    AND arrayExists((p, f, l) -> p = producer_id AND frame_no BETWEEN f AND l, {of:Array(String)}, {first:Array(UInt64)}, {last:Array(UInt64)})`;
+    AND arrayExists((n, p, f, l) -> n = log_partition AND p = producer_id AND frame_no BETWEEN f AND l, {partitions:Array(UInt16)}, {of:Array(String)}, {first:Array(UInt64)}, {last:Array(UInt64)})`;
   const rows = await client.query<FrameRow>(
-    `SELECT producer_id, frame_no, toInt64(max(idx)) + 1 - toInt64(uniqExact(idx)) AS missing FROM (
-  SELECT producer_id, frame_no, idx FROM clicks WHERE ${around}
-  UNION ALL SELECT producer_id, frame_no, idx FROM dead_letters WHERE kind = 'click' AND ${around})
-GROUP BY producer_id, frame_no`,
+    `SELECT log_partition, producer_id, frame_no, toInt64(max(idx)) + 1 - toInt64(uniqExact(idx)) AS missing FROM (
+  SELECT log_partition, producer_id, frame_no, idx FROM clicks WHERE ${around}
+  UNION ALL SELECT log_partition, producer_id, frame_no, idx FROM dead_letters WHERE kind = 'click' AND ${around})
+GROUP BY log_partition, producer_id, frame_no`,
     {
       back: from - clockErrorMs,
       ahead: to + clockErrorMs,
       producers: [...new Set(gaps.map((gap) => gap.producer_id))],
+      partitions: gaps.map((gap) => gap.log_partition),
       of: gaps.map((gap) => gap.producer_id),
       first: gaps.map((gap) => gap.previous + 1),
       last: gaps.map((gap) => gap.frame_no),
     },
     settings,
   );
-  return gaps.flatMap(({ producer_id, frame_no, previous, bucket_s }) => {
-    const its = rows.filter((row) => row.producer_id === producer_id && row.frame_no > previous);
+  return gaps.flatMap(({ log_partition, producer_id, frame_no, previous, bucket_s }) => {
+    const its = rows.filter(
+      (row) => row.log_partition === log_partition && row.producer_id === producer_id && row.frame_no > previous,
+    );
     const there = its.filter((row) => row.frame_no < frame_no).length;
     const frames = frame_no - previous - 1 - there;
     const records = its.find((row) => row.frame_no === frame_no)?.missing ?? 0;

@@ -166,7 +166,7 @@ interface FaultRow {
 async function copiesOf(client: Pick<ClickHouse, 'query'>, kind: Kind, slice: Slice): Promise<AuditFault[]> {
   const found = await client.query<FaultRow>(
     `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(time, 'UTC')) AS bucket_s,
-  toInt64(count()) - toInt64(uniqExact(producer_id, frame_no, idx)) AS n, 0 AS cells
+  toInt64(count()) - toInt64(uniqExact(log_partition, producer_id, frame_no, idx)) AS n, 0 AS cells
 FROM ${kind} WHERE ${time} GROUP BY organization_id, app_id, bucket_s HAVING n != 0 ORDER BY bucket_s, app_id`,
     { from: slice.from, to: slice.to },
     settings,
@@ -178,7 +178,7 @@ FROM ${kind} WHERE ${time} GROUP BY organization_id, app_id, bucket_s HAVING n !
 async function differencesOf(client: Pick<ClickHouse, 'query'>, rollup: Rollup, slice: Slice): Promise<AuditFault[]> {
   const isByLink = rollup.table.endsWith('_by_link');
   const place = isByLink ? 'link_id, campaign' : 'dimension, value';
-  const keys = `organization_id, app_id, ${place}, ${keysOf[rollup.raw]}, bucket`;
+  const keys = `organization_id, app_id, ${place}, ${keysOf[rollup.raw]}, log_partition, bucket`;
   const figures = sumsOf[rollup.raw];
   const side = (sign: string) => figures.map((name) => `${sign}${signed(name)} AS d_${name}`).join(', ');
   const uniques = rollup.raw === 'clicks';

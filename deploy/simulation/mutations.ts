@@ -49,13 +49,13 @@ const mutations: readonly Mutation[] = [
   {
     without: 'the fence',
     file: 'ingest/sink.ts',
-    from: 'this.#fence = await this.patiently(() => this.#parts.store.fence(this.#partition, batchNoMin));',
-    to: 'this.#fence = batchNoMin;',
+    from: 'const fence = await this.patiently(() => store.fence(this.#partition, batchNoMin, this.#name, isNewOwner));',
+    to: 'const fence = { batchNoMin, owner: this.#name };',
   },
   {
     without: 'waiting for a rollup that is being filled in',
     file: 'ingest/sink.ts',
-    from: 'await this.fence(this.#fence);',
+    from: 'if (tries > 0) await this.fence(this.#fence);',
     to: '',
   },
   {
