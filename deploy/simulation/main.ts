@@ -19,6 +19,7 @@ const failuresMax = Number(values.failures);
 const traceLines = 60;
 
 const hits = new Map<string, number>();
+const repairs = new Map<string, number>();
 const failed: number[] = [];
 let [records, kept, steps, virtualMs] = [0, 0, 0, 0];
 const startedMs = Date.now();
@@ -26,6 +27,7 @@ for (let seed = first; seed < first + count && failed.length < failuresMax; seed
   const outcome = await runSeed(seed, values.trace);
   if (values.trace) console.log(outcome.trace.join('\n'));
   for (const [name, times] of outcome.hits) hits.set(name, (hits.get(name) ?? 0) + times);
+  for (const [what, times] of outcome.repairs) repairs.set(what, (repairs.get(what) ?? 0) + times);
   records += outcome.records;
   kept += outcome.kept;
   steps += outcome.steps;
@@ -46,5 +48,6 @@ console.log(
   `${count} seeds in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second): ${records} records sent, ${kept} kept, ${steps} steps, ${days} days of virtual time`,
 );
 for (const [name, times] of [...hits].sort(([, one], [, other]) => other - one)) console.log(`  ${name}: ${times}`);
+console.log(`the sinks: ${[...repairs].map(([what, times]) => `${what} ${times}`).join(', ')}`);
 console.log(failed.length === 0 ? 'none failed' : `failed: ${failed.join(', ')}`);
 process.exitCode = failed.length === 0 ? 0 : 1;

@@ -167,6 +167,20 @@ const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'ClickHouse dies within inserts',
+    hit: ({ clickhouse, scheduler }) => {
+      clickhouse.diesInStep = scheduler.dice.next() * 0.3;
+      return () => {
+        clickhouse.diesInStep = 0;
+      };
+    },
+  },
+  {
+    name: 'process killed between a question and its answer',
+    hit: ({ postgres, clickhouse, scheduler }) =>
+      callFault(scheduler.dice.pick([postgres, clickhouse]), { killsCaller: scheduler.dice.next() * 0.2 }),
+  },
+  {
     name: 'clock jump',
     hit: (world) => {
       const { dice } = world.scheduler;
@@ -209,7 +223,7 @@ const kindsMax = 6;
 /** What some seeds do again and again, since two faults of the same place in a row find what single ones don't. */
 const themes = ['Postgres', 'ClickHouse', 'log', 'disk', 'network'];
 const themedShare = 0.4;
-const withTheme = ['process killed', 'power lost'];
+const withTheme = ['process killed', 'process killed between a question and its answer', 'power lost'];
 
 function kindsOf(dice: Dice): readonly Fault[] {
   if (dice.next() < themedShare) {

@@ -10,6 +10,8 @@ export interface SeedOutcome {
   /** What is wrong; empty if nothing is. */
   readonly faults: readonly string[];
   readonly hits: ReadonlyMap<string, number>;
+  /** What the sinks had to do beside storing. */
+  readonly repairs: ReadonlyMap<string, number>;
   readonly records: number;
   readonly kept: number;
   readonly steps: number;
@@ -105,6 +107,7 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
       seed,
       faults,
       hits: nemesis.hits,
+      repairs: world.repairs,
       records: world.answers.sent,
       kept: world.answers.count('kept'),
       steps: scheduler.steps,

@@ -12,11 +12,15 @@ export interface CallFaults {
   lost: number;
   /** Most milliseconds that the server lets a question wait. */
   waitMsMax: number;
+  /** Chance that the program that asks dies before it hears the answer. */
+  killsCaller: number;
 }
 
 export function noCallFaults(): CallFaults {
-  return { lost: 0, waitMsMax: 2 };
+  return { lost: 0, waitMsMax: 2, killsCaller: 0 };
 }
+
+const lostWithinMs = 30;
 
 /** A database server as its calls see it. */
 export class CallableServer {
@@ -99,6 +103,11 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
           failed('the server has died');
           return;
         }
+        if (server.faults.killsCaller > 0 && dice.next() < server.faults.killsCaller) {
+          scheduler.after(dice.next() * lostWithinMs, () => program.kill());
+        }
+        // The connection can be lost while the server works on, and does not know.
+        if (isLost()) scheduler.after(dice.next() * lostWithinMs, () => failed('the connection was lost'));
         // In a turn of its own, as a promise: what it throws is its answer.
         void (async () => await carryOut())().then(
           (value) => reply(() => done(value)),

@@ -56,6 +56,7 @@ export const rollupNames: readonly string[] = ['by_link', 'by_dimension'];
 const linksMax = 3;
 const dayMs = 86_400_000;
 const quarterMs = 900_000;
+const restartMsMax = 300;
 
 /** The cells of a rollup that a row is counted in. */
 function cellsOf(rollup: string, row: SimulatedRow): { key: string; bucket: number }[] {
@@ -97,6 +98,8 @@ export class SimulatedClickHouse extends CallableServer {
   readonly hits = { crashed: 0, part_lost: 0, killed_queries: 0, fenced: 0, restored: 0 };
   /** Most milliseconds between two steps of an insert. */
   stepMsMax = 1;
+  /** Chance that the server dies at a step of an insert. */
+  diesInStep = 0;
   #content = noContent();
   #backup = noContent();
   #running = new Set<Running>();
@@ -224,12 +227,18 @@ export class SimulatedClickHouse extends CallableServer {
     }
   }
 
+  #dieInStep(): void {
+    this.crash();
+    this.scheduler.after(this.scheduler.dice.next() * restartMsMax, () => this.start());
+  }
+
   async #run(partition: number, work: (step: () => Promise<void>) => Promise<void>): Promise<void> {
     const query: Running = { partition, isKilled: false };
     this.#running.add(query);
     const step = () =>
       new Promise<void>((done, fail) => {
         this.scheduler.after(this.scheduler.dice.next() * this.stepMsMax, () => {
+          if (this.diesInStep > 0 && this.scheduler.dice.next() < this.diesInStep) this.#dieInStep();
           if (query.isKilled) fail(new QueryEnded());
           else done();
         });

@@ -168,6 +168,15 @@ export class World {
     return this.publishers.some(({ publisher }) => publisher !== undefined && publisher.damaged.length > 0);
   }
 
+  /** What the sinks have counted. */
+  get repairs(): ReadonlyMap<string, number> {
+    const sums = new Map<string, number>();
+    for (const { counters } of this.ingests) {
+      for (const [what, count] of Object.entries(counters)) sums.set(what, (sums.get(what) ?? 0) + count);
+    }
+    return sums;
+  }
+
   /** What must be settled once all processes have started again. */
   leftovers(): string[] {
     const { openBatches } = this.postgres;
