@@ -36,7 +36,9 @@ test.each([
     try {
       await expect.poll(async () => (await way.figures()).rows, { timeout: 20_000 }).toBe(before.rows + 20);
       // Rows are to be seen a moment before their rollups.
-      await expect.poll(() => way.figures(), { timeout: 20_000 }).toMatchObject({ dead_letters: 0, rollup_difference: 0 });
+      await expect
+        .poll(() => way.figures(), { timeout: 20_000 })
+        .toMatchObject({ dead_letters: 0, rollup_difference: 0 });
       const [times] = await way.client.query<{ earliest: number; latest: number }>(
         'SELECT min(toUnixTimestamp64Milli(time)) AS earliest, max(toUnixTimestamp64Milli(time)) AS latest FROM clicks',
       );
