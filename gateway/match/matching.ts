@@ -185,7 +185,7 @@ export class Matching {
       if (outcome.state === 'kept') return parseMatch(outcome.claim.answer);
       holders.set(decision.click.click_id, holderOf(outcome.claim));
     }
-    return matchOf({ matched: false, competing_links: 0 }, match_id, app.app_id, byId);
+    return { match_id, app_id: app.app_id, ...noMatch };
   }
 
   async #claim(match: Match, { app, device }: Asker): Promise<ClaimOutcome> {

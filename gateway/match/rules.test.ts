@@ -6,7 +6,9 @@ import {
   type Decision,
   decayOf,
   decide,
+  type Gate,
   type MatchInput,
+  type NoMatchReason,
   type ScoredClick,
   scoreOf,
 } from './rules.ts';
@@ -126,7 +128,11 @@ test('the confidence is what agrees of what both sides know, times the decay, at
 
 test('two links within 0.10 are nobody’s; clicks of one link are not ambiguous, and the newest is taken', () => {
   const other = click({ click_id: 'c2', link_id: 'l2', time: now - 120_000 });
-  expect(decided({ candidates: [click(), other] })).toEqual({ matched: false, competing_links: 2 });
+  expect(decided({ candidates: [click(), other] })).toMatchObject({
+    matched: false,
+    reason: 'ambiguous',
+    competing_links: 2,
+  });
   const weaker = click({
     click_id: 'c2',
     link_id: 'l2',
@@ -291,10 +297,52 @@ test('two links exactly 0.10 apart compete', () => {
     time: now,
     signals: { ...device, timezone: 'Asia/Tokyo', language: ['en', 'gb'] },
   });
-  expect(decided({ candidates: [click(), other] })).toEqual({ matched: false, competing_links: 2 });
+  expect(decided({ candidates: [click(), other] })).toMatchObject({
+    matched: false,
+    reason: 'ambiguous',
+    competing_links: 2,
+  });
 });
 
 test('a click may be five seconds ahead of the device, for clocks that differ, and no more', () => {
   expect(decided({ candidates: [click({ time: now + 5_000 })] }).matched).toBe(true);
   expect(decided({ candidates: [click({ time: now + 5_001 })] }).matched).toBe(false);
+});
+
+test.each<[string, Partial<ScoredClick>, Gate | null]>([
+  ['is scored', {}, null],
+  ['is of another app', { app_id: 'b' }, 'app'],
+  ['is a bot’s', { is_bot: true }, 'bot'],
+  ['is claimed', { claimed_by: 'd2' }, 'claimed'],
+  ['comes from the future', { time: now + 60_000 }, 'future'],
+  ['is older than the window', { time: now - 7 * HOUR }, 'window'],
+  ['is of another platform', { signals: { ...device, family: 'android' } }, 'platform'],
+  ['is of another major version', { signals: { ...device, os_version: [16] } }, 'os_version'],
+  [
+    'has too little in common',
+    { signals: { ...device, ip: '203.0.113.10', timezone: '', screens: [] } },
+    'little_in_common',
+  ],
+])('the decision says of each candidate what was in its way: one that %s', (_, more, gate) => {
+  const { judged } = decided({ candidates: [click(more), click({ click_id: 'c2' })] });
+  expect(judged.map((one) => one.gate)).toEqual([gate, null]);
+});
+
+test('the decision carries the points of each factor, and they add up to the confidence', () => {
+  const decision = decided({ candidates: [click({ signals: { ...device, language: ['fr', 'fr'] }, time: now })] });
+  const [one] = decision.judged;
+  expect(one?.factors).toContainEqual({ factor: 'ip', agreement: 1, points: 20, of: 40 });
+  expect(one?.factors).toContainEqual({ factor: 'language', agreement: 0, points: 0, of: 10 });
+  const sum = (name: 'points' | 'of') => one?.factors.reduce((total, factor) => total + factor[name], 0) ?? 0;
+  expect(one?.confidence).toBeCloseTo(sum('points') / sum('of'), 3);
+});
+
+test.each<[NoMatchReason, Partial<MatchInput>]>([
+  ['off', { candidates: [click()], settings: { ...settings, probabilistic_window_hours: 0 } }],
+  ['no_candidates', {}],
+  ['gated', { candidates: [click({ is_bot: true })] }],
+  ['low_confidence', { candidates: [click()], settings: { ...settings, min_confidence: 0.96 } }],
+  ['ambiguous', { candidates: [click(), click({ click_id: 'c2', link_id: 'l2' })] }],
+])('a device that gets no click gets the reason: %s', (reason, more) => {
+  expect(decided(more)).toMatchObject({ matched: false, reason });
 });

@@ -4,6 +4,7 @@
  * and out of what it is divided by. If two different links come close to each other, nobody gets either.
  */
 import type { AppSettings } from '#common/app-snapshot.ts';
+import { sameLanguage, sameModel, sameScreen, sameText, sameVersion } from './comparisons.ts';
 import { isLocalAddress, isSharedAddress } from './shared-address.ts';
 import type { Signals } from './signals.ts';
 
@@ -26,7 +27,6 @@ export const AMBIGUITY_MARGIN = 0.1;
 const SIGNALS_WITHOUT_IP_MIN = 4;
 /** What is left of the points of an address that is known to be shared by many. */
 const SHARED_ADDRESS_PART = 0.25;
-const SCREEN_TOLERANCE_PX = 2;
 const HOUR_MS = 3_600_000;
 /** How far the clocks of two of our machines may be apart. */
 const CLOCK_SKEW_MS = 5_000;
@@ -65,6 +65,45 @@ export interface MatchInput {
   readonly nowMs: number;
 }
 
+/** What keeps a click from being scored, the first that applies. */
+export const gates = [
+  'app',
+  'bot',
+  'claimed',
+  'future',
+  'window',
+  'platform',
+  'os_version',
+  'device_model',
+  'little_in_common',
+] as const;
+export type Gate = (typeof gates)[number];
+
+export interface FactorScore {
+  readonly factor: Factor;
+  /** 0 to 1. */
+  readonly agreement: number;
+  /** What it gave, of `of` points. */
+  readonly points: number;
+  readonly of: number;
+}
+
+/** A candidate and what the rules make of it. */
+export interface JudgedClick {
+  readonly click: ScoredClick;
+  /** Null for a click that was scored. */
+  readonly gate: Gate | null;
+  /** 0 where a gate was in the way. */
+  readonly confidence: number;
+  /** Of what both sides know. */
+  readonly factors: readonly FactorScore[];
+}
+
+/** Why no click was given by score. */
+export const noMatchReasons = ['off', 'no_candidates', 'gated', 'low_confidence', 'ambiguous'] as const;
+export type NoMatchReason = (typeof noMatchReasons)[number];
+
+/** `judged` are all candidates that were looked at, in their order: none where evidence decided. */
 export type Decision =
   | {
       readonly matched: true;
@@ -72,20 +111,29 @@ export type Decision =
       readonly click: CandidateClick;
       readonly confidence: number;
       readonly factors: readonly (Factor | EvidenceType)[];
+      readonly judged: readonly JudgedClick[];
     }
-  | { readonly matched: false; readonly competing_links: number };
+  | {
+      readonly matched: false;
+      readonly reason: NoMatchReason;
+      readonly competing_links: number;
+      readonly judged: readonly JudgedClick[];
+    };
 
 export interface Score {
   /** 0 to CONFIDENCE_MAX. */
   readonly confidence: number;
+  /** Those that agree, at least in part. */
   readonly factors: readonly Factor[];
+  /** All that both sides know. */
+  readonly parts: readonly FactorScore[];
 }
 
 /** Which click the device gets. */
 export function decide(input: MatchInput): Decision {
   for (const { type, click } of input.evidence) {
     if (click && isNamedClickValid(click, input)) {
-      return { matched: true, type, click, confidence: 1, factors: [type] };
+      return { matched: true, type, click, confidence: 1, factors: [type], judged: [] };
     }
   }
   return decideByScore(input);
@@ -96,43 +144,63 @@ function isNamedClickValid(click: CandidateClick, { app_id, claimant, settings, 
   return click.app_id === app_id && isOpen && nowMs - click.time <= settings.attribution_window_hours * HOUR_MS;
 }
 
-function decideByScore(input: MatchInput): Decision {
+/** Which click the device would get if it had no evidence. */
+export function decideByScore(input: MatchInput): Decision {
   const { settings, device, candidates, nowMs } = input;
   const windowMs = settings.probabilistic_window_hours * HOUR_MS;
-  if (windowMs === 0) return { matched: false, competing_links: 0 };
+  if (windowMs === 0) return unmatched('off', []);
   // Inside one's own network, say while trying things out, the address is not that of many strangers.
   const recent = candidates.filter(({ time }) => nowMs - time <= windowMs);
   const crowd = isLocalAddress(bareAddress(device.ip)) ? 1 : crowdPart(device, recent);
-  const best = new Map<string, { click: ScoredClick; score: Score }>();
-  for (const click of candidates) {
-    if (!passesGates(click, input, windowMs)) continue;
-    const score = scoreOf(device, click, nowMs, windowMs, crowd);
-    if (!score) continue;
-    const known = best.get(click.link_id);
-    const isBetter =
-      !known ||
-      score.confidence > known.score.confidence ||
-      (score.confidence === known.score.confidence && click.time > known.click.time);
-    if (isBetter) best.set(click.link_id, { click, score });
-  }
-  const ranked = [...best.values()].sort((a, b) => b.score.confidence - a.score.confidence);
+  const judged = candidates.map((click) => judge(click, input, windowMs, crowd));
+  const ranked = bestOfEachLink(judged);
   const [first] = ranked;
-  if (!first || first.score.confidence < settings.min_confidence) return { matched: false, competing_links: 0 };
-  const close = ranked.filter(({ score }) => first.score.confidence - score.confidence <= AMBIGUITY_MARGIN + 1e-9);
-  if (close.length > 1) return { matched: false, competing_links: close.length };
-  const { click, score } = first;
-  return { matched: true, type: 'probabilistic', click, confidence: score.confidence, factors: score.factors };
+  if (!first) return unmatched(judged.length === 0 ? 'no_candidates' : 'gated', judged);
+  if (first.confidence < settings.min_confidence) return unmatched('low_confidence', judged);
+  const close = ranked.filter(({ confidence }) => first.confidence - confidence <= AMBIGUITY_MARGIN + 1e-9);
+  if (close.length > 1) return unmatched('ambiguous', judged, close.length);
+  const { click, confidence } = first;
+  const agreeing = first.factors.filter(({ agreement }) => agreement > 0).map(({ factor }) => factor);
+  return { matched: true, type: 'probabilistic', click, confidence, factors: agreeing, judged };
 }
 
-function passesGates(click: ScoredClick, { app_id, claimant, device, nowMs }: MatchInput, windowMs: number): boolean {
-  if (click.app_id !== app_id || click.is_bot) return false;
-  if (click.claimed_by !== '' && click.claimed_by !== claimant) return false;
+function unmatched(reason: NoMatchReason, judged: readonly JudgedClick[], competing_links = 0): Decision {
+  return { matched: false, reason, competing_links, judged };
+}
+
+function judge(click: ScoredClick, input: MatchInput, windowMs: number, crowd: number): JudgedClick {
+  const gate = gateOf(click, input, windowMs);
+  const score = gate === null ? scoreOf(input.device, click, input.nowMs, windowMs, crowd) : null;
+  if (!score) return { click, gate: gate ?? 'little_in_common', confidence: 0, factors: [] };
+  return { click, gate: null, confidence: score.confidence, factors: score.parts };
+}
+
+/** Of the clicks of a link the likeliest one speaks for it, of equal ones the newest. */
+function bestOfEachLink(judged: readonly JudgedClick[]): JudgedClick[] {
+  const best = new Map<string, JudgedClick>();
+  for (const one of judged) {
+    if (one.gate !== null) continue;
+    const known = best.get(one.click.link_id);
+    const isBetter =
+      !known ||
+      one.confidence > known.confidence ||
+      (one.confidence === known.confidence && one.click.time > known.click.time);
+    if (isBetter) best.set(one.click.link_id, one);
+  }
+  return [...best.values()].sort((a, b) => b.confidence - a.confidence);
+}
+
+function gateOf(click: ScoredClick, { app_id, claimant, device, nowMs }: MatchInput, windowMs: number): Gate | null {
+  if (click.app_id !== app_id) return 'app';
+  if (click.is_bot) return 'bot';
+  if (click.claimed_by !== '' && click.claimed_by !== claimant) return 'claimed';
   const ageMs = nowMs - click.time;
-  if (ageMs < -CLOCK_SKEW_MS || ageMs > windowMs) return false;
-  if (!isSamePlatform(device, click.signals)) return false;
+  if (ageMs < -CLOCK_SKEW_MS) return 'future';
+  if (ageMs > windowMs) return 'window';
+  if (!isSamePlatform(device, click.signals)) return 'platform';
   const [a] = device.os_version;
   const [b] = click.signals.os_version;
-  return a === undefined || b === undefined || a === b;
+  return a === undefined || b === undefined || a === b ? null : 'os_version';
 }
 
 function isSamePlatform(device: Signals, click: Signals): boolean {
@@ -187,17 +255,20 @@ export function scoreOf(
   let reached = 0;
   let available = 0;
   const agreeing: Factor[] = [];
+  const parts: FactorScore[] = [];
   for (const factor of factors) {
     const agreement = agreements[factor];
     if (agreement === null) continue;
+    const gained = points[factor] * agreement * (factor === 'ip' ? shared : 1);
     available += points[factor];
-    reached += points[factor] * agreement * (factor === 'ip' ? shared : 1);
+    reached += gained;
+    parts.push({ factor, agreement, points: gained, of: points[factor] });
     if (agreement > 0) agreeing.push(factor);
   }
   const others = agreeing.filter((factor) => factor !== 'ip' && factor !== 'age').length;
   if (agreements.ip !== 1 && others < SIGNALS_WITHOUT_IP_MIN) return null;
   const confidence = Math.min(CONFIDENCE_MAX, (reached / available) * decayOf(ageMs));
-  return { confidence: Math.round(confidence * 1e4) / 1e4, factors: agreeing };
+  return { confidence: Math.round(confidence * 1e4) / 1e4, factors: agreeing, parts };
 }
 
 /** The address, or the first one of a /64. */
@@ -209,43 +280,4 @@ export function decayOf(ageMs: number): number {
   if (ageMs <= HOUR_MS) return 1;
   if (ageMs <= 2 * HOUR_MS) return 0.9;
   return ageMs <= 6 * HOUR_MS ? 0.75 : 0.6;
-}
-
-/** Each comparison: 1 agrees, 0 does not, between for half an agreement, null when one side doesn't know. */
-function sameText(a: string, b: string): number | null {
-  return a === '' || b === '' ? null : Number(a === b);
-}
-
-/** As far as both say: 17.5.1 and 17.5 agree. */
-function sameVersion(a: readonly number[], b: readonly number[]): number | null {
-  const length = Math.min(a.length, b.length);
-  if (length === 0) return null;
-  for (let at = 0; at < length; at++) if (a[at] !== b[at]) return 0;
-  return 1;
-}
-
-/** "iPhone" alone is no model: it agrees with no iPhone in particular, but not with an iPad either. */
-function sameModel(a: string, b: string): number | null {
-  if (a === '' || b === '') return null;
-  const [first, second] = [appleKind(a), appleKind(b)];
-  if (first !== second) return 0;
-  if (first !== '' && (a === first || b === second)) return null;
-  return Number(a === b || a.endsWith(` ${b}`) || b.endsWith(` ${a}`));
-}
-
-function appleKind(model: string): string {
-  return /^(iphone|ipad|ipod)/.exec(model)?.[1] ?? '';
-}
-
-/** The same language in another region is half an agreement: a phone's region and its browser's are set apart. */
-function sameLanguage(a: Signals['language'], b: Signals['language']): number | null {
-  if (a[0] === '' || b[0] === '') return null;
-  if (a[0] !== b[0]) return 0;
-  return a[1] === '' || b[1] === '' || a[1] === b[1] ? 1 : 0.5;
-}
-
-function sameScreen(a: Signals['screens'], b: Signals['screens']): number | null {
-  if (a.length === 0 || b.length === 0) return null;
-  const close = (one: number, other: number) => Math.abs(one - other) <= SCREEN_TOLERANCE_PX;
-  return Number(a.some((one) => b.some((other) => close(one[0], other[0]) && close(one[1], other[1]))));
 }
