@@ -19,6 +19,8 @@ test.each([
   ['a=%zz&email=x&%zz=1', 'a=%zz&%zz=1'],
   ['token=1&token=2&a=b&', 'a=b&'],
   ['a=x%26token=1', 'a=x%26token=1'],
+  ['token&?', '?'],
+  ['a&?token=1&to%6ben=2', 'a&?token=1'],
 ])('of the query %j, %j is recorded', (query, recorded) => {
   expect(filter.recorded(query)).toBe(recorded);
 });
@@ -34,8 +36,8 @@ test('no reader of the recorded query finds a dropped name, and every other para
   const isDropped = (key: string) => names.includes(key.toLowerCase());
   fc.assert(
     fc.property(queries, (query) => {
-      const kept = [...new URLSearchParams(query)].filter(([key]) => !isDropped(key));
-      expect([...new URLSearchParams(filter.recorded(query))]).toEqual(kept);
+      const kept = [...new URLSearchParams(`?${query}`)].filter(([key]) => !isDropped(key));
+      expect([...new URLSearchParams(`?${filter.recorded(query)}`)]).toEqual(kept);
     }),
   );
 });

@@ -27,6 +27,7 @@ export class QueryFilter {
 
 function nameOf(pair: string): string {
   // As every reader of a query decodes it: a plus is a space, and what is no UTF-8 becomes a character of its own.
-  for (const [name] of new URLSearchParams(pair)) return name.toLowerCase();
+  // The question mark in front is taken off, and no other.
+  for (const [name] of new URLSearchParams(`?${pair}`)) return name.toLowerCase();
   return '';
 }

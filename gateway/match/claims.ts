@@ -7,7 +7,7 @@ import { systemTime, type Time } from '#common/time.ts';
 import type { Claim, ClaimStore, DeviceName, NewClaim } from './claim-store.ts';
 
 const BATCH_MAX = 500;
-const BATCHES_OPEN_MAX = 2;
+const BATCHES_OPEN_MAX = 1;
 const WAITING_MAX = 20_000;
 /** A deadlock with the batch of another process ends one of the two; it is stored again. */
 const TRIES_MAX = 3;
