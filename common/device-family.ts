@@ -6,8 +6,11 @@
  */
 export type DeviceFamily = 'ios' | 'android' | 'other';
 
-/** An app's browser on an iPad that calls itself a Macintosh: `Mobile/15E148`, `FBDV/iPad13,1`, `(iPad13,4; iOS 17_0`. */
-const iPadInDisguise = /\bMobile\/|iPad\d|\biOS \d/;
+/**
+ * A browser on an iPad that calls itself a Macintosh: `Mobile/15E148`, `FBDV/iPad13,1`, `(iPad13,4; iOS 17_0`, and those of
+ * others than Apple, which have other names on a Mac.
+ */
+const iPadInDisguise = /\bMobile\/|iPad\d|\biOS \d|\b(?:CriOS|FxiOS|EdgiOS|OPiOS|OPT)\//;
 
 export function familyOf(userAgent: string): DeviceFamily {
   // Windows phones name both of the others to be sent to mobile sites.
@@ -22,11 +25,4 @@ export function familyOf(userAgent: string): DeviceFamily {
 
 export function isDisguisedIpad(userAgent: string): boolean {
   return userAgent.includes('Macintosh') && iPadInDisguise.test(userAgent);
-}
-
-/** The system's version as in-app browsers say it: `FBSV/17.4`, `(iPad13,4; iPadOS 17_0_1;`. Empty where they don't. */
-export function appSystemVersion(userAgent: string): string {
-  const [, facebook, instagram] =
-    /FBSV\/(\d[\d.]*)|\((?:iPhone|iPad|iPod)\d+,\d+; (?:iOS|iPadOS) (\d[\d_]*)/.exec(userAgent) ?? [];
-  return facebook ?? instagram?.replaceAll('_', '.') ?? '';
 }

@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { DeviceFamily } from '#common/device-family.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import type { SdkPlatform } from '#common/log/event-record.ts';
-import { readUserAgent, versionOf } from './user-agent.ts';
+import { readUserAgent, versionOf } from '#common/user-agent.ts';
 
 export interface Signals {
   readonly family: DeviceFamily;
@@ -50,7 +50,7 @@ export function clickSignals(click: ClickFields): Signals {
     maybeIpad: agent.maybeIpad,
     ip: limitAddress(click.ip),
     os_version: agent.os_version,
-    device_model: agent.device_model,
+    device_model: agent.device_model.toLowerCase(),
     language: languageOf(agent.language || (click.language.split(/[,;]/, 1)[0] ?? '')),
     timezone: '',
     screens: agent.screen ? [sorted(agent.screen[0], agent.screen[1])] : [],
@@ -68,7 +68,7 @@ export function deviceSignals(device: DeviceFields, ip: string): Signals {
     maybeIpad: device.platform === 'web' ? agent.maybeIpad : model.startsWith('ipad'),
     ip: limitAddress(ip),
     os_version: version.length > 0 ? version : agent.os_version,
-    device_model: model || agent.device_model,
+    device_model: model || agent.device_model.toLowerCase(),
     language: languageOf(device.language || agent.language),
     timezone: timezoneOf(device.timezone ?? ''),
     screens: screensOf(device),

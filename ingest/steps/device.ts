@@ -6,8 +6,8 @@ import Bowser from 'bowser';
 import { isbot } from 'isbot';
 import { type ByteText, boolBytes, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
-import { appSystemVersion, type DeviceFamily, familyOf, isDisguisedIpad } from '#common/device-family.ts';
 import type { Click } from '#common/log/record.ts';
+import { readUserAgent } from '#common/user-agent.ts';
 import type { Step } from '#ingest/pipeline.ts';
 
 export const platforms = ['ios', 'android', 'desktop', 'other'] as const;
@@ -24,41 +24,39 @@ export interface Device {
 }
 
 const desktopSystems = new Set(['Windows', 'macOS', 'Linux', 'Chrome OS', 'FreeBSD', 'OpenBSD', 'NetBSD']);
-/** Chrome on Android says K for every model since it reduces its user agent. */
-const reducedModel = 'K';
-const androidModel = /\bAndroid [^;)]+; (?:[a-z]{2}[-_][a-zA-Z]{2}; )?([^;)]{1,64}?)(?: Build\/[^;)]*)?[;)]/;
 const columnCharsMax = 64;
 
+/** Phones and tablets as matching reads them; of a desktop what the parser says. */
 export function deviceOf(userAgent: string): Device {
   const { browser, os, platform } = Bowser.parse(userAgent === '' ? ' ' : userAgent);
+  const facts = readUserAgent(userAgent);
   const system = os.name ?? '';
-  const family = familyOf(userAgent);
-  if (family === 'ios' && system !== 'iOS') {
+  const isBot = isbot(userAgent);
+  const name = facts.app ?? browser.name ?? '';
+  if (facts.family === 'other') {
     return {
-      ...{ platform: family, os: 'iOS', os_version: appSystemVersion(userAgent).slice(0, columnCharsMax) },
-      browser: (browser.name ?? '').slice(0, columnCharsMax),
-      device_model: isDisguisedIpad(userAgent) ? 'iPad' : (platform.model ?? '').slice(0, columnCharsMax),
-      isBot: isbot(userAgent),
+      platform: desktopSystems.has(system) ? 'desktop' : 'other',
+      os: system.slice(0, columnCharsMax),
+      os_version: desktopVersion(system, os).slice(0, columnCharsMax),
+      browser: name.slice(0, columnCharsMax),
+      device_model: (platform.model ?? '').slice(0, columnCharsMax),
+      isBot,
     };
   }
   return {
-    platform: platformOf(family, system),
-    os: system.slice(0, columnCharsMax),
-    os_version: (system === 'Windows' ? (os.versionName ?? '') : (os.version ?? '')).slice(0, columnCharsMax),
-    browser: (browser.name ?? '').slice(0, columnCharsMax),
-    device_model: system === 'Android' ? androidModelOf(userAgent) : (platform.model ?? '').slice(0, columnCharsMax),
-    isBot: isbot(userAgent),
+    platform: facts.family,
+    os: facts.family === 'ios' ? 'iOS' : 'Android',
+    os_version: facts.os_version.join('.').slice(0, columnCharsMax),
+    browser: name.slice(0, columnCharsMax),
+    device_model: facts.device_model.slice(0, columnCharsMax),
+    isBot,
   };
 }
 
-function platformOf(family: DeviceFamily, system: string): Platform {
-  if (family !== 'other') return family;
-  return desktopSystems.has(system) ? 'desktop' : 'other';
-}
-
-function androidModelOf(userAgent: string): string {
-  const model = androidModel.exec(userAgent)?.[1]?.trim() ?? '';
-  return model === reducedModel ? '' : model;
+/** Browsers say 10.15 on every later macOS. */
+function desktopVersion(system: string, os: { version?: string; versionName?: string }): string {
+  if (system === 'macOS' && /^10\.15\b/.test(os.version ?? '')) return '';
+  return (system === 'Windows' ? os.versionName : os.version) ?? '';
 }
 
 interface DeviceColumns {

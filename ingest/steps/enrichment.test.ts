@@ -29,7 +29,7 @@ test.each([
     'SM-S918B',
     false,
   ],
-  [`Mozilla/5.0 (Linux; Android 10; K) ${chrome}`, 'android', 'Android', '10', 'Chrome', '', false],
+  [`Mozilla/5.0 (Linux; Android 10; K) ${chrome}`, 'android', 'Android', '', 'Chrome', '', false],
   [
     'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/122.0.0.0 Safari/537.36',
     'desktop',
