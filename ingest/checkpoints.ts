@@ -47,6 +47,12 @@ export interface BatchEntry {
   readonly is_partial: boolean;
 }
 
+/** A batch of a version that gave them no numbers, and that may be in ClickHouse in whole or in part. */
+export interface UnnumberedBatch {
+  readonly batch_id: string;
+  readonly parts: readonly BatchPart[];
+}
+
 /** What an operator asks the owner of a partition to do. */
 export interface Revision {
   /** The log is read again from here (epoch ms), and what is missing is stored; null: it is not. */
@@ -76,6 +82,12 @@ export interface Checkpoints {
   marks(partition: number): Promise<LaneMarks[]>;
   /** Batches between BEFORE and AFTER, oldest first. */
   batches(partition: number): Promise<BatchEntry[]>;
+  /** Of all partitions: their rows stand in partition 0. */
+  unnumberedBatches(): Promise<UnnumberedBatch[]>;
+  /** @throws LeaseLost */
+  discardUnnumbered(lease: Lease, batchId: string): Promise<void>;
+  /** Marks alone, of frames that are gone for good. @throws LeaseLost */
+  moveMarks(lease: Lease, marks: readonly LaneMarks[]): Promise<void>;
   /**
    * BEFORE: from now on the batch may be in ClickHouse.
    * @param previousNo the last batch that was begun, which is finished.

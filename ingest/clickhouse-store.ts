@@ -186,6 +186,15 @@ export class ClickHouseStore implements RawStore {
     return [...lanes.values()];
   }
 
+  async deleteUnnumbered(batchId: string, part: BatchPart): Promise<void> {
+    await this.#clickhouse.command(
+      `ALTER TABLE ${identifier(part.table)} DELETE IN PARTITION ID '${part.partition.replaceAll(/\D/g, '')}'
+       WHERE batch_no = 0 AND batch_id = {batch_id:String}`,
+      { batch_id: batchId },
+      { mutations_sync: 2 },
+    );
+  }
+
   async daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]> {
     const days: TableDay[] = [];
     for (const table of kinds) {

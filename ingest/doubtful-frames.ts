@@ -49,7 +49,7 @@ export class DoubtfulFrames {
     const spans: FrameSpan[] = [];
     for (const { header } of frames) {
       const { producer_id, kind, frame_no } = header;
-      if (!this.#has(producer_id, kind, frame_no)) continue;
+      if (!this.has(header)) continue;
       const last = spans.at(-1);
       const isNext = last?.producer_id === producer_id && last.kind === kind && last.to === frame_no - 1;
       if (isNext) spans[spans.length - 1] = { ...last, to: frame_no };
@@ -74,10 +74,10 @@ export class DoubtfulFrames {
     return done;
   }
 
-  #has(producerId: string, kind: RecordKind, frameNo: number): boolean {
+  has({ producer_id, kind, frame_no }: FrameName['header']): boolean {
     if (this.#isAll) return true;
-    const ranges = this.#lanes.get(`${producerId}:${kind}`);
-    return ranges?.some(([from, to]) => frameNo >= from && frameNo <= to) ?? false;
+    const ranges = this.#lanes.get(`${producer_id}:${kind}`);
+    return ranges?.some(([from, to]) => frame_no >= from && frame_no <= to) ?? false;
   }
 
   #add(producerId: string, kind: RecordKind, added: readonly FrameRange[]): void {

@@ -1,6 +1,6 @@
 /** Frames that were read and not yet committed: each is taken once, and there is a bound to what waits. */
 import { frameHeaderBytes } from '#common/log/frame.ts';
-import { FrameSet, type LaneMarks, laneKeyOf } from '#common/log/marks.ts';
+import { FrameSet, type LaneFloor, type LaneMarks, laneKey, laneKeyOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Time } from '#common/time.ts';
 import type { LogFrame } from './batch.ts';
@@ -18,6 +18,12 @@ const waitingBytesMax = 33_554_432;
 const rowBytesPerByte: Readonly<Record<RecordKind, number>> = { click: 0.9, install: 1.6, event: 1.6 };
 /** With fewer rows at half of the flush interval there is no load that is worth waiting longer for. */
 const calmRows = 1_000;
+
+export interface Gap {
+  readonly frames: readonly number[];
+  /** With it closed. */
+  readonly marks: LaneMarks;
+}
 
 interface LaneState {
   committed: FrameSet;
@@ -138,6 +144,25 @@ export class FrameQueue {
   stop(): void {
     this.#isStopped = true;
     this.#wake?.();
+  }
+
+  /**
+   * Frames that are in no journal any more, by what its publisher says, and that are not committed: they were, before Postgres went
+   * back. Only for a log that was read to its end. Nothing changes yet.
+   */
+  gapsBelow(floors: readonly LaneFloor[]): Gap[] {
+    return floors.flatMap(({ floor, ...lane }) => {
+      const state = this.#lanes.get(laneKey(lane.producer_id, lane));
+      if (state === undefined || state.committed.mark + 1 >= floor) return [];
+      for (const frameNo of state.taken) if (frameNo < floor) return [];
+      const { mark } = state.committed;
+      const frames: number[] = [];
+      for (let frame_no = mark + 1; frame_no < floor; frame_no++) {
+        if (!state.committed.has(frame_no)) frames.push(frame_no);
+      }
+      const closed = state.committed.union(new FrameSet(floor - 1));
+      return [{ frames, marks: { ...lane, mark: closed.mark, ahead: closed.ahead } }];
+    });
   }
 
   /** The marks as they will be with these frames committed. Nothing changes yet. */

@@ -33,7 +33,7 @@ import { PipelineRun } from './pipeline.ts';
 import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import { PostgresMembers } from './postgres-members.ts';
 import { RefusedRows } from './refused-rows.ts';
-import { newSinkCounters } from './sink.ts';
+import { newSinkCounters } from './sink-counters.ts';
 import { addressStep, openCountryDatabase } from './steps/address.ts';
 import { deviceStep } from './steps/device.ts';
 import { headersStep } from './steps/headers.ts';
@@ -193,7 +193,10 @@ export class Ingest {
       this.nats.subscribe(this.nats.names.marksRequest, (message) => {
         const request = decodeMarksRequest(message.bytes);
         if (request === undefined) return;
-        for (const owner of this.owners) owner.announceAll(request.producerIds);
+        for (const owner of this.owners) {
+          owner.announceAll(request.producerIds);
+          if (request.floors.length > 0) owner.noteFloors(request.floors);
+        }
       }),
       this.nats.subscribe(this.nats.names.progress, (message) => void this.#onProgress(message.bytes)),
     );

@@ -7,7 +7,7 @@
  * Must stay true: a new owner reads marks only after it has the lease; while one batch is being stored the next is read and
  * formed, but batches are stored one after the other, so the committed time only goes forward.
  */
-import { encodeAnnouncements, type LaneMarks } from '#common/log/marks.ts';
+import { encodeAnnouncements, type LaneFloor, type LaneMarks } from '#common/log/marks.ts';
 import type { NatsClient } from '#common/nats.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import type { Time } from '#common/time.ts';
@@ -18,7 +18,8 @@ import { HeldLease } from './held-lease.ts';
 import { LogReader } from './log-reader.ts';
 import { recoverBatches } from './recovery.ts';
 import { revise } from './revision.ts';
-import { Sink, type SinkCounters, type SinkParts } from './sink.ts';
+import { Sink, type SinkParts } from './sink.ts';
+import type { SinkCounters } from './sink-counters.ts';
 
 export interface OwnerOptions {
   readonly partition: number;
@@ -48,8 +49,8 @@ const idleAnnounceMs = 1_000;
 const mayRunPollMs = 100;
 /** The age of the oldest record in the log. */
 const backlogMaxMs = 3 * 86_400_000;
-/** Journals of producers that were silent for so long are gone. */
-export const marksKeptDays = 120;
+/** Longer than raw rows are kept by default: a journal that comes back later, from a copy of its disk, doubles nothing that is there. */
+export const marksKeptDays = 800;
 
 export class PartitionOwner {
   state: OwnerState = 'waiting';
@@ -64,6 +65,9 @@ export class PartitionOwner {
   #areStraysFormed = false;
   #areStraysStored = false;
   #announcedAt = 0;
+  #floors: readonly LaneFloor[] = [];
+  /** Marks are moved without a batch; nothing is stored meanwhile. */
+  #closing: Promise<void> = Promise.resolve();
   #done: Promise<void> = Promise.resolve();
   #wake: (() => void) | undefined;
 
@@ -144,6 +148,11 @@ export class PartitionOwner {
     this.state = 'stopped';
   }
 
+  /** What publishers say that they still have; what is below and not committed is closed once the log was read to its end. */
+  noteFloors(floors: readonly LaneFloor[]): void {
+    this.#floors = floors.filter((lane) => lane.partition === this.#options.partition);
+  }
+
   /** Tells publishers the marks of these producers, or of all. */
   announceAll(producerIds?: ReadonlySet<string>): void {
     if (this.state !== 'running' || this.#queue === undefined) return;
@@ -206,7 +215,15 @@ export class PartitionOwner {
     this.#sink = store;
     const entries = await this.#whenThere(() => checkpoints.batches(partition));
     const log = (line: string) => sink.log({ partition }, line);
-    await recoverBatches({ lease: lease.lease, entries, marks, sink: store, store: sink.store, log: sink.log });
+    await recoverBatches({
+      lease: lease.lease,
+      entries,
+      marks,
+      sink: store,
+      store: sink.store,
+      checkpoints,
+      log: sink.log,
+    });
     if (this.#isStopping) return;
     this.state = 'settled';
     await this.#waitToRun();
@@ -290,6 +307,7 @@ export class PartitionOwner {
   async #store(sink: Sink, queue: FrameQueue, batch: FormedBatch): Promise<void> {
     this.#isStoring = true;
     try {
+      await this.#closing;
       await sink.store(batch);
     } finally {
       this.#isStoring = false;
@@ -304,8 +322,21 @@ export class PartitionOwner {
   /** All that the log holds was read; if none of it waits, everything up to now is stored. */
   #onCaughtUp(): void {
     const now = this.#options.time.now();
-    if (this.#isStoring || this.#queue?.isEmpty !== true || now - this.#announcedAt < idleAnnounceMs) return;
+    if (this.#isStoring || this.#queue?.isEmpty !== true) return;
+    this.#closeGaps(this.#queue);
+    if (now - this.#announcedAt < idleAnnounceMs) return;
     this.#announce([], now);
+  }
+
+  #closeGaps(queue: FrameQueue): void {
+    const gaps = queue.gapsBelow(this.#floors);
+    const sink = this.#sink;
+    this.#floors = [];
+    if (gaps.length === 0 || sink === undefined) return;
+    this.#closing = sink.closeGaps(gaps).then(
+      () => this.#announce(gaps.map((gap) => gap.marks)),
+      () => queue.stop(),
+    );
   }
 
   #announce(lanes: readonly LaneMarks[], committedTo = this.#committedTo): void {

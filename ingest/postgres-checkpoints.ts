@@ -10,6 +10,7 @@ import {
   LeaseLost,
   type Revision,
   type RevisionDone,
+  type UnnumberedBatch,
 } from './checkpoints.ts';
 
 /** Values of synchronous_commit with which an answered COMMIT is on the disk. */
@@ -118,13 +119,7 @@ export class PostgresCheckpoints implements Checkpoints {
         batchNo,
       ]);
       if (known.length === 0) throw new LeaseLost(lease, hasGoneBack);
-      await queries.execute(
-        `INSERT INTO ingest.mark (producer_id, kind, partition, mark, ahead)
-         SELECT producer_id, kind, partition, mark, ahead
-         FROM jsonb_to_recordset($1) AS given (producer_id text, kind text, partition integer, mark bigint, ahead jsonb)
-         ON CONFLICT (partition, kind, producer_id) DO UPDATE SET mark = excluded.mark, ahead = excluded.ahead, updated_at = now()`,
-        [JSON.stringify(marks)],
-      );
+      await writeMarks(queries, marks);
       await moveCheckpoint(queries, lease.partition, streamTime);
       await forget(queries, lease.partition, [batchNo, ...finished]);
     });
@@ -132,6 +127,22 @@ export class PostgresCheckpoints implements Checkpoints {
 
   async discard(lease: Lease, batchNo: number): Promise<void> {
     await this.#owned(lease, (queries) => forget(queries, lease.partition, [batchNo]));
+  }
+
+  async moveMarks(lease: Lease, marks: readonly LaneMarks[]): Promise<void> {
+    await this.#owned(lease, (queries) => writeMarks(queries, marks));
+  }
+
+  async unnumberedBatches(): Promise<UnnumberedBatch[]> {
+    return await this.#postgres.query<UnnumberedBatch>(
+      'SELECT batch_id, parts FROM ingest.batch WHERE batch_no = 0 ORDER BY created_at',
+    );
+  }
+
+  async discardUnnumbered(lease: Lease, batchId: string): Promise<void> {
+    await this.#owned(lease, (queries) =>
+      queries.execute('DELETE FROM ingest.batch WHERE batch_no = 0 AND batch_id = $1', [batchId]),
+    );
   }
 
   async learn(lease: Lease, batch: BatchEntry, newestNo: number): Promise<void> {
@@ -228,6 +239,16 @@ export class PostgresCheckpoints implements Checkpoints {
       return await work(queries);
     });
   }
+}
+
+async function writeMarks(queries: Queries, marks: readonly LaneMarks[]): Promise<void> {
+  await queries.execute(
+    `INSERT INTO ingest.mark (producer_id, kind, partition, mark, ahead)
+     SELECT producer_id, kind, partition, mark, ahead
+     FROM jsonb_to_recordset($1) AS given (producer_id text, kind text, partition integer, mark bigint, ahead jsonb)
+     ON CONFLICT (partition, kind, producer_id) DO UPDATE SET mark = excluded.mark, ahead = excluded.ahead, updated_at = now()`,
+    [JSON.stringify(marks)],
+  );
 }
 
 async function forget(queries: Queries, partition: number, batchNos: readonly number[]): Promise<void> {

@@ -72,6 +72,8 @@ export interface RawStore {
   newestBatch(partition: number, batchNo: number): Promise<NewestBatch>;
   /** What is stored of a partition above a batch number; of one producer if it is given. */
   framesAbove(partition: number, batchNo: number, producerId?: string): Promise<readonly StoredFrames[]>;
+  /** Deletes the rows of a batch that has no number. Its cells are corrected with the days of its parts. */
+  deleteUnnumbered(batchId: string, part: BatchPart): Promise<void>;
   /** Days of which rows or cells belong to batches above a number. */
   daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]>;
   /**

@@ -4,9 +4,11 @@
  */
 import type { FrameHeader } from '#common/log/frame.ts';
 import { FrameSet, type LaneMarks } from '#common/log/marks.ts';
-import type { BatchEntry, FrameRun, Lease } from './checkpoints.ts';
+import type { BatchEntry, Checkpoints, FrameRun, Lease } from './checkpoints.ts';
 import type { NewestBatch, RawStore } from './raw-store.ts';
 import type { Sink } from './sink.ts';
+
+const dayMs = 86_400_000;
 
 export interface RecoveryOptions {
   readonly lease: Lease;
@@ -14,6 +16,7 @@ export interface RecoveryOptions {
   readonly marks: readonly LaneMarks[];
   readonly sink: Sink;
   readonly store: RawStore;
+  readonly checkpoints: Checkpoints;
   readonly log: (fields: object, line: string) => void;
 }
 
@@ -26,6 +29,7 @@ export async function recoverBatches(options: RecoveryOptions): Promise<void> {
   // A clock ahead of ours may have numbered it.
   if (newestNo >= inForce) await sink.fence(newestNo + 1);
   if (newestNo > 0) await learnLostCommits(options, newest);
+  if (lease.partition === 0) await withdrawUnnumbered(options);
   for (const entry of entries) {
     if (entry.is_partial) {
       sink.doubtful.addBatch(entry);
@@ -35,6 +39,23 @@ export async function recoverBatches(options: RecoveryOptions): Promise<void> {
     const outcome = await sink.settle(entry, { isNewest });
     log({ batch_no: entry.batch_no, outcome }, 'a batch of an earlier owner was settled');
     if (outcome === 'stored') await sink.finish(entry, headersOf(entry, lease.partition));
+  }
+}
+
+/**
+ * What a version without numbers left in doubt is taken back, as its rows can't be looked for by a number: its frames are not
+ * committed and come again. Whichever partition of the log they were of, its rows and cells stand in partition 0.
+ */
+async function withdrawUnnumbered({ lease, sink, store, checkpoints, log }: RecoveryOptions): Promise<void> {
+  for (const { batch_id, parts } of await sink.patiently(() => checkpoints.unnumberedBatches())) {
+    for (const part of parts) await sink.patiently(() => store.deleteUnnumbered(batch_id, part));
+    for (const { table, time_from, time_to } of parts) {
+      for (let day = Math.floor(time_from / dayMs) * dayMs; day <= time_to; day += dayMs) {
+        await sink.correct({ table, dayMs: day });
+      }
+    }
+    await sink.patiently(() => checkpoints.discardUnnumbered(lease, batch_id));
+    log({ batch_id }, 'a batch that the version before had left in doubt was taken back');
   }
 }
 

@@ -12,7 +12,8 @@ import { FrameQueue, type QueueLimits } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
 import { LogReader } from './log-reader.ts';
 import type { TableDay } from './raw-store.ts';
-import { newSinkCounters, Sink, type SinkCounters, type SinkParts } from './sink.ts';
+import { Sink, type SinkParts } from './sink.ts';
+import { newSinkCounters, type SinkCounters } from './sink-counters.ts';
 
 export interface RevisionOptions {
   readonly revision: Revision;

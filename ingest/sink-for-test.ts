@@ -19,7 +19,8 @@ import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import type { RawStore } from './raw-store.ts';
 import { recoverBatches } from './recovery.ts';
 import { RefusedRows } from './refused-rows.ts';
-import { newSinkCounters, Sink } from './sink.ts';
+import { Sink } from './sink.ts';
+import { newSinkCounters } from './sink-counters.ts';
 import { addressStep, openCountryDatabase } from './steps/address.ts';
 import { deviceStep } from './steps/device.ts';
 import { headersStep } from './steps/headers.ts';
@@ -103,7 +104,7 @@ export class SinkForTest {
     const owner = { sink, queue, log, die: () => held.abandon() };
     this.#owners.push(owner);
     const [entries, marks] = [await checkpoints.batches(partition), await checkpoints.marks(partition)];
-    await recoverBatches({ lease, entries, marks, sink, store, log: note });
+    await recoverBatches({ lease, checkpoints, entries, marks, sink, store, log: note });
     return owner;
   }
 

@@ -171,6 +171,60 @@ test('when a fence is up, no insert below it is taken, and none that was let thr
   expect(await place.store.insert({ ...one.batch, partition: 0 }, part)).toEqual({ kind: 'fenced' });
 });
 
+test('what a version without numbers left in doubt is taken back, with what its rollups have of it', async () => {
+  const first = await place.own();
+  await first.sink.store(await first.sink.form([place.frame(times(20))]));
+  first.die();
+  const frame = place.frame(times(30));
+  const columns =
+    "* REPLACE (0 AS batch_no, 'old' AS batch_id, toUInt64(2) AS frame_no, generateUUIDv4()::String AS click_id)";
+  await without(['clicks_by_link_view'], async () => {
+    await place.clickhouse.command('ALTER TABLE clicks DROP CONSTRAINT fenced');
+    await place.clickhouse.command(`INSERT INTO clicks SELECT ${columns} FROM clicks`, {}, { async_insert: 0 });
+  });
+  await place.clickhouse.command(
+    "ALTER TABLE clicks ADD CONSTRAINT fenced CHECK batch_no >= joinGet('fences', 'batch_no_min', log_partition)",
+  );
+  const parts = JSON.stringify([
+    {
+      table: 'clicks',
+      partition: new Date(now).toISOString().slice(0, 7).replace('-', ''),
+      rows: 30,
+      time_from: now,
+      time_to: now,
+    },
+  ]);
+  await place.postgres.execute(
+    "INSERT INTO ingest.batch (batch_id, partition, epoch, frames, parts, boot_id, stream_time) VALUES ('old', 1, 1, '[]', $1, '', 1)",
+    [parts],
+  );
+  const second = await place.own();
+  expect(await place.figures()).toEqual({ rows: 20, places: 20, rollup_difference: 0 });
+  expect(await place.checkpoints.unnumberedBatches()).toEqual([]);
+  await second.sink.store(await second.sink.form([frame]));
+  expect(await place.figures()).toEqual({ rows: 50, places: 50, rollup_difference: 0 });
+});
+
+test('frames that no journal has any more are closed once the log was read to its end, and counted when nothing has them', async () => {
+  const first = await place.own();
+  const setBack = await savePostgres();
+  const frames = [1, 2, 3, 4].map(() => place.frame(times(5)));
+  await first.sink.store(await first.sink.form(frames.slice(0, 2)));
+  first.die();
+  await setBack();
+  const second = await place.own();
+  await second.sink.store(await second.sink.form(frames.slice(3)));
+  const { producer_id } = frames[0]?.header ?? never();
+  const lane = { producer_id, kind: 'click', partition: 0 } as const;
+  expect(second.queue.marks).toMatchObject([{ mark: 0, ahead: [[4, 4]] }]);
+  // Frames 1 and 2 are stored; 3 is nowhere.
+  await second.sink.closeGaps(second.queue.gapsBelow([{ ...lane, floor: 4 }]));
+  expect(second.sink.counters).toMatchObject({ frames_closed: 3, frames_missing: 1 });
+  expect(await place.checkpoints.marks(0)).toMatchObject([{ mark: 4, ahead: [] }]);
+  expect(await place.checkpoints.batches(0)).toEqual([]);
+  expect(second.queue.gapsBelow([{ ...lane, floor: 4 }])).toEqual([]);
+});
+
 test('two owners whose batches of the same day are in doubt at the same time settle both', async () => {
   const frames = [0, 1].map((partition) => place.frame(times(30), partition));
   const views = ['clicks_by_link_view', 'clicks_by_dimension_view'];

@@ -38,10 +38,11 @@ import {
 import { type BatchEntry, type BatchPart, type Checkpoints, LeaseLost } from './checkpoints.ts';
 import { DoubtfulFrames } from './doubtful-frames.ts';
 import type { Failpoints } from './failpoints.ts';
-import type { FrameQueue } from './frame-queue.ts';
+import type { FrameQueue, Gap } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
 import type { RawStore, TableDay } from './raw-store.ts';
 import type { RefusedRowsSearch } from './refused-rows.ts';
+import type { SinkCounters } from './sink-counters.ts';
 
 export interface SinkParts {
   readonly checkpoints: Checkpoints;
@@ -51,43 +52,6 @@ export interface SinkParts {
   readonly failpoints: Failpoints;
   readonly time: Time;
   readonly log: (fields: object, line: string) => void;
-}
-
-export interface SinkCounters {
-  batches: number;
-  rows: number;
-  dead_letters: number;
-  retries: number;
-  refusals: number;
-  doubted: number;
-  doubted_stored: number;
-  doubted_partial: number;
-  doubted_discarded: number;
-  filled_rollups: number;
-  /** Rollups that have a batch whose rows are nowhere: they have to be rebuilt by an operator. */
-  rollups_ahead: number;
-  /** Rows that were stored already when their frames came. */
-  stored_before: number;
-  /** Take-overs that found batches in ClickHouse of which Postgres knew nothing. */
-  lost_commits: number;
-}
-
-export function newSinkCounters(): SinkCounters {
-  return {
-    batches: 0,
-    rows: 0,
-    dead_letters: 0,
-    retries: 0,
-    refusals: 0,
-    doubted: 0,
-    doubted_stored: 0,
-    doubted_partial: 0,
-    doubted_discarded: 0,
-    filled_rollups: 0,
-    rollups_ahead: 0,
-    stored_before: 0,
-    lost_commits: 0,
-  };
 }
 
 type InsertState = 'stored' | 'doubted' | 'refused';
@@ -188,6 +152,25 @@ export class Sink {
     });
     log({ rows: found.size }, 'ClickHouse refuses rows: they become dead letters');
     return found;
+  }
+
+  /** Moves marks over frames that nothing has any more. Not while a batch is being stored. @throws LeaseLost */
+  async closeGaps(gaps: readonly Gap[]): Promise<void> {
+    const { checkpoints, log } = this.#parts;
+    const { lease } = this.#lease;
+    for (const { frames, marks } of gaps) {
+      const { producer_id, kind, partition } = marks;
+      const headers = frames.map((frame_no) => ({ header: { producer_id, kind, partition, frame_no } }));
+      const missing = headers.filter(({ header }) => !this.doubtful.has(header)).length;
+      await this.patiently(() => checkpoints.moveMarks(lease, [marks]));
+      this.#queue.committed([], [marks]);
+      for (const batchNo of this.doubtful.committed(headers)) {
+        await this.patiently(() => checkpoints.discard(lease, batchNo));
+      }
+      this.counters.frames_closed += frames.length;
+      this.counters.frames_missing += missing;
+      log({ producer_id, kind, partition, frames: frames.length, missing }, 'frames are gone from journals and log');
+    }
   }
 
   /** AFTER and the marks. @throws LeaseLost */

@@ -9,7 +9,7 @@ import { partitionsInLog } from '#ingest/log-partitions.ts';
 import { LogRoom } from '#ingest/log-room.ts';
 import { OwnedPartitions } from '#ingest/owned-partitions.ts';
 import { marksKeptDays, PartitionOwner } from '#ingest/partition-owner.ts';
-import { newSinkCounters } from '#ingest/sink.ts';
+import { newSinkCounters } from '#ingest/sink-counters.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import type { SimulatedClickHouse } from './simulated-clickhouse.ts';

@@ -130,6 +130,10 @@ export class SimulatedStore implements RawStore {
     );
   }
 
+  deleteUnnumbered(): Promise<void> {
+    return this.#ask(() => undefined);
+  }
+
   /** No operator asks for a replay or a rebuild here. */
   daysAbove(): Promise<readonly TableDay[]> {
     return this.#ask(() => []);

@@ -15,7 +15,6 @@ import type { InstallFacts } from '#common/recent-installs.ts';
 import { isRedisUnavailable } from '#common/redis.ts';
 import type { Rejection } from '#ingest/record-decoder.ts';
 import { type CountryDatabase, normalizedIp, storedIp } from '#ingest/steps/address.ts';
-import { Findings } from './findings.ts';
 import type { Claim, FirstSeen } from './first-seen.ts';
 import type { InstallLookup } from './install-lookup.ts';
 
@@ -29,8 +28,6 @@ export type SdkRecord =
 export interface SdkRows {
   readonly installs: readonly InstallRow[];
   readonly events: readonly EventRow[];
-  /** What `rows` must be told to make the same rows again. Empty if they depend on nothing. */
-  readonly found: string;
 }
 
 export interface AttributionParts {
@@ -87,27 +84,21 @@ export class Attribution {
 
   /**
    * The rows of the records that count, all of one partition.
-   * @param found of the rows that the same records had before.
    * @throws ClickHouseFailure
    */
-  async rows(partition: number, records: readonly SdkRecord[], found?: string): Promise<SdkRows> {
-    if (records.length === 0) return { installs: [], events: [], found: '' };
-    const findings = new Findings(found);
+  async rows(partition: number, records: readonly SdkRecord[]): Promise<SdkRows> {
+    if (records.length === 0) return { installs: [], events: [] };
     const kept = await this.#firsts(this.#firstSeen(partition), records);
     const installs = kept.flatMap((one) => (one.kind === 'install' ? [this.#installRow(one.record, one.origin)] : []));
     const events = kept.flatMap((one) => (one.kind === 'event' ? [one] : []));
-    const clicks = await this.#clicksOf(
-      events.map(({ record }) => record),
-      findings,
-    );
+    const clicks = await this.#clicksOf(events.map(({ record }) => record));
     const sources = events.map(({ record }) => (isNamed(record, clicks) ? nobody : record));
-    const facts = await this.#parts.installs.find(sources, findings);
+    const facts = await this.#parts.installs.find(sources);
     return {
       installs,
       events: events.map(({ record, origin }, at) =>
         this.#eventRow(record, origin, clicks.get(record.click_id) ?? null, facts[at] ?? null),
       ),
-      found: findings.text,
     };
   }
 
@@ -126,7 +117,7 @@ export class Attribution {
   }
 
   /** Clicks that events name, of their own app only. Redis away: such events have the link that they name themselves. */
-  async #clicksOf(events: readonly EventRecord[], findings: Findings): Promise<Map<string, RecentClick>> {
+  async #clicksOf(events: readonly EventRecord[]): Promise<Map<string, RecentClick>> {
     const ids = [...new Set(events.flatMap(({ click_id }) => (click_id === '' ? [] : [click_id])))];
     const known = new Map<string, RecentClick>();
     let clicks: readonly (RecentClick | null)[] = [];
@@ -137,7 +128,7 @@ export class Attribution {
     }
     for (const [at, id] of ids.entries()) {
       const click = clicks[at] ?? null;
-      if (findings.keep(click !== null) && click !== null) known.set(id, click);
+      if (click !== null) known.set(id, click);
     }
     return known;
   }

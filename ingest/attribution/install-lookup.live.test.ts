@@ -4,7 +4,6 @@ import { deviceKey, type InstallFacts, installKey, RecentInstalls } from '#commo
 import { Redis } from '#common/redis.ts';
 import { clickhouseForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
 import { ClickHouseRecords } from './clickhouse-records.ts';
-import { Findings } from './findings.ts';
 import { type EventSource, InstallLookup } from './install-lookup.ts';
 
 const app_id = 'app_x';
@@ -45,26 +44,20 @@ const linkAt = async (key: string) => linksOf(await recent.byKeys([key]))[0];
 
 test('an old install that is looked up by its id leaves its device with the newest', async () => {
   await store('d', 2);
-  const [newest] = await new InstallLookup(null, new ClickHouseRecords(clickhouse)).find(
-    [source({ device_id: 'd' })],
-    new Findings(),
-  );
+  const [newest] = await new InstallLookup(null, new ClickHouseRecords(clickhouse)).find([source({ device_id: 'd' })]);
   if (newest?.link_id !== 'link-1') throw new Error('it is not the newest');
   await recent.put(app_id, 'd', newest);
   const lookup = new InstallLookup(recent, new ClickHouseRecords(clickhouse));
   const asked = [source({ install_id: 'd-0', device_id: 'd' })];
-  expect(linksOf(await lookup.find(asked, new Findings()))).toEqual(['link-0']);
+  expect(linksOf(await lookup.find(asked))).toEqual(['link-0']);
   expect([await linkAt(deviceKey(app_id, 'd')), await linkAt(installKey(app_id, 'd-0'))]).toEqual(['link-1', 'link-0']);
   const another = new InstallLookup(recent, new ClickHouseRecords(clickhouse));
-  expect(linksOf(await another.find([source({ device_id: 'd' })], new Findings()))).toEqual(['link-1']);
+  expect(linksOf(await another.find([source({ device_id: 'd' })]))).toEqual(['link-1']);
 });
 
 test('an install that is told to Redis while ClickHouse is asked about the one before it stays', async () => {
   await store('e', 1);
-  const [old] = await new InstallLookup(null, new ClickHouseRecords(clickhouse)).find(
-    [source({ device_id: 'e' })],
-    new Findings(),
-  );
+  const [old] = await new InstallLookup(null, new ClickHouseRecords(clickhouse)).find([source({ device_id: 'e' })]);
   if (!old) throw new Error('it was stored');
   const overtaken = new RecentInstalls(redis);
   overtaken.byKeys = async (keys) => {
@@ -72,10 +65,7 @@ test('an install that is told to Redis while ClickHouse is asked about the one b
     await recent.put(app_id, 'e', { ...old, install_id: 'e-1', link_id: 'link-new' });
     return found;
   };
-  await new InstallLookup(overtaken, new ClickHouseRecords(clickhouse)).find(
-    [source({ device_id: 'e' })],
-    new Findings(),
-  );
+  await new InstallLookup(overtaken, new ClickHouseRecords(clickhouse)).find([source({ device_id: 'e' })]);
   expect(await linkAt(deviceKey(app_id, 'e'))).toBe('link-new');
 });
 
@@ -87,7 +77,7 @@ test('of a device id that very many share only the newest install is sent for, a
     source({ install_id: '00000000-7' }),
     source({ device_id: 'none' }),
   ];
-  expect(linksOf(await lookup.find(asked, new Findings()))).toEqual(['link-19999', 'link-7', null]);
+  expect(linksOf(await lookup.find(asked))).toEqual(['link-19999', 'link-7', null]);
   expect(lookup.counters.clickhouse_hits).toBe(2);
   expect((await redis.commands.keys('*')).sort()).toEqual(
     [deviceKey(app_id, '00000000'), installKey(app_id, '00000000-7')].sort(),

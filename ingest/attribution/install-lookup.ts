@@ -2,7 +2,6 @@
 import { LRUCache } from 'lru-cache';
 import { deviceKey, type InstallFacts, installKey, type RecentInstalls } from '#common/recent-installs.ts';
 import { isRedisUnavailable } from '#common/redis.ts';
-import type { Findings } from './findings.ts';
 import type { StoredInstall, StoredRecords } from './stored-records.ts';
 
 const REMEMBERED_MAX = 50_000;
@@ -33,7 +32,7 @@ export class InstallLookup {
   }
 
   /** Facts for each source, in their order; null where there is no install. @throws ClickHouseFailure */
-  async find(sources: readonly EventSource[], findings: Findings): Promise<(InstallFacts | null)[]> {
+  async find(sources: readonly EventSource[]): Promise<(InstallFacts | null)[]> {
     const wanted = new Set<string>();
     for (const source of sources) {
       for (const key of keysOf(source)) if (!this.#known.has(key)) wanted.add(key);
@@ -43,7 +42,7 @@ export class InstallLookup {
     return sources.map((source) => {
       for (const key of keysOf(source)) {
         const facts = this.#known.get(key)?.facts ?? null;
-        if (findings.keep(facts !== null)) return facts;
+        if (facts !== null) return facts;
       }
       return null;
     });

@@ -1,0 +1,42 @@
+/** What sinks have done since the start of the process. */
+export interface SinkCounters {
+  batches: number;
+  rows: number;
+  dead_letters: number;
+  retries: number;
+  refusals: number;
+  doubted: number;
+  doubted_stored: number;
+  doubted_partial: number;
+  doubted_discarded: number;
+  filled_rollups: number;
+  /** Rollups that have a batch whose rows are nowhere: they have to be rebuilt by an operator. */
+  rollups_ahead: number;
+  /** Rows that were stored already when their frames came. */
+  stored_before: number;
+  /** Frames below a publisher's oldest one whose commits Postgres had lost, and those of them of which ClickHouse has no row. */
+  frames_closed: number;
+  frames_missing: number;
+  /** Take-overs that found batches in ClickHouse of which Postgres knew nothing. */
+  lost_commits: number;
+}
+
+export function newSinkCounters(): SinkCounters {
+  return {
+    batches: 0,
+    rows: 0,
+    dead_letters: 0,
+    retries: 0,
+    refusals: 0,
+    doubted: 0,
+    doubted_stored: 0,
+    doubted_partial: 0,
+    doubted_discarded: 0,
+    filled_rollups: 0,
+    rollups_ahead: 0,
+    stored_before: 0,
+    frames_closed: 0,
+    frames_missing: 0,
+    lost_commits: 0,
+  };
+}
