@@ -346,7 +346,7 @@ function kept(line: string): string {
 }
 
 /** Frames in their order as runs of consecutive numbers. */
-export function runsOf(frames: readonly LogFrame[]): FrameRun[] {
+export function runsOf(frames: readonly Pick<LogFrame, 'header'>[]): FrameRun[] {
   const runs: { producer_id: string; kind: FrameRun['kind']; from: number; to: number }[] = [];
   for (const { header } of frames) {
     const last = runs.at(-1);

@@ -1,6 +1,15 @@
 /** What ingest writes down of its own progress: leases, marks, and batches that may be on their way into ClickHouse. */
+import type { Lane } from '#common/log/frame.ts';
 import type { LaneMarks } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
+
+/** A mark that did not move for so long is not read at a take-over, but when a frame of its lane comes. */
+export const marksReadDays = 30;
+/** A journal may come back with an old copy of its disk. Longer than that nobody keeps one, and no clock is off by so much unseen. */
+export const marksKeptDays = 3_650;
+
+/** A lane of a partition that is known. */
+export type LaneName = { readonly producer_id: string } & Pick<Lane, 'kind'>;
 
 /** The right to write for a partition, for as long as no other process has taken a later one. */
 export interface Lease {
@@ -79,7 +88,10 @@ export interface Checkpoints {
   release(lease: Lease): Promise<void>;
   /** Stream time to begin reading after; 0 if nothing was ever committed. */
   streamTime(partition: number): Promise<number>;
+  /** Of lanes that had a commit within `marksReadDays`. */
   marks(partition: number): Promise<LaneMarks[]>;
+  /** Marks of these lanes however old they are; from now on `marks` has them. @throws LeaseLost */
+  recallMarks(lease: Lease, lanes: readonly LaneName[]): Promise<LaneMarks[]>;
   /** Batches between BEFORE and AFTER, oldest first. */
   batches(partition: number): Promise<BatchEntry[]>;
   /** Of all partitions: their rows stand in partition 0. */
@@ -123,7 +135,7 @@ export interface Checkpoints {
   reviseDone(lease: Lease, done: RevisionDone): Promise<void>;
   /** The salt of a UTC day, made by the first that asks. Those of days long past are forgotten. */
   salt(day: number, forgetBefore: number): Promise<string>;
-  /** Marks of producers that nothing was heard of for so long are dropped: their journals are gone. */
-  forgetMarks(partition: number, days: number): Promise<number>;
+  /** Drops the marks of all partitions that did not move for `marksKeptDays`. */
+  forgetMarks(): Promise<number>;
   reportProgress(machine: string, committedTo: number): Promise<void>;
 }

@@ -3,13 +3,10 @@
  * lost. When they come again they are formed without the rows that ClickHouse has.
  */
 import { type FrameRange, rangesAheadMax } from '#common/log/marks.ts';
-import type { RecordKind } from '#common/log/record.ts';
 import type { LogFrame } from './batch.ts';
-import type { BatchEntry } from './checkpoints.ts';
+import type { BatchEntry, FrameRun } from './checkpoints.ts';
 import type { FrameSpan, RawStore } from './raw-store.ts';
 import { rowKey } from './refused-rows.ts';
-
-type FrameName = { readonly header: Pick<LogFrame['header'], 'producer_id' | 'kind' | 'frame_no'> };
 
 /** Most ranges of a lane; with more, what lies between them is looked up too. */
 const rangesMax = 4 * rangesAheadMax;
@@ -18,7 +15,7 @@ export class DoubtfulFrames {
   readonly #partition: number;
   readonly #lanes = new Map<string, FrameRange[]>();
   /** Frames that are still to come of each batch that is there in part. */
-  readonly #partial = new Map<number, Set<string>>();
+  readonly #partial = new Map<number, readonly FrameRun[]>();
   #isAll = false;
   /** No row of a doubtful frame is in a batch up to here. */
   #above = Number.POSITIVE_INFINITY;
@@ -29,12 +26,10 @@ export class DoubtfulFrames {
 
   /** A batch of which some rows are there. */
   addBatch(entry: BatchEntry): void {
-    const frames = new Set<string>();
-    for (const { producer_id, kind, from, to } of entry.frames) {
-      this.#add(producer_id, kind, [[from, to]]);
-      for (let frame_no = from; frame_no <= to; frame_no++) frames.add(nameOf({ producer_id, kind, frame_no }));
-    }
-    this.#partial.set(entry.batch_no, frames);
+    const lanes = new Map<string, FrameRun[]>();
+    for (const run of entry.frames) lanes.set(keyOf(run), [...(lanes.get(keyOf(run)) ?? []), run]);
+    for (const [key, runs] of lanes) this.#add(key, runs);
+    this.#partial.set(entry.batch_no, entry.frames);
     this.#above = Math.min(this.#above, entry.batch_no - 1);
   }
 
@@ -49,7 +44,7 @@ export class DoubtfulFrames {
     const spans: FrameSpan[] = [];
     for (const { header } of frames) {
       const { producer_id, kind, frame_no } = header;
-      if (!this.has(header)) continue;
+      if (!this.#has(header)) continue;
       const last = spans.at(-1);
       const isNext = last?.producer_id === producer_id && last.kind === kind && last.to === frame_no - 1;
       if (isNext) spans[spans.length - 1] = { ...last, to: frame_no };
@@ -63,26 +58,38 @@ export class DoubtfulFrames {
   }
 
   /** @returns the numbers of partial batches of which every frame is committed now. */
-  committed(frames: readonly FrameName[]): number[] {
+  committed(runs: readonly FrameRun[]): number[] {
     const done: number[] = [];
     for (const [batchNo, waiting] of this.#partial) {
-      for (const { header } of frames) waiting.delete(nameOf(header));
-      if (waiting.size > 0) continue;
+      const left = runs.reduce(without, waiting);
+      if (left.length > 0) {
+        this.#partial.set(batchNo, left);
+        continue;
+      }
       this.#partial.delete(batchNo);
       done.push(batchNo);
     }
     return done;
   }
 
-  has({ producer_id, kind, frame_no }: FrameName['header']): boolean {
-    if (this.#isAll) return true;
-    const ranges = this.#lanes.get(`${producer_id}:${kind}`);
-    return ranges?.some(([from, to]) => frame_no >= from && frame_no <= to) ?? false;
+  /** How many frames of these runs are not in doubt. */
+  countOthers(runs: readonly FrameRun[]): number {
+    if (this.#isAll) return 0;
+    return runs.reduce((sum, run) => {
+      const doubted = (this.#lanes.get(keyOf(run)) ?? []).map(([from, to]): FrameRun => ({ ...run, from, to }));
+      return doubted.reduce(without, [run]).reduce((left, { from, to }) => left + to - from + 1, sum);
+    }, 0);
   }
 
-  #add(producerId: string, kind: RecordKind, added: readonly FrameRange[]): void {
-    const key = `${producerId}:${kind}`;
-    const sorted = [...(this.#lanes.get(key) ?? []), ...added].sort(([a], [b]) => a - b);
+  #has(name: Pick<LogFrame['header'], 'producer_id' | 'kind' | 'frame_no'>): boolean {
+    if (this.#isAll) return true;
+    const { frame_no } = name;
+    return this.#lanes.get(keyOf(name))?.some(([from, to]) => frame_no >= from && frame_no <= to) ?? false;
+  }
+
+  #add(key: string, added: readonly FrameRun[]): void {
+    const ranges = added.map(({ from, to }): FrameRange => [from, to]);
+    const sorted = [...(this.#lanes.get(key) ?? []), ...ranges].sort(([a], [b]) => a - b);
     const merged: [from: number, to: number][] = [];
     for (const [from, to] of sorted) {
       const last = merged.at(-1);
@@ -95,6 +102,19 @@ export class DoubtfulFrames {
   }
 }
 
-function nameOf({ producer_id, kind, frame_no }: FrameName['header']): string {
-  return `${producer_id}:${kind}:${frame_no}`;
+function keyOf({ producer_id, kind }: Pick<FrameRun, 'producer_id' | 'kind'>): string {
+  return `${producer_id}:${kind}`;
+}
+
+/** What is left of runs without the frames of another one. */
+function without(runs: readonly FrameRun[], gone: FrameRun): readonly FrameRun[] {
+  if (!runs.some((run) => keyOf(run) === keyOf(gone) && run.from <= gone.to && run.to >= gone.from)) return runs;
+  return runs.flatMap((run) => {
+    if (keyOf(run) !== keyOf(gone)) return [run];
+    const parts = [
+      { ...run, to: Math.min(run.to, gone.from - 1) },
+      { ...run, from: Math.max(run.from, gone.to + 1) },
+    ];
+    return parts.filter(({ from, to }) => from <= to);
+  });
 }

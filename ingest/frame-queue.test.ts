@@ -76,6 +76,33 @@ test('each frame is taken once, and one that is known not at all', async () => {
   expect(queue.marksWith([{ header }])).toEqual([{ ...lane, mark: 2, ahead: [[5, 7]] }]);
 });
 
+test('a gap is closed below the oldest frame of a journal, unless a frame of it is on its way or the lane is not known yet', () => {
+  const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0 } as const;
+  const marks = [{ ...lane, mark: 2, ahead: [[5, 6] as const, [9, 9] as const] }];
+  const queue = new FrameQueue(limits, marks, systemTime, () => undefined);
+  const closed = { holes: [[3, 4]], marks: { ...lane, mark: 6, ahead: [[9, 9]] } };
+  expect(queue.gapsBelow([{ ...lane, floor: 6 }])).toEqual([closed]);
+  expect(queue.gapsBelow([{ ...lane, floor: 3 }])).toEqual([]);
+  // Nothing behind what was seen is closed, whatever is claimed.
+  const all = {
+    holes: [
+      [3, 4],
+      [7, 8],
+    ],
+    marks: { ...lane, mark: 9, ahead: [] },
+  };
+  expect(queue.gapsBelow([{ ...lane, floor: Number.MAX_SAFE_INTEGER }])).toEqual([all]);
+  queue.push(frame(4, 1));
+  expect(queue.gapsBelow([{ ...lane, floor: 6 }])).toEqual([]);
+  const unknown = new FrameQueue(limits, [], systemTime, () => undefined);
+  unknown.push(frame(7, 1));
+  expect(unknown.gapsBelow([{ ...lane, floor: 7 }])).toEqual([]);
+  expect(unknown.lanesToLearn([frame(7, 1), frame(8, 1)])).toEqual([{ producer_id: lane.producer_id, kind: 'click' }]);
+  unknown.learn(0, unknown.lanesToLearn([frame(7, 1)]), marks);
+  expect(unknown.lanesToLearn([frame(7, 1)])).toEqual([]);
+  expect(unknown.withoutCommitted([frame(6, 1), frame(7, 1)]).map(({ header }) => header.frame_no)).toEqual([7]);
+});
+
 test('the bytes of a batch that was taken are free for the next one', async () => {
   const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], systemTime, () => undefined);
   queue.push(frame(1, 1, 'x'.repeat(90_000)));

@@ -1,9 +1,10 @@
 /** Frames that were read and not yet committed: each is taken once, and there is a bound to what waits. */
 import { frameHeaderBytes } from '#common/log/frame.ts';
-import { FrameSet, type LaneFloor, type LaneMarks, laneKey, laneKeyOf } from '#common/log/marks.ts';
+import { type FrameRange, FrameSet, type LaneFloor, type LaneMarks, laneKey, laneKeyOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Time } from '#common/time.ts';
 import type { LogFrame } from './batch.ts';
+import type { LaneName } from './checkpoints.ts';
 
 export interface QueueLimits {
   readonly batchRows: number;
@@ -20,7 +21,7 @@ const rowBytesPerByte: Readonly<Record<RecordKind, number>> = { click: 0.9, inst
 const calmRows = 1_000;
 
 export interface Gap {
-  readonly frames: readonly number[];
+  readonly holes: readonly FrameRange[];
   /** With it closed. */
   readonly marks: LaneMarks;
 }
@@ -29,6 +30,8 @@ interface LaneState {
   committed: FrameSet;
   /** Waiting, or in a batch that is being stored. */
   readonly taken: Set<number>;
+  /** Whether `committed` says all that Postgres has of the lane: a lane that was silent for long is asked for. */
+  isLearned: boolean;
 }
 
 export class FrameQueue {
@@ -57,7 +60,7 @@ export class FrameQueue {
     this.#time = time;
     for (const lane of marks) {
       const key = `${lane.producer_id}:${lane.kind}:${lane.partition}`;
-      this.#lanes.set(key, { committed: new FrameSet(lane.mark, lane.ahead), taken: new Set() });
+      this.#lanes.set(key, { committed: new FrameSet(lane.mark, lane.ahead), taken: new Set(), isLearned: true });
       this.#marks.set(key, lane);
     }
   }
@@ -80,7 +83,7 @@ export class FrameQueue {
     const key = laneKeyOf(frame.header);
     let lane = this.#lanes.get(key);
     if (lane === undefined) {
-      lane = { committed: new FrameSet(), taken: new Set() };
+      lane = { committed: new FrameSet(), taken: new Set(), isLearned: false };
       this.#lanes.set(key, lane);
     }
     const frameNo = frame.header.frame_no;
@@ -153,16 +156,47 @@ export class FrameQueue {
   gapsBelow(floors: readonly LaneFloor[]): Gap[] {
     return floors.flatMap(({ floor, ...lane }) => {
       const state = this.#lanes.get(laneKey(lane.producer_id, lane));
-      if (state === undefined || state.committed.mark + 1 >= floor) return [];
-      for (const frameNo of state.taken) if (frameNo < floor) return [];
-      const { mark } = state.committed;
-      const frames: number[] = [];
-      for (let frame_no = mark + 1; frame_no < floor; frame_no++) {
-        if (!state.committed.has(frame_no)) frames.push(frame_no);
-      }
-      const closed = state.committed.union(new FrameSet(floor - 1));
-      return [{ frames, marks: { ...lane, mark: closed.mark, ahead: closed.ahead } }];
+      if (state?.isLearned !== true) return [];
+      // What comes behind it has not been seen: who asks may be wrong about more than it can harm.
+      const end = Math.min(floor, state.committed.top + 1);
+      if (state.committed.mark + 1 >= end) return [];
+      for (const frameNo of state.taken) if (frameNo < end) return [];
+      const holes = state.committed.holesIn(1, end - 1);
+      const closed = state.committed.union(new FrameSet(end - 1));
+      return [{ holes, marks: { ...lane, mark: closed.mark, ahead: closed.ahead } }];
     });
+  }
+
+  /** Lanes of these frames of which it is not known yet whether Postgres has an old mark. */
+  lanesToLearn(frames: readonly LogFrame[]): LaneName[] {
+    const lanes = new Map<string, LaneName>();
+    for (const { header } of frames) {
+      const key = laneKeyOf(header);
+      if (this.#lanes.get(key)?.isLearned === true || lanes.has(key)) continue;
+      lanes.set(key, { producer_id: header.producer_id, kind: header.kind });
+    }
+    return [...lanes.values()];
+  }
+
+  /** @param lanes of one partition, that were asked for. @param marks those that there are. */
+  learn(partition: number, lanes: readonly LaneName[], marks: readonly LaneMarks[]): void {
+    for (const { producer_id, kind } of lanes) {
+      const key = laneKey(producer_id, { kind, partition });
+      const state = this.#lanes.get(key);
+      if (state === undefined) this.#lanes.set(key, { committed: new FrameSet(), taken: new Set(), isLearned: true });
+      else state.isLearned = true;
+    }
+    this.committed([], marks);
+  }
+
+  /** Of frames that were taken, those that are to be stored: of a lane that was learned since, some may be committed. */
+  withoutCommitted(frames: readonly LogFrame[]): readonly LogFrame[] {
+    if (this.#isReplay) return frames;
+    const known = frames.filter(({ header }) => this.#lanes.get(laneKeyOf(header))?.committed.has(header.frame_no));
+    if (known.length === 0) return frames;
+    this.counters.known_frames += known.length;
+    this.committed(known, []);
+    return frames.filter((frame) => !known.includes(frame));
   }
 
   /** The marks as they will be with these frames committed. Nothing changes yet. */
@@ -189,7 +223,7 @@ export class FrameQueue {
       this.#marks.set(key, lane);
       const state = this.#lanes.get(key);
       if (state !== undefined) state.committed = new FrameSet(lane.mark, lane.ahead);
-      else this.#lanes.set(key, { committed: new FrameSet(lane.mark, lane.ahead), taken: new Set() });
+      else this.#lanes.set(key, { committed: new FrameSet(lane.mark, lane.ahead), taken: new Set(), isLearned: true });
     }
     for (const { header } of frames) {
       if (this.#lanes.get(laneKeyOf(header))?.taken.delete(header.frame_no)) this.counters.committed_frames++;

@@ -28,7 +28,7 @@ import type { QueueLimits } from './frame-queue.ts';
 import { partitionsInLog } from './log-partitions.ts';
 import { LogRoom } from './log-room.ts';
 import { OwnedPartitions } from './owned-partitions.ts';
-import { marksKeptDays, PartitionOwner } from './partition-owner.ts';
+import { PartitionOwner } from './partition-owner.ts';
 import { PipelineRun } from './pipeline.ts';
 import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import { PostgresMembers } from './postgres-members.ts';
@@ -140,7 +140,6 @@ export class Ingest {
           feed: this.#feedOf(partition),
           mayRun: () => this.partitions.mayRun(),
         }),
-      forgetMarks: (partition) => this.#checkpoints.forgetMarks(partition, marksKeptDays),
       partitionsInLog: () => partitionsInLog(nats),
       time: systemTime,
       log,

@@ -19,8 +19,6 @@ export interface OwnedPartitionsOptions {
   readonly leaseSeconds: number;
   readonly members: Members;
   readonly makeOwner: (partition: number) => PartitionOwner;
-  /** Drops marks of a partition that are too old to matter. */
-  readonly forgetMarks: (partition: number) => Promise<unknown>;
   /** Partitions that the log has messages of; null when it does not say. */
   readonly partitionsInLog: () => Promise<readonly number[] | null>;
   readonly time: Time;
@@ -160,14 +158,13 @@ export class OwnedPartitions {
     this.#inLog = await this.#options.partitionsInLog();
   }
 
-  /** Partitions beyond LOG_PARTITIONS that are drained: of which the log has nothing, and no mark or batch is kept. */
+  /** Partitions beyond LOG_PARTITIONS that are drained: of which the log has nothing, no mark has moved for long, and no batch is open. */
   async #retire(): Promise<void> {
-    const { members, owner, partitions, forgetMarks, log } = this.#options;
+    const { members, owner, partitions, log } = this.#options;
     for (const [partition, one] of this.#owners) {
       const isDrained = one.state === 'running' && one.isIdle && this.#inLog?.includes(partition) === false;
       if (partition < partitions || this.#share.mode === 'one' || !isDrained) continue;
       await this.#ifThere(async () => {
-        await forgetMarks(partition);
         if (!(await members.retire(partition, owner))) return;
         log({ partition }, 'the partition is drained and is given up');
         await one.stop();

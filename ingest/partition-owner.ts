@@ -7,7 +7,7 @@
  * Must stay true: a new owner reads marks only after it has the lease; while one batch is being stored the next is read and
  * formed, but batches are stored one after the other, so the committed time only goes forward.
  */
-import { encodeAnnouncements, type LaneFloor, type LaneMarks } from '#common/log/marks.ts';
+import { encodeAnnouncements, type LaneFloor, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import type { NatsClient } from '#common/nats.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import type { Time } from '#common/time.ts';
@@ -46,11 +46,11 @@ const revisionPollMs = 2_000;
 /** How long a stop waits for ClickHouse and Postgres; what is not stored then comes again. */
 const stopPatienceMs = 5_000;
 const idleAnnounceMs = 1_000;
+/** They are said again every few seconds. */
+const floorsMax = 100_000;
 const mayRunPollMs = 100;
 /** The age of the oldest record in the log. */
 const backlogMaxMs = 3 * 86_400_000;
-/** Longer than raw rows are kept by default: a journal that comes back later, from a copy of its disk, doubles nothing that is there. */
-export const marksKeptDays = 800;
 
 export class PartitionOwner {
   state: OwnerState = 'waiting';
@@ -65,7 +65,7 @@ export class PartitionOwner {
   #areStraysFormed = false;
   #areStraysStored = false;
   #announcedAt = 0;
-  #floors: readonly LaneFloor[] = [];
+  readonly #floors = new Map<string, LaneFloor>();
   /** Marks are moved without a batch; nothing is stored meanwhile. */
   #closing: Promise<void> = Promise.resolve();
   #done: Promise<void> = Promise.resolve();
@@ -150,7 +150,10 @@ export class PartitionOwner {
 
   /** What publishers say that they still have; what is below and not committed is closed once the log was read to its end. */
   noteFloors(floors: readonly LaneFloor[]): void {
-    this.#floors = floors.filter((lane) => lane.partition === this.#options.partition);
+    for (const lane of floors) {
+      if (lane.partition !== this.#options.partition || this.#floors.size >= floorsMax) continue;
+      this.#floors.set(laneKey(lane.producer_id, lane), lane);
+    }
   }
 
   /** Tells publishers the marks of these producers, or of all. */
@@ -205,7 +208,7 @@ export class PartitionOwner {
     const { partition, sink, nats, limits, counters, time } = this.#options;
     this.state = 'recovering';
     const { checkpoints } = sink;
-    await this.#whenThere(() => checkpoints.forgetMarks(partition, marksKeptDays));
+    await this.#whenThere(() => checkpoints.forgetMarks());
     this.#committedTo = await this.#whenThere(() => checkpoints.streamTime(partition));
     const marks = await this.#whenThere(() => checkpoints.marks(partition));
     const queue = new FrameQueue(limits, marks, time, () => this.#reader?.resume());
@@ -302,6 +305,7 @@ export class PartitionOwner {
     }
     await storing;
     if ('error' in failure) throw failure.error;
+    await this.#closing;
   }
 
   async #store(sink: Sink, queue: FrameQueue, batch: FormedBatch): Promise<void> {
@@ -329,14 +333,12 @@ export class PartitionOwner {
   }
 
   #closeGaps(queue: FrameQueue): void {
-    const gaps = queue.gapsBelow(this.#floors);
+    const gaps = queue.gapsBelow([...this.#floors.values()]);
     const sink = this.#sink;
-    this.#floors = [];
+    this.#floors.clear();
     if (gaps.length === 0 || sink === undefined) return;
-    this.#closing = sink.closeGaps(gaps).then(
-      () => this.#announce(gaps.map((gap) => gap.marks)),
-      () => queue.stop(),
-    );
+    this.#closing = sink.closeGaps(gaps).then(() => this.#announce(gaps.map((gap) => gap.marks)));
+    this.#closing.catch(() => queue.stop());
   }
 
   #announce(lanes: readonly LaneMarks[], committedTo = this.#committedTo): void {

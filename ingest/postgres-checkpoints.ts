@@ -6,8 +6,11 @@ import type { Postgres, Queries } from '#common/postgres.ts';
 import {
   type BatchEntry,
   type Checkpoints,
+  type LaneName,
   type Lease,
   LeaseLost,
+  marksKeptDays,
+  marksReadDays,
   type Revision,
   type RevisionDone,
   type UnnumberedBatch,
@@ -72,10 +75,24 @@ export class PostgresCheckpoints implements Checkpoints {
 
   async marks(partition: number): Promise<LaneMarks[]> {
     const rows = await this.#postgres.query<MarkRow>(
-      'SELECT producer_id, kind, partition, mark, ahead FROM ingest.mark WHERE partition = $1',
-      [partition],
+      `SELECT producer_id, kind, partition, mark, ahead FROM ingest.mark
+       WHERE partition = $1 AND updated_at > now() - make_interval(days => $2)`,
+      [partition, marksReadDays],
     );
-    return rows.map((row) => ({ ...row, ahead: rangesOf(row.ahead) ?? [] }));
+    return rows.map(marksOf);
+  }
+
+  async recallMarks(lease: Lease, lanes: readonly LaneName[]): Promise<LaneMarks[]> {
+    const rows = await this.#owned(lease, (queries) =>
+      queries.query<MarkRow>(
+        `UPDATE ingest.mark AS kept SET updated_at = now()
+         FROM jsonb_to_recordset($2) AS given (producer_id text, kind text)
+         WHERE kept.partition = $1 AND kept.producer_id = given.producer_id AND kept.kind = given.kind
+         RETURNING kept.producer_id, kept.kind, kept.partition, kept.mark, kept.ahead`,
+        [lease.partition, JSON.stringify(lanes)],
+      ),
+    );
+    return rows.map(marksOf);
   }
 
   async batches(partition: number): Promise<BatchEntry[]> {
@@ -207,10 +224,10 @@ export class PostgresCheckpoints implements Checkpoints {
     return rows[0]?.salt ?? '';
   }
 
-  async forgetMarks(partition: number, days: number): Promise<number> {
+  async forgetMarks(): Promise<number> {
     return await this.#postgres.execute(
-      'DELETE FROM ingest.mark WHERE partition = $1 AND updated_at < now() - make_interval(days => $2)',
-      [partition, days],
+      'DELETE FROM ingest.mark WHERE updated_at < now() - make_interval(days => $1)',
+      [marksKeptDays],
     );
   }
 
@@ -239,6 +256,10 @@ export class PostgresCheckpoints implements Checkpoints {
       return await work(queries);
     });
   }
+}
+
+function marksOf(row: MarkRow): LaneMarks {
+  return { ...row, ahead: rangesOf(row.ahead) ?? [] };
 }
 
 async function writeMarks(queries: Queries, marks: readonly LaneMarks[]): Promise<void> {

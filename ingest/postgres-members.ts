@@ -1,5 +1,6 @@
 /** Heartbeats of ingests in Postgres. */
 import type { Postgres } from '#common/postgres.ts';
+import { marksReadDays } from './checkpoints.ts';
 import type { Member, Members, Membership, OwnedPartition } from './members.ts';
 
 /** How long after the last stray one ingest keeps all partitions. Longer than a lease, so that a successor knows of it. */
@@ -61,8 +62,9 @@ export class PostgresMembers implements Members {
         [partition, owner],
       );
       const kept = await queries.query(
-        `SELECT FROM ingest.mark WHERE partition = $1 UNION ALL SELECT FROM ingest.batch WHERE partition = $1 LIMIT 1`,
-        [partition],
+        `SELECT FROM ingest.mark WHERE partition = $1 AND updated_at > now() - make_interval(days => $2)
+         UNION ALL SELECT FROM ingest.batch WHERE partition = $1 LIMIT 1`,
+        [partition, marksReadDays],
       );
       if (held.length === 0 || kept.length > 0) return false;
       await queries.execute('DELETE FROM ingest.checkpoint WHERE partition = $1', [partition]);

@@ -78,7 +78,8 @@ async function learnLostCommits(
   const frames = stored.flatMap(({ producer_id, kind, ranges }) => {
     const known = marks.find((lane) => lane.producer_id === producer_id && lane.kind === kind);
     const set = new FrameSet(known?.mark, known?.ahead);
-    return ranges.flatMap(([from, to]) => uncommitted(set, from, to).map((run) => ({ producer_id, kind, ...run })));
+    const holes = ranges.flatMap(([from, to]) => set.holesIn(from, to));
+    return holes.map(([from, to]): FrameRun => ({ producer_id, kind, from, to }));
   });
   // Written down, because the numbers go on above them: a later owner would not look for them any more.
   const entry = { batch_no: lastBatchNo + 1, frames, parts: [], stream_time: 0, is_partial: true };
@@ -88,18 +89,6 @@ async function learnLostCommits(
     { partition, known: lastBatchNo, stored: newest.raw },
     'Postgres has lost commits: what is stored above them is skipped',
   );
-}
-
-/** The frames of a range that are not in the set, as runs. */
-function uncommitted(set: FrameSet, from: number, to: number): { from: number; to: number }[] {
-  const runs: { from: number; to: number }[] = [];
-  for (let frameNo = from; frameNo <= to; frameNo++) {
-    if (set.has(frameNo)) continue;
-    const last = runs.at(-1);
-    if (last?.to === frameNo - 1) last.to = frameNo;
-    else runs.push({ from: frameNo, to: frameNo });
-  }
-  return runs;
 }
 
 /** As much of the headers of a batch's frames as its entry tells. */

@@ -14,11 +14,13 @@ export interface SinkCounters {
   rollups_ahead: number;
   /** Rows that were stored already when their frames came. */
   stored_before: number;
-  /** Frames below a publisher's oldest one whose commits Postgres had lost, and those of them of which ClickHouse has no row. */
+  /** Frames below a publisher's oldest one whose commits Postgres had lost, and those of clicks among them that have no row. */
   frames_closed: number;
   frames_missing: number;
   /** Take-overs that found batches in ClickHouse of which Postgres knew nothing. */
   lost_commits: number;
+  /** Lanes that came back after so long that their marks were looked up. */
+  marks_recalled: number;
 }
 
 export function newSinkCounters(): SinkCounters {
@@ -38,5 +40,6 @@ export function newSinkCounters(): SinkCounters {
     frames_closed: 0,
     frames_missing: 0,
     lost_commits: 0,
+    marks_recalled: 0,
   };
 }

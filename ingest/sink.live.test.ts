@@ -225,6 +225,25 @@ test('frames that no journal has any more are closed once the log was read to it
   expect(second.queue.gapsBelow([{ ...lane, floor: 4 }])).toEqual([]);
 });
 
+test('frames of a disk that is set back after years are not counted again, also when their owner dies in between', async () => {
+  const first = await place.own();
+  const frames = [1, 2, 3, 4].map(() => place.frame(times(5)));
+  await first.sink.store(await first.sink.form(frames.slice(0, 3)));
+  first.die();
+  await place.postgres.execute("UPDATE ingest.mark SET updated_at = now() - interval '9 years'");
+  await place.checkpoints.forgetMarks();
+  const second = await place.own();
+  expect(second.queue.marks).toEqual([]);
+  const again = await second.sink.form(frames.slice(0, 2));
+  expect(again.frames).toEqual([]);
+  await second.sink.store(again);
+  second.die();
+  const third = await place.own();
+  await third.sink.store(await third.sink.form(frames));
+  expect(await place.figures()).toEqual({ rows: 20, places: 20, rollup_difference: 0 });
+  expect(third.queue.marks).toMatchObject([{ mark: 4, ahead: [] }]);
+});
+
 test('two owners whose batches of the same day are in doubt at the same time settle both', async () => {
   const frames = [0, 1].map((partition) => place.frame(times(30), partition));
   const views = ['clicks_by_link_view', 'clicks_by_dimension_view'];

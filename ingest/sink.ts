@@ -35,7 +35,7 @@ import {
   type LogFrame,
   runsOf,
 } from './batch.ts';
-import { type BatchEntry, type BatchPart, type Checkpoints, LeaseLost } from './checkpoints.ts';
+import { type BatchEntry, type BatchPart, type Checkpoints, type FrameRun, LeaseLost } from './checkpoints.ts';
 import { DoubtfulFrames } from './doubtful-frames.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { FrameQueue, Gap } from './frame-queue.ts';
@@ -105,21 +105,33 @@ export class Sink {
     await this.patiently(() => this.#parts.former.begin(this.#partition, untilMs));
   }
 
-  /** Under the next number. @throws LeaseLost */
+  /** Under the next number, without frames that turn out to be committed: perhaps none is left. @throws LeaseLost */
   async form(frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
     this.#parts.failpoints.pass('taken');
+    await this.#recallMarks(frames);
+    const fresh = this.#queue.withoutCommitted(frames);
     const batch = await this.patiently(async () => {
-      const stored = await this.doubtful.storedOf(frames, this.#parts.store);
+      const stored = await this.doubtful.storedOf(fresh, this.#parts.store);
       const all = stored === undefined ? changes : { ...changes, stored };
       this.counters.stored_before += stored?.size ?? 0;
-      return await this.#parts.former.form(this.#nextName(), frames, all);
+      return await this.#parts.former.form(this.#nextName(), fresh, all);
     });
     this.#parts.failpoints.pass('formed');
     return batch;
   }
 
+  /** Lanes that are new to this owner may have been silent for so long that their marks were not read. @throws LeaseLost */
+  async #recallMarks(frames: readonly LogFrame[]): Promise<void> {
+    const lanes = this.#queue.lanesToLearn(frames);
+    if (lanes.length === 0) return;
+    const marks = await this.patiently(() => this.#parts.checkpoints.recallMarks(this.#lease.lease, lanes));
+    this.#queue.learn(this.#partition, lanes, marks);
+    this.counters.marks_recalled += marks.length;
+  }
+
   /** Returns when the batch is stored and its frames are committed. @throws LeaseLost */
   async store(first: FormedBatch): Promise<void> {
+    if (first.frames.length === 0) return;
     const refused = new Set<string>();
     let batch = first;
     for (let tries = 0; ; tries++) {
@@ -158,18 +170,20 @@ export class Sink {
   async closeGaps(gaps: readonly Gap[]): Promise<void> {
     const { checkpoints, log } = this.#parts;
     const { lease } = this.#lease;
-    for (const { frames, marks } of gaps) {
+    for (const { holes, marks } of gaps) {
       const { producer_id, kind, partition } = marks;
-      const headers = frames.map((frame_no) => ({ header: { producer_id, kind, partition, frame_no } }));
-      const missing = headers.filter(({ header }) => !this.doubtful.has(header)).length;
+      const runs = holes.map(([from, to]): FrameRun => ({ producer_id, kind, from, to }));
+      // Of repeats that were dropped there is no row, so installs and events don't say what is missing.
+      const missing = kind === 'click' ? this.doubtful.countOthers(runs) : 0;
       await this.patiently(() => checkpoints.moveMarks(lease, [marks]));
       this.#queue.committed([], [marks]);
-      for (const batchNo of this.doubtful.committed(headers)) {
+      for (const batchNo of this.doubtful.committed(runs)) {
         await this.patiently(() => checkpoints.discard(lease, batchNo));
       }
-      this.counters.frames_closed += frames.length;
+      const frames = holes.reduce((sum, [from, to]) => sum + to - from + 1, 0);
+      this.counters.frames_closed += frames;
       this.counters.frames_missing += missing;
-      log({ producer_id, kind, partition, frames: frames.length, missing }, 'frames are gone from journals and log');
+      log({ producer_id, kind, partition, frames, missing }, 'frames are gone from journals and log');
     }
   }
 
@@ -179,7 +193,7 @@ export class Sink {
     const { checkpoints } = this.#parts;
     const { lease } = this.#lease;
     // With the marks: discarded later, it might be by an owner under which Postgres has gone back.
-    const finished = this.doubtful.committed(frames);
+    const finished = this.doubtful.committed(runsOf(frames));
     await this.patiently(() => checkpoints.commit(lease, entry.batch_no, entry.stream_time, marks, finished));
     this.#queue.committed(frames, marks);
     this.#parts.failpoints.pass('after');

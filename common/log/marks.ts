@@ -40,6 +40,24 @@ export class FrameSet {
     return first > to || this.#ahead.some((range) => first >= range[0] && to <= range[1]);
   }
 
+  /** The frames of a range that are not in the set. */
+  holesIn(from: number, to: number): FrameRange[] {
+    const holes: FrameRange[] = [];
+    let next = Math.max(from, this.#mark + 1);
+    for (const range of this.#ahead) {
+      if (range[0] > to) break;
+      if (range[0] > next) holes.push([next, range[0] - 1]);
+      next = Math.max(next, range[1] + 1);
+    }
+    if (next <= to) holes.push([next, to]);
+    return holes;
+  }
+
+  /** The largest frame of the set. */
+  get top(): number {
+    return this.#ahead.at(-1)?.[1] ?? this.#mark;
+  }
+
   /** The frames of both. */
   union(other: FrameSet): FrameSet {
     const merged: [number, number][] = [];

@@ -8,7 +8,7 @@ import { noFailpoints } from '#ingest/failpoints.ts';
 import { partitionsInLog } from '#ingest/log-partitions.ts';
 import { LogRoom } from '#ingest/log-room.ts';
 import { OwnedPartitions } from '#ingest/owned-partitions.ts';
-import { marksKeptDays, PartitionOwner } from '#ingest/partition-owner.ts';
+import { PartitionOwner } from '#ingest/partition-owner.ts';
 import { newSinkCounters } from '#ingest/sink-counters.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
@@ -97,7 +97,6 @@ export class IngestInstance {
           time,
           mayRun: () => owned.mayRun(),
         }),
-      forgetMarks: (partition) => checkpoints.forgetMarks(partition, marksKeptDays),
       partitionsInLog: () => partitionsInLog(nats),
       time,
       log,
@@ -105,7 +104,11 @@ export class IngestInstance {
     this.partitions = owned;
     nats.subscribe(nats.names.marksRequest, (message) => {
       const request = decodeMarksRequest(message.bytes);
-      if (request !== undefined) for (const owner of owned.owners) owner.announceAll(request.producerIds);
+      if (request === undefined) return;
+      for (const owner of owned.owners) {
+        owner.announceAll(request.producerIds);
+        owner.noteFloors(request.floors);
+      }
     });
     owned.start();
     const readPartitions = () =>

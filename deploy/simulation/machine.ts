@@ -59,8 +59,18 @@ export class Machine {
 
   /** All of its programs end at once, and what was not synced is lost. They are started again by their supervisors. */
   losePower(): void {
+    this.#end(() => this.disk.losePower());
+  }
+
+  /** @returns what lets the machine begin again with the disk that it has now. */
+  snapshot(): () => void {
+    const setBack = this.disk.snapshot();
+    return () => this.#end(setBack);
+  }
+
+  #end(change: () => void): void {
     for (const program of [...this.programs]) program.kill();
-    this.disk.losePower();
+    change();
     this.#locks = new SimulatedLocks();
     this.clock.bootedAt = this.#scheduler.now;
   }

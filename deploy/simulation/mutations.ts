@@ -29,6 +29,18 @@ const mutations: readonly Mutation[] = [
     to: 'const idleTicksMax = 1e9;',
   },
   {
+    without: 'the marks of lanes that were silent for long',
+    file: 'ingest/sink.ts',
+    from: 'await this.#recallMarks(frames);',
+    to: '',
+  },
+  {
+    without: 'leaving out what is committed by a mark that was looked up',
+    file: 'ingest/sink.ts',
+    from: 'const fresh = this.#queue.withoutCommitted(frames);',
+    to: 'const fresh = frames;',
+  },
+  {
     without: 'comparing the marks with what ClickHouse stores above them',
     file: 'ingest/recovery.ts',
     from: 'if (newestNo > 0) await',

@@ -27,6 +27,7 @@ const lookMs = 250;
 /** An idle process ends its last segment within half a minute, and then it is deleted. */
 const drainMsMax = 60_000;
 const quietMonthsShare = 0.2;
+const setBackShare = 0.3;
 const quietMonthsMs = 150 * 86_400_000;
 /** After a start: leases run out, everything is read again. */
 const settledMs = 10_000;
@@ -76,22 +77,27 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
     const world = new World(scheduler, shapeOf(scheduler));
     const nemesis = new Nemesis(world);
     scheduler.note(() => `${JSON.stringify(world.shape)} ${nemesis.kinds.join(', ')}`);
-    await scheduler.run(scheduler.now + scheduler.dice.pick([2_000, 6_000, 15_000]));
+    const loadedMs = scheduler.dice.pick([2_000, 6_000, 15_000]);
+    const snapshotMs = scheduler.dice.next() * loadedMs;
+    await scheduler.run(scheduler.now + snapshotMs);
+    const setBack = scheduler.dice.next() < setBackShare ? scheduler.dice.pick(world.edges).snapshot() : undefined;
+    await scheduler.run(scheduler.now + loadedMs - snapshotMs);
     nemesis.stop();
     scheduler.note(() => 'no more faults');
     await scheduler.run(scheduler.now + 1_000);
     world.isLoaded = false;
     const unrest = await rested(world, () => faults.length > 0);
     if (unrest.length === 0) {
-      // Longer than marks are kept: what is still on a disk then must not count again.
+      // Longer than marks are read at a take-over: what is still on a disk then must not count again.
       if (scheduler.dice.next() < quietMonthsShare) {
         const drainedBy = scheduler.now + drainMsMax;
         while (!world.isDrained && scheduler.now < drainedBy) await scheduler.run(scheduler.now + lookMs);
-        // What a damaged journal holds outlives its marks: nothing tells an old producer's frames from new ones yet.
-        if (!world.isDamaged) {
-          scheduler.note(() => 'months pass');
-          scheduler.leap(quietMonthsMs);
-        }
+        scheduler.note(() => 'months pass');
+        scheduler.leap(quietMonthsMs);
+      }
+      if (setBack !== undefined) {
+        scheduler.note(() => 'a disk is set back');
+        setBack();
       }
       // All that is only in memory is forgotten once more: what is stored must be enough to go on from.
       scheduler.note(() => 'all processes start again');

@@ -87,8 +87,22 @@ export class SimulatedDisk {
     this.hits.power_lost++;
     this.#open = new Map();
     this.#loseIn(this.#root);
+    this.#countBytes();
+  }
+
+  #countBytes(): void {
     this.#bytes = 0;
     for (const path of this.filesIn('')) this.#bytes += this.#fileAt(path)?.length ?? 0;
+  }
+
+  /** @returns what sets the disk back to what it is now. */
+  snapshot(): () => void {
+    const kept = this.#root.copy();
+    return () => {
+      this.#open = new Map();
+      this.#root = kept.copy();
+      this.#countBytes();
+    };
   }
 
   /** The whole disk is lost. */

@@ -9,6 +9,11 @@ export class SimulatedFile {
   isBroken = false;
   /** Names that lead to it. */
   links = 1;
+
+  copy(): SimulatedFile {
+    const { bytes, length, writtenAt } = this;
+    return Object.assign(new SimulatedFile(), { bytes: Buffer.from(bytes), length, writtenAt, syncedLength: length });
+  }
 }
 
 /** A change of a folder: a name that was made, or removed. */
@@ -36,6 +41,14 @@ export class SimulatedFolder {
   sync(): void {
     this.synced = new Map(this.entries);
     this.changes = [];
+  }
+
+  /** With all that is in it, as if it were synced. */
+  copy(): SimulatedFolder {
+    const copied = new SimulatedFolder();
+    for (const [name, entry] of this.entries) copied.entries.set(name, entry.copy());
+    copied.sync();
+    return copied;
   }
 
   /** Goes back to what was synced and the first changes behind it. */

@@ -4,7 +4,15 @@
  */
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
-import { type BatchEntry, type Checkpoints, type Lease, LeaseLost } from '#ingest/checkpoints.ts';
+import {
+  type BatchEntry,
+  type Checkpoints,
+  type LaneName,
+  type Lease,
+  LeaseLost,
+  marksKeptDays,
+  marksReadDays,
+} from '#ingest/checkpoints.ts';
 import type { Member, Members, Membership } from '#ingest/members.ts';
 import { STRAYS_RECENT_SECONDS } from '#ingest/postgres-members.ts';
 import type { Machine } from './machine.ts';
@@ -25,11 +33,15 @@ interface MemberRow extends Member {
   readonly expiresAt: number;
 }
 
+interface MarkRow extends LaneMarks {
+  readonly updatedAt: number;
+}
+
 interface State {
   readonly members: ReadonlyMap<string, MemberRow>;
   readonly straysSeenAt: number;
   readonly leases: ReadonlyMap<number, LeaseRow>;
-  readonly marks: ReadonlyMap<string, LaneMarks & { readonly updatedAt: number }>;
+  readonly marks: ReadonlyMap<string, MarkRow>;
   readonly streamTimes: ReadonlyMap<number, number>;
   readonly batches: ReadonlyMap<string, { readonly partition: number; readonly entry: BatchEntry }>;
 }
@@ -126,7 +138,13 @@ export class SimulatedPostgres extends CallableServer {
       release: (lease) =>
         write((state) => [isOwned(state, lease) ? this.#extended(state, lease, 0) : state, undefined], lease.partition),
       streamTime: (partition) => read((state) => state.streamTimes.get(partition) ?? 0),
-      marks: (partition) => read((state) => [...state.marks.values()].filter((lane) => lane.partition === partition)),
+      marks: (partition) =>
+        read((state) => [...state.marks.values()].filter((lane) => lane.partition === partition && this.#isRead(lane))),
+      recallMarks: (lease, lanes) =>
+        write((state) => {
+          if (!isOwned(state, lease)) throw new LeaseLost(lease);
+          return this.#recalled(state, lease.partition, lanes);
+        }, lease.partition),
       batches: (partition) =>
         read((state) =>
           [...state.batches.values()]
@@ -151,7 +169,7 @@ export class SimulatedPostgres extends CallableServer {
       revision: () => read(() => undefined),
       reviseDone: (lease) => owned(lease, (state) => state),
       salt: (day) => read(() => String(day)),
-      forgetMarks: (partition, days) => write((state) => this.#forgotten(state, partition, days)),
+      forgetMarks: () => write((state) => this.#forgotten(state)),
       reportProgress: () => read(() => undefined),
     };
   }
@@ -203,7 +221,7 @@ export class SimulatedPostgres extends CallableServer {
   #retired(state: State, partition: number, owner: string): [State, boolean] {
     const lease = state.leases.get(partition);
     const isKept =
-      [...state.marks.values()].some((lane) => lane.partition === partition) ||
+      [...state.marks.values()].some((lane) => lane.partition === partition && this.#isRead(lane)) ||
       [...state.batches.values()].some((batch) => batch.partition === partition);
     if (lease?.owner !== owner || lease.expiresAt <= this.now || isKept) return [state, false];
     const [leases, streamTimes] = [new Map(state.leases), new Map(state.streamTimes)];
@@ -252,9 +270,26 @@ export class SimulatedPostgres extends CallableServer {
     return { ...state, marks: all, streamTimes: new Map(state.streamTimes).set(partition, time) };
   }
 
-  #forgotten(state: State, partition: number, days: number): [State, number] {
-    const before = this.now - days * dayMs;
-    const kept = [...state.marks].filter(([, lane]) => lane.partition !== partition || lane.updatedAt >= before);
+  #isRead(mark: MarkRow): boolean {
+    return mark.updatedAt > this.now - marksReadDays * dayMs;
+  }
+
+  #recalled(state: State, partition: number, lanes: readonly LaneName[]): [State, LaneMarks[]] {
+    const marks = new Map(state.marks);
+    const found: LaneMarks[] = [];
+    for (const { producer_id, kind } of lanes) {
+      const key = laneKey(producer_id, { kind, partition });
+      const mark = marks.get(key);
+      if (mark === undefined) continue;
+      marks.set(key, { ...mark, updatedAt: this.now });
+      found.push(mark);
+    }
+    return [found.length === 0 ? state : { ...state, marks }, found];
+  }
+
+  #forgotten(state: State): [State, number] {
+    const before = this.now - marksKeptDays * dayMs;
+    const kept = [...state.marks].filter(([, lane]) => lane.updatedAt >= before);
     const count = state.marks.size - kept.length;
     return [count === 0 ? state : { ...state, marks: new Map(kept) }, count];
   }

@@ -37,7 +37,7 @@ const epochMs = 1_790_000_000_000;
 const watchMs = 100;
 const restartMsMax = 1_500;
 const oldRecordEach = 7;
-const oldRecordMs = 20 * 86_400_000;
+const oldRecordMs = 40 * 86_400_000;
 
 export class World {
   readonly answers = new Answers();
@@ -161,11 +161,6 @@ export class World {
   /** Whether no edge has anything on its disk any more. */
   get isDrained(): boolean {
     return this.edges.every((machine) => machine.disk.bytes === 0);
-  }
-
-  /** Whether a journal waits for a person. */
-  get isDamaged(): boolean {
-    return this.publishers.some(({ publisher }) => publisher !== undefined && publisher.damaged.length > 0);
   }
 
   /** What the sinks have counted. */
