@@ -46,7 +46,7 @@ export class ClickHouseRecords implements StoredRecords {
   ): Promise<readonly StoredRecord[]> {
     const { id, received } = tables[kind];
     return await this.#clickhouse.query<StoredRecord>(
-      `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS received_at, producer_id, frame_no, idx
+      `SELECT app_id, ${id} AS id, toUnixTimestamp64Milli(${received}) AS received_at, log_partition, producer_id, frame_no, idx
          FROM ${kind}s
         WHERE app_id IN {apps:Array(String)} AND ${id} IN {ids:Array(String)} AND ${inRange(kind)}`,
       { apps: [...apps], ids: [...ids], ...paramsOf(range) },

@@ -4,6 +4,7 @@ import { partitionOf } from '#common/log/partition.ts';
 import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
 import { ClickHouseRecords } from './clickhouse-records.ts';
 import { type Claim, FirstSeen, type FirstSeenOptions, newIdFilters } from './first-seen.ts';
+import { FirstSeenGroup } from './first-seen-group.ts';
 
 let database: TestDatabase;
 let clickhouse: ClickHouse;
@@ -95,6 +96,26 @@ test('more ids than can be learned at the start still count once, each, and new 
   const { lookups } = seen.counters;
   expect(await seen.settle([one('event', 'new-tomorrow', now + 26 * HOUR_MS)])).toEqual([true]);
   expect(seen.counters.lookups).toBe(lookups);
+});
+
+test('a repeat at the same place of another partition is a repeat, stored or not', async () => {
+  const now = Date.now();
+  const id = Array.from({ length: 9 }, (_, n) => `moved-${n}`).find((one) => partitionOf('app_x', one, 2) === 1) ?? '';
+  await store('events', id, now);
+  const record = one('event', id, now);
+  const there = { ...record, origin: { ...record.origin, producer_id: 'stored' } };
+  const group = new FirstSeenGroup({
+    ...{ stored: new ClickHouseRecords(clickhouse), clock: Date.now, partitions: 2 },
+    allowStrays: async () => undefined,
+  });
+  // It is stored of partition 0.
+  expect(await group.at(1).settle([there])).toEqual([false]);
+  expect(await group.at(0).settle([there])).toEqual([true]);
+  const recent = { ...record, id: `${id}-${id}-new` };
+  const [own, other] = partitionOf('app_x', recent.id, 2) === 0 ? [0, 1] : [1, 0];
+  expect(await group.at(own).settle([recent])).toEqual([true]);
+  expect(await group.at(other).settle([recent])).toEqual([false]);
+  expect(await group.at(own).settle([recent])).toEqual([true]);
 });
 
 test('what two batches hold that are not stored yet counts once, however many events they have', async () => {

@@ -1,6 +1,6 @@
 /**
  * Decides which record of a partition is the first of its id, so that an event that a client sent twice, or an install that was journalled
- * twice, is counted once. A record is known by where it stands in the log (producer, frame, place): asked again about the
+ * twice, is counted once. A record is known by where it stands in the log (partition, producer, frame, place): asked again about the
  * same record, the answer is the same, whether its batch was withdrawn, formed again, or is found in ClickHouse already.
  *
  * Must stay true:
@@ -44,6 +44,13 @@ export interface Claim {
   /** Epoch milliseconds at which it came in. */
   readonly received_at: number;
   readonly origin: RowOrigin;
+}
+
+/** Who has an id. */
+interface Holder {
+  readonly received_at: number;
+  /** The very record that is asked about, and not another with its id. */
+  readonly isItself: boolean;
 }
 
 export type IdFilters = Readonly<Record<Claim['kind'], IdFilter>>;
@@ -134,8 +141,8 @@ export class FirstSeen {
     this.#letGo();
     let kept = 0;
     const verdicts = claims.map((claim, at) => {
-      const owner = this.#recent(claim) ?? recent[at] ?? earliest(claim, stored.get(keyOf(claim)));
-      const isFirst = owner === undefined || isSameRecord(owner.origin, claim.origin) || isPast(owner, claim);
+      const holder = this.#recent(claim) ?? recent[at] ?? this.#earliest(claim, stored.get(keyOf(claim)));
+      const isFirst = holder === undefined || holder.isItself || isPast(holder, claim);
       if (isFirst) kept += this.#keep(claim);
       else this.counters.duplicates++;
       return isFirst;
@@ -144,15 +151,26 @@ export class FirstSeen {
     return verdicts;
   }
 
-  #recent(claim: Claim): Claim | undefined {
+  #recent(claim: Claim): Holder | undefined {
     const own = this.#ofKey(keyOf(claim));
+    if (own !== undefined) return holderOf(own, isSamePlace(own.origin, claim.origin));
     const { together } = this.#options;
-    if (own !== undefined || !together?.haveStraysCome) return own;
+    if (!together?.haveStraysCome) return undefined;
     for (const other of together.all) {
       const known = other.#ofKey(keyOf(claim));
-      if (known !== undefined) return known;
+      if (known !== undefined) return holderOf(known, false);
     }
     return undefined;
+  }
+
+  /** The claim's own row if it is stored, else the first that makes it a duplicate. */
+  #earliest(claim: Claim, stored: readonly StoredRecord[] | undefined): Holder | undefined {
+    if (!stored) return undefined;
+    const { partition } = this.#options;
+    const own = stored.find((row) => row.log_partition === partition && isSamePlace(row, claim.origin));
+    if (own) return holderOf(own, true);
+    const near = stored.find((row) => Math.abs(row.received_at - claim.received_at) <= DAY_MS) ?? stored[0];
+    return near && holderOf(near, false);
   }
 
   #ofKey(key: string): Claim | undefined {
@@ -169,8 +187,7 @@ export class FirstSeen {
 
   /** @returns 0 for a record that is kept already: a batch that is formed once more brings nothing. */
   #keep(claim: Claim): 0 | 1 {
-    const known = this.#recent(claim);
-    if (known !== undefined && isSameRecord(known.origin, claim.origin)) return 0;
+    if (this.#recent(claim)?.isItself === true) return 0;
     this.#young.set(keyOf(claim), claim);
     this.#options.filters[claim.kind].add(claim.app_id, claim.id, claim.received_at);
     return 1;
@@ -225,19 +242,16 @@ function keyOf({ kind, app_id, id }: Pick<Claim, 'kind' | 'app_id' | 'id'>): str
   return `${kind} ${app_id} ${id}`;
 }
 
-/** The claim's own row if it is stored, else the first that makes it a duplicate. */
-function earliest(claim: Claim, stored: readonly StoredRecord[] | undefined): Claim | undefined {
-  if (!stored) return undefined;
-  const own = stored.find((row) => isSameRecord(row, claim.origin));
-  const near = own ?? stored.find((row) => Math.abs(row.received_at - claim.received_at) <= DAY_MS) ?? stored[0];
-  return near ? { ...claim, received_at: near.received_at, origin: near } : undefined;
+function holderOf({ received_at }: Pick<Claim, 'received_at'>, isItself: boolean): Holder {
+  return { received_at, isItself };
 }
 
-function isSameRecord(a: RowOrigin, b: RowOrigin): boolean {
+/** In lanes of the same partition, for each numbers its frames by itself. */
+function isSamePlace(a: RowOrigin, b: RowOrigin): boolean {
   return a.producer_id === b.producer_id && Number(a.frame_no) === b.frame_no && a.idx === b.idx;
 }
 
 /** An event's id counts for a day. An install's record is written again with the time of the first, so it never is past. */
-function isPast(owner: Claim, claim: Claim): boolean {
-  return claim.kind === 'event' && Math.abs(claim.received_at - owner.received_at) > DAY_MS;
+function isPast(holder: Holder, claim: Claim): boolean {
+  return claim.kind === 'event' && Math.abs(claim.received_at - holder.received_at) > DAY_MS;
 }

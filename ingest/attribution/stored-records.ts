@@ -19,6 +19,7 @@ export interface StoredId {
 
 /** A stored record with an id that was asked for. */
 export interface StoredRecord extends RowOrigin {
+  readonly log_partition: number;
   readonly app_id: string;
   readonly id: string;
   readonly received_at: number;
