@@ -11,6 +11,7 @@ import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
 import { BatchFormer, type LogFrame } from './batch.ts';
 import { ClickHouseStore } from './clickhouse-store.ts';
+import { Erasures } from './erasures.ts';
 import { noFailpoints } from './failpoints.ts';
 import { FrameQueue } from './frame-queue.ts';
 import { HeldLease } from './held-lease.ts';
@@ -45,6 +46,7 @@ export class SinkForTest {
   postgres: Postgres;
   readonly clickhouse: ClickHouse;
   checkpoints: PostgresCheckpoints;
+  readonly erasures: Erasures;
   readonly store: ClickHouseStore;
   readonly #databases: readonly TestDatabase[];
   readonly #owners: TestOwner[] = [];
@@ -57,6 +59,7 @@ export class SinkForTest {
     this.clickhouse = new ClickHouse({ url: databases[1].url });
     this.checkpoints = new PostgresCheckpoints(this.postgres);
     this.store = new ClickHouseStore(this.clickhouse, systemTime);
+    this.erasures = new Erasures(this.postgres);
   }
 
   static async start(): Promise<SinkForTest> {
@@ -109,6 +112,7 @@ export class SinkForTest {
   }
 
   #former(): BatchFormer {
+    const { erasures } = this;
     const stored = new ClickHouseRecords(this.clickhouse);
     const seen = { stored, clock: Date.now, partitions: 2, filters: newIdFilters() };
     return new BatchFormer({
@@ -127,6 +131,7 @@ export class SinkForTest {
         clicks: null,
         countries,
       }),
+      erasures,
     });
   }
 

@@ -3,6 +3,7 @@ import { runsOf } from './batch.ts';
 import { LeaseLost } from './checkpoints.ts';
 import type { RawStore } from './raw-store.ts';
 import { SinkForTest } from './sink-for-test.ts';
+import { testClick } from './way-for-test.ts';
 
 let place: SinkForTest;
 beforeEach(async () => {
@@ -242,6 +243,43 @@ test('frames of a disk that is set back after years are not counted again, also 
   await third.sink.store(await third.sink.form(frames));
   expect(await place.figures()).toEqual({ rows: 20, places: 20, rollup_difference: 0 });
   expect(third.queue.marks).toMatchObject([{ mark: 4, ahead: [] }]);
+});
+
+test('a batch whose people are erased while it is in doubt is stored once, whole, and blank where it was not yet stored', async () => {
+  const frames = [place.frame([...times(20), ...times(15, lastMonth)]), place.frame(times(5))];
+  const again = place.frame(times(7));
+  const { organization_id } = JSON.parse(testClick(now)) as { organization_id: string };
+  let inserts = 0;
+  const losing = storeWith({
+    insert: async (batch, part) => {
+      if (++inserts === 1 || inserts > 4) return await place.store.insert(batch, part);
+      if (inserts === 2) {
+        await place.postgres.execute(
+          `INSERT INTO ingest.erasure (organization_id, until_ms, salt, hashes, expires_at)
+           VALUES ($1, $2, 'salt', NULL, now() + interval '1 day')`,
+          [organization_id, Date.now() + 1_000],
+        );
+        await place.erasures.refresh();
+      }
+      // Of a batch of its own the next answer is lost, and before it the insert.
+      if (inserts === 3) await place.store.insert(batch, part);
+      return { kind: 'unknown', code: 0, message: 'no answer' };
+    },
+  });
+  const first = await place.own(0, losing);
+  await first.sink.store(await first.sink.form(frames));
+  await first.sink.store(await first.sink.form([again]));
+  expect(first.sink.counters).toMatchObject({ doubted_partial: 1, doubted_stored: 1, doubted_discarded: 1 });
+  expect(await place.figures()).toEqual({ rows: 47, places: 47, rollup_difference: 0 });
+  const blank = await place.clickhouse.query(
+    "SELECT idx >= 20 AS is_second, frame_no, countIf(click_id = '') AS blank, count() AS all FROM clicks GROUP BY ALL ORDER BY frame_no, is_second",
+  );
+  expect(blank).toEqual([
+    { is_second: 0, frame_no: 1, blank: 0, all: 20 },
+    { is_second: 1, frame_no: 1, blank: 15, all: 15 },
+    { is_second: 0, frame_no: 2, blank: 0, all: 5 },
+    { is_second: 0, frame_no: 3, blank: 7, all: 7 },
+  ]);
 });
 
 test('two owners whose batches of the same day are in doubt at the same time settle both', async () => {
