@@ -1,42 +1,90 @@
 /** How far a click and a device agree in one thing: 1 agrees, 0 does not, between is part of an agreement, null is unknown. */
+import { comparePhones } from './phone-models.ts';
 import type { Signals } from './signals.ts';
 
 const SCREEN_TOLERANCE_PX = 2;
+/** What is left of a screen's longer side when the bars of the system are taken off, as some apps do. */
+const SCREEN_PART_MIN = 0.85;
 
 export function sameText(a: string, b: string): number | null {
   return a === '' || b === '' ? null : Number(a === b);
 }
 
-/** As far as both say: 17.5.1 and 17.5 agree. */
-export function sameVersion(a: readonly number[], b: readonly number[]): number | null {
+/** What two versions say: `updated` is one that a device can come to have after its click. */
+export type VersionRelation = 'unknown' | 'same' | 'updated' | 'downgraded' | 'other_major';
+
+type Versions = Pick<Signals, 'os_version' | 'os_version_min'>;
+
+/** As far as both say: 17.5.1 and 17.5 are the same. Of a frozen version it is known what it is at least. */
+export function relateVersions(device: Versions, click: Versions): VersionRelation {
+  const { os_version: now, os_version_min: nowMin } = device;
+  const { os_version: then, os_version_min: thenMin } = click;
+  if (now.length > 0 && then.length > 0) return relation(compareVersions(now, then));
+  if (now.length > 0 && thenMin.length > 0) {
+    const order = compareVersions(now, thenMin);
+    return order.by < 0 ? relation(order) : 'unknown';
+  }
+  if (nowMin.length > 0 && then.length > 0) {
+    const order = compareVersions(nowMin, then);
+    return order.by > 0 ? relation(order) : 'unknown';
+  }
+  return 'unknown';
+}
+
+interface Order {
+  /** Above 0 when the first one is later. */
+  readonly by: number;
+  readonly isMajor: boolean;
+}
+
+function relation({ by, isMajor }: Order): VersionRelation {
+  if (by === 0) return 'same';
+  if (isMajor) return 'other_major';
+  return by > 0 ? 'updated' : 'downgraded';
+}
+
+function compareVersions(a: readonly number[], b: readonly number[]): Order {
   const length = Math.min(a.length, b.length);
-  if (length === 0) return null;
-  for (let at = 0; at < length; at++) if (a[at] !== b[at]) return 0;
-  return 1;
+  for (let at = 0; at < length; at++) {
+    const by = (a[at] ?? 0) - (b[at] ?? 0);
+    if (by !== 0) return { by, isMajor: at === 0 };
+  }
+  return { by: 0, isMajor: false };
 }
 
-/** "iPhone" alone is no model: it agrees with no iPhone in particular, but not with an iPad either. */
+export function sameVersion(device: Versions, click: Versions): number | null {
+  const related = relateVersions(device, click);
+  return related === 'unknown' ? null : Number(related === 'same');
+}
+
+/** Models that differ count against each other unless one may be another name of the other. */
 export function sameModel(a: string, b: string): number | null {
-  if (a === '' || b === '') return null;
-  const [first, second] = [appleKind(a), appleKind(b)];
-  if (first !== second) return 0;
-  if (first !== '' && (a === first || b === second)) return null;
-  return Number(a === b || a.endsWith(` ${b}`) || b.endsWith(` ${a}`));
+  const compared = comparePhones(a, b);
+  return compared === 'unknown' ? null : Number(compared === 'same');
 }
 
-function appleKind(model: string): string {
-  return /^(iphone|ipad|ipod)/.exec(model)?.[1] ?? '';
-}
+type Languages = Pick<Signals, 'language' | 'more_languages'>;
 
-/** The same language in another region is half an agreement: a phone's region and its browser's are set apart. */
-export function sameLanguage(a: Signals['language'], b: Signals['language']): number | null {
-  if (a[0] === '' || b[0] === '') return null;
-  if (a[0] !== b[0]) return 0;
-  return a[1] === '' || b[1] === '' || a[1] === b[1] ? 1 : 0.5;
+/**
+ * The same language in another region is half an agreement: a phone's region and its browser's are set apart. So is a
+ * language that one side prefers and the other only knows.
+ */
+export function sameLanguage(a: Languages, b: Languages): number | null {
+  const [first, region] = a.language;
+  const [other, otherRegion] = b.language;
+  if (first === '' || other === '') return null;
+  if (first === other) return region === '' || otherRegion === '' || region === otherRegion ? 1 : 0.5;
+  return a.more_languages.includes(other) || b.more_languages.includes(first) ? 0.5 : 0;
 }
 
 export function sameScreen(a: Signals['screens'], b: Signals['screens']): number | null {
   if (a.length === 0 || b.length === 0) return null;
-  const close = (one: number, other: number) => Math.abs(one - other) <= SCREEN_TOLERANCE_PX;
-  return Number(a.some((one) => b.some((other) => close(one[0], other[0]) && close(one[1], other[1]))));
+  return Number(a.some((one) => b.some((other) => isSameScreen(one, other))));
+}
+
+function isSameScreen([width, height]: readonly [number, number], [other, high]: readonly [number, number]): boolean {
+  if (Math.abs(width - other) > SCREEN_TOLERANCE_PX) return false;
+  return (
+    Math.abs(height - high) <= SCREEN_TOLERANCE_PX || Math.min(height, high) >= SCREEN_PART_MIN * Math.max(height, high)
+  );
 }

@@ -19,6 +19,16 @@ export const deviceFields = {
   os_version: text(64, '`17.5.1`'),
   device_model: text(128, '`iPhone15,2`, `Pixel 8`'),
   language: text(64, 'BCP 47; `en_US` is understood too.'),
+  languages: Type.Optional(
+    Type.Unsafe<readonly string[] | null>({
+      type: ['array', 'null'],
+      items: { type: 'string', maxLength: 64 },
+      maxItems: 32,
+      description:
+        "The phone's preferred languages, the first one first (`Locale.preferredLanguages`, `LocaleList`). `language` is often " +
+        "the app's own, which says little when the app exists in one language only.",
+    }),
+  ),
   timezone: text(64, 'IANA, `Europe/Paris`.'),
   screen_width: size('Native or CSS pixels.'),
   screen_height: size('Native or CSS pixels.'),

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { crowdPart } from './crowd.ts';
 import {
   type CandidateClick,
-  crowdPart,
   type Decision,
   decayOf,
   decide,
@@ -29,8 +29,10 @@ const device: Signals = {
   maybeIpad: false,
   ip: '203.0.113.9',
   os_version: [17, 5, 1],
+  os_version_min: [],
   device_model: 'iphone15,2',
   language: ['en', 'us'],
+  more_languages: [],
   timezone: 'Europe/Paris',
   screens: [[393, 852]],
 };
@@ -153,7 +155,7 @@ test('many different devices at one address make it say less', () => {
   );
   const mine = click({ signals: { ...device, timezone: '', screens: [], device_model: '' } });
   expect(crowdPart(device, [mine])).toBe(1);
-  expect(crowdPart({ ...device, language: ['fr', 'fr'] }, [mine])).toBe(0.5);
+  expect(crowdPart({ ...device, os_version: [17, 4] }, [mine])).toBe(0.5);
   expect(decided({ candidates: [mine] }).matched).toBe(true);
   expect(decided({ candidates: [mine, ...crowd] }).matched).toBe(false);
 });
@@ -166,10 +168,40 @@ test('clicks that are too old to be matched make no crowd: who clicked there yes
   expect(decided({ candidates: [click({ signals: little }), ...gone] }).matched).toBe(true);
 });
 
-test('who asks counts among the devices behind an address: a click of another version is not theirs', () => {
-  const other = { ...device, os_version: [17, 4], timezone: '', screens: [], device_model: '' };
+test('who asks counts among the devices behind an address: a click of a later version is not theirs', () => {
+  const other = { ...device, os_version: [17, 6], timezone: '', screens: [], device_model: '' };
   expect(decided({ candidates: [click({ signals: other })] }).matched).toBe(false);
   expect(decided({ candidates: [click({ signals: { ...other, os_version: [17, 5] } })] }).matched).toBe(true);
+});
+
+test.each<[string, Partial<Signals>, boolean]>([
+  ['a minor update between click and open', { os_version: [17, 4] }, true],
+  ['a patch between click and open', { os_version: [17, 5, 0] }, true],
+  ['an app that exists in another language only', { language: ['de', 'de'] }, true],
+  ['a major version that differs', { os_version: [16] }, false],
+  ['another model', { device_model: 'iphone14,5' }, false],
+])('%s decides a lone match as it should', (_, more, expected) => {
+  const signals = { ...device, device_model: 'iphone', timezone: '', screens: [], ...more };
+  expect(decided({ candidates: [click({ signals, time: now - 30 * 60_000 })] }).matched).toBe(expected);
+});
+
+test.each<[string, Partial<Signals>, Partial<Signals>, Gate | null]>([
+  ['is later than the device’s', { os_version: [17, 5] }, { os_version: [], os_version_min: [18, 6] }, 'os_version'],
+  ['may be the device’s', { os_version: [18, 6, 2] }, { os_version: [], os_version_min: [18, 6] }, null],
+  [
+    'may be the device’s, and is far from it',
+    { os_version: [26, 1] },
+    { os_version: [], os_version_min: [18, 6] },
+    null,
+  ],
+  ['the device hides in turn', { os_version: [], os_version_min: [18, 7] }, { os_version: [26, 2] }, null],
+  ['the device has left behind', { os_version: [], os_version_min: [18, 7] }, { os_version: [17, 1] }, 'os_version'],
+])('a version that a frozen user agent hides gates only what it can’t be: one that %s', (_, asker, of, gate) => {
+  const { judged } = decided({
+    device: { ...device, ...asker },
+    candidates: [click({ signals: { ...device, ...of } })],
+  });
+  expect(judged[0]?.gate).toBe(gate);
 });
 
 test.each<[string, number, Partial<ScoredClick>[], boolean]>([
@@ -189,8 +221,10 @@ const signals: fc.Arbitrary<Signals> = fc.record({
   maybeIpad: fc.boolean(),
   ip: fc.constantFrom('', '203.0.113.9', '203.0.113.10', '172.224.226.4'),
   os_version: fc.constantFrom([], [17], [17, 5], [17, 4, 1], [16, 1]),
+  os_version_min: fc.constant([]),
   device_model: fc.constantFrom('', 'iphone', 'iphone15,2', 'ipad13,4', 'pixel 8'),
   language: fc.constantFrom<readonly [string, string]>(['', ''], ['en', 'us'], ['en', 'gb'], ['de', '']),
+  more_languages: fc.constantFrom([], ['en'], ['de', 'fr']),
   timezone: fc.constantFrom('', 'Europe/Paris', 'Asia/Tokyo'),
   screens: fc.constantFrom<Signals['screens']>([], [[393, 852]], [[360, 800]]),
 });
@@ -267,9 +301,8 @@ test('an ambiguous pair is never matched, in whatever order it comes', () => {
       if (!decision.matched || decision.type !== 'probabilistic') return;
       const crowd = crowdPart(asking, candidates);
       for (const one of candidates) {
-        if (one.link_id === decision.click.link_id || one.signals.family !== asking.family) continue;
-        const [major, other] = [asking.os_version[0], one.signals.os_version[0]];
-        if (major !== undefined && other !== undefined && major !== other) continue;
+        if (one.link_id === decision.click.link_id) continue;
+        if (decision.judged.find(({ click: { click_id } }) => click_id === one.click_id)?.gate !== null) continue;
         expect(decision.confidence - confidence(asking, one.signals, now - one.time, crowd)).toBeGreaterThan(0.1);
       }
     }),
@@ -318,6 +351,7 @@ test.each<[string, Partial<ScoredClick>, Gate | null]>([
   ['is older than the window', { time: now - 7 * HOUR }, 'window'],
   ['is of another platform', { signals: { ...device, family: 'android' } }, 'platform'],
   ['is of another major version', { signals: { ...device, os_version: [16] } }, 'os_version'],
+  ['is another phone’s', { signals: { ...device, device_model: 'iphone14,5' } }, 'device_model'],
   [
     'has too little in common',
     { signals: { ...device, ip: '203.0.113.10', timezone: '', screens: [] } },
@@ -329,7 +363,9 @@ test.each<[string, Partial<ScoredClick>, Gate | null]>([
 });
 
 test('the decision carries the points of each factor, and they add up to the confidence', () => {
-  const decision = decided({ candidates: [click({ signals: { ...device, language: ['fr', 'fr'] }, time: now })] });
+  const decision = decided({
+    candidates: [click({ signals: { ...device, os_version: [17, 9], language: ['fr', 'fr'] }, time: now })],
+  });
   const [one] = decision.judged;
   expect(one?.factors).toContainEqual({ factor: 'ip', agreement: 1, points: 20, of: 40 });
   expect(one?.factors).toContainEqual({ factor: 'language', agreement: 0, points: 0, of: 10 });
@@ -345,4 +381,72 @@ test.each<[NoMatchReason, Partial<MatchInput>]>([
   ['ambiguous', { candidates: [click(), click({ click_id: 'c2', link_id: 'l2' })] }],
 ])('a device that gets no click gets the reason: %s', (reason, more) => {
   expect(decided(more)).toMatchObject({ matched: false, reason });
+});
+
+/** Models that no phone has two of. */
+const models = fc.constantFrom('iphone15,2', 'iphone14,5', 'iphone 15', 'sm-s911b', 'pixel 8', 'galaxy a54', 'cph2449');
+
+test('a click of another model is never matched, whatever else agrees', () => {
+  fc.assert(
+    fc.property(signals, models, models, age, (like, one, other, ageMs) => {
+      fc.pre(one !== other);
+      const asker = { ...like, device_model: one, ip: '203.0.113.9' };
+      const of = { ...like, device_model: other, ip: '203.0.113.9' };
+      const decision = decided({
+        device: asker,
+        candidates: [click({ signals: of, time: now - ageMs })],
+        settings: { ...settings, min_confidence: 0 },
+      });
+      expect(decision.matched).toBe(false);
+      expect(decision.judged[0]?.gate).not.toBeNull();
+    }),
+  );
+});
+
+const unknowns: Partial<Signals>[] = [
+  { os_version: [], os_version_min: [] },
+  { device_model: '' },
+  { language: ['', ''], more_languages: [] },
+  { timezone: '' },
+  { screens: [] },
+];
+
+test('what a click does not tell never gates it', () => {
+  fc.assert(
+    fc.property(signals, signals, fc.subarray(unknowns), (a, b, left) => {
+      const gateOf = (of: Signals) =>
+        decided({ device: a, candidates: [click({ signals: of })], settings: { ...settings, min_confidence: 0 } })
+          .judged[0]?.gate;
+      const before = gateOf(b);
+      const after = gateOf(Object.assign({ ...b }, ...left));
+      if (before === null) expect([null, 'little_in_common']).toContain(after);
+      if (left.includes(unknowns[0] as Partial<Signals>)) expect(after).not.toBe('os_version');
+      if (left.includes(unknowns[1] as Partial<Signals>)) expect(after).not.toBe('device_model');
+    }),
+  );
+});
+
+test('a click that agrees in more is never less likely, in a crowd as well', () => {
+  const agreeing: [keyof Signals, unknown][] = [
+    ['os_version', [17, 5]],
+    ['device_model', 'iphone15,2'],
+    ['language', ['en', 'us']],
+    ['timezone', 'Europe/Paris'],
+    ['screens', [[393, 852]]],
+  ];
+  const crowd = fc.array(signals, { maxLength: 5 });
+  fc.assert(
+    fc.property(signals, crowd, age, fc.constantFrom(...agreeing), (of, others, ageMs, [name, value]) => {
+      const chance = (mine: Signals) =>
+        decided({
+          candidates: [
+            click({ signals: { ...mine, family: 'ios' }, time: now - ageMs }),
+            ...others.map((one, n) => click({ click_id: `o${n}`, link_id: `o${n}`, signals: one })),
+          ],
+          settings: { ...settings, min_confidence: 0 },
+        }).judged[0]?.confidence ?? 0;
+      expect(chance({ ...of, [name]: value })).toBeGreaterThanOrEqual(chance(of));
+    }),
+    { numRuns: 500 },
+  );
 });

@@ -4,7 +4,9 @@
  * and out of what it is divided by. If two different links come close to each other, nobody gets either.
  */
 import type { AppSettings } from '#common/app-snapshot.ts';
-import { sameLanguage, sameModel, sameScreen, sameText, sameVersion } from './comparisons.ts';
+import { relateVersions, sameLanguage, sameModel, sameScreen, sameText, sameVersion } from './comparisons.ts';
+import { crowdPart, isSamePlatform } from './crowd.ts';
+import { comparePhones } from './phone-models.ts';
 import { isLocalAddress, isSharedAddress } from './shared-address.ts';
 import type { Signals } from './signals.ts';
 
@@ -198,35 +200,8 @@ function gateOf(click: ScoredClick, { app_id, claimant, device, nowMs }: MatchIn
   if (ageMs < -CLOCK_SKEW_MS) return 'future';
   if (ageMs > windowMs) return 'window';
   if (!isSamePlatform(device, click.signals)) return 'platform';
-  const [a] = device.os_version;
-  const [b] = click.signals.os_version;
-  return a === undefined || b === undefined || a === b ? null : 'os_version';
-}
-
-function isSamePlatform(device: Signals, click: Signals): boolean {
-  return device.family === click.family || (device.family === 'ios' && device.maybeIpad && click.maybeIpad);
-}
-
-/**
- * Of several devices behind one address each has its part of what the address says: who asks, and whoever clicked there. Clicks
- * count as one device's as long as nothing speaks against it, so that two browsers of one phone are no crowd.
- */
-export function crowdPart(asker: Signals, candidates: readonly ScoredClick[]): number {
-  const devices: Signals[] = [asker];
-  const inOrder = candidates.toSorted((a, b) => a.time - b.time || (a.click_id < b.click_id ? -1 : 1));
-  for (const { signals } of inOrder) {
-    if (!devices.some((device) => mayBeSame(device, signals))) devices.push(signals);
-  }
-  return 1 / devices.length;
-}
-
-function mayBeSame(a: Signals, b: Signals): boolean {
-  return (
-    (a.family === b.family || (a.maybeIpad && b.maybeIpad)) &&
-    sameVersion(a.os_version, b.os_version) !== 0 &&
-    sameModel(a.device_model, b.device_model) !== 0 &&
-    sameLanguage(a.language, b.language) !== 0
-  );
+  if (relateVersions(device, click.signals) === 'other_major') return 'os_version';
+  return comparePhones(device.device_model, click.signals.device_model) === 'other' ? 'device_model' : null;
 }
 
 /** Null when there is too little in common to say anything: neither the address nor four other signals. */
@@ -241,9 +216,9 @@ export function scoreOf(
   const ageMs = Math.max(0, nowMs - click.time);
   const agreements: Readonly<Record<Factor, number | null>> = {
     ip: sameText(device.ip, signals.ip),
-    os_version: sameVersion(device.os_version, signals.os_version),
+    os_version: sameVersion(device, signals),
     device_model: sameModel(device.device_model, signals.device_model),
-    language: sameLanguage(device.language, signals.language),
+    language: sameLanguage(device, signals),
     timezone: sameText(device.timezone, signals.timezone),
     screen: sameScreen(device.screens, signals.screens),
     age: Math.max(0, 1 - ageMs / windowMs),

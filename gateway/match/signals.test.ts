@@ -26,6 +26,14 @@ const agents = {
   instagramAndroid:
     'Mozilla/5.0 (Linux; Android 13; SM-G991B Build/TP1A.220624.014; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/114.0.5735.196 Mobile Safari/537.36 Instagram 309.1.0.41.113 Android (33/13; 480dpi; 1080x2186; samsung; SM-G991B; o1s; exynos2100; en_GB; 541635863)',
   firefoxAndroid: 'Mozilla/5.0 (Android 14; Mobile; rv:125.0) Gecko/125.0 Firefox/125.0',
+  linkedIn26:
+    'Mozilla/5.0 (iPhone; CPU iPhone OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148 [LinkedInApp]/9.31.8841',
+  webView26:
+    'Mozilla/5.0 (iPhone; CPU iPhone OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148',
+  firefoxIos:
+    'Mozilla/5.0 (iPhone; CPU iPhone OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) FxiOS/147.5 Mobile/15E148 Safari/604.1',
+  chromeIpad:
+    'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) CriOS/118 Version/11.1.1 Safari/605.1.15',
   windows:
     'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/124.0.0.0 Safari/537.36',
   macChrome:
@@ -132,6 +140,50 @@ test.each<[string, Partial<ClickFields>, DeviceFields, boolean]>([
     true,
   ],
   ['Android: Firefox', { user_agent: agents.firefoxAndroid }, pixel, true],
+  [
+    'LinkedIn on iOS 26, whose web view says 18_7',
+    { user_agent: agents.linkedIn26 },
+    { ...iphone, os_version: '26.2' },
+    true,
+  ],
+  ['LinkedIn on iOS 26 is no iPhone on 17', { user_agent: agents.linkedIn26 }, iphone, false],
+  ['Firefox on iOS 26', { user_agent: agents.firefoxIos }, { ...iphone, os_version: '26.2' }, true],
+  [
+    'an SDK on iOS 26 that has its web view’s user agent alone',
+    { user_agent: agents.safari26 },
+    { platform: 'ios', language: 'en-US', user_agent: agents.webView26 },
+    true,
+  ],
+  [
+    'Chrome on an iPad, whose Safari stayed at 11',
+    { user_agent: agents.chromeIpad },
+    { ...iphone, os_version: '17.4.1', device_model: 'iPad13,4' },
+    true,
+  ],
+  [
+    'an app that exists in English only, on a German phone',
+    { user_agent: agents.safari17, language: 'de-DE,de;q=0.9' },
+    { ...iphone, language: 'en_DE' },
+    true,
+  ],
+  [
+    'Instagram on another iPhone',
+    { user_agent: agents.instagramIos },
+    { ...iphone, os_version: '17.4.1', device_model: 'iPhone15,2' },
+    false,
+  ],
+  [
+    'a Galaxy is no Pixel',
+    { user_agent: agents.instagramAndroid, language: '' },
+    { ...pixel, os_version: '13' },
+    false,
+  ],
+  [
+    'a Galaxy by the name on its box',
+    { user_agent: agents.instagramAndroid, language: '' },
+    { ...galaxy, device_model: 'Galaxy S21 5G' },
+    true,
+  ],
   ['Android is not iOS', { user_agent: agents.webview }, iphone, false],
   ['a desktop is no phone', { user_agent: agents.windows }, pixel, false],
   [
@@ -194,4 +246,14 @@ test.each([
 test('the language of a browser within an app is a signal', () => {
   const device = { ...iphone, os_version: '17.4.1', device_model: 'iPhone14,5' };
   expect(score({ user_agent: agents.instagramIos, language: 'fr-FR' }, device)?.factors).toContain('language');
+});
+
+test('the phone’s preferred languages count, and not the one that the app exists in', () => {
+  const german = { ...iphone, language: 'en_DE', languages: ['de-DE', 'en-DE'] };
+  const factor = (language: string, device: DeviceFields) =>
+    score({ language }, device)?.parts.find((part) => part.factor === 'language')?.agreement;
+  expect(factor('de-DE,de;q=0.9', german)).toBe(1);
+  expect(factor('de-DE,de;q=0.9', { ...german, languages: null })).toBe(0);
+  expect(factor('de-DE,de;q=0.9,en;q=0.8', { ...german, languages: [] })).toBe(0.5);
+  expect(factor('fr-FR,fr;q=0.9', german)).toBe(0);
 });

@@ -14,9 +14,13 @@ export interface Signals {
   /** The address, of IPv6 the /64; empty when unknown. */
   readonly ip: string;
   readonly os_version: readonly number[];
+  /** What the version is at least where a frozen user agent hides it; else empty. */
+  readonly os_version_min: readonly number[];
   readonly device_model: string;
-  /** Primary language and region; empty when unknown. */
+  /** Primary language and region of the one that is preferred; empty when unknown. */
   readonly language: readonly [string, string];
+  /** Primary languages of the others. */
+  readonly more_languages: readonly string[];
   readonly timezone: string;
   /** Sizes in CSS pixels that may be meant, smaller side first; empty when unknown. */
   readonly screens: readonly (readonly [number, number])[];
@@ -28,6 +32,8 @@ export interface DeviceFields {
   readonly os_version?: string | null;
   readonly device_model?: string | null;
   readonly language?: string | null;
+  /** The phone's preferred languages, the first one first: an app's own may be the only one that it exists in. */
+  readonly languages?: readonly string[] | null;
   readonly timezone?: string | null;
   readonly screen_width?: number | null;
   readonly screen_height?: number | null;
@@ -50,8 +56,9 @@ export function clickSignals(click: ClickFields): Signals {
     maybeIpad: agent.maybeIpad,
     ip: limitAddress(click.ip),
     os_version: agent.os_version,
+    os_version_min: agent.os_version_min,
     device_model: agent.device_model.toLowerCase(),
-    language: languageOf(agent.language || (click.language.split(/[,;]/, 1)[0] ?? '')),
+    ...languagesOf([agent.language, ...acceptedLanguages(click.language)]),
     timezone: '',
     screens: agent.screen ? [sorted(agent.screen[0], agent.screen[1])] : [],
   };
@@ -59,7 +66,9 @@ export function clickSignals(click: ClickFields): Signals {
 
 export function deviceSignals(device: DeviceFields, ip: string): Signals {
   const agent = readUserAgent(device.user_agent ?? '');
-  const version = versionOf(device.os_version ?? undefined);
+  // A program within a web page has its version from the user agent, and is as wrong as that is.
+  const isFrozen = device.platform === 'web' && agent.os_version_min.length > 0;
+  const version = isFrozen ? [] : versionOf(device.os_version ?? undefined);
   const model = (device.device_model ?? '').trim().toLowerCase();
   const family = device.platform === 'web' ? agent.family : device.platform;
   return {
@@ -68,12 +77,16 @@ export function deviceSignals(device: DeviceFields, ip: string): Signals {
     maybeIpad: device.platform === 'web' ? agent.maybeIpad : model.startsWith('ipad'),
     ip: limitAddress(ip),
     os_version: version.length > 0 ? version : agent.os_version,
+    os_version_min: version.length > 0 ? [] : agent.os_version_min,
     device_model: model || agent.device_model.toLowerCase(),
-    language: languageOf(device.language || agent.language),
+    ...languagesOf([...(device.languages ?? []).slice(0, LANGUAGES_MAX), device.language ?? '', agent.language]),
     timezone: timezoneOf(device.timezone ?? ''),
     screens: screensOf(device),
   };
 }
+
+/** Of a header or a list; nobody speaks more. */
+const LANGUAGES_MAX = 8;
 
 /** Old codes and those that two systems use for one language (BCP 47, IANA language subtag registry). */
 const languageAliases: Readonly<Record<string, string>> = { iw: 'he', in: 'id', ji: 'yi', no: 'nb', tl: 'fil' };
@@ -87,6 +100,21 @@ export function languageOf(text: string): [string, string] {
     .split(/[-_]/);
   if (!/^[a-z]{2,3}$/.test(primary)) return ['', ''];
   return [languageAliases[primary] ?? primary, rest.find((part) => /^([a-z]{2}|\d{3})$/.test(part)) ?? ''];
+}
+
+function languagesOf(texts: readonly string[]): Pick<Signals, 'language' | 'more_languages'> {
+  const [first = ['', ''], ...rest] = texts.map(languageOf).filter(([primary]) => primary !== '');
+  const more = new Set(rest.map(([primary]) => primary));
+  more.delete(first[0]);
+  return { language: first, more_languages: [...more] };
+}
+
+/** Accept-Language without its weights: browsers write it in their order. */
+function acceptedLanguages(header: string): string[] {
+  return header
+    .split(',', LANGUAGES_MAX)
+    .map((part) => part.split(';', 1)[0] ?? '')
+    .filter((part) => part.trim() !== '');
 }
 
 const timezones = new LRUCache<string, string>({ max: 1_000 });

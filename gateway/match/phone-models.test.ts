@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { comparePhones, type PhoneComparison } from './phone-models.ts';
+
+test.each<[string, string, PhoneComparison]>([
+  ['iphone15,2', 'iphone15,2', 'same'],
+  ['iphone15,2', 'iphone 14 pro', 'same'],
+  ['iphone15,2', 'apple iphone 14 pro', 'same'],
+  ['iphone se', 'iphone14,6', 'same'],
+  ['iphone se (2nd generation)', 'iphone14,6', 'other'],
+  ['iphone15,2', 'iphone14,5', 'other'],
+  ['iphone15,2', 'iphone 14', 'other'],
+  ['iphone 14', 'iphone 14 plus', 'other'],
+  ['iphone15,2', 'iphone', 'unknown'],
+  ['iphone99,1', 'iphone 44', 'unknown'],
+  ['iphone', 'ipad', 'other'],
+  ['iphone15,2', 'pixel 8', 'other'],
+  ['ipad13,4', 'ipad pro 11-inch (3rd generation)', 'unknown'],
+  ['ipad13,4', 'ipad13,5', 'other'],
+  ['sm-s911b', 'galaxy s23', 'same'],
+  ['sm-s911b', 'samsung galaxy s23', 'same'],
+  ['sm-s911b', 'samsung sm-s911b', 'same'],
+  ['sm-s911b', 'galaxy s23 5g', 'same'],
+  ['sm-g991b', 'galaxy s21', 'same'],
+  ['sm-s938b', 'galaxy s25 ultra', 'same'],
+  ['sm-s911b', 'galaxy s23 ultra', 'other'],
+  ['sm-a145f', 'galaxy a14 5g', 'other'],
+  ['sm-s911b', 'sm-s911u', 'other'],
+  ['sm-s911b', 'pixel 8', 'other'],
+  ['sm-s911b', 'galaxy of tomorrow', 'unknown'],
+  ['pixel 8', 'google pixel 8', 'same'],
+  ['pixel 8', 'pixel 8 pro', 'other'],
+  ['2201117tg', 'redmi note 11', 'same'],
+  ['2201117tg', 'xiaomi redmi note 11', 'same'],
+  ['2201117tg', 'cph2449', 'other'],
+  ['cph2449', 'oneplus 11 5g', 'same'],
+  ['cph2449', 'moto g54 5g', 'other'],
+  ['moto g54 5g', 'motorola moto g54 5g', 'same'],
+  ['moto g54 5g', 'moto g54', 'unlike'],
+  ['mystery one', 'mystery two', 'unlike'],
+  ['mystery one', 'sm-s911b', 'unknown'],
+  ['', 'pixel 8', 'unknown'],
+])('%s and %s: %s, from either side', (a, b, expected) => {
+  expect(comparePhones(a, b)).toBe(expected);
+  expect(comparePhones(b, a)).toBe(expected);
+});
