@@ -13,12 +13,18 @@ import { docsRoutes } from './docs/routes.ts';
 import { apiParts, readLimits } from './parts.ts';
 import { exposeUntold } from './untold-counters.ts';
 
-const config = processConfig('api', ['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY']);
+const config = processConfig('api', [
+  ['API_DATABASE_URL', 'DATABASE_URL'],
+  'REDIS_URL',
+  'CLICKHOUSE_URL',
+  'SECRET_KEY',
+]);
 const name = config.INSTANCE || 'api-0';
 const log = createLog('api', config);
 const metrics = createMetrics('api');
 
-const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
+const url = config.API_DATABASE_URL || config.DATABASE_URL;
+const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
 

@@ -21,7 +21,8 @@ const oauth = [
   ...(['OAUTH_REDIRECT_URIS', 'OAUTH_SIGNUP'] as const),
 ] as const;
 const api = [
-  ...(['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
+  // API_DATABASE_URL where there is one, and so on; DATABASE_URL is not passed on then.
+  ...(['API_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
   ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS', 'DNS_SERVERS', 'LOGIN_FAILURES_FREE'] as const),
   ...apiServer,
   ...limits,
@@ -29,6 +30,7 @@ const api = [
 ] as const;
 const gateway = [
   ...([
+    'GATEWAY_DATABASE_URL',
     'DATABASE_URL',
     'REDIS_URL',
     'NATS_URL',
@@ -44,7 +46,6 @@ const gateway = [
   ...links,
 ] as const;
 const redirector = [
-  // EDGE_DATABASE_URL where there is one; DATABASE_URL is not passed on then.
   ...(['EDGE_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL'] as const),
   ...(['REDIRECTOR_HOST', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT'] as const),
   ...privacy,
@@ -53,7 +54,7 @@ const redirector = [
   ...links,
 ] as const;
 const ingest = [
-  ...(['DATABASE_URL', 'NATS_URL', 'INSTALLATION', 'CLICKHOUSE_URL', 'REDIS_URL'] as const),
+  ...(['INGEST_DATABASE_URL', 'DATABASE_URL', 'NATS_URL', 'INSTALLATION', 'CLICKHOUSE_URL', 'REDIS_URL'] as const),
   ...(['LOG_PARTITIONS', 'LOG_REPLICAS', 'LOG_BYTES_MAX', 'LEASE_SECONDS', 'GEOIP_DB'] as const),
   ...(['INGEST_BATCH_ROWS', 'INGEST_BATCH_BYTES', 'INGEST_FLUSH_INTERVAL_MS'] as const),
 ] as const;

@@ -113,17 +113,24 @@ function url(fallback: string, schemes: readonly string[], about: string): Setti
   };
 }
 
+function ownDatabase(whose: string): Setting<string> {
+  return url('', ['postgres', 'postgresql'], `Postgres for ${whose}; empty takes DATABASE_URL.`);
+}
+
 export const settings = {
   DATA_DIR: text('.data', 'Folder for everything that is kept on this machine.'),
   INSTANCE: text('', 'Name of this process, unique on its machine: its journal folder and its label in the log.'),
   LOG_LEVEL: choice('info', ['debug', 'info', 'warn', 'error', 'silent'], 'Least serious line that is written.'),
 
-  DATABASE_URL: url('', ['postgres', 'postgresql'], 'Postgres. Without it, npm start runs one of its own.'),
-  EDGE_DATABASE_URL: url(
+  DATABASE_URL: url(
     '',
     ['postgres', 'postgresql'],
-    'Postgres for redirectors, as a user that can only read links and apps; empty takes DATABASE_URL.',
+    'Postgres, as the owner of the schema. Without it, npm start runs one of its own.',
   ),
+  API_DATABASE_URL: ownDatabase('the API, as signpost_api_process'),
+  GATEWAY_DATABASE_URL: ownDatabase('the SDK endpoints, as signpost_gateway'),
+  INGEST_DATABASE_URL: ownDatabase('ingest, as signpost_ingest'),
+  EDGE_DATABASE_URL: ownDatabase('redirectors, as signpost_redirector'),
   REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey. Without it, npm start runs one of its own.'),
   NATS_URL: url('', ['nats', 'tls'], 'NATS with JetStream. Without it, npm start runs one of its own.'),
   CLICKHOUSE_URL: url('', ['http', 'https'], 'ClickHouse over HTTP, user, password and database in the URL.'),
@@ -273,10 +280,13 @@ export class ConfigError extends Error {
 
 /**
  * Reads every setting from the environment.
- * @param required settings that this process cannot run without.
+ * @param required settings that this process cannot run without; of a list, one is enough.
  * @throws ConfigError naming every fault.
  */
-export function loadConfig(required: readonly SettingName[] = [], env: NodeJS.ProcessEnv = process.env): Config {
+export function loadConfig(
+  required: readonly (SettingName | readonly SettingName[])[] = [],
+  env: NodeJS.ProcessEnv = process.env,
+): Config {
   const faults: string[] = [];
   const values: Record<string, unknown> = {};
   for (const [name, setting] of Object.entries<Setting<unknown>>(settings)) {
@@ -288,8 +298,10 @@ export function loadConfig(required: readonly SettingName[] = [], env: NodeJS.Pr
       values[name] = value;
     }
   }
-  for (const name of required) {
-    if (values[name] === '') faults.push(`${name} is not set: ${settings[name].about}`);
+  for (const names of required.map((one) => (typeof one === 'string' ? [one] : one))) {
+    const [first] = names;
+    if (first === undefined || names.some((name) => values[name] !== '')) continue;
+    faults.push(`${names.join(' or ')} is not set: ${settings[first].about}`);
   }
   if (faults.length > 0) throw new ConfigError(faults);
   return values as Config;
@@ -301,7 +313,7 @@ export function loadConfig(required: readonly SettingName[] = [], env: NodeJS.Pr
  */
 export function processConfig<Role extends ProcessRole>(
   _role: Role,
-  required: readonly ProcessSetting<Role>[],
+  required: readonly (ProcessSetting<Role> | readonly ProcessSetting<Role>[])[],
 ): ProcessConfig<Role> {
   closeNewFiles();
   try {

@@ -17,7 +17,9 @@ const owners = {
   link: 'SELECT signpost_owner_of_link($1) AS owner',
 } as const;
 
-const enter = `SELECT set_config('role', 'signpost_api', true), set_config('signpost.organization_ids', $1, true)`;
+/** The SDK edge's own user is bound by row-level security as it is; every other one becomes signpost_api. */
+const enter = `SELECT set_config('role', CASE session_user WHEN 'signpost_gateway' THEN 'signpost_gateway' ELSE 'signpost_api' END, true),
+                      set_config('signpost.organization_ids', $1, true)`;
 /** Organizations of one caller. */
 const ORGANIZATIONS_MAX = 1_000;
 

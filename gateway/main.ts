@@ -15,12 +15,18 @@ import { InstallRetention } from './install/install-retention.ts';
 import { NatsClickArchive, noArchive } from './match/click-archive.ts';
 import { gatewayParts } from './parts.ts';
 
-const config = processConfig('gateway', ['DATABASE_URL', 'REDIS_URL', 'SECRET_KEY', 'ADDRESS_KEY']);
+const config = processConfig('gateway', [
+  ['GATEWAY_DATABASE_URL', 'DATABASE_URL'],
+  'REDIS_URL',
+  'SECRET_KEY',
+  'ADDRESS_KEY',
+]);
 const name = config.INSTANCE || 'gateway-0';
 const log = createLog('gateway', config);
 const metrics = createMetrics('gateway');
 
-const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
+const url = config.GATEWAY_DATABASE_URL || config.DATABASE_URL;
+const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
 const cache = new LinkCache({

@@ -179,7 +179,11 @@ export class Ingest {
       installation: config.INSTALLATION,
       onRefusal: (line) => log({}, line),
     });
-    const postgres = new Postgres({ url: config.DATABASE_URL, name: 'ingest', connectionsMax: 4 });
+    const postgres = new Postgres({
+      url: config.INGEST_DATABASE_URL || config.DATABASE_URL,
+      name: 'ingest',
+      connectionsMax: 4,
+    });
     const warn = (line: string) => log({}, line);
     const id = await installationId(new PostgresCheckpoints(postgres), warn);
     await keepLog(nats, options, id);

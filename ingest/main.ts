@@ -9,7 +9,7 @@ import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } f
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';
 
-const config = processConfig('ingest', ['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL']);
+const config = processConfig('ingest', [['INGEST_DATABASE_URL', 'DATABASE_URL'], 'NATS_URL', 'CLICKHOUSE_URL']);
 const log = createLog('ingest', config);
 const metrics = createMetrics('ingest');
 // A restarted ingest takes its partitions back at once, so its name must be its own.

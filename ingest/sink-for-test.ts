@@ -4,7 +4,12 @@ import { columnsOf, rollups } from '#clickhouse/rollups.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/postgres.ts';
 import { systemTime } from '#common/time.ts';
-import { clickhouseForTest, postgresForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import {
+  clickhouseForTest,
+  postgresForTest,
+  type TestDatabase,
+  type TestPostgres,
+} from '#deploy/local/test-servers.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
@@ -48,14 +53,14 @@ export class SinkForTest {
   checkpoints: PostgresCheckpoints;
   readonly erasures: Erasures;
   readonly store: ClickHouseStore;
-  readonly #databases: readonly TestDatabase[];
+  readonly #databases: readonly [postgres: TestPostgres, clickhouse: TestDatabase];
   readonly #owners: TestOwner[] = [];
   #owner = 0;
   #frameNo = 0;
 
-  private constructor(databases: readonly [postgres: TestDatabase, clickhouse: TestDatabase]) {
+  private constructor(databases: readonly [postgres: TestPostgres, clickhouse: TestDatabase]) {
     this.#databases = databases;
-    this.postgres = new Postgres({ url: databases[0].url, name: 'test' });
+    this.postgres = new Postgres({ url: databases[0].urlAs('signpost_ingest'), name: 'test' });
     this.clickhouse = new ClickHouse({ url: databases[1].url });
     this.checkpoints = new PostgresCheckpoints(this.postgres);
     this.store = new ClickHouseStore(this.clickhouse, systemTime);
@@ -69,7 +74,7 @@ export class SinkForTest {
   /** With new sessions, to which new settings of the database apply. */
   async reconnect(): Promise<void> {
     await this.postgres.close();
-    this.postgres = new Postgres({ url: this.#databases[0]?.url ?? '', name: 'test' });
+    this.postgres = new Postgres({ url: this.#databases[0].urlAs('signpost_ingest'), name: 'test' });
     this.checkpoints = new PostgresCheckpoints(this.postgres);
   }
 

@@ -18,7 +18,7 @@ import {
   natsForTest,
   ownClickhouseForTest,
   postgresForTest,
-  type TestDatabase,
+  type TestPostgres,
   type TestServer,
 } from '#deploy/local/test-servers.ts';
 import { noFailpoints } from './failpoints.ts';
@@ -70,7 +70,7 @@ export interface IngestChild {
 
 export class WayForTest {
   readonly folder: string;
-  readonly postgres: TestDatabase;
+  readonly postgres: TestPostgres;
   readonly clickhouse: TestServer;
   readonly nats: TestServer;
   readonly client: ClickHouse;
@@ -87,7 +87,7 @@ export class WayForTest {
 
   private constructor(parts: {
     folder: string;
-    postgres: TestDatabase;
+    postgres: TestPostgres;
     clickhouse: TestServer;
     nats: TestServer;
     client: ClickHouse;
@@ -153,13 +153,13 @@ export class WayForTest {
 
   /** Ingest in this process, not started. */
   ingestHere(instance = 'ingest-0'): Promise<Ingest> {
-    const config = loadConfig(['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL'], this.#settings(instance, 3));
+    const config = loadConfig(['INGEST_DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL'], this.#settings(instance, 3));
     return Ingest.create({ config, failpoints: noFailpoints, log: () => undefined });
   }
 
   #settings(instance: string, leaseSeconds: number): Record<string, string> {
     return {
-      DATABASE_URL: this.postgres.url,
+      INGEST_DATABASE_URL: this.postgres.urlAs('signpost_ingest'),
       CLICKHOUSE_URL: `${this.clickhouse.url}/test`,
       NATS_URL: this.nats.url,
       INSTANCE: instance,

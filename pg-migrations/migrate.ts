@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { runner } from 'node-pg-migrate';
 import { packageRoot } from '#common/paths.ts';
+import { grantProcessRoles } from './process-roles.ts';
 
 export interface PostgresMigrationOptions {
   readonly url: string;
@@ -15,7 +16,7 @@ const notMigrations = '(?!\\d{4}_[a-z0-9_]+\\.sql$).*';
 
 /**
  * Runs every pg-migrations/NNNN_name.sql that was not run yet, in order and in one transaction. Forward only.
- * Two processes at once: the second waits, and then finds nothing to do.
+ * Two processes at once: the second waits, and then finds nothing to do. Then the roles of our processes get their rights.
  * @returns the names of the migrations that were run, without `.sql`.
  */
 export async function migratePostgres(options: PostgresMigrationOptions): Promise<string[]> {
@@ -34,5 +35,6 @@ export async function migratePostgres(options: PostgresMigrationOptions): Promis
   });
   const names = done.map((migration) => migration.name);
   for (const name of names) options.log?.(`migrated ${name}`);
+  if (options.folder === undefined) await grantProcessRoles(options.url);
   return names;
 }

@@ -17,12 +17,7 @@ import { Shelf } from './shelf.ts';
 
 const drainMs = 10_000;
 
-const config = processConfig('redirector', ['REDIS_URL', 'ADDRESS_KEY']);
-const databaseUrl = config.EDGE_DATABASE_URL || config.DATABASE_URL;
-if (databaseUrl === '') {
-  console.error('EDGE_DATABASE_URL (or DATABASE_URL) is not set: a redirector finds its links there.');
-  process.exit(1);
-}
+const config = processConfig('redirector', [['EDGE_DATABASE_URL', 'DATABASE_URL'], 'REDIS_URL', 'ADDRESS_KEY']);
 const instance = config.INSTANCE || 'redirector-0';
 const log = createLog('redirector', config);
 const metrics = createMetrics('redirector');
@@ -31,7 +26,7 @@ const onRedisError = (error: Error) => log.debug({ err: error }, 'Redis is away'
 const onPostgresError = (error: Error) => log.warn({ err: error }, 'Postgres is away');
 const redis = new Redis({ url: config.REDIS_URL, name: instance, commandTimeoutMs: 250, onError: onRedisError });
 const db = new Postgres({
-  url: databaseUrl,
+  url: config.EDGE_DATABASE_URL || config.DATABASE_URL,
   name: instance,
   connectionsMax: 2,
   statementTimeoutMs: 1_500,

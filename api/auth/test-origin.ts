@@ -13,6 +13,7 @@ import { newId } from '#common/ids.ts';
 import { Postgres } from '#common/postgres.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import { Redis } from '#common/redis.ts';
+import { urlAsRole } from '#deploy/local/test-roles.ts';
 import { authParts } from './parts.ts';
 import { hashPassword } from './password.ts';
 import { authRoutes } from './routes.ts';
@@ -60,7 +61,8 @@ export async function startTestOrigin(
   });
   const db = new Postgres({ url: databaseUrl, name: 'test-origin' });
   let queries = 0;
-  const counted = new Postgres({ url: databaseUrl, name: 'test-origin-counted', connectionsMax: 4 });
+  const url = urlAsRole(databaseUrl, 'signpost_api_process');
+  const counted = new Postgres({ url, name: 'test-origin-counted', connectionsMax: 4 });
   const { query, transaction } = counted;
   Object.assign(counted, {
     query: (...args: Parameters<typeof query>) => {

@@ -4,11 +4,17 @@ import { join } from 'node:path';
 import type { Config, SettingName } from '#common/config.ts';
 import type { ProcessRole } from '#common/config-roles.ts';
 
+/** Postgres, for each process with a user of its own. */
+export interface DatabaseUrls {
+  readonly api: string;
+  readonly gateway: string;
+  readonly ingest: string;
+  readonly redirector: string;
+}
+
 /** Where the stores are, for each kind of user. A server of the operator's own has one URL for all. */
 export interface StoreUrls {
-  readonly database: string;
-  /** For redirectors, which read links alone. */
-  readonly edgeDatabase: string;
+  readonly database: DatabaseUrls;
   readonly nats: { readonly publisher: string; readonly ingest: string; readonly gateway: string };
   readonly redis: { readonly signpost: string; readonly redirector: string };
   readonly clickhouse: { readonly signpost: string; readonly reader: string };
@@ -38,18 +44,21 @@ export function redirectorCount(config: Pick<Config, 'REDIRECTOR_PROCESSES'>, co
 
 /** In the order in which they stop, backwards: what takes requests ends first, what carries their records last. */
 export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] {
-  const { database, edgeDatabase, nats, redis, clickhouse } = facts.stores;
+  const { database, nats, redis, clickhouse } = facts.stores;
   const edge = { DATA_DIR: facts.dataDir, TLS_CERT_FILE: facts.certFile, TLS_KEY_FILE: facts.keyFile };
   const ingest = {
     DATA_DIR: facts.dataDir,
-    DATABASE_URL: database,
+    DATABASE_URL: '',
+    INGEST_DATABASE_URL: database.ingest,
     NATS_URL: nats.ingest,
     REDIS_URL: redis.signpost,
     CLICKHOUSE_URL: clickhouse.signpost,
   };
   const origin = {
     ...edge,
-    DATABASE_URL: database,
+    DATABASE_URL: '',
+    API_DATABASE_URL: database.api,
+    GATEWAY_DATABASE_URL: database.gateway,
     NATS_URL: nats.gateway,
     REDIS_URL: redis.signpost,
     CLICKHOUSE_URL: clickhouse.reader,
@@ -60,7 +69,7 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
   const redirector = {
     ...edge,
     DATABASE_URL: '',
-    EDGE_DATABASE_URL: edgeDatabase,
+    EDGE_DATABASE_URL: database.redirector,
     REDIS_URL: redis.redirector,
     ADDRESS_KEY: facts.addressKey,
   };

@@ -13,9 +13,10 @@ import { type Config, processEnvironment } from '#common/config.ts';
 import { packageRoot } from '#common/paths.ts';
 import { StartupError } from './child.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
+import { ensureDatabaseRoles } from './database-roles.ts';
 import { ensureFirstUser } from './first-user.ts';
 import { instructions } from './instructions.ts';
-import { type LaunchFacts, processPlans, type StoreUrls } from './launch-plan.ts';
+import { type DatabaseUrls, type LaunchFacts, processPlans, type StoreUrls } from './launch-plan.ts';
 import type { LocalServer } from './local-server.ts';
 import {
   addressKey,
@@ -31,7 +32,6 @@ import { boundLog, startNodeProcess } from './node-child.ts';
 import { freePort, portFor } from './ports.ts';
 import { writeProcesses } from './processes-file.ts';
 import type { Progress } from './progress.ts';
-import { ensureRedirectorRole } from './redirector-role.ts';
 import { checkSecret } from './secret-check.ts';
 import { startNats, startPostgres, startRedis } from './servers.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -68,25 +68,26 @@ export class Launcher {
     await this.#checkPorts();
     const key = config.SECRET_KEY === '' ? secretKey(dataDir) : config.SECRET_KEY;
     const hashKey = config.ADDRESS_KEY === '' ? addressKey(dataDir) : config.ADDRESS_KEY;
-    const [tls, servers] = await Promise.all([this.#certificate(), this.#startServers()]);
+    const [tls, { owner, ...servers }] = await Promise.all([this.#certificate(), this.#startServers()]);
+    const database = await this.#databaseUrls(owner);
     await migrateStores({
-      databaseUrl: servers.database,
+      databaseUrl: owner,
       clickhouseUrl: servers.clickhouse.signpost,
       retentionDays: config.RETENTION_DAYS,
     });
     this.#parts.progress.done('both stores are migrated');
     await checkSecret({
-      databaseUrl: servers.database,
+      databaseUrl: owner,
       secretKey: key,
       source: config.SECRET_KEY === '' ? join(dataDir, 'secret-key') : 'SECRET_KEY',
       onLost: config.LOST_API_KEYS,
       note: (line) => this.#parts.progress.note(line),
     });
-    const stores = { ...servers, edgeDatabase: await this.#edgeDatabase(servers.database) };
+    const stores = { ...servers, database };
     const facts: LaunchFacts = { dataDir, secretKey: key, addressKey: hashKey, apiPort, ...tls, stores };
     const login = firstLogin(dataDir, { email: config.ADMIN_EMAIL, password: config.ADMIN_PASSWORD });
     const [{ isNew: isNewUser, weakness }] = await Promise.all([
-      ensureFirstUser(stores.database, login),
+      ensureFirstUser(owner, login),
       this.#startProcesses(facts),
     ]);
     if (!isNewUser) forgetUnusedLogin(dataDir, login);
@@ -106,13 +107,19 @@ export class Launcher {
     });
   }
 
-  /** Redirectors get a user of their own in the Postgres that runs here; in another, the one that is given for them. */
-  async #edgeDatabase(databaseUrl: string): Promise<string> {
+  /** Each process gets a user of its own in the Postgres that runs here; in another, the one that is given for it. */
+  async #databaseUrls(owner: string): Promise<DatabaseUrls> {
     const { config, dataDir, progress } = this.#parts;
-    if (config.EDGE_DATABASE_URL !== '') return config.EDGE_DATABASE_URL;
-    if (config.DATABASE_URL === '') return ensureRedirectorRole(databaseUrl, join(dataDir, 'postgres'));
-    progress.note('EDGE_DATABASE_URL is not set: redirectors use DATABASE_URL, which can change everything');
-    return databaseUrl;
+    if (config.DATABASE_URL === '') return ensureDatabaseRoles(owner, join(dataDir, 'postgres'));
+    const names = ['API_DATABASE_URL', 'GATEWAY_DATABASE_URL', 'INGEST_DATABASE_URL', 'EDGE_DATABASE_URL'] as const;
+    const missing = names.filter((name) => config[name] === '');
+    if (missing.length > 0) {
+      progress.note(
+        `Not set: ${missing.join(', ')}. DATABASE_URL, which can change everything, is used in their place.`,
+      );
+    }
+    const [api, gateway, ingest, redirector] = names.map((name) => config[name] || owner);
+    return { api: api ?? owner, gateway: gateway ?? owner, ingest: ingest ?? owner, redirector: redirector ?? owner };
   }
 
   /** Writes the table of processes anew. */
@@ -147,7 +154,7 @@ export class Launcher {
   }
 
   /** The servers that no URL is given for. Each keeps its port and its passwords for as long as the launcher runs. */
-  async #startServers(): Promise<Omit<StoreUrls, 'edgeDatabase'>> {
+  async #startServers(): Promise<Omit<StoreUrls, 'database'> & { readonly owner: string }> {
     const { config, dataDir, progress, built } = this.#parts;
     const warn = (line: string) => progress.note(line);
     const entry = builtClickHouse();
@@ -169,7 +176,7 @@ export class Launcher {
     const redisUrl = (role: 'signpost' | 'redirector') => redis?.urlOf(role) ?? config.REDIS_URL;
     const clickhouseUrl = (role: 'signpost' | 'reader') => clickhouse?.urlOf(role) ?? config.CLICKHOUSE_URL;
     return {
-      database: postgres?.url ?? config.DATABASE_URL,
+      owner: postgres?.url ?? config.DATABASE_URL,
       nats: { publisher: natsUrl('publisher'), ingest: natsUrl('ingest'), gateway: natsUrl('gateway') },
       redis: { signpost: redisUrl('signpost'), redirector: redisUrl('redirector') },
       clickhouse: { signpost: clickhouseUrl('signpost'), reader: clickhouseUrl('reader') },

@@ -20,32 +20,40 @@ import { InstallRetention } from '#gateway/install/install-retention.ts';
 import { NatsClickArchive, noArchive } from '#gateway/match/click-archive.ts';
 import { gatewayParts } from '#gateway/parts.ts';
 
-const config = processConfig('origin', ['DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY', 'ADDRESS_KEY']);
+const config = processConfig('origin', [
+  ['API_DATABASE_URL', 'DATABASE_URL'],
+  ['GATEWAY_DATABASE_URL', 'DATABASE_URL'],
+  ...(['REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY', 'ADDRESS_KEY'] as const),
+]);
 const name = config.INSTANCE || 'origin-0';
 const log = createLog('origin', config);
 const metrics = createMetrics('origin');
 
-const db = new Postgres({ url: config.DATABASE_URL, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
+const onPostgresError = (err: Error) => log.warn({ err }, 'Postgres is away');
+const apiUrl = config.API_DATABASE_URL || config.DATABASE_URL;
+const gatewayUrl = config.GATEWAY_DATABASE_URL || config.DATABASE_URL;
+const apiDb = new Postgres({ url: apiUrl, name, onError: onPostgresError });
+const gatewayDb = new Postgres({ url: gatewayUrl, name, onError: onPostgresError });
 const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
 
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
 const cache = new LinkCache({
   redis,
-  db,
+  db: gatewayDb,
   clock: systemClock,
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
 
-const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
+const api = apiParts(config, { db: apiDb, redis, clickhouse, log }, systemClock);
 exposeUntold(metrics, api.untold);
 // NATS may come later: until then clicks that Redis has lost are not found, and everything else works.
 const onRefusal = (line: string) => log.error(line);
 const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
 const nats = natsUrl === '' ? null : Nats.connect({ url: natsUrl, name, installation, onRefusal });
 const archive = nats ? new NatsClickArchive(nats) : noArchive;
-const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
+const gateway = gatewayParts(config, { db: gatewayDb, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 const documented = [...api.mount.routes, ...gateway.mount.routes];
 const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api.guard };
@@ -59,18 +67,19 @@ const server = new ServerPart(
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'journal', stop: () => journal.close() },
-  { name: 'postgres', stop: () => db.close() },
+  { name: 'postgres of the API', stop: () => apiDb.close() },
+  { name: 'postgres of the SDK endpoints', stop: () => gatewayDb.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   { name: 'untold changes', start: () => api.untold.start(), stop: () => api.untold.stop() },
   api.hostChecks,
   new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
-  new InstallRetention({ db, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),
+  new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),
   telemetryPart(config, metrics, {
     listening: server.check,
     journal: () => journal.isWritable || 'nothing can be recorded',
-    postgres: () => db.isReady(),
+    postgres: async () => (await apiDb.isReady()) && (await gatewayDb.isReady()),
     redis: () => redis.isReady(),
     clickhouse: () => clickhouse.isReachable(),
   }),

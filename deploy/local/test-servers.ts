@@ -12,12 +12,14 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { Postgres } from '#common/postgres.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
+import type { ProcessRoleName } from '#pg-migrations/process-roles.ts';
 import { childrenOf, isAlive } from './ancestry.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import type { LocalServer } from './local-server.ts';
 import { startNats } from './nats.ts';
 import { startPostgres } from './postgres.ts';
 import { startRedis } from './redis.ts';
+import { urlAsRole } from './test-roles.ts';
 
 export interface TestDatabase {
   readonly url: string;
@@ -42,8 +44,13 @@ function databaseName(): string {
   return `test_${process.pid}_${Math.random().toString(36).slice(2, 10)}`;
 }
 
-/** A fresh, migrated Postgres database. */
-export async function postgresForTest(options: { isMigrated?: boolean } = {}): Promise<TestDatabase> {
+export interface TestPostgres extends TestDatabase {
+  /** The same database for a process, which has the rights of its role and no others. */
+  urlAs(role: ProcessRoleName): string;
+}
+
+/** A fresh, migrated Postgres database. Its `url` is the owner's. */
+export async function postgresForTest(options: { isMigrated?: boolean } = {}): Promise<TestPostgres> {
   const shared = inject('postgresUrl');
   const database = databaseName();
   const admin = async (work: (postgres: Postgres) => Promise<void>) => {
@@ -58,7 +65,12 @@ export async function postgresForTest(options: { isMigrated?: boolean } = {}): P
   const url = new URL(shared);
   url.pathname = `/${database}`;
   if (options.isMigrated !== false) await migratePostgres({ url: url.href });
-  return { url: url.href, database, stop: () => admin((postgres) => dropDatabase(postgres, database)) };
+  return {
+    url: url.href,
+    urlAs: (role) => urlAsRole(url.href, role),
+    database,
+    stop: () => admin((postgres) => dropDatabase(postgres, database)),
+  };
 }
 
 /** A fresh ClickHouse database, migrated, in the server that the run shares. */

@@ -3,9 +3,13 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { Postgres } from '#common/postgres.ts';
+import { processRoles } from '#pg-migrations/process-roles.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
+import { ensureRole } from './database-roles.ts';
 import { refuseMissingServers } from './missing-servers.ts';
 import { startPostgres } from './servers.ts';
+import { rolePasswordForTest } from './test-roles.ts';
 
 declare module 'vitest' {
   export interface ProvidedContext {
@@ -22,10 +26,23 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startPostgres({ dataDir: join(folder, 'postgres'), isDurable: false }),
     startClickHouse({ dataDir: join(folder, 'clickhouse'), entry: builtClickHouse() }),
   ]);
+  await makeRoles(postgres.url);
   project.provide('postgresUrl', postgres.url);
   project.provide('clickhouseUrl', clickhouse.url);
   return async () => {
     await Promise.all([postgres.stop(), clickhouse.stop()]);
     rmSync(folder, { recursive: true, force: true });
   };
+}
+
+/** Roles belong to the whole server: each is made once, before the tests make databases side by side. */
+async function makeRoles(url: string): Promise<void> {
+  const db = new Postgres({ url, name: 'test-setup', connectionsMax: 1 });
+  try {
+    await db.execute('CREATE ROLE signpost_api NOLOGIN NOINHERIT');
+    for (const role of processRoles) await ensureRole(db, role, rolePasswordForTest);
+    await db.execute('GRANT signpost_api TO signpost_api_process');
+  } finally {
+    await db.close();
+  }
 }

@@ -1,0 +1,217 @@
+import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readApps, readLinks } from '#common/link-snapshot.ts';
+import { Postgres } from '#common/postgres.ts';
+import { Tenancy } from '#common/tenancy.ts';
+import { ExpiredClaims } from '#ingest/attribution/expired-claims.ts';
+import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { type ProcessRoleName, processRoles } from '#pg-migrations/process-roles.ts';
+import { ensureDatabaseRoles } from './database-roles.ts';
+import { ownPostgresForTest, postgresForTest, type TestPostgres } from './test-servers.ts';
+
+let database: TestPostgres;
+let owner: Postgres;
+let as: Record<ProcessRoleName, Postgres>;
+
+beforeAll(async () => {
+  database = await postgresForTest();
+  owner = new Postgres({ url: database.url, name: 'owner', connectionsMax: 1 });
+  await owner.execute("INSERT INTO organizations (id, name) VALUES ('org_1', 'One'), ('org_2', 'Two')");
+  await owner.execute("INSERT INTO users (id, email, password_hash) VALUES ('usr_1', 'ada@example.com', 'hush')");
+  await owner.execute("INSERT INTO memberships (user_id, organization_id, role) VALUES ('usr_1', 'org_1', 'viewer')");
+  for (const n of [1, 2]) {
+    await owner.execute(
+      `INSERT INTO apps (id, organization_id, name, host, fallback_url, api_key_ciphertext, api_key_hash, api_key_preview, settings, host_verified_at, created_at, updated_at)
+       VALUES ('app_${n}', 'org_${n}', 'App', '${n}.localhost', 'https://example.com/', 'k1.hush', 'hush${n}', 'lk_…', '{}', now(), now(), now())`,
+    );
+    await owner.execute(
+      `INSERT INTO links (id, organization_id, app_id, short_code, path, source, created_at, updated_at)
+       VALUES ('lnk_${n}', 'org_${n}', 'app_${n}', 'summer', '/summer', 'dashboard', now(), now())`,
+    );
+  }
+  const connect = (role: ProcessRoleName) => new Postgres({ url: database.urlAs(role), name: role, connectionsMax: 1 });
+  as = {
+    signpost_api_process: connect('signpost_api_process'),
+    signpost_gateway: connect('signpost_gateway'),
+    signpost_ingest: connect('signpost_ingest'),
+    signpost_redirector: connect('signpost_redirector'),
+  };
+});
+
+afterAll(async () => {
+  await Promise.all([owner, ...Object.values(as)].map((db) => db.close()));
+  await database.stop();
+});
+
+test('redirectors and the SDK edge find links and apps by their URL', async () => {
+  for (const role of ['signpost_redirector', 'signpost_gateway'] as const) {
+    expect([...(await readLinks(as[role], ['1.localhost/summer'])).keys()]).toEqual(['1.localhost/summer']);
+    expect([...(await readApps(as[role], ['1.localhost'])).keys()]).toEqual(['1.localhost']);
+  }
+});
+
+const everybody = [
+  'SELECT * FROM apps',
+  'SELECT api_key_ciphertext FROM apps',
+  "UPDATE users SET password_hash = 'mine'",
+  "UPDATE memberships SET role = 'owner'",
+  'DELETE FROM memberships',
+  'DELETE FROM users',
+  "UPDATE links SET fallback_url = 'https://evil.example/'",
+  'DELETE FROM links',
+  "UPDATE apps SET host = 'evil.example'",
+  'DELETE FROM apps',
+  'INSERT INTO ingest.erasure (organization_id, until_ms, salt, expires_at) VALUES ($$org_1$$, 0, $$$$, now())',
+  'UPDATE ingest.numbering SET since_ms = 0',
+  'INSERT INTO pg_migrations (name, run_on) VALUES ($$x$$, now())',
+  'CREATE TABLE mine (a int)',
+  'CREATE FUNCTION mine() RETURNS int LANGUAGE sql AS $$SELECT 1$$',
+  'ALTER TABLE links DISABLE ROW LEVEL SECURITY',
+  'DROP POLICY tenant ON links',
+  'TRUNCATE links',
+  'CREATE ROLE mine',
+  'SET ROLE signpost',
+  "COPY links TO '/tmp/links'",
+  "COPY (SELECT 1) TO PROGRAM 'true'",
+  "SELECT pg_read_file('/etc/passwd')",
+];
+
+const accounts = [
+  'SELECT password_hash FROM users',
+  'SELECT * FROM refresh_tokens',
+  'SELECT * FROM memberships',
+  'SELECT * FROM user_totp',
+  'SELECT * FROM recovery_codes',
+  'SELECT * FROM oauth_states',
+  'SELECT * FROM organizations',
+  "INSERT INTO memberships (user_id, organization_id, role) VALUES ('usr_1', 'org_2', 'owner')",
+  'SET ROLE signpost_api',
+  'SELECT * FROM host_checks',
+  'DELETE FROM untold_changes',
+];
+const records = ['SELECT * FROM ingest.batch', 'SELECT * FROM ingest.visitor_salt', 'DELETE FROM ingest.mark'];
+const installs = ['SELECT * FROM install_answers', 'SELECT * FROM install_names', 'SELECT * FROM claims'];
+
+const refused: Record<ProcessRoleName, readonly string[]> = {
+  signpost_redirector: [...everybody, ...accounts, ...records, ...installs],
+  signpost_gateway: [
+    ...everybody,
+    ...accounts,
+    ...records,
+    'SELECT * FROM ingest.progress',
+    'UPDATE claims SET device = $$$$',
+  ],
+  signpost_ingest: [...everybody, ...accounts, 'SELECT * FROM links', 'SELECT id FROM apps', ...installs.slice(0, 2)],
+  signpost_api_process: [
+    ...everybody,
+    ...records,
+    ...installs,
+    'SELECT * FROM links',
+    'SELECT api_key_hash FROM apps',
+    "UPDATE users SET email = 'mine@example.com'",
+    "INSERT INTO users (id, email, password_hash) VALUES ('usr_2', 'eve@example.com', 'mine')",
+    'UPDATE organizations SET requires_totp = false',
+    'SET ROLE signpost_gateway',
+  ],
+};
+
+test.each(processRoles.flatMap((role) => refused[role].map((sql) => [role, sql] as const)))(
+  '%s can not: %s',
+  async (role, sql) => {
+    await expect(as[role].execute(sql)).rejects.toThrow(/permission denied|must be|Only roles/i);
+  },
+);
+
+test('the SDK edge sees and adds links of one tenant alone within its transaction', async () => {
+  const tenancy = new Tenancy(as.signpost_gateway);
+  const add = (organization: string) =>
+    tenancy.within(['org_1'], (tenant) =>
+      tenant.query(
+        `INSERT INTO links (id, organization_id, app_id, short_code, path, source, created_at, updated_at)
+         SELECT 'lnk_of_' || $2, $2, 'app_1', 'code-' || $2, '/', 'sdk', now(), now() WHERE $1::text[] IS NOT NULL RETURNING id`,
+        [organization],
+      ),
+    );
+  expect(await add('org_1')).toHaveLength(1);
+  await expect(add('org_2')).rejects.toThrow(/row-level security/);
+  const all = 'SELECT DISTINCT organization_id FROM links WHERE $1::text[] IS NOT NULL';
+  expect(await tenancy.within(['org_2'], (tenant) => tenant.query(all))).toEqual([{ organization_id: 'org_2' }]);
+  // Outside of one, a key is looked up among all.
+  expect(await as.signpost_gateway.query("SELECT id FROM apps WHERE api_key_hash = 'hush2'")).toEqual([
+    { id: 'app_2' },
+  ]);
+  await expect(
+    as.signpost_gateway.execute(
+      `INSERT INTO links (id, organization_id, app_id, short_code, path, source, created_at, updated_at)
+       VALUES ('lnk_x', 'org_1', 'app_1', 'xyz', '/', 'sdk', now(), now())`,
+    ),
+  ).rejects.toThrow(/row-level security/);
+});
+
+test('the API sees the rows of a tenant as that tenant alone', async () => {
+  const tenancy = new Tenancy(as.signpost_api_process);
+  const all = 'SELECT id FROM apps WHERE $1::text[] IS NOT NULL';
+  expect(await tenancy.within(['org_2'], (tenant) => tenant.query(all))).toEqual([{ id: 'app_2' }]);
+});
+
+test('ingest deletes expired claims', async () => {
+  const claim = 'INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at)';
+  await as.signpost_gateway.execute(`${claim} VALUES ('clk_1', 'app_1', '', 'm', '{}', now() - interval '1 second')`);
+  expect(await new ExpiredClaims(as.signpost_ingest).delete()).toBe(1);
+});
+
+test('a right that a role no longer has is gone after the next migration', async () => {
+  await owner.execute('GRANT ALL ON users TO signpost_redirector');
+  await owner.execute('GRANT SELECT (password_hash) ON users TO signpost_redirector');
+  await Promise.all([migratePostgres({ url: database.url }), migratePostgres({ url: database.url })]);
+  await expect(as.signpost_redirector.query('SELECT password_hash FROM users')).rejects.toThrow(/permission denied/);
+  expect((await readLinks(as.signpost_redirector, ['1.localhost/summer'])).size).toBe(1);
+});
+
+test('npm start makes the roles in a server that has none, each with a password of its own that its owner alone can read', async () => {
+  const server = await ownPostgresForTest();
+  const folder = mkdtempSync(join(tmpdir(), 'signpost-roles-'));
+  try {
+    const urls = await ensureDatabaseRoles(server.url, folder);
+    expect(await ensureDatabaseRoles(server.url, folder)).toEqual(urls);
+    await migratePostgres({ url: server.url });
+    expect(new Set(Object.values(urls).map((url) => new URL(url).password)).size).toBe(4);
+    for (const [process, url] of Object.entries(urls)) {
+      expect(statSync(join(folder, `password-${process}`)).mode & 0o777).toBe(0o600);
+      const db = new Postgres({ url, name: 'test', connectionsMax: 1 });
+      await expect(db.execute("UPDATE users SET password_hash = 'mine'")).rejects.toThrow(/permission denied/);
+      await db.close();
+    }
+  } finally {
+    await server.stop();
+    rmSync(folder, { recursive: true });
+  }
+});
+
+test('without the roles, and as an owner without the right to make any, everything is migrated and works', async () => {
+  const server = await ownPostgresForTest();
+  const admin = new Postgres({ url: server.url, name: 'test', connectionsMax: 1 });
+  try {
+    await admin.execute("CREATE ROLE plain LOGIN PASSWORD 'plain'");
+    await admin.execute('CREATE ROLE signpost_api NOLOGIN NOINHERIT');
+    await admin.execute('GRANT signpost_api TO plain');
+    await admin.execute('CREATE DATABASE plain OWNER plain');
+    const url = new URL(server.url);
+    [url.username, url.password, url.pathname] = ['plain', 'plain', '/plain'];
+    const trigram = new Postgres({ url: server.url.replace(/\/postgres$/, '/plain'), name: 'test', connectionsMax: 1 });
+    await trigram.execute('CREATE EXTENSION IF NOT EXISTS pg_trgm');
+    await trigram.close();
+    await migratePostgres({ url: url.href });
+    const db = new Postgres({ url: url.href, name: 'test', connectionsMax: 1 });
+    const within = new Tenancy(db).within(['org_1'], (tenant) =>
+      tenant.query('SELECT id FROM links WHERE id = ANY ($1)'),
+    );
+    expect(await within).toEqual([]);
+    await db.close();
+  } finally {
+    await admin.close();
+    await server.stop();
+  }
+});

@@ -1,0 +1,47 @@
+/** The users of Postgres as which our processes connect, in the server that npm start runs. */
+import { join } from 'node:path';
+import { Postgres } from '#common/postgres.ts';
+import type { ProcessRoleName } from '#pg-migrations/process-roles.ts';
+import { keptPassword } from './kept-password.ts';
+import type { DatabaseUrls } from './launch-plan.ts';
+
+const roleOf: Record<keyof DatabaseUrls, ProcessRoleName> = {
+  api: 'signpost_api_process',
+  gateway: 'signpost_gateway',
+  ingest: 'signpost_ingest',
+  redirector: 'signpost_redirector',
+};
+
+/**
+ * Makes the roles that are missing, and sets the passwords that are kept in the folder. Their rights come with the migrations.
+ * Doing it again changes nothing. @returns the URL of the same database for each.
+ */
+export async function ensureDatabaseRoles(ownerUrl: string, folder: string): Promise<DatabaseUrls> {
+  const db = new Postgres({ url: ownerUrl, name: 'launcher', connectionsMax: 1 });
+  try {
+    const urlOf = async (process: keyof DatabaseUrls): Promise<string> => {
+      const role = roleOf[process];
+      const password = keptPassword(join(folder, `password-${process}`));
+      await ensureRole(db, role, password);
+      const url = new URL(ownerUrl);
+      url.username = role;
+      url.password = password;
+      return url.href;
+    };
+    return {
+      api: await urlOf('api'),
+      gateway: await urlOf('gateway'),
+      ingest: await urlOf('ingest'),
+      redirector: await urlOf('redirector'),
+    };
+  } finally {
+    await db.close();
+  }
+}
+
+/** @param password our own: letters, digits, - and _. */
+export async function ensureRole(db: Postgres, role: ProcessRoleName, password: string): Promise<void> {
+  const known = await db.query('SELECT FROM pg_roles WHERE rolname = $1', [role]);
+  const verb = known.length > 0 ? 'ALTER' : 'CREATE';
+  await db.execute(`${verb} ROLE ${role} LOGIN NOINHERIT PASSWORD '${password}'`);
+}

@@ -1,0 +1,11 @@
+/** The roles of our processes in the Postgres that a run of tests shares. */
+import type { ProcessRoleName } from '#pg-migrations/process-roles.ts';
+
+export const rolePasswordForTest = 'role-password-for-tests';
+
+export function urlAsRole(url: string, role: ProcessRoleName): string {
+  const own = new URL(url);
+  own.username = role;
+  own.password = rolePasswordForTest;
+  return own.href;
+}

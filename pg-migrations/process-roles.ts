@@ -1,0 +1,39 @@
+/**
+ * What each process may do in Postgres: one role for each, in roles/<name>.sql. They are optional. Those that exist get their
+ * rights at the end of every migration; where none exists, processes connect as the owner of the schema.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { packageRoot } from '#common/paths.ts';
+import { Postgres } from '#common/postgres.ts';
+
+export const processRoles = [
+  'signpost_api_process',
+  'signpost_gateway',
+  'signpost_ingest',
+  'signpost_redirector',
+] as const;
+export type ProcessRoleName = (typeof processRoles)[number];
+
+/** Two migrations at once: the second waits. The number is our own. */
+const lock = 'SELECT pg_advisory_xact_lock(5310541)';
+
+/** Gives the roles that exist exactly the rights of their files: what an earlier version gave beyond them is taken away. */
+export async function grantProcessRoles(url: string): Promise<void> {
+  const db = new Postgres({ url, name: 'migrate', connectionsMax: 1, statementTimeoutMs: 60_000 });
+  try {
+    await db.transaction(async (queries) => {
+      await queries.execute(lock);
+      const existing = await queries.query<{ rolname: string }>(
+        'SELECT rolname FROM pg_roles WHERE rolname = ANY ($1)',
+        [processRoles],
+      );
+      for (const { rolname } of existing) {
+        await queries.execute(`REVOKE ALL ON ALL TABLES IN SCHEMA public, ingest FROM ${rolname}`);
+        await queries.execute(readFileSync(join(packageRoot(), 'pg-migrations', 'roles', `${rolname}.sql`), 'utf8'));
+      }
+    });
+  } finally {
+    await db.close();
+  }
+}

@@ -1,0 +1,27 @@
+-- The SDK edge reads apps (by the hash of their key, never the key) and links, adds links, and keeps installs and claims.
+GRANT USAGE ON SCHEMA public TO signpost_gateway;
+GRANT SELECT (id, organization_id, version, name, host, host_verified_at, ios, android, fallback_url, allowed_destination_hosts,
+  settings, api_key_hash, deleted_at) ON apps TO signpost_gateway;
+GRANT SELECT, INSERT ON links TO signpost_gateway;
+GRANT SELECT, INSERT ON claims TO signpost_gateway;
+GRANT SELECT, INSERT, DELETE ON install_answers, install_names TO signpost_gateway;
+GRANT UPDATE (record) ON install_answers TO signpost_gateway;
+-- In a transaction of one tenant it sees the rows of that tenant alone, as signpost_api does; a key or a URL is looked up
+-- without one. It adds links in a tenant's transaction only.
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'apps' AND policyname = 'gateway') THEN
+    CREATE POLICY gateway ON apps FOR SELECT TO signpost_gateway USING (
+      (SELECT coalesce(current_setting('signpost.organization_ids', true), '') = '')
+      OR organization_id = ANY ((SELECT signpost_organizations())::text[]));
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'links' AND policyname = 'gateway') THEN
+    CREATE POLICY gateway ON links FOR SELECT TO signpost_gateway USING (
+      (SELECT coalesce(current_setting('signpost.organization_ids', true), '') = '')
+      OR organization_id = ANY ((SELECT signpost_organizations())::text[]));
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'links' AND policyname = 'gateway_adds') THEN
+    CREATE POLICY gateway_adds ON links FOR INSERT TO signpost_gateway WITH CHECK (
+      organization_id = ANY ((SELECT signpost_organizations())::text[]));
+  END IF;
+END $$;

@@ -1,0 +1,13 @@
+-- Redirectors read links, and of apps what it takes to answer a visitor.
+GRANT USAGE ON SCHEMA public TO signpost_redirector;
+GRANT SELECT (id, organization_id, host, host_verified_at, ios, android, fallback_url, settings, deleted_at) ON apps TO signpost_redirector;
+GRANT SELECT ON links TO signpost_redirector;
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'apps' AND policyname = 'redirector') THEN
+    CREATE POLICY redirector ON apps FOR SELECT TO signpost_redirector USING (true);
+  END IF;
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'links' AND policyname = 'redirector') THEN
+    CREATE POLICY redirector ON links FOR SELECT TO signpost_redirector USING (true);
+  END IF;
+END $$;
