@@ -245,7 +245,10 @@ CREATE TABLE public.oauth_states (
   created_at timestamp with time zone NOT NULL DEFAULT now(),
   expires_at timestamp with time zone NOT NULL,
   binding_hash bytea,
-  CONSTRAINT oauth_states_pkey PRIMARY KEY (state_hash)
+  user_id text,
+  code_hash bytea,
+  CONSTRAINT oauth_states_pkey PRIMARY KEY (state_hash),
+  CONSTRAINT oauth_states_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
 CREATE TABLE public.organizations (

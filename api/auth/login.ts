@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
 import { route, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
+import { codeInvalid, codeRequired } from './second-step.ts';
 
 /** A full queue of passwords drains in about this time. */
 const BUSY_SECONDS = 2;
@@ -46,10 +47,10 @@ export const login = route({
     if (isRight && (await auth.secondFactor.isEnabled(account.id))) {
       if (body.totp_code === undefined) {
         await attempt.takeBack().catch(() => undefined);
-        return unauthorized('A code of your second factor is required.', 'totp_required');
+        return codeRequired();
       }
       const isTaken = await auth.secondFactor.take(account.id, body.totp_code);
-      if (!isTaken) return unauthorized('The code is not a current one, or was used before.', 'totp_invalid');
+      if (!isTaken) return codeInvalid();
     }
     const pair = isRight ? await auth.sessions.begin(account.id, passwordHash) : null;
     if (pair) await attempt.succeeded().catch(() => undefined);

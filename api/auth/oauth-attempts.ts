@@ -1,4 +1,4 @@
-/** Logins through a provider that were started and have not come back: good once, for 10 minutes. */
+/** Logins through a provider that were started and are not finished: good once, for 10 minutes. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '#common/clock.ts';
 import type { Postgres } from '#common/postgres.ts';
@@ -6,6 +6,22 @@ import type { LoginAttempt } from './oauth-client.ts';
 import type { ProviderName } from './oauth-provider.ts';
 
 export const ATTEMPT_SECONDS = 600;
+
+/** An attempt that has come back. */
+export interface TakenAttempt extends LoginAttempt {
+  /** Who the provider said it is, when the code of the second factor was missing; null when the provider was not asked yet. */
+  readonly userId: string | null;
+  readonly expiresAt: Date;
+  readonly bindingHash: Buffer | null;
+}
+
+interface Row {
+  readonly verifier: string;
+  readonly redirect_uri: string;
+  readonly expires_at: Date;
+  readonly binding_hash: Buffer | null;
+  readonly user_id: string | null;
+}
 
 export class OAuthAttempts {
   readonly #db: Postgres;
@@ -38,17 +54,42 @@ export class OAuthAttempts {
   }
 
   /**
-   * Takes the attempt out, so that of any number of callbacks one gets it. A state of another provider, or of another browser, is not
-   * taken. @param shown hashes of what the caller shows of having begun it.
+   * Takes the attempt out, so that of any number of callbacks one gets it. A state of another provider, of another browser, or put back
+   * with another code, is not taken. @param shown hashes of what the caller shows of having begun it.
    */
-  async take(provider: ProviderName, state: string, shown: readonly Buffer[]): Promise<LoginAttempt | null> {
-    const [row] = await this.#db.query<{ verifier: string; redirect_uri: string; expires_at: Date }>(
+  async take(
+    provider: ProviderName,
+    state: string,
+    code: string,
+    shown: readonly Buffer[],
+  ): Promise<TakenAttempt | null> {
+    const [row] = await this.#db.query<Row>(
       `DELETE FROM oauth_states WHERE state_hash = $1 AND provider = $2
-          AND (binding_hash IS NULL OR binding_hash = ANY ($3::bytea[])) RETURNING verifier, redirect_uri, expires_at`,
-      [hashOf(state), provider, shown],
+          AND (binding_hash IS NULL OR binding_hash = ANY ($3::bytea[])) AND (code_hash IS NULL OR code_hash = $4)
+        RETURNING verifier, redirect_uri, expires_at, binding_hash, user_id`,
+      [hashOf(state), provider, shown, hashOf(code)],
     );
     if (!row || row.expires_at.getTime() <= this.#clock()) return null;
-    return { state, verifier: row.verifier, redirectUri: row.redirect_uri };
+    const { verifier, redirect_uri: redirectUri, expires_at: expiresAt, binding_hash, user_id: userId } = row;
+    return { state, verifier, redirectUri, expiresAt, bindingHash: binding_hash, userId };
+  }
+
+  /** Puts an attempt back whose user the provider has named, until its own time is over: the same call finishes it with a code. */
+  async putBack(provider: ProviderName, attempt: TakenAttempt, code: string, userId: string): Promise<void> {
+    await this.#db.query(
+      `INSERT INTO oauth_states (state_hash, provider, verifier, redirect_uri, created_at, expires_at, binding_hash, user_id, code_hash)
+       VALUES ($1, $2, '', $3, $4, $5, $6, $7, $8)`,
+      [
+        hashOf(attempt.state),
+        provider,
+        attempt.redirectUri,
+        new Date(this.#clock()),
+        attempt.expiresAt,
+        attempt.bindingHash,
+        userId,
+        hashOf(code),
+      ],
+    );
   }
 }
 
@@ -56,6 +97,6 @@ function random256(): string {
   return randomBytes(32).toString('base64url');
 }
 
-function hashOf(state: string): Buffer {
-  return createHash('sha256').update(state).digest();
+function hashOf(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
 }

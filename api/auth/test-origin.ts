@@ -6,6 +6,7 @@ import { isOutage } from '#api/parts.ts';
 import { AccessTokens } from '#common/access-token.ts';
 import { systemClock } from '#common/clock.ts';
 import { loadConfig } from '#common/config.ts';
+import { CountedAddresses } from '#common/counted-addresses.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { HttpServer } from '#common/http/server.ts';
@@ -80,7 +81,7 @@ export async function startTestOrigin(
   const clock = () => systemClock() + aheadMs;
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const tokens = new AccessTokens(secrets, clock);
-  const limiter = new RateLimiter(redis.script(limitScript), configuredLimits(config));
+  const limiter = new RateLimiter(redis.script(limitScript), configuredLimits(config), new CountedAddresses(secrets));
   const guard = apiGuard({ db: counted, limiter, tokens });
   const deps = { auth: authParts({ db: counted, redis, secrets, tokens, config, clock }), db: counted };
   const server = await HttpServer.start({

@@ -1,9 +1,10 @@
 /** The endpoints with which users set up their second factor. Each asks for what a stolen access token does not have. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
-import { invalid, notFound, Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
+import { invalid, notFound, Rejection, unauthorized } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { type AuthDeps, tag } from './parts.ts';
+import { attempted } from './second-step.ts';
 
 const route = routesOf<AuthDeps, UserCaller>();
 const codeBody = Type.Object(
@@ -12,22 +13,6 @@ const codeBody = Type.Object(
 );
 const shared = { method: 'POST', caller: 'user', limit: 'general', tag } as const;
 const isOff = { status: 200, body: { totp_enabled: false } } as const;
-
-/** Runs the check as one attempt at the account, so that guesses are slowed down. */
-async function attempted(
-  { auth }: AuthDeps,
-  name: string,
-  ip: string,
-  check: () => Promise<boolean | 'busy'>,
-): Promise<boolean | Rejection> {
-  const attempt = await auth.throttle.begin(name, ip).catch(() => null);
-  if (attempt === null) return unavailable();
-  if ('retryAfterSeconds' in attempt) return rateLimited(attempt.retryAfterSeconds);
-  const isRight = await check();
-  if (isRight === 'busy') return rateLimited(2);
-  if (isRight) await attempt.succeeded().catch(() => undefined);
-  return isRight;
-}
 
 export const beginTotp = route({
   ...shared,
@@ -50,14 +35,13 @@ export const beginTotp = route({
       },
     },
   },
-  async handle(deps, { caller, body, ip }) {
-    const { auth } = deps;
+  async handle({ auth }, { caller, body, ip }) {
     const account = await auth.accounts.byId(caller.user_id);
     if (!account) return unauthorized();
     if (account.password_hash !== null) {
       const { password } = body;
       if (password === undefined) return invalid('password', 'is required');
-      const isRight = await attempted(deps, account.email, ip, async () => {
+      const isRight = await attempted(auth, account.email, ip, async () => {
         const verdict = await auth.passwords.check(account.password_hash, password, ip);
         return verdict === 'busy' ? 'busy' : verdict === 'right';
       });
@@ -76,7 +60,7 @@ export const confirmTotp = route({
   path: '/me/totp/confirm',
   summary: 'Finish setting up a second factor',
   description:
-    'From now on a login with a password asks for a code. The recovery codes are shown this once; each is good once.',
+    'From now on every login asks for a code, with a password or through a provider. The recovery codes are shown this once; each is good once.',
   body: codeBody,
   bodyExample: { totp_code: '123456' },
   answers: {
@@ -106,11 +90,11 @@ export const disableTotp = route({
       example: isOff.body,
     },
   },
-  async handle(deps, { caller, body, ip }) {
-    const { secondFactor } = deps.auth;
+  async handle({ auth }, { caller, body, ip }) {
+    const { secondFactor } = auth;
     if (!(await secondFactor.isEnabled(caller.user_id))) return notFound('No second factor is set up.');
     const check = () => secondFactor.take(caller.user_id, body.totp_code);
-    const isRight = await attempted(deps, `totp:${caller.user_id}`, ip, check);
+    const isRight = await attempted(auth, `totp:${caller.user_id}`, ip, check);
     if (isRight instanceof Rejection) return isRight;
     if (!isRight) return invalid('totp_code', 'is not a current code, or was used before');
     await secondFactor.disable(caller.user_id);

@@ -1,0 +1,36 @@
+/** The second step of a login, by whichever way the first was taken. */
+import { Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
+import type { AuthParts } from './parts.ts';
+
+export const codeRequired = () => unauthorized('A code of your second factor is required.', 'totp_required');
+export const codeInvalid = () => unauthorized('The code is not a current one, or was used before.', 'totp_invalid');
+
+/** Runs the check as one attempt at the account, so that guesses are slowed down. */
+export async function attempted(
+  { throttle }: Pick<AuthParts, 'throttle'>,
+  name: string,
+  ip: string,
+  check: () => Promise<boolean | 'busy'>,
+): Promise<boolean | Rejection> {
+  const attempt = await throttle.begin(name, ip).catch(() => null);
+  if (attempt === null) return unavailable();
+  if ('retryAfterSeconds' in attempt) return rateLimited(attempt.retryAfterSeconds);
+  const isRight = await check();
+  if (isRight === 'busy') return rateLimited(2);
+  if (isRight) await attempt.succeeded().catch(() => undefined);
+  return isRight;
+}
+
+/** What a login without a password is refused with for want of a code; null when it needs none, or has a right one. */
+export async function refusedSecondStep(
+  auth: Pick<AuthParts, 'throttle' | 'secondFactor'>,
+  account: { readonly id: string; readonly email: string },
+  code: string | undefined,
+  ip: string,
+): Promise<Rejection | null> {
+  if (!(await auth.secondFactor.isEnabled(account.id))) return null;
+  if (code === undefined) return codeRequired();
+  const isRight = await attempted(auth, account.email, ip, () => auth.secondFactor.take(account.id, code));
+  if (isRight instanceof Rejection) return isRight;
+  return isRight ? null : codeInvalid();
+}
