@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccessTokens } from '#common/access-token.ts';
 import { newApiKey } from '#common/api-key.ts';
 import { loadConfig } from '#common/config.ts';
+import { CountedAddresses } from '#common/counted-addresses.ts';
 import type { GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import { emptyBody } from '#common/http/raw-body.ts';
@@ -178,9 +179,11 @@ test('without Postgres a login says that a part of the service is away, and when
 async function guardOn(db: Postgres) {
   const client = new Redis({ url: redis.url, name: 'guard-test', onError: () => undefined });
   await client.connect();
-  const tokens = new AccessTokens([{ id: '1', key: Buffer.alloc(32, 7) }]);
+  const secrets = [{ id: '1', key: Buffer.alloc(32, 7) }];
+  const tokens = new AccessTokens(secrets);
+  const addresses = new CountedAddresses(secrets);
   const config = loadConfig([], { RATE_LIMIT_LINKS: '3', RATE_LIMIT_GENERAL: '7' });
-  const limiter = new RateLimiter(client.script(limitScript), configuredLimits(config));
+  const limiter = new RateLimiter(client.script(limitScript), configuredLimits(config), addresses);
   return { guard: apiGuard({ db, limiter, tokens }), tokens, close: () => client.close() };
 }
 

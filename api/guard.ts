@@ -5,7 +5,6 @@
 import type { AccessClaims, AccessTokens } from '#common/access-token.ts';
 import { isApiKey } from '#common/api-key.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
-import { limitAddress } from '#common/http/peer.ts';
 import { forbidden, type Rejection, unauthorized, unavailable } from '#common/http/rejection.ts';
 import { type Postgres, PostgresUnavailable } from '#common/postgres.ts';
 import type { Charge, RateLimiter } from '#common/rate-limit.ts';
@@ -37,7 +36,7 @@ export function apiGuard(parts: GuardParts): Guard {
     const charge =
       claims !== null && 'user_id' in claims
         ? await parts.limiter.charge('links', claims.user_id)
-        : await parts.limiter.charge('general', limitAddress(incoming.ip));
+        : await parts.limiter.chargeAddress('general', incoming.ip);
     if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
     return passed(parts, route, claims, charge);
   };
@@ -49,7 +48,7 @@ function chargeAddress(parts: GuardParts, route: GuardedRoute | null, incoming: 
     throw new Error(`${route?.method} ${route?.path} is charged to ${limitClass}, which is no class of the dashboard`);
   }
   if (limitClass === 'auth') return parts.limiter.chargeNetworks(limitClass, incoming.ip);
-  return parts.limiter.charge(limitClass, limitAddress(incoming.ip));
+  return parts.limiter.chargeAddress(limitClass, incoming.ip);
 }
 
 /** What a verified token says, null on a public route. */

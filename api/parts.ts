@@ -5,6 +5,7 @@ import { ApiKeys } from '#common/api-key.ts';
 import { AppSnapshots } from '#common/app-snapshot.ts';
 import type { Clock } from '#common/clock.ts';
 import type { ProcessConfig } from '#common/config-roles.ts';
+import { CountedAddresses } from '#common/counted-addresses.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import type { About } from '#common/http/openapi.ts';
@@ -56,7 +57,7 @@ export function apiParts(
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const tokens = new AccessTokens(secrets, clock);
   const limits = configuredLimits(config);
-  const limiter = new RateLimiter(redis.script(limitScript), limits, clock);
+  const limiter = new RateLimiter(redis.script(limitScript), limits, new CountedAddresses(secrets), clock);
   const guard = apiGuard({ db, limiter, tokens });
   const appSnapshots = new AppSnapshots(redis);
   const untold = new UntoldChanges({ db, redis, appSnapshots, log });

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
+import { CountedAddresses } from './counted-addresses.ts';
+import { newSecretKey, parseSecretKeys } from './encryption.ts';
 import { chargeOf, LocalWindows, limitKey, RateLimiter, windowOf } from './rate-limit.ts';
 
 const limits = { auth: 5, links: 30, match: 1000, events: 500, general: 100 };
+const addresses = new CountedAddresses(parseSecretKeys(newSecretKey('test')));
 const away = () => Promise.reject(new Error('away'));
 
 test('the request that reaches the limit is answered, the next is told how many whole seconds to wait', () => {
@@ -24,14 +27,14 @@ test('who waits as long as Retry-After says finds a new window', () => {
 });
 
 test('without Redis authentication is refused with a 500 and a time to come back, which the limit names too', async () => {
-  const charge = await new RateLimiter(away, limits, () => 1_000).charge('auth', '192.0.2.1');
+  const charge = await new RateLimiter(away, limits, addresses, () => 1_000).charge('auth', '192.0.2.1');
   expect(charge.rejection).toMatchObject({ code: 'INTERNAL_ERROR', retryAfterSeconds: 5 });
   expect(charge.quota).toEqual({ limit: 5, remaining: 0, resetEpochSeconds: 6 });
 });
 
 test('without Redis everything else is counted in this process, each subject by itself', async () => {
   let nowMs = 1_000;
-  const limiter = new RateLimiter(away, { ...limits, general: 2 }, () => nowMs);
+  const limiter = new RateLimiter(away, { ...limits, general: 2 }, addresses, () => nowMs);
   const one = async (subject: string) => (await limiter.charge('general', subject)).rejection?.code ?? 'answered';
   expect(await one('a')).toBe('answered');
   expect(await one('a')).toBe('answered');
@@ -51,6 +54,7 @@ test('a Redis that hangs is asked once a second, not by every request, and asked
       return isAway ? away() : Promise.resolve([7, '61000']);
     },
     limits,
+    addresses,
     () => nowMs,
   );
   for (let request = 0; request < 50; request++) await limiter.charge('general', 'a');
@@ -85,11 +89,11 @@ test('who has nothing left is known without asking, until the window ends and ne
     asked++;
     return Promise.resolve(answer);
   };
-  const limiter = new RateLimiter(take, limits, () => nowMs);
-  await limiter.charge('general', 'a');
+  const limiter = new RateLimiter(take, limits, addresses, () => nowMs);
+  await limiter.chargeAddress('general', 'a');
   expect(limiter.spent('general', 'a')).toBeNull();
   answer = [100, '31000'];
-  expect((await limiter.charge('general', 'a')).rejection).toBeNull();
+  expect((await limiter.chargeAddress('general', 'a')).rejection).toBeNull();
   expect(limiter.spent('general', 'a')).toMatchObject({
     quota: { limit: 100, remaining: 0, resetEpochSeconds: 31 },
     rejection: { code: 'RATE_LIMITED', retryAfterSeconds: 30 },
@@ -99,10 +103,24 @@ test('who has nothing left is known without asking, until the window ends and ne
   expect(limiter.spent('general', 'a')).toBeNull();
   // The machine that began this window has a clock that is an hour ahead.
   answer = [101, '3600000'];
-  await limiter.charge('general', 'a');
+  await limiter.chargeAddress('general', 'a');
   nowMs += 59_999;
   expect(limiter.spent('general', 'a')).not.toBeNull();
   nowMs += 1;
   expect(limiter.spent('general', 'a')).toBeNull();
   expect(asked).toBe(3);
+});
+
+test('an address that is counted in Redis can not be read there', async () => {
+  const keys: string[] = [];
+  const take = (names: readonly string[]) => {
+    keys.push(...names);
+    return Promise.resolve([1, '61000']);
+  };
+  const limiter = new RateLimiter(take, limits, addresses, () => 1_000);
+  await limiter.chargeAddress('general', '192.0.2.1');
+  await limiter.chargeNetworks('auth', '192.0.2.1');
+  await limiter.chargeNetworks('auth', '2001:db8:1:2::3');
+  expect(keys.length).toBe(5);
+  for (const key of keys) expect(key).toMatch(/^limit:(general|auth):[\w-]{16}$/);
 });

@@ -7,8 +7,9 @@
 import { LRUCache } from 'lru-cache';
 import { type Clock, systemClock } from './clock.ts';
 import type { ProcessConfig } from './config-roles.ts';
+import type { CountedAddresses } from './counted-addresses.ts';
 import type { Quota } from './http/exchange.ts';
-import { type ChargedNetwork, limitNetworks } from './http/peer.ts';
+import { type ChargedNetwork, limitAddress, limitNetworks } from './http/peer.ts';
 import { type Rejection, rateLimited, unavailable } from './http/rejection.ts';
 import type { LimitClass } from './http/route.ts';
 import type { Script } from './redis.ts';
@@ -45,7 +46,7 @@ export interface Window {
   readonly resetMs: number;
 }
 
-/** The key in Redis under which a subject (a limit address, a user id, an app id) is counted. */
+/** The key in Redis under which a subject (the name of an address, a user id, an app id) is counted. */
 export function limitKey(limitClass: LimitClass, subject: string): string {
   return `limit:${limitClass}:${subject}`;
 }
@@ -94,6 +95,7 @@ export class LocalWindows {
 export class RateLimiter {
   readonly #take: Script;
   readonly #limits: Readonly<Record<LimitClass, number>>;
+  readonly #addresses: CountedAddresses;
   readonly #clock: Clock;
   readonly #local = new LocalWindows();
   /** Who has nothing left, as a charge said, and until when. */
@@ -104,9 +106,15 @@ export class RateLimiter {
    * @param take limitScript, defined on a Redis: `redis.script(limitScript)`.
    * @param limits requests a minute of each class.
    */
-  constructor(take: Script, limits: Readonly<Record<LimitClass, number>>, clock: Clock = systemClock) {
+  constructor(
+    take: Script,
+    limits: Readonly<Record<LimitClass, number>>,
+    addresses: CountedAddresses,
+    clock: Clock = systemClock,
+  ) {
     this.#take = take;
     this.#limits = limits;
+    this.#addresses = addresses;
     this.#clock = clock;
   }
 
@@ -117,7 +125,7 @@ export class RateLimiter {
   async chargeNetworks(limitClass: LimitClass, ip: string): Promise<Charge> {
     let scarcest: Charge | undefined;
     for (const { subject, factor } of limitNetworks(ip)) {
-      const charge = await this.#charge(limitClass, { subject, factor });
+      const charge = await this.#charge(limitClass, { subject: this.#addresses.nameOf(subject), factor });
       if (charge.rejection) return charge;
       if (!scarcest || charge.quota.remaining < scarcest.quota.remaining) scarcest = charge;
     }
@@ -125,7 +133,12 @@ export class RateLimiter {
     return scarcest;
   }
 
-  /** Charges one request to one class. The subject is an address (limitAddress), a user id, or an app id. */
+  /** Charges one request to an address, or to the /64 of an IPv6 one. */
+  chargeAddress(limitClass: LimitClass, ip: string): Promise<Charge> {
+    return this.charge(limitClass, this.#addresses.nameOf(limitAddress(ip)));
+  }
+
+  /** Charges one request to one class. The subject is a user id or an app id. */
   charge(limitClass: LimitClass, subject: string): Promise<Charge> {
     return this.#charge(limitClass, { subject, factor: 1 });
   }
@@ -151,10 +164,11 @@ export class RateLimiter {
   }
 
   /**
-   * The refusal of a request that would be one too many, as far as this process has seen; null for any other. It asks nobody and
+   * The refusal of a request of an address that would be one too many, as far as this process has seen; null for any other. It asks nobody and
    * counts nothing: for what is only charged after work that a refused request is not worth.
    */
-  spent(limitClass: LimitClass, subject: string): (Charge & { readonly rejection: Rejection }) | null {
+  spent(limitClass: LimitClass, ip: string): (Charge & { readonly rejection: Rejection }) | null {
+    const subject = this.#addresses.nameOf(limitAddress(ip));
     const nowMs = this.#clock();
     const resetMs = this.#spent.get(limitKey(limitClass, subject)) ?? 0;
     if (resetMs <= nowMs) return null;

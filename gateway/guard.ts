@@ -4,7 +4,6 @@
  */
 import { isApiKey } from '#common/api-key.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
-import { limitAddress } from '#common/http/peer.ts';
 import { invalid, Rejection, unauthorized } from '#common/http/rejection.ts';
 import type { RateLimiter } from '#common/rate-limit.ts';
 import type { AppCaller } from './caller.ts';
@@ -31,7 +30,7 @@ export function gatewayGuard(parts: GatewayGuardParts): Guard {
     let keyInBody = '';
     if (route && key === '' && bodyField !== undefined) {
       // A refused address must not get its bodies unpacked for nothing.
-      const spent = parts.limiter.spent('general', limitAddress(incoming.ip));
+      const spent = parts.limiter.spent('general', incoming.ip);
       if (spent) return spent;
       const body = await incoming.readBody();
       const read = body instanceof Rejection ? body : readKeyInBody(body, bodyField);
@@ -62,7 +61,7 @@ async function passed(
 
 /** A request of nobody is charged to its address. */
 async function charged(parts: GatewayGuardParts, incoming: Incoming, rejection: Rejection): ReturnType<Guard> {
-  const charge = await parts.limiter.charge('general', limitAddress(incoming.ip));
+  const charge = await parts.limiter.chargeAddress('general', incoming.ip);
   return { rejection: charge.rejection ?? rejection, quota: charge.quota };
 }
 

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '#common/clock.ts';
 import { loadConfig } from '#common/config.ts';
+import { CountedAddresses } from '#common/counted-addresses.ts';
+import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import type { Queries } from '#common/postgres.ts';
 import { configuredLimits } from '#common/rate-limit.ts';
 import { Redis } from '#common/redis.ts';
@@ -8,6 +10,7 @@ import { TcpProxy } from '#deploy/faults/tcp-proxy.ts';
 import { SdkEdge } from './fixtures/sdk-edge.ts';
 import { KeyCheck } from './key-check.ts';
 
+const addressesForTest = new CountedAddresses(parseSecretKeys(newSecretKey('test')));
 let edge: SdkEdge;
 /** Between this gateway and Redis; whoever rotates has a connection of their own. */
 let proxy: TcpProxy;
@@ -35,7 +38,7 @@ beforeEach(async () => {
     },
   };
   const limits = { ...configuredLimits(loadConfig([], {})), general: 20, events: 100_000 };
-  check = new KeyCheck({ redis, db, keys: edge.keys, limits, clock: systemClock });
+  check = new KeyCheck({ redis, db, keys: edge.keys, limits, addresses: addressesForTest, clock: systemClock });
 });
 afterAll(async () => {
   await redis.close();

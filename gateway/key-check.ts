@@ -20,6 +20,7 @@ import {
   snapshotLua,
 } from '#common/app-snapshot.ts';
 import type { Clock } from '#common/clock.ts';
+import type { CountedAddresses } from '#common/counted-addresses.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import { type Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
 import type { LimitClass } from '#common/http/route.ts';
@@ -70,6 +71,7 @@ export interface KeyCheckParts {
   readonly keys: ApiKeys;
   /** Requests a minute of each class. */
   readonly limits: Readonly<Record<LimitClass, number>>;
+  readonly addresses: CountedAddresses;
   readonly clock: Clock;
 }
 
@@ -91,16 +93,16 @@ interface Subject {
 }
 
 /** What is counted: an app, an app at an address, or an address. */
-function subjectOf(limitClass: LimitClass, ip: string): Subject {
+function subjectOf(limitClass: LimitClass, ip: string, addresses: CountedAddresses): Subject {
   switch (limitClass) {
     case 'match':
     case 'events':
       return { head: limitKey(limitClass, ''), tail: '', isOfApp: true };
     case 'links':
-      return { head: limitKey(limitClass, ''), tail: `:${limitAddress(ip)}`, isOfApp: true };
+      return { head: limitKey(limitClass, ''), tail: `:${addresses.nameOf(limitAddress(ip))}`, isOfApp: true };
     case 'general':
     case 'auth':
-      return { head: limitKey('general', limitAddress(ip)), tail: '', isOfApp: false };
+      return { head: limitKey('general', addresses.nameOf(limitAddress(ip))), tail: '', isOfApp: false };
   }
 }
 
@@ -150,14 +152,14 @@ export class KeyCheck {
 
   /** While Redis is away. */
   #countHere(app: AppSnapshot, limitClass: LimitClass, ip: string, nowMs: number): KeyVerdict {
-    const subject = subjectOf(limitClass, ip);
+    const subject = subjectOf(limitClass, ip, this.#parts.addresses);
     const counted = subject.head + (subject.isOfApp ? app.app_id : '') + subject.tail;
     return verdictOf(app, chargeOf(this.#parts.limits[limitClass], this.#windows.take(counted, nowMs), nowMs));
   }
 
   /** Null when Redis doesn't know the key, or is away. */
   async #ask(key: string, limitClass: LimitClass, ip: string, nowMs: number): Promise<KeyVerdict | null> {
-    const subject = subjectOf(limitClass, ip);
+    const subject = subjectOf(limitClass, ip, this.#parts.addresses);
     const name = `${key} ${subject.head}${subject.tail}`;
     let question = this.#questions.get(name);
     if (!question) {

@@ -5,6 +5,7 @@ import { ApiKeys } from '#common/api-key.ts';
 import { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 import type { ProcessConfig } from '#common/config-roles.ts';
+import { CountedAddresses } from '#common/counted-addresses.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import { announceChange, type LinkCache } from '#common/link-cache.ts';
@@ -53,9 +54,11 @@ export interface GatewayParts {
 export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayClients, clock: Clock): GatewayParts {
   const { db, redis, journal, cache } = clients;
   const limits = configuredLimits(config);
-  const limiter = new RateLimiter(redis.script(limitScript), limits, clock);
-  const keys = new ApiKeys(parseSecretKeys(config.SECRET_KEY));
-  const check = new KeyCheck({ redis, db, keys, limits, clock });
+  const secrets = parseSecretKeys(config.SECRET_KEY);
+  const counted = new CountedAddresses(secrets);
+  const limiter = new RateLimiter(redis.script(limitScript), limits, counted, clock);
+  const keys = new ApiKeys(secrets);
+  const check = new KeyCheck({ redis, db, keys, limits, addresses: counted, clock });
   const guard = gatewayGuard({ check, limiter });
   const records = new RecordWriter(journal, config.LOG_PARTITIONS);
   const links = new LinkIndex(db, clock, cache);

@@ -247,6 +247,8 @@ test.each([
     await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd2', url }, from);
     await edge.post('/sdk/install', app.key, { ...iphone, device_id: 'd1' }, from);
     await edge.post('/sdk/events', app.key, { name: 'open', device_id: 'd1' }, from);
+    expect((await edge.post('/sdk/links', app.key, { path: '/a' }, from)).status).toBe(201);
+    expect((await edge.post('/sdk/match', 'no key', iphone, from)).status).toBe(401);
     const journal = (['click', 'install', 'event'] as const).flatMap((kind) => edge.lines(kind)).join('\n');
     expect(journal).toContain('"query":"a=b"');
     expect(journal).not.toMatch(/198\.51\.100\.57|s3cret/);
@@ -254,14 +256,17 @@ test.each([
   },
 );
 
-/** Everything in Redis, but the limits that are counted for a minute by address. */
+/** Everything in Redis. */
 async function redisTexts(): Promise<string[]> {
   const { commands } = edge.redis;
-  const keys = (await commands.keys('*')).filter((key) => !key.startsWith('limit:'));
+  const keys = await commands.keys('*');
+  expect(keys.filter((key) => /^limit:(general|links|match|events):/.test(key)).length).toBeGreaterThan(3);
   const values = await Promise.all(
-    keys.map(async (key) =>
-      (await commands.type(key)) === 'zset' ? (await commands.zrange(key, '0', '-1')).join() : await commands.get(key),
-    ),
+    keys.map(async (key) => {
+      const type = await commands.type(key);
+      if (type === 'zset') return (await commands.zrange(key, '0', '-1')).join();
+      return type === 'hash' ? JSON.stringify(await commands.hgetall(key)) : await commands.get(key);
+    }),
   );
   return keys.map((key, at) => `${key} ${values[at]}`);
 }
