@@ -12,6 +12,7 @@ import { type ProcessRole, settingsOfRole } from '#common/config-roles.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
+import { processRoles } from '#pg-migrations/process-roles.ts';
 import { descendantsOf, environmentOf, type Listener, listenersOf } from './machine.ts';
 import { login, Stack } from './stack.ts';
 
@@ -56,7 +57,7 @@ test('every port that is not public by design refuses whoever has no password', 
     const name = nameOf(pid);
     checked[name] = (checked[name] ?? 0) + 1;
     if (name === 'postgres') {
-      for (const login of ['postgres', 'signpost', 'signpost:x', 'signpost_redirector', 'signpost_api']) {
+      for (const login of ['postgres', 'signpost', 'signpost:x', 'signpost_api', ...processRoles]) {
         const db = new Postgres({ url: `postgres://${login}@127.0.0.1:${port}/postgres`, name: 'stranger' });
         await expect(db.query('SELECT 1')).rejects.toThrow(/password|authentication|SASL|role/i);
         await db.close();
@@ -151,7 +152,7 @@ test('no password and no secret stands in the arguments of a process', () => {
   const passwords = filesBelow(stack.dataDir)
     .filter((path) => /\/password[\w-]*$|secret-key$/.test(path))
     .map((path) => execFileSync('cat', [path], { encoding: 'utf8' }).trim());
-  expect(passwords.length).toBeGreaterThanOrEqual(11);
+  expect(passwords.length).toBeGreaterThanOrEqual(14);
   for (const pid of [stack.launcherPid, ...pids]) {
     const args = execFileSync('cat', [`/proc/${pid}/cmdline`], { encoding: 'utf8' });
     expect(passwords.filter((password) => args.includes(password))).toEqual([]);
@@ -184,12 +185,22 @@ test('a process gets the settings that it reads and no others; none gets the pas
   expect(Object.values(given).flat()).toEqual([]);
 });
 
-test('an edge has neither the owner of the database nor a secret', () => {
+test('no process has the owner of the database, and each has its own user of it', () => {
+  const own = {
+    ...{ origin: ['API_DATABASE_URL', 'GATEWAY_DATABASE_URL'], ingest: ['INGEST_DATABASE_URL'], publisher: [] },
+    'redirector-0': ['EDGE_DATABASE_URL'],
+  };
+  const users = Object.entries(own).map(([name, wanted]) => {
+    const given = [...environmentOf(stack.pidOf(name))].filter(([setting]) => setting.endsWith('DATABASE_URL'));
+    expect(given.map(([setting]) => setting).sort()).toEqual(wanted);
+    return given.map(([, url]) => new URL(url).username).sort();
+  });
+  expect(users.flat().sort()).toEqual([...processRoles]);
+});
+
+test('an edge has no secret', () => {
   const redirector = environmentOf(stack.pidOf('redirector-0'));
-  expect(redirector.has('DATABASE_URL')).toBe(false);
-  expect(new URL(redirector.get('EDGE_DATABASE_URL') ?? '').username).toBe('signpost_redirector');
   for (const secret of ['SECRET_KEY', 'CLICKHOUSE_URL', 'NATS_URL']) expect(redirector.has(secret)).toBe(false);
-  expect(environmentOf(stack.pidOf('publisher')).has('DATABASE_URL')).toBe(false);
   expect(new URL(environmentOf(stack.pidOf('origin')).get('CLICKHOUSE_URL') ?? '').username).toBe('reader');
 });
 
@@ -260,10 +271,13 @@ test('a folder of an earlier version, open to all and without passwords, is clos
   for (const path of filesBelow(stack.dataDir)) {
     if (/\/(password-|nats\.conf|redis\.conf)/.test(path)) execFileSync('rm', [path]);
   }
-  execFileSync('chmod', ['755', stack.dataDir, join(stack.dataDir, 'nats'), join(stack.dataDir, 'clickhouse')]);
+  const opened = [stack.dataDir, join(stack.dataDir, 'nats'), join(stack.dataDir, 'clickhouse')];
+  execFileSync('chmod', ['755', ...opened]);
+  execFileSync('chmod', ['644', join(stack.dataDir, 'secret-key')]);
   mkdirSync(join(stack.dataDir, 'old'), { mode: 0o755 });
   await stack.launch();
-  expect(statSync(stack.dataDir).mode & 0o777).toBe(0o700);
+  for (const folder of opened) expect(statSync(folder).mode & 0o777).toBe(0o700);
+  expect(statSync(join(stack.dataDir, 'secret-key')).mode & 0o777).toBe(0o600);
   const call = await stack.loggedIn();
   expect((await call('/apps')).json<{ data?: unknown[]; items?: unknown[] }>()).toMatchObject({});
 });

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -27,6 +27,18 @@ test.each([0o755, 0o777, 0o750, 0o701])(
     expect(modeOf(data)).toBe(0o700);
   },
 );
+
+test('what lies in a folder of an earlier version is closed too, and links out of it are left alone', () => {
+  const data = join(folder, 'data');
+  mkdirSync(join(data, 'postgres'), { recursive: true, mode: 0o755 });
+  writeFileSync(join(data, 'secret-key'), 'x', { mode: 0o644 });
+  writeFileSync(join(folder, 'mine'), 'x', { mode: 0o644 });
+  symlinkSync(join(folder, 'mine'), join(data, 'tls'));
+  chmodSync(data, 0o755);
+  closeDataFolder(data);
+  expect([modeOf(join(data, 'postgres')), modeOf(join(data, 'secret-key'))]).toEqual([0o700, 0o600]);
+  expect(modeOf(join(folder, 'mine'))).toBe(0o644);
+});
 
 test('a folder that can not be closed is refused in one line that says what to do', () => {
   // Nobody, root included, can change a mode below /proc.
