@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { runner } from 'node-pg-migrate';
 import { packageRoot } from '#common/paths.ts';
-import { grantProcessRoles } from './process-roles.ts';
+import { grantProcessRoles } from './role-rights.ts';
 
 export interface PostgresMigrationOptions {
   readonly url: string;

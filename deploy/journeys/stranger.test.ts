@@ -12,7 +12,7 @@ import { type ProcessRole, settingsOfRole } from '#common/config-roles.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { Nats } from '#common/nats.ts';
 import { Postgres } from '#common/postgres.ts';
-import { processRoles } from '#pg-migrations/process-roles.ts';
+import { processRoles } from '#pg-migrations/role-rights.ts';
 import { descendantsOf, environmentOf, type Listener, listenersOf } from './machine.ts';
 import { login, Stack } from './stack.ts';
 

@@ -19,7 +19,10 @@ export function closeDataFolder(folder: string): void {
   } catch (error) {
     reason = error instanceof Error && 'code' in error ? String(error.code) : String(error);
   }
-  if (!isOpenToOthers(folder)) return closeEntries(folder);
+  if (!isOpenToOthers(folder)) {
+    closeEntries(folder);
+    return;
+  }
   const mode = (statSync(folder).mode & 0o777).toString(8);
   throw new StartupError(
     `${folder} is open to other users (mode ${mode}) and can't be closed (${reason}): run chmod 700 on it as its owner, or set DATA_DIR to a folder of your own.`,

@@ -7,7 +7,7 @@ import { Postgres } from '#common/postgres.ts';
 import { Tenancy } from '#common/tenancy.ts';
 import { ExpiredClaims } from '#ingest/attribution/expired-claims.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
-import { type ProcessRoleName, processRoles } from '#pg-migrations/process-roles.ts';
+import { type ProcessRoleName, processRoles } from '#pg-migrations/role-rights.ts';
 import { ensureDatabaseRoles } from './database-roles.ts';
 import { ownPostgresForTest, postgresForTest, type TestPostgres } from './test-servers.ts';
 

@@ -1,5 +1,5 @@
 /** The roles of our processes in the Postgres that a run of tests shares. */
-import type { ProcessRoleName } from '#pg-migrations/process-roles.ts';
+import type { ProcessRoleName } from '#pg-migrations/role-rights.ts';
 
 export const rolePasswordForTest = 'role-password-for-tests';
 

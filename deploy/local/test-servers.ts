@@ -12,7 +12,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { Postgres } from '#common/postgres.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
-import type { ProcessRoleName } from '#pg-migrations/process-roles.ts';
+import type { ProcessRoleName } from '#pg-migrations/role-rights.ts';
 import { childrenOf, isAlive } from './ancestry.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import type { LocalServer } from './local-server.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { Postgres } from '#common/postgres.ts';
-import { processRoles } from '#pg-migrations/process-roles.ts';
+import { processRoles } from '#pg-migrations/role-rights.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { ensureRole } from './database-roles.ts';
 import { refuseMissingServers } from './missing-servers.ts';
