@@ -18,6 +18,8 @@ const entries = [
   'deploy/local/redis-stand-in.ts',
   'deploy/local/start.ts',
   'gateway/main.ts',
+  // Tests kill this one.
+  'ingest/fixtures/ingest-to-kill.ts',
   'ingest/main.ts',
   'redirector/main.ts',
 ];

@@ -19,6 +19,7 @@ export default defineConfig({
           // Properties are tried hundreds of times: seconds on a busy machine.
           testTimeout: 30_000,
           maxWorkers: 2,
+          isolate: false,
           sequence: { groupOrder: 0 },
         },
       },
@@ -42,6 +43,7 @@ export default defineConfig({
           testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 3,
+          isolate: false,
           sequence: { groupOrder: 1 },
         },
       },

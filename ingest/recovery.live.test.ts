@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { failpointNames } from './failpoints.ts';
 import { WayForTest } from './way-for-test.ts';
@@ -38,7 +39,7 @@ test.each(failpointNames.map((name) => [name]))(
       const ingest = way.ingest(`${name}:${at}`);
       while (ingest.process.exitCode === null && ingest.process.signalCode === null) {
         await way.keep(20);
-        await way.figures();
+        await Promise.race([ingest.exited, delay(50)]);
       }
       expect(ingest.process.signalCode).toBe('SIGKILL');
     }

@@ -14,6 +14,7 @@ import { Publisher } from '#common/log/publisher.ts';
 import { type Click, clickJson } from '#common/log/record.ts';
 import { nodeSystem } from '#common/log/system.ts';
 import { Nats } from '#common/nats.ts';
+import { packageRoot } from '#common/paths.ts';
 import {
   natsForTest,
   ownClickhouseForTest,
@@ -172,14 +173,10 @@ export class WayForTest {
 
   /** @param failpoint where it dies, if it shall. */
   ingest(failpoint = '', instance = 'ingest-0', leaseSeconds = 3, clickhouse = this.clickhouse.url): IngestChild {
-    const child = spawn(
-      process.execPath,
-      ['--import', 'tsx', join(import.meta.dirname, 'fixtures', 'ingest-to-kill.ts'), failpoint],
-      {
-        env: childEnvironment({ ...this.#settings(instance, leaseSeconds), CLICKHOUSE_URL: `${clickhouse}/test` }),
-        stdio: ['ignore', 'pipe', 'pipe'],
-      },
-    );
+    const child = spawn(process.execPath, [join(packageRoot(), 'dist/ingest/fixtures/ingest-to-kill.js'), failpoint], {
+      env: childEnvironment({ ...this.#settings(instance, leaseSeconds), CLICKHOUSE_URL: `${clickhouse}/test` }),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     const exited = new Promise<void>((done) => child.once('exit', () => done()));
     const ingest: IngestChild = {
       process: child,

@@ -11,7 +11,6 @@ import { inject } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { Postgres } from '#common/postgres.ts';
-import { migratePostgres } from '#pg-migrations/migrate.ts';
 import type { ProcessRoleName } from '#pg-migrations/role-rights.ts';
 import { childrenOf, isAlive } from './ancestry.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
@@ -61,10 +60,10 @@ export async function postgresForTest(options: { isMigrated?: boolean } = {}): P
       await postgres.close();
     }
   };
-  await admin(async (postgres) => void (await postgres.execute(`CREATE DATABASE ${database}`)));
+  const template = options.isMigrated === false ? 'template1' : inject('postgresTemplate');
+  await admin(async (postgres) => void (await postgres.execute(`CREATE DATABASE ${database} TEMPLATE ${template}`)));
   const url = new URL(shared);
   url.pathname = `/${database}`;
-  if (options.isMigrated !== false) await migratePostgres({ url: url.href });
   return {
     url: url.href,
     urlAs: (role) => urlAsRole(url.href, role),

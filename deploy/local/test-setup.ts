@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { Postgres } from '#common/postgres.ts';
+import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { processRoles } from '#pg-migrations/role-rights.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { ensureRole } from './database-roles.ts';
@@ -14,6 +15,8 @@ import { rolePasswordForTest } from './test-roles.ts';
 declare module 'vitest' {
   export interface ProvidedContext {
     postgresUrl: string;
+    /** A migrated database that others are made after. */
+    postgresTemplate: string;
     clickhouseUrl: string;
   }
 }
@@ -27,7 +30,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startClickHouse({ dataDir: join(folder, 'clickhouse'), entry: builtClickHouse() }),
   ]);
   await makeRoles(postgres.url);
+  const template = 'signpost_template';
+  const admin = new Postgres({ url: postgres.url, name: 'test-setup', connectionsMax: 1 });
+  await admin.execute(`CREATE DATABASE ${template}`);
+  await admin.close();
+  const url = new URL(postgres.url);
+  url.pathname = `/${template}`;
+  await migratePostgres({ url: url.href });
   project.provide('postgresUrl', postgres.url);
+  project.provide('postgresTemplate', template);
   project.provide('clickhouseUrl', clickhouse.url);
   return async () => {
     await Promise.all([postgres.stop(), clickhouse.stop()]);
