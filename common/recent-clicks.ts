@@ -16,6 +16,12 @@ import type { Redis, Script } from './redis.ts';
 
 export const PER_ADDRESS_MAX = 100;
 const CLICKS_PER_CALL_MAX = 200;
+/** Of so many of the clicks at an address all is answered at once: nearly always one of them is the one. */
+const WHOLE_NEAR_MAX = 4;
+const COPIES_PER_CALL_MAX = 200;
+const COPY_DELAY_MS = 10;
+/** Copies that may wait; beyond it they are left out, as with Redis unavailable. */
+const COPIES_WAITING_MAX = 20_000;
 const HOUR_MS = 3_600_000;
 
 /** A click as attribution needs it. */
@@ -58,6 +64,8 @@ export interface ClickAtAddress extends ClickTraces {
   readonly link_id: string;
   readonly time: number;
   readonly claimed_by: string;
+  /** The click as it is kept by its id; empty where it was not asked for. */
+  readonly json: string;
 }
 
 function clickKey(clickId: string): string {
@@ -81,14 +89,26 @@ end
 return 1
 `;
 
-/** KEYS: answer of the device, address key, then click keys. Answers {answer, {member, owner, ...}, {json, owner, ...}}. */
+/**
+ * KEYS: answer of the device, address key, then click keys. ARGV: whether to look at the address, and of how many unclaimed clicks there
+ * to answer all. Answers {answer, {member, owner, json, ...}, {json, owner, ...}}.
+ */
 const gatherScript = `
 local answer = redis.call('GET', KEYS[1])
 local near = {}
+local whole = tonumber(ARGV[2])
 if ARGV[1] == '1' then
   for _, member in ipairs(redis.call('ZREVRANGE', KEYS[2], 0, ${PER_ADDRESS_MAX - 1})) do
+    local id = string.sub(member, 1, 30)
+    local owner = redis.call('GET', 'claim:' .. id) or ''
+    local json = ''
+    if owner == '' and whole > 0 then
+      json = redis.call('GET', 'click:' .. id) or ''
+      whole = whole - 1
+    end
     near[#near + 1] = member
-    near[#near + 1] = redis.call('GET', 'claim:' .. string.sub(member, 1, 30)) or ''
+    near[#near + 1] = owner
+    near[#near + 1] = json
   end
 end
 local named = {}
@@ -99,12 +119,23 @@ end
 return {answer or '', near, named}
 `;
 
-/** KEYS: claim, answer by id, and answer of the device if there is one. ARGV: who has the click, answer, TTL in ms. */
+/** ARGV in groups of six: keys of the claim, of the answer by id and by device (or empty); who has the click, answer, TTL in ms. */
 const copyScript = `
-redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[3])
-for at = 2, #KEYS do redis.call('SET', KEYS[at], ARGV[2], 'PX', ARGV[3]) end
+for at = 1, #ARGV, 6 do
+  redis.call('SET', ARGV[at], ARGV[at + 3], 'PX', ARGV[at + 5])
+  redis.call('SET', ARGV[at + 1], ARGV[at + 4], 'PX', ARGV[at + 5])
+  if ARGV[at + 2] ~= '' then redis.call('SET', ARGV[at + 2], ARGV[at + 4], 'PX', ARGV[at + 5]) end
+end
 return 1
 `;
+
+export interface ClaimToCopy {
+  readonly click_id: string;
+  readonly app_id: string;
+  readonly device: string;
+  readonly match_id: string;
+  readonly answer: string;
+}
 
 export interface Gathered {
   /** The answer this device got before, or empty. */
@@ -120,6 +151,7 @@ export class RecentClicks {
   readonly #put: Script;
   readonly #gather: Script;
   readonly #copy: Script;
+  #copies: { readonly claim: ClaimToCopy; readonly ttlMs: number }[] = [];
 
   constructor(redis: Redis) {
     this.#redis = redis;
@@ -156,25 +188,40 @@ export class RecentClicks {
    */
   async gather(appId: string, device: string, address: string, clickIds: readonly string[]): Promise<Gathered> {
     const keys = [answerKey(appId, device), addressKey(appId, address), ...clickIds.map(clickKey)];
-    const reply = await this.#gather(keys, [address === '' ? '0' : '1']);
+    const whole = clickIds.length === 0 ? WHOLE_NEAR_MAX : 0;
+    const reply = await this.#gather(keys, [address === '' ? '0' : '1', whole]);
     const [answer, near, named] = Array.isArray(reply) ? reply : [];
     return {
       answer: typeof answer === 'string' && device !== '' ? answer : '',
-      near: pairs(near).map(([member, owner]) => clickAtAddress(member, owner)),
+      near: clicksAtAddress(near),
       named: pairs(named).map(([json, owner], at) =>
         json === '' ? null : { click: expand(clickIds[at] ?? '', json), claimed_by: owner },
       ),
     };
   }
 
-  /** A claim that stands in Postgres, for whoever asks next. */
-  async copyClaim(
-    claim: { click_id: string; app_id: string; device: string; match_id: string; answer: string },
-    ttlMs: number,
-  ): Promise<void> {
-    const { click_id, app_id, device, match_id, answer } = claim;
-    const keys = [`claim:${click_id}`, matchKey(match_id), ...(device === '' ? [] : [answerKey(app_id, device)])];
-    await this.#copy(keys, [device || match_id, answer, ttlMs]);
+  /**
+   * Copies a claim that stands in Postgres, soon: those of a few milliseconds share a command. Until then, and where it fails, the next
+   * question costs a look-up in Postgres.
+   */
+  copyClaim(claim: ClaimToCopy, ttlMs: number): void {
+    if (this.#copies.length >= COPIES_WAITING_MAX) return;
+    if (this.#copies.length === 0) setTimeout(() => this.#copyAll(), COPY_DELAY_MS);
+    this.#copies.push({ claim, ttlMs });
+  }
+
+  #copyAll(): void {
+    const copies = this.#copies;
+    this.#copies = [];
+    for (let from = 0; from < copies.length; from += COPIES_PER_CALL_MAX) {
+      const args: (string | number)[] = [];
+      for (const { claim, ttlMs } of copies.slice(from, from + COPIES_PER_CALL_MAX)) {
+        const { click_id, app_id, device, match_id, answer } = claim;
+        const ofDevice = device === '' ? '' : answerKey(app_id, device);
+        args.push(`claim:${click_id}`, matchKey(match_id), ofDevice, device || match_id, answer, ttlMs);
+      }
+      this.#copy([], args).catch(() => undefined);
+    }
   }
 
   /** The answer by its match_id; null if it is not known (any more). */
@@ -238,9 +285,22 @@ function memberOf({ click_id, link_id, time }: ClickToPut['click'], { user_agent
   );
 }
 
-function clickAtAddress(member: string, claimed_by: string): ClickAtAddress {
-  const { link_id, time, user_agent, language } = JSON.parse(member.slice(31));
-  return { click_id: member.slice(0, 30), link_id, time, user_agent, language, claimed_by };
+function clicksAtAddress(list: unknown): ClickAtAddress[] {
+  const found: ClickAtAddress[] = [];
+  if (!Array.isArray(list)) return found;
+  for (let at = 0; at + 2 < list.length; at += 3) {
+    const member = String(list[at]);
+    const { link_id, time, user_agent, language } = JSON.parse(member.slice(31));
+    const [claimed_by, json] = [String(list[at + 1]), String(list[at + 2])];
+    found.push({ click_id: member.slice(0, 30), link_id, time, user_agent, language, claimed_by, json });
+  }
+  return found;
+}
+
+/** The query of a click that was answered with `json`. */
+export function queryOf(json: string): string {
+  const { query } = JSON.parse(json);
+  return typeof query === 'string' ? query : '';
 }
 
 const noClick: Omit<RecentClick, 'click_id'> = {

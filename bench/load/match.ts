@@ -4,6 +4,7 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import { AddressWriter } from '#common/address-writer.ts';
 import { defaultWindows } from '#common/attribution-windows.ts';
 import { newId } from '#common/ids.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
@@ -11,6 +12,7 @@ import { Redis } from '#common/redis.ts';
 import { simulate } from '#gateway/fixtures/match-simulation.ts';
 import { post, type RequestOf } from './post-client.ts';
 import { openSdkStage, requestBytes, type SdkStage } from './sdk-stage.ts';
+import { treeCpuUs } from './subject.ts';
 
 const CLICKS_PER_ADDRESS = 3;
 /** Addresses whose clicks are written in one go. */
@@ -34,6 +36,7 @@ async function seed(stage: SdkStage, addresses: number): Promise<Seeded> {
   const redis = new Redis({ url: stage.redisUrl, name: 'bench', commandTimeoutMs: 10_000 });
   await redis.connect();
   const clicks = new RecentClicks(redis);
+  const names = new AddressWriter(stage.addressKey);
   const none = {
     query: '',
     campaign: '',
@@ -56,7 +59,7 @@ async function seed(stage: SdkStage, addresses: number): Promise<Seeded> {
         click: { click_id: newId('clk', time), app_id: stage.app_id, link_id, time, ...none },
         is_bot: false,
         traces: { user_agent: safari, language: 'en-US' },
-        address: addressOf(n),
+        address: names.ofDevice(addressOf(n), 'anonymize_ip'),
         windows: defaultWindows,
       };
     });
@@ -86,6 +89,10 @@ function matches(key: string, addresses: number): RequestOf {
   };
 }
 
+function cpuOf({ gateway, postgresPid, redisPid }: SdkStage) {
+  return { gateway: gateway.read().cpuUs, postgres: treeCpuUs(postgresPid), redis: treeCpuUs(redisPid) };
+}
+
 export async function benchMatch(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args: [...args],
@@ -107,19 +114,24 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
       port: stage.port,
       connections: CONNECTIONS,
       status: 200,
+      // A match that finds nothing costs something else.
+      holding: '"matched":true',
       requestOf: matches(stage.key, addresses),
     };
     await post({ ...options, seconds: 2, from: 0 });
-    const before = stage.gateway.read().cpuUs;
+    const before = cpuOf(stage);
     const peak = await post({ ...options, seconds, from: 1_000_000 });
-    const cpuUs = (stage.gateway.read().cpuUs - before) / peak.answered;
+    const after = cpuOf(stage);
+    const costOf = (name: keyof typeof after) => Math.round((after[name] - before[name]) / peak.answered);
     const rate = Math.floor(peak.answered / peak.seconds / 2);
     const half = await post({ ...options, seconds, rate, from: 2_000_000 });
     const result = {
       what: 'match',
       ...seeded,
       peak_per_s: peak.answered / peak.seconds,
-      cpu_us: cpuUs,
+      cpu_us: costOf('gateway'),
+      postgres_cpu_us: costOf('postgres'),
+      redis_cpu_us: costOf('redis'),
       half_rate: rate,
       half_p50_ms: half.latency.getValueAtPercentile(50) / 1000,
       half_p99_ms: half.latency.getValueAtPercentile(99) / 1000,

@@ -7,7 +7,7 @@ export type RequestOf = (n: number) => Buffer;
 
 export interface PostRun {
   readonly answered: number;
-  /** Answers whose status was not the wanted one, and connections that broke. */
+  /** Answers that were not the wanted ones, and connections that broke. */
   readonly failed: number;
   readonly seconds: number;
   /** Microseconds. */
@@ -21,6 +21,8 @@ export interface PostOptions {
   /** Requests a second; as many as are answered if absent. */
   readonly rate?: number;
   readonly status: number;
+  /** What an answer's text must have in it. */
+  readonly holding?: string;
   readonly requestOf: RequestOf;
   /** Number of the first request. */
   readonly from: number;
@@ -109,7 +111,8 @@ class Run {
     }
     this.#textOf.set(socket, '');
     this.#answered++;
-    if (!text.startsWith(`HTTP/1.1 ${this.#options.status}`)) this.#failed++;
+    const { status, holding = '' } = this.#options;
+    if (!text.startsWith(`HTTP/1.1 ${status}`) || !text.includes(holding, head)) this.#failed++;
     const nowMs = performance.now();
     this.#latency.recordValue(Math.max(1, Math.round((nowMs - (this.#dueOf.get(socket) ?? nowMs)) * 1000)));
     if (this.#options.rate !== undefined) this.#idle.push(socket);

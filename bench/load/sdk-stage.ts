@@ -15,6 +15,9 @@ export interface SdkStage {
   readonly links: readonly string[];
   readonly redisUrl: string;
   readonly redisPid: number;
+  readonly postgresPid: number;
+  /** Under which addresses are named in what the gateway looks up. */
+  readonly addressKey: string;
   readonly gateway: Subject;
   readonly port: number;
   close(): Promise<void>;
@@ -33,6 +36,7 @@ export async function openSdkStage(tell: (line: string) => void): Promise<SdkSta
   execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
   const stage = await openStage(0, tell);
   const secret = newSecretKey('bench');
+  const addressKey = 'a key of the bench, at least so long';
   const key = newApiKey();
   const [organization_id, app_id] = [newId('org', Date.now()), newId('app', Date.now())];
   const links = Array.from({ length: 50 }, () => newId('lnk', Date.now()));
@@ -57,7 +61,7 @@ export async function openSdkStage(tell: (line: string) => void): Promise<SdkSta
     REDIS_URL: stage.redis.url,
     NATS_URL: '',
     SECRET_KEY: secret,
-    ADDRESS_KEY: 'a key of the bench, at least so long',
+    ADDRESS_KEY: addressKey,
     DATA_DIR: join(stage.folder, 'data'),
     INSTANCE: 'gateway-bench',
     API_HTTP_PORT: '18499',
@@ -74,6 +78,8 @@ export async function openSdkStage(tell: (line: string) => void): Promise<SdkSta
     links,
     redisUrl: stage.redis.url,
     redisPid: stage.redis.pid,
+    postgresPid: stage.postgres.pid,
+    addressKey,
     gateway,
     port: Number(port),
     close: async () => {

@@ -22,8 +22,8 @@ export interface DeviceName {
 
 /** Every method throws PostgresUnavailable when Postgres is not there. */
 export interface ClaimStore {
-  /** Stores those whose click and whose device have no claim yet. @returns the match ids of those that were stored. */
-  insert(claims: readonly NewClaim[]): Promise<ReadonlySet<string>>;
+  /** Stores those whose click and whose device have no claim yet. @returns how many were stored. */
+  insert(claims: readonly NewClaim[]): Promise<number>;
   /** The claims on these clicks, and those of these devices. */
   find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<Claim[]>;
   byMatchId(matchId: string): Promise<Claim | null>;
@@ -36,15 +36,15 @@ export class PostgresClaimStore implements ClaimStore {
     this.#db = db;
   }
 
-  async insert(claims: readonly NewClaim[]): Promise<ReadonlySet<string>> {
+  async insert(claims: readonly NewClaim[]): Promise<number> {
     const column = (of: (claim: NewClaim) => unknown) => claims.map(of);
-    const rows = await this.#db.query<{ match_id: string }>(
+    return await this.#db.execute(
       `INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at)
        SELECT click_id, app_id, device, match_id, answer, now() + make_interval(hours => hours)
          FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::integer[])
            AS given (click_id, app_id, device, match_id, answer, hours)
         ORDER BY click_id
-       ON CONFLICT DO NOTHING RETURNING match_id`,
+       ON CONFLICT DO NOTHING`,
       [
         column((claim) => claim.click_id),
         column((claim) => claim.app_id),
@@ -55,7 +55,6 @@ export class PostgresClaimStore implements ClaimStore {
       ],
       'insert_claims',
     );
-    return new Set(rows.map(({ match_id }) => match_id));
   }
 
   async find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<Claim[]> {

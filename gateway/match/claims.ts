@@ -7,7 +7,9 @@ import { systemTime, type Time } from '#common/time.ts';
 import type { Claim, ClaimStore, DeviceName, NewClaim } from './claim-store.ts';
 
 const BATCH_MAX = 500;
-const BATCHES_OPEN_MAX = 1;
+/** Statements at once. An insert waits for the disk, a question does not; fewer statements carry more each. */
+const INSERTS_OPEN_MAX = 2;
+const QUESTIONS_OPEN_MAX = 1;
 const WAITING_MAX = 20_000;
 /** A deadlock with the batch of another process ends one of the two; it is stored again. */
 const TRIES_MAX = 3;
@@ -44,8 +46,8 @@ export class Claims {
 
   constructor(store: ClaimStore, time: Pick<Time, 'atTurnEnd'> = systemTime) {
     this.#store = store;
-    this.#claims = new Batches((batch) => this.#insert(batch), time);
-    this.#questions = new Batches((batch) => this.#find(batch), time);
+    this.#claims = new Batches((batch) => this.#insert(batch), INSERTS_OPEN_MAX, time);
+    this.#questions = new Batches((batch) => this.#find(batch), QUESTIONS_OPEN_MAX, time);
   }
 
   /** @throws PostgresUnavailable: whether the claim was stored is not known then; asked again, the device learns it. */
@@ -80,20 +82,19 @@ export class Claims {
   /** @returns those that are still undecided. */
   async #insertOnce(batch: readonly WaitingClaim[]): Promise<WaitingClaim[]> {
     const stored = await this.#store.insert(batch.map(({ claim }) => claim));
-    const losers: WaitingClaim[] = [];
-    for (const one of batch) {
-      if (stored.has(one.claim.match_id)) one.done({ state: 'claimed' });
-      else losers.push(one);
+    if (stored === batch.length) {
+      for (const { done } of batch) done({ state: 'claimed' });
+      return [];
     }
-    if (losers.length === 0) return [];
-    const named = losers.filter(({ claim }) => claim.device !== '');
+    // Some were not: whose claims stand now says which.
+    const named = batch.filter(({ claim }) => claim.device !== '');
     const found = await this.#store.find(
-      losers.map(({ claim }) => claim.click_id),
+      batch.map(({ claim }) => claim.click_id),
       named.map(({ claim }) => claim),
     );
     const byClick = new Map(found.map((claim) => [claim.click_id, claim]));
     const byDevice = new Map(found.map((claim) => [deviceKey(claim), claim]));
-    return losers.filter(({ claim, done }) => {
+    return batch.filter(({ claim, done }) => {
       const own = claim.device === '' ? undefined : byDevice.get(deviceKey(claim));
       const other = byClick.get(claim.click_id);
       if (other?.match_id === claim.match_id) done({ state: 'claimed' });
@@ -126,13 +127,15 @@ export class Claims {
 /** Gathers what comes in one turn; runs a few batches at once, and bounds what waits. */
 class Batches<T extends Waiting> {
   readonly #run: (batch: readonly T[]) => Promise<void>;
+  readonly #openMax: number;
   readonly #time: Pick<Time, 'atTurnEnd'>;
   #waiting: T[] = [];
   #open = 0;
   #isDue = false;
 
-  constructor(run: (batch: readonly T[]) => Promise<void>, time: Pick<Time, 'atTurnEnd'>) {
+  constructor(run: (batch: readonly T[]) => Promise<void>, openMax: number, time: Pick<Time, 'atTurnEnd'>) {
     this.#run = run;
+    this.#openMax = openMax;
     this.#time = time;
   }
 
@@ -151,7 +154,7 @@ class Batches<T extends Waiting> {
   }
 
   #send(): void {
-    while (this.#waiting.length > 0 && this.#open < BATCHES_OPEN_MAX) {
+    while (this.#waiting.length > 0 && this.#open < this.#openMax) {
       const batch = this.#waiting.splice(0, BATCH_MAX);
       this.#open++;
       void this.#run(batch).finally(() => {
@@ -166,10 +169,11 @@ function deviceKey({ app_id, device }: DeviceName): string {
   return `${app_id} ${device}`;
 }
 
-/** Postgres keeps no NUL in a text, and one device's must not fail the claims beside it. */
+/** Postgres keeps neither NUL nor half a surrogate pair, and one device's must not fail the claims beside it. */
 function storableText(text: string): string {
-  return text.includes('\0') ? text.replaceAll('\0', '\uFFFD') : text;
+  return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }
 function storable<T extends DeviceName>(named: T): T {
-  return named.device.includes('\0') ? { ...named, device: storableText(named.device) } : named;
+  const device = storableText(named.device);
+  return device === named.device ? named : { ...named, device };
 }

@@ -224,7 +224,7 @@ test('when many devices ask for many clicks at once, no click is given to two de
     edge.post('/sdk/match', app.key, { platform: 'ios', click_id: ids[Math.floor(n / 10)], device_id: `d${n}` }),
   );
   const matched = answers.filter(({ body }) => body.matched).map(({ body }) => body.click_id);
-  expect(answers.every(({ status }) => status === 200)).toBe(true);
+  expect(answers.filter(({ status }) => status !== 200).map(({ body }) => body)).toEqual([]);
   expect(new Set(matched).size).toBe(matched.length);
   expect(matched).toHaveLength(200);
 }, 60_000);

@@ -12,7 +12,13 @@ import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
-import type { ClickAtAddress, Gathered, RecentClick, RecentClicks } from '#common/recent-clicks.ts';
+import {
+  type ClickAtAddress,
+  type Gathered,
+  queryOf,
+  type RecentClick,
+  type RecentClicks,
+} from '#common/recent-clicks.ts';
 import { isRedisUnavailable, isReplyError } from '#common/redis.ts';
 import type { Claim } from './claim-store.ts';
 import { type ClaimOutcome, type Claims, holderOf } from './claims.ts';
@@ -179,7 +185,7 @@ export class Matching {
         for (const claim of known) holders.set(claim.click_id, holderOf(claim));
         continue;
       }
-      const match = await this.#withQuery(decided);
+      const match = await this.#withQuery(decided, gathered);
       const outcome = await this.#claim(match, asker);
       if (outcome.state === 'claimed') return match;
       if (outcome.state === 'kept') return parseMatch(outcome.claim.answer);
@@ -214,10 +220,10 @@ export class Matching {
     }
   }
 
-  /** Puts claims into Redis, where the next question looks first. It may fail: the claims stand in Postgres. */
+  /** Puts claims into Redis, where the next question looks first. */
   #copy(claims: readonly Claim[], app: AppSnapshot): void {
     for (const claim of claims) {
-      this.#parts.clicks.copyClaim(claim, attributionWindowMs(app)).catch(() => undefined);
+      this.#parts.clicks.copyClaim(claim, attributionWindowMs(app));
     }
   }
 
@@ -229,11 +235,13 @@ export class Matching {
   }
 
   /**
-   * A click that was found by its address is kept without its query there; it is looked up once it is the one, before the
-   * claim, so that the answer that is kept is the whole answer.
+   * A click that was found by its address is kept without its query there. Where the query did not come along, it is looked up
+   * before the claim, so that the answer that is kept is the whole answer.
    */
-  async #withQuery(match: Match): Promise<Match> {
+  async #withQuery(match: Match, { near }: Gathered): Promise<Match> {
     if (match.match_type !== 'probabilistic') return match;
+    const json = near.find(({ click_id }) => click_id === match.click_id)?.json ?? '';
+    if (json !== '') return { ...match, query: queryOf(json) };
     const [click] = await this.#parts.clicks.byIds([match.click_id]).catch(() => []);
     return { ...match, query: click?.query ?? '' };
   }
