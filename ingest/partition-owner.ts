@@ -110,7 +110,7 @@ export class PartitionOwner {
 
   /** Throws when the lease is not to be kept. @throws LeaseLost */
   ensureStays(): void {
-    if (this.#lease === undefined || this.isEnding)
+    if (this.#lease === undefined || this.#lease.isLost || this.isEnding)
       throw new LeaseLost({ partition: this.#options.partition, epoch: 0 });
   }
 

@@ -67,7 +67,7 @@ async function replay(
 ): Promise<void> {
   const { partition } = lease.lease;
   const until = time.now();
-  const marks = await parts.checkpoints.marks(partition);
+  const marks = await recovered.patiently(() => parts.checkpoints.marks(partition));
   const queue = new FrameQueue(limits, marks, time, () => reader.resume(), true);
   const sink = new Sink(parts, lease, queue, counters);
   sink.follow(recovered);

@@ -1,11 +1,23 @@
 /**
  * What the clients of a simulation know of the records that they sent: the ledger against which the stores are judged.
  * A record without an answer, or with a refusal, may be stored once or not at all; one that was promised is stored exactly once.
+ * Of an install or event that was sent several times by its id, one record is stored.
  */
+import type { RecordKind } from '#common/log/record.ts';
+import type { SimulatedRow } from './simulated-clickhouse.ts';
 
 type Answer = 'open' | 'kept' | 'refused' | 'forgiven';
 
-interface SentRecord {
+/** What a client sends. */
+export interface SentWhat {
+  readonly kind: RecordKind;
+  /** Of an install or event; empty for a click. */
+  readonly id: string;
+  /** Epoch milliseconds by the clock of the machine that took it. */
+  readonly time: number;
+}
+
+interface SentRecord extends SentWhat {
   readonly slot: string;
   readonly sentAt: number;
   answer: Answer;
@@ -18,12 +30,15 @@ export interface Judgement {
   readonly phantom: readonly number[];
 }
 
+/** The id of an event counts for a day, that of an install for good. */
+const dayMs = 86_400_000;
+
 export class Answers {
   readonly #records: SentRecord[] = [];
 
   /** @returns the number of a record that is about to be sent. */
-  open(slot: string, now: number): number {
-    return this.#records.push({ slot, sentAt: now, answer: 'open', answeredAt: 0 }) - 1;
+  open(slot: string, now: number, what: SentWhat): number {
+    return this.#records.push({ slot, sentAt: now, answer: 'open', answeredAt: 0, ...what }) - 1;
   }
 
   settle(number: number, answer: 'kept' | 'refused', now: number): void {
@@ -40,6 +55,23 @@ export class Answers {
     }
   }
 
+  /**
+   * Rows that were lost in a restore, and of which the log has no record either, are not looked for any more.
+   * @returns how many answered records go with them.
+   */
+  writeOff(rows: readonly SimulatedRow[], inLog: ReadonlyMap<string, readonly number[]>): number {
+    const lost = new Set(rows.map(({ n, id }) => nameOf(n, id)));
+    let count = 0;
+    for (const [n, record] of this.#records.entries()) {
+      const name = nameOf(n, record.id);
+      if (record.answer !== 'kept' || !lost.has(name)) continue;
+      if (inLog.get(name)?.some((time) => isSame(record.kind === 'event', time, record.time)) === true) continue;
+      record.answer = 'forgiven';
+      count++;
+    }
+    return count;
+  }
+
   count(answer: Answer): number {
     return this.#records.reduce((count, record) => count + (record.answer === answer ? 1 : 0), 0);
   }
@@ -48,24 +80,53 @@ export class Answers {
     return this.#records.length;
   }
 
+  /** How many were sent with the id of an earlier one. */
+  get repeats(): number {
+    const named = this.#records.filter(({ id }) => id !== '');
+    return named.length - new Set(named.map(({ id }) => id)).size;
+  }
+
   /** When a record was sent and answered, for whoever looks for it. */
   describe(number: number): string {
     const record = this.#records[number];
-    return record === undefined
-      ? `record ${number} was never sent`
-      : `record ${number} of ${record.slot}, sent ${(record.sentAt / 1000).toFixed(4)}, ${record.answer} ${(record.answeredAt / 1000).toFixed(4)}`;
+    if (record === undefined) return `record ${number} was never sent`;
+    const { kind, id, slot, sentAt, answer, answeredAt } = record;
+    return `record ${number} (${kind} ${id}) of ${slot}, sent ${(sentAt / 1000).toFixed(4)}, ${answer} ${(answeredAt / 1000).toFixed(4)}`;
   }
 
-  /** @param stored how often each record is stored. */
-  judge(stored: ReadonlyMap<number, number>): Judgement {
+  judge(rows: readonly SimulatedRow[]): Judgement {
     const [lost, duplicated, phantom]: number[][] = [[], [], []];
-    for (const [number, record] of this.#records.entries()) {
-      if (record.answer === 'kept' && !stored.has(number)) lost?.push(number);
+    const clicks = new Map<number, number>();
+    const byId = new Map<string, SimulatedRow[]>();
+    for (const row of rows) {
+      if (this.#records[row.n] === undefined) phantom?.push(row.n);
+      if (row.id === '') {
+        clicks.set(row.n, (clicks.get(row.n) ?? 0) + 1);
+        continue;
+      }
+      const same = byId.get(row.id) ?? [];
+      byId.set(row.id, same);
+      if (same.some((other) => isSame(row.table === 'events', other.time, row.time))) duplicated?.push(row.n);
+      same.push(row);
     }
-    for (const [number, times] of stored) {
-      if (times > 1) duplicated?.push(number);
-      if (this.#records[number] === undefined) phantom?.push(number);
+    for (const [number, times] of clicks) if (times > 1) duplicated?.push(number);
+    for (const [number, { answer, kind, id, time }] of this.#records.entries()) {
+      if (answer !== 'kept') continue;
+      const isStored =
+        kind === 'click'
+          ? clicks.has(number)
+          : byId.get(id)?.some((row) => isSame(kind === 'event', row.time, time)) === true;
+      if (!isStored) lost?.push(number);
     }
     return { lost: lost ?? [], duplicated: duplicated ?? [], phantom: phantom ?? [] };
   }
+}
+
+/** What makes two records one. */
+export function nameOf(n: number, id = ''): string {
+  return id === '' ? String(n) : id;
+}
+
+function isSame(isEvent: boolean, one: number, other: number): boolean {
+  return !isEvent || Math.abs(one - other) <= dayMs;
 }

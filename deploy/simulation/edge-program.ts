@@ -1,9 +1,14 @@
 /** An edge process of a simulated machine: the real journal, and clients who send records and note what was answered. */
 import { Journal } from '#common/log/journal.ts';
+import { partitionOf } from '#common/log/partition.ts';
+import type { RecordKind } from '#common/log/record.ts';
+import type { Dice } from '#deploy/faults/dice.ts';
 import type { Answers } from './answers.ts';
+import { type ClickFacts, clickFields, idOf } from './click-line.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import { dataFolder } from './simulated-disk.ts';
+import { type SimulatedRecord, simulatedApp } from './thin-former.ts';
 
 export interface EdgeOptions {
   readonly machine: Machine;
@@ -18,9 +23,26 @@ export interface EdgeOptions {
   readonly recordsPerTurnMax: number;
   /** Whether clients still send. */
   readonly isLoaded: () => boolean;
-  /** The line of a record with this number. */
-  readonly lineOf: (number: number, now: number) => string;
+  /** Kept clicks, where they are written as real ones for whoever matches devices to them. */
+  readonly clicks: ClickFacts[] | undefined;
+  /** The ids that clients have used last, by kind: they may send one of them again. */
+  readonly recentIds: RecentId[];
 }
+
+/** The id of an install or event that was sent, and when that came in. */
+export interface RecentId {
+  readonly kind: 'install' | 'event';
+  readonly id: string;
+  readonly time: number;
+}
+
+const clickShare = 0.6;
+const installShare = 0.25;
+const repeatShare = 0.35;
+const recentIdsMax = 20;
+/** A few clicks were made a while before they came, so that a batch has parts of several months. */
+const oldClickShare = 0.15;
+const oldClickMs = 40 * 86_400_000;
 
 /** With the setting after_answer, what was answered is synced within so many milliseconds as long as nothing hinders it. */
 const syncedWithinMs = 40;
@@ -78,19 +100,29 @@ export class EdgeSlot {
 
   #send(program: Program, journal: Journal): void {
     const { scheduler } = program;
-    const { turnMs, recordsPerTurnMax, partitions, isLoaded, answers, lineOf } = this.#options;
+    const { turnMs, recordsPerTurnMax, partitions, isLoaded, answers, clicks } = this.#options;
     const { dice } = scheduler;
-    const lanes = Array.from({ length: partitions }, (_, partition) => journal.lane('click', partition));
     const turn = () => {
-      if (!isLoaded()) return;
+      if (!isLoaded()) {
+        next();
+        return;
+      }
       for (let left = dice.between(1, recordsPerTurnMax); left > 0; left--) {
-        const number = answers.open(this.name, scheduler.now);
+        const what = this.#draw(dice, program.time.now());
+        const { kind, id } = what;
+        const partition =
+          kind === 'click' ? dice.between(0, partitions - 1) : partitionOf(simulatedApp, id, partitions);
+        const number = answers.open(this.name, scheduler.now, what);
+        const click_id = kind === 'click' && clicks !== undefined ? idOf('clk', what.time, scheduler) : undefined;
         const settle = (answer: 'kept' | 'refused') => {
           if (program.isDead) return;
-          scheduler.note(() => `${program.name} record ${number} is ${answer}`);
+          scheduler.note(() => `${program.name} ${kind} ${number} ${id} of partition ${partition} is ${answer}`);
           answers.settle(number, answer, scheduler.now);
+          if (click_id !== undefined && answer === 'kept') clicks?.push({ n: number, click_id, time: what.time });
         };
-        journal.append(dice.pick(lanes), lineOf(number, program.time.now()), {
+        const more = click_id === undefined ? {} : clickFields(click_id);
+        const record: SimulatedRecord = { n: number, time: what.time, ...(id === '' ? {} : { id }), ...more };
+        journal.append(journal.lane(kind, partition), JSON.stringify(record), {
           committed: () => settle('kept'),
           refused: () => settle('refused'),
         });
@@ -99,5 +131,21 @@ export class EdgeSlot {
     };
     const next = () => void scheduler.after(-Math.log(1 - dice.next()) * turnMs, () => program.enter(turn));
     next();
+  }
+
+  #draw(dice: Dice, now: number): { kind: RecordKind; id: string; time: number } {
+    if (dice.next() < clickShare)
+      return { kind: 'click', id: '', time: dice.next() < oldClickShare ? now - oldClickMs : now };
+    const { recentIds } = this.#options;
+    if (recentIds.length > 0 && dice.next() < repeatShare) {
+      const again = dice.pick(recentIds);
+      // An install is written again with the time of the first.
+      return again.kind === 'install' ? again : { ...again, time: now };
+    }
+    const kind = dice.next() < installShare ? 'install' : 'event';
+    const fresh = { kind, id: `${kind}-${Math.floor(dice.next() * 1e12)}`, time: now } as const;
+    recentIds.push(fresh);
+    if (recentIds.length > recentIdsMax) recentIds.shift();
+    return fresh;
   }
 }

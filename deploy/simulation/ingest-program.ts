@@ -2,7 +2,10 @@
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
 import { sleep, type Time } from '#common/time.ts';
+import { FirstSeenGroup } from '#ingest/attribution/first-seen-group.ts';
+import { newFeedCounters, RecentClicksFeed } from '#ingest/attribution/recent-clicks-feed.ts';
 import type { Checkpoints } from '#ingest/checkpoints.ts';
 import { noFailpoints } from '#ingest/failpoints.ts';
 import { partitionsInLog } from '#ingest/log-partitions.ts';
@@ -16,6 +19,8 @@ import type { SimulatedClickHouse } from './simulated-clickhouse.ts';
 import type { SimulatedNats } from './simulated-nats.ts';
 import { SimulatedNatsClient } from './simulated-nats-client.ts';
 import type { SimulatedPostgres } from './simulated-postgres.ts';
+import { SimulatedRecords } from './simulated-records.ts';
+import type { SimulatedRedis } from './simulated-redis.ts';
 import { SimulatedStore } from './simulated-store.ts';
 import { ThinFormer } from './thin-former.ts';
 
@@ -29,6 +34,8 @@ export interface IngestOptions {
   readonly nats: SimulatedNats;
   readonly postgres: SimulatedPostgres;
   readonly clickhouse: SimulatedClickHouse;
+  /** Absent where nobody matches devices to clicks. */
+  readonly redis?: SimulatedRedis | undefined;
 }
 
 const flushIntervalMs = 200;
@@ -41,6 +48,7 @@ export class IngestInstance {
   partitions: OwnedPartitions | undefined;
   /** Of all its processes. */
   readonly counters = newSinkCounters();
+  readonly feedCounters = newFeedCounters();
   readonly #options: IngestOptions;
 
   constructor(options: IngestOptions) {
@@ -70,15 +78,29 @@ export class IngestInstance {
     const stampLog = () =>
       keepLogStream(nats, stream, (line) => log({}, line), { time, isOwner: true, installationId });
     await stampLog();
+    const stored = new SimulatedRecords(clickhouse, program, machine);
+    const allowStrays = (partition: number) => owned.allowStrays(partition);
     const sink = {
       checkpoints,
       store: new SimulatedStore(clickhouse, program, machine),
-      former: new ThinFormer(),
+      former: new ThinFormer(new FirstSeenGroup({ stored, clock: time.now, partitions, allowStrays })),
       refusedRows: { find: () => Promise.resolve(new Set<string>()) },
       failpoints: noFailpoints,
       time,
       log,
     };
+    const redis = this.#options.redis?.of(program, machine);
+    const feedOf = (partition: number) =>
+      redis &&
+      new RecentClicksFeed({
+        nats,
+        redis,
+        clicks: new RecentClicks(redis),
+        partition,
+        time,
+        log: (line) => log({ partition }, line),
+        counters: this.feedCounters,
+      });
     const owned: OwnedPartitions = new OwnedPartitions({
       owner: name,
       partitions,
@@ -95,6 +117,7 @@ export class IngestInstance {
           sink,
           counters: this.counters,
           time,
+          feed: feedOf(partition),
           mayRun: () => owned.mayRun(),
         }),
       partitionsInLog: () => partitionsInLog(nats),

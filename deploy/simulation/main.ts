@@ -20,6 +20,7 @@ const traceLines = 60;
 
 const hits = new Map<string, number>();
 const repairs = new Map<string, number>();
+const bites = new Map<string, { times: number; seeds: number }>();
 const failed: number[] = [];
 let [records, kept, steps, virtualMs] = [0, 0, 0, 0];
 const startedMs = Date.now();
@@ -28,6 +29,10 @@ for (let seed = first; seed < first + count && failed.length < failuresMax; seed
   if (values.trace) console.log(outcome.trace.join('\n'));
   for (const [name, times] of outcome.hits) hits.set(name, (hits.get(name) ?? 0) + times);
   for (const [what, times] of outcome.repairs) repairs.set(what, (repairs.get(what) ?? 0) + times);
+  for (const [what, times] of outcome.bites) {
+    const known = bites.get(what) ?? { times: 0, seeds: 0 };
+    bites.set(what, { times: known.times + times, seeds: known.seeds + (times > 0 ? 1 : 0) });
+  }
   records += outcome.records;
   kept += outcome.kept;
   steps += outcome.steps;
@@ -48,6 +53,8 @@ console.log(
   `${count} seeds in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second): ${records} records sent, ${kept} kept, ${steps} steps, ${days} days of virtual time`,
 );
 for (const [name, times] of [...hits].sort(([, one], [, other]) => other - one)) console.log(`  ${name}: ${times}`);
+console.log('what that did (in how many seeds):');
+for (const [what, { times, seeds }] of bites) console.log(`  ${what}: ${times} (${seeds})`);
 console.log(`the sinks: ${[...repairs].map(([what, times]) => `${what} ${times}`).join(', ')}`);
 console.log(failed.length === 0 ? 'none failed' : `failed: ${failed.join(', ')}`);
 process.exitCode = failed.length === 0 ? 0 : 1;

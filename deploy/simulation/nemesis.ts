@@ -128,7 +128,8 @@ const faults: readonly Fault[] = [
   },
   {
     name: 'Postgres loses its last commits',
-    hit: ({ postgres, scheduler }) => {
+    hit: ({ postgres, scheduler, matches }) => {
+      matches.forget();
       postgres.loseCommits(scheduler.dice.between(1, 20));
       return () => postgres.start();
     },
@@ -176,6 +177,63 @@ const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'ClickHouse backed up',
+    hit: (world) => void world.backUpClickHouse(),
+  },
+  {
+    name: 'ClickHouse restored',
+    hit: (world) => {
+      world.restoreClickHouse();
+      return () => world.clickhouse.start();
+    },
+  },
+  {
+    name: 'Postgres backed up',
+    hit: ({ postgres }) => void postgres.backUp(),
+  },
+  {
+    name: 'Postgres restored',
+    hit: ({ postgres, matches }) => {
+      if (!postgres.restore()) return undefined;
+      matches.forget();
+      return () => postgres.start();
+    },
+  },
+  {
+    name: 'replay of ClickHouse asked for',
+    hit: (world) => {
+      const { dice, now } = world.scheduler;
+      world.askForReplay(Math.min(world.replayFrom, world.postgres.now - dice.next() * now));
+      return undefined;
+    },
+  },
+  {
+    name: 'Redis killed',
+    hit: ({ redis }) => {
+      redis?.crash();
+      return () => redis?.start();
+    },
+  },
+  {
+    name: 'Redis evicts',
+    hit: ({ redis, scheduler }) => void redis?.evict(scheduler.dice.next()),
+  },
+  {
+    name: 'Redis full',
+    hit: ({ redis }) => {
+      if (redis === undefined) return undefined;
+      redis.isFull = true;
+      return () => {
+        redis.isFull = false;
+      };
+    },
+  },
+  {
+    name: 'Redis loses answers',
+    hit: ({ redis, scheduler }) =>
+      redis === undefined ? undefined : callFault(redis, { lost: scheduler.dice.next() }),
+  },
+  {
     name: 'process killed between a question and its answer',
     hit: ({ postgres, clickhouse, scheduler }) =>
       callFault(scheduler.dice.pick([postgres, clickhouse]), { killsCaller: scheduler.dice.next() * 0.2 }),
@@ -221,19 +279,29 @@ function callFault(server: CallableServer, changes: Partial<CallFaults>): () => 
 
 const kindsMax = 6;
 /** What some seeds do again and again, since two faults of the same place in a row find what single ones don't. */
-const themes = ['Postgres', 'ClickHouse', 'log', 'disk', 'network'];
+const themes: readonly (readonly string[])[] = [
+  ['Postgres'],
+  ['ClickHouse'],
+  ['ClickHouse'],
+  ['backed up', 'restored', 'replay', 'killed'],
+  ['log'],
+  ['disk'],
+  ['network'],
+  ['time', 'clock'],
+];
+const themesOfMatching = [['Redis'], ['Redis', 'Postgres'], ['Redis', 'log']];
 const themedShare = 0.4;
 const withTheme = ['process killed', 'process killed between a question and its answer', 'power lost'];
 
-function kindsOf(dice: Dice): readonly Fault[] {
+function kindsOf(dice: Dice, all: readonly Fault[], themes: readonly (readonly string[])[]): readonly Fault[] {
   if (dice.next() < themedShare) {
     const theme = dice.pick(themes);
-    return faults.filter(({ name }) => name.includes(theme) || withTheme.includes(name));
+    return all.filter(({ name }) => theme.some((word) => name.includes(word)) || withTheme.includes(name));
   }
-  const left = [...faults];
+  const left = [...all];
   return Array.from({ length: dice.between(1, kindsMax) }, () => {
     const [kind] = left.splice(Math.floor(dice.next() * left.length), 1);
-    return kind ?? dice.pick(faults);
+    return kind ?? dice.pick(all);
   });
 }
 
@@ -250,7 +318,9 @@ export class Nemesis {
   constructor(world: World) {
     this.#world = world;
     const { dice } = world.scheduler;
-    this.#kinds = kindsOf(dice);
+    // Without a Redis nothing can happen to it; with one, mostly something does.
+    const all = faults.filter(({ name }) => world.redis !== undefined || !name.includes('Redis'));
+    this.#kinds = kindsOf(dice, all, world.redis === undefined ? themes : themesOfMatching);
     this.#everyMs = dice.pick([200, 1_000, 5_000]);
     this.#lastsMs = dice.pick([50, 1_000, 10_000]);
     this.#next();

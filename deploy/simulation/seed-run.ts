@@ -12,6 +12,8 @@ export interface SeedOutcome {
   readonly hits: ReadonlyMap<string, number>;
   /** What the sinks had to do beside storing. */
   readonly repairs: ReadonlyMap<string, number>;
+  /** What the faults and the time did to the servers and to what they keep. */
+  readonly bites: ReadonlyMap<string, number>;
   readonly records: number;
   readonly kept: number;
   readonly steps: number;
@@ -28,28 +30,58 @@ const lookMs = 250;
 const drainMsMax = 60_000;
 const quietMonthsShare = 0.2;
 const setBackShare = 0.3;
+const matchingShare = 0.2;
+/** LOG_PARTITIONS is being changed: edges have another number than ingests. */
+const otherPartitionsShare = 0.15;
 const quietMonthsMs = 150 * 86_400_000;
 /** After a start: leases run out, everything is read again. */
 const settledMs = 10_000;
+const resumedMs = 2_000;
 
 function shapeOf(scheduler: Scheduler): WorldShape {
   const { dice } = scheduler;
-  const journalBytesMax = dice.pick([2_000, 100_000, 100_000]);
+  const partitions = dice.between(1, 2);
+  const isMatching = dice.next() < matchingShare;
+  const journalBytesMax = isMatching ? 100_000 : dice.pick([2_000, 100_000, 100_000]);
   return {
     machines: dice.between(1, 2),
     slots: dice.between(1, 2),
-    partitions: dice.between(1, 2),
+    partitions,
+    edgePartitions: dice.next() < otherPartitionsShare ? dice.between(1, 3) : partitions,
     sync: dice.pick(['after_answer', 'before_answer'] as const),
-    segmentBytes: dice.pick([300, 1_000, 5_000]),
+    segmentBytes: isMatching ? 5_000 : dice.pick([300, 1_000, 5_000]),
     journalBytesMax,
     turnMs: dice.pick([50, 300, 1_000]),
     recordsPerTurnMax: dice.pick([1, 4]),
     // A message holds as much as a journal; a log holds many messages.
     logBytesMax: journalBytesMax * 10,
+    isMatching,
     ingests: dice.between(1, 2),
     leaseSeconds: dice.pick([2, 5]),
     batchRows: dice.pick([5, 50]),
   };
+}
+
+/** What was lost in a restore is stored again from the log, as far as it is there, while clients go on. @returns why not. */
+async function replayed(world: World): Promise<string[]> {
+  if (world.replayFrom === Number.POSITIVE_INFINITY) return [];
+  const { scheduler, postgres } = world;
+  const deadline = scheduler.now + restMsMax;
+  const settled = async () => {
+    while (postgres.openRevisions > 0) {
+      if (scheduler.now > deadline) return false;
+      await scheduler.run(scheduler.now + lookMs);
+    }
+    return true;
+  };
+  if (!(await settled())) return ['an earlier replay does not end'];
+  scheduler.note(() => 'an operator asks for a replay');
+  world.writeOffWhatIsNowhere();
+  world.askForReplay();
+  if (!(await settled())) return ['the replay does not end'];
+  scheduler.note(() => 'the replay is done');
+  world.writeOffWhatIsNowhere();
+  return [];
 }
 
 /** @returns why the world has not come to rest in time; nothing if it has. */
@@ -58,7 +90,11 @@ async function rested(world: World, isHopeless: () => boolean): Promise<string[]
   const restAt = scheduler.now + restMsMax;
   for (;;) {
     const unrest = world.unrest();
-    if (unrest.length === 0 || scheduler.now >= restAt || isHopeless()) return unrest;
+    if (unrest.length === 0) return unrest;
+    if (scheduler.now >= restAt || isHopeless()) {
+      world.isJudged = true;
+      return world.unrest();
+    }
     await scheduler.run(scheduler.now + lookMs);
   }
 }
@@ -74,6 +110,7 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
   };
   process.on('unhandledRejection', onRejection);
   try {
+    let quietMonths = 0;
     const world = new World(scheduler, shapeOf(scheduler));
     const nemesis = new Nemesis(world);
     scheduler.note(() => `${JSON.stringify(world.shape)} ${nemesis.kinds.join(', ')}`);
@@ -85,8 +122,9 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
     nemesis.stop();
     scheduler.note(() => 'no more faults');
     await scheduler.run(scheduler.now + 1_000);
+    const unrest = await replayed(world);
     world.isLoaded = false;
-    const unrest = await rested(world, () => faults.length > 0);
+    unrest.push(...(await rested(world, () => faults.length > 0)));
     if (unrest.length === 0) {
       // Longer than marks are read at a take-over: what is still on a disk then must not count again.
       if (scheduler.dice.next() < quietMonthsShare) {
@@ -94,6 +132,12 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
         while (!world.isDrained && scheduler.now < drainedBy) await scheduler.run(scheduler.now + lookMs);
         scheduler.note(() => 'months pass');
         scheduler.leap(quietMonthsMs);
+        quietMonths++;
+        // Who was idle for so long sends again.
+        world.isLoaded = true;
+        await scheduler.run(scheduler.now + resumedMs);
+        world.isLoaded = false;
+        unrest.push(...(await rested(world, () => faults.length > 0)));
       }
       if (setBack !== undefined) {
         scheduler.note(() => 'a disk is set back');
@@ -105,15 +149,16 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
       await scheduler.run(scheduler.now + settledMs);
       unrest.push(...(await rested(world, () => faults.length > 0)), ...world.leftovers());
     }
-    const { duplicated, phantom } = world.answers.judge(world.stored);
+    const { duplicated, phantom } = world.answers.judge(world.clickhouse.rows);
     for (const number of duplicated.slice(0, 3)) faults.push(`stored twice: ${world.answers.describe(number)}`);
     for (const number of phantom.slice(0, 3)) faults.push(`never sent: ${number}`);
-    faults.push(...unrest, ...world.failures);
+    faults.push(...unrest, ...world.failures, ...world.matches.faults.slice(0, 3));
     return {
       seed,
       faults,
       hits: nemesis.hits,
       repairs: world.repairs,
+      bites: world.bites(quietMonths),
       records: world.answers.sent,
       kept: world.answers.count('kept'),
       steps: scheduler.steps,

@@ -2,8 +2,10 @@
  * The simulated ClickHouse: raw tables whose views feed rollups, a fence that inserts check, and queries that run for a while and can
  * be ended. An insert reaches the raw table first and then one rollup after the other. In each, the token is written down before the
  * part is in place; a death in between loses the part, and a repetition with the same token is dropped.
+ *
+ * It can be restored from a backup, in which each table is of a moment of its own.
  */
-import type { Fence } from '#ingest/raw-store.ts';
+import type { Fence, TableDay } from '#ingest/raw-store.ts';
 import { CallableServer } from './server-call.ts';
 
 /** A row of a raw table, as far as anything here depends on it. */
@@ -20,9 +22,12 @@ export interface SimulatedRow {
   readonly idx: number;
   /** Epoch milliseconds. */
   readonly time: number;
+  /** Of an event or install, by which it is known when it comes again; empty for a click. */
+  readonly id: string;
 }
 
 interface Cell {
+  readonly table: string;
   readonly month: string;
   readonly log_partition: number;
   readonly bucket: number;
@@ -53,27 +58,36 @@ export class Fenced extends Error {
 }
 
 export const rollupNames: readonly string[] = ['by_link', 'by_dimension'];
+export const rawTables: readonly string[] = ['clicks', 'installs', 'events'];
 const linksMax = 3;
 const dayMs = 86_400_000;
 const quarterMs = 900_000;
 const restartMsMax = 300;
+/** How far the tables of a backup are apart at most. */
+const backupMsMax = 3_000;
 
 /** The cells of a rollup that a row is counted in. */
 function cellsOf(rollup: string, row: SimulatedRow): { key: string; bucket: number }[] {
-  const day = Math.floor(row.time / dayMs) * dayMs;
+  const day = dayOf(row.time);
+  const of = `${row.table}:${row.log_partition}`;
+  if (rollup === 'by_link') return [{ key: `${of}:${row.n % linksMax}:${day}`, bucket: day }];
   const quarter = Math.floor(row.time / quarterMs) * quarterMs;
-  const buckets = rollup === 'by_link' ? [day] : [day, quarter];
-  return buckets.map((bucket, at) => ({
-    key: rollup === 'by_link' ? `${row.n % linksMax}:${bucket}` : `${at}:${bucket}`,
-    bucket,
-  }));
+  return [
+    { key: `${of}:d:${day}`, bucket: day },
+    { key: `${of}:q:${quarter}`, bucket: quarter },
+  ];
+}
+
+function dayOf(time: number): number {
+  return Math.floor(time / dayMs) * dayMs;
 }
 
 interface Content {
   rows: SimulatedRow[];
   /** By rollup, by cell. Each cell belongs to one partition of the log. */
   rollups: Map<string, Map<string, Cell>>;
-  tokens: Set<string>;
+  /** By raw table or rollup. */
+  tokens: Map<string, Set<string>>;
   fences: Map<number, Fence>;
 }
 
@@ -81,27 +95,34 @@ function noContent(): Content {
   return {
     rows: [],
     rollups: new Map(rollupNames.map((name) => [name, new Map()])),
-    tokens: new Set(),
+    tokens: new Map([...rawTables, ...rollupNames].map((name) => [name, new Set()])),
     fences: new Map(),
   };
 }
 
-function copyOf({ rows, rollups, tokens, fences }: Content): Content {
-  const copied = [...rollups].map(([name, cells]): [string, Map<string, Cell>] => [
-    name,
-    new Map([...cells].map(([key, cell]) => [key, { ...cell }])),
-  ]);
-  return { rows: [...rows], rollups: new Map(copied), tokens: new Set(tokens), fences: new Map(fences) };
+/** Copies one raw table or rollup. */
+function copyOver(from: Content, to: Content, name: string): void {
+  const cells = from.rollups.get(name);
+  if (cells === undefined) to.rows = [...to.rows, ...from.rows.filter((row) => row.table === name)];
+  else to.rollups.set(name, new Map([...cells].map(([key, cell]) => [key, { ...cell }])));
+  to.tokens.set(name, new Set(from.tokens.get(name)));
+}
+
+function copyOf(content: Content): Content {
+  const copy = noContent();
+  for (const name of [...rawTables, ...rollupNames]) copyOver(content, copy, name);
+  copy.fences = new Map(content.fences);
+  return copy;
 }
 
 export class SimulatedClickHouse extends CallableServer {
-  readonly hits = { crashed: 0, part_lost: 0, killed_queries: 0, fenced: 0, restored: 0 };
+  readonly hits = { crashed: 0, part_lost: 0, killed_queries: 0, fenced: 0, restored: 0, rows_lost_in_restore: 0 };
   /** Most milliseconds between two steps of an insert. */
   stepMsMax = 1;
   /** Chance that the server dies at a step of an insert. */
   diesInStep = 0;
   #content = noContent();
-  #backup = noContent();
+  #backup = { content: noContent(), begunAt: 0 };
   #running = new Set<Running>();
 
   get rows(): readonly SimulatedRow[] {
@@ -120,14 +141,31 @@ export class SimulatedClickHouse extends CallableServer {
     this.#running = new Set();
   }
 
+  /** Copies each table at a moment of its own. It is a backup only if the server lives until all are copied. */
   backUp(): void {
-    this.#backup = copyOf(this.#content);
+    const { run, scheduler } = this;
+    const [copy, begunAt] = [noContent(), scheduler.now];
+    copy.fences = new Map(this.#content.fences);
+    const left = new Set([...rawTables, ...rollupNames]);
+    for (const name of [...left]) {
+      scheduler.after(scheduler.dice.next() * backupMsMax, () => {
+        if (this.run !== run || !this.isUp) return;
+        copyOver(this.#content, copy, name);
+        left.delete(name);
+        if (left.size === 0) this.#backup = { content: copy, begunAt };
+      });
+    }
   }
 
-  restore(): void {
+  /** @returns the rows that it has lost with that, and when its backup was begun (true time). */
+  restore(): { lost: readonly SimulatedRow[]; begunAt: number } {
     this.crash();
     this.hits.restored++;
-    this.#content = copyOf(this.#backup);
+    const kept = new Set(this.#backup.content.rows);
+    const lost = this.#content.rows.filter((row) => !kept.has(row));
+    this.#content = copyOf(this.#backup.content);
+    this.hits.rows_lost_in_restore += lost.length;
+    return { lost, begunAt: this.#backup.begunAt };
   }
 
   fenceOf(partition: number): Fence {
@@ -140,7 +178,9 @@ export class SimulatedClickHouse extends CallableServer {
 
   /** How many queries of a partition still run. */
   running(partition: number): number {
-    return [...this.#running].filter((query) => query.partition === partition).length;
+    let count = 0;
+    for (const query of this.#running) if (query.partition === partition) count++;
+    return count;
   }
 
   /** Asks the queries of a partition to end; each does at its next step. */
@@ -161,20 +201,70 @@ export class SimulatedClickHouse extends CallableServer {
         this.hits.fenced++;
         throw new Fenced();
       }
-      await this.#place(step, `raw:${token}`, () => this.#content.rows.push(...rows));
+      await this.#place(step, rows[0]?.table ?? '', token, () => this.#content.rows.push(...rows));
       for (const rollup of rollupNames) {
-        await this.#place(step, `${rollup}:${token}`, () => this.#count(rollup, rows));
+        await this.#place(step, rollup, token, () => this.#count(rollup, rows));
       }
       await step();
     });
   }
 
   /** Counts stored rows in a rollup, as its view would have. @throws QueryEnded */
-  async fillIn(partition: number, rollup: string, isWanted: (row: SimulatedRow) => boolean): Promise<void> {
+  async fillIn(partition: number, rollup: string, owner: string, isWanted: (row: SimulatedRow) => boolean) {
     await this.#run(partition, async (step) => {
+      if (this.fenceOf(partition).owner !== owner) return;
       const rows = this.#content.rows.filter(isWanted);
       await step();
       this.#count(rollup, rows);
+      await step();
+    });
+  }
+
+  /** Days of which rows or cells of a partition belong to batches above a number. */
+  daysAbove(partition: number, batchNo: number): TableDay[] {
+    const days = new Map<string, TableDay>();
+    const note = (of: { table: string; log_partition: number; batch_no: number }, time: number) => {
+      if (of.log_partition !== partition || of.batch_no <= batchNo) return;
+      const day = dayOf(time);
+      days.set(`${of.table}:${day}`, { table: of.table, dayMs: day });
+    };
+    for (const row of this.#content.rows) note(row, row.time);
+    for (const rollup of rollupNames) for (const cell of this.cellsOf(rollup)) note(cell, cell.bucket);
+    return [...days.values()];
+  }
+
+  /** Cells of a partition and day that differ from the raw rows, each with what must be added to it. */
+  differencesOf(partition: number, { table, dayMs: day }: TableDay, rollup: string): readonly Cell[] {
+    const wanted = new Map<string, Cell>();
+    for (const row of this.#content.rows) {
+      if (row.table !== table || row.log_partition !== partition || dayOf(row.time) !== day) continue;
+      this.#add(wanted, rollup, row);
+    }
+    for (const [key, cell] of this.#content.rollups.get(rollup) ?? []) {
+      if (cell.table !== table || cell.log_partition !== partition || dayOf(cell.bucket) !== day) continue;
+      const known = wanted.get(key);
+      wanted.set(key, {
+        ...cell,
+        rows: (known?.rows ?? 0) - cell.rows,
+        batch_no: Math.max(cell.batch_no, known?.batch_no ?? 0),
+      });
+    }
+    for (const [key, { rows }] of wanted) if (rows === 0) wanted.delete(key);
+    return [...wanted].map(([key, cell]) => ({ ...cell, key }));
+  }
+
+  /** Adds the differences of a day to a rollup. @throws QueryEnded */
+  async correct(partition: number, day: TableDay, rollup: string, owner: string): Promise<void> {
+    await this.#run(partition, async (step) => {
+      if (this.fenceOf(partition).owner !== owner) return;
+      const differences = this.differencesOf(partition, day, rollup) as readonly (Cell & { key: string })[];
+      await step();
+      const cells = this.#content.rollups.get(rollup);
+      for (const { key, ...more } of differences) {
+        const cell = cells?.get(key);
+        if (cell === undefined) cells?.set(key, more);
+        else [cell.rows, cell.batch_no] = [cell.rows + more.rows, Math.max(cell.batch_no, more.batch_no)];
+      }
       await step();
     });
   }
@@ -183,26 +273,20 @@ export class SimulatedClickHouse extends CallableServer {
   get rollupDifference(): number {
     let difference = 0;
     for (const rollup of rollupNames) {
-      const wanted = new Map<string, number>();
-      for (const row of this.#content.rows) {
-        for (const { key } of cellsOf(rollup, row)) {
-          const cell = `${key}:${row.log_partition}`;
-          wanted.set(cell, (wanted.get(cell) ?? 0) + 1);
-        }
-      }
+      const wanted = new Map<string, Cell>();
+      for (const row of this.#content.rows) this.#add(wanted, rollup, row);
       const cells = this.#content.rollups.get(rollup) ?? new Map<string, Cell>();
-      for (const key of new Set([...wanted.keys(), ...cells.keys()])) {
-        difference += Math.abs((wanted.get(key) ?? 0) - (cells.get(key)?.rows ?? 0));
-      }
+      for (const [key, { rows }] of wanted) difference += Math.abs(rows - (cells.get(key)?.rows ?? 0));
+      for (const [key, { rows }] of cells) if (!wanted.has(key)) difference += Math.abs(rows);
     }
     return difference;
   }
 
   /** The token first, then the part: between the two, a death loses the part. */
-  async #place(step: () => Promise<void>, token: string, put: () => void): Promise<void> {
-    const { tokens } = this.#content;
-    if (tokens.has(token)) return;
-    tokens.add(token);
+  async #place(step: () => Promise<void>, into: string, token: string, put: () => void): Promise<void> {
+    const tokens = this.#content.tokens.get(into);
+    if (tokens?.has(token) === true) return;
+    tokens?.add(token);
     try {
       await step();
     } catch (error) {
@@ -215,14 +299,17 @@ export class SimulatedClickHouse extends CallableServer {
 
   #count(rollup: string, rows: readonly SimulatedRow[]): void {
     const cells = this.#content.rollups.get(rollup);
-    for (const row of rows) {
-      for (const { key, bucket } of cellsOf(rollup, row)) {
-        const { log_partition, month, batch_no } = row;
-        const name = `${key}:${log_partition}`;
-        const cell = cells?.get(name) ?? { month, log_partition, bucket, rows: 0, batch_no: 0 };
+    if (cells !== undefined) for (const row of rows) this.#add(cells, rollup, row);
+  }
+
+  #add(cells: Map<string, Cell>, rollup: string, row: SimulatedRow): void {
+    const { table, log_partition, month, batch_no } = row;
+    for (const { key, bucket } of cellsOf(rollup, row)) {
+      const cell = cells.get(key);
+      if (cell === undefined) cells.set(key, { table, month, log_partition, bucket, rows: 1, batch_no });
+      else {
         cell.rows++;
         cell.batch_no = Math.max(cell.batch_no, batch_no);
-        cells?.set(name, cell);
       }
     }
   }

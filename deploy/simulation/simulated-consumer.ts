@@ -37,6 +37,8 @@ export class SimulatedConsumer {
   readonly #deliver: Deliver;
   readonly #onInactive: () => void;
   readonly #pulls: Pull[] = [];
+  /** By subject of the stream, of which there are few. */
+  readonly #wanted = new Map<string, boolean>();
   #nextSeq: number;
   #delivered = 0;
   #inactivity: Step;
@@ -66,7 +68,13 @@ export class SimulatedConsumer {
 
   /** Messages that it has not delivered yet. */
   get pending(): number {
-    return this.#stream.messages.reduce((count, message) => count + (this.#wants(message) ? 1 : 0), 0);
+    const { messages } = this.#stream;
+    let count = 0;
+    for (let at = this.#stream.indexOf(this.#nextSeq); at < messages.length; at++) {
+      const message = messages[at];
+      if (message !== undefined && this.#wants(message)) count++;
+    }
+    return count;
   }
 
   pull(inbox: string, request: Record<string, number>): void {
@@ -96,7 +104,7 @@ export class SimulatedConsumer {
   /** Gives out what is there to those who wait. */
   wake(): void {
     for (let pull = this.#pulls[0]; pull !== undefined; pull = this.#pulls[0]) {
-      const message = this.#stream.messages.find((one) => this.#wants(one));
+      const message = this.#next();
       if (message === undefined) return;
       if (message.size > pull.bytesLeft) {
         this.#end(pull, statuses.conflict);
@@ -128,9 +136,22 @@ export class SimulatedConsumer {
     }
   }
 
-  #wants(message: StoredMessage): boolean {
-    const { filter_subject = '>' } = this.#config;
-    return message.seq >= this.#nextSeq && isMatch(filter_subject, message.subject);
+  #next(): StoredMessage | undefined {
+    const { messages } = this.#stream;
+    for (let at = this.#stream.indexOf(this.#nextSeq); at < messages.length; at++) {
+      const message = messages[at];
+      if (message !== undefined && this.#wants(message)) return message;
+    }
+    return undefined;
+  }
+
+  #wants({ subject }: StoredMessage): boolean {
+    let isWanted = this.#wanted.get(subject);
+    if (isWanted === undefined) {
+      isWanted = isMatch(this.#config.filter_subject ?? '>', subject);
+      this.#wanted.set(subject, isWanted);
+    }
+    return isWanted;
   }
 
   #end(pull: Pull, status: number): void {

@@ -7,6 +7,9 @@ import type { NatsClient, NatsMessage } from '#common/nats.ts';
 import type { LinkCondition } from './machine.ts';
 import type { Program } from './program.ts';
 import type { Peer, SimulatedNats, WireMessage } from './simulated-nats.ts';
+import { isMatch } from './simulated-stream.ts';
+
+type Callback = (message: NatsMessage) => void;
 
 const reconnectMs = 250;
 const reconnectJitterMs = 100;
@@ -23,13 +26,13 @@ export class SimulatedNatsClient implements NatsClient {
   readonly #program: Program;
   readonly #server: SimulatedNats;
   readonly #link: LinkCondition;
-  readonly #subscriptions = new Map<number, { pattern: string; callback: (message: NatsMessage) => void }>();
-  readonly #patterns = new Set<string>();
+  /** By subject, and those of more than one subject. */
+  readonly #exact = new Map<string, Set<Callback>>();
+  readonly #wild = new Map<Callback, string>();
   readonly #reconnected = new Set<() => void>();
   readonly #atFirst: (() => void)[] = [];
   #outbox: WireMessage[] = [];
   #inboxes = 0;
-  #subscribed = 0;
   /** Of this connection: what comes of an earlier one is lost. */
   #generation = 0;
   #lastSent = 0;
@@ -65,13 +68,16 @@ export class SimulatedNatsClient implements NatsClient {
   }
 
   subscribe(pattern: string, callback: (message: NatsMessage) => void): () => void {
-    const number = ++this.#subscribed;
-    this.#subscriptions.set(number, { pattern, callback });
     // The server learns of it in the order of what is sent; that it knows at once changes nothing that anybody waits for.
-    this.#patterns.add(pattern);
+    const own: Callback = (message) => callback(message);
+    if (pattern.endsWith('*') || pattern.endsWith('>')) {
+      this.#wild.set(own, pattern);
+      return () => void this.#wild.delete(own);
+    }
+    const all = this.#exact.get(pattern) ?? new Set();
+    this.#exact.set(pattern, all.add(own));
     return () => {
-      this.#subscriptions.delete(number);
-      if (![...this.#subscriptions.values()].some((one) => one.pattern === pattern)) this.#patterns.delete(pattern);
+      if (all.delete(own) && all.size === 0) this.#exact.delete(pattern);
     };
   }
 
@@ -137,10 +143,9 @@ export class SimulatedNatsClient implements NatsClient {
   }
 
   #dispatch(message: WireMessage): void {
-    for (const { pattern, callback } of [...this.#subscriptions.values()]) {
-      if (pattern !== message.subject && !matches(pattern, message.subject)) continue;
-      callback({ ...message, header: (name) => (name === 'Nats-Msg-Id' ? message.messageId : '') });
-    }
+    const given = { ...message, header: (name: string) => (name === 'Nats-Msg-Id' ? message.messageId : '') };
+    for (const callback of [...(this.#exact.get(message.subject) ?? [])]) callback(given);
+    for (const [callback, pattern] of [...this.#wild]) if (isMatch(pattern, message.subject)) callback(given);
   }
 
   /** Something did not come through: the pings find out. */
@@ -169,6 +174,12 @@ export class SimulatedNatsClient implements NatsClient {
     this.#retry();
   }
 
+  #listensTo(subject: string): boolean {
+    if (this.#exact.has(subject)) return true;
+    for (const pattern of this.#wild.values()) if (isMatch(pattern, subject)) return true;
+    return false;
+  }
+
   #retry(): void {
     const { scheduler } = this.#program;
     scheduler.after(reconnectMs + scheduler.dice.next() * reconnectJitterMs, () => this.#tryToConnect());
@@ -182,7 +193,7 @@ export class SimulatedNatsClient implements NatsClient {
     }
     const peer: Peer = {
       name: this.#program.name,
-      patterns: this.#patterns,
+      listensTo: (subject) => this.#listensTo(subject),
       send: (message) => this.#receive(message),
       closed: () => {
         if (this.#peer === peer) this.break();
@@ -208,12 +219,4 @@ export class SimulatedNatsClient implements NatsClient {
     }
     for (const callback of [...this.#reconnected]) callback();
   }
-}
-
-function matches(pattern: string, subject: string): boolean {
-  if (pattern.endsWith('.*')) {
-    const prefix = pattern.slice(0, -1);
-    return subject.startsWith(prefix) && !subject.includes('.', prefix.length);
-  }
-  return pattern.endsWith('.>') && subject.startsWith(pattern.slice(0, -1));
 }

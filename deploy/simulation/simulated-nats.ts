@@ -4,7 +4,7 @@
  */
 import type { Scheduler } from './scheduler.ts';
 import { type ConsumerConfig, SimulatedConsumer, statuses } from './simulated-consumer.ts';
-import { isMatch, SimulatedStream, type StreamConfig } from './simulated-stream.ts';
+import { SimulatedStream, type StreamConfig } from './simulated-stream.ts';
 
 /** A message on its way. */
 export interface WireMessage {
@@ -18,7 +18,7 @@ export interface WireMessage {
 /** The server's end of a connection. */
 export interface Peer {
   readonly name: string;
-  readonly patterns: ReadonlySet<string>;
+  listensTo(subject: string): boolean;
   send(message: WireMessage): void;
   /** The server has closed the connection, or died. */
   closed(): void;
@@ -41,7 +41,7 @@ export class SimulatedNats {
   isRefusing = false;
   /** Milliseconds by which its clock is off. */
   clockOffsetMs = 0;
-  readonly hits = { crashed: 0, tail_lost: 0, wiped: 0, log_full: 0, duplicates: 0, purged: 0 };
+  readonly hits = { crashed: 0, tail_lost: 0, wiped: 0, log_full: 0, duplicates: 0, purged: 0, expired: 0 };
   readonly #scheduler: Scheduler;
   readonly #epoch: number;
   readonly #peers = new Set<Peer>();
@@ -147,12 +147,9 @@ export class SimulatedNats {
   #route(message: WireMessage): boolean {
     let isTaken = false;
     for (const peer of this.#peers) {
-      for (const pattern of peer.patterns) {
-        if (!isMatch(pattern, message.subject)) continue;
-        isTaken = true;
-        peer.send(message);
-        break;
-      }
+      if (!peer.listensTo(message.subject)) continue;
+      isTaken = true;
+      peer.send(message);
     }
     return isTaken;
   }
@@ -244,7 +241,9 @@ export class SimulatedNats {
     this.#scheduler.after(expireIntervalMs, () => {
       if (this.isUp) {
         for (const [name, stream] of this.#streams) {
+          const before = stream.expired;
           stream.expire(this.now);
+          this.hits.expired += stream.expired - before;
           this.#syncedSeq.set(name, stream.lastSeq);
         }
       }

@@ -4,6 +4,7 @@
  */
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
+import type { Claim, ClaimStore, NewClaim } from '#gateway/match/claim-store.ts';
 import {
   type BatchEntry,
   type Checkpoints,
@@ -12,6 +13,7 @@ import {
   LeaseLost,
   marksKeptDays,
   marksReadDays,
+  type Revision,
 } from '#ingest/checkpoints.ts';
 import type { Member, Members, Membership } from '#ingest/members.ts';
 import { STRAYS_RECENT_SECONDS } from '#ingest/postgres-members.ts';
@@ -44,6 +46,9 @@ interface State {
   readonly marks: ReadonlyMap<string, MarkRow>;
   readonly streamTimes: ReadonlyMap<number, number>;
   readonly batches: ReadonlyMap<string, { readonly partition: number; readonly entry: BatchEntry }>;
+  readonly claims: ReadonlyMap<string, Claim & { readonly expiresAt: number }>;
+  /** What an operator has asked for and is not done. */
+  readonly revisions: ReadonlyMap<number, Revision>;
 }
 
 const nothing: State = {
@@ -53,13 +58,16 @@ const nothing: State = {
   marks: new Map(),
   streamTimes: new Map(),
   batches: new Map(),
+  revisions: new Map(),
+  claims: new Map(),
 };
 const commitsKeptMax = 200;
+const expiryShare = 0.1;
 const timeoutMs = 12_000;
 const dayMs = 86_400_000;
 
 export class SimulatedPostgres extends CallableServer {
-  readonly hits = { crashed: 0, commits_lost: 0, restored: 0 };
+  readonly hits = { crashed: 0, commits_lost: 0, restored: 0, marks_expired: 0, revisions_done: 0, claims: 0 };
   /** Milliseconds by which its clock is off. */
   clockOffsetMs = 0;
   #state = nothing;
@@ -96,16 +104,53 @@ export class SimulatedPostgres extends CallableServer {
     this.#backup = this.#state;
   }
 
-  restore(): void {
+  /** @returns false when there is no backup. */
+  restore(): boolean {
+    if (this.#backup === nothing) return false;
     this.crash();
     this.hits.restored++;
     this.#state = this.#backup;
     this.#commits = [];
+    return true;
   }
 
   /** Batches that are not finished. */
   get openBatches(): number {
     return [...this.#state.batches.values()].filter(({ entry }) => !entry.is_partial).length;
+  }
+
+  /** Asks the owners of all partitions, as `admin -- replay` does. @returns how many. */
+  revise(revision: Revision): number {
+    const known = new Set([...this.#state.leases.keys(), ...this.#state.streamTimes.keys()]);
+    this.#commit({ ...this.#state, revisions: new Map([...known].map((partition) => [partition, revision])) });
+    return known.size;
+  }
+
+  get openRevisions(): number {
+    return this.#state.revisions.size;
+  }
+
+  /** Up to when the log is stored, of the partition that is the farthest behind; `undefined` if there is none. */
+  get committedTo(): number | undefined {
+    const times = [...this.#state.streamTimes.values()];
+    return times.length === 0 ? undefined : Math.min(...times);
+  }
+
+  /** Claims of clicks by devices. */
+  claimsOf(program: Program, machine: Machine): ClaimStore {
+    const { read, write } = this.#transactionsOf(program, machine);
+    return {
+      insert: (given) => write((state) => this.#claimed(state, given)),
+      find: (clickIds, devices) =>
+        read(({ claims }) =>
+          [...claims.values()].filter(
+            ({ click_id, app_id, device }) =>
+              clickIds.includes(click_id) ||
+              (device !== '' && devices.some((one) => one.app_id === app_id && one.device === device)),
+          ),
+        ),
+      byMatchId: (id) => read(({ claims }) => [...claims.values()].find(({ match_id }) => match_id === id) ?? null),
+    };
   }
 
   /** How ingests share the partitions. */
@@ -166,8 +211,14 @@ export class SimulatedPostgres extends CallableServer {
       unnumberedBatches: () => read(() => []),
       discardUnnumbered: (lease) => owned(lease, (state) => state),
       moveMarks: (lease, marks) => owned(lease, (state) => this.#committed(state, lease.partition, 0, marks)),
-      revision: () => read(() => undefined),
-      reviseDone: (lease) => owned(lease, (state) => state),
+      revision: (partition) => read((state) => state.revisions.get(partition)),
+      reviseDone: (lease) =>
+        owned(lease, (state) => {
+          const revisions = new Map(state.revisions);
+          if (!revisions.delete(lease.partition)) return state;
+          this.hits.revisions_done++;
+          return { ...state, revisions };
+        }),
       salt: (day) => read(() => String(day)),
       forgetMarks: () => write((state) => this.#forgotten(state)),
       reportProgress: () => read(() => undefined),
@@ -195,6 +246,23 @@ export class SimulatedPostgres extends CallableServer {
           partition === undefined ? '' : `lease of ${partition}`,
         ),
     };
+  }
+
+  #claimed(state: State, given: readonly NewClaim[]): [State, ReadonlySet<string>] {
+    const claims = new Map(state.claims);
+    // Expired ones are deleted at any time after that.
+    if (this.scheduler.dice.next() < expiryShare)
+      for (const [id, { expiresAt }] of claims) if (expiresAt < this.now) claims.delete(id);
+    const stored = new Set<string>();
+    for (const claim of [...given].sort((one, other) => (one.click_id < other.click_id ? -1 : 1))) {
+      const { click_id, app_id, device, match_id, answer, hours } = claim;
+      const isOwn = (one: Claim) => device !== '' && one.app_id === app_id && one.device === device;
+      if (claims.has(click_id) || [...claims.values()].some(isOwn)) continue;
+      claims.set(click_id, { click_id, app_id, device, match_id, answer, expiresAt: this.now + hours * 3_600_000 });
+      stored.add(match_id);
+      this.hits.claims++;
+    }
+    return [stored.size === 0 && claims.size === state.claims.size ? state : { ...state, claims }, stored];
   }
 
   #announced(state: State, me: Member, seconds: number): [State, Membership] {
@@ -291,6 +359,7 @@ export class SimulatedPostgres extends CallableServer {
     const before = this.now - marksKeptDays * dayMs;
     const kept = [...state.marks].filter(([, lane]) => lane.updatedAt >= before);
     const count = state.marks.size - kept.length;
+    this.hits.marks_expired += count;
     return [count === 0 ? state : { ...state, marks: new Map(kept) }, count];
   }
 }

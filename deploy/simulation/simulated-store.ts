@@ -2,6 +2,7 @@
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { FrameRange } from '#common/log/marks.ts';
+import type { RecordKind } from '#common/log/record.ts';
 import { sleep } from '#common/time.ts';
 import type { BatchPart } from '#ingest/checkpoints.ts';
 import type {
@@ -75,7 +76,11 @@ export class SimulatedStore implements RawStore {
         this.#server
           .cellsOf(rollup)
           .some(
-            (cell) => cell.log_partition === partition && cell.month === part.partition && cell.batch_no === batch_no,
+            (cell) =>
+              cell.table === part.table &&
+              cell.log_partition === partition &&
+              cell.month === part.partition &&
+              cell.batch_no === batch_no,
           ),
       );
       if (!isThere) without.push(rollup);
@@ -84,8 +89,7 @@ export class SimulatedStore implements RawStore {
   }
 
   async fillIn(batch: BatchName, part: BatchPart, rollup: string, owner: string): Promise<void> {
-    if ((await this.#ask(() => this.#server.fenceOf(batch.partition))).owner !== owner) return;
-    await this.#ask(() => this.#server.fillIn(batch.partition, rollup, (row) => isOfPart(row, batch, part)));
+    await this.#ask(() => this.#server.fillIn(batch.partition, rollup, owner, (row) => isOfPart(row, batch, part)));
   }
 
   async newestBatch(partition: number, batchNo: number): Promise<NewestBatch> {
@@ -103,15 +107,18 @@ export class SimulatedStore implements RawStore {
 
   framesAbove(partition: number, batchNo: number, producerId?: string): Promise<readonly StoredFrames[]> {
     return this.#ask(() => {
-      const lanes = new Map<string, Set<number>>();
+      const lanes = new Map<string, { producer_id: string; kind: RecordKind; frames: Set<number> }>();
       for (const row of this.#server.rows) {
         if (row.log_partition !== partition || row.batch_no <= batchNo) continue;
         if (producerId !== undefined && row.producer_id !== producerId) continue;
-        lanes.set(row.producer_id, (lanes.get(row.producer_id) ?? new Set()).add(row.frame_no));
+        const key = row.producer_id + row.table;
+        const lane = lanes.get(key) ?? { producer_id: row.producer_id, kind: kindOf(row), frames: new Set() };
+        lanes.set(key, lane);
+        lane.frames.add(row.frame_no);
       }
-      return [...lanes].map(([producer_id, frames]) => ({
+      return [...lanes.values()].map(({ producer_id, kind, frames }) => ({
         producer_id,
-        kind: 'click' as const,
+        kind,
         ranges: [...frames].sort((one, other) => one - other).map((no): FrameRange => [no, no]),
       }));
     });
@@ -123,10 +130,14 @@ export class SimulatedStore implements RawStore {
         .filter((row) => row.log_partition === partition && row.batch_no > batchNo)
         .filter((row) =>
           frames.some(
-            (span) => span.producer_id === row.producer_id && row.frame_no >= span.from && row.frame_no <= span.to,
+            (span) =>
+              span.kind === kindOf(row) &&
+              span.producer_id === row.producer_id &&
+              row.frame_no >= span.from &&
+              row.frame_no <= span.to,
           ),
         )
-        .map(({ producer_id, frame_no, idx }) => ({ kind: 'click' as const, producer_id, frame_no, idx })),
+        .map((row) => ({ kind: kindOf(row), producer_id: row.producer_id, frame_no: row.frame_no, idx: row.idx })),
     );
   }
 
@@ -134,13 +145,20 @@ export class SimulatedStore implements RawStore {
     return this.#ask(() => undefined);
   }
 
-  /** No operator asks for a replay or a rebuild here. */
-  daysAbove(): Promise<readonly TableDay[]> {
-    return this.#ask(() => []);
+  daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]> {
+    return this.#ask(() => this.#server.daysAbove(partition, batchNo));
   }
 
-  correct(): Promise<number> {
-    return this.#ask(() => 0);
+  async correct(partition: number, day: TableDay, owner: string): Promise<number> {
+    await this.#endInserts(partition);
+    let cells = 0;
+    for (const rollup of rollupNames) {
+      const wrong = await this.#ask(() => this.#server.differencesOf(partition, day, rollup).length);
+      if (wrong === 0) continue;
+      cells += wrong;
+      await this.#ask(() => this.#server.correct(partition, day, rollup, owner));
+    }
+    return cells;
   }
 
   async #endInserts(partition: number): Promise<void> {
@@ -179,6 +197,10 @@ export class SimulatedStore implements RawStore {
       throw this.#caller.unavailable(String(error));
     }
   }
+}
+
+function kindOf({ table }: SimulatedRow): RecordKind {
+  return table.slice(0, -1) as RecordKind;
 }
 
 function isOfPart(row: SimulatedRow, batch: BatchName, part: BatchPart): boolean {

@@ -29,10 +29,15 @@ const nanosPerMs = 1_000_000;
 const entryBytes = 30;
 const headerBytes = 30;
 
+const everythingBelow = '>'.charCodeAt(0);
+
 /** Whether a subject matches a pattern with `*` and `>`. */
 export function isMatch(pattern: string, subject: string): boolean {
   if (pattern === subject) return true;
-  if (!pattern.includes('*') && !pattern.endsWith('>')) return false;
+  const last = pattern.charCodeAt(pattern.length - 1);
+  if (last === everythingBelow && pattern.indexOf('*') === -1)
+    return pattern.length === 1 || (subject.length >= pattern.length && subject.startsWith(pattern.slice(0, -1)));
+  if (!pattern.includes('*')) return false;
   const [wanted, given] = [pattern.split('.'), subject.split('.')];
   for (const [at, token] of wanted.entries()) {
     if (token === '>') return given.length > at;
@@ -46,6 +51,8 @@ export class SimulatedStream {
   messages: StoredMessage[] = [];
   lastSeq = 0;
   bytes = 0;
+  /** Messages that were removed for their age. */
+  expired = 0;
   #ids = new Map<string, { seq: number; at: number }>();
 
   /** When it was made, which tells it from an earlier one of its name. */
@@ -57,7 +64,8 @@ export class SimulatedStream {
   }
 
   takes(subject: string): boolean {
-    return this.config.subjects.some((pattern) => isMatch(pattern, subject));
+    for (const pattern of this.config.subjects) if (isMatch(pattern, subject)) return true;
+    return false;
   }
 
   publish(subject: string, bytes: Buffer, id: string, now: number): PublishOutcome {
@@ -74,6 +82,17 @@ export class SimulatedStream {
     return { kind: 'stored', seq };
   }
 
+  /** Where the message with this sequence, or the next one, stands. */
+  indexOf(seq: number): number {
+    let [from, to] = [0, this.messages.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      if ((this.messages[middle]?.seq ?? 0) < seq) from = middle + 1;
+      else to = middle;
+    }
+    return from;
+  }
+
   get firstSeq(): number {
     return this.messages[0]?.seq ?? this.lastSeq + 1;
   }
@@ -81,7 +100,8 @@ export class SimulatedStream {
   /** Removes what is older than the stream keeps. */
   expire(now: number): void {
     const before = now - this.config.max_age / nanosPerMs;
-    if ((this.messages[0]?.storedAt ?? now) < before) this.#remove((message) => message.storedAt < before);
+    if ((this.messages[0]?.storedAt ?? now) < before)
+      this.expired += this.#remove((message) => message.storedAt < before);
     for (const [id, { at }] of this.#ids) {
       if (now - at < this.config.duplicate_window / nanosPerMs) break;
       this.#ids.delete(id);

@@ -1,56 +1,92 @@
 /**
  * Forms batches of a simulation: rows of what the order of effects depends on, without reading user agents and addresses. What it
- * leaves out (rows that are stored already) it leaves out as the real one does.
+ * leaves out (rows that are stored already, and repeats of installs and events) it leaves out as the real one does.
  */
 import { type BatchName, partitionOf } from '#clickhouse/rows.ts';
 import { payloadOf } from '#common/log/frame.ts';
+import type { RecordKind } from '#common/log/record.ts';
+import type { Claim } from '#ingest/attribution/first-seen.ts';
+import type { FirstSeenGroup } from '#ingest/attribution/first-seen-group.ts';
 import type { FormChanges, FormedBatch, LogFrame } from '#ingest/batch.ts';
 import { rowKey } from '#ingest/refused-rows.ts';
 import type { SimulatedRow } from './simulated-clickhouse.ts';
 
-const table = 'clicks';
+export const simulatedApp = 'app';
 
-/** The line of a record. */
-export function lineOf(n: number, time: number): string {
-  return `{"n":${n},"time":${time}}`;
+/** A record as it stands in the log. */
+export interface SimulatedRecord {
+  /** Of the record, also when it is a repeat. */
+  readonly n: number;
+  readonly time: number;
+  /** Of an install or event. */
+  readonly id?: string;
 }
 
+export function recordsOf({ header, bytes }: Pick<LogFrame, 'header' | 'bytes'>): SimulatedRecord[] {
+  const lines = payloadOf(bytes, header).toString().trimEnd().split('\n');
+  return lines.map((line) => JSON.parse(line) as SimulatedRecord);
+}
+
+type Read = SimulatedRecord & {
+  readonly kind: RecordKind;
+  readonly producer_id: string;
+  readonly frame_no: number;
+  readonly idx: number;
+};
+
 export class ThinFormer {
-  begin(): Promise<void> {
-    return Promise.resolve();
+  readonly #firstSeen: FirstSeenGroup;
+
+  constructor(firstSeen: FirstSeenGroup) {
+    this.#firstSeen = firstSeen;
   }
 
-  form(batch: BatchName, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
-    const months = new Map<string, SimulatedRow[]>();
-    for (const { header, bytes } of frames) {
-      const { producer_id, frame_no } = header;
-      for (const [idx, line] of payloadOf(bytes, header).toString().trimEnd().split('\n').entries()) {
-        if (changes.stored?.has(rowKey(table, producer_id, frame_no, idx)) === true) continue;
-        const { n, time } = JSON.parse(line) as { n: number; time: number };
-        const month = partitionOf(time);
-        const row = { n, table, month, producer_id, frame_no, idx, time };
-        const rows = months.get(month) ?? [];
-        months.set(month, rows);
-        rows.push({ ...row, log_partition: batch.partition, batch_no: batch.batch_no });
-      }
+  async begin(partition: number, untilMs: number): Promise<void> {
+    await this.#firstSeen.at(partition).load(untilMs);
+  }
+
+  async form(batch: BatchName, frames: readonly LogFrame[], changes: FormChanges = {}): Promise<FormedBatch> {
+    const read = frames.flatMap((frame): Read[] => {
+      const { kind, producer_id, frame_no } = frame.header;
+      return recordsOf(frame).map((record, idx) => ({ ...record, kind, producer_id, frame_no, idx }));
+    });
+    const claims = read.flatMap((one) => claimOf(one) ?? []);
+    const verdicts = claims.length === 0 ? [] : await this.#firstSeen.at(batch.partition).settle(claims);
+    let at = 0;
+    const parts = new Map<string, SimulatedRow[]>();
+    for (const one of read) {
+      if (one.kind !== 'click' && verdicts[at++] === false) continue;
+      const { n, time, id = '', kind, producer_id, frame_no, idx } = one;
+      const table = `${kind}s`;
+      if (changes.stored?.has(rowKey(table, producer_id, frame_no, idx)) === true) continue;
+      const month = partitionOf(time);
+      const rows = parts.get(table + month) ?? [];
+      parts.set(table + month, rows);
+      const of = { log_partition: batch.partition, batch_no: batch.batch_no };
+      rows.push({ n, table, month, producer_id, frame_no, idx, time, id, ...of });
     }
-    const parts = [...months].map(([partition, rows]) => ({
-      table,
-      partition,
+    const formed = [...parts.values()].map((rows) => ({
+      table: rows[0]?.table ?? '',
+      partition: rows[0]?.month ?? '',
       rows: rows.length,
-      time_from: Math.min(...rows.map((row) => row.time)),
-      time_to: Math.max(...rows.map((row) => row.time)),
+      time_from: rows.reduce((least, row) => Math.min(least, row.time), Number.POSITIVE_INFINITY),
+      time_to: rows.reduce((most, row) => Math.max(most, row.time), 0),
       columns: [],
       places: [],
       body: Buffer.from(JSON.stringify(rows)),
     }));
-    return Promise.resolve({
+    return {
       batch,
       frames,
-      parts,
+      parts: formed,
       streamTime: Math.max(0, ...frames.map((frame) => frame.streamTime)),
-      rows: parts.reduce((sum, part) => sum + part.rows, 0),
+      rows: formed.reduce((sum, part) => sum + part.rows, 0),
       rejections: new Map(),
-    });
+    };
   }
+}
+
+function claimOf({ kind, id = '', time, producer_id, frame_no, idx }: Read): Claim | undefined {
+  if (kind === 'click') return undefined;
+  return { kind, app_id: simulatedApp, id, received_at: time, origin: { producer_id, frame_no, idx } };
 }

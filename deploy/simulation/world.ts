@@ -1,27 +1,37 @@
 /** All that a seed simulates: machines with edges and publishers, the log, and who reads it. Whatever dies is started again. */
-import { Answers } from './answers.ts';
-import { EdgeSlot, journalRoot } from './edge-program.ts';
+import { readFrame } from '#common/log/frame.ts';
+import { Answers, nameOf } from './answers.ts';
+import type { ClickFacts } from './click-line.ts';
+import { EdgeSlot, journalRoot, type RecentId } from './edge-program.ts';
+import { GatewayProgram } from './gateway-program.ts';
 import { IngestInstance } from './ingest-program.ts';
 import { Machine } from './machine.ts';
+import { Matches } from './matches.ts';
 import type { Program } from './program.ts';
 import { PublisherOfMachine } from './publisher-program.ts';
 import type { Scheduler } from './scheduler.ts';
-import { SimulatedClickHouse } from './simulated-clickhouse.ts';
+import { SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.ts';
 import { SimulatedNats } from './simulated-nats.ts';
 import { SimulatedPostgres } from './simulated-postgres.ts';
-import { lineOf } from './thin-former.ts';
+import { SimulatedRedis } from './simulated-redis.ts';
+import { recordsOf, type SimulatedRecord } from './thin-former.ts';
 
 /** The sizes of a world, drawn from its seed. */
 export interface WorldShape {
   readonly machines: number;
   readonly slots: number;
+  /** As ingests have it. */
   readonly partitions: number;
+  /** As edges have it: others than ingests while the setting is being changed. */
+  readonly edgePartitions: number;
   readonly sync: 'after_answer' | 'before_answer';
   readonly segmentBytes: number;
   readonly journalBytesMax: number;
   readonly turnMs: number;
   readonly recordsPerTurnMax: number;
   readonly logBytesMax: number;
+  /** Whether there are gateways that match devices to clicks, and a Redis. */
+  readonly isMatching: boolean;
   readonly ingests: number;
   readonly leaseSeconds: number;
   readonly batchRows: number;
@@ -34,10 +44,14 @@ interface Supervised {
 }
 
 const epochMs = 1_790_000_000_000;
+/** Of its size; above it what is committed makes room. */
+const logShareMax = 0.76;
+/** Redis gets the clicks of the last six hours back. */
+const fedMs = 5 * 3_600_000;
 const watchMs = 100;
 const restartMsMax = 1_500;
-const oldRecordEach = 7;
-const oldRecordMs = 40 * 86_400_000;
+/** How long before the time that a replay must cover an operator lets it begin. */
+const replayMarginMs = 120_000;
 
 export class World {
   readonly answers = new Answers();
@@ -47,13 +61,27 @@ export class World {
   readonly slots: EdgeSlot[] = [];
   readonly publishers: PublisherOfMachine[] = [];
   readonly ingests: IngestInstance[] = [];
+  readonly gateways: GatewayProgram[] = [];
+  readonly clicks: ClickFacts[] = [];
+  readonly matches = new Matches();
+  readonly redis: SimulatedRedis | undefined;
   readonly postgres: SimulatedPostgres;
   readonly clickhouse: SimulatedClickHouse;
   isLoaded = true;
+  /** Whether all that is wrong is wanted, not just the first. */
+  isJudged = false;
   readonly shape: WorldShape;
   readonly scheduler: Scheduler;
   /** Programs that ended with an error that nobody caught. */
   readonly failures: string[] = [];
+  /** What ClickHouse has lost in restores, until it is stored again or written off. */
+  lostInRestore: readonly SimulatedRow[] = [];
+  /** Records that existed nowhere any more when the log was replayed. */
+  writtenOff = 0;
+  /** Epoch ms from which on a replay is needed; infinite when none is. */
+  replayFrom = Number.POSITIVE_INFINITY;
+  readonly #committedAtBackup: number[] = [];
+  readonly #recentIds: RecentId[] = [];
   readonly #supervised: Supervised[] = [];
   readonly #restarting = new Set<Supervised>();
 
@@ -61,9 +89,10 @@ export class World {
     this.scheduler = scheduler;
     this.shape = shape;
     this.nats = new SimulatedNats(scheduler, epochMs);
+    this.redis = shape.isMatching ? new SimulatedRedis(scheduler) : undefined;
     this.center = new Machine('center', scheduler, epochMs);
-    for (let at = 0; at < shape.machines; at++) this.#addEdge(`edge${at}`);
     this.postgres = new SimulatedPostgres(scheduler, epochMs);
+    for (let at = 0; at < shape.machines; at++) this.#addEdge(`edge${at}`);
     this.clickhouse = new SimulatedClickHouse(scheduler);
     for (let at = 0; at < shape.ingests; at++) this.#addIngest(`ingest-${at}`);
     for (const one of this.#supervised) one.start();
@@ -78,11 +107,43 @@ export class World {
     return this.machines.flatMap((machine) => [...machine.programs]);
   }
 
-  /** How often each record is stored. */
-  get stored(): ReadonlyMap<number, number> {
-    const all = new Map<number, number>();
-    for (const { n } of this.clickhouse.rows) all.set(n, (all.get(n) ?? 0) + 1);
-    return all;
+  /** ClickHouse is copied as it is now, more or less. */
+  backUpClickHouse(): void {
+    this.#committedAtBackup.push(this.postgres.committedTo ?? epochMs);
+    this.clickhouse.backUp();
+  }
+
+  /** An operator stops ingest, brings the backup back, and starts all again. */
+  restoreClickHouse(): void {
+    for (const { program } of this.ingests) program?.kill();
+    const { lost, begunAt } = this.clickhouse.restore();
+    this.lostInRestore = [...this.lostInRestore, ...lost];
+    this.scheduler.note(() => `the restore has lost ${lost.map(({ n, id }) => nameOf(n, id)).join(' ')}`);
+    // Ingest may have been behind by more than a few minutes: then the log is read from there on.
+    this.replayFrom = Math.min(this.replayFrom, epochMs + begunAt, ...this.#committedAtBackup);
+  }
+
+  /** An operator has the log read again, from the time of a backup or from any other. */
+  askForReplay(from = this.replayFrom): void {
+    if (this.postgres.openRevisions > 0 || !this.postgres.isUp) return;
+    const replay_from = Math.max(0, Math.floor(from - replayMarginMs));
+    this.postgres.revise({ replay_from, days_from: null, days_to: null });
+  }
+
+  /** What was lost in a restore and is not in the log either. It does not count as lost by the record path. */
+  writeOffWhatIsNowhere(): void {
+    const inLog = new Map<string, number[]>();
+    for (const { bytes } of this.nats.stream('log')?.messages ?? []) {
+      for (const { n, id, time } of recordsInMessage(bytes))
+        inLog.set(nameOf(n, id), [...(inLog.get(nameOf(n, id)) ?? []), time]);
+    }
+    this.scheduler.note(
+      () =>
+        `the log has ${[...inLog.keys()].join(' ')}, ClickHouse ${this.clickhouse.rows.map(({ n, id }) => nameOf(n, id)).join(' ')}`,
+    );
+    const stored = new Set(this.clickhouse.rows.map(placeOf));
+    this.lostInRestore = this.lostInRestore.filter((row) => !stored.has(placeOf(row)));
+    this.writtenOff += this.answers.writeOff(this.lostInRestore, inLog);
   }
 
   /** The power of a machine is lost. Where answers do not wait for the disk, what was answered since its last sync may be lost. */
@@ -104,26 +165,36 @@ export class World {
         machine,
         slot: `edge-${at}`,
         answers,
-        partitions: shape.partitions,
+        partitions: shape.edgePartitions,
         sync: shape.sync,
         segmentBytes: shape.segmentBytes,
         bytesMax: shape.journalBytesMax,
         turnMs: shape.turnMs,
         recordsPerTurnMax: shape.recordsPerTurnMax,
         isLoaded: () => this.isLoaded,
-        // A few were made a while before they came, so that a batch has parts of several months.
-        lineOf: (n, now) => lineOf(n, now - (n % oldRecordEach === 0 ? oldRecordMs : 0)),
+        clicks: shape.isMatching ? this.clicks : undefined,
+        recentIds: this.#recentIds,
       });
       this.slots.push(slot);
       this.#supervised.push(slot);
     }
+    this.#addGateway(machine);
     const publisher = new PublisherOfMachine(machine, this.nats, () => shape.logBytesMax);
     this.publishers.push(publisher);
     this.#supervised.push(publisher);
   }
 
+  #addGateway(machine: Machine): void {
+    const { redis, postgres, shape, clicks, matches } = this;
+    if (redis === undefined) return;
+    const isLoaded = () => this.isLoaded;
+    const gateway = new GatewayProgram({ machine, postgres, redis, turnMs: shape.turnMs, isLoaded, clicks, matches });
+    this.gateways.push(gateway);
+    this.#supervised.push(gateway);
+  }
+
   #addIngest(name: string): void {
-    const { shape, center, nats, postgres, clickhouse } = this;
+    const { shape, center, nats, postgres, clickhouse, redis } = this;
     const { partitions, leaseSeconds, batchRows } = shape;
     const ingest = new IngestInstance({
       machine: center,
@@ -135,6 +206,7 @@ export class World {
       nats,
       postgres,
       clickhouse,
+      redis,
     });
     this.ingests.push(ingest);
     this.#supervised.push(ingest);
@@ -172,6 +244,29 @@ export class World {
     return sums;
   }
 
+  /** What happened to what the servers keep: a fault that changes none of it is no fault. */
+  bites(quietMonths: number): ReadonlyMap<string, number> {
+    const { nats, postgres, clickhouse, answers } = this;
+    const all = new Map<string, number>();
+    const note = (of: string, hits: Readonly<Record<string, number>>) => {
+      for (const [what, count] of Object.entries(hits))
+        all.set(`${of} ${what}`, (all.get(`${of} ${what}`) ?? 0) + count);
+    };
+    note('log', nats.hits);
+    note('Postgres', postgres.hits);
+    note('ClickHouse', clickhouse.hits);
+    if (this.redis !== undefined) {
+      note('Redis', this.redis.hits);
+      note('gateways', { matches: this.matches.given });
+      for (const { feedCounters } of this.ingests) note('feed', { ...feedCounters });
+    }
+    for (const { disk } of this.edges) note('disk', disk.hits);
+    const { repeats } = answers;
+    note('clients', { repeats, forgiven: answers.count('forgiven'), refused: answers.count('refused') });
+    note('operator', { months_passed: quietMonths, written_off: this.writtenOff });
+    return all;
+  }
+
   /** What must be settled once all processes have started again. */
   leftovers(): string[] {
     const { openBatches } = this.postgres;
@@ -180,13 +275,35 @@ export class World {
 
   /** Why the world is not at rest: what is not committed, and what is not within its bounds. Empty when it is. */
   unrest(): string[] {
-    const found: string[] = [];
-    const { lost } = this.answers.judge(this.stored);
+    const found = this.#untidiness();
+    // Costs more, and is never right before the rest is.
+    if (found.length > 0 && !this.isJudged) return found;
+    const { lost } = this.answers.judge(this.clickhouse.rows);
+    if (this.isJudged)
+      for (const n of lost.slice(0, 20)) this.scheduler.note(() => `not stored: ${this.answers.describe(n)}`);
     if (lost.length > 0)
       found.push(`${lost.length} records are not stored, the first ${this.answers.describe(lost[0] ?? 0)}`);
-    const damaged = this.publishers.flatMap(({ publisher }) => publisher?.damaged ?? []);
+    if (lost.length > 0 && !this.isJudged) return found;
     const { rollupDifference } = this.clickhouse;
     if (rollupDifference > 0) found.push(`the rollups differ from the raw rows by ${rollupDifference}`);
+    const unfed = this.#unfed();
+    if (unfed.length > 0) found.push(`${unfed.length} clicks are not in Redis, the first ${unfed[0]?.click_id}`);
+    return found;
+  }
+
+  /** Clicks of the last hours that the log has and Redis has not, though it has not thrown them out. */
+  #unfed(): readonly ClickFacts[] {
+    const { redis, nats } = this;
+    if (redis === undefined || this.ingests.some(({ feedCounters }) => feedCounters.clicks_passed_over > 0)) return [];
+    const inLog = new Set<number>();
+    for (const { bytes, storedAt } of nats.stream('log')?.messages ?? [])
+      if (storedAt > nats.now - fedMs) for (const { n } of recordsInMessage(bytes)) inLog.add(n);
+    return this.clicks.filter(({ n, click_id }) => inLog.has(n) && !redis.hasOrEvicted(`click:${click_id}`));
+  }
+
+  #untidiness(): string[] {
+    const found: string[] = [];
+    const damaged = this.publishers.flatMap(({ publisher }) => publisher?.damaged ?? []);
     for (const machine of this.edges) {
       // Where power was lost while a sync took long, a later segment may have outlived an earlier one: its journal stays for a person.
       const isLeft = (path: string) =>
@@ -198,8 +315,33 @@ export class World {
       if (publisher === undefined) found.push('a publisher is not running');
       else if (publisher.messagesInFlight > 0) found.push('a publisher waits for the log');
     }
+    for (const { partitions, program } of this.ingests) {
+      const busy = partitions?.owners.filter((owner) => owner.state === 'running' && !owner.isIdle) ?? [];
+      for (const { partition } of busy)
+        found.push(`${program?.name} has frames of partition ${partition} that are not stored`);
+    }
+    const { openRevisions } = this.postgres;
+    if (openRevisions > 0) found.push(`${openRevisions} partitions have not done what the operator asked for`);
+    const log = this.nats.stream('log');
+    const share = (log?.bytes ?? 0) / (log?.config.max_bytes ?? 1);
+    if (share >= logShareMax) found.push(`the log is ${Math.round(share * 100)} % full`);
     return found;
   }
+}
+
+function recordsInMessage(bytes: Buffer): SimulatedRecord[] {
+  const records: SimulatedRecord[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const read = readFrame(bytes, at);
+    if (read.state !== 'frame') break;
+    records.push(...recordsOf({ header: read.header, bytes: bytes.subarray(at, at + read.bytes) }));
+    at += read.bytes;
+  }
+  return records;
+}
+
+function placeOf({ table, log_partition, producer_id, frame_no, idx }: SimulatedRow): string {
+  return `${table}:${log_partition}:${producer_id}:${frame_no}:${idx}`;
 }
 
 function textOf(error: unknown): string {

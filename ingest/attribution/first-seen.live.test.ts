@@ -79,6 +79,20 @@ test('an event that comes late counts once, also when its first came before what
   expect(verdicts).toEqual([false, true, false]);
 });
 
+test('an id that is used again days later counts once each time, in whatever order its records come', async () => {
+  const now = Date.now();
+  const record = (frame_no: number, daysAgo: number): Claim => {
+    const claim = one('event', 'days-apart', now - daysAgo * 24 * HOUR_MS);
+    return { ...claim, origin: { ...claim.origin, frame_no } };
+  };
+  const [old, young] = [record(1, 3), record(2, 0)];
+  const seen = firstSeen();
+  await seen.load(now);
+  // The log is read again from the beginning.
+  for (const claim of [old, young, old]) expect(await seen.settle([claim])).toEqual([true]);
+  expect(await seen.settle([record(3, 0), record(4, 3)])).toEqual([false, false]);
+});
+
 test('a first is looked up by whoever has learned nothing yet', async () => {
   const now = Date.now();
   await store('events', 'before', now - HOUR_MS);

@@ -33,6 +33,8 @@ const EVENT_TIME_BACK_MS = 91 * DAY_MS;
  */
 const RECENT_IDS = 100_000;
 const RECENT_BATCHES = 3;
+/** Of one id in a generation; each is more than a day from the others. */
+const CLAIMS_OF_ID_MAX = 8;
 const LOOKUP_IDS_MAX = 5_000;
 /** With more the filter would say "maybe" to nearly everything, and learning them would keep the partition waiting for nothing. */
 const LOADED_IDS_MAX = 20_000_000;
@@ -87,8 +89,9 @@ export class FirstSeen {
   readonly #options: FirstSeenOptions;
   /** Whatever came in since then, epoch milliseconds, is in the filter. */
   readonly #loadedFromMs = { event: Number.POSITIVE_INFINITY, install: Number.POSITIVE_INFINITY };
-  #young = new Map<string, Claim>();
-  #old = new Map<string, Claim>();
+  /** By id: one claim, or several that are more than a day apart, the last ones to come. */
+  #young = new Map<string, readonly Claim[]>();
+  #old = new Map<string, readonly Claim[]>();
   /** How many batches brought ids to the young generation. */
   #batches = 0;
 
@@ -152,13 +155,14 @@ export class FirstSeen {
   }
 
   #recent(claim: Claim): Holder | undefined {
-    const own = this.#ofKey(keyOf(claim));
-    if (own !== undefined) return holderOf(own, isSamePlace(own.origin, claim.origin));
+    const key = keyOf(claim);
+    const own = this.#kept(key, claim, true);
+    if (own !== undefined) return own;
     const { together } = this.#options;
     if (!together?.haveStraysCome) return undefined;
     for (const other of together.all) {
-      const known = other.#ofKey(keyOf(claim));
-      if (known !== undefined) return holderOf(known, false);
+      const known = other.#kept(key, claim, false);
+      if (known !== undefined) return known;
     }
     return undefined;
   }
@@ -173,8 +177,9 @@ export class FirstSeen {
     return near && holderOf(near, false);
   }
 
-  #ofKey(key: string): Claim | undefined {
-    return this.#young.get(key) ?? this.#old.get(key);
+  /** The claim itself, or one that it repeats. One of another day says nothing. */
+  #kept(key: string, claim: Claim, isOwn: boolean): Holder | undefined {
+    return holderIn(this.#young.get(key), claim, isOwn) ?? holderIn(this.#old.get(key), claim, isOwn);
   }
 
   #isMaybe(claim: Claim): boolean {
@@ -188,7 +193,9 @@ export class FirstSeen {
   /** @returns 0 for a record that is kept already: a batch that is formed once more brings nothing. */
   #keep(claim: Claim): 0 | 1 {
     if (this.#recent(claim)?.isItself === true) return 0;
-    this.#young.set(keyOf(claim), claim);
+    const key = keyOf(claim);
+    const others = this.#young.get(key);
+    this.#young.set(key, others === undefined ? [claim] : [...others.slice(1 - CLAIMS_OF_ID_MAX), claim]);
     this.#options.filters[claim.kind].add(claim.app_id, claim.id, claim.received_at);
     return 1;
   }
@@ -246,12 +253,23 @@ function holderOf({ received_at }: Pick<Claim, 'received_at'>, isItself: boolean
   return { received_at, isItself };
 }
 
+/** @param isOwn whether they are of the claim's partition. */
+function holderIn(kept: readonly Claim[] | undefined, claim: Claim, isOwn: boolean): Holder | undefined {
+  if (kept === undefined) return undefined;
+  let near: Claim | undefined;
+  for (const known of kept) {
+    if (isOwn && isSamePlace(known.origin, claim.origin)) return holderOf(known, true);
+    if (near === undefined && !isPast(known, claim)) near = known;
+  }
+  return near && holderOf(near, false);
+}
+
 /** In lanes of the same partition, for each numbers its frames by itself. */
 function isSamePlace(a: RowOrigin, b: RowOrigin): boolean {
   return a.producer_id === b.producer_id && Number(a.frame_no) === b.frame_no && a.idx === b.idx;
 }
 
 /** An event's id counts for a day. An install's record is written again with the time of the first, so it never is past. */
-function isPast(holder: Holder, claim: Claim): boolean {
+function isPast(holder: Pick<Holder, 'received_at'>, claim: Claim): boolean {
   return claim.kind === 'event' && Math.abs(claim.received_at - holder.received_at) > DAY_MS;
 }

@@ -24,11 +24,10 @@ import { addressName } from '#common/address-writer.ts';
 import { AttributionWindows } from '#common/attribution-windows.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
-import type { Nats } from '#common/nats.ts';
+import type { NatsClient } from '#common/nats.ts';
 import type { ClickToPut, RecentClicks } from '#common/recent-clicks.ts';
 import { isRedisFull, isRedisUnavailable, isReplyError, type Redis } from '#common/redis.ts';
 import type { Time, Timer } from '#common/time.ts';
-import { systemTime } from '#common/time.ts';
 import type { LogFrame } from '#ingest/batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
 import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
@@ -43,7 +42,7 @@ const FULL_PATIENCE_MS = 5_000;
 const AGENTS_MAX = 20_000;
 
 export interface FeedOptions {
-  readonly nats: Nats;
+  readonly nats: NatsClient;
   readonly redis: Redis;
   readonly clicks: RecentClicks;
   readonly partition: number;
@@ -118,11 +117,11 @@ export class RecentClicksFeed {
   }
 
   #read(): void {
-    const { nats, partition, log } = this.#options;
+    const { nats, partition, time, log } = this.#options;
     this.#reader?.stop();
     this.#reader = new LogReader({
       nats,
-      time: systemTime,
+      time,
       partition,
       kind: 'click',
       position: () => this.#position,

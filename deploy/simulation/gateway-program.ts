@@ -1,0 +1,102 @@
+/** An SDK gateway of a simulated machine, and devices who ask it for their click: the real matching and claims, on simulated stores. */
+import type { AppSnapshot } from '#common/app-snapshot.ts';
+import { AttributionWindows } from '#common/attribution-windows.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { PostgresUnavailable } from '#common/postgres.ts';
+import { RecentClicks } from '#common/recent-clicks.ts';
+import { Claims } from '#gateway/match/claims.ts';
+import { Matching, type MatchingParts } from '#gateway/match/matching.ts';
+import { type ClickFacts, clickAddress, clickApp, clickLink, windowHours } from './click-line.ts';
+import type { Machine } from './machine.ts';
+import type { Matches } from './matches.ts';
+import type { Program } from './program.ts';
+import type { SimulatedPostgres } from './simulated-postgres.ts';
+import type { SimulatedRedis } from './simulated-redis.ts';
+
+export interface GatewayOptions {
+  readonly machine: Machine;
+  readonly postgres: SimulatedPostgres;
+  readonly redis: SimulatedRedis;
+  /** Milliseconds between two questions, on the average. */
+  readonly turnMs: number;
+  readonly isLoaded: () => boolean;
+  /** Clicks that devices may have come by. */
+  readonly clicks: readonly ClickFacts[];
+  readonly matches: Matches;
+}
+
+const devicesMax = 6;
+const namelessShare = 0.1;
+const namedClickShare = 0.7;
+/** Devices come by the same few clicks. */
+const clicksWanted = 5;
+
+export class GatewayProgram {
+  program: Program | undefined;
+  readonly #options: GatewayOptions;
+
+  constructor(options: GatewayOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    const program = this.#options.machine.start('gateway');
+    this.program = program;
+    program.enter(() => this.#run(program));
+  }
+
+  #run(program: Program): void {
+    const { machine, postgres, redis: server, clicks, turnMs, isLoaded } = this.#options;
+    const { scheduler, time } = program;
+    const { dice } = scheduler;
+    const redis = server.of(program, machine);
+    const parts = {
+      clicks: new RecentClicks(redis),
+      claims: new Claims(postgres.claimsOf(program, machine), time),
+      windows: new AttributionWindows(redis),
+      opens: { recorded: (url: string) => url },
+      addresses: { ofDevice: () => clickAddress },
+      // ClickHouse has all clicks, and does not say whose they are.
+      archive: {
+        find: (_app: string, id: string) => {
+          const click = clicks.find(({ click_id }) => click_id === id);
+          return Promise.resolve(click === undefined ? null : { click: recentOf(click), claimed_by: '' });
+        },
+      },
+      clock: time.now,
+    } as unknown as MatchingParts;
+    const matching = new Matching(parts);
+    const turn = () => {
+      if (isLoaded() && clicks.length > 0) {
+        const device = dice.next() < namelessShare ? '' : `device-${dice.between(1, devicesMax)}`;
+        const wanted = clicks.slice(-clicksWanted);
+        const fields = {
+          platform: 'ios' as const,
+          os_version: '17.5',
+          ...(dice.next() < namedClickShare ? { click_id: dice.pick(wanted).click_id } : {}),
+        };
+        const asker = { app: app, ip: clickAddress, device, user_agent: '' };
+        matching.match(fields, asker).then(
+          (match) => {
+            if (!(match instanceof Rejection)) this.#options.matches.note(match, device, scheduler.now);
+          },
+          (error: unknown) => {
+            // Redis was reached before and not after: an answer of 500.
+            if (!(error instanceof PostgresUnavailable)) program.failed(error);
+          },
+        );
+      }
+      next();
+    };
+    const next = () => void scheduler.after(-Math.log(1 - dice.next()) * turnMs, () => program.enter(turn));
+    next();
+  }
+}
+
+function recentOf({ click_id, time }: ClickFacts) {
+  const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  return { click_id, app_id: clickApp, link_id: clickLink, time, query: '', campaign: '', ...utm, is_bot: false };
+}
+
+const settings = { ...windowHours, min_confidence: 0.3, privacy_mode: 'full_ip' as const, conversion_events: [] };
+const app = { app_id: clickApp, version: 1, settings } as unknown as AppSnapshot;

@@ -1,0 +1,41 @@
+/** What devices were answered: one click goes to one device, and a device gets one answer, as long as its claim is kept. */
+import type { Match } from '#gateway/match/matching.ts';
+import { windowHours } from './click-line.ts';
+
+interface Given {
+  readonly device: string;
+  readonly match_id: string;
+  readonly at: number;
+}
+
+/** A claim may be forgotten a little before or after its time is over. */
+const claimKeptMs = (windowHours.attribution_window_hours - 1) * 3_600_000;
+
+export class Matches {
+  readonly faults: string[] = [];
+  given = 0;
+  #isJudged = true;
+  readonly #byClick = new Map<string, Given>();
+  readonly #byDevice = new Map<string, Given & { readonly click_id: string }>();
+
+  /** @param device empty for one that has no name. */
+  note({ match_type, match_id, click_id }: Match, device: string, now: number): void {
+    if (match_type === 'none' || !this.#isJudged) return;
+    this.given++;
+    const other = this.#byClick.get(click_id);
+    const holder = device || match_id;
+    if (other !== undefined && other.device !== holder)
+      this.faults.push(`click ${click_id} was given to ${other.device} at ${other.at} and to ${holder} at ${now}`);
+    this.#byClick.set(click_id, { device: holder, match_id, at: now });
+    if (device === '') return;
+    const own = this.#byDevice.get(device);
+    if (own !== undefined && own.match_id !== match_id && now - own.at < claimKeptMs)
+      this.faults.push(`${device} was answered ${own.click_id} at ${own.at} and ${click_id} at ${now}`);
+    if (own?.match_id !== match_id) this.#byDevice.set(device, { device, match_id, click_id, at: now });
+  }
+
+  /** Postgres has lost claims: from here on a click may be given away a second time. */
+  forget(): void {
+    this.#isJudged = false;
+  }
+}

@@ -1,0 +1,67 @@
+/** What is asked of the stored installs and events, answered by the simulated ClickHouse. */
+import { ClickHouseFailure } from '#clickhouse/client.ts';
+import type {
+  IdKind,
+  StoredId,
+  StoredInstall,
+  StoredRange,
+  StoredRecord,
+  StoredRecords,
+} from '#ingest/attribution/stored-records.ts';
+import type { Machine } from './machine.ts';
+import type { Program } from './program.ts';
+import { type Caller, call } from './server-call.ts';
+import type { SimulatedClickHouse, SimulatedRow } from './simulated-clickhouse.ts';
+import { simulatedApp } from './thin-former.ts';
+
+const timeoutMs = 60_000;
+
+export class SimulatedRecords implements StoredRecords {
+  readonly #server: SimulatedClickHouse;
+  readonly #caller: Caller;
+
+  constructor(server: SimulatedClickHouse, program: Program, machine: Machine) {
+    this.#server = server;
+    const unavailable = (why: string) => new ClickHouseFailure('unavailable', 0, why, undefined);
+    this.#caller = { program, link: machine.link, timeoutMs, unavailable };
+  }
+
+  count(kind: IdKind, range: StoredRange): Promise<number> {
+    return this.#ask(() => this.#rowsOf(kind, range).length);
+  }
+
+  async *ids(kind: IdKind, range: StoredRange): AsyncIterable<readonly StoredId[]> {
+    yield await this.#ask(() =>
+      this.#rowsOf(kind, range).map(({ id, time }) => ({ app_id: simulatedApp, id, at: time })),
+    );
+  }
+
+  withIds(
+    kind: IdKind,
+    _apps: readonly string[],
+    ids: readonly string[],
+    range: StoredRange,
+  ): Promise<readonly StoredRecord[]> {
+    const wanted = new Set(ids);
+    return this.#ask(() =>
+      this.#rowsOf(kind, range)
+        .filter(({ id }) => wanted.has(id))
+        .map(({ id, time, log_partition, producer_id, frame_no, idx }) => {
+          return { app_id: simulatedApp, id, received_at: time, log_partition, producer_id, frame_no, idx };
+        }),
+    );
+  }
+
+  /** Attribution is not simulated. */
+  newestInstalls(): Promise<readonly StoredInstall[]> {
+    return Promise.resolve([]);
+  }
+
+  #rowsOf(kind: IdKind, { receivedFromMs }: StoredRange): SimulatedRow[] {
+    return this.#server.rows.filter((row) => row.table === `${kind}s` && row.time >= receivedFromMs);
+  }
+
+  #ask<T>(carryOut: () => T): Promise<T> {
+    return call(this.#caller, this.#server, carryOut);
+  }
+}
