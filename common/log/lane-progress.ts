@@ -1,12 +1,19 @@
 /** How far the lanes of a machine's journals are: what was published of each, and what the sink has committed. */
 
 import type { FrameHeader } from './frame.ts';
+import { logAgeMaxMs } from './log-stream.ts';
 import { type Announcement, FrameSet, laneKey, laneKeyOf } from './marks.ts';
 import { ProgressLog } from './progress-log.ts';
 
 /** How far behind the sink's time an uncommitted frame counts as passed over; clocks of machines differ. */
 const passedOverMs = 60_000;
 const nothing = new FrameSet();
+
+interface PassedOver {
+  readonly key: string;
+  readonly producerId: string;
+  readonly mark: number;
+}
 
 export class LaneProgress {
   readonly #committed = new Map<string, FrameSet>();
@@ -36,12 +43,17 @@ export class LaneProgress {
     }
   }
 
-  /** Lanes whose frames the sink has passed over; they count as not acknowledged from now on. */
-  passedOver({ partition, committed_to }: Announcement): { key: string; producerId: string; mark: number }[] {
-    const found: { key: string; producerId: string; mark: number }[] = [];
+  /**
+   * Lanes whose frames the sink has passed over, or the log has thrown out for their age, also where nobody reads their partition; they
+   * count as not acknowledged from now on.
+   */
+  passedOver({ partition, committed_to }: Announcement, now: number): PassedOver[] {
+    const found: PassedOver[] = [];
     for (const [key, log] of this.#published) {
       const [producerId = ''] = key.split(':');
-      if (!key.endsWith(`:${partition}`) || !log.isPassedOver(this.marksOf(key), committed_to - passedOverMs)) continue;
+      const isRead = key.endsWith(`:${partition}`);
+      const before = Math.max(isRead ? committed_to - passedOverMs : 0, now - logAgeMaxMs);
+      if (!log.isPassedOver(this.marksOf(key), before)) continue;
       log.publishAgain();
       found.push({ key, producerId, mark: this.marksOf(key).mark });
     }

@@ -8,7 +8,7 @@ import { sleep, systemTime, type Time } from '#common/time.ts';
 import type { LogNames } from './log-names.ts';
 
 const duplicateWindowMs = 600_000;
-const ageMaxMs = 259_200_000;
+export const logAgeMaxMs = 259_200_000;
 const nanosPerMs = 1_000_000;
 
 export interface LogStreamOptions {
@@ -45,7 +45,7 @@ function wanted({ stream, records }: LogNames, options: LogStreamOptions): Strea
     discard: 'new',
     storage: 'file',
     max_bytes: options.bytesMax,
-    max_age: ageMaxMs * nanosPerMs,
+    max_age: logAgeMaxMs * nanosPerMs,
     max_msgs: -1,
     max_consumers: -1,
     max_msgs_per_subject: -1,

@@ -316,7 +316,7 @@ export class Publisher {
       return;
     }
     this.#lanes.announced(announcement, (producerId) => this.#producers.has(producerId));
-    for (const { key, producerId, mark } of this.#lanes.passedOver(announcement)) {
+    for (const { key, producerId, mark } of this.#lanes.passedOver(announcement, this.#options.system.time.now())) {
       const producer = this.#producers.get(producerId);
       if (producer === undefined) continue;
       producer.attempt++;

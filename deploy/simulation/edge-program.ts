@@ -40,6 +40,8 @@ const clickShare = 0.6;
 const installShare = 0.25;
 const repeatShare = 0.35;
 const recentIdsMax = 20;
+/** How often clients without anything to send look whether there is. */
+const idleMs = 500;
 /** A few clicks were made a while before they came, so that a batch has parts of several months. */
 const oldClickShare = 0.15;
 const oldClickMs = 40 * 86_400_000;
@@ -104,7 +106,7 @@ export class EdgeSlot {
     const { dice } = scheduler;
     const turn = () => {
       if (!isLoaded()) {
-        next();
+        scheduler.after(idleMs, () => program.enter(turn));
         return;
       }
       for (let left = dice.between(1, recordsPerTurnMax); left > 0; left--) {

@@ -10,6 +10,7 @@ interface Pull {
   readonly expiry: Step | undefined;
   readonly heartbeatMs: number;
   heartbeat: Step | undefined;
+  beatAt: number;
   left: number;
   bytesLeft: number;
 }
@@ -41,6 +42,7 @@ export class SimulatedConsumer {
   readonly #wanted = new Map<string, boolean>();
   #nextSeq: number;
   #delivered = 0;
+  #touchedAt = 0;
   #inactivity: Step;
 
   constructor(
@@ -90,6 +92,7 @@ export class SimulatedConsumer {
       bytesLeft: max_bytes === 0 ? Number.POSITIVE_INFINITY : max_bytes,
       heartbeatMs: idle_heartbeat / nanosPerMs,
       heartbeat: undefined,
+      beatAt: 0,
       expiry:
         expires === 0
           ? undefined
@@ -167,23 +170,32 @@ export class SimulatedConsumer {
   }
 
   #beat(pull: Pull): void {
-    if (pull.heartbeat !== undefined) this.#scheduler.cancel(pull.heartbeat);
     if (pull.heartbeatMs === 0) return;
-    pull.heartbeat = this.#scheduler.after(pull.heartbeatMs, () => {
-      if (this.#deliver(pull.inbox, '', nothing, statuses.heartbeat)) this.#beat(pull);
+    pull.beatAt = this.#scheduler.now + pull.heartbeatMs;
+    // One timer for each pull: it goes on where something was delivered meanwhile.
+    if (pull.heartbeat?.callback === undefined) this.#beatLater(pull);
+  }
+
+  #beatLater(pull: Pull): void {
+    pull.heartbeat = this.#scheduler.after(pull.beatAt - this.#scheduler.now, () => {
+      if (pull.beatAt > this.#scheduler.now) this.#beatLater(pull);
+      else if (this.#deliver(pull.inbox, '', nothing, statuses.heartbeat)) this.#beat(pull);
       else this.#remove(pull);
     });
   }
 
   #touch(): void {
-    this.#scheduler.cancel(this.#inactivity);
-    this.#inactivity = this.#watch();
+    this.#touchedAt = this.#scheduler.now;
   }
 
-  #watch(): Step {
+  /** One timer, however often it is touched: that is looked at when it runs out. */
+  #watch(leftMs?: number): Step {
     const { inactive_threshold = inactiveMs * nanosPerMs } = this.#config;
-    return this.#scheduler.after(inactive_threshold / nanosPerMs, () => {
+    const thresholdMs = inactive_threshold / nanosPerMs;
+    return this.#scheduler.after(leftMs ?? thresholdMs, () => {
+      const left = this.#touchedAt + thresholdMs - this.#scheduler.now;
       if (this.#pulls.length > 0) this.#inactivity = this.#watch();
+      else if (left > 0) this.#inactivity = this.#watch(left);
       else this.#onInactive();
     });
   }
