@@ -58,7 +58,7 @@ function daysOf({ days_from, days_to }: Revision): TableDay[] | undefined {
   return days;
 }
 
-/** From the log's record of that time to the present one. */
+/** From the log's record of that time to the last one that it has when all before it are read. No clock says which that is. */
 async function replay(
   { lease, parts, limits, nats, time, signal, sink: recovered }: RevisionOptions,
   from: number,
@@ -66,7 +66,6 @@ async function replay(
   counters: SinkCounters,
 ): Promise<void> {
   const { partition } = lease.lease;
-  const until = time.now();
   const marks = await recovered.patiently(() => parts.checkpoints.marks(partition));
   const queue = new FrameQueue(limits, marks, time, () => reader.resume(), true);
   const sink = new Sink(parts, lease, queue, counters);
@@ -75,6 +74,7 @@ async function replay(
   sink.doubtful.addAll(above);
   let position = from;
   let isStoring = false;
+  let framesWanted = Number.POSITIVE_INFINITY;
   const reader = new LogReader({
     nats,
     time,
@@ -83,6 +83,7 @@ async function replay(
     onFrame: (frame) => queue.push(frame),
     frames: { taken: () => queue.counters.frames, committed: () => queue.counters.committed_frames },
     onCaughtUp: () => {
+      framesWanted = Math.min(framesWanted, queue.counters.frames);
       if (queue.isEmpty && !isStoring) queue.stop();
     },
     log: (line) => parts.log({ partition }, line),
@@ -99,7 +100,7 @@ async function replay(
       await sink.store(batch);
       isStoring = false;
       position = Math.max(position, batch.streamTime);
-      if (position >= until) return;
+      if (queue.counters.committed_frames >= framesWanted) return;
     }
   } finally {
     reader.stop();

@@ -55,6 +55,8 @@ export class SimulatedDisk {
   #faults = noDiskFaults();
   #hinderedFrom = 0;
   #hinderedTo = Number.NEGATIVE_INFINITY;
+  /** A slow sync lasts on when no new one is slow. */
+  #syncsEndAt = 0;
   #root = new SimulatedFolder();
   #open = new Map<number, OpenFile>();
   #nextFile = 3;
@@ -123,7 +125,7 @@ export class SimulatedDisk {
   setFaults(faults: DiskFaults): void {
     const { now } = this.#scheduler;
     if (now > this.#hinderedTo + calmMs) this.#hinderedFrom = now;
-    this.#hinderedTo = isHarmless(faults) ? now : Number.POSITIVE_INFINITY;
+    this.#hinderedTo = isHarmless(faults) ? Math.max(now, this.#syncsEndAt) : Number.POSITIVE_INFINITY;
     this.#faults = faults;
   }
 
@@ -312,6 +314,7 @@ export class SimulatedDisk {
     const { length } = file;
     const fails = this.#faults.syncFails > 0 && this.#dice.next() < this.#faults.syncFails;
     const ms = this.#dice.next() * this.#faults.syncMsMax;
+    this.#syncsEndAt = Math.max(this.#syncsEndAt, program.scheduler.now + ms);
     return new Promise((done, fail) => {
       program.scheduler.after(ms, () => {
         if (program.isDead) return;
