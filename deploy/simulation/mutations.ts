@@ -71,6 +71,12 @@ const mutations: readonly Mutation[] = [
     to: '',
   },
   {
+    without: 'ending when the fence is that of another owner',
+    file: 'ingest/sink.ts',
+    from: 'if (fence.owner !== this.#name)',
+    to: 'if (false)',
+  },
+  {
     without: 'filling in rollups',
     file: 'ingest/sink.ts',
     from: 'for (const rollup of missing) {',
@@ -87,6 +93,66 @@ const mutations: readonly Mutation[] = [
     file: 'ingest/log-room.ts',
     from: "if (fill?.installationId === '')",
     to: 'if (false)',
+  },
+  {
+    without: 'publishing again what the log has thrown out for its age',
+    file: 'common/log/lane-progress.ts',
+    from: 'now - logAgeMaxMs',
+    to: '0',
+  },
+  {
+    without: 'seeing that the lease is gone while strays wait',
+    file: 'ingest/partition-owner.ts',
+    from: 'this.#lease.isLost || ',
+    to: '',
+  },
+  {
+    without: 'storing again what ClickHouse lost in a restore',
+    file: 'ingest/revision.ts',
+    from: 'if (revision.replay_from !== null)',
+    to: 'if (false)',
+  },
+  {
+    without: 'correcting rollups after a restore',
+    file: 'ingest/revision.ts',
+    from: 'cellsCorrected += await sink.correct(day);',
+    to: '',
+  },
+  {
+    without: 'waiting for Postgres in a replay',
+    file: 'ingest/revision.ts',
+    from: 'recovered.patiently(() => parts.checkpoints.marks(partition))',
+    to: 'parts.checkpoints.marks(partition)',
+  },
+  {
+    without: 'reading to the end of the log in a replay, whatever clocks say',
+    file: 'ingest/revision.ts',
+    from: 'queue.counters.committed_frames >= framesWanted',
+    to: 'position >= time.now()',
+  },
+  {
+    without: 'looking ids up that may have come before',
+    file: 'ingest/attribution/first-seen.ts',
+    from: 'recent[at] === undefined && this.#isMaybe(claim)',
+    to: 'recent[at] === undefined && at < 0',
+  },
+  {
+    without: 'keeping the uses of an id apart by day',
+    file: 'ingest/attribution/first-seen.ts',
+    from: 'if (near === undefined && !isPast(known, claim)) near = known;',
+    to: 'near = known;',
+  },
+  {
+    without: 'claims that stand in Postgres',
+    file: 'gateway/match/matching.ts',
+    from: 'const outcome = await claims.claim(claim);',
+    to: "const outcome = { state: 'claimed' } as ClaimOutcome;",
+  },
+  {
+    without: 'reading clicks again that Redis has lost',
+    file: 'ingest/attribution/recent-clicks-feed.ts',
+    from: 'this.#isRereadDue ||= saved === null;',
+    to: '',
   },
 ];
 

@@ -177,6 +177,19 @@ const faults: readonly Fault[] = [
     },
   },
   {
+    name: 'ClickHouse works on behind lost connections',
+    hit: ({ clickhouse, scheduler: { dice } }) => {
+      const end = callFault(clickhouse, { lost: dice.next() * 0.5 });
+      clickhouse.stepMsMax = dice.pick([50, 1_000]);
+      clickhouse.diesInStep = dice.next() * 0.2;
+      return () => {
+        end();
+        clickhouse.stepMsMax = 1;
+        clickhouse.diesInStep = 0;
+      };
+    },
+  },
+  {
     name: 'ClickHouse backed up',
     hit: (world) => void world.backUpClickHouse(),
   },
