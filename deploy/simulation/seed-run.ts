@@ -27,7 +27,7 @@ export interface SeedOutcome {
 const restMsMax = 300_000;
 const lookMs = 250;
 /** An idle process ends its last segment within half a minute, and then it is deleted. */
-const drainMsMax = 60_000;
+const drainMsMax = 120_000;
 const quietMonthsShare = 0.2;
 const setBackShare = 0.3;
 const matchingShare = 0.2;
@@ -130,6 +130,7 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
       if (scheduler.dice.next() < quietMonthsShare) {
         const drainedBy = scheduler.now + drainMsMax;
         while (!world.isDrained && scheduler.now < drainedBy) await scheduler.run(scheduler.now + lookMs);
+        if (!world.isDrained && !world.isDamaged) unrest.push('idle processes keep their last segments');
         scheduler.note(() => 'months pass');
         scheduler.leap(quietMonthsMs);
         quietMonths++;

@@ -235,6 +235,11 @@ export class World {
     return this.edges.every((machine) => machine.disk.bytes === 0);
   }
 
+  /** Whether a journal waits for a person. */
+  get isDamaged(): boolean {
+    return this.publishers.some(({ publisher }) => publisher !== undefined && publisher.damaged.length > 0);
+  }
+
   /** What the sinks have counted. */
   get repairs(): ReadonlyMap<string, number> {
     const sums = new Map<string, number>();
