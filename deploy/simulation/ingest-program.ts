@@ -64,6 +64,14 @@ export class IngestInstance {
     });
   }
 
+  #feedOf(partition: number, program: Program, nats: SimulatedNatsClient, log: (line: string) => void) {
+    const { machine, redis: server } = this.#options;
+    if (server === undefined) return undefined;
+    const [redis, { time }] = [server.of(program, machine), program];
+    const clicks = new RecentClicks(redis);
+    return new RecentClicksFeed({ nats, redis, clicks, partition, time, log, counters: this.feedCounters });
+  }
+
   async #run(program: Program): Promise<void> {
     const { machine, name, partitions, leaseSeconds, batchRows, logBytesMax, postgres, clickhouse } = this.#options;
     const nats = new SimulatedNatsClient(program, this.#options.nats, machine.link);
@@ -89,18 +97,6 @@ export class IngestInstance {
       time,
       log,
     };
-    const redis = this.#options.redis?.of(program, machine);
-    const feedOf = (partition: number) =>
-      redis &&
-      new RecentClicksFeed({
-        nats,
-        redis,
-        clicks: new RecentClicks(redis),
-        partition,
-        time,
-        log: (line) => log({ partition }, line),
-        counters: this.feedCounters,
-      });
     const owned: OwnedPartitions = new OwnedPartitions({
       owner: name,
       partitions,
@@ -117,7 +113,7 @@ export class IngestInstance {
           sink,
           counters: this.counters,
           time,
-          feed: feedOf(partition),
+          feed: this.#feedOf(partition, program, nats, (line) => log({ partition }, line)),
           mayRun: () => owned.mayRun(),
         }),
       partitionsInLog: () => partitionsInLog(nats),

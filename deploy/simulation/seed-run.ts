@@ -99,6 +99,20 @@ async function rested(world: World, isHopeless: () => boolean): Promise<string[]
   }
 }
 
+/** Months without load, after which clients send again. @returns what was not tidied up before. */
+async function quiet(world: World): Promise<string[]> {
+  const { scheduler } = world;
+  const drainedBy = scheduler.now + drainMsMax;
+  while (!world.isDrained && scheduler.now < drainedBy) await scheduler.run(scheduler.now + lookMs);
+  const isTidy = world.isDrained || world.isDamaged;
+  scheduler.note(() => 'months pass');
+  scheduler.leap(quietMonthsMs);
+  world.isLoaded = true;
+  await scheduler.run(scheduler.now + resumedMs);
+  world.isLoaded = false;
+  return isTidy ? [] : ['idle processes keep their last segments'];
+}
+
 export async function runSeed(seed: number, isTraced = false): Promise<SeedOutcome> {
   const scheduler = new Scheduler(seed, isTraced);
   const faults: string[] = [];
@@ -128,17 +142,8 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
     if (unrest.length === 0) {
       // Longer than marks are read at a take-over: what is still on a disk then must not count again.
       if (scheduler.dice.next() < quietMonthsShare) {
-        const drainedBy = scheduler.now + drainMsMax;
-        while (!world.isDrained && scheduler.now < drainedBy) await scheduler.run(scheduler.now + lookMs);
-        if (!world.isDrained && !world.isDamaged) unrest.push('idle processes keep their last segments');
-        scheduler.note(() => 'months pass');
-        scheduler.leap(quietMonthsMs);
+        unrest.push(...(await quiet(world)), ...(await rested(world, () => faults.length > 0)));
         quietMonths++;
-        // Who was idle for so long sends again.
-        world.isLoaded = true;
-        await scheduler.run(scheduler.now + resumedMs);
-        world.isLoaded = false;
-        unrest.push(...(await rested(world, () => faults.length > 0)));
       }
       if (setBack !== undefined) {
         scheduler.note(() => 'a disk is set back');

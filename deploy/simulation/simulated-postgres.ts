@@ -4,9 +4,8 @@
  */
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
-import type { Claim, ClaimStore, NewClaim } from '#gateway/match/claim-store.ts';
+import type { ClaimStore, NewClaim } from '#gateway/match/claim-store.ts';
 import {
-  type BatchEntry,
   type Checkpoints,
   type LaneName,
   type Lease,
@@ -18,50 +17,24 @@ import {
 import type { Member, Members, Membership } from '#ingest/members.ts';
 import { STRAYS_RECENT_SECONDS } from '#ingest/postgres-members.ts';
 import type { Machine } from './machine.ts';
+import {
+  begun,
+  isOwned,
+  type LeaseRow,
+  learned,
+  type MarkRow,
+  nothing,
+  partial,
+  type State,
+  without,
+} from './postgres-state.ts';
 import type { Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 import { CallableServer, type Caller, call } from './server-call.ts';
+import { claimed, claimsFound } from './simulated-claims.ts';
 
-interface LeaseRow {
-  readonly owner: string;
-  readonly epoch: number;
-  readonly expiresAt: number;
-  readonly lastBatchNo: number;
-}
-
-/** All of it is replaced and never changed, so that what was once committed can be kept. */
-interface MemberRow extends Member {
-  readonly joinedAt: number;
-  readonly expiresAt: number;
-}
-
-interface MarkRow extends LaneMarks {
-  readonly updatedAt: number;
-}
-
-interface State {
-  readonly members: ReadonlyMap<string, MemberRow>;
-  readonly straysSeenAt: number;
-  readonly leases: ReadonlyMap<number, LeaseRow>;
-  readonly marks: ReadonlyMap<string, MarkRow>;
-  readonly streamTimes: ReadonlyMap<number, number>;
-  readonly batches: ReadonlyMap<string, { readonly partition: number; readonly entry: BatchEntry }>;
-  readonly claims: ReadonlyMap<string, Claim & { readonly expiresAt: number }>;
-  /** What an operator has asked for and is not done. */
-  readonly revisions: ReadonlyMap<number, Revision>;
-}
-
-const nothing: State = {
-  members: new Map(),
-  straysSeenAt: 0,
-  leases: new Map(),
-  marks: new Map(),
-  streamTimes: new Map(),
-  batches: new Map(),
-  revisions: new Map(),
-  claims: new Map(),
-};
 const commitsKeptMax = 200;
+/** Expired claims are deleted at any time after that. */
 const expiryShare = 0.1;
 const timeoutMs = 12_000;
 const dayMs = 86_400_000;
@@ -141,14 +114,7 @@ export class SimulatedPostgres extends CallableServer {
     const { read, write } = this.#transactionsOf(program, machine);
     return {
       insert: (given) => write((state) => this.#claimed(state, given)),
-      find: (clickIds, devices) =>
-        read(({ claims }) =>
-          [...claims.values()].filter(
-            ({ click_id, app_id, device }) =>
-              clickIds.includes(click_id) ||
-              (device !== '' && devices.some((one) => one.app_id === app_id && one.device === device)),
-          ),
-        ),
+      find: (clickIds, devices) => read(({ claims }) => claimsFound(claims, clickIds, devices)),
       byMatchId: (id) => read(({ claims }) => [...claims.values()].find(({ match_id }) => match_id === id) ?? null),
     };
   }
@@ -249,20 +215,9 @@ export class SimulatedPostgres extends CallableServer {
   }
 
   #claimed(state: State, given: readonly NewClaim[]): [State, ReadonlySet<string>] {
-    const claims = new Map(state.claims);
-    // Expired ones are deleted at any time after that.
-    if (this.scheduler.dice.next() < expiryShare)
-      for (const [id, { expiresAt }] of claims) if (expiresAt < this.now) claims.delete(id);
-    const stored = new Set<string>();
-    for (const claim of [...given].sort((one, other) => (one.click_id < other.click_id ? -1 : 1))) {
-      const { click_id, app_id, device, match_id, answer, hours } = claim;
-      const isOwn = (one: Claim) => device !== '' && one.app_id === app_id && one.device === device;
-      if (claims.has(click_id) || [...claims.values()].some(isOwn)) continue;
-      claims.set(click_id, { click_id, app_id, device, match_id, answer, expiresAt: this.now + hours * 3_600_000 });
-      stored.add(match_id);
-      this.hits.claims++;
-    }
-    return [stored.size === 0 && claims.size === state.claims.size ? state : { ...state, claims }, stored];
+    const { claims, stored } = claimed(state.claims, given, this.now, this.scheduler.dice.next() < expiryShare);
+    this.hits.claims += stored.size;
+    return [claims === state.claims ? state : { ...state, claims }, stored];
   }
 
   #announced(state: State, me: Member, seconds: number): [State, Membership] {
@@ -362,55 +317,4 @@ export class SimulatedPostgres extends CallableServer {
     this.hits.marks_expired += count;
     return [count === 0 ? state : { ...state, marks: new Map(kept) }, count];
   }
-}
-
-function isOwned(state: State, lease: Lease): boolean {
-  const row = state.leases.get(lease.partition);
-  return row?.epoch === lease.epoch && row.owner === lease.owner;
-}
-
-function keyOf(lease: Lease, batchNo: number): string {
-  return `${lease.partition}:${batchNo}`;
-}
-
-function begun(state: State, lease: Lease, entry: BatchEntry, previousNo: number): State {
-  const row = state.leases.get(lease.partition);
-  const open = [...state.batches.values()].filter(
-    (batch) =>
-      batch.partition === lease.partition && batch.entry.batch_no !== entry.batch_no && !batch.entry.is_partial,
-  );
-  const isKnown = row?.lastBatchNo === previousNo || row?.lastBatchNo === entry.batch_no;
-  if (row === undefined || !isKnown || open.length > 0) throw new LeaseLost(lease);
-  const key = keyOf(lease, entry.batch_no);
-  if (state.batches.has(key)) return state;
-  return {
-    ...state,
-    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo: entry.batch_no }),
-    batches: new Map(state.batches).set(key, { partition: lease.partition, entry }),
-  };
-}
-
-function learned(state: State, lease: Lease, entry: BatchEntry, newestNo: number): State {
-  const row = state.leases.get(lease.partition);
-  if (row === undefined) return state;
-  const lastBatchNo = Math.max(row.lastBatchNo, newestNo);
-  const batch = { partition: lease.partition, entry };
-  return {
-    ...state,
-    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo }),
-    batches: new Map([[keyOf(lease, entry.batch_no), batch], ...state.batches]),
-  };
-}
-
-function without(state: State, lease: Lease, batchNo: number): State {
-  const batches = new Map(state.batches);
-  return batches.delete(keyOf(lease, batchNo)) ? { ...state, batches } : state;
-}
-
-function partial(state: State, lease: Lease, batchNo: number): State {
-  const key = keyOf(lease, batchNo);
-  const batch = state.batches.get(key);
-  if (batch === undefined) return state;
-  const entry = { ...batch.entry, is_partial: true };
-  return { ...state, batches: new Map(state.batches).set(key, { ...batch, entry }) };
 }

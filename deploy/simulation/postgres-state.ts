@@ -1,0 +1,95 @@
+/** What stands in the simulated Postgres, and how ingest's transactions change it. All of it is replaced and never changed. */
+import type { LaneMarks } from '#common/log/marks.ts';
+import { type BatchEntry, type Lease, LeaseLost, type Revision } from '#ingest/checkpoints.ts';
+import type { Member } from '#ingest/members.ts';
+import type { ClaimRows } from './simulated-claims.ts';
+
+export interface LeaseRow {
+  readonly owner: string;
+  readonly epoch: number;
+  readonly expiresAt: number;
+  readonly lastBatchNo: number;
+}
+
+/** All of it is replaced and never changed, so that what was once committed can be kept. */
+export interface MemberRow extends Member {
+  readonly joinedAt: number;
+  readonly expiresAt: number;
+}
+
+export interface MarkRow extends LaneMarks {
+  readonly updatedAt: number;
+}
+
+export interface State {
+  readonly members: ReadonlyMap<string, MemberRow>;
+  readonly straysSeenAt: number;
+  readonly leases: ReadonlyMap<number, LeaseRow>;
+  readonly marks: ReadonlyMap<string, MarkRow>;
+  readonly streamTimes: ReadonlyMap<number, number>;
+  readonly batches: ReadonlyMap<string, { readonly partition: number; readonly entry: BatchEntry }>;
+  readonly claims: ClaimRows;
+  /** What an operator has asked for and is not done. */
+  readonly revisions: ReadonlyMap<number, Revision>;
+}
+
+export const nothing: State = {
+  members: new Map(),
+  straysSeenAt: 0,
+  leases: new Map(),
+  marks: new Map(),
+  streamTimes: new Map(),
+  batches: new Map(),
+  revisions: new Map(),
+  claims: new Map(),
+};
+export function isOwned(state: State, lease: Lease): boolean {
+  const row = state.leases.get(lease.partition);
+  return row?.epoch === lease.epoch && row.owner === lease.owner;
+}
+
+function keyOf(lease: Lease, batchNo: number): string {
+  return `${lease.partition}:${batchNo}`;
+}
+
+export function begun(state: State, lease: Lease, entry: BatchEntry, previousNo: number): State {
+  const row = state.leases.get(lease.partition);
+  const open = [...state.batches.values()].filter(
+    (batch) =>
+      batch.partition === lease.partition && batch.entry.batch_no !== entry.batch_no && !batch.entry.is_partial,
+  );
+  const isKnown = row?.lastBatchNo === previousNo || row?.lastBatchNo === entry.batch_no;
+  if (row === undefined || !isKnown || open.length > 0) throw new LeaseLost(lease);
+  const key = keyOf(lease, entry.batch_no);
+  if (state.batches.has(key)) return state;
+  return {
+    ...state,
+    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo: entry.batch_no }),
+    batches: new Map(state.batches).set(key, { partition: lease.partition, entry }),
+  };
+}
+
+export function learned(state: State, lease: Lease, entry: BatchEntry, newestNo: number): State {
+  const row = state.leases.get(lease.partition);
+  if (row === undefined) return state;
+  const lastBatchNo = Math.max(row.lastBatchNo, newestNo);
+  const batch = { partition: lease.partition, entry };
+  return {
+    ...state,
+    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo }),
+    batches: new Map([[keyOf(lease, entry.batch_no), batch], ...state.batches]),
+  };
+}
+
+export function without(state: State, lease: Lease, batchNo: number): State {
+  const batches = new Map(state.batches);
+  return batches.delete(keyOf(lease, batchNo)) ? { ...state, batches } : state;
+}
+
+export function partial(state: State, lease: Lease, batchNo: number): State {
+  const key = keyOf(lease, batchNo);
+  const batch = state.batches.get(key);
+  if (batch === undefined) return state;
+  const entry = { ...batch.entry, is_partial: true };
+  return { ...state, batches: new Map(state.batches).set(key, { ...batch, entry }) };
+}
