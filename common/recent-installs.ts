@@ -13,6 +13,8 @@ export interface InstallFacts {
   readonly click_id: string;
   readonly platform: string;
   readonly country: string;
+  /** The network by which the country is looked up, of an install that the edge remembered without one. */
+  readonly network?: string;
   readonly campaign: string;
   readonly utm_source: string;
   readonly utm_medium: string;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { decimalOf, keptRevenue, readRevenue } from './revenue.ts';
+import { decimalOf, isConversion, keptRevenue, readRevenue } from './revenue.ts';
 
 test.each<[unknown, string | null]>([
   ['19.99', '19.99'],
@@ -38,4 +38,16 @@ test('an amount that is sent has at most 20 digits before the point, one that wa
   expect(readRevenue({ amount: `-${most}.5`, currency: 'EUR' })).toEqual({ amount: `-${most}.5`, currency: 'EUR' });
   expect(readRevenue({ amount: more, currency: 'EUR' })).toMatchObject({ field: 'revenue.amount' });
   expect(keptRevenue({ amount: more, currency: 'EUR' })).toEqual({ amount: more, currency: 'EUR' });
+});
+
+test('revenue makes a conversion, and so does a name that is counted; a refund makes none', () => {
+  const counted = ['signup', 'purchase'];
+  expect([isConversion('5', 'x', counted), isConversion('0', 'x', []), isConversion('', 'signup', counted)]).toEqual([
+    ...[true, true, true],
+  ]);
+  expect([
+    isConversion('', 'x', counted),
+    isConversion('-5', 'x', []),
+    isConversion('-5', 'purchase', counted),
+  ]).toEqual([...[false, false, false]]);
 });

@@ -19,6 +19,12 @@ export interface RevenueFault {
   readonly message: string;
 }
 
+/** Whether an event is a conversion: it brought revenue, or the app counts events of its name. A refund is none. */
+export function isConversion(amount: string, name: unknown, conversionEvents: readonly unknown[]): boolean {
+  if (amount.startsWith('-')) return false;
+  return amount !== '' || conversionEvents.includes(name);
+}
+
 /** Codes of ISO 4217 that ICU leaves out: metals, funds, units of account, and the newest; not those for tests and for none. */
 const rareCurrencies =
   'XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XUA BOV CHE CHW CLF COU MXV USN UYI UYW SLE VED XAD XCG ZWG';

@@ -4,6 +4,7 @@ import type { Journal } from '#common/log/journal.ts';
 import { exposeJournal } from '#common/log/journal-counters.ts';
 import { exposeCounter } from '#common/telemetry.ts';
 import type { EventTracking } from './events/tracking.ts';
+import type { ForeignTracking } from './foreign/foreign-tracking.ts';
 import type { Installation } from './install/installation.ts';
 import type { KeyCheck } from './key-check.ts';
 import type { Matching } from './match/matching.ts';
@@ -12,6 +13,8 @@ export interface GatewayCounters {
   readonly matches: Matching['counters'];
   readonly installs: Installation['counters'];
   readonly events: EventTracking['counters'];
+  readonly refusals: EventTracking['refusals'];
+  readonly foreign: ForeignTracking['counters'];
   readonly keys: KeyCheck['counters'];
 }
 
@@ -35,6 +38,12 @@ export function exposeGateway(registry: Registry, counters: GatewayCounters, jou
   counter('gateway_event_batches_refused_total', 'Batches refused whole, because nothing can be kept.', [], (set) =>
     set({}, counters.events.refused_batches),
   );
+  counter('gateway_events_refused_total', 'Events refused, by reason.', ['reason'], (set) => {
+    for (const [reason, count] of counters.refusals) set({ reason }, count);
+  });
+  counter('gateway_foreign_calls_total', "Calls of other services' clients that are no events.", ['call'], (set) => {
+    for (const [call, count] of Object.entries(counters.foreign)) set({ call }, count);
+  });
   counter('gateway_key_lookups_total', 'Keys of apps by what answered.', ['by'], (set) => {
     for (const [by, count] of Object.entries(counters.keys)) set({ by }, count);
   });

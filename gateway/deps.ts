@@ -5,12 +5,14 @@ import type { LinkChange } from '#common/link-cache.ts';
 import type { Tenancy } from '#common/tenancy.ts';
 import type { AppCaller } from './caller.ts';
 import type { EventTracking } from './events/tracking.ts';
+import type { ForeignTracking } from './foreign/foreign-tracking.ts';
 import type { Installation } from './install/installation.ts';
 import type { LinkIndex } from './links/link-facts.ts';
 import type { Matching } from './match/matching.ts';
 
 export interface GatewayDeps {
   readonly events: EventTracking;
+  readonly foreign: ForeignTracking;
   readonly matching: Matching;
   readonly installation: Installation;
   readonly links: LinkIndex;

@@ -20,6 +20,8 @@ import { Tenancy } from '#common/tenancy.ts';
 import type { GatewayCounters } from './counters.ts';
 import type { GatewayDeps } from './deps.ts';
 import { EventTracking } from './events/tracking.ts';
+import { AliasStore } from './foreign/alias-store.ts';
+import { ForeignTracking } from './foreign/foreign-tracking.ts';
 import { gatewayGuard } from './guard.ts';
 import { InstallStore } from './install/install-store.ts';
 import { Installation } from './install/installation.ts';
@@ -71,8 +73,10 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   const archive = clients.archive ?? noArchive;
   const matching = new Matching({ clicks, claims, windows, opens, addresses, archive, clock });
   const store = new InstallStore(db);
+  const events = new EventTracking(records, links);
   const deps: GatewayDeps = {
-    events: new EventTracking(records, links),
+    events,
+    foreign: new ForeignTracking(events, new AliasStore(db)),
     matching,
     installation: new Installation({ store, matching, links, installs: new RecentInstalls(redis), records, clock }),
     links,
@@ -83,7 +87,9 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   const counters: GatewayCounters = {
     matches: matching.counters,
     installs: deps.installation.counters,
-    events: deps.events.counters,
+    events: events.counters,
+    refusals: events.refusals,
+    foreign: deps.foreign.counters,
     keys: check.counters,
   };
   const isOutage = (error: unknown) => error instanceof PostgresUnavailable;

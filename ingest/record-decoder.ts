@@ -22,6 +22,11 @@ export const rejectionReasons = [
   'bad_time',
   'bad_text',
   'bad_field',
+  'bad_currency',
+  'bad_amount',
+  'bad_name',
+  'bad_properties',
+  'no_identity',
   /** It was sound, and ClickHouse refused its row. */
   'refused',
 ] as const;

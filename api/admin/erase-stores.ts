@@ -6,7 +6,7 @@ import { installNames, matchKeys, type Person } from './erase-person.ts';
 import { AdminError } from './questions.ts';
 
 /** Tables with ids of people in them. */
-const tables = ['install_names', 'install_answers', 'claims'] as const;
+const tables = ['install_names', 'install_answers', 'claims', 'device_aliases'] as const;
 /** A table that is larger is not rewritten: its writers would wait for too long. */
 const rewriteBytesMax = 1_073_741_824;
 
@@ -21,6 +21,11 @@ export async function eraseInPostgres(db: Queries, appIds: readonly string[], pe
   await db.execute(
     `DELETE FROM claims WHERE app_id = ANY ($1) AND ($2::text[] IS NULL OR device = ANY ($2) OR click_id = ANY ($3))`,
     [appIds, claimants, person === null ? null : [...person.click]],
+  );
+  const named = person === null ? null : [...person.device, ...person.user];
+  await db.execute(
+    `DELETE FROM device_aliases WHERE app_id = ANY ($1) AND ($2::text[] IS NULL OR id = ANY ($2) OR previous_id = ANY ($2))`,
+    [appIds, named],
   );
   return await db.execute(
     `DELETE FROM install_answers WHERE app_id = ANY ($1) AND ($2::text[] IS NULL OR install_id = ANY ($2))`,

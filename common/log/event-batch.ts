@@ -4,7 +4,7 @@
  * a conversion) is worked out where the batch is read, by the same functions. Decoding never throws.
  */
 import { eventTime, isRecordTime } from '#common/event-time.ts';
-import { keptRevenue } from '#common/revenue.ts';
+import { isConversion, keptRevenue } from '#common/revenue.ts';
 import { type EventFault, type EventOrigin, type EventRecord, eventOf, eventPrefix, isObject } from './event-record.ts';
 import { hasLongNumber, propertiesOfEvents } from './long-numbers.ts';
 
@@ -104,7 +104,11 @@ function memberOf(
   const link_id = sent['link_id'];
   const link = isObject(links) && typeof link_id === 'string' && Object.hasOwn(links, link_id) ? links[link_id] : null;
   const conversions = batch['conversion_events'];
-  const is_conversion = revenue !== null || (Array.isArray(conversions) && conversions.includes(sent['name']));
+  const is_conversion = isConversion(
+    revenue?.amount ?? '',
+    sent['name'],
+    Array.isArray(conversions) ? conversions : [],
+  );
   const decided = {
     event_id,
     time,

@@ -36,11 +36,16 @@ export interface EventRecord {
   time: number;
   /** Epoch milliseconds at which it came in. */
   received_at: number;
+  /** The network of whoever sent it. */
   ip: string;
+  /** The network of the device, where a server sent it and said so. */
+  device_ip: string;
   privacy_mode: PrivacyMode;
   platform: SdkPlatform | '';
   install_id: string;
   device_id: string;
+  /** Other names of the device, by which its install may be known. */
+  aliases: readonly string[];
   user_id: string;
   session_id: string;
   link_id: string;
@@ -66,7 +71,10 @@ export interface EventOrigin {
   readonly organization_id: string;
   readonly app_id: string;
   readonly received_at: number;
+  /** Of whoever sent the request. */
   readonly ip: string;
+  /** Of the device, where a server sent for it and said so. */
+  readonly device_ip?: string;
   readonly privacy_mode: PrivacyMode;
   /** Values for events that do not say themselves. */
   readonly defaults: Readonly<Partial<Record<'platform' | EventText, string>>>;
@@ -78,9 +86,30 @@ export function eventPrefix(origin: EventOrigin): string {
     `{"v":1,"organization_id":"${origin.organization_id}","app_id":"${origin.app_id}"` +
     `,"received_at":${origin.received_at},"privacy_mode":"${origin.privacy_mode}"`;
   // Only the country is made of it: no row of an event has an address.
-  const network = origin.privacy_mode === 'no_ip' ? '' : networkOf(origin.ip);
-  if (network !== '') text += `,"ip":"${network}"`;
+  if (origin.privacy_mode !== 'no_ip')
+    text += addressJson('ip', origin.ip) + addressJson('device_ip', origin.device_ip ?? '');
   for (const [name, value] of Object.entries(origin.defaults)) if (value) text += `,"${name}":${jsonText(value)}`;
+  return text;
+}
+
+function addressJson(name: 'ip' | 'device_ip', ip: string): string {
+  const network = networkOf(ip);
+  return network === '' ? '' : `,"${name}":"${network}"`;
+}
+
+/** What another service's client says beside the event, each known to be the app's own words. */
+export interface EventExtras {
+  readonly device_ip: string;
+  readonly aliases: readonly string[];
+  /** `utm_*` of the campaign that the client names. */
+  readonly utm: Readonly<Record<string, string>>;
+}
+
+/** The extras as JSON members that begin with a comma, or empty. */
+export function extrasJson({ device_ip, aliases, utm }: EventExtras, mode: PrivacyMode): string {
+  let text = mode === 'no_ip' ? '' : addressJson('device_ip', device_ip);
+  if (aliases.length > 0) text += `,"aliases":${JSON.stringify(aliases)}`;
+  for (const [name, value] of Object.entries(utm)) if (value !== '') text += `,"${name}":${jsonText(value)}`;
   return text;
 }
 
@@ -92,7 +121,7 @@ export interface EventDecision {
   readonly revenue_currency: string;
   readonly is_conversion: boolean;
   readonly is_id_made: boolean;
-  /** Fields of the event's own link, as JSON members that begin with a comma, or empty. */
+  /** Fields of the event's own link and its extras, as JSON members that begin with a comma, or empty. */
   readonly linkFields: string;
 }
 
@@ -107,7 +136,24 @@ export function eventJson(prefix: string, decision: EventDecision, sent: string)
   return `${text}${decision.linkFields},"sent":${sent}}`;
 }
 
-export type EventFault = 'not_json' | 'not_an_object' | 'bad_field' | 'bad_text';
+/** Why the edge refused an item of another service's client. */
+export const refusalReasons = [
+  'bad_currency',
+  'bad_amount',
+  'bad_name',
+  'bad_time',
+  'bad_properties',
+  'no_identity',
+  'not_an_object',
+  'bad_field',
+] as const;
+export type RefusalReason = (typeof refusalReasons)[number];
+export type EventFault = 'not_json' | 'bad_text' | RefusalReason;
+
+/** The line of an item that was refused: it becomes a dead letter. `excerpt` is JSON text of what can be shown of it. */
+export function refusedJson(prefix: string, reason: RefusalReason, message: string, excerpt: string): string {
+  return `${prefix},"refused":"${reason}","message":${jsonText(message)},"excerpt":${excerpt}}`;
+}
 
 const decimal = /^-?\d{1,29}(\.\d{1,9})?$/;
 /** NUL and halves of surrogate pairs have no place in a column; they can only come as escapes. */
@@ -121,7 +167,10 @@ export function decodeEvent(line: string): EventRecord | EventFault {
   } catch {
     return 'not_json';
   }
-  if (!isObject(value) || !isObject(value['sent'])) return 'not_an_object';
+  if (!isObject(value)) return 'not_an_object';
+  const refused = refusalReasons.find((reason) => reason === value['refused']);
+  if (refused !== undefined) return refused;
+  if (!isObject(value['sent'])) return 'not_an_object';
   if (suspicious.test(line) && !isStorable(value)) return 'bad_text';
   return eventOf(value, value['sent'], hasLongNumber(line) ? propertiesIn(line, ['sent']) : null) ?? 'bad_field';
 }
@@ -168,6 +217,15 @@ class Texts {
   }
 }
 
+export const aliasesMax = 4;
+const noAliases: readonly string[] = [];
+
+function aliasesOf(value: unknown): readonly string[] {
+  if (!Array.isArray(value)) return noAliases;
+  const texts = value.filter((one) => typeof one === 'string' && one !== '' && fits(one, eventTextMax.device_id));
+  return texts.slice(0, aliasesMax);
+}
+
 /**
  * An event from what is known of it and what the app sent; null when a field is not what it must be.
  * @param cutOut its properties as they were sent, where writing them anew would change a number.
@@ -193,9 +251,11 @@ export function eventOf(
     received_at,
     privacy_mode,
     ip: texts.edge('ip', 45),
+    device_ip: texts.edge('device_ip', 45),
     platform,
     install_id: texts.own('install_id'),
     device_id: texts.own('device_id'),
+    aliases: aliasesOf(known['aliases']),
     user_id: texts.own('user_id'),
     session_id: texts.own('session_id'),
     link_id: texts.own('link_id'),

@@ -8,6 +8,7 @@ import type { RawBody } from '#common/http/raw-body.ts';
 import { type FieldError, invalid, invalidFields, type Rejection } from '#common/http/rejection.ts';
 import { bodyValidator } from '#common/http/validation.ts';
 import { isId } from '#common/ids.ts';
+import type { EventExtras } from '#common/log/event-record.ts';
 import { hasLongNumber, propertiesOfEvents } from '#common/log/long-numbers.ts';
 import { recordCharsMax } from '#common/log/record.ts';
 import { readRevenue } from '#common/revenue.ts';
@@ -51,6 +52,10 @@ export interface Batch {
   readonly line: string | null;
   /** Empty where the request was of another shape. */
   readonly text: string;
+  /** Of the device, where a server sends for it. */
+  readonly device_ip: string;
+  /** By index, what another service's client sent. */
+  readonly foreign?: readonly ForeignEvent[];
 }
 
 const checkEvent = bodyValidator(EventSchema);
@@ -81,9 +86,18 @@ export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
   return contextFault(context) ?? collect(events, source, context, nowMs, false);
 }
 
+/** An item of another service's batch: as it came, as an event of ours, and what else it says. */
+export interface ForeignEvent {
+  readonly item: unknown;
+  readonly event: unknown;
+  readonly extras: EventExtras | null;
+}
+
 /** Reads events that another service's client sent, already turned into ours. */
-export function readEvents(events: readonly unknown[], nowMs: number): Batch {
-  return collect(events, { line: null, text: '', isSuspect: true }, {}, nowMs, false);
+export function readEvents(foreign: readonly ForeignEvent[], nowMs: number): Batch {
+  const source = { line: null, text: '', isSuspect: true };
+  const events = foreign.map(({ event }) => event);
+  return { ...collect(events, source, {}, nowMs, false), foreign };
 }
 
 interface Source {
@@ -134,7 +148,8 @@ function collect(values: readonly unknown[], source: Source, context: Fields, no
     if ('message' in read) errors.push(errorOf(value, index, read));
     else events.push(read);
   }
-  return { events, errors, context: shared, isSingle, line: source.line, text: source.text };
+  const device_ip = textOf(context['ip']);
+  return { events, errors, context: shared, isSingle, line: source.line, text: source.text, device_ip };
 }
 
 function fault(field: string, message: string): FieldError {

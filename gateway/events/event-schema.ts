@@ -59,7 +59,15 @@ export const EventSchema = Type.Object(
 );
 
 export const ContextSchema = Type.Object(
-  { ...identity, platform },
+  {
+    ...identity,
+    platform,
+    ip: Type.Optional(
+      Type.Unsafe<unknown>({
+        description: "The device's IP address, where a server sends for it: the country is looked up by it. Not kept.",
+      }),
+    ),
+  },
   { description: 'What all events of the batch share.' },
 );
 

@@ -3,13 +3,22 @@ import type { AppSnapshot } from '#common/app-snapshot.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { aroundEventBatch, madeId } from '#common/log/event-batch.ts';
-import { eventJson, eventPrefix } from '#common/log/event-record.ts';
+import {
+  eventJson,
+  eventPrefix,
+  extrasJson,
+  type RefusalReason,
+  refusalReasons,
+  refusedJson,
+} from '#common/log/event-record.ts';
 import { roomAround } from '#common/log/journal.ts';
 import { jsonText } from '#common/log/record.ts';
+import { isConversion } from '#common/revenue.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
 import type { PendingRecord, RecordWriter } from '#gateway/record-writer.ts';
 import { type Batch, cutOutOf, type EventError, type ReadEvent, writtenAnew } from './batch.ts';
 import { RecentIds } from './recent-ids.ts';
+import { excerptOf, reasonOf } from './refusal.ts';
 
 const REFUSED_RETRY_SECONDS = 5;
 
@@ -29,6 +38,8 @@ export interface Sender {
 export class EventTracking {
   /** Since the start of the process. */
   readonly counters = { accepted: 0, duplicates: 0, rejected: 0, refused_batches: 0 };
+  /** Events that were refused, by reason. */
+  readonly refusals = new Map<RefusalReason, number>(refusalReasons.map((reason) => [reason, 0]));
   readonly #records: RecordWriter;
   readonly #links: Pick<LinkIndex, 'ofApp'>;
   readonly #recent = new RecentIds();
@@ -64,6 +75,7 @@ export class EventTracking {
       else noted.push(event_id);
     }
     const records = kept.length === 0 ? [] : this.#recordsOf(batch, kept, errors, linkFields, sender);
+    records.push(...refusedRecords(batch, errors, sender));
     errors.sort((one, other) => one.index - other.index);
     const tracked = { accepted: kept.length - duplicates, duplicates, rejected: errors.length, errors };
     return this.#whenWritten(this.#records.write('event', app_id, records), tracked, app_id, noted);
@@ -82,6 +94,10 @@ export class EventTracking {
     this.counters.accepted += tracked.accepted;
     this.counters.duplicates += tracked.duplicates;
     this.counters.rejected += tracked.rejected;
+    for (const error of tracked.errors) {
+      const reason = reasonOf(error);
+      this.refusals.set(reason, (this.refusals.get(reason) ?? 0) + 1);
+    }
     return tracked;
   }
 
@@ -98,7 +114,8 @@ export class EventTracking {
   ): PendingRecord[] {
     const { app_id, organization_id, settings } = app;
     const { privacy_mode, conversion_events } = settings;
-    const origin = { organization_id, app_id, received_at: receivedMs, ip, privacy_mode, defaults: batch.context };
+    const { context: defaults, device_ip } = batch;
+    const origin = { organization_id, app_id, received_at: receivedMs, ip, device_ip, privacy_mode, defaults };
     const id_base = newId('evt', receivedMs);
     if (batch.line !== null && this.#records.partitions === 1) {
       const skip = errors.map(({ index }) => index);
@@ -116,8 +133,9 @@ export class EventTracking {
       const { time, revenue_amount, revenue_currency } = event;
       const is_id_made = event.event_id === '';
       const event_id = is_id_made ? madeId(id_base, event.index) : event.event_id;
-      const is_conversion = revenue_amount !== '' || conversion_events.includes(event.name);
-      const fields = linkFields.get(event.link_id) ?? '';
+      const is_conversion = isConversion(revenue_amount, event.name, conversion_events);
+      const extras = batch.foreign?.[event.index]?.extras;
+      const fields = (linkFields.get(event.link_id) ?? '') + (extras ? extrasJson(extras, privacy_mode) : '');
       const decision = {
         event_id,
         time,
@@ -148,6 +166,20 @@ export class EventTracking {
     }
     return fields;
   }
+}
+
+/** Items that another service's client sent in vain: its protocol hardly tells it, so each is kept as a dead letter. */
+function refusedRecords(batch: Batch, errors: readonly EventError[], { app, receivedMs }: Sender): PendingRecord[] {
+  const { foreign } = batch;
+  if (foreign === undefined || errors.length === 0) return [];
+  const { app_id, organization_id, settings } = app;
+  const { privacy_mode } = settings;
+  const prefix = eventPrefix({ organization_id, app_id, received_at: receivedMs, ip: '', privacy_mode, defaults: {} });
+  const id_base = newId('evt', receivedMs);
+  return errors.map((error) => {
+    const json = refusedJson(prefix, reasonOf(error), error.message, excerptOf(foreign[error.index]?.item));
+    return { id: madeId(id_base, error.index), json };
+  });
 }
 
 const noLinks: ReadonlyMap<string, string> = new Map();

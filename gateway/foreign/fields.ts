@@ -1,9 +1,23 @@
 /** Reading what other services' clients send: fields of an object whose shape is theirs. */
 import { hash } from 'node:crypto';
+import { isStorable } from '#common/http/json.ts';
 import { eventTextMax } from '#common/log/event-record.ts';
-import { decimalOf, isCurrency } from '#common/revenue.ts';
+import type { ForeignEvent } from '#gateway/events/batch.ts';
 
 export type Fields = Record<string, unknown>;
+
+/** Calls of both services that say who somebody is or where they went, and are no events. */
+export const foreignCalls = ['identify', 'group', 'alias', 'page', 'screen'] as const;
+export type ForeignCall = (typeof foreignCalls)[number];
+
+/** Two names of one device or user: what comes under `id` belongs to the install of `previous_id`. */
+export interface Alias {
+  readonly id: string;
+  readonly previous_id: string;
+}
+
+/** What an item of a batch is. */
+export type ForeignItem = ForeignEvent | { readonly call: ForeignCall; readonly alias: Alias | null };
 
 export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -27,10 +41,14 @@ export function eventIdAt(value: Fields, name: string): string | undefined {
   return id !== undefined && id.length > eventTextMax.event_id ? hash('sha256', id, 'hex') : id;
 }
 
-/** Money where both services put it; what is no money stays a property. */
+/** Money where both services put it. Nothing is made up: without a currency it is refused as our own events are. */
 export function revenueIn(properties: Fields): Fields | undefined {
-  const amount = decimalOf(properties['revenue']);
-  if (amount === null) return undefined;
-  const currency = textAt(properties, 'currency', 3) ?? 'USD';
-  return isCurrency(currency) ? { amount, currency } : undefined;
+  const { revenue: amount, currency } = properties;
+  if (amount === undefined || amount === null) return undefined;
+  return currency === undefined || currency === null ? { amount } : { amount, currency };
+}
+
+export function aliasOf(id: string | undefined, previous_id: string | undefined): Alias | null {
+  if (id === undefined || previous_id === undefined || id === previous_id) return null;
+  return isStorable(id) && isStorable(previous_id) ? { id, previous_id } : null;
 }

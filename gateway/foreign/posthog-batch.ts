@@ -3,27 +3,60 @@
  * Source: posthog.com/docs/api/capture (batch: api_key, batch of event, distinct_id, properties, timestamp, uuid).
  */
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
-import { eventIdAt, type Fields, fieldsAt, isFields, revenueIn, textAt } from './fields.ts';
+import {
+  aliasOf,
+  eventIdAt,
+  type Fields,
+  type ForeignCall,
+  type ForeignItem,
+  fieldsAt,
+  isFields,
+  revenueIn,
+  textAt,
+} from './fields.ts';
 
-/** What each capture of the batch becomes; what is no capture becomes something that is refused. */
-export function posthogEvents(batch: readonly unknown[]): unknown[] {
-  return batch.map((capture) => (isFields(capture) ? posthogEvent(capture) : capture));
-}
+/** Captures that PostHog's clients make by themselves for what are calls of their own elsewhere. */
+const calls: ReadonlyMap<unknown, ForeignCall> = new Map([
+  ['$identify', 'identify'],
+  ['$set', 'identify'],
+  ['$groupidentify', 'group'],
+  ['$create_alias', 'alias'],
+  ['$pageview', 'page'],
+  ['$pageleave', 'page'],
+  ['$screen', 'screen'],
+]);
 
-function posthogEvent(capture: Fields): Fields {
+/** What a capture is; what is no capture becomes something that is refused. */
+export function posthogItem(capture: unknown): ForeignItem {
+  if (!isFields(capture)) return { item: capture, event: capture, extras: null };
   const properties = fieldsAt(capture, 'properties');
+  const call = calls.get(capture['event']);
+  if (call !== undefined) return { call, alias: aliasIn(call, capture, properties) };
   const max = eventTextMax;
-  return {
+  const event = {
     name: capture['event'],
     event_id: eventIdAt(capture, 'uuid'),
     timestamp: capture['timestamp'],
-    user_id: textAt(capture, 'distinct_id', max.user_id) ?? textAt(properties, 'distinct_id', max.user_id),
+    user_id: userOf(capture, properties),
     device_id: textAt(properties, '$device_id', max.device_id),
     session_id: textAt(properties, '$session_id', max.session_id),
     platform: platformOf(properties),
     properties,
     revenue: revenueIn(properties),
   };
+  return { item: capture, event, extras: { device_ip: textAt(properties, '$ip', 45) ?? '', aliases: [], utm: {} } };
+}
+
+function userOf(capture: Fields, properties: Fields): string | undefined {
+  const max = eventTextMax.user_id;
+  return textAt(capture, 'distinct_id', max) ?? textAt(properties, 'distinct_id', max);
+}
+
+/** `$create_alias` names the older id `alias`; an `$identify` of someone who was anonymous names `$anon_distinct_id`. */
+function aliasIn(call: ForeignCall, capture: Fields, properties: Fields) {
+  const user = userOf(capture, properties);
+  if (call === 'alias') return aliasOf(textAt(properties, 'alias', eventTextMax.user_id), user);
+  return call === 'identify' ? aliasOf(user, textAt(properties, '$anon_distinct_id', eventTextMax.user_id)) : null;
 }
 
 function platformOf(properties: Fields): SdkPlatform | undefined {

@@ -2,57 +2,65 @@
  * Segment's calls as events.
  * Source: segment.com/docs/connections/sources/catalog/libraries/server/http-api and .../spec (common fields, six calls).
  */
+import { isStorable } from '#common/http/json.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
-import { eventIdAt, type Fields, fieldsAt, isFields, revenueIn, textAt } from './fields.ts';
+import {
+  aliasOf,
+  eventIdAt,
+  type Fields,
+  type ForeignItem,
+  fieldsAt,
+  foreignCalls,
+  isFields,
+  revenueIn,
+  textAt,
+} from './fields.ts';
 
-/** What each message of the batch becomes; what is no message becomes something that is refused. */
-export function segmentEvents(batch: readonly unknown[]): unknown[] {
-  return batch.map((message) => (isFields(message) ? segmentEvent(message) : message));
-}
-
-function segmentEvent(message: Fields): Fields {
+/** What a message is; what is no message becomes something that is refused. */
+export function segmentItem(message: unknown): ForeignItem {
+  if (!isFields(message)) return { item: message, event: message, extras: null };
+  const max = eventTextMax;
+  const user_id = textAt(message, 'userId', max.user_id);
+  const anonymous = textAt(message, 'anonymousId', max.device_id);
+  const call = foreignCalls.find((one) => one === message['type']);
+  if (call !== undefined) {
+    const previous = textAt(message, 'previousId', max.device_id);
+    return { call, alias: call === 'alias' ? aliasOf(user_id ?? anonymous, previous) : null };
+  }
   const context = fieldsAt(message, 'context');
-  const { name, properties } = callOf(message);
-  const event: Fields = {
-    name,
+  const device = textAt(fieldsAt(context, 'device'), 'id', max.device_id);
+  const properties = fieldsAt(message, 'properties');
+  const event = {
+    name: message['type'] === 'track' ? message['event'] : undefined,
     event_id: eventIdAt(message, 'messageId'),
     timestamp: message['timestamp'] ?? message['originalTimestamp'],
-    user_id: textAt(message, 'userId', eventTextMax.user_id),
-    device_id:
-      textAt(message, 'anonymousId', eventTextMax.device_id) ??
-      textAt(fieldsAt(context, 'device'), 'id', eventTextMax.device_id),
-    session_id: textAt(context, 'sessionId', eventTextMax.session_id),
+    user_id,
+    device_id: anonymous ?? device,
+    session_id: textAt(context, 'sessionId', max.session_id),
     platform: platformOf(context),
     properties,
-    revenue: message['type'] === 'track' ? revenueIn(properties) : undefined,
+    revenue: revenueIn(properties),
   };
-  return event;
+  const other = aliasOf(anonymous, device)?.previous_id;
+  const aliases = other === undefined ? [] : [other];
+  const extras = { device_ip: textAt(context, 'ip', 45) ?? '', aliases, utm: utmOf(fieldsAt(context, 'campaign')) };
+  return { item: message, event, extras };
 }
 
-/** `track` has a name of its own; the other calls are named after themselves. */
-function callOf(message: Fields): { name: unknown; properties: Fields } {
-  const { type } = message;
-  const properties = fieldsAt(message, 'properties');
-  switch (type) {
-    case 'track':
-      return { name: message['event'], properties };
-    case 'page':
-    case 'screen': {
-      const { name, category } = message;
-      return {
-        name: type,
-        properties: { ...(category ? { category } : {}), ...(name ? { name } : {}), ...properties },
-      };
-    }
-    case 'identify':
-      return { name: type, properties: fieldsAt(message, 'traits') };
-    case 'group':
-      return { name: type, properties: { group_id: message['groupId'], ...fieldsAt(message, 'traits') } };
-    case 'alias':
-      return { name: type, properties: { previous_id: message['previousId'] } };
-    default:
-      return { name: undefined, properties };
-  }
+const utmCharsMax = 255;
+
+function utmOf(campaign: Fields): Record<string, string> {
+  const text = (name: string) => {
+    const found = textAt(campaign, name, utmCharsMax) ?? '';
+    return isStorable(found) ? found : '';
+  };
+  return {
+    utm_source: text('source'),
+    utm_medium: text('medium'),
+    utm_campaign: text('name'),
+    utm_term: text('term'),
+    utm_content: text('content'),
+  };
 }
 
 function platformOf(context: Fields): SdkPlatform | undefined {

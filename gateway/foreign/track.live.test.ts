@@ -16,7 +16,7 @@ const recorded = (app_id: string) => edge.events(app_id);
 
 const now = () => new Date().toISOString();
 
-test("Segment's six calls are taken, with the key as basic user or in the body", async () => {
+test("of Segment's six calls `track` is an event, with the key as basic user or in the body", async () => {
   const { app_id, key } = await edge.app();
   const context = { library: { name: '@segment/analytics-node', version: '3.1.0' }, os: { name: 'iOS' } };
   const batch = [
@@ -47,13 +47,18 @@ test("Segment's six calls are taken, with the key as basic user or in the body",
   ];
   const basic = { authorization: `Basic ${Buffer.from(`${key}:`).toString('base64')}` };
   const answer = await edge.post('/sdk/segment/v1/batch', '', { batch, sentAt: now() }, basic);
-  expect([answer.status, answer.body]).toEqual([200, { success: true }]);
+  const errors = [
+    { index: 6, field: 'name' },
+    { index: 7, field: '' },
+  ];
+  expect(answer).toMatchObject({ status: 200, body: { success: true, rejected: 2, errors } });
   const inBody = await edge.post('/sdk/segment/v1/batch', '', gzipSync(JSON.stringify({ batch, writeKey: key })), {
     'content-encoding': 'gzip',
   });
-  expect([inBody.status, inBody.body]).toEqual([200, { success: true }]);
+  expect(inBody).toMatchObject({ status: 200, body: { success: true, rejected: 2 } });
   const events = recorded(app_id);
-  expect(events.map(({ name }) => name)).toEqual(['Order Completed', 'page', 'identify', 'group', 'alias', 'screen']);
+  expect(events.map(({ name }) => name)).toEqual(['Order Completed']);
+  expect(edge.refused(app_id)).toEqual(['bad_name', 'not_an_object', 'bad_name', 'not_an_object']);
   expect(events[0]).toMatchObject({
     event_id: 'node-next-1-a',
     user_id: 'u1',
@@ -63,7 +68,6 @@ test("Segment's six calls are taken, with the key as basic user or in the body",
     is_conversion: true,
     ip: '',
   });
-  expect(events[1]).toMatchObject({ device_id: 'a1', properties: '{"category":"Docs","name":"Home","url":"x"}' });
 });
 
 test("PostHog's batch is taken, with the key in the body", async () => {
@@ -85,6 +89,74 @@ test("PostHog's batch is taken, with the key in the body", async () => {
   expect(recorded(app_id)).toMatchObject([
     { name: 'signup', event_id: uuid, user_id: 'u1', session_id: 's1', is_conversion: true },
   ]);
+});
+
+test('an item with money of no currency is refused alone, listed, counted, and kept for a look at it', async () => {
+  const { app_id, key } = await edge.app();
+  const bought = (messageId: string, properties: object) => ({
+    ...{ type: 'track', event: 'bought', userId: 'u1', messageId, properties },
+  });
+  const batch = [
+    bought('m0', { revenue: 5, currency: 'EURO' }),
+    { type: 'identify', userId: 'u1' },
+    bought('m2', { revenue: 5 }),
+    bought('m3', { revenue: '5,00', currency: 'EUR' }),
+    bought('m4', { revenue: -5, currency: 'EUR' }),
+  ];
+  const { status, body } = await edge.post('/sdk/segment/v1/batch', key, { batch });
+  expect([status, body.rejected]).toEqual([200, 3]);
+  expect(body.errors).toMatchObject([
+    { index: 0, event_id: 'm0', field: 'revenue.currency' },
+    { index: 2, event_id: 'm2', field: 'revenue.currency' },
+    { index: 3, event_id: 'm3', field: 'revenue.amount' },
+  ]);
+  expect(recorded(app_id)).toMatchObject([{ event_id: 'm4', revenue_amount: '-5', is_conversion: false }]);
+  expect(edge.refused(app_id)).toEqual(['bad_currency', 'bad_currency', 'bad_amount']);
+  const kept = edge.lines('event').filter((line) => line.includes('"refused":') && line.includes(app_id));
+  expect(JSON.parse(kept[0] ?? '')).toMatchObject({ message: 'must be an ISO 4217 code', excerpt: batch[0] });
+  const metrics = await edge.metrics.metrics();
+  expect(metrics).toMatch(/gateway_events_refused_total\{[^}]*reason="bad_currency"[^}]*\} [2-9]/);
+  expect(metrics).toMatch(/gateway_foreign_calls_total\{[^}]*call="identify"[^}]*\} [1-9]/);
+});
+
+test('a batch of which nothing can be taken is a 400 that names each item', async () => {
+  const { key } = await edge.app();
+  const event = { event: 'bought', distinct_id: 'u1', properties: { revenue: 5 } };
+  const { status, body } = await edge.post('/sdk/posthog/batch/', key, { batch: [event, 7] });
+  expect([status, body.error.details.errors]).toMatchObject([
+    400,
+    [{ field: 'batch[0].revenue.currency' }, { field: 'batch[1]' }],
+  ]);
+});
+
+test('an event carries the names that an alias or its context gives its device, in either direction', async () => {
+  const { app_id, key } = await edge.app();
+  const track = (messageId: string, more: object) => ({ type: 'track', event: 'x', messageId, ...more });
+  const send = (batch: object[]) => edge.post('/sdk/segment/v1/batch', key, { batch });
+  await send([{ type: 'alias', userId: 'u1', previousId: 'd1' }, track('same-batch', { userId: 'u1' })]);
+  await send([
+    track('later', { userId: 'u1' }),
+    track('back', { anonymousId: 'd1' }),
+    track('context', { anonymousId: 'a1', context: { device: { id: 'd2' } } }),
+    track('none', { userId: 'u2' }),
+  ]);
+  const aliases = Object.fromEntries(recorded(app_id).map((event) => [event.event_id, event.aliases]));
+  expect(aliases).toEqual({ 'same-batch': ['d1'], later: ['d1'], back: ['u1'], context: ['d2'], none: [] });
+});
+
+test("the country of a server's event is looked up by the device's address, which is kept as its network alone", async () => {
+  const { app_id, key } = await edge.app();
+  const hidden = await edge.app({ privacy_mode: 'no_ip' });
+  const batch = [{ type: 'track', event: 'x', userId: 'u1', messageId: 'm1', context: { ip: '198.51.100.77' } }];
+  await edge.post('/sdk/segment/v1/batch', key, { batch });
+  await edge.post('/sdk/segment/v1/batch', hidden.key, { batch });
+  expect(recorded(app_id)).toMatchObject([{ ip: '', device_ip: '198.51.100.0' }]);
+  expect(recorded(hidden.app_id)).toMatchObject([{ device_ip: '' }]);
+  const own = await edge.app();
+  const event = { name: 'x', device_id: 'd1' };
+  await edge.post('/sdk/events', own.key, { events: [event], context: { ip: '198.51.100.77' } });
+  await edge.post('/sdk/events', own.key, { events: [event], context: { ip: 7 } });
+  expect(recorded(own.app_id).map(({ device_ip }) => device_ip)).toEqual(['198.51.100.0', '']);
 });
 
 test('without a key that is ours both are 401, and what is no batch is 400', async () => {

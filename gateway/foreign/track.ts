@@ -1,18 +1,22 @@
 /** The batches of other services' clients, taken as events and answered as those services do. */
 import { Type } from 'typebox';
 import { parseObject } from '#common/http/json.ts';
-import { invalid, Rejection } from '#common/http/rejection.ts';
+import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
 import type { Answer, Request } from '#common/http/route.ts';
 import type { AppCaller } from '#gateway/caller.ts';
 import { type GatewayDeps, route } from '#gateway/deps.ts';
-import { EVENTS_MAX, readEvents } from '#gateway/events/batch.ts';
+import { EVENTS_MAX } from '#gateway/events/batch.ts';
+import { TrackedSchema } from '#gateway/events/event-schema.ts';
 import { keyConflict } from '#gateway/guard.ts';
-import { posthogEvents } from './posthog-batch.ts';
-import { segmentEvents } from './segment-batch.ts';
+import type { ForeignItem } from './fields.ts';
+import { posthogItem } from './posthog-batch.ts';
+import { segmentItem } from './segment-batch.ts';
 
 const BODY_BYTES_MAX = 1_048_576;
 /** What stands in an event is the other service's to describe. */
 const batchSchema = Type.Array(Type.Object({}, { additionalProperties: true }));
+const { rejected, errors } = TrackedSchema.properties;
+const refusedSchema = { rejected: Type.Optional(rejected), errors: Type.Optional(errors) };
 
 export const trackSegment = route({
   method: 'POST',
@@ -23,16 +27,20 @@ export const trackSegment = route({
   tag: 'SDK',
   summary: "Track events with Segment's clients",
   description:
-    "Segment's batch, with the API key as write key (basic user or `writeKey`). `messageId` is the event_id. Calls that are no " +
-    'event for us are left out.',
+    "Segment's batch, with the API key as write key (basic user or `writeKey`). `messageId` is the event_id. `track` is an " +
+    'event; `identify`, `group`, `alias`, `page` and `screen` are none. Items that are refused are listed; if all are, it is a 400.',
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
   body: Type.Object({ batch: batchSchema, writeKey: Type.Optional(Type.String()) }),
   bodyExample: { batch: [{ type: 'track', event: 'signup', userId: 'user-7', messageId: 'ajs-1' }] },
   answers: {
-    200: { description: 'Stored.', schema: Type.Object({ success: Type.Boolean() }), example: { success: true } },
+    200: {
+      description: 'Stored.',
+      schema: Type.Object({ success: Type.Boolean(), ...refusedSchema }),
+      example: { success: true },
+    },
   },
-  handle: (deps, request) => track(deps, request, '/sdk/segment/v1/batch', segmentEvents, { success: true }),
+  handle: (deps, request) => track(deps, request, '/sdk/segment/v1/batch', segmentItem, { success: true }),
 });
 
 export const trackPosthog = route({
@@ -43,22 +51,28 @@ export const trackPosthog = route({
   limit: 'events',
   tag: 'SDK',
   summary: "Track events with PostHog's clients",
-  description: "PostHog's batch, with the API key as `api_key`. `uuid` is the event_id.",
+  description:
+    "PostHog's batch, with the API key as `api_key`. `uuid` is the event_id. `$identify`, `$set`, `$groupidentify`, `$create_alias`, " +
+    '`$pageview`, `$pageleave` and `$screen` are no events. Items that are refused are listed; if all are, it is a 400.',
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
   body: Type.Object({ batch: batchSchema, api_key: Type.String() }),
   bodyExample: { api_key: 'lk_…', batch: [{ event: 'signup', distinct_id: 'user-7', uuid: '0190…' }] },
   answers: {
-    200: { description: 'Stored.', schema: Type.Object({ status: Type.Integer() }), example: { status: 1 } },
+    200: {
+      description: 'Stored.',
+      schema: Type.Object({ status: Type.Integer(), ...refusedSchema }),
+      example: { status: 1 },
+    },
   },
-  handle: (deps, request) => track(deps, request, '/sdk/posthog/batch/', posthogEvents, { status: 1 }),
+  handle: (deps, request) => track(deps, request, '/sdk/posthog/batch/', posthogItem, { status: 1 }),
 });
 
 async function track(
-  { events }: GatewayDeps,
+  { foreign }: GatewayDeps,
   { caller, rawBody, ip, receivedMs, header }: Request<AppCaller>,
   path: string,
-  toEvents: (batch: readonly unknown[]) => unknown[],
+  itemOf: (item: unknown) => ForeignItem,
   answer: object,
 ): Promise<Answer | Rejection> {
   const parsed = parseObject(rawBody);
@@ -70,7 +84,15 @@ async function track(
   if (batch.length > EVENTS_MAX) return invalid('batch', `must hold at most ${EVENTS_MAX} events`);
   // These clients mostly run on servers, whose address says nothing of the user; a browser's does.
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
-  const read = readEvents(toEvents(batch), receivedMs);
-  const tracked = await events.track(read, { app: caller.app, ip: userIp, receivedMs });
-  return tracked instanceof Rejection ? tracked : { status: 200, body: answer };
+  const tracked = await foreign.track(batch.map(itemOf), { app: caller.app, ip: userIp, receivedMs });
+  if (tracked instanceof Rejection) return tracked;
+  const { accepted, duplicates, rejected, errors } = tracked;
+  if (rejected === 0) return { status: 200, body: answer };
+  // Their clients show the status, for the whole batch: a 400 where an event was taken would call that one lost.
+  if (accepted + duplicates > 0) return { status: 200, body: { ...answer, rejected, errors } };
+  return invalidFields(errors.map(({ index, field, message }) => ({ field: fieldOf(index, field), message })));
+}
+
+function fieldOf(index: number, field: string): string {
+  return field === '' ? `batch[${index}]` : `batch[${index}].${field}`;
 }

@@ -34,3 +34,23 @@ test('an install older than the retention is forgotten with its names, a few at 
   expect([again.status, again.body.duplicate]).toEqual([201, false]);
   expect(again.body.install_id).not.toBe(first[0]?.body.install_id);
 });
+
+test('an alias that was not declared for longer than any attribution window is forgotten', async () => {
+  const { app_id } = await edge.app();
+  for (const [id, days] of [
+    ['old-1', 91],
+    ['old-2', 92],
+    ['young', 1],
+  ]) {
+    await edge.db.execute(
+      `INSERT INTO device_aliases (app_id, id, previous_id, made_at) VALUES ($1, $2, 'd', now() - make_interval(days => $3))`,
+      [app_id, id, days],
+    );
+  }
+  const log = { warn: () => undefined };
+  const retention = new InstallRetention({ db: edge.db, retentionDays: 400, clock: Date.now, log });
+  expect([await retention.stepAliases(1), await retention.stepAliases(5), await retention.stepAliases(5)]).toEqual([
+    1, 1, 0,
+  ]);
+  expect(await edge.db.query('SELECT id FROM device_aliases WHERE app_id = $1', [app_id])).toEqual([{ id: 'young' }]);
+});

@@ -1,5 +1,5 @@
 /**
- * Forgets installs that are as old as their rows in ClickHouse may be, a few at a time. Every SDK edge does it, and two that do it at
+ * Forgets installs that are as old as their rows in ClickHouse may be, and aliases that no attribution window reaches, a few at a time. Every SDK edge does it, and two that do it at
  * once take different rows. A device that comes back later is a new install.
  */
 import type { Clock } from '#common/clock.ts';
@@ -9,6 +9,8 @@ import type { Log } from '#common/telemetry.ts';
 
 const dayMs = 86_400_000;
 const lookMs = 3_600_000;
+/** The longest attribution window. */
+const aliasDays = 90;
 /** Installs of one statement, and how long the next one waits: an edge that has much to forget is not busy with it. */
 const stepInstallsMax = 1_000;
 const stepPauseMs = 1_000;
@@ -55,6 +57,16 @@ export class InstallRetention implements Part {
     );
   }
 
+  /** Forgets the oldest aliases that were not renewed for too long. @returns how many. @throws PostgresUnavailable */
+  async stepAliases(aliasesMax = stepInstallsMax): Promise<number> {
+    const { db, clock } = this.#parts;
+    return await db.execute(
+      `DELETE FROM device_aliases WHERE ctid = ANY (ARRAY(
+         SELECT ctid FROM device_aliases WHERE made_at < $1 ORDER BY made_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
+      [new Date(clock() - aliasDays * dayMs), aliasesMax],
+    );
+  }
+
   #wait(ms: number): void {
     if (this.#isStopped) return;
     this.#timer = setTimeout(() => {
@@ -65,7 +77,8 @@ export class InstallRetention implements Part {
 
   async #look(): Promise<void> {
     try {
-      this.#wait((await this.step()) === stepInstallsMax ? stepPauseMs : lookMs);
+      const forgotten = Math.max(await this.step(), await this.stepAliases());
+      this.#wait(forgotten === stepInstallsMax ? stepPauseMs : lookMs);
     } catch (error) {
       if (!(error instanceof PostgresUnavailable)) throw error;
       this.#parts.log.warn({ reason: error.message }, 'old installs could not be forgotten');

@@ -3,6 +3,7 @@
  * in the journal: should the process that kept an install die before that, the next one to ask puts it there. A record
  * that got there twice has the same install_id and is counted once.
  */
+import { keptAddress, networkOf } from '#common/address-writer.ts';
 import { type Clock, isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -83,7 +84,7 @@ export class Installation {
     if (kept === 'click_taken') throw new Error('an install without a click has none that is taken');
     if (!kept.is_new) return this.#again(app_id, kept);
     if (!(await this.#record(app_id, kept))) return this.#refuse();
-    await this.#remember(app_id, fields, install_id, given);
+    await this.#remember(fields, asker, install_id, given);
     this.counters[kept.answer.attributed ? 'attributed' : 'organic']++;
     return { install_id, answer: kept.answer, duplicate: false };
   }
@@ -127,8 +128,8 @@ export class Installation {
 
   /** Events that follow find their install at once. */
   async #remember(
-    appId: string,
     fields: InstallFields,
+    { app, ip }: Asker,
     install_id: string,
     { match, link }: Attribution,
   ): Promise<void> {
@@ -138,9 +139,10 @@ export class Installation {
       click_id: match?.click_id ?? '',
       platform: fields.platform,
       country: '',
+      network: networkOf(keptAddress(ip, app.settings.privacy_mode)),
       ...campaignOf(link),
     };
-    await this.#parts.installs.put(appId, fields.device_id ?? '', facts).catch(() => undefined);
+    await this.#parts.installs.put(app.app_id, fields.device_id ?? '', facts).catch(() => undefined);
   }
 
   #refuse(): Rejection {

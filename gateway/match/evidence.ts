@@ -20,14 +20,20 @@ export function namedClicks(fields: MatchFields): NamedClick[] {
   return named;
 }
 
-/** The Play Store hands the referrer on as it was in the store's URL, or decoded once: both are understood. */
+const encodingsMax = 2;
+
+/** The Play Store passes the referrer on decoded, or as it stood in the store's URL; SDKs that encode it again send it encoded twice. */
 function fromReferrer(text: string): string {
-  const plain = new URLSearchParams(text).get('click_id');
-  if (plain !== null) return plain;
-  try {
-    return new URLSearchParams(decodeURIComponent(text)).get('click_id') ?? '';
-  } catch {
-    return '';
+  let query = text;
+  for (let decoded = 0; ; decoded++) {
+    const found = new URLSearchParams(query).get('click_id');
+    if (found !== null) return found;
+    if (decoded === encodingsMax) return '';
+    try {
+      query = decodeURIComponent(query);
+    } catch {
+      return '';
+    }
   }
 }
 

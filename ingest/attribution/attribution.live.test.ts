@@ -1,12 +1,13 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { readArchiveAnswer } from '#common/click-archive.ts';
 import { newId } from '#common/ids.ts';
-import { type EventDecision, eventJson, eventPrefix } from '#common/log/event-record.ts';
+import { type EventDecision, eventJson, eventPrefix, refusedJson } from '#common/log/event-record.ts';
 import { type InstallRecord, installJson } from '#common/log/install-record.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { clickJson, type RecordKind } from '#common/log/record.ts';
 import { Nats } from '#common/nats.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
+import { RecentInstalls } from '#common/recent-installs.ts';
 import { Redis } from '#common/redis.ts';
 import { redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
@@ -136,7 +137,7 @@ async function append(kind: RecordKind, ...turns: string[][]): Promise<void> {
 const rows = <Row>(sql: string) => way.client.query<Row>(sql, { app_id });
 const countOf = async (table: string) =>
   Number((await rows<{ n: number }>(`SELECT count() AS n FROM ${table} WHERE app_id = {app_id:String}`))[0]?.n);
-const eventually = (read: () => Promise<unknown>, timeout = 15_000) => expect.poll(read, { timeout, interval: 50 });
+const eventually = (read: () => Promise<unknown>, timeout = 60_000) => expect.poll(read, { timeout, interval: 50 });
 
 test('an install and its events become rows, the events with the link of their install', async () => {
   app_id = newId('app', Date.now());
@@ -204,6 +205,57 @@ test('an install and its events become rows, the events with the link of their i
   await next.stop();
 });
 
+test('the country of an event is its device\u2019s, the same whether Redis or ClickHouse knows the install', async () => {
+  app_id = newId('app', Date.now());
+  const ingest = way.ingest();
+  const install_id = newId('ins', Date.now());
+  // A server in the US sends for a device that was installed in Germany.
+  await append('install', [install({ install_id, ip: '91.10.10.10' })]);
+  await eventually(() => countOf('installs')).toBe(1);
+  const none = { campaign: '', utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  const facts = { install_id, link_id, click_id: '', platform: 'ios', country: '', network: '91.10.10.0', ...none };
+  await new RecentInstalls(redis).put(app_id, 'd1', facts);
+  const extras = ',"device_ip":"81.10.10.0"';
+  await append('event', [event({ event_id: 'redis' }), event({ event_id: 'own', linkFields: extras })]);
+  await eventually(() => countOf('events')).toBe(2);
+  await ingest.stop();
+  await redis.commands.flushall();
+  const next = way.ingest();
+  await append('event', [event({ event_id: 'stored' }), event({ event_id: 'unknown', sent: { device_id: 'd9' } })]);
+  await eventually(() => countOf('events')).toBe(4);
+  const found = await rows<{ event_id: string; country: string }>(
+    'SELECT event_id, country FROM events WHERE app_id = {app_id:String}',
+  );
+  const countries = Object.fromEntries(found.map((row) => [row.event_id, row.country]));
+  expect(countries).toMatchObject({ redis: 'DE', stored: 'DE', unknown: 'US' });
+  expect(countries['own']).not.toBe('US');
+  expect(countries['own']).not.toBe('DE');
+  await next.stop();
+});
+
+test('an event is joined by another name of its device, and keeps the campaign that its client named', async () => {
+  app_id = newId('app', Date.now());
+  const ingest = way.ingest();
+  await append('install', [install({ device_id: 'd1' })]);
+  await eventually(() => countOf('installs')).toBe(1);
+  const utm = ',"utm_source":"mail","utm_campaign":"spring"';
+  await append('event', [
+    event({ event_id: 'joined', linkFields: `,"aliases":["d1"]${utm}`, sent: { device_id: 'a1' } }),
+    event({ event_id: 'alone', linkFields: utm, sent: { device_id: 'a2' } }),
+  ]);
+  await eventually(() => countOf('events')).toBe(2);
+  const found = await rows<object>(
+    `SELECT event_id, device_id, link_id, campaign, utm_source, utm_campaign FROM events
+      WHERE app_id = {app_id:String} ORDER BY event_id`,
+  );
+  const named = { utm_source: 'mail', utm_campaign: 'spring' };
+  expect(found).toEqual([
+    { event_id: 'alone', device_id: 'a2', link_id: '', campaign: 'spring', ...named },
+    { event_id: 'joined', device_id: 'a1', link_id, campaign: 'sale', ...named },
+  ]);
+  await ingest.stop();
+});
+
 test.each<[FailpointName]>([['formed'], ['part_inserted'], ['inserted'], ['after']])(
   'events and installs sent again are counted once when ingest dies at %s',
   async (failpoint) => {
@@ -260,6 +312,10 @@ test('what is no event or install becomes a dead letter, and its neighbours are 
     event({ sent: { name: '\0' } }),
     event({ sent: { name: 'x'.repeat(200) } }),
   ];
+  const origin = { organization_id, app_id, received_at: Date.now(), ip: '', privacy_mode: 'full_ip' as const };
+  bad.push(
+    refusedJson(eventPrefix({ ...origin, defaults: {} }), 'bad_currency', 'must be an ISO 4217 code', '{"a":1}'),
+  );
   await append('event', [event({ event_id: 'x1' }), ...bad, event({ event_id: 'x2' })]);
   await append('install', ['{"v":1}', install({ install_id: 'i1' })]);
   await eventually(() => countOf('installs')).toBe(1);
@@ -267,6 +323,10 @@ test('what is no event or install becomes a dead letter, and its neighbours are 
   await eventually(async () =>
     Number((await way.client.query<{ n: number }>('SELECT count() AS n FROM dead_letters'))[0]?.n),
   ).toBe(before + bad.length + 1);
+  const [refused] = await rows(
+    `SELECT reason, JSONExtractRaw(record, 'excerpt') AS excerpt FROM dead_letters WHERE position(record, {app_id:String}) > 0 AND reason = 'bad_currency'`,
+  );
+  expect(refused).toEqual({ reason: 'bad_currency', excerpt: '{"a":1}' });
   await ingest.stop();
 });
 

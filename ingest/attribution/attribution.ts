@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { InstallRow } from '#clickhouse/rows-installs.ts';
+import { networkOf } from '#common/address-writer.ts';
 import { decodeEventBatch, isEventBatch } from '#common/log/event-batch.ts';
 import { decodeEvent, type EventRecord } from '#common/log/event-record.ts';
 import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
@@ -137,7 +138,7 @@ export class Attribution {
     const { privacy_mode, ip } = install;
     return {
       os: systems[install.platform],
-      country: this.#countryOf(ip),
+      country: this.#countryOf(networkOf(ip)),
       ...origin,
       ...install,
       ip: storedIp(normalizedIp(ip), privacy_mode),
@@ -149,20 +150,27 @@ export class Attribution {
     const from = event.link_id === '' ? (own ?? install) : own?.link_id === event.link_id ? own : null;
     // New fields stand before a spread: behind one, V8 takes a microsecond for each and leaves old objects behind.
     return {
-      country: install?.country || this.#countryOf(event.ip),
+      country: this.#countryOfEvent(event, install),
       ...origin,
       ...event,
       install_id: event.install_id || install?.install_id || '',
       link_id: event.link_id || from?.link_id || '',
       click_id: own?.click_id || (event.link_id === '' ? (install?.click_id ?? '') : '') || '',
       platform: event.platform || install?.platform || '',
-      campaign: event.campaign || from?.campaign || '',
+      campaign: event.campaign || from?.campaign || (event.link_id === '' ? event.utm_campaign : ''),
       utm_source: event.utm_source || from?.utm_source || '',
       utm_medium: event.utm_medium || from?.utm_medium || '',
       utm_campaign: event.utm_campaign || from?.utm_campaign || '',
       utm_term: event.utm_term || from?.utm_term || '',
       utm_content: event.utm_content || from?.utm_content || '',
     };
+  }
+
+  /** Where the device is: by its own address where that was sent, else its install's, else by whoever sent the event. */
+  #countryOfEvent({ device_ip, ip }: EventRecord, install: InstallFacts | null): string {
+    return (
+      this.#countryOf(device_ip) || install?.country || this.#countryOf(install?.network ?? '') || this.#countryOf(ip)
+    );
   }
 
   #countryOf(text: string): string {

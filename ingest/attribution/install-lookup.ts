@@ -16,6 +16,7 @@ export interface EventSource {
   readonly app_id: string;
   readonly install_id: string;
   readonly device_id: string;
+  readonly aliases?: readonly string[];
 }
 
 export class InstallLookup {
@@ -109,10 +110,11 @@ export class InstallLookup {
   }
 }
 
-/** What an event names comes first: its install, then its device. */
-function keysOf({ app_id, install_id, device_id }: EventSource): string[] {
+/** What an event names comes first: its install, then its device, then the device's other names. */
+function keysOf({ app_id, install_id, device_id, aliases = [] }: EventSource): string[] {
   const keys: string[] = [];
   if (install_id !== '') keys.push(installKey(app_id, install_id));
   if (device_id !== '') keys.push(deviceKey(app_id, device_id));
+  for (const alias of aliases) keys.push(deviceKey(app_id, alias));
   return keys;
 }

@@ -1,0 +1,77 @@
+/** A batch of another service's client on its way to the journal: aliases are kept, calls are counted, events are tracked. */
+import { Rejection, unavailable } from '#common/http/rejection.ts';
+import { aliasesMax } from '#common/log/event-record.ts';
+import { PostgresUnavailable } from '#common/postgres.ts';
+import { type ForeignEvent, readEvents } from '#gateway/events/batch.ts';
+import type { EventTracking, Sender, Tracked } from '#gateway/events/tracking.ts';
+import type { AliasStore } from './alias-store.ts';
+import { type Alias, type Fields, type ForeignCall, type ForeignItem, isFields } from './fields.ts';
+
+export class ForeignTracking {
+  /** Since the start of the process. */
+  readonly counters: Record<ForeignCall, number> = { identify: 0, group: 0, alias: 0, page: 0, screen: 0 };
+  readonly #events: EventTracking;
+  readonly #aliases: AliasStore;
+
+  constructor(events: EventTracking, aliases: AliasStore) {
+    this.#events = events;
+    this.#aliases = aliases;
+  }
+
+  /** Errors name the item by its place in the batch. */
+  async track(items: readonly ForeignItem[], sender: Sender): Promise<Tracked | Rejection> {
+    const { app_id } = sender.app;
+    const places: number[] = [];
+    const foreign: ForeignEvent[] = [];
+    const calls: Extract<ForeignItem, { call: unknown }>[] = [];
+    for (const [at, item] of items.entries()) {
+      if ('call' in item) calls.push(item);
+      else places[foreign.push(item) - 1] = at;
+    }
+    const aliases = calls.flatMap(({ alias }) => alias ?? []);
+    if (aliases.length > 0 && !(await this.#keep(app_id, aliases))) {
+      return unavailable('Aliases can not be kept at the moment. Send the batch again later.');
+    }
+    const joined = await this.#joined(app_id, foreign);
+    const tracked = await this.#events.track(readEvents(joined, sender.receivedMs), sender);
+    if (tracked instanceof Rejection) return tracked;
+    for (const { call } of calls) this.counters[call]++;
+    const errors = tracked.errors.map((error) => ({ ...error, index: places[error.index] ?? error.index }));
+    return { ...tracked, errors };
+  }
+
+  async #keep(appId: string, aliases: readonly Alias[]): Promise<boolean> {
+    try {
+      await this.#aliases.add(appId, aliases);
+      return true;
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+      return false;
+    }
+  }
+
+  /** Each event with the names that its user and its device have besides. Postgres unavailable: as the client named them. */
+  async #joined(appId: string, foreign: readonly ForeignEvent[]): Promise<readonly ForeignEvent[]> {
+    const names = new Set(foreign.flatMap(({ event }) => (isFields(event) ? namesIn(event) : [])));
+    if (names.size === 0) return foreign;
+    let known: Map<string, string[]>;
+    try {
+      known = await this.#aliases.of(appId, [...names]);
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+      return foreign;
+    }
+    if (known.size === 0) return foreign;
+    return foreign.map((one) => {
+      const { event, extras } = one;
+      if (extras === null || !isFields(event)) return one;
+      const aliases = [...extras.aliases, ...namesIn(event).flatMap((name) => known.get(name) ?? [])];
+      return { ...one, extras: { ...extras, aliases: [...new Set(aliases)].slice(0, aliasesMax) } };
+    });
+  }
+}
+
+/** The device first: it is the closer one. */
+function namesIn({ device_id, user_id }: Fields): string[] {
+  return [device_id, user_id].filter((name) => typeof name === 'string');
+}
