@@ -138,6 +138,14 @@ CREATE TABLE public.claims (
   CONSTRAINT claims_pkey PRIMARY KEY (click_id)
 );
 
+CREATE TABLE public.device_aliases (
+  app_id text NOT NULL,
+  id text NOT NULL,
+  previous_id text NOT NULL,
+  made_at timestamp with time zone NOT NULL,
+  CONSTRAINT device_aliases_pkey PRIMARY KEY (app_id, id, previous_id)
+);
+
 CREATE TABLE public.host_checks (
   app_id text NOT NULL,
   organization_id text NOT NULL,
@@ -365,6 +373,10 @@ CREATE UNIQUE INDEX claims_device_key ON public.claims USING btree (app_id, devi
 CREATE INDEX claims_expires_at ON public.claims USING btree (expires_at);
 
 CREATE INDEX claims_match_id ON public.claims USING btree (match_id);
+
+CREATE INDEX device_aliases_made_at ON public.device_aliases USING btree (made_at);
+
+CREATE INDEX device_aliases_previous ON public.device_aliases USING btree (app_id, previous_id);
 
 CREATE INDEX host_checks_due ON public.host_checks USING btree (due_at);
 
