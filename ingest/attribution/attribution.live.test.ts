@@ -250,8 +250,8 @@ test('an event is joined by another name of its device, and keeps the campaign t
   );
   const named = { utm_source: 'mail', utm_campaign: 'spring' };
   expect(found).toEqual([
-    { event_id: 'alone', device_id: 'a2', link_id: '', campaign: 'spring', ...named },
-    { event_id: 'joined', device_id: 'a1', link_id, campaign: 'spring', ...named },
+    { event_id: 'alone', device_id: 'a2', link_id: '', campaign: '', ...named },
+    { event_id: 'joined', device_id: 'a1', link_id, campaign: 'sale', ...named },
   ]);
   await ingest.stop();
 });

@@ -157,7 +157,7 @@ export class Attribution {
       link_id: event.link_id || from?.link_id || '',
       click_id: own?.click_id || (event.link_id === '' ? (install?.click_id ?? '') : '') || '',
       platform: event.platform || install?.platform || '',
-      campaign: event.campaign || (event.link_id === '' ? event.utm_campaign : '') || from?.campaign || '',
+      campaign: event.campaign || from?.campaign || '',
       utm_source: event.utm_source || from?.utm_source || '',
       utm_medium: event.utm_medium || from?.utm_medium || '',
       utm_campaign: event.utm_campaign || from?.utm_campaign || '',
