@@ -13,6 +13,7 @@
 import type { Windows } from './attribution-windows.ts';
 import { jsonText } from './log/record.ts';
 import type { Redis, Script } from './redis.ts';
+import { systemTime, type Time } from './time.ts';
 
 export const PER_ADDRESS_MAX = 100;
 const CLICKS_PER_CALL_MAX = 200;
@@ -148,13 +149,15 @@ export interface Gathered {
 /** Every method throws when Redis is away. */
 export class RecentClicks {
   readonly #redis: Redis;
+  readonly #time: Pick<Time, 'after'>;
   readonly #put: Script;
   readonly #gather: Script;
   readonly #copy: Script;
   #copies: { readonly claim: ClaimToCopy; readonly ttlMs: number }[] = [];
 
-  constructor(redis: Redis) {
+  constructor(redis: Redis, time: Pick<Time, 'after'> = systemTime) {
     this.#redis = redis;
+    this.#time = time;
     this.#put = redis.script(putScript);
     this.#gather = redis.script(gatherScript);
     this.#copy = redis.script(copyScript);
@@ -206,7 +209,7 @@ export class RecentClicks {
    */
   copyClaim(claim: ClaimToCopy, ttlMs: number): void {
     if (this.#copies.length >= COPIES_WAITING_MAX) return;
-    if (this.#copies.length === 0) setTimeout(() => this.#copyAll(), COPY_DELAY_MS);
+    if (this.#copies.length === 0) this.#time.after(COPY_DELAY_MS, () => this.#copyAll());
     this.#copies.push({ claim, ttlMs });
   }
 

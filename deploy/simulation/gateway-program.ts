@@ -51,7 +51,7 @@ export class GatewayProgram {
     const { dice } = scheduler;
     const redis = server.of(program, machine);
     const parts = {
-      clicks: new RecentClicks(redis),
+      clicks: new RecentClicks(redis, time),
       claims: new Claims(postgres.claimsOf(program, machine), time),
       windows: new AttributionWindows(redis),
       opens: { recorded: (url: string) => url },

@@ -5,24 +5,24 @@ export type ClaimRows = ReadonlyMap<string, Claim & { readonly expiresAt: number
 
 const hourMs = 3_600_000;
 
-/** @returns what is kept then, and the match ids of those that were stored. */
+/** @returns what is kept then, and how many were stored. */
 export function claimed(
   known: ClaimRows,
   given: readonly NewClaim[],
   now: number,
   isTidied: boolean,
-): { claims: ClaimRows; stored: ReadonlySet<string> } {
+): { claims: ClaimRows; stored: number } {
   const claims = new Map(known);
   if (isTidied) for (const [id, { expiresAt }] of claims) if (expiresAt < now) claims.delete(id);
-  const stored = new Set<string>();
+  let stored = 0;
   for (const claim of [...given].sort((one, other) => (one.click_id < other.click_id ? -1 : 1))) {
     const { click_id, app_id, device, match_id, answer, hours } = claim;
     const isOwn = (one: Claim) => device !== '' && one.app_id === app_id && one.device === device;
     if (claims.has(click_id) || [...claims.values()].some(isOwn)) continue;
     claims.set(click_id, { click_id, app_id, device, match_id, answer, expiresAt: now + hours * hourMs });
-    stored.add(match_id);
+    stored++;
   }
-  return { claims: stored.size === 0 && claims.size === known.size ? known : claims, stored };
+  return { claims: stored === 0 && claims.size === known.size ? known : claims, stored };
 }
 
 /** The claims on these clicks, and those of these devices. */

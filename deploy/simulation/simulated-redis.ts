@@ -110,19 +110,28 @@ export class SimulatedRedis extends CallableServer {
     return 1;
   }
 
-  #gather([answer = '', address = '', ...clicks]: readonly string[], [isNear]: readonly (string | number)[]): unknown {
+  #gather([answer = '', address = '', ...clicks]: readonly string[], args: readonly (string | number)[]): unknown {
     const known = this.#get(address)?.value;
+    const [isNear, whole = 0] = args;
+    let left = Number(whole);
     const members = isNear === '1' && known instanceof Map ? [...known] : [];
     const near = members
       .sort(([, one], [, other]) => other - one)
-      .flatMap(([member]) => [member, this.#text(`claim:${member.slice(0, idLength)}`) ?? '']);
+      .flatMap(([member]) => {
+        const id = member.slice(0, idLength);
+        const owner = this.#text(`claim:${id}`) ?? '';
+        return [member, owner, owner === '' && left-- > 0 ? (this.#text(`click:${id}`) ?? '') : ''];
+      });
     const named = clicks.flatMap((key) => [this.#text(key) ?? '', this.#text(`claim:${key.slice(6)}`) ?? '']);
     return [this.#text(answer) ?? '', near, named];
   }
 
-  #copy([claim = '', ...answers]: readonly string[], [owner = '', answer = '', ttl = 0]: readonly (string | number)[]) {
-    this.#write(claim, String(owner), Number(ttl));
-    for (const key of answers) this.#write(key, String(answer), Number(ttl));
+  #copy(_keys: readonly string[], args: readonly (string | number)[]): number {
+    for (let at = 0; at < args.length; at += 6) {
+      const [claim = '', byId = '', byDevice = '', owner = '', answer = '', ttl = 0] = args.slice(at, at + 6);
+      this.#write(String(claim), String(owner), Number(ttl));
+      for (const key of [byId, byDevice]) if (key !== '') this.#write(String(key), String(answer), Number(ttl));
+    }
     return 1;
   }
 }
