@@ -3,7 +3,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { columnsOf, rollups } from '#clickhouse/rollups.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/postgres.ts';
-import { systemTime } from '#common/time.ts';
+import { systemTime, type Time } from '#common/time.ts';
 import {
   clickhouseForTest,
   postgresForTest,
@@ -39,6 +39,8 @@ const limits = { batchRows: 10_000, batchBytes: 8_000_000, flushIntervalMs: 10 }
 const countries = openCountryDatabase('');
 const visitors = new Visitors(() => 'salt', 1_000);
 
+type Owned = Pick<TestPostgres, 'url' | 'urlAs' | 'stop'>;
+
 export interface TestOwner {
   readonly sink: Sink;
   readonly queue: FrameQueue;
@@ -53,13 +55,19 @@ export class SinkForTest {
   checkpoints: PostgresCheckpoints;
   readonly erasures: Erasures;
   readonly store: ClickHouseStore;
-  readonly #databases: readonly [postgres: TestPostgres, clickhouse: TestDatabase];
+  readonly #databases: readonly [postgres: Owned, clickhouse: Pick<TestDatabase, 'url' | 'stop'>];
+  readonly #time: Time;
   readonly #owners: TestOwner[] = [];
   #owner = 0;
   #frameNo = 0;
 
-  private constructor(databases: readonly [postgres: TestPostgres, clickhouse: TestDatabase]) {
+  /** @param time that of the sinks. */
+  constructor(
+    databases: readonly [postgres: Owned, clickhouse: Pick<TestDatabase, 'url' | 'stop'>],
+    time: Time = systemTime,
+  ) {
     this.#databases = databases;
+    this.#time = time;
     this.postgres = new Postgres({ url: databases[0].urlAs('signpost_ingest'), name: 'test' });
     this.clickhouse = new ClickHouse({ url: databases[1].url });
     this.checkpoints = new PostgresCheckpoints(this.postgres);
@@ -76,6 +84,13 @@ export class SinkForTest {
     await this.postgres.close();
     this.postgres = new Postgres({ url: this.#databases[0].urlAs('signpost_ingest'), name: 'test' });
     this.checkpoints = new PostgresCheckpoints(this.postgres);
+  }
+
+  /** As the operator, who may more than ingest. */
+  async administer(sql: string, params: readonly unknown[]): Promise<void> {
+    const owner = new Postgres({ url: this.#databases[0].url, name: 'test-operator' });
+    await owner.execute(sql, params);
+    await owner.close();
   }
 
   /** A new owner of a partition, as after a restart: it has settled what was left. */
@@ -105,7 +120,7 @@ export class SinkForTest {
       former: this.#former(),
       refusedRows,
       failpoints: noFailpoints,
-      time: systemTime,
+      time: this.#time,
       log: note,
     };
     const sink = new Sink(parts, held, queue, newSinkCounters());

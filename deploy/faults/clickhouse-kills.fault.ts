@@ -1,53 +1,129 @@
-/** ClickHouse killed a thousand times while ingest inserts into it without a pause. */
+/** ClickHouse killed a thousand times, each time in the middle of an insert, and in some of them the owner of the partition too. */
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, test } from 'vitest';
-import { runFault } from './fault-run.ts';
-import { Stage } from './stage.ts';
-import { nothingWrong, seed, times } from './test-sizes.ts';
+import { expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { migrateClickHouse } from '#clickhouse/migrate.ts';
+import { systemTime } from '#common/time.ts';
+import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
+import { LeaseLost } from '#ingest/checkpoints.ts';
+import type { RawStore } from '#ingest/raw-store.ts';
+import { newSinkCounters } from '#ingest/sink-counters.ts';
+import { SinkForTest } from '#ingest/sink-for-test.ts';
+import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { Dice } from './dice.ts';
+import { Store } from './store.ts';
+import { seed, times } from './test-sizes.ts';
 
-const lifeMsMax = 400;
-const quietMsMax = 100;
+const monthMs = 32 * 86_400_000;
+/** A kill comes at any moment of an insert, and sometimes a little after it. */
+const afterInsert = 1.2;
+const toldEach = 100;
+const insertsBeforeMax = 4;
+const ownerDies = 0.2;
+/** No waiting for a server that is back: a thousand of its starts take long enough. */
+const retryMsMax = 20;
+const impatient = {
+  ...systemTime,
+  after: (ms: number, work: () => void) => systemTime.after(Math.min(ms, retryMsMax), work),
+};
 
-let stage: Stage;
-beforeAll(async () => {
-  // The shortest there is, so that nearly all the time some insert is under way.
-  stage = await Stage.start({ settings: { INGEST_FLUSH_INTERVAL_MS: '20' } });
-});
-afterAll(() => stage.stop());
+const folder = mkdtempSync(join(tmpdir(), 'signpost-faults-kills-'));
+const entry = existsSync(builtClickHouse()) ? builtClickHouse() : undefined;
+const start = (port = 0) => startClickHouse({ dataDir: folder, port, ...(entry === undefined ? {} : { entry }) });
 
-test('ClickHouse killed a thousand times during inserts loses nothing and counts nothing twice', async () => {
-  const { clickhouse } = stage.stores;
-  const batches = () => stage.metric('ingest', 'ingest_sink_total', 'what="batches"');
-  const options = {
-    name: 'kill clickhouse a thousand times',
-    seed,
-    clicks: 5_000,
-    clicksPerSecond: 500,
-    settleMs: 120_000,
-  };
-  const report = await runFault(stage, options, async ({ dice, hit }) => {
-    for (let kills = 0; kills < times(1_000); kills++) {
-      const before = await batches();
-      await pause(dice.between(0, lifeMsMax));
-      await clickhouse.kill();
-      hit('clickhouse killed');
-      if ((await batches()) > before) hit('killed behind batches that it had stored in this life');
-      await pause(dice.between(0, quietMsMax));
-      await clickhouse.start();
-    }
+test('ClickHouse killed a thousand times in the middle of an insert loses nothing and counts nothing twice', async () => {
+  const dice = new Dice(seed);
+  const postgres = await Store.start('postgres');
+  let server = await start();
+  const url = `${server.url}/kills`;
+  await migratePostgres({ url: postgres.directUrl });
+  const client = new ClickHouse({ url });
+  await migrateClickHouse(client, { retentionDays: 36_500 });
+  await client.close();
+  const nothing = async () => undefined;
+  const place = new SinkForTest(
+    [
+      { url: postgres.directUrl, stop: nothing },
+      { url, stop: nothing },
+    ],
+    impatient,
+  );
+
+  let [inserts, running, rows, isOver] = [0, 0, 0, false];
+  let insertMs = 25;
+  const counted = new Proxy<RawStore>(place.store, {
+    get: (store, name: keyof RawStore) => {
+      if (name !== 'insert') return store[name].bind(store);
+      return async (...given: Parameters<RawStore['insert']>) => {
+        inserts++;
+        running++;
+        const begunMs = performance.now();
+        const outcome = await store.insert(...given).finally(() => running--);
+        if (outcome.kind === 'written') insertMs = 0.8 * insertMs + 0.2 * (performance.now() - begunMs);
+        return outcome;
+      };
+    },
   });
-  const outcomes: Record<string, number> = {};
-  for (const what of [
-    'batches',
-    'doubted_stored',
-    'doubted_partial',
-    'doubted_discarded',
-    'filled_rollups',
-    'rollups_ahead',
-  ]) {
-    outcomes[what] = await stage.metric('ingest', 'ingest_sink_total', `what="${what}"`);
+  const sums = newSinkCounters();
+  let owner = await place.own(0, counted);
+  const note = () => {
+    for (const [what, count] of Object.entries(owner.sink.counters)) sums[what as keyof typeof sums] += count;
+  };
+
+  /** One frame after the other; one whose owner has died comes again. */
+  const feed = async () => {
+    while (!isOver) {
+      const now = Date.now();
+      const frame = place.frame(
+        Array.from({ length: dice.between(5, 200) }, (_, n) => now - (n % 3 === 0 && dice.next() < 0.5 ? monthMs : n)),
+      );
+      rows += frame.header.records;
+      for (let isStored = false; !isStored; ) {
+        try {
+          await owner.sink.store(await owner.sink.form([frame]));
+          isStored = true;
+        } catch (error) {
+          if (!(error instanceof LeaseLost)) throw error;
+          note();
+          owner = await place.own(0, counted);
+        }
+      }
+    }
+  };
+  const fed = feed();
+  let midway = 0;
+  const startedMs = Date.now();
+  const kills = times(1_000);
+  for (let killed = 0; killed < kills; killed++) {
+    const from = inserts + dice.between(0, insertsBeforeMax);
+    while (inserts <= from || running === 0) await pause(1);
+    await pause(dice.next() * afterInsert * insertMs);
+    if (running > 0) midway++;
+    if (dice.next() < ownerDies) owner.die();
+    server.kill('SIGKILL');
+    await server.stop();
+    server = await start(server.port);
+    if (killed % toldEach === toldEach - 1) console.log(`${killed + 1} kills, ${midway} within an insert`);
   }
-  console.log(outcomes);
-  expect(report).toMatchObject(nothingWrong);
-  expect(outcomes['doubted_stored']).toBeGreaterThan(0);
-});
+  isOver = true;
+  await fed;
+  note();
+  const { doubted_stored, doubted_partial, doubted_discarded, filled_rollups, rollups_ahead, stored_before } = sums;
+  const outcomes = { doubted_stored, doubted_partial, doubted_discarded, filled_rollups, rollups_ahead, stored_before };
+  const figures = await place.figures();
+  const seconds = Math.round((Date.now() - startedMs) / 1_000);
+  console.log(
+    `seed ${seed}: ${kills} kills, ${midway} within an insert, in ${seconds} s; ${rows} clicks`,
+    outcomes,
+    figures,
+  );
+  expect(figures).toEqual({ rows, places: rows, rollup_difference: 0 });
+  expect(midway).toBeGreaterThan(0);
+  await place.stop();
+  await server.stop();
+  await postgres.stop();
+  rmSync(folder, { recursive: true });
+}, 7_200_000);
