@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
-import type { Disk } from './disk.ts';
+import { type Disk, nodeDisk } from './disk.ts';
 import { type FrameHeader, payloadOf, readFrame } from './frame.ts';
 import { Journal, type JournalOptions } from './journal.ts';
 import type { RecordKind } from './record.ts';
@@ -358,6 +358,40 @@ test('what was answered is found again when its segment is deleted while it is w
   ]);
   expect(journal.counters.deleted_segments).toBe(1);
   expect(lines).toEqual([expect.stringContaining('deleted while it was written to')]);
+});
+
+test('what was answered is found again when its segment is deleted while the disk is full, once there is room', async () => {
+  let room = Number.POSITIVE_INFINITY;
+  const disk: Disk = {
+    ...nodeDisk,
+    write: (file, bytes, at) => {
+      const count = Math.min(room, bytes.length - at);
+      if (count <= 0) throw new Error('ENOSPC');
+      room -= count;
+      return nodeDisk.write(file, bytes.subarray(0, at + count), at);
+    },
+  };
+  const folder = root();
+  const lines: string[] = [];
+  const options = { root: folder, segmentBytes: 10_000_000, log: (line: string) => lines.push(line) };
+  const journal = await journalOf(options, { ...nodeSystem, disk });
+  const kept: string[] = [];
+  const send = async (text: string) => {
+    if ((await append(journal, text)) === 'committed') kept.push(text);
+  };
+  for (let n = 0; n < 50; n++) await send(`{"n":${n},"text":"${'x'.repeat(60_000)}"}`);
+  rmSync(join(folder, 'edge-0', journal.producerId, '00000001.seg'));
+  // Enough for a part of it.
+  room = 1_500_000;
+  await expect.poll(() => lines.length, { timeout: 5_000 }).toBe(2);
+  for (let n = 0; n < 20; n++) await send(`{"m":${n},"text":"${'x'.repeat(60_000)}"}`);
+  room = Number.POSITIVE_INFINITY;
+  await expect.poll(() => lines.at(-1), { timeout: 5_000 }).toContain('are written again');
+  await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
+  await send('{"last":1}');
+  const found = stored(join(folder, 'edge-0')).flatMap((frame) => frame.lines);
+  expect(kept.filter((text) => !found.includes(text)).map((text) => text.slice(0, 10))).toEqual([]);
+  expect(kept.length).toBeGreaterThan(50);
 });
 
 test('the whole folder of a producer can be deleted under it, and nothing is lost that was answered before it noticed', async () => {

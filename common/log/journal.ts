@@ -26,6 +26,7 @@ import { FrameGroup, groupCharsMax, type JournalLane, roomAround, roomOf } from 
 import { newProducerId } from './journal-folders.ts';
 import type { RecordKind } from './record.ts';
 import { makeFolder, Segment } from './segment.ts';
+import { SegmentCopy } from './segment-copy.ts';
 import type { HeldLock } from './slot-lock.ts';
 import { nodeSystem, type System } from './system.ts';
 import { UnsyncedGroups, type Waiter } from './unsynced-groups.ts';
@@ -52,6 +53,8 @@ const measureIntervalMs = 1000;
 const restartDelayMs = 100;
 /** A segment that nothing was written to for so many measurements is ended, so that it can be deleted once it is committed. */
 const idleTicksMax = 30;
+/** Deleted segments that wait for room on the disk; each keeps its file and its room until then. */
+const copiesMax = 16;
 
 export class Journal {
   /** Since the start of the process. */
@@ -76,6 +79,7 @@ export class Journal {
   #producer = '';
   #segment: Segment | undefined;
   #retiring: Segment[] = [];
+  readonly #copies: SegmentCopy[] = [];
   #restartAt = 0;
   #waiting: Waiter[] = [];
   #turnedAway: Waiter[] = [];
@@ -165,6 +169,8 @@ export class Journal {
   async close(): Promise<void> {
     this.#commit();
     this.#saveDeleted();
+    this.#saveLater();
+    for (const copy of this.#copies.splice(0)) this.#abandon(copy);
     this.#isClosed = true;
     const { time } = this.#system;
     time.clear(this.#measureTimer);
@@ -203,6 +209,7 @@ export class Journal {
     if (!this.#isScheduled) this.#beginAgain();
     void this.#keepLock();
     this.#saveDeleted();
+    this.#saveLater();
     this.#endIdle();
     void this.#size.measure();
   }
@@ -259,18 +266,45 @@ export class Journal {
       `segment ${deleted.no} of ${join(this.#folder, this.#producer)} was deleted while it was written to: ` +
         `its ${deleted.bytes} bytes are written again`,
     );
+    const copy = new SegmentCopy(this.#system.disk, join(this.#folder, this.#producer), deleted);
     try {
-      makeFolder(this.#system.disk, join(this.#folder, this.#producer));
-      const next = Segment.create(this.#system.disk, join(this.#folder, this.#producer), deleted.no + 1);
+      this.#segment = copy.proceed();
       this.#retiring.push(deleted);
-      this.#segment = next;
-      for (const bytes of deleted.contents()) next.append(bytes);
       this.#syncSoon();
     } catch (error) {
-      this.#options.log?.(`they can't be written again: ${String(error)}`);
+      this.#options.log?.(`they can't be written again yet, it is tried every second: ${String(error)}`);
       this.counters.write_failures++;
+      this.#segment = undefined;
       this.#giveUp();
+      this.#copies.push(copy);
+      if (this.#copies.length > copiesMax) this.#abandon(this.#copies.shift());
     }
+  }
+
+  /** Deleted segments that the disk had no room for. */
+  #saveLater(): void {
+    for (const copy of [...this.#copies]) {
+      try {
+        this.#retiring.push(copy.proceed(), copy.from);
+      } catch {
+        this.counters.write_failures++;
+        continue;
+      }
+      this.#copies.splice(this.#copies.indexOf(copy), 1);
+      this.#options.log?.(
+        `the ${copy.from.bytes} bytes of segment ${copy.from.no} of ${copy.folder} are written again`,
+      );
+      this.#syncSoon();
+    }
+  }
+
+  #abandon(copy: SegmentCopy | undefined): void {
+    if (copy === undefined) return;
+    copy.giveUp();
+    copy.from.close();
+    this.#options.log?.(
+      `segment ${copy.from.no} of ${copy.folder} was deleted and could not be written again: its ${copy.from.bytes} bytes are lost unless they are stored`,
+    );
   }
 
   #endIdle(): void {

@@ -66,10 +66,10 @@ export class Segment {
     return this.#disk.namesOf(this.#file) === 0;
   }
 
-  /** What was appended, in pieces that are written over by the next one. */
-  *contents(): Iterable<Buffer> {
-    const piece = Buffer.allocUnsafe(Math.min(pieceBytes, this.#bytes));
-    for (let at = 0; at < this.#bytes; ) {
+  /** What was appended behind the first so many bytes, in pieces that are written over by the next one. */
+  *contents(from = 0): Iterable<Buffer> {
+    const piece = Buffer.allocUnsafe(Math.min(pieceBytes, this.#bytes - from));
+    for (let at = from; at < this.#bytes; ) {
       const read = this.#disk.read(this.#file, piece, at);
       const bytes = Math.min(read, this.#bytes - at);
       if (bytes === 0) return;
