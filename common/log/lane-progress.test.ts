@@ -26,3 +26,16 @@ test('frames that the log has thrown out for their age are published again, thou
   // Once; then they are on their way.
   expect(lanes.passedOver(announcement, acknowledgedAt + logAgeMaxMs + 2)).toEqual([]);
 });
+
+test.each([
+  ['like', 0],
+  ['an hour behind', -3_600_000],
+])("with a clock %s the sink's, a frame is published again only a minute after it was acknowledged", (_, offset) => {
+  const lanes = new LaneProgress();
+  const sentAt = 1_000_000_000;
+  lanes.saw(header, laneKeyOf(header));
+  lanes.acknowledged(header, sentAt + offset);
+  const passed = (ms: number) =>
+    lanes.passedOver({ ...announcement, partition: 3, committed_to: sentAt + ms }, sentAt + ms + offset).length;
+  expect([passed(5_000), passed(59_000), passed(61_000)]).toEqual([0, 0, 1]);
+});

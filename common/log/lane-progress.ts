@@ -5,7 +5,10 @@ import { logAgeMaxMs } from './log-stream.ts';
 import { type Announcement, FrameSet, laneKey, laneKeyOf } from './marks.ts';
 import { ProgressLog } from './progress-log.ts';
 
-/** How far behind the sink's time an uncommitted frame counts as passed over; clocks of machines differ. */
+/**
+ * How far behind the sink's time an uncommitted frame counts as passed over; clocks of machines differ. One that is further ahead
+ * only delays it: nothing is lost, and what comes twice is dropped by the marks.
+ */
 const passedOverMs = 60_000;
 const nothing = new FrameSet();
 
@@ -46,13 +49,14 @@ export class LaneProgress {
   /**
    * Lanes whose frames the sink has passed over, or the log has thrown out for their age, also where nobody reads their partition; they
    * count as not acknowledged from now on.
+   * @param now by this machine's clock: if that is behind the sink's, what the sink has committed seems to be later.
    */
   passedOver({ partition, committed_to }: Announcement, now: number): PassedOver[] {
     const found: PassedOver[] = [];
     for (const [key, log] of this.#published) {
       const [producerId = ''] = key.split(':');
       const isRead = key.endsWith(`:${partition}`);
-      const before = Math.max(isRead ? committed_to - passedOverMs : 0, now - logAgeMaxMs);
+      const before = Math.max(isRead ? Math.min(committed_to, now) - passedOverMs : 0, now - logAgeMaxMs);
       if (!log.isPassedOver(this.marksOf(key), before)) continue;
       log.publishAgain();
       found.push({ key, producerId, mark: this.marksOf(key).mark });
