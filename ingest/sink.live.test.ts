@@ -254,7 +254,7 @@ test('a batch whose people are erased while it is in doubt is stored once, whole
     insert: async (batch, part) => {
       if (++inserts === 1 || inserts > 4) return await place.store.insert(batch, part);
       if (inserts === 2) {
-        await place.postgres.execute(
+        await place.administer(
           `INSERT INTO ingest.erasure (organization_id, until_ms, salt, hashes, expires_at)
            VALUES ($1, $2, 'salt', NULL, now() + interval '1 day')`,
           [organization_id, Date.now() + 1_000],

@@ -46,7 +46,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
   const nothing = async () => undefined;
   const place = new SinkForTest(
     [
-      { url: postgres.directUrl, stop: nothing },
+      { url: postgres.directUrl, urlAs: () => postgres.directUrl, stop: nothing },
       { url, stop: nothing },
     ],
     impatient,
