@@ -87,7 +87,7 @@ export class SinkForTest {
   }
 
   /** As the operator, who may more than ingest. */
-  async administer(sql: string, params: readonly unknown[]): Promise<void> {
+  async administer(sql: string, params: readonly unknown[] = []): Promise<void> {
     const owner = new Postgres({ url: this.#databases[0].url, name: 'test-operator' });
     await owner.execute(sql, params);
     await owner.close();

@@ -377,14 +377,15 @@ test('what Postgres has forgotten stays known across the owners after the one th
 });
 
 test('what ingest commits is on the disk when it is answered, also where the server is set otherwise', async () => {
-  await place.postgres.execute(
+  await place.administer(
     `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$`,
   );
-  await place.postgres.execute('CREATE TABLE kept (how text)');
-  await place.postgres.execute(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+  await place.administer('CREATE TABLE kept (how text)');
+  await place.administer('GRANT SELECT ON kept TO signpost_ingest');
+  await place.administer(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
     INSERT INTO kept VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$`);
   for (const table of ['mark', 'batch']) {
-    await place.postgres.execute(`CREATE TRIGGER note AFTER INSERT ON ingest.${table} EXECUTE FUNCTION note()`);
+    await place.administer(`CREATE TRIGGER note AFTER INSERT ON ingest.${table} EXECUTE FUNCTION note()`);
   }
   await place.reconnect();
   expect(await place.postgres.query('SHOW synchronous_commit')).toEqual([{ synchronous_commit: 'off' }]);
