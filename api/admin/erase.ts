@@ -128,7 +128,8 @@ export async function erase(stores: EraseStores, request: EraseRequest): Promise
   await emptyLog(nats);
   return [
     lineOf(rows),
-    `${installs} installs removed from Postgres, ${keys} entries from Redis; the log was emptied`,
+    `${installs} installs removed from Postgres, ${keys} entries from Redis`,
+    'The log was emptied, of everybody: replay reaches back to this moment and no further',
     'ClickHouse removes the files of before within 15 minutes; backups of before keep what they hold',
     ...left,
   ];
