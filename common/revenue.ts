@@ -30,11 +30,6 @@ const rareCurrencies =
   'XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XUA BOV CHE CHW CLF COU MXV USN UYI UYW SLE VED XAD XCG ZWG';
 const currencies: ReadonlySet<string> = new Set([...Intl.supportedValuesOf('currency'), ...rareCurrencies.split(' ')]);
 
-/** Whether a text is a code of ISO 4217, in small letters or capitals. */
-export function isCurrency(text: string): boolean {
-  return currencies.has(text) || (/^[A-Za-z]{3}$/.test(text) && currencies.has(text.toUpperCase()));
-}
-
 /** Reads `{amount, currency}` as an app sends it. */
 export function readRevenue(value: object): Revenue | RevenueFault {
   const revenue = keptRevenue(value);
