@@ -12,6 +12,7 @@
 import type { PrivacyMode } from './log/record.ts';
 import type { Queries } from './postgres.ts';
 import type { Redis, Script } from './redis.ts';
+import type { TapPageMode } from './tap-page.ts';
 
 /** How an app wants its figures made. */
 export interface AppSettings {
@@ -20,6 +21,8 @@ export interface AppSettings {
   readonly min_confidence: number;
   readonly privacy_mode: PrivacyMode;
   readonly conversion_events: readonly string[];
+  /** Absent in apps that were made before it: off. */
+  readonly tap_page?: TapPageMode;
 }
 
 /** An app as an SDK request needs it. `version` is the app's at the time of reading. */

@@ -24,6 +24,7 @@ const link: fc.Arbitrary<LinkSnapshot> = fc.record({
   og_image_url: text,
   expires_at: fc.option(fc.nat()),
   expired_url: text,
+  tap_page: fc.constantFrom('off', 'ios', 'mobile', null),
 });
 
 test('a link that is written for Redis and read again is the same, field by field', () => {
@@ -39,4 +40,11 @@ test('what is no snapshot is none: broken JSON, another shape, another number of
     expect(decodeLink(bad), bad).toBeUndefined();
   }
   for (const bad of ['', '{', 'null', '[]', '{"id":"app_1"}']) expect(decodeApp(bad), bad).toBeUndefined();
+});
+
+test('snapshots that a process from before the tap page wrote are read, and show none', () => {
+  const now: unknown[] = JSON.parse(encodeLink({ ...fc.sample(link, 1)[0], tap_page: 'ios' } as LinkSnapshot));
+  expect(decodeLink(JSON.stringify(now))?.tap_page).toBe('ios');
+  expect(decodeLink(JSON.stringify(now.slice(0, 19)))).toMatchObject({ tap_page: null });
+  expect(decodeApp('{"id":"app_1","organization_id":"org_1"}')).toMatchObject({ tap_page: 'off' });
 });

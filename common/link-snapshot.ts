@@ -3,6 +3,7 @@
  * its host. Two snapshots and not one, so that a change of an app is one entry and not one per link.
  */
 import { type PrivacyMode, privacyModes } from './log/record.ts';
+import { type TapPageMode, tapPageModeOf } from './tap-page.ts';
 
 export interface LinkSnapshot {
   readonly id: string;
@@ -25,6 +26,8 @@ export interface LinkSnapshot {
   /** Epoch milliseconds. */
   readonly expires_at: number | null;
   readonly expired_url: string | null;
+  /** Null takes the app's. */
+  readonly tap_page: TapPageMode | null;
 }
 
 export interface AppSnapshot {
@@ -44,6 +47,9 @@ export interface AppSnapshot {
   } | null;
   readonly fallback_url: string | null;
   readonly privacy_mode: PrivacyMode;
+  readonly tap_page: TapPageMode;
+  /** For so long devices are matched to its clicks by what they have in common; 0 for never. */
+  readonly probabilistic_window_hours: number;
 }
 
 /** The part of the Postgres wrapper that the look-ups need. */
@@ -60,7 +66,7 @@ const linksByKey = `
 SELECT a.host, l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
        l.ios_url, l.android_url, l.fallback_url,
        l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
-       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url
+       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page
   FROM unnest($1::text[], $2::text[]) AS k(host, short_code)
   JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL AND a.host_verified_at IS NOT NULL
   JOIN links l ON l.app_id = a.id AND l.short_code = k.short_code AND l.deleted_at IS NULL`;
@@ -129,7 +135,16 @@ function appOf(row: AppRow): AppSnapshot {
     },
     fallback_url: row.fallback_url,
     privacy_mode: privacyModes.find((mode) => mode === settings?.['privacy_mode']) ?? 'anonymize_ip',
+    ...tapSettingsOf(settings ?? {}),
   };
+}
+
+function tapSettingsOf(settings: Readonly<Record<string, unknown>>) {
+  const { tap_page, probabilistic_window_hours: hours } = settings;
+  return {
+    tap_page: tapPageModeOf(tap_page) ?? 'off',
+    probabilistic_window_hours: typeof hours === 'number' ? hours : 0,
+  } as const;
 }
 
 function textOf(value: unknown): string | null {
@@ -146,15 +161,19 @@ export function encodeLink(link: LinkSnapshot): string {
     ...[link.ios_url, link.android_url, link.fallback_url],
     ...[link.utm_source, link.utm_medium, link.utm_campaign, link.utm_term, link.utm_content],
     ...[link.og_title, link.og_description, link.og_image_url, link.expires_at, link.expired_url],
+    link.tap_page,
   ]);
 }
 
-const linkFields = 19;
+const linkFields = 20;
+/** Those of processes before the tap page, which may run beside this one during an upgrade. */
+const linkFieldsMin = 19;
 
 /** Undefined when the text is none of `encodeLink`. */
 export function decodeLink(text: string): LinkSnapshot | undefined {
   const f = parsed(text);
-  if (!Array.isArray(f) || f.length !== linkFields || typeof f[0] !== 'string') return undefined;
+  if (!Array.isArray(f) || f.length < linkFieldsMin || f.length > linkFields || typeof f[0] !== 'string')
+    return undefined;
   return {
     id: f[0],
     app_id: f[1],
@@ -175,12 +194,13 @@ export function decodeLink(text: string): LinkSnapshot | undefined {
     og_image_url: f[16],
     expires_at: f[17],
     expired_url: f[18],
+    tap_page: tapPageModeOf(f[19]),
   };
 }
 
 export function decodeApp(text: string): AppSnapshot | undefined {
   const value = parsed(text);
-  return isAppSnapshot(value) ? value : undefined;
+  return isAppSnapshot(value) ? { ...value, ...tapSettingsOf({ ...value }) } : undefined;
 }
 
 function parsed(text: string): unknown {

@@ -227,11 +227,13 @@ CREATE TABLE public.links (
   created_at timestamp with time zone NOT NULL,
   updated_at timestamp with time zone NOT NULL,
   deleted_at timestamp with time zone,
+  tap_page text,
   CONSTRAINT links_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   CONSTRAINT links_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT links_pkey PRIMARY KEY (id),
   CONSTRAINT links_short_code_check CHECK (((char_length(short_code) >= 3) AND (char_length(short_code) <= 64))),
-  CONSTRAINT links_source_check CHECK ((source = ANY (ARRAY['dashboard'::text, 'sdk'::text])))
+  CONSTRAINT links_source_check CHECK ((source = ANY (ARRAY['dashboard'::text, 'sdk'::text]))),
+  CONSTRAINT links_tap_page_check CHECK ((tap_page = ANY (ARRAY['off'::text, 'ios'::text, 'mobile'::text])))
 );
 
 CREATE TABLE public.memberships (

@@ -42,10 +42,11 @@ export function sendText(
   else res.end(text, manner.isLast);
 }
 
-export function sendPage(res: HttpResponse, html: string, manner: Manner): void {
+/** @param policy its Content-Security-Policy; empty for that of pages without scripts. */
+export function sendPage(res: HttpResponse, html: string, manner: Manner, policy = ''): void {
   sendText(res, '200 OK', 'text/html; charset=utf-8', html, manner, {
     'Cache-Control': 'private, no-store',
-    'Content-Security-Policy': securityHeaders,
+    'Content-Security-Policy': policy || securityHeaders,
   });
 }
 

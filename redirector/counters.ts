@@ -5,10 +5,12 @@ import type { Journal } from '#common/log/journal.ts';
 import { exposeJournal } from '#common/log/journal-counters.ts';
 import { exposeCounter, exposeGauge } from '#common/telemetry.ts';
 import type { Shelf } from './shelf.ts';
+import { beaconOutcomes, type SignalBeacon } from './signal-beacon.ts';
 
 export const answerKinds = [
   'redirect',
   'preview',
+  'tap_page',
   'head',
   'expired',
   'root',
@@ -27,6 +29,7 @@ export class Counters {
   readonly answers: Record<AnswerKind, number> = {
     redirect: 0,
     preview: 0,
+    tap_page: 0,
     head: 0,
     expired: 0,
     root: 0,
@@ -49,17 +52,26 @@ export interface Counted {
   readonly cache: LinkCache;
   readonly journal: Journal;
   readonly shelf: Shelf;
+  readonly beacon: SignalBeacon;
   /** Requests that wait for the journal or for a look-up. */
   readonly waiting: () => number;
 }
 
 /** Shows the counters in the registry; they are read when it is asked, not before. */
-export function exposeCounters(registry: Registry, { counters, cache, journal, waiting }: Counted): void {
+export function exposeCounters(registry: Registry, { counters, cache, journal, beacon, waiting }: Counted): void {
   const counter = exposeCounter.bind(null, registry);
   const gauge = exposeGauge.bind(null, registry);
   counter('redirector_answers_total', 'Answers by kind.', ['kind'], (set) => {
     for (const kind of answerKinds) set({ kind }, counters.answers[kind]);
   });
+  counter(
+    'redirector_tap_signals_total',
+    'Signals that tap pages sent, by what became of them.',
+    ['outcome'],
+    (set) => {
+      for (const outcome of beaconOutcomes) set({ outcome }, beacon.counters[outcome]);
+    },
+  );
   counter('redirector_clicks_not_recorded_total', 'Clicks answered without a record.', [], (set) =>
     set({}, counters.not_recorded),
   );

@@ -2,6 +2,7 @@
  * What the redirector has to know about a visitor at once: which store is theirs, and whether a page instead of a redirect
  * is wanted. Everything else that a user agent tells is worked out later, away from the visitor's waiting.
  */
+import { isbot } from 'isbot';
 import { type DeviceFamily, familyOf } from '#common/device-family.ts';
 import { clickTextMax, cut } from '#common/log/record.ts';
 import { clickField, inOnePiece } from './click-field.ts';
@@ -14,6 +15,8 @@ export interface Device {
   readonly isPreviewCrawler: boolean;
   /** The user agent as it stands in the record of a click, and the beginning of the address, which comes next. */
   readonly json: string;
+  /** Whether its user agent is a program's; null until it was asked for. */
+  isBot: boolean | null;
 }
 
 /**
@@ -67,7 +70,14 @@ export function deviceOf(userAgent: string): Device {
     platform: familyOf(userAgent),
     isPreviewCrawler: previewCrawler.test(userAgent),
     json: inOnePiece(`${clickField('user_agent', userAgent)},"ip":"`),
+    isBot: null,
   };
+}
+
+/** As ingest judges it. Not worked out with the rest: most links do not ask, and it costs more than a redirect. */
+export function isBot(device: Device, userAgent: string): boolean {
+  device.isBot ??= isbot(userAgent);
+  return device.isBot;
 }
 
 /** When one of the two is reached it starts anew: the strings in use are back within a second. */

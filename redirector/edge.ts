@@ -17,10 +17,13 @@ import { type Manner, sendPage, sendRedirect, sendRefusal, sendText } from './an
 import { androidAssociation, appleAssociation } from './association.ts';
 import { Counters } from './counters.ts';
 import { redirectOf } from './destination.ts';
-import { Devices } from './device.ts';
+import { type Device, Devices, isBot } from './device.ts';
 import { KnownLinks } from './known-links.ts';
 import type { RefusalReason } from './page.ts';
 import { LinkPlan, rootDestinationOf } from './plan.ts';
+import type { SignalBeacon } from './signal-beacon.ts';
+import type { SignalTokens } from './signal-token.ts';
+import type { TapPage } from './tap-page.ts';
 import { Visit, type VisitState } from './visit.ts';
 import { hostOf, isAmbiguous, isHost, isShortCodePath, readVisitor, type Visitor, wantsJson } from './visitor.ts';
 
@@ -32,6 +35,8 @@ export interface EdgeOptions {
   readonly trustedProxies: readonly string[];
   readonly addresses: AddressWriter;
   readonly queryFilter: QueryFilter;
+  readonly tokens: SignalTokens;
+  readonly beacon: SignalBeacon;
 }
 
 const robots = 'User-agent: *\nAllow: /\n';
@@ -54,10 +59,13 @@ export class Edge {
   readonly #proxies: TrustedProxies | null;
   readonly #addresses: AddressWriter;
   readonly #queryFilter: QueryFilter;
+  readonly #tokens: SignalTokens;
+  readonly #beacon: SignalBeacon;
   readonly #devices = new Devices();
   readonly #known: KnownLinks;
 
-  constructor({ cache, journal, lane, clock, trustedProxies, addresses, queryFilter }: EdgeOptions) {
+  constructor(options: EdgeOptions) {
+    const { cache, journal, lane, clock, trustedProxies, addresses, queryFilter } = options;
     this.#cache = cache;
     this.#known = new KnownLinks(cache);
     this.#journal = journal;
@@ -66,6 +74,8 @@ export class Edge {
     this.#proxies = trustedProxies.length === 0 ? null : new TrustedProxies(trustedProxies);
     this.#addresses = addresses;
     this.#queryFilter = queryFilter;
+    this.#tokens = options.tokens;
+    this.#beacon = options.beacon;
     this.state = { counters: this.counters, waiting: 0, isStopping: false };
   }
 
@@ -120,6 +130,15 @@ export class Edge {
     });
   }
 
+  /** What a tap page sends of its device. */
+  receiveSignals(res: HttpResponse, req: HttpRequest): void {
+    if (isAmbiguous(req)) {
+      this.#refuseForGood(res, 'bad_request', { isHead: false, wantsJson: false, isLast: true });
+      return;
+    }
+    this.#beacon.receive(res, readVisitor(req, res, this.#proxies).ip, () => this.state.isStopping);
+  }
+
   refuseMethod(res: HttpResponse, req: HttpRequest): void {
     this.#refuseForGood(res, 'method_not_allowed', {
       isHead: false,
@@ -148,10 +167,32 @@ export class Edge {
     }
     const clickId = newId('clk', nowMs);
     const isPreview = decision.kind === 'preview';
-    const content = isPreview ? decision.html : redirectOf(decision.destination, visitor.query, clickId);
-    const visit = Visit.begin(this.state, res, decision.kind, content);
+    const tap = isPreview ? null : decision.tap;
+    const page = tap === null ? null : this.#tapPage(tap, plan.app, accept, visitor, device, clickId);
+    let visit: Visit;
+    if (tap !== null && page !== null) visit = Visit.begin(this.state, res, 'tap_page', page, tap.policy);
+    else {
+      const content = isPreview ? decision.html : redirectOf(decision.destination, visitor.query, clickId);
+      visit = Visit.begin(this.state, res, decision.kind, content);
+    }
     const recorded = this.#recorded(visitor, plan.app, nowMs);
     this.#journal.append(this.#lane, plan.record(clickId, recorded, device, isPreview, nowMs), visit);
+  }
+
+  /** The page, for a person in a browser; null for whoever is sent on without one. */
+  #tapPage(
+    tap: TapPage,
+    { privacy_mode, probabilistic_window_hours: hours }: AppSnapshot,
+    accept: string | HttpRequest,
+    { user_agent, language, query, is_prefetch }: Visitor,
+    device: Device,
+    clickId: string,
+  ): string | null {
+    const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
+    if (is_prefetch || !accepted.includes('text/html') || isBot(device, user_agent)) return null;
+    // What matches nothing is not asked for.
+    const token = privacy_mode === 'no_ip' || hours === 0 ? '' : this.#tokens.sign(clickId, hours);
+    return tap.html({ clickId, query, user_agent, language, token });
   }
 
   /** The visitor without what the app, or the operator, does not want written. */

@@ -14,6 +14,8 @@ import { exposeCounters } from './counters.ts';
 import { Edge } from './edge.ts';
 import { RedirectorServer } from './server.ts';
 import { Shelf } from './shelf.ts';
+import { SignalBeacon } from './signal-beacon.ts';
+import { SignalTokens } from './signal-token.ts';
 
 const drainMs = 10_000;
 
@@ -43,7 +45,11 @@ const cache = new LinkCache({
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
+const tokens = new SignalTokens(config.ADDRESS_KEY);
+const beacon = new SignalBeacon({ redis, tokens, clock: systemClock });
 const edge = new Edge({
+  tokens,
+  beacon,
   cache,
   journal,
   lane: journal.lane('click', 0),
@@ -53,7 +59,7 @@ const edge = new Edge({
   queryFilter: new QueryFilter(config.DROPPED_QUERY_PARAMETERS),
 });
 const server = new RedirectorServer(edge, systemClock);
-exposeCounters(metrics, { counters: edge.counters, cache, journal, shelf, waiting: () => edge.state.waiting });
+exposeCounters(metrics, { counters: edge.counters, cache, journal, shelf, beacon, waiting: () => edge.state.waiting });
 
 const host = config.REDIRECTOR_HOST;
 const tls = { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE };

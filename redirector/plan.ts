@@ -14,10 +14,16 @@ import {
 } from './destination.ts';
 import type { Device, Platform } from './device.ts';
 import { hasPreview, previewPage } from './page.ts';
+import { TapPage } from './tap-page.ts';
 import type { Visitor } from './visitor.ts';
 
 export type Decision =
-  | { readonly kind: 'redirect' | 'expired'; readonly destination: Destination }
+  | {
+      readonly kind: 'redirect' | 'expired';
+      readonly destination: Destination;
+      /** The page before the destination, for people in a browser. */
+      readonly tap: TapPage | null;
+    }
   | { readonly kind: 'preview'; readonly html: string }
   | { readonly kind: 'not_found' }
   | { readonly kind: 'gone' };
@@ -80,7 +86,7 @@ export class LinkPlan {
 
   decide(device: Device, nowMs: number): Decision {
     if (this.#isArchived) return notFound;
-    if (nowMs >= this.#expiresMs) return redirectTo(expiredDestinationOf(this.link), gone, 'expired');
+    if (nowMs >= this.#expiresMs) return this.#expired();
     if (device.isPreviewCrawler && this.#preview !== null) return this.#preview;
     switch (device.platform) {
       case 'ios':
@@ -95,8 +101,16 @@ export class LinkPlan {
     }
   }
 
+  #expired(): Decision {
+    const destination = expiredDestinationOf(this.link);
+    return destination === null ? gone : { kind: 'expired', destination, tap: null };
+  }
+
   #decisionOn(platform: Platform): Decision {
-    return redirectTo(destinationOf(this.link, this.app, platform), notFound);
+    const destination = destinationOf(this.link, this.app, platform);
+    if (destination === null) return notFound;
+    const tap = platform === 'other' ? null : TapPage.of(this.link, this.app, platform, destination);
+    return { kind: 'redirect', destination, tap };
   }
 
   /** The record of a visit, as `clickJson` writes it. */
@@ -133,14 +147,6 @@ function constantJson(fields: ConstantFields, utm: UtmFields): string {
     `,"privacy_mode":"${privacy_mode}","trigger":"${trigger}"${clickField('campaign', campaign)}` +
     utmNames.map((name) => clickField(name, utm[name])).join('')
   );
-}
-
-function redirectTo(
-  destination: Destination | null,
-  otherwise: Decision,
-  kind: 'redirect' | 'expired' = 'redirect',
-): Decision {
-  return destination === null ? otherwise : { kind, destination };
 }
 
 const noUtm: UtmFields = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };

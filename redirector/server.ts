@@ -15,6 +15,7 @@ import {
   us_socket_local_port,
 } from '#common/http/uws.ts';
 import type { Edge } from './edge.ts';
+import { BEACON_PATH } from './signal-beacon.ts';
 
 export interface Listening {
   readonly host: string;
@@ -58,10 +59,12 @@ export class RedirectorServer {
     if (hsts === '') {
       app.get('/*', (res, req) => edge.get(res, req));
       app.head('/*', (res, req) => edge.lookUp(res, req, true));
+      app.post(BEACON_PATH, (res, req) => edge.receiveSignals(res, req));
       app.any('/*', (res, req) => edge.refuseMethod(res, req));
     } else {
       app.get('/*', (res, req) => edge.get(withHsts(res, hsts), req));
       app.head('/*', (res, req) => edge.lookUp(withHsts(res, hsts), req, true));
+      app.post(BEACON_PATH, (res, req) => edge.receiveSignals(withHsts(res, hsts), req));
       app.any('/*', (res, req) => edge.refuseMethod(withHsts(res, hsts), req));
     }
     const countConnections = (_: unknown, change: number) => {

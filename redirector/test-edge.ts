@@ -17,6 +17,8 @@ import { Redis } from '#common/redis.ts';
 import { Edge } from './edge.ts';
 import { RedirectorServer } from './server.ts';
 import { Shelf } from './shelf.ts';
+import { SignalBeacon } from './signal-beacon.ts';
+import { SignalTokens } from './signal-token.ts';
 
 export interface Reply {
   readonly status: number;
@@ -142,7 +144,11 @@ export class TestEdge {
     const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, shelf });
     const lane = journal.lane('click', 0);
     const trustedProxies = options.trustedProxies ?? [];
+    const tokens = new SignalTokens('a key of a test that is long enough');
+    const beacon = new SignalBeacon({ redis, tokens, clock: systemClock });
     const edge = new Edge({
+      tokens,
+      beacon,
       cache,
       journal,
       lane,

@@ -9,6 +9,8 @@ export const testApp: AppSnapshot = {
   android: null,
   fallback_url: null,
   privacy_mode: 'anonymize_ip',
+  tap_page: 'off',
+  probabilistic_window_hours: 6,
 };
 
 export const testLink: LinkSnapshot = {
@@ -31,4 +33,5 @@ export const testLink: LinkSnapshot = {
   og_image_url: null,
   expires_at: null,
   expired_url: null,
+  tap_page: null,
 };

@@ -21,7 +21,7 @@ function writeCurrent(): void {
 const spareMax = 1_024;
 const spare: Visit[] = [];
 
-type VisitKind = 'redirect' | 'expired' | 'preview';
+type VisitKind = 'redirect' | 'expired' | 'preview' | 'tap_page';
 
 /** Used again and again: an object and a closure less for each visit. uWebSockets.js forgets `abort` with the answer. */
 export class Visit implements Waiter {
@@ -30,32 +30,36 @@ export class Visit implements Waiter {
   #kind: VisitKind;
   /** The Location, or the page. */
   #content: string;
+  /** The page's Content-Security-Policy. */
+  #policy: string;
   #isAborted = false;
   readonly #abort = () => {
     this.#isAborted = true;
   };
 
-  private constructor(state: VisitState, res: HttpResponse, kind: VisitKind, content: string) {
+  private constructor(state: VisitState, res: HttpResponse, kind: VisitKind, content: string, policy: string) {
     this.#state = state;
     this.#res = res;
     this.#kind = kind;
     this.#content = content;
+    this.#policy = policy;
   }
 
   /** The answer is held from now on, until `committed` or `refused`. */
-  static begin(state: VisitState, res: HttpResponse, kind: VisitKind, content: string): Visit {
+  static begin(state: VisitState, res: HttpResponse, kind: VisitKind, content: string, policy = ''): Visit {
     const used = spare.pop();
-    const visit = used?.again(state, res, kind, content) ?? new Visit(state, res, kind, content);
+    const visit = used?.again(state, res, kind, content, policy) ?? new Visit(state, res, kind, content, policy);
     state.waiting++;
     res.onAborted(visit.#abort);
     return visit;
   }
 
-  again(state: VisitState, res: HttpResponse, kind: VisitKind, content: string): this {
+  again(state: VisitState, res: HttpResponse, kind: VisitKind, content: string, policy: string): this {
     this.#state = state;
     this.#res = res;
     this.#kind = kind;
     this.#content = content;
+    this.#policy = policy;
     this.#isAborted = false;
     return this;
   }
@@ -82,7 +86,7 @@ export class Visit implements Waiter {
 
   write(): void {
     const isLast = this.#state.isStopping;
-    if (this.#kind === 'preview') sendPage(this.#res, this.#content, { isHead: false, wantsJson: false, isLast });
-    else sendRedirect(this.#res, this.#content, isLast);
+    if (this.#kind === 'redirect' || this.#kind === 'expired') sendRedirect(this.#res, this.#content, isLast);
+    else sendPage(this.#res, this.#content, { isHead: false, wantsJson: false, isLast }, this.#policy);
   }
 }

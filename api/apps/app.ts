@@ -4,8 +4,9 @@ import { absent } from '#api/access.ts';
 import type { AppSettings } from '#common/app-snapshot.ts';
 import type { Rejection } from '#common/http/rejection.ts';
 import { nullable } from '#common/link/fields.ts';
+import { type TapPageMode, tapPageModes } from '#common/tap-page.ts';
 import type { TenantQueries } from '#common/tenancy.ts';
-import type { AppFields } from './fields.ts';
+import { type AppFields, defaultSettings } from './fields.ts';
 import { type HostRules, hostRecord, isOwnHost } from './host.ts';
 import type { HostProblem } from './host-checks.ts';
 
@@ -66,7 +67,8 @@ export function appAnswer(
     android: row.android,
     fallback_url: row.fallback_url,
     allowed_destination_hosts: row.allowed_destination_hosts,
-    settings: row.settings,
+    // Settings that came later than the app have their default.
+    settings: { ...defaultSettings, ...row.settings },
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
   };
@@ -115,6 +117,7 @@ const shared = {
       enum: ['anonymize_ip', 'full_ip', 'no_ip'],
     }),
     conversion_events: Type.Array(text),
+    tap_page: Type.Unsafe<TapPageMode>({ type: 'string', enum: [...tapPageModes] }),
   }),
   created_at: Type.String({ format: 'date-time' }),
   updated_at: Type.String({ format: 'date-time' }),
@@ -152,6 +155,7 @@ const example = {
     min_confidence: 0.6,
     privacy_mode: 'anonymize_ip',
     conversion_events: ['purchase'],
+    tap_page: 'ios',
   },
   created_at: '2026-01-15T09:30:00.000Z',
   updated_at: '2026-01-15T09:30:00.000Z',

@@ -28,6 +28,7 @@ const defaults = {
   min_confidence: 0.6,
   privacy_mode: 'anonymize_ip',
   conversion_events: [],
+  tap_page: 'off',
 };
 const fingerprint = Array.from({ length: 32 }, () => 'AB').join(':');
 const everything = {
@@ -43,6 +44,7 @@ const everything = {
     min_confidence: 1,
     privacy_mode: 'no_ip',
     conversion_events: ['purchase'],
+    tap_page: 'mobile',
   },
 };
 
@@ -170,6 +172,8 @@ const wrong: [string, Record<string, unknown>, string][] = [
     { settings: { conversion_events: Array.from({ length: 21 }, (_, n) => `e${n}`) } },
     'settings.conversion_events',
   ],
+  ['a tap page on Android alone', { settings: { tap_page: 'android' } }, 'settings.tap_page'],
+  ['a tap page that is true', { settings: { tap_page: true } }, 'settings.tap_page'],
   ['an unknown setting', { settings: { colour: 'red' } }, 'settings.colour'],
   ['an unknown field', { api_key: 'lk_x' }, 'api_key'],
 ];
@@ -325,6 +329,21 @@ test('another organization gets 403, an unknown id 404, a viewer may only read',
     }
   }
   expect((await owner.call('GET', `/apps/${app.id}`)).body).toEqual(app);
+});
+
+test('the tap page is off, also in an app from before it, is switched on by owners and members, and null resets it', async () => {
+  const app = await newApp();
+  expect(app.settings.tap_page).toBe('off');
+  await api.db.execute(`UPDATE apps SET settings = settings - 'tap_page' WHERE id = $1`, [app.id]);
+  expect((await owner.call('GET', `/apps/${app.id}`)).body.settings).toEqual(defaults);
+  const viewer = await api.member('viewer', owner.organization_id);
+  expect((await viewer.call('PATCH', `/apps/${app.id}`, { settings: { tap_page: 'ios' } })).status).toBe(403);
+  expect((await stranger.call('PATCH', `/apps/${app.id}`, { settings: { tap_page: 'ios' } })).status).toBe(403);
+  const member = await api.member('member', owner.organization_id);
+  const on = await member.call('PATCH', `/apps/${app.id}`, { settings: { tap_page: 'ios' } });
+  expect([on.status, on.body.settings]).toEqual([200, { ...defaults, tap_page: 'ios' }]);
+  const reset = await owner.call('PATCH', `/apps/${app.id}`, { settings: { tap_page: null } });
+  expect([reset.status, reset.body.settings]).toEqual([200, defaults]);
 });
 
 test('the key is nowhere in the database, and its hash finds the app', async () => {

@@ -3,6 +3,7 @@ import { type Static, type TSchema, Type } from 'typebox';
 import type { AppSettings } from '#common/app-snapshot.ts';
 import { type FieldError, invalidFields, type Rejection } from '#common/http/rejection.ts';
 import { nullable } from '#common/link/fields.ts';
+import { type TapPageMode, tapPageModes } from '#common/tap-page.ts';
 import { hostOf, URL_CHARACTERS_MAX, urlFaults } from '#common/web-address.ts';
 
 export const defaultSettings: AppSettings = {
@@ -11,6 +12,7 @@ export const defaultSettings: AppSettings = {
   min_confidence: 0.6,
   privacy_mode: 'anonymize_ip',
   conversion_events: [],
+  tap_page: 'off',
 };
 
 /** A scheme of the app's own (RFC 3986). Those that browsers give a meaning to are refused. */
@@ -64,6 +66,13 @@ const settingsFields = {
   ),
   conversion_events: nullable(
     Type.Array(Type.String({ minLength: 1, maxLength: 128 }), { maxItems: 20, uniqueItems: true }),
+  ),
+  tap_page: Type.Optional(
+    Type.Unsafe<TapPageMode | null>({
+      type: ['string', 'null'],
+      enum: [...tapPageModes, null],
+      description: 'On which systems links show a small page with a button before the store; default off.',
+    }),
   ),
 };
 

@@ -41,6 +41,7 @@ const everything = {
   og_image_url: 'https://img.example.com/1.png',
   expires_at: '2030-01-02T03:04:05.678Z',
   expired_url: 'https://www.example.com/over',
+  tap_page: 'mobile',
 };
 
 async function newLink(fields: object = {}, member = owner) {
@@ -114,6 +115,8 @@ const wrong: [string, Record<string, unknown>, string][] = [
   ['a time with a space', { expires_at: '2030-01-01 00:00:00Z' }, 'expires_at'],
   ['a leap second', { expires_at: '2016-12-31T23:59:60Z' }, 'expires_at'],
   ['a long campaign', { campaign: 'x'.repeat(256) }, 'campaign'],
+  ['a tap page on Android alone', { tap_page: 'android' }, 'tap_page'],
+  ['an empty tap page', { tap_page: '' }, 'tap_page'],
   ['an unknown field', { sort_code: 'abc' }, 'sort_code'],
   ['a field that is not writable', { source: 'sdk' }, 'source'],
   ['the computed url', { url: 'https://example.com' }, 'url'],
@@ -214,6 +217,7 @@ test('an update changes what is given, clears what is null, and leaves the rest'
     archived: true,
     short_code: 'renamed-1',
     utm_term: 'boots',
+    tap_page: null,
   });
   expect(changed.status).toBe(200);
   const { updated_at, ...rest } = changed.body;
@@ -228,6 +232,7 @@ test('an update changes what is given, clears what is null, and leaves the rest'
     short_code: 'renamed-1',
     url: `https://${host}/renamed-1`,
     utm_term: 'boots',
+    tap_page: null,
   });
   expect(updated_at >= link.updated_at).toBe(true);
   expect((await owner.call('GET', `/links/${link.id}`)).body).toEqual(changed.body);

@@ -1,6 +1,7 @@
 /** The fields of a link that a caller may write: their shapes, and the rules that a schema can't say. */
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 import type { FieldError } from '#common/http/rejection.ts';
+import { type TapPageMode, tapPageModes } from '#common/tap-page.ts';
 import { URL_CHARACTERS_MAX, urlFaults } from '#common/web-address.ts';
 
 const DATA_BYTES_MAX = 10_240;
@@ -63,6 +64,11 @@ export const linkFields = {
     Type.String({ format: 'date-time', description: 'From then on visitors get expired_url, or 410.' }),
   ),
   expired_url: address('Where visitors of an expired link go.'),
+  tap_page: Type.Unsafe<TapPageMode | null>({
+    type: ['string', 'null'],
+    enum: [...tapPageModes, null],
+    description: 'On which systems a small page with a button stands before the store; null takes the app’s setting.',
+  }),
 };
 
 type Optional<P> = { [K in keyof P]: P[K] extends TSchema ? ReturnType<typeof Type.Optional<P[K]>> : never };

@@ -1,5 +1,6 @@
 /** A link as Postgres keeps it and as the API answers it. */
 import { Type } from 'typebox';
+import type { TapPageMode } from '#common/tap-page.ts';
 import { linkFields, nullable } from './fields.ts';
 
 /** A row of `links`, with the host of its app. */
@@ -30,6 +31,7 @@ export interface LinkRow {
   readonly og_image_url: string | null;
   readonly expires_at: Date | null;
   readonly expired_url: string | null;
+  readonly tap_page: TapPageMode | null;
   readonly created_at: Date;
   readonly updated_at: Date;
 }
@@ -38,7 +40,7 @@ export interface LinkRow {
 export const linkColumns = `l.id, l.organization_id, l.app_id, a.host, l.short_code, l.path, l.campaign, l.source, l.archived,
   l.title, l.data, l.tags, l.external_id, l.ios_url, l.android_url, l.fallback_url,
   l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
-  l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.created_at, l.updated_at`;
+  l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.created_at, l.updated_at`;
 
 export function shortUrl(host: string, shortCode: string): string {
   return `https://${host}/${shortCode}`;
@@ -98,6 +100,7 @@ export const linkExample = {
   og_image_url: null,
   expires_at: null,
   expired_url: null,
+  tap_page: null,
   created_at: '2026-01-15T09:30:00.000Z',
   updated_at: '2026-01-15T09:30:00.000Z',
 };

@@ -1,0 +1,106 @@
+/**
+ * Takes what a tap page sends of its device, and keeps it in Redis beside the click for as long as devices are matched to the click by
+ * score. A copy with nothing behind it: with Redis unavailable it is lost, and the click is matched as one without a tap page.
+ */
+import type { Clock } from '#common/clock.ts';
+import { limitAddress } from '#common/http/peer.ts';
+import type { HttpResponse } from '#common/http/uws.ts';
+import { LocalWindows } from '#common/rate-limit.ts';
+import type { Redis } from '#common/redis.ts';
+import { readTapSignals, signalsKey } from '#common/tap-page.ts';
+import type { SignalTokens } from './signal-token.ts';
+
+export const BEACON_PATH = '/-/tap';
+export const BEACON_BYTES_MAX = 1_024;
+/** A minute, of one address and one process: a phone sends one for each page, and many phones may stand behind one address. */
+export const BEACONS_MAX = 300;
+const HOUR_MS = 3_600_000;
+
+export const beaconOutcomes = ['kept', 'repeated', 'lost', 'invalid', 'too_large', 'rate_limited'] as const;
+export type BeaconOutcome = (typeof beaconOutcomes)[number];
+
+const statuses = {
+  taken: '204 No Content',
+  invalid: '400 Bad Request',
+  too_large: '413 Payload Too Large',
+  rate_limited: '429 Too Many Requests',
+} as const;
+
+export interface BeaconParts {
+  readonly redis: Pick<Redis, 'commands'>;
+  readonly tokens: SignalTokens;
+  readonly clock: Clock;
+}
+
+export class SignalBeacon {
+  readonly counters: Record<BeaconOutcome, number> = {
+    kept: 0,
+    repeated: 0,
+    lost: 0,
+    invalid: 0,
+    too_large: 0,
+    rate_limited: 0,
+  };
+  readonly #parts: BeaconParts;
+  readonly #windows = new LocalWindows();
+
+  constructor(parts: BeaconParts) {
+    this.#parts = parts;
+  }
+
+  /** Reads the body and answers. @param isLast whether the connection is to end with the answer, asked when there is one. */
+  receive(res: HttpResponse, ip: string, isLast: () => boolean): void {
+    let body = '';
+    let isOver = false;
+    res.onAborted(() => {
+      isOver = true;
+    });
+    res.onData((chunk, isEnd) => {
+      if (isOver) return;
+      body += Buffer.from(chunk).toString('latin1');
+      const isTooLarge = body.length > BEACON_BYTES_MAX;
+      if (!isEnd && !isTooLarge) return;
+      isOver = true;
+      const outcome = isTooLarge ? 'too_large' : this.#take(Buffer.from(body, 'latin1').toString(), ip);
+      if (outcome !== 'taken') this.counters[outcome]++;
+      // The rest of a body that is too large is not read as a request: the connection ends.
+      res.cork(() => answer(res, statuses[outcome], isTooLarge || isLast()));
+    });
+  }
+
+  #take(text: string, ip: string): keyof typeof statuses {
+    const { tokens, clock } = this.#parts;
+    const nowMs = clock();
+    if (this.#windows.take(limitAddress(ip), nowMs).count > BEACONS_MAX) return 'rate_limited';
+    const { token, ...given } = objectIn(text);
+    const click = typeof token === 'string' ? tokens.verify(token, nowMs) : null;
+    const signals = click && readTapSignals(given);
+    if (!click || !signals) return 'invalid';
+    void this.#keep(click.click_id, JSON.stringify(signals), click.hours * HOUR_MS);
+    return 'taken';
+  }
+
+  /** The first beacon of a click counts. */
+  async #keep(clickId: string, json: string, ttlMs: number): Promise<void> {
+    try {
+      const reply = await this.#parts.redis.commands.set(signalsKey(clickId), json, 'PX', ttlMs, 'NX');
+      this.counters[reply === null ? 'repeated' : 'kept']++;
+    } catch {
+      this.counters.lost++;
+    }
+  }
+}
+
+function answer(res: HttpResponse, status: string, isLast: boolean): void {
+  res.writeStatus(status).writeHeader('Cache-Control', 'no-store').writeHeader('X-Content-Type-Options', 'nosniff');
+  res.endWithoutBody(0, isLast);
+}
+
+function objectIn(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? { ...value } : {};
+  } catch {
+    return {};
+  }
+}
