@@ -4,6 +4,7 @@
  *   click:<click_id>              the click as later events need it, for the app's attribution window
  *   recent:<app_id>:<address>     sorted by time: clicks from one address (its name, see address-writer.ts) with their user
  *                                 agents, for the app's probabilistic window; the newest PER_ADDRESS_MAX
+ *   signals:<click_id>            what its tap page sent, written by the redirector (see tap-page.ts)
  *   claim:<click_id>              a copy: the device that has it, for the attribution window
  *   match:<app_id>:<device>       the answer a device got
  *   match_id:<match_id>           the same answer, by its id
@@ -13,6 +14,7 @@
 import type { Windows } from './attribution-windows.ts';
 import { jsonText } from './log/record.ts';
 import type { Redis, Script } from './redis.ts';
+import { readTapSignals, type TapSignals } from './tap-page.ts';
 import { systemTime, type Time } from './time.ts';
 
 export const PER_ADDRESS_MAX = 100;
@@ -67,6 +69,8 @@ export interface ClickAtAddress extends ClickTraces {
   readonly claimed_by: string;
   /** The click as it is kept by its id; empty where it was not asked for. */
   readonly json: string;
+  /** What its tap page sent; null where there was none, and for a click that is claimed. */
+  readonly signals: TapSignals | null;
 }
 
 function clickKey(clickId: string): string {
@@ -92,7 +96,7 @@ return 1
 
 /**
  * KEYS: answer of the device, address key, then click keys. ARGV: whether to look at the address, and of how many unclaimed clicks there
- * to answer all. Answers {answer, {member, owner, json, ...}, {json, owner, ...}}.
+ * to answer all. Answers {answer, {member, owner, json, signals, ...}, {json, owner, ...}}.
  */
 const gatherScript = `
 local answer = redis.call('GET', KEYS[1])
@@ -103,6 +107,8 @@ if ARGV[1] == '1' then
     local id = string.sub(member, 1, 30)
     local owner = redis.call('GET', 'claim:' .. id) or ''
     local json = ''
+    local signals = ''
+    if owner == '' then signals = redis.call('GET', 'signals:' .. id) or '' end
     if owner == '' and whole > 0 then
       json = redis.call('GET', 'click:' .. id) or ''
       whole = whole - 1
@@ -110,6 +116,7 @@ if ARGV[1] == '1' then
     near[#near + 1] = member
     near[#near + 1] = owner
     near[#near + 1] = json
+    near[#near + 1] = signals
   end
 end
 local named = {}
@@ -291,13 +298,18 @@ function memberOf({ click_id, link_id, time }: ClickToPut['click'], { user_agent
 function clicksAtAddress(list: unknown): ClickAtAddress[] {
   const found: ClickAtAddress[] = [];
   if (!Array.isArray(list)) return found;
-  for (let at = 0; at + 2 < list.length; at += 3) {
+  for (let at = 0; at + 3 < list.length; at += 4) {
     const member = String(list[at]);
     const { link_id, time, user_agent, language } = JSON.parse(member.slice(31));
     const [claimed_by, json] = [String(list[at + 1]), String(list[at + 2])];
-    found.push({ click_id: member.slice(0, 30), link_id, time, user_agent, language, claimed_by, json });
+    const signals = signalsOf(String(list[at + 3]));
+    found.push({ click_id: member.slice(0, 30), link_id, time, user_agent, language, claimed_by, json, signals });
   }
   return found;
+}
+
+function signalsOf(json: string): TapSignals | null {
+  return json === '' ? null : readTapSignals(JSON.parse(json));
 }
 
 /** The query of a click that was answered with `json`. */

@@ -103,12 +103,16 @@ export class TestEdge {
   readonly db: Postgres;
   readonly journal: Journal;
   readonly cache: LinkCache;
+  readonly beacon: SignalBeacon;
   readonly edge: Edge;
   readonly server: RedirectorServer;
   readonly port: number;
 
   private constructor(
-    parts: Pick<TestEdge, 'folder' | 'shelf' | 'redis' | 'db' | 'journal' | 'cache' | 'edge' | 'server' | 'port'>,
+    parts: Pick<
+      TestEdge,
+      'folder' | 'shelf' | 'redis' | 'db' | 'journal' | 'cache' | 'beacon' | 'edge' | 'server' | 'port'
+    >,
   ) {
     this.folder = parts.folder;
     this.shelf = parts.shelf;
@@ -116,6 +120,7 @@ export class TestEdge {
     this.db = parts.db;
     this.journal = parts.journal;
     this.cache = parts.cache;
+    this.beacon = parts.beacon;
     this.edge = parts.edge;
     this.server = parts.server;
     this.port = parts.port;
@@ -160,7 +165,7 @@ export class TestEdge {
     const server = new RedirectorServer(edge, systemClock);
     await cache.start();
     const port = await server.listen({ host: '127.0.0.1', port: 0 });
-    return new TestEdge({ folder, shelf, redis, db, journal, cache, edge, server, port });
+    return new TestEdge({ folder, shelf, redis, db, journal, cache, beacon, edge, server, port });
   }
 
   async stop(): Promise<void> {

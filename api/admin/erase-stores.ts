@@ -2,6 +2,7 @@
 import type { NatsClient } from '#common/nats.ts';
 import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
 import type { Redis } from '#common/redis.ts';
+import { signalsKey } from '#common/tap-page.ts';
 import { installNames, matchKeys, type Person } from './erase-person.ts';
 import { AdminError } from './questions.ts';
 
@@ -77,7 +78,7 @@ export async function eraseInRedis(
     const keys = [
       ...answers,
       ...matchIds.map((id) => `match_id:${id}`),
-      ...[...person.click].flatMap((id) => [`click:${id}`, `claim:${id}`]),
+      ...[...person.click].flatMap((id) => [`click:${id}`, `claim:${id}`, signalsKey(id)]),
       ...appIds.flatMap((app) => [
         ...[...person.install].map((id) => `install:${app}:${id}`),
         ...[...person.device].map((id) => `device:${app}:${id}`),
@@ -114,7 +115,8 @@ async function eraseKey(
   if (json === null) return 0;
   const { app_id = '', click_id = '' } = JSON.parse(json) as { app_id?: string; click_id?: string };
   if (!appIds.includes(app_id) || (person !== null && !person.click.has(click_id))) return 0;
-  return await commands.del(key, ...(key.startsWith('click:') ? [`claim:${key.slice('click:'.length)}`] : []));
+  const clickId = key.startsWith('click:') ? key.slice('click:'.length) : '';
+  return await commands.del(key, ...(clickId === '' ? [] : [`claim:${clickId}`, signalsKey(clickId)]));
 }
 
 /** Links that a device opened a moment ago: `open:<app>:<device>:<url>`. */

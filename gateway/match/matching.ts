@@ -282,7 +282,7 @@ function candidateOf(app_id: string, ip: string, click: ClickAtAddress, holders:
     time: click.time,
     is_bot: false,
     claimed_by: holders.get(click.click_id) ?? click.claimed_by,
-    signals: clickSignals({ ip, user_agent: click.user_agent, language: click.language }),
+    signals: clickSignals({ ip, user_agent: click.user_agent, language: click.language, tap: click.signals }),
   };
 }
 

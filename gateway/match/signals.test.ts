@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { decide, scoreOf } from './rules.ts';
 import { isSharedAddress } from './shared-address.ts';
@@ -256,4 +257,63 @@ test('the phone’s preferred languages count, and not the one that the app exis
   expect(factor('de-DE,de;q=0.9', { ...german, languages: null })).toBe(0);
   expect(factor('de-DE,de;q=0.9,en;q=0.8', { ...german, languages: [] })).toBe(0.5);
   expect(factor('fr-FR,fr;q=0.9', german)).toBe(0);
+});
+
+const tapper: DeviceFields = {
+  platform: 'ios',
+  os_version: '17.5.1',
+  device_model: 'iPhone15,2',
+  language: 'en-US',
+  timezone: 'America/New_York',
+  screen_width: 393,
+  screen_height: 852,
+  screen_scale: 3,
+};
+const tapped = { timezone: 'America/New_York', screen: [393, 852], pixel_ratio: 3, languages: ['en-US'] } as const;
+
+test('what a tap page sent counts as time zone and screen, in whichever pixels the SDK speaks', () => {
+  for (const device of [tapper, { ...tapper, screen_width: 1179, screen_height: 2556, screen_scale: null }]) {
+    const plain = score({}, device);
+    const withTap = score({ tap: tapped }, device);
+    expect(plain?.factors).not.toContain('timezone');
+    expect(withTap?.factors).toEqual(expect.arrayContaining(['timezone', 'screen']));
+    expect(withTap?.confidence).toBeGreaterThanOrEqual(plain?.confidence ?? 1);
+  }
+  expect(
+    score({ tap: { ...tapped, timezone: 'Asia/Calcutta' } }, { ...tapper, timezone: 'Asia/Kolkata' })?.factors,
+  ).toContain('timezone');
+  const other = score({ tap: { ...tapped, timezone: 'Europe/Paris', screen: [430, 932] } }, tapper);
+  expect(other?.confidence).toBeLessThan(score({ tap: tapped }, tapper)?.confidence ?? 0);
+});
+
+test('signals of a tap page that agree never lower a score, alone or together, whatever else is known', () => {
+  const signal = fc.record({
+    timezone: fc.constantFrom('', tapped.timezone),
+    screen: fc.constantFrom<[number, number]>([393, 852], [852, 393]),
+    pixel_ratio: fc.constant(3),
+    speaks: fc.boolean(),
+  });
+  const click = fc.record({
+    user_agent: fc.constantFrom(...Object.values(agents)),
+    language: fc.constantFrom('', 'en-US', 'de-DE,en;q=0.5', 'fr'),
+  });
+  const device = fc.record(
+    {
+      os_version: fc.constantFrom('17.5.1', '16'),
+      language: fc.constantFrom('en-US', 'fr'),
+      device_model: fc.constant('iPhone15,2'),
+    },
+    { requiredKeys: [] },
+  );
+  fc.assert(
+    fc.property(click, device, signal, fc.integer({ min: 0, max: 6 * HOUR }), (of, some, { speaks, ...tap }, ageMs) => {
+      const asker = { ...tapper, ...some };
+      const languages = speaks ? [asker.language ?? ''] : [];
+      const without = score(of, asker, ip, ageMs);
+      if (without)
+        expect(score({ ...of, tap: { ...tap, languages } }, asker, ip, ageMs)?.confidence).toBeGreaterThanOrEqual(
+          without.confidence,
+        );
+    }),
+  );
 });

@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache';
 import type { DeviceFamily } from '#common/device-family.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import type { SdkPlatform } from '#common/log/event-record.ts';
+import type { TapSignals } from '#common/tap-page.ts';
 import { readUserAgent, versionOf } from '#common/user-agent.ts';
 
 export interface Signals {
@@ -47,10 +48,13 @@ export interface ClickFields {
   readonly user_agent: string;
   /** The Accept-Language header. */
   readonly language: string;
+  /** What the tap page of the click sent, if there was one. */
+  readonly tap?: TapSignals | null;
 }
 
 export function clickSignals(click: ClickFields): Signals {
   const agent = readUserAgent(click.user_agent);
+  const tap = click.tap ?? null;
   return {
     family: agent.family,
     maybeIpad: agent.maybeIpad,
@@ -58,9 +62,9 @@ export function clickSignals(click: ClickFields): Signals {
     os_version: agent.os_version,
     os_version_min: agent.os_version_min,
     device_model: agent.device_model.toLowerCase(),
-    ...languagesOf([agent.language, ...acceptedLanguages(click.language)]),
-    timezone: '',
-    screens: agent.screen ? [sorted(agent.screen[0], agent.screen[1])] : [],
+    ...languagesOf([agent.language, ...acceptedLanguages(click.language), ...(tap?.languages ?? [])]),
+    timezone: timezoneOf(tap?.timezone ?? ''),
+    screens: [...(agent.screen ? [sorted(agent.screen[0], agent.screen[1])] : []), ...tapScreens(tap)],
   };
 }
 
@@ -140,6 +144,14 @@ function screensOf({ screen_width, screen_height, screen_scale }: DeviceFields):
   const given = sorted(screen_width, screen_height);
   if (!screen_scale || screen_scale <= 1) return [given];
   return [given, sorted(screen_width / screen_scale, screen_height / screen_scale)];
+}
+
+/** In CSS pixels, and in native ones, which is what some SDKs send without their scale. */
+function tapScreens(tap: TapSignals | null): (readonly [number, number])[] {
+  if (tap === null) return [];
+  const [width, height] = tap.screen;
+  const ratio = tap.pixel_ratio;
+  return ratio === 1 ? [sorted(width, height)] : [sorted(width, height), sorted(width * ratio, height * ratio)];
 }
 
 function sorted(a: number, b: number): readonly [number, number] {
