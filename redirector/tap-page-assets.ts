@@ -17,7 +17,7 @@ export const tapStyle =
   '.m{width:4.5rem;height:4.5rem;margin:2rem auto 0;border-radius:1.25rem;background:var(--g);color:var(--t);' +
   'font-size:2rem;font-weight:600;line-height:4.5rem}' +
   '.w{padding:1.5rem}' +
-  'h1{font-size:1.5rem;line-height:1.25;font-weight:700;letter-spacing:-.015em;overflow-wrap:anywhere;text-wrap:balance}' +
+  'h1{font-size:1.5rem;line-height:1.25;font-weight:700;letter-spacing:-.015em;overflow-wrap:anywhere;-webkit-hyphens:auto;hyphens:auto;text-wrap:balance}' +
   ':lang(ar) h1{letter-spacing:0}' +
   '.d{margin-top:.5rem;color:var(--s);overflow-wrap:anywhere}' +
   '.a{display:block;margin-top:1.5rem;padding:1rem 1.25rem;border-radius:1rem;background:var(--g);color:var(--t);' +

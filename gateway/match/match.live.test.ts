@@ -3,6 +3,7 @@ import { AddressWriter, addressName } from '#common/address-writer.ts';
 import { newId } from '#common/ids.ts';
 import { announceChange } from '#common/link-cache.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
+import { signalsKey } from '#common/tap-page.ts';
 import { addressKey, SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
 
 const safari =
@@ -296,4 +297,27 @@ test('with Redis away, what needs recent clicks is a 500 with Retry-After', asyn
     await edge.redisServer.restart();
     await expect.poll(() => edge.redis.isReady(), { timeout: 5_000 }).toBe(true);
   }
+});
+
+test('of two links at one address that are equally likely, what their tap pages sent tells which is the device’s', async () => {
+  const app = await place();
+  const other = { app_id: app.app_id, link_id: await edge.link(app.app_id, 'winter', { path: '/w' }) };
+  const [mine, theirs] = [await click(app, { ip: '198.51.100.81' }), await click(other, { ip: '198.51.100.81' })];
+  const device = { ...iphone, screen_width: 1179, screen_height: 2556, screen_scale: 3 };
+  const ask = async (device_id: string) =>
+    (await edge.post('/sdk/match', app.key, { ...device, device_id }, { 'x-forwarded-for': '198.51.100.81' })).body;
+  expect(await ask('before')).toMatchObject({ matched: false, ambiguous: true, competing_links: 2 });
+  const keep = (id: string, timezone: string, screen: number[]) =>
+    edge.redis.commands.set(
+      signalsKey(id),
+      JSON.stringify({ timezone, screen, pixel_ratio: 3, languages: ['en-US'] }),
+      'PX',
+      60_000,
+    );
+  await Promise.all([keep(mine, 'America/New_York', [393, 852]), keep(theirs, 'America/Chicago', [430, 932])]);
+  expect(await ask('after')).toMatchObject({
+    match_type: 'probabilistic',
+    click_id: mine,
+    matched_factors: expect.arrayContaining(['timezone', 'screen']),
+  });
 });
