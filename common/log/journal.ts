@@ -26,7 +26,7 @@ import { FrameGroup, groupCharsMax, type JournalLane, roomAround, roomOf } from 
 import { newProducerId } from './journal-folders.ts';
 import type { RecordKind } from './record.ts';
 import { makeFolder, Segment } from './segment.ts';
-import { SegmentCopy } from './segment-copy.ts';
+import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
 import type { HeldLock } from './slot-lock.ts';
 import { nodeSystem, type System } from './system.ts';
 import { UnsyncedGroups, type Waiter } from './unsynced-groups.ts';
@@ -53,8 +53,6 @@ const measureIntervalMs = 1000;
 const restartDelayMs = 100;
 /** A segment that nothing was written to for so many measurements is ended, so that it can be deleted once it is committed. */
 const idleTicksMax = 30;
-/** Deleted segments that wait for room on the disk; each keeps its file and its room until then. */
-const copiesMax = 16;
 
 export class Journal {
   /** Since the start of the process. */
@@ -79,7 +77,7 @@ export class Journal {
   #producer = '';
   #segment: Segment | undefined;
   #retiring: Segment[] = [];
-  readonly #copies: SegmentCopy[] = [];
+  readonly #copies: WaitingCopies;
   #restartAt = 0;
   #waiting: Waiter[] = [];
   #turnedAway: Waiter[] = [];
@@ -101,6 +99,7 @@ export class Journal {
     this.#folder = folder;
     this.#lock = lock;
     this.#group = new FrameGroup(system.time.now);
+    this.#copies = new WaitingCopies((line) => options.log?.(line));
     this.#unsynced = new UnsyncedGroups(options.unsyncedBytesMax);
     this.#size = new FolderSize(system.disk, folder);
     this.#measureTimer = system.time.every(measureIntervalMs, () => this.#tick());
@@ -170,7 +169,7 @@ export class Journal {
     this.#commit();
     this.#saveDeleted();
     this.#saveLater();
-    for (const copy of this.#copies.splice(0)) this.#abandon(copy);
+    this.#copies.abandonAll();
     this.#isClosed = true;
     const { time } = this.#system;
     time.clear(this.#measureTimer);
@@ -276,35 +275,17 @@ export class Journal {
       this.counters.write_failures++;
       this.#segment = undefined;
       this.#giveUp();
-      this.#copies.push(copy);
-      if (this.#copies.length > copiesMax) this.#abandon(this.#copies.shift());
+      this.#copies.add(copy);
     }
   }
 
   /** Deleted segments that the disk had no room for. */
   #saveLater(): void {
-    for (const copy of [...this.#copies]) {
-      try {
-        this.#retiring.push(copy.proceed(), copy.from);
-      } catch {
-        this.counters.write_failures++;
-        continue;
-      }
-      this.#copies.splice(this.#copies.indexOf(copy), 1);
-      this.#options.log?.(
-        `the ${copy.from.bytes} bytes of segment ${copy.from.no} of ${copy.folder} are written again`,
-      );
-      this.#syncSoon();
-    }
-  }
-
-  #abandon(copy: SegmentCopy | undefined): void {
-    if (copy === undefined) return;
-    copy.giveUp();
-    copy.from.close();
-    this.#options.log?.(
-      `segment ${copy.from.no} of ${copy.folder} was deleted and could not be written again: its ${copy.from.bytes} bytes are lost unless they are stored`,
-    );
+    const { written, failures } = this.#copies.proceed();
+    this.counters.write_failures += failures;
+    if (written.length === 0) return;
+    this.#retiring.push(...written);
+    this.#syncSoon();
   }
 
   #endIdle(): void {

@@ -40,3 +40,49 @@ export class SegmentCopy {
     this.#into = undefined;
   }
 }
+
+/** Deleted segments that wait for room on the disk; each keeps its file and its room until then. */
+const copiesMax = 16;
+
+export class WaitingCopies {
+  readonly #log: (line: string) => void;
+  #copies: SegmentCopy[] = [];
+
+  constructor(log: (line: string) => void) {
+    this.#log = log;
+  }
+
+  add(copy: SegmentCopy): void {
+    this.#copies.push(copy);
+    if (this.#copies.length > copiesMax) this.#abandon(this.#copies.shift());
+  }
+
+  /** Tries each once more. @returns the segments that are to be synced and closed, old and new, and how many failed. */
+  proceed(): { written: Segment[]; failures: number } {
+    const written: Segment[] = [];
+    const waiting = this.#copies;
+    this.#copies = [];
+    for (const copy of waiting) {
+      try {
+        written.push(copy.proceed(), copy.from);
+        this.#log(`the ${copy.from.bytes} bytes of segment ${copy.from.no} of ${copy.folder} are written again`);
+      } catch {
+        this.#copies.push(copy);
+      }
+    }
+    return { written, failures: this.#copies.length };
+  }
+
+  abandonAll(): void {
+    for (const copy of this.#copies.splice(0)) this.#abandon(copy);
+  }
+
+  #abandon(copy: SegmentCopy | undefined): void {
+    if (copy === undefined) return;
+    copy.giveUp();
+    copy.from.close();
+    this.#log(
+      `segment ${copy.from.no} of ${copy.folder} was deleted and could not be written again: its ${copy.from.bytes} bytes are lost unless they are stored`,
+    );
+  }
+}
