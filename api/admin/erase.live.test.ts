@@ -212,6 +212,7 @@ async function keepBeside({ click, device, install }: Somebody): Promise<void> {
     },
   ]);
   await redis.commands.set(`claim:${click}`, device);
+  await redis.commands.set(`signals:${click}`, `{"timezone":"${device}"}`);
   await redis.commands.set(`match:${app_id}:${device}`, answer);
   await redis.commands.set(`match_id:mat-${click}`, answer);
   await redis.commands.set(`open:${app_id}:${device}:https://a.localhost/x`, answer);
