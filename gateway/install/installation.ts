@@ -12,6 +12,7 @@ import type { RecentInstalls } from '#common/recent-installs.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
 import { linkBrief } from '#gateway/match/match.ts';
 import type { Asker, Match, Matching } from '#gateway/match/matching.ts';
+import { ASK_AGAIN_MS } from '#gateway/match/young-clicks.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
 import type { InstallFields } from './install-schema.ts';
 import type { InstallAnswer, InstallNames, InstallStore, KeptInstall } from './install-store.ts';
@@ -108,6 +109,10 @@ export class Installation {
     const { links } = this.#parts;
     const match = await this.#match(fields, asker);
     if (match instanceof Rejection) return match;
+    // The first answer stands, so it waits for the click.
+    if (match?.reason === 'click_pending') {
+      return unavailable('The click that was named is not known yet. Send the install again.', ASK_AGAIN_MS / 1000);
+    }
     if (!match || match.match_type === 'none') return { match, link: null };
     const link = await links.find(asker.app.app_id, match.link_id);
     if (link === undefined) return unavailable();

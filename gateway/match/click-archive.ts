@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache';
 import { type ArchiveAnswer, readArchiveAnswer } from '#common/click-archive.ts';
 import { timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/nats.ts';
+import { CLICK_KNOWN_WITHIN_MS } from './young-clicks.ts';
 
 export interface ClickArchive {
   /** The click and the device that has it; null when there is none, or when nobody can say. `clickId` is well-formed. */
@@ -14,8 +15,6 @@ export const noArchive: ClickArchive = { find: () => Promise.resolve(null) };
 
 const TIMEOUT_MS = 1_000;
 const OPEN_MAX = 50;
-/** A click that is younger may not be in ClickHouse yet; an older one that is not there never will be. */
-const YOUNG_MS = 60_000;
 const AGE_MAX_MS = 91 * 86_400_000;
 
 export class NatsClickArchive implements ClickArchive {
@@ -42,7 +41,7 @@ export class NatsClickArchive implements ClickArchive {
       const question = Buffer.from(JSON.stringify({ app_id: appId, click_id: clickId }));
       const message = await this.#nats.request(this.#nats.names.archive, question, TIMEOUT_MS);
       const answer = message?.status === 0 ? readArchiveAnswer(message.bytes) : undefined;
-      if (answer === null && ageMs > YOUNG_MS) this.#absent.set(key, true);
+      if (answer === null && ageMs > CLICK_KNOWN_WITHIN_MS) this.#absent.set(key, true);
       return answer ?? null;
     } finally {
       this.#open--;

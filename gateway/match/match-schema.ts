@@ -1,6 +1,7 @@
 /** What a device says of itself, and what it is answered. */
 import { type Static, Type } from 'typebox';
 import { sdkPlatforms } from '#common/log/event-record.ts';
+import { type NoMatchReason, noMatchReasons } from './rules.ts';
 
 /** SDKs write null for what they don't know; it means the same as leaving the field out. */
 function text(maxLength: number, description: string) {
@@ -84,4 +85,12 @@ export const MatchAnswerSchema = Type.Object({
   path: nullableText,
   data: Type.Unsafe<object | null>({ type: ['object', 'null'] }),
   query_params: Type.Unsafe<object>({ type: 'object' }),
+  reason: Type.Unsafe<NoMatchReason | null>({
+    type: ['string', 'null'],
+    enum: [...noMatchReasons, null],
+    description:
+      'Why there is no match. `click_pending`: the click that was named is not known yet, ask again after `retry_after_ms`; ' +
+      'nothing is kept for the device until then.',
+  }),
+  retry_after_ms: Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0 }),
 });

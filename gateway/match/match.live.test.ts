@@ -35,10 +35,10 @@ interface ClickPlace {
 /** A click as ingest would have written it. */
 async function click(
   place: ClickPlace,
-  more: { ip?: string; ageMs?: number; query?: string; user_agent?: string } = {},
+  more: { click_id?: string; ip?: string; ageMs?: number; query?: string; user_agent?: string } = {},
 ) {
   const time = Date.now() - (more.ageMs ?? 60_000);
-  const click_id = newId('clk', time);
+  const click_id = more.click_id ?? newId('clk', time);
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
   const recent = { click_id, ...place, time, query: more.query ?? '', campaign: '', ...utm, is_bot: false };
   const address = more.ip ?? '198.51.100.7';
@@ -117,6 +117,47 @@ test('the install referrer and the clipboard name clicks too; another app gets n
   const clipboard_url = `https://${app.host}/summer?click_id=${two}`;
   const pasted = await edge.post('/sdk/match', app.key, { platform: 'ios', clipboard_url, device_id: 'b' });
   expect(pasted.body).toMatchObject({ match_type: 'clipboard', click_id: two });
+});
+
+test('a click that is named and can not be used never leads to another one, and the answer says why', async () => {
+  const app = await place();
+  const other = await place();
+  const [taken, foreign, old] = [await click(app), await click(other), await click(app, { ageMs: 169 * 3_600_000 })];
+  await edge.post('/sdk/match', app.key, { platform: 'ios', click_id: taken, device_id: 'first' });
+  // What a guess would find.
+  await click(app);
+  const reasons: string[] = [];
+  for (const click_id of [taken, foreign, old, newId('clk', Date.now() - 3_600_000)]) {
+    const { body } = await edge.post('/sdk/match', app.key, { ...iphone, click_id, device_id: 'd1' });
+    expect(body).toMatchObject({ matched: false, match_type: 'none', click_id: null, retry_after_ms: null });
+    reasons.push(body.reason);
+  }
+  expect(reasons).toEqual(['click_claimed', 'click_unknown', 'click_expired', 'click_unknown']);
+  const guess = await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' });
+  expect(guess.body).toMatchObject({ match_type: 'probabilistic', reason: null });
+});
+
+test('a click that is too young to be known is waited for, and asked for again when it does not come', async () => {
+  const app = await place();
+  await click(app);
+  const time = Date.now();
+  const click_id = newId('clk', time);
+  const ask = () => edge.post('/sdk/match', app.key, { ...iphone, click_id, device_id: 'd1' });
+  const install = () => edge.post('/sdk/install', app.key, { ...iphone, click_id, device_id: 'd2' });
+  const [pending, refused] = await Promise.all([ask(), install()]);
+  expect(pending.body).toMatchObject({
+    matched: false,
+    match_type: 'none',
+    reason: 'click_pending',
+    retry_after_ms: 2_000,
+  });
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([500, '2']);
+  // It comes while it is waited for.
+  const waiting = ask();
+  await click(app, { click_id, ip: '203.0.113.1' });
+  expect((await waiting).body).toMatchObject({ match_type: 'click_id', click_id });
+  const late = await install();
+  expect(late.body).toMatchObject({ attributed: false, match_type: 'none' });
 });
 
 test('the same phone is found by its address and signals, and its click is not given out twice', async () => {

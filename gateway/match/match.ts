@@ -6,6 +6,7 @@ import type { LinkFacts } from '#gateway/links/link-facts.ts';
 import { queryParams } from './evidence.ts';
 import { MatchAnswerSchema, MatchBody } from './match-schema.ts';
 import type { Match } from './matching.ts';
+import { ASK_AGAIN_MS } from './young-clicks.ts';
 
 export const matchDevice = route({
   method: 'POST',
@@ -15,7 +16,7 @@ export const matchDevice = route({
   tag: 'SDK',
   summary: 'Match a device to a click',
   description:
-    'Evidence that names a click or a link is certain; else recent clicks are compared with the device. A click is given ' +
+    'Evidence that names a click or a link is certain, and where its click can not be used there is none. Else recent clicks are compared with the device. A click is given ' +
     'to one device only, and when two different links are equally likely nobody gets either.',
   body: MatchBody,
   bodyExample: {
@@ -60,5 +61,7 @@ function matchAnswer(match: Match, link: LinkFacts | null): object {
     path: link?.path ?? null,
     data: link?.data ?? null,
     query_params: queryParams(match.query),
+    reason: match.reason ?? null,
+    retry_after_ms: match.reason === 'click_pending' ? ASK_AGAIN_MS : null,
   };
 }

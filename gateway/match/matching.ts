@@ -26,8 +26,9 @@ import type { ClickArchive } from './click-archive.ts';
 import { namedClicks } from './evidence.ts';
 import type { LinkOpen, LinkOpens } from './link-opens.ts';
 import type { MatchFields, MatchType } from './match-schema.ts';
-import { type CandidateClick, type Decision, decide, type ScoredClick } from './rules.ts';
+import { type CandidateClick, type Decision, decide, type NoMatchReason, type ScoredClick } from './rules.ts';
 import { clickSignals, deviceSignals } from './signals.ts';
+import { isYoungClick, YoungClicks } from './young-clicks.ts';
 
 /** Clicks that may be lost to other devices before a match gives up. */
 const CLAIMS_MAX = 8;
@@ -50,6 +51,8 @@ export interface Match {
   readonly clicked_at: number;
   readonly link_id: string;
   readonly query: string;
+  /** Why there is none. */
+  readonly reason?: NoMatchReason;
 }
 
 export interface Asker {
@@ -83,6 +86,7 @@ export class Matching {
   };
   readonly #parts: MatchingParts;
   /** Of which version of an app ingest was told the windows, and when: Redis may lose them. */
+  readonly #young = new YoungClicks();
   readonly #told = new Map<string, { version: number; atMs: number }>();
 
   constructor(parts: MatchingParts) {
@@ -157,13 +161,13 @@ export class Matching {
     const address = probabilistic_window_hours > 0 ? addresses.ofDevice(asker.ip, privacy_mode) : '';
     const gathered = await clicks.gather(app.app_id, device, address, ids);
     if (gathered.answer !== '') return parseMatch(gathered.answer);
-    const found = await this.#named(app.app_id, ids, gathered);
+    let found = await this.#named(app.app_id, ids, gathered);
     const match_id = newId('mat', clock());
     const byId = new Map<string, RecentClick>();
-    for (const one of found) if (one) byId.set(one.click.click_id, one.click);
     /** Who has a click, as far as Postgres was asked. */
     const holders = new Map<string, string>();
-    for (let attempt = 0, isLookedUp = false; attempt < CLAIMS_MAX; attempt++) {
+    for (let attempt = 0, isLookedUp = false, isAwaited = false; attempt < CLAIMS_MAX; attempt++) {
+      for (const one of found) if (one) byId.set(one.click.click_id, one.click);
       const decision = decide({
         app_id: app.app_id,
         claimant: device || match_id,
@@ -175,6 +179,13 @@ export class Matching {
       });
       const decided = matchOf(decision, match_id, app.app_id, byId);
       if (!decision.matched) {
+        const isPending = decision.reason === 'click_unknown' && hasYoung(ids, found, clock());
+        if (isPending) {
+          const now: Gathered['named'] | null = isAwaited ? null : await this.#awaited(app.app_id, ids, found);
+          if (now === null) return { ...decided, reason: 'click_pending' };
+          [found, isAwaited] = [now, true];
+          continue;
+        }
         if (isLookedUp) return decided;
         isLookedUp = true;
         const competitors = decision.competing_links > 0 ? unclaimed(gathered) : [];
@@ -234,6 +245,14 @@ export class Matching {
     );
   }
 
+  /** What is known of the named clicks once one more of them is; null if none is in time. */
+  #awaited(appId: string, ids: readonly string[], before: Gathered['named']): Promise<Gathered['named'] | null> {
+    return this.#young.wait(async () => {
+      const { named } = await this.#parts.clicks.gather(appId, '', '', ids);
+      return named.some((one, at) => one && !before[at]) ? named.map((one, at) => one ?? before[at] ?? null) : null;
+    });
+  }
+
   /**
    * A click that was found by its address is kept without its query there. Where the query did not come along, it is looked up
    * before the claim, so that the answer that is kept is the whole answer.
@@ -290,6 +309,10 @@ function unclaimed({ near }: Gathered): string[] {
   return near.flatMap(({ click_id, claimed_by }) => (claimed_by === '' ? [click_id] : []));
 }
 
+function hasYoung(ids: readonly string[], found: Gathered['named'], nowMs: number): boolean {
+  return ids.some((id, at) => !found[at] && isYoungClick(id, nowMs));
+}
+
 function isOf(claim: Claim, app: AppSnapshot, device: string): boolean {
   return device !== '' && claim.app_id === app.app_id && claim.device === device;
 }
@@ -306,7 +329,10 @@ const noMatch = {
 } as const;
 
 function matchOf(decision: Decision, match_id: string, app_id: string, byId: ReadonlyMap<string, RecentClick>): Match {
-  if (!decision.matched) return { match_id, app_id, ...noMatch, competing_links: decision.competing_links };
+  if (!decision.matched) {
+    const { competing_links, reason } = decision;
+    return { match_id, app_id, ...noMatch, competing_links, reason };
+  }
   const { click, type, confidence, factors } = decision;
   return {
     match_id,

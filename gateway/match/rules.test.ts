@@ -379,6 +379,11 @@ test.each<[NoMatchReason, Partial<MatchInput>]>([
   ['gated', { candidates: [click({ is_bot: true })] }],
   ['low_confidence', { candidates: [click()], settings: { ...settings, min_confidence: 0.96 } }],
   ['ambiguous', { candidates: [click(), click({ click_id: 'c2', link_id: 'l2' })] }],
+  // A click by score is there in each of these.
+  ['click_unknown', { candidates: [click()], evidence: [{ type: 'click_id', click: null }] }],
+  ['click_unknown', { candidates: [click()], evidence: [{ type: 'clipboard', click: named({ app_id: 'b' }) }] }],
+  ['click_claimed', { candidates: [click()], evidence: [{ type: 'click_id', click: named({ claimed_by: 'd2' }) }] }],
+  ['click_expired', { candidates: [click()], evidence: [{ type: 'click_id', click: named({ time: 0 }) }] }],
 ])('a device that gets no click gets the reason: %s', (reason, more) => {
   expect(decided(more)).toMatchObject({ matched: false, reason });
 });

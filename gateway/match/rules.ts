@@ -1,6 +1,6 @@
 /**
- * The rules by which a device gets a click, as a pure function. Evidence comes first: a click that was named is certain.
- * Else clicks are scored by what they have in common with the device; what one side doesn't know is left out of the sum
+ * The rules by which a device gets a click, as a pure function. Evidence comes first: a click that was named is certain, and
+ * where it can't be used there is none. Else clicks are scored by what they have in common with the device; what one side doesn't know is left out of the sum
  * and out of what it is divided by. If two different links come close to each other, nobody gets either.
  */
 import type { AppSettings } from '#common/app-snapshot.ts';
@@ -101,8 +101,18 @@ export interface JudgedClick {
   readonly factors: readonly FactorScore[];
 }
 
-/** Why no click was given by score. */
-export const noMatchReasons = ['off', 'no_candidates', 'gated', 'low_confidence', 'ambiguous'] as const;
+/** Why no click was given: `click_…` where one was named and can't be used, else by score. */
+export const noMatchReasons = [
+  'off',
+  'no_candidates',
+  'gated',
+  'low_confidence',
+  'ambiguous',
+  'click_unknown',
+  'click_pending',
+  'click_claimed',
+  'click_expired',
+] as const;
 export type NoMatchReason = (typeof noMatchReasons)[number];
 
 /** `judged` are all candidates that were looked at, in their order: none where evidence decided. */
@@ -138,7 +148,15 @@ export function decide(input: MatchInput): Decision {
       return { matched: true, type, click, confidence: 1, factors: [type], judged: [] };
     }
   }
-  return decideByScore(input);
+  return input.evidence.length > 0 ? unmatched(whyUnusable(input), []) : decideByScore(input);
+}
+
+/** A named click that can't be used never leads to another one by score: the device said where it came from. */
+function whyUnusable({ app_id, claimant, evidence }: MatchInput): NoMatchReason {
+  const own = evidence.flatMap(({ click }) => (click?.app_id === app_id ? [click] : []));
+  if (own.length === 0 || evidence.some(({ click }) => click === null)) return 'click_unknown';
+  const isTaken = own.some(({ claimed_by }) => claimed_by !== '' && claimed_by !== claimant);
+  return isTaken ? 'click_claimed' : 'click_expired';
 }
 
 function isNamedClickValid(click: CandidateClick, { app_id, claimant, settings, nowMs }: MatchInput): boolean {
