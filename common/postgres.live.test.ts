@@ -37,6 +37,17 @@ test('a transaction that throws leaves nothing behind', async () => {
   expect(await postgres.query('SELECT id FROM things', [], 'all_things')).toEqual([{ id: 2 }]);
 });
 
+test('a question waits in line for as long as a statement may take, and one that finds the line full is refused at once', async () => {
+  const narrow = new Postgres({ url: database.url, name: 'narrow', connectionsMax: 1, statementTimeoutMs: 20_000 });
+  const slow = narrow.query('SELECT pg_sleep(4)');
+  const inLine = Array.from({ length: 1_000 }, (_, n) => narrow.query<{ n: number }>('SELECT $1::int AS n', [n], 'n'));
+  await expect(narrow.query('SELECT 1')).rejects.toThrow(/1000 requests wait in line already/);
+  await slow;
+  expect((await Promise.all(inLine)).map(([row]) => row?.n)).toEqual(inLine.map((_, n) => n));
+  await narrow.transaction((queries) => queries.query('SELECT 1'));
+  await narrow.close();
+});
+
 test('a taken key is told by the name of its constraint and is no outage', async () => {
   await postgres.execute('INSERT INTO things (id) VALUES (3)');
   const error = await postgres.execute('INSERT INTO things (id) VALUES (3)').catch((reason: unknown) => reason);

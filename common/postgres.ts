@@ -1,5 +1,6 @@
 /** The only door to Postgres. Values are always bound; errors of the environment are told from faults of ours. */
 import pg from 'pg';
+import { Turns } from './turns.ts';
 
 export interface PostgresOptions {
   readonly url: string;
@@ -96,13 +97,17 @@ export class Postgres implements Queries {
   readonly query: Queries['query'];
   readonly execute: Queries['execute'];
   readonly #pool: pg.Pool;
+  /** The pool's own line shares its limit with the making of a connection, and gives up while the server works. */
+  readonly #turns: Turns;
 
   constructor(options: PostgresOptions) {
     const statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
+    const connectionsMax = options.connectionsMax ?? 10;
+    this.#turns = new Turns({ openMax: connectionsMax, waitingMax, waitMsMax: statementTimeoutMs });
     this.#pool = new pg.Pool({
       connectionString: options.url,
       application_name: options.name,
-      max: options.connectionsMax ?? 10,
+      max: connectionsMax,
       connectionTimeoutMillis: connectTimeoutMs,
       idleTimeoutMillis: idleTimeoutMs,
       statement_timeout: statementTimeoutMs,
@@ -114,9 +119,13 @@ export class Postgres implements Queries {
     });
     // Without a listener, the end of an idle connection would end the process.
     this.#pool.on('error', (error) => options.onError?.(error));
-    const queries = queriesOn((config) => {
-      this.#refuseWhenFull();
-      return this.#pool.query(config);
+    const queries = queriesOn(async (config) => {
+      await this.#turns.begin();
+      try {
+        return await this.#pool.query(config);
+      } finally {
+        this.#turns.end();
+      }
     });
     this.query = queries.query;
     this.execute = queries.execute;
@@ -150,6 +159,7 @@ export class Postgres implements Queries {
     } finally {
       client.off('error', onError);
       client.release(broken);
+      this.#turns.end();
     }
   }
 
@@ -169,17 +179,16 @@ export class Postgres implements Queries {
   }
 
   async #connect(): Promise<pg.PoolClient> {
-    this.#refuseWhenFull();
     try {
-      return await this.#pool.connect();
+      await this.#turns.begin();
     } catch (error) {
       throw classified(error);
     }
-  }
-
-  #refuseWhenFull(): void {
-    if (this.#pool.waitingCount >= waitingMax) {
-      throw new PostgresUnavailable(new Error(`${waitingMax} requests wait for a connection already`));
+    try {
+      return await this.#pool.connect();
+    } catch (error) {
+      this.#turns.end();
+      throw classified(error);
     }
   }
 }

@@ -1,0 +1,51 @@
+/** A bounded number at once; the others wait in line, a bounded number of them for a bounded time. */
+
+interface Waiting {
+  readonly go: () => void;
+  readonly timer: NodeJS.Timeout;
+}
+
+export interface TurnsOptions {
+  readonly openMax: number;
+  readonly waitingMax: number;
+  readonly waitMsMax: number;
+}
+
+export class Turns {
+  readonly #options: TurnsOptions;
+  readonly #line: Waiting[] = [];
+  #open = 0;
+
+  constructor(options: TurnsOptions) {
+    this.#options = options;
+  }
+
+  /** Each one that resolves is followed by one `end`. @throws when the line is full or does not move. */
+  async begin(): Promise<void> {
+    const { openMax, waitingMax, waitMsMax } = this.#options;
+    if (this.#open < openMax) {
+      this.#open++;
+      return;
+    }
+    if (this.#line.length >= waitingMax) throw new Error(`${waitingMax} requests wait in line already`);
+    await new Promise<void>((go, fail) => {
+      const refuse = () => {
+        this.#line.splice(this.#line.indexOf(waiting), 1);
+        fail(new Error(`waited in line for ${waitMsMax} ms`));
+      };
+      const waiting = { go, timer: setTimeout(refuse, waitMsMax) };
+      this.#line.push(waiting);
+    });
+  }
+
+  /** The turn goes to the next in line. */
+  end(): void {
+    const next = this.#line.shift();
+    if (next === undefined) {
+      this.#open--;
+      return;
+    }
+    clearTimeout(next.timer);
+    next.go();
+  }
+}
