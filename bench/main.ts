@@ -27,6 +27,11 @@ switch (what) {
     await benchMatch(args);
     break;
   }
+  case 'matching': {
+    const { benchMatching } = await import('./load/matching.ts');
+    benchMatching(args);
+    break;
+  }
   case 'lists': {
     const { benchLists } = await import('./load/lists.ts');
     await benchLists(args);
@@ -37,7 +42,8 @@ switch (what) {
     console.error('npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]');
     console.error('npm run bench -- path [--rates 5000,10000,20000] [--seconds 8] [--rounds 3]');
     console.error('npm run bench -- events [--seconds 2] [--rounds 4]');
-    console.error('npm run bench -- match [--seconds 5] [--clicks 1000000] [--installs 100000]');
+    console.error('npm run bench -- match [--seconds 5] [--clicks 1000000]');
+    console.error('npm run bench -- matching [--installs 100000] [--seed 1] [--tap off,ios,mobile] [--strangers 50]');
     console.error('npm run bench -- lists [--links 100000] [--requests 300]');
     process.exitCode = 1;
 }

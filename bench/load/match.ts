@@ -1,7 +1,4 @@
-/**
- * POST /sdk/match over HTTP: as fast as it goes, then at half of that with every request timed from when it was due. And what
- * the rules make of a population whose truth is known.
- */
+/** POST /sdk/match over HTTP: as fast as it goes, then at half of that with every request timed from when it was due. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { AddressWriter } from '#common/address-writer.ts';
@@ -9,7 +6,6 @@ import { defaultWindows } from '#common/attribution-windows.ts';
 import { newId } from '#common/ids.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { Redis } from '#common/redis.ts';
-import { simulate } from '#gateway/fixtures/match-simulation.ts';
 import { post, type RequestOf } from './post-client.ts';
 import { openSdkStage, requestBytes, type SdkStage } from './sdk-stage.ts';
 import { treeCpuUs } from './subject.ts';
@@ -99,12 +95,8 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
     options: {
       seconds: { type: 'string', default: '5' },
       clicks: { type: 'string', default: '1000000' },
-      installs: { type: 'string', default: '100000' },
     },
   });
-  const installs = Number(values.installs);
-  const simulation = installs > 0 ? simulate({ installs, clicks: installs * 3, seed: 1 }) : null;
-  if (simulation) console.table(simulation.bands);
   const stage = await openSdkStage((line) => console.error(line));
   try {
     const addresses = Math.ceil(Number(values.clicks) / CLICKS_PER_ADDRESS);
@@ -136,9 +128,8 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
       half_p50_ms: half.latency.getValueAtPercentile(50) / 1000,
       half_p99_ms: half.latency.getValueAtPercentile(99) / 1000,
       failed: peak.failed + half.failed,
-      simulation,
     };
-    console.log(JSON.stringify({ ...result, simulation: undefined }, null, 2));
+    console.log(JSON.stringify(result, null, 2));
     mkdirSync('bench/results', { recursive: true });
     const name = new Date().toISOString().slice(0, 19).replaceAll(':', '');
     writeFileSync(`bench/results/match-${name}.json`, `${JSON.stringify(result, null, 2)}\n`);

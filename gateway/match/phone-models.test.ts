@@ -32,6 +32,7 @@ test.each<[string, string, PhoneComparison]>([
   ['2201117tg', 'redmi note 11', 'same'],
   ['2201117tg', 'xiaomi redmi note 11', 'same'],
   ['2201117tg', 'cph2449', 'other'],
+  ['2201117tg', 'pixel 7a', 'other'],
   ['cph2449', 'oneplus 11 5g', 'same'],
   ['cph2449', 'moto g54 5g', 'other'],
   ['moto g54 5g', 'motorola moto g54 5g', 'same'],

@@ -30,7 +30,7 @@ for (const [name, list] of Object.entries(table)) {
 const makers: readonly (readonly [name: string, form: RegExp])[] = [
   ['samsung', /^(samsung|sm-|galaxy|gt-[inps]\d)/],
   ['google', /^(google|pixel)\b/],
-  ['xiaomi', /^(xiaomi|redmi|poco|mi \d|m2\d{3}|2\d{7}|\d{5}[a-z])/],
+  ['xiaomi', /^(xiaomi|redmi|poco|mi \d|m2\d{3}|2\d{6,7}|\d{5}[a-z])/],
   // OnePlus and realme have had models of Oppo's form.
   ['oppo', /^(oppo|oneplus|realme|cph\d|rmx\d|find |reno)/],
   ['vivo', /^(vivo|iqoo|v\d{4}[a-z]?$)/],
@@ -58,8 +58,6 @@ export function comparePhones(a: string, b: string): PhoneComparison {
     return one.identifiers.some((identifier) => other.identifiers.includes(identifier)) ? 'same' : 'other';
   }
   if (one.maker !== '' && other.maker !== '' && one.maker !== other.maker) return 'other';
-  // A Pixel's name is its model.
-  if (one.maker === 'google' && other.maker === 'google') return 'other';
   return one.kind !== '' || one.isIdentifier || other.isIdentifier ? 'unknown' : 'unlike';
 }
 
@@ -93,7 +91,8 @@ function describe(model: string): Phone {
 
 function isIdentifier(name: string, kind: Phone['kind']): boolean {
   if (kind !== '') return /^(iphone|ipad|ipod)\d+,\d+$/.test(name);
-  if (identifiersOfTable.has(name) || /^sm-[a-z]\d{3}/.test(name)) return true;
+  // A Pixel's name is its model.
+  if (identifiersOfTable.has(name) || /^(sm-[a-z]\d{3}|pixel )/.test(name)) return true;
   // One word with a number of four digits or more, or letters, a dash and three.
   return /^[\w-]+$/.test(name) && ((name.match(/\d/g)?.length ?? 0) >= 4 || /^[a-z]{2,3}-[a-z]{0,3}\d{3}/.test(name));
 }

@@ -30,6 +30,8 @@ const SIGNALS_WITHOUT_IP_MIN = 4;
 /** What is left of the points of an address that is known to be shared by many. */
 const SHARED_ADDRESS_PART = 0.25;
 const HOUR_MS = 3_600_000;
+/** How many devices are taken to be behind an address without having been seen there: see unseenDevices. */
+const UNSEEN_DEVICES = 2;
 /** How far the clocks of two of our machines may be apart. */
 const CLOCK_SKEW_MS = 5_000;
 
@@ -222,6 +224,8 @@ function gateOf(click: ScoredClick, { app_id, claimant, device, nowMs }: MatchIn
   return comparePhones(device.device_model, click.signals.device_model) === 'other' ? 'device_model' : null;
 }
 
+type Agreements = Readonly<Record<Factor, number | null>>;
+
 /** Null when there is too little in common to say anything: neither the address nor four other signals. */
 export function scoreOf(
   device: Signals,
@@ -232,7 +236,7 @@ export function scoreOf(
 ): Score | null {
   const { signals } = click;
   const ageMs = Math.max(0, nowMs - click.time);
-  const agreements: Readonly<Record<Factor, number | null>> = {
+  const agreements: Agreements = {
     ip: sameText(device.ip, signals.ip),
     os_version: sameVersion(device, signals),
     device_model: sameModel(device.device_model, signals.device_model),
@@ -242,8 +246,10 @@ export function scoreOf(
     age: Math.max(0, 1 - ageMs / windowMs),
   };
   const isFaceless = !agreements.os_version && !agreements.device_model && !agreements.screen;
-  // Such a click could be any phone's: unless it is fresh and nobody else was seen there, one more device is assumed.
-  const own = isFaceless && (crowd < 1 || ageMs > HOUR_MS) ? 1 / (1 / crowd + 1) : crowd;
+  const unseen = unseenDevices(agreements, isNetworkOfFew(device.ip), ageMs);
+  // A click that could be any phone's needs an address where nobody else was seen.
+  const seen = isFaceless && crowd < 1 ? 1 / crowd + 1 : 1 / crowd;
+  const own = 1 / (seen + unseen);
   const shared = isSharedAddress(bareAddress(device.ip)) ? Math.min(own, SHARED_ADDRESS_PART) : own;
   let reached = 0;
   let available = 0;
@@ -262,6 +268,31 @@ export function scoreOf(
   if (agreements.ip !== 1 && others < SIGNALS_WITHOUT_IP_MIN) return null;
   const confidence = Math.min(CONFIDENCE_MAX, (reached / available) * decayOf(ageMs));
   return { confidence: Math.round(confidence * 1e4) / 1e4, factors: agreeing, parts };
+}
+
+/**
+ * Behind an address there may be more devices than have clicked: a click that names no model is theirs after a while, sooner
+ * the less it tells and the less agrees. An IPv4 address may be a carrier's; behind a /64 there is a household.
+ */
+function unseenDevices(agreements: Agreements, isOfFew: boolean, ageMs: number): number {
+  const { os_version, device_model, screen, language, timezone } = agreements;
+  if (device_model || (os_version && screen && timezone !== 0)) return 0;
+  // What a page of ours measured is the same on the same phone.
+  if (screen === 0 || timezone === 0) return UNSEEN_DEVICES;
+  return ageMs > patienceMs(isOfFew, Boolean(os_version), Boolean(screen), language) ? UNSEEN_DEVICES : 0;
+}
+
+function patienceMs(isOfFew: boolean, hasVersion: boolean, hasScreen: boolean, language: number | null): number {
+  const isForeign = language !== null && language < 1;
+  if (isOfFew) return hasVersion ? Number.POSITIVE_INFINITY : isForeign ? HOUR_MS : 3 * HOUR_MS;
+  if (hasVersion) return isForeign ? HOUR_MS / 2 : 3 * HOUR_MS;
+  if (hasScreen) return isForeign ? HOUR_MS / 2 : 2 * HOUR_MS;
+  return isForeign ? HOUR_MS / 6 : HOUR_MS;
+}
+
+/** A /64 is a household's or a phone's, a local address is one's own; another IPv4 address can be a carrier's. */
+function isNetworkOfFew(ip: string): boolean {
+  return ip.endsWith('/64') || isLocalAddress(ip);
 }
 
 /** The address, or the first one of a /64. */
