@@ -5,6 +5,8 @@ import type { Signals } from './signals.ts';
 const SCREEN_TOLERANCE_PX = 2;
 /** What is left of a screen's longer side when the bars of the system are taken off, as some apps do. */
 const SCREEN_PART_MIN = 0.85;
+/** Wider is in native pixels, which thousands of models have in common but for the bars. */
+const PHONE_WIDTH_MAX = 600;
 
 export function sameText(a: string, b: string): number | null {
   return a === '' || b === '' ? null : Number(a === b);
@@ -84,7 +86,6 @@ export function sameScreen(a: Signals['screens'], b: Signals['screens']): number
 
 function isSameScreen([width, height]: readonly [number, number], [other, high]: readonly [number, number]): boolean {
   if (Math.abs(width - other) > SCREEN_TOLERANCE_PX) return false;
-  return (
-    Math.abs(height - high) <= SCREEN_TOLERANCE_PX || Math.min(height, high) >= SCREEN_PART_MIN * Math.max(height, high)
-  );
+  const partMin = width < PHONE_WIDTH_MAX ? SCREEN_PART_MIN : 1;
+  return Math.abs(height - high) <= SCREEN_TOLERANCE_PX || Math.min(height, high) >= partMin * Math.max(height, high);
 }

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { sameScreen } from './comparisons.ts';
 import { decide, scoreOf } from './rules.ts';
 import { isSharedAddress } from './shared-address.ts';
 import { type ClickFields, clickSignals, type DeviceFields, deviceSignals, languageOf } from './signals.ts';
@@ -316,4 +317,15 @@ test('signals of a tap page that agree never lower a score, alone or together, w
         );
     }),
   );
+});
+
+test.each<[string, readonly [number, number], readonly [number, number], number]>([
+  ['the same', [411, 914], [411, 914], 1],
+  ['without the system’s bars', [411, 914], [411, 830], 1],
+  ['of another phone of the same width', [375, 812], [375, 667], 0],
+  ['in native pixels, of another phone', [1080, 2400], [1080, 2340], 0],
+  ['of another width', [393, 852], [402, 874], 0],
+])('a screen %s', (_, one, other, expected) => {
+  expect(sameScreen([one], [other])).toBe(expected);
+  expect(sameScreen([other], [one])).toBe(expected);
 });
