@@ -62,7 +62,7 @@ export function clickSignals(click: ClickFields): Signals {
     os_version: agent.os_version,
     os_version_min: agent.os_version_min,
     device_model: agent.device_model.toLowerCase(),
-    ...languagesOf([agent.language, ...acceptedLanguages(click.language), ...(tap?.languages ?? [])]),
+    ...languagesOf([agent.language, click.language, ...(tap?.languages ?? [])]),
     timezone: timezoneOf(tap?.timezone ?? ''),
     screens: [...(agent.screen ? [sorted(agent.screen[0], agent.screen[1])] : []), ...tapScreens(tap)],
   };
@@ -106,8 +106,25 @@ export function languageOf(text: string): [string, string] {
   return [languageAliases[primary] ?? primary, rest.find((part) => /^([a-z]{2}|\d{3})$/.test(part)) ?? ''];
 }
 
-function languagesOf(texts: readonly string[]): Pick<Signals, 'language' | 'more_languages'> {
-  const [first = ['', ''], ...rest] = texts.map(languageOf).filter(([primary]) => primary !== '');
+const languages = new LRUCache<string, Languages>({ max: 5_000 });
+type Languages = Pick<Signals, 'language' | 'more_languages'>;
+
+/** Cached: there are few headers and lists, and each click at an address brings one. */
+function languagesOf(texts: readonly string[]): Languages {
+  const key = texts.join();
+  let known = languages.get(key);
+  if (!known) {
+    known = readLanguages(texts);
+    languages.set(key, known);
+  }
+  return known;
+}
+
+function readLanguages(texts: readonly string[]): Languages {
+  const [first = ['', ''], ...rest] = texts
+    .flatMap(acceptedLanguages)
+    .map(languageOf)
+    .filter(([primary]) => primary !== '');
   const more = new Set(rest.map(([primary]) => primary));
   more.delete(first[0]);
   return { language: first, more_languages: [...more] };
