@@ -1,6 +1,11 @@
 import { defineConfig } from 'vitest/config';
 
-const shared = { pool: 'forks' as const, exclude: ['node_modules/**', 'dist/**', '.data/**'] };
+const shared = {
+  pool: 'forks' as const,
+  exclude: ['node_modules/**', 'dist/**', '.data/**'],
+  // A second, as it is by default, is nothing on a busy machine.
+  expect: { poll: { timeout: 20_000, interval: 100 } },
+};
 
 /**
  * unit: no servers. simulation: seeds of deploy/simulation. live: real servers, two of them shared, the rest per file. journeys: the whole, over HTTP. One after the

@@ -50,7 +50,8 @@ export class Purchases {
       byName[name] = (byName[name] ?? 0) + 1;
       byLink[link] = (byLink[link] ?? 0) + 1;
       if (amount === null) continue;
-      conversions++;
+      // What is paid back is revenue and no conversion.
+      if (amount >= 0n) conversions++;
       revenue.set(currencyOf(number), (revenue.get(currencyOf(number)) ?? 0n) + amount);
     }
     const amounts = [...revenue].map(([currency, amount]) => [currency, decimal(amount)] as const);
