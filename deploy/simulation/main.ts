@@ -18,6 +18,7 @@ const first = Number(values.seed);
 const count = Number(values.seeds);
 const failuresMax = Number(values.failures);
 const traceLines = 60;
+const toldEach = 1_000;
 
 const hits = new Map<string, number>();
 const repairs = new Map<string, number>();
@@ -38,6 +39,8 @@ for (let seed = first; seed < first + count && failed.length < failuresMax; seed
   kept += outcome.kept;
   steps += outcome.steps;
   virtualMs += outcome.virtualMs;
+  const done = seed - first + 1;
+  if (done % toldEach === 0) console.log(`${done} seeds, ${failed.length} failed`);
   if (outcome.faults.length === 0) continue;
   failed.push(seed);
   console.log(`FAILED seed ${seed}\n  ${outcome.faults.join('\n  ')}`);
