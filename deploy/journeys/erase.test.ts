@@ -59,10 +59,14 @@ const sdk = (path: string, { address }: Person, body: object): Promise<Reply> =>
 
 /** Taps, installs, and does something as a user. */
 async function lives(who: Person): Promise<void> {
+  const { clicks } = await totals();
   expect((await visit(who)).status).toBe(302);
+  // An install that comes sooner than its click has nothing to do with it, and the click is nobody's.
+  await expect.poll(async () => (await totals()).clicks, { timeout: minuteMs, interval: 200 }).toBe(clicks + 1);
   const device = { device_id: who.device, platform: 'ios', os_version: '18.5' };
   const install = await sdk('install', who, device);
   expect(install.status, install.text).toBeLessThan(300);
+  expect(install.json(), install.text).toMatchObject({ attributed: true });
   who.install = install.json<{ install_id: string }>().install_id;
   const event = { name: 'signup', install_id: who.install, device_id: who.device, user_id: who.user };
   expect((await sdk('events', who, { ...event, properties: { mail: who.user } })).status).toBe(202);
