@@ -3,8 +3,18 @@
  * or reach. Public by design are the ports of the API and of short links; readable for local users the figures in /metrics.
  */
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { connect, createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { settings } from '#common/config.ts';
@@ -131,9 +141,14 @@ test.runIf(isRoot)('another user of the machine can read and write no file, and 
   writeFileSync(open, 'x', { mode: 0o666 });
   const paths = filesBelow(stack.dataDir);
   expect(paths.length).toBeGreaterThan(100);
+  // Node may lie where only we may go.
+  const programs = mkdtempSync(join(tmpdir(), 'signpost-open-'));
+  chmodSync(programs, 0o755);
+  const node = join(programs, 'node');
+  copyFileSync(process.execPath, node);
   const ask = (asked: string[]) => {
     const input = JSON.stringify({ paths: asked, pids: [stack.launcherPid, ...pids] });
-    const { stdout, stderr } = spawnSync(process.execPath, ['-e', probe], {
+    const { stdout, stderr } = spawnSync(node, ['-e', probe], {
       input,
       encoding: 'utf8',
       cwd: '/',
@@ -145,7 +160,7 @@ test.runIf(isRoot)('another user of the machine can read and write no file, and 
   // The probe finds what is open: without this line it might find nothing because it can't look.
   expect(ask([open])).toMatchObject({ readable: [open] });
   expect(ask(paths)).toEqual({ ...nothing, tried: paths.length });
-  execFileSync('rm', [open]);
+  execFileSync('rm', ['-r', open, programs]);
 });
 
 test('no password and no secret stands in the arguments of a process', () => {
