@@ -164,8 +164,8 @@ export class RateLimiter {
   }
 
   /**
-   * The refusal of a request of an address that would be one too many, as far as this process has seen; null for any other. It asks nobody and
-   * counts nothing: for what is only charged after work that a refused request is not worth.
+   * The refusal of a request that would exceed its address's limit, as far as this process knows; null for any other. It makes no
+   * request to Redis and charges nothing: for routes that charge only after work that a refused request is not worth.
    */
   spent(limitClass: LimitClass, ip: string): (Charge & { readonly rejection: Rejection }) | null {
     const subject = this.#addresses.nameOf(limitAddress(ip));

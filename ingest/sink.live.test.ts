@@ -206,7 +206,7 @@ test('what a version without numbers left in doubt is taken back, with what its 
   expect(await place.figures()).toEqual({ rows: 50, places: 50, rollup_difference: 0 });
 });
 
-test('frames that no journal has any more are closed once the log was read to its end, and counted when nothing has them', async () => {
+test('frames that are in no journal are closed once the log was read to its end, and counted when no store has them', async () => {
   const first = await place.own();
   const setBack = await savePostgres();
   const frames = [1, 2, 3, 4].map(() => place.frame(times(5)));

@@ -166,7 +166,7 @@ export class Sink {
     return found;
   }
 
-  /** Moves marks over frames that nothing has any more. Not while a batch is being stored. @throws LeaseLost */
+  /** Moves marks past frames that exist in no store. Not while a batch is being stored. @throws LeaseLost */
   async closeGaps(gaps: readonly Gap[]): Promise<void> {
     const { checkpoints, log } = this.#parts;
     const { lease } = this.#lease;

@@ -34,7 +34,7 @@ const callback = (body: object) => origin.send('/auth/oauth/github/callback', { 
 const reasonOf = ({ body }: TestAnswer) =>
   (body as { error?: { details?: { reason?: string } } }).error?.details?.reason;
 
-/** What the browser brings back from the provider, of whoever the fixture says. */
+/** The provider's callback parameters for the user that the fixture names. */
 async function fromProvider(more: object = {}): Promise<{ code: string; state: string }> {
   const started = await origin.send('/auth/oauth/github/start', { body: more });
   const redirect = await fetch((started.body as { authorization_url: string }).authorization_url, {

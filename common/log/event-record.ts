@@ -36,7 +36,7 @@ export interface EventRecord {
   time: number;
   /** Epoch milliseconds at which it came in. */
   received_at: number;
-  /** The network of whoever sent it. */
+  /** The sender's network. */
   ip: string;
   /** The network of the device, where a server sent it and said so. */
   device_ip: string;
@@ -71,7 +71,7 @@ export interface EventOrigin {
   readonly organization_id: string;
   readonly app_id: string;
   readonly received_at: number;
-  /** Of whoever sent the request. */
+  /** The sender's. */
   readonly ip: string;
   /** Of the device, where a server sent for it and said so. */
   readonly device_ip?: string;

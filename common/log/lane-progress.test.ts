@@ -12,10 +12,10 @@ const header = {
   written_at: 0,
   payloadBytes: 0,
 };
-/** Of a partition that is read; nobody reads the third. */
+/** Of a partition that has an owner; the third has none. */
 const announcement = { installation_id: 'i', partition: 0, committed_to: 0, lanes: [] };
 
-test('frames that the log has thrown out for their age are published again, though nobody reads their partition', () => {
+test('frames that expired from the log are published again, even if their partition has no owner', () => {
   const lanes = new LaneProgress();
   const [key, acknowledgedAt] = [laneKeyOf(header), 1_000_000];
   lanes.saw(header, key);

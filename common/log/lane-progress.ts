@@ -47,8 +47,8 @@ export class LaneProgress {
   }
 
   /**
-   * Lanes whose frames the sink has passed over, or the log has thrown out for their age, also where nobody reads their partition; they
-   * count as not acknowledged from now on.
+   * Lanes with frames that the sink skipped or that expired from the log, including lanes of partitions without an owner; from now on
+   * they count as not acknowledged.
    * @param now by this machine's clock: if that is behind the sink's, what the sink has committed seems to be later.
    */
   passedOver({ partition, committed_to }: Announcement, now: number): PassedOver[] {

@@ -61,7 +61,7 @@ const sdk = (path: string, { address }: Person, body: object): Promise<Reply> =>
 async function lives(who: Person): Promise<void> {
   const { clicks } = await totals();
   expect((await visit(who)).status).toBe(302);
-  // An install that comes sooner than its click has nothing to do with it, and the click is nobody's.
+  // An install that arrives before its click is stored is organic, and the click is not linked to this person.
   await expect.poll(async () => (await totals()).clicks, { timeout: minuteMs, interval: 200 }).toBe(clicks + 1);
   const device = { device_id: who.device, platform: 'ios', os_version: '18.5' };
   const install = await sdk('install', who, device);
