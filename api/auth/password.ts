@@ -45,8 +45,11 @@ export class PasswordCheck {
   readonly #queue: FairQueue;
   readonly #decoy: Promise<string>;
 
-  constructor(limits: FairQueueLimits = queueLimits) {
+  readonly #verify: typeof verifyPassword;
+
+  constructor(limits: FairQueueLimits = queueLimits, verify = verifyPassword) {
     this.#queue = new FairQueue(limits);
+    this.#verify = verify;
     this.#decoy = hashPassword(randomBytes(32).toString('base64url'));
   }
 
@@ -58,7 +61,7 @@ export class PasswordCheck {
     const place = await this.#queue.enter(limitNetworks(ip).at(-1)?.subject ?? ip, patienceMs);
     if (place === null) return 'busy';
     try {
-      const isSame = await verifyPassword(phc ?? (await this.#decoy), password);
+      const isSame = await this.#verify(phc ?? (await this.#decoy), password);
       return isSame && phc !== null ? 'right' : 'wrong';
     } finally {
       place.leave();
