@@ -3,10 +3,11 @@ import type { Lane } from '#common/log/frame.ts';
 import type { LaneMarks } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 
-/** A mark that did not move for so long is not read at a take-over, but when a frame of its lane comes. */
+/**
+ * A mark that did not move for so long is not read at a take-over, but when a frame of its lane comes. None is ever deleted: a
+ * journal may come back with an old copy of its disk, and a clock that was wrong for an hour must not make marks look old.
+ */
 export const marksReadDays = 30;
-/** A journal may come back with an old copy of its disk. Longer than that nobody keeps one, and no clock is off by so much unseen. */
-export const marksKeptDays = 3_650;
 
 /** A lane of a partition that is known. */
 export type LaneName = { readonly producer_id: string } & Pick<Lane, 'kind'>;
@@ -135,7 +136,5 @@ export interface Checkpoints {
   reviseDone(lease: Lease, done: RevisionDone): Promise<void>;
   /** The salt of a UTC day, made by the first that asks. Those of days long past are forgotten. */
   salt(day: number, forgetBefore: number): Promise<string>;
-  /** Drops the marks of all partitions that did not move for `marksKeptDays`. */
-  forgetMarks(): Promise<number>;
   reportProgress(machine: string, committedTo: number): Promise<void>;
 }

@@ -118,20 +118,20 @@ export class ClickHouseStore implements RawStore {
     return without;
   }
 
-  async fillIn(batch: BatchName, part: BatchPart, table: string, owner: string): Promise<void> {
+  async fillIn(batch: BatchName, part: BatchPart, table: string, fence: Fence): Promise<void> {
     const rollup = rollupsOf(part.table).find((one) => one.table === table);
     if (rollup === undefined) throw new Error(`${table} is no rollup of ${part.table}`);
-    const params = { ...paramsOf(batch, part), owner };
-    await this.#add(batch.partition, rollup, rollup.select(`${ofPart} AND ${inTime}`), params);
+    await this.#add(batch.partition, rollup, rollup.select(`${ofPart} AND ${inTime}`), paramsOf(batch, part), fence);
   }
 
-  /** Adds cells in one block, unless the fence is another owner's. */
-  async #add(partition: number, rollup: Rollup, cells: string, params: Params): Promise<void> {
+  /** Adds cells in one block, unless another fence is in force. */
+  async #add(partition: number, rollup: Rollup, cells: string, params: Params, fence: Fence): Promise<void> {
     const columns = columnsOf(rollup).map(identifier).join(', ');
     await this.#clickhouse.command(
       `INSERT INTO ${identifier(rollup.table)} (${columns}) SELECT ${columns} FROM (${cells})
-       WHERE joinGet('fences', 'owner', toUInt16({partition:UInt16})) = {owner:String}`,
-      params,
+       WHERE joinGet('fences', 'owner', toUInt16({partition:UInt16})) = {owner:String}
+         AND joinGet('fences', 'batch_no_min', toUInt16({partition:UInt16})) = {fence:UInt64}`,
+      { ...params, owner: fence.owner, fence: fence.batchNoMin },
       oneBlock,
       this.#queryId(partition),
     );
@@ -213,8 +213,8 @@ export class ClickHouseStore implements RawStore {
     return days;
   }
 
-  async correct(partition: number, { table, dayMs: from }: TableDay, owner: string): Promise<number> {
-    const params = { partition, from, to: from + dayMs, owner };
+  async correct(partition: number, { table, dayMs: from }: TableDay, fence: Fence): Promise<number> {
+    const params = { partition, from, to: from + dayMs };
     await this.#endInserts(partition);
     let cells = 0;
     for (const rollup of rollupsOf(table)) {
@@ -237,7 +237,7 @@ export class ClickHouseStore implements RawStore {
         );
       }
       // A sum is corrected by adding the difference, also a negative one: as UInt64 it wraps around.
-      await this.#add(partition, rollup, differencesOf(rollup), params);
+      await this.#add(partition, rollup, differencesOf(rollup), params, fence);
     }
     return cells;
   }

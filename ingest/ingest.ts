@@ -153,6 +153,7 @@ export class Ingest {
       time: systemTime,
       partitions: () =>
         this.owners.map(({ partition, reader }) => ({ partition, committedSequence: reader?.committedSequence })),
+      checkpoints: this.#checkpoints,
       stampLog: () => keepLog(this.nats, this.#options, this.#installationId),
       log: (line) => this.#options.log({}, line),
     });

@@ -2,8 +2,10 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream, logFill } from '#common/log/log-stream.ts';
 import { Nats } from '#common/nats.ts';
+import { PostgresUnavailable } from '#common/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
 import { natsForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import type { Revision } from './checkpoints.ts';
 import { LogRoom, type ReadPartition } from './log-room.ts';
 
 const bytesMax = 4_000_000;
@@ -14,6 +16,14 @@ let nats: Nats;
 let partitions: ReadPartition[];
 let lines: string[];
 let room: LogRoom;
+let revisions: Map<number, Revision>;
+let isPostgresThere: boolean;
+const checkpoints = {
+  revision: async (partition: number) => {
+    if (!isPostgresThere) throw new PostgresUnavailable(new Error('no answer'));
+    return revisions.get(partition);
+  },
+};
 
 const stampLog = () =>
   keepLogStream(nats, { bytesMax, replicas: 1 }, () => undefined, { isOwner: true, installationId: 'one' });
@@ -24,10 +34,13 @@ beforeEach(async () => {
   await keepLogStream(nats, { bytesMax, replicas: 1 }, () => undefined);
   partitions = [];
   lines = [];
+  revisions = new Map();
+  isPostgresThere = true;
   room = new LogRoom({
     nats,
     time: systemTime,
     partitions: () => partitions,
+    checkpoints,
     stampLog,
     log: (line) => lines.push(line),
   });
@@ -90,6 +103,20 @@ test('what is not stored is never purged, however full the log is', async () => 
   expect(await sequencesOf(1)).toHaveLength(Math.floor(taken / 2));
 });
 
+test('what an operator wants replayed is not purged although it is stored, nor is anything while Postgres does not say', async () => {
+  const taken = await fillLog();
+  isPostgresThere = false;
+  partitions = [0, 1].map((partition) => ({ partition, committedSequence: taken }));
+  await expect.poll(() => room.refusal, patience).toContain('full');
+  expect(room.counters.purges).toBe(0);
+  revisions.set(0, { replay_from: 1, days_from: null, days_to: null });
+  revisions.set(1, { replay_from: null, days_from: 1, days_to: 2 });
+  isPostgresThere = true;
+  await expect.poll(() => room.refusal, patience).toBe('');
+  expect(await sequencesOf(0)).toHaveLength(Math.ceil(taken / 2));
+  expect(await sequencesOf(1)).not.toHaveLength(Math.floor(taken / 2));
+});
+
 test('the oldest stored records go first, also behind some of another partition that can not go', async () => {
   const taken = await fillLog();
   partitions = [{ partition: 1, committedSequence: taken }];
@@ -113,7 +140,7 @@ test('sequences of a stream that is not there any more purge nothing of the one 
     },
     clear: () => undefined,
   };
-  room = new LogRoom({ nats, time, partitions: () => partitions, stampLog, log: () => undefined });
+  room = new LogRoom({ nats, time, partitions: () => partitions, checkpoints, stampLog, log: () => undefined });
   room.start();
   const pollOnce = async () => {
     const { fill } = room;

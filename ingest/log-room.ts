@@ -5,13 +5,15 @@
  * Keeps room in it as well. What is committed is of use only for replay, so it stays for as long as it fits: above a share of the
  * log's size the oldest committed messages are purged, in small steps, since a purge holds up publishing.
  *
- * Must stay true: nothing above a partition's committed sequence is purged. Sequences go back when the stream is made again or
+ * Must stay true: nothing above a partition's committed sequence is purged, and nothing of one that an operator wants replayed. Sequences go back when the stream is made again or
  * loses its tail, so a sequence is used only if the stream is still the one that it was seen in and has come that far.
  */
 import { frameBytesMax } from '#common/log/frame.ts';
 import { type LogFill, logFill, purgeLog } from '#common/log/log-stream.ts';
 import type { NatsClient } from '#common/nats.ts';
+import { PostgresUnavailable } from '#common/postgres.ts';
 import type { Time, Timer } from '#common/time.ts';
+import type { Checkpoints } from './checkpoints.ts';
 
 /** One of the partitions that this process reads. */
 export interface ReadPartition {
@@ -24,6 +26,7 @@ export interface LogRoomOptions {
   readonly nats: NatsClient;
   readonly time: Time;
   readonly partitions: () => readonly ReadPartition[];
+  readonly checkpoints: Pick<Checkpoints, 'revision'>;
   /** Makes the log this installation's. */
   readonly stampLog: () => Promise<unknown>;
   readonly log: (line: string) => void;
@@ -108,7 +111,7 @@ export class LogRoom {
       if (committedSequence === undefined || committedSequence > fill.lastSequence) continue;
       const from = Math.max(fill.firstSequence - 1, this.#purged.get(partition) ?? 0);
       const upTo = Math.min(committedSequence, from + Math.ceil((fill.lastSequence - from) * share * this.#stride));
-      if (upTo <= from) continue;
+      if (upTo <= from || (await this.#isReplayWanted(partition))) continue;
       const count = await purgeLog(this.#options.nats, partition, upTo);
       if (count === undefined) return;
       this.#purged.set(partition, upTo);
@@ -118,6 +121,17 @@ export class LogRoom {
     }
     if (purged === undefined) return;
     this.#stride = purged < (fill.messages * share) / 2 ? Math.min(strideMax, this.#stride * 2) : 1;
+  }
+
+  /** Also while Postgres does not say: what is purged can't be replayed any more. */
+  async #isReplayWanted(partition: number): Promise<boolean> {
+    try {
+      const revision = await this.#options.checkpoints.revision(partition);
+      return revision !== undefined && revision.replay_from !== null;
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+      return true;
+    }
   }
 
   /** Once when it begins to refuse, and once when it takes again. */

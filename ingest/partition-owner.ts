@@ -208,7 +208,6 @@ export class PartitionOwner {
     const { partition, sink, nats, limits, counters, time } = this.#options;
     this.state = 'recovering';
     const { checkpoints } = sink;
-    await this.#whenThere(() => checkpoints.forgetMarks());
     this.#committedTo = await this.#whenThere(() => checkpoints.streamTime(partition));
     const marks = await this.#whenThere(() => checkpoints.marks(partition));
     const queue = new FrameQueue(limits, marks, time, () => this.#reader?.resume());

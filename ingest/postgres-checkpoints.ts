@@ -9,7 +9,6 @@ import {
   type LaneName,
   type Lease,
   LeaseLost,
-  marksKeptDays,
   marksReadDays,
   type Revision,
   type RevisionDone,
@@ -222,13 +221,6 @@ export class PostgresCheckpoints implements Checkpoints {
       day,
     ]);
     return rows[0]?.salt ?? '';
-  }
-
-  async forgetMarks(): Promise<number> {
-    return await this.#postgres.execute(
-      'DELETE FROM ingest.mark WHERE updated_at < now() - make_interval(days => $1)',
-      [marksKeptDays],
-    );
   }
 
   async reportProgress(machine: string, committedTo: number): Promise<void> {

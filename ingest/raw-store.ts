@@ -64,10 +64,10 @@ export interface RawStore {
   /** Rollups of the part's table in which the batch, the newest of its partition, is missing. */
   rollupsWithout(batch: BatchName, part: BatchPart): Promise<readonly string[]>;
   /**
-   * Adds to a rollup what the raw rows of a batch make. Only for a batch that it does not have. Does nothing when the fence is
-   * another owner's.
+   * Adds to a rollup what the raw rows of a batch make. Only for a batch that it does not have. Does nothing once another fence
+   * is in force, so one that arrives late can be shut out.
    */
-  fillIn(batch: BatchName, part: BatchPart, rollup: string, owner: string): Promise<void>;
+  fillIn(batch: BatchName, part: BatchPart, rollup: string, fence: Fence): Promise<void>;
   /** The newest batch above a number. */
   newestBatch(partition: number, batchNo: number): Promise<NewestBatch>;
   /** What is stored of a partition above a batch number; of one producer if it is given. */
@@ -78,10 +78,10 @@ export interface RawStore {
   daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]>;
   /**
    * Makes the cells of a partition in a day's rollups what its raw rows make. Nothing may be inserted for the partition meanwhile,
-   * and nothing is done when the fence is another owner's.
+   * and nothing is done once another fence is in force.
    * @returns how many cells were wrong.
    */
-  correct(partition: number, day: TableDay, owner: string): Promise<number>;
+  correct(partition: number, day: TableDay, fence: Fence): Promise<number>;
   /** Every row of these frames in batches above a number. */
   placesOf(partition: number, batchNo: number, frames: readonly FrameSpan[]): Promise<readonly StoredPlace[]>;
 }

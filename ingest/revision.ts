@@ -103,6 +103,7 @@ async function replay(
       if (queue.counters.committed_frames >= framesWanted) return;
     }
   } finally {
+    recovered.follow(sink);
     reader.stop();
     signal.removeEventListener('abort', stop);
   }

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { runsOf } from './batch.ts';
 import { LeaseLost } from './checkpoints.ts';
 import type { RawStore } from './raw-store.ts';
@@ -164,9 +165,9 @@ test('when a fence is up, no insert below it is taken, and none that was let thr
   const [rollup = ''] = place.store.rollupsOf('clicks');
   expect(await place.store.fence(0, Number.MAX_SAFE_INTEGER, 'before', false)).toMatchObject({ owner: mine });
   await place.clickhouse.command(`TRUNCATE TABLE ${rollup}`);
-  await place.store.fillIn(two.batch, next, rollup, 'before');
+  await place.store.fillIn(two.batch, next, rollup, { batchNoMin: two.batch.batch_no, owner: 'before' });
   expect(await place.store.rollupsWithout(two.batch, next)).toEqual([rollup]);
-  await place.store.fillIn(two.batch, next, rollup, mine);
+  await place.store.fillIn(two.batch, next, rollup, { batchNoMin: two.batch.batch_no, owner: mine });
   expect(await place.store.rollupsWithout(two.batch, next)).toEqual([]);
   // Another partition has a fence of its own.
   expect(await place.store.insert({ ...one.batch, partition: 0 }, part)).toEqual({ kind: 'fenced' });
@@ -231,8 +232,7 @@ test('frames of a disk that is set back after years are not counted again, also 
   const frames = [1, 2, 3, 4].map(() => place.frame(times(5)));
   await first.sink.store(await first.sink.form(frames.slice(0, 3)));
   first.die();
-  await place.postgres.execute("UPDATE ingest.mark SET updated_at = now() - interval '9 years'");
-  await place.checkpoints.forgetMarks();
+  await place.postgres.execute("UPDATE ingest.mark SET updated_at = now() - interval '90 years'");
   const second = await place.own();
   expect(second.queue.marks).toEqual([]);
   const again = await second.sink.form(frames.slice(0, 2));
@@ -304,6 +304,47 @@ test('two owners whose batches of the same day are in doubt at the same time set
   });
   await Promise.all([place.own(0), place.own(1)]);
   expect(await place.figures()).toEqual({ rows: 60, places: 60, rollup_difference: 0 });
+});
+
+test('what fills a rollup in adds nothing when it arrives after its owner has given it up and begun again', async () => {
+  const late: (() => Promise<void>)[] = [];
+  const slow = storeWith({
+    insert: async (batch, part) => {
+      await place.store.insert(batch, part);
+      return { kind: 'unknown', code: 0, message: 'no answer' };
+    },
+    fillIn: async (...asked) => {
+      if (late.push(() => place.store.fillIn(...asked)) > 1) return await place.store.fillIn(...asked);
+      throw new ClickHouseFailure('unavailable', 0, 'no answer', undefined);
+    },
+  });
+  await without(['clicks_by_link_view', 'clicks_by_dimension_view'], async () => {
+    const owner = await place.own(0, slow);
+    await owner.sink.store(await owner.sink.form([place.frame(times(30))]));
+  });
+  const [first = never()] = late;
+  await first();
+  expect(await place.figures()).toEqual({ rows: 30, places: 30, rollup_difference: 0 });
+});
+
+test('what corrects a day adds nothing when it arrives after its owner has given it up and begun again', async () => {
+  const late: (() => Promise<number>)[] = [];
+  const slow = storeWith({
+    correct: async (...asked) => {
+      if (late.push(() => place.store.correct(...asked)) > 1) return await place.store.correct(...asked);
+      throw new ClickHouseFailure('unavailable', 0, 'no answer', undefined);
+    },
+  });
+  const owner = await place.own(0, slow);
+  await owner.sink.store(await owner.sink.form([place.frame(times(30))]));
+  await place.clickhouse.command('TRUNCATE TABLE clicks_by_link');
+  const day = { table: 'clicks', dayMs: Math.floor(now / 86_400_000) * 86_400_000 };
+  expect(await owner.sink.correct(day)).toBeGreaterThan(0);
+  expect(await place.figures()).toMatchObject({ rollup_difference: 0 });
+  await place.clickhouse.command('TRUNCATE TABLE clicks_by_link');
+  const [first = never()] = late;
+  await first();
+  expect(await place.figures()).toMatchObject({ rollup_difference: 30 });
 });
 
 function never(): never {

@@ -40,7 +40,7 @@ import { DoubtfulFrames } from './doubtful-frames.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { FrameQueue, Gap } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
-import type { RawStore, TableDay } from './raw-store.ts';
+import type { Fence, RawStore, TableDay } from './raw-store.ts';
 import type { RefusedRowsSearch } from './refused-rows.ts';
 import type { SinkCounters } from './sink-counters.ts';
 
@@ -92,6 +92,10 @@ export class Sink {
 
   get #partition(): number {
     return this.#lease.lease.partition;
+  }
+
+  get #inForce(): Fence {
+    return { batchNoMin: this.#fence, owner: this.#name };
   }
 
   /** Goes on with the numbers and the fence of another sink of the same lease. */
@@ -215,7 +219,11 @@ export class Sink {
 
   /** Whether the rollups of a day of this partition were right, and makes them so. @returns how many cells were wrong. @throws LeaseLost */
   async correct(day: TableDay): Promise<number> {
-    return await this.patiently(() => this.#parts.store.correct(this.#partition, day, this.#name));
+    let tries = 0;
+    return await this.patiently(async () => {
+      if (tries++ > 0) await this.fence(this.#fence + 1);
+      return await this.#parts.store.correct(this.#partition, day, this.#inForce);
+    });
   }
 
   /** Frames of which rows are stored although Postgres has lost that: they stay in doubt until they are committed. @throws LeaseLost */
@@ -268,13 +276,13 @@ export class Sink {
   async complete(batch: BatchName, part: BatchPart): Promise<void> {
     const { store } = this.#parts;
     for (let tries = 0; ; tries++) {
-      // Once more: what was begun may still be running, or another owner's fence may be up.
-      if (tries > 0) await this.fence(this.#fence);
+      // What was begun may still run or not have arrived yet: under a higher fence it does nothing. Or another owner's may be up.
+      if (tries > 0) await this.fence(this.#fence + 1);
       const missing = await this.patiently(() => store.rollupsWithout(batch, part));
       for (const rollup of missing) {
         await this.#lease.ensureHeld();
         try {
-          await store.fillIn(batch, part, rollup, this.#name);
+          await store.fillIn(batch, part, rollup, this.#inForce);
           this.counters.filled_rollups++;
         } catch (error) {
           if (!(error instanceof ClickHouseFailure)) throw error;

@@ -21,6 +21,17 @@ interface Wanted {
   readonly days_to: number | null;
 }
 
+/** What became of a request in one partition. */
+interface AskedRow {
+  readonly partition: number;
+  readonly is_done: boolean;
+  readonly rows: number;
+  readonly cells: number;
+}
+
+const requestGone =
+  'Postgres does not have this request any more: it was restored, or failed over to an older copy. What ingest did of it is not ' +
+  'known. Give the command again.';
 const dayMs = 86_400_000;
 const pollMs = 500;
 const remindMs = 10_000;
@@ -72,34 +83,40 @@ async function refuseOld({ postgres }: RevisionContext, from: number): Promise<v
 
 async function revise(context: RevisionContext, wanted: Wanted): Promise<void> {
   const db = context.postgres();
-  const asked = await db.execute(
+  const asked = await db.query<{ partition: number; request: string }>(
     `INSERT INTO ingest.revision (partition, replay_from, days_from, days_to)
      SELECT partition, $1, $2, $3 FROM (
        SELECT partition FROM ingest.lease UNION SELECT partition FROM ingest.checkpoint
        UNION SELECT partition FROM ingest.last_batch) AS known
      WHERE NOT EXISTS (SELECT FROM ingest.revision WHERE done_at IS NULL)
      ON CONFLICT (partition) DO UPDATE SET replay_from = excluded.replay_from, days_from = excluded.days_from,
-       days_to = excluded.days_to, rows_stored = 0, cells_corrected = 0, requested_at = now(), done_at = NULL`,
+       days_to = excluded.days_to, rows_stored = 0, cells_corrected = 0, requested_at = now(), done_at = NULL
+     RETURNING partition, requested_at::text AS request`,
     [wanted.replay_from, wanted.days_from, wanted.days_to],
   );
-  if (asked === 0) throw new AdminError('No ingest has ever run here, or a replay or rebuild is under way already.');
+  const [first] = asked;
+  if (first === undefined) throw new AdminError('No ingest has ever run here, or a replay or rebuild is under way already.');
   const remindedAt = { ms: context.nowMs() };
   for (;;) {
-    const open = await db.query<{ partition: number }>(
-      'SELECT partition FROM ingest.revision WHERE done_at IS NULL ORDER BY partition',
+    const rows = await db.query<AskedRow>(
+      `SELECT partition, done_at IS NOT NULL AS is_done, rows_stored AS rows, cells_corrected AS cells
+       FROM ingest.revision WHERE requested_at = $1::timestamptz ORDER BY partition`,
+      [first.request],
     );
-    if (open.length === 0) break;
+    if (rows.length < asked.length) throw new AdminError(requestGone);
+    const open = rows.filter((row) => !row.is_done);
+    if (open.length === 0) {
+      const sum = (of: 'rows' | 'cells') => rows.reduce((total, row) => total + row[of], 0);
+      context.print(`${sum('rows')} rows stored, ${sum('cells')} cells of rollups corrected`);
+      break;
+    }
     if (context.nowMs() - remindedAt.ms >= remindMs) {
       remindedAt.ms = context.nowMs();
       context.print(`waiting for ingest: partitions ${open.map(({ partition }) => partition).join(', ')}`);
     }
     await new Promise((done) => setTimeout(done, pollMs));
   }
-  const [sums] = await db.query<{ rows: number; cells: number }>(
-    'SELECT sum(rows_stored)::bigint AS rows, sum(cells_corrected)::bigint AS cells FROM ingest.revision',
-  );
   await db.execute('DELETE FROM ingest.revision WHERE done_at IS NOT NULL');
-  context.print(`${sums?.rows} rows stored, ${sums?.cells} cells of rollups corrected`);
 }
 
 /** Clicks that were committed since, and that neither ClickHouse nor the log had any more. */

@@ -88,7 +88,8 @@ async function insertWithoutRollups(): Promise<{ partition: number; batch_no: nu
 }
 
 async function complete(batch: { partition: number; batch_no: number }, missing: readonly string[]): Promise<void> {
-  for (const rollup of missing) await store.fillIn(batch, part, rollup, 'bench');
+  const fence = await store.fence(0, 1, 'bench', false);
+  for (const rollup of missing) await store.fillIn(batch, part, rollup, fence);
   if ((await store.rollupsWithout(batch, part)).length > 0) throw new Error('the batch is not complete');
 }
 

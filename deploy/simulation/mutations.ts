@@ -1,5 +1,5 @@
 /**
- * `tsx deploy/simulation/mutations.ts [--seeds N] [--only WORDS]`: the simulation must notice when a repair of the record path is taken out again.
+ * `tsx deploy/simulation/mutations.ts [--seeds N] [--only PATTERN]`: the simulation must notice when a repair of the record path is taken out again.
  * Each mutation replaces a few words of one file while the simulation is bundled; no file is changed. Prints how many seeds it took.
  */
 import { spawnSync } from 'node:child_process';
@@ -65,10 +65,10 @@ const mutations: readonly Mutation[] = [
     to: 'const fence = { batchNoMin, owner: this.#name };',
   },
   {
-    without: 'waiting for a rollup that is being filled in',
+    without: 'shutting out what was begun before a rollup is filled in once more',
     file: 'ingest/sink.ts',
-    from: 'if (tries > 0) await this.fence(this.#fence);',
-    to: '',
+    from: 'if (tries > 0) await this.fence(this.#fence + 1);\n      const missing',
+    to: 'const missing',
   },
   {
     without: 'ending when the fence is that of another owner',
@@ -111,6 +111,12 @@ const mutations: readonly Mutation[] = [
     file: 'ingest/revision.ts',
     from: 'if (revision.replay_from !== null)',
     to: 'if (false)',
+  },
+  {
+    without: 'keeping in the log what is to be replayed',
+    file: 'ingest/log-room.ts',
+    from: ' || (await this.#isReplayWanted(partition))',
+    to: '',
   },
   {
     without: 'correcting rollups after a restore',
@@ -177,7 +183,7 @@ const root = join(import.meta.dirname, '..', '..');
 const folder = join(root, 'node_modules', '.cache', 'simulation');
 mkdirSync(folder, { recursive: true });
 for (const [at, mutation] of mutations.entries()) {
-  if (!mutation.without.includes(values.only)) continue;
+  if (!new RegExp(values.only).test(mutation.without)) continue;
   const outfile = join(folder, `mutation-${at}.mjs`);
   await build({
     entryPoints: [join(root, 'deploy', 'simulation', 'main.ts')],

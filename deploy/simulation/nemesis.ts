@@ -116,6 +116,19 @@ const faults: readonly Fault[] = [
     hit: (world) => diskFault(world, () => ({ syncMsMax: world.scheduler.dice.pick([100, 2_000, 20_000]) })),
   },
   {
+    name: 'disk slow until its power is lost',
+    hit: (world) => {
+      const { dice } = world.scheduler;
+      const machine = dice.pick(world.edges);
+      // About as long as it takes to fill a segment: one is begun while another is being synced.
+      machine.disk.setFaults({ ...noDiskFaults(), syncMsMax: world.shape.turnMs * dice.pick([0.5, 2, 5]) });
+      return () => {
+        world.losePower(machine);
+        machine.disk.setFaults(noDiskFaults());
+      };
+    },
+  },
+  {
     name: 'process killed in a write',
     hit: (world) => diskFault(world, () => ({ killedInWrite: 0.2 })),
   },
@@ -179,7 +192,8 @@ const faults: readonly Fault[] = [
   {
     name: 'ClickHouse works on behind lost connections',
     hit: ({ clickhouse, scheduler: { dice } }) => {
-      const end = callFault(clickhouse, { lost: dice.next() * 0.5 });
+      const waitMsMax = dice.pick([2, 1_000, 10_000]);
+      const end = callFault(clickhouse, { lost: dice.next() * 0.5, orphaned: dice.next() * 0.5, waitMsMax });
       clickhouse.stepMsMax = dice.pick([50, 1_000]);
       clickhouse.diesInStep = dice.next() * 0.2;
       return () => {

@@ -28,12 +28,15 @@ const restMsMax = 300_000;
 const lookMs = 250;
 /** An idle process ends its last segment within half a minute, and then it is deleted. */
 const drainMsMax = 120_000;
+/** How long a purge takes at most that was sent before a replay was asked for. */
+const purgeMs = 50;
 const quietMonthsShare = 0.2;
 const setBackShare = 0.3;
 const matchingShare = 0.2;
 /** LOG_PARTITIONS is being changed: edges have another number than ingests. */
 const otherPartitionsShare = 0.15;
-const quietMonthsMs = 150 * 86_400_000;
+const quietDays: readonly number[] = [150, 150, 150, 4_015];
+const dayMs = 86_400_000;
 /** After a start: leases run out, everything is read again. */
 const settledMs = 10_000;
 const resumedMs = 2_000;
@@ -76,11 +79,12 @@ async function replayed(world: World): Promise<string[]> {
   };
   if (!(await settled())) return ['an earlier replay does not end'];
   scheduler.note(() => 'an operator asks for a replay');
-  world.writeOffWhatIsNowhere();
   world.askForReplay();
+  // A purge may have been on its way. All that the log has now must be back afterwards.
+  await scheduler.run(scheduler.now + purgeMs);
+  world.writeOffWhatIsNowhere();
   if (!(await settled())) return ['the replay does not end'];
   scheduler.note(() => 'the replay is done');
-  world.writeOffWhatIsNowhere();
   return [];
 }
 
@@ -106,7 +110,7 @@ async function quiet(world: World): Promise<string[]> {
   while (!world.isDrained && scheduler.now < drainedBy) await scheduler.run(scheduler.now + lookMs);
   const isTidy = world.isDrained || world.isDamaged;
   scheduler.note(() => 'months pass');
-  scheduler.leap(quietMonthsMs);
+  scheduler.leap(scheduler.dice.pick(quietDays) * dayMs);
   world.isLoaded = true;
   await scheduler.run(scheduler.now + resumedMs);
   world.isLoaded = false;

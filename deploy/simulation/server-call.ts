@@ -10,6 +10,8 @@ import type { Scheduler } from './scheduler.ts';
 export interface CallFaults {
   /** Chance that a question or an answer is lost with its connection. */
   lost: number;
+  /** Chance that the connection is lost while a question waits, which is carried out all the same. */
+  orphaned: number;
   /** Most milliseconds that the server lets a question wait. */
   waitMsMax: number;
   /** Chance that the program that asks dies before it hears the answer. */
@@ -17,7 +19,7 @@ export interface CallFaults {
 }
 
 export function noCallFaults(): CallFaults {
-  return { lost: 0, waitMsMax: 2, killsCaller: 0 };
+  return { lost: 0, orphaned: 0, waitMsMax: 2, killsCaller: 0 };
 }
 
 const lostWithinMs = 30;
@@ -92,6 +94,8 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
         return;
       }
       const { run } = server;
+      if (server.faults.orphaned > 0 && dice.next() < server.faults.orphaned)
+        scheduler.after(dice.next() * lostWithinMs, () => failed('the connection was lost'));
       const reply = (give: () => void) =>
         scheduler.after(way(), () => {
           if (link.isCut) return;

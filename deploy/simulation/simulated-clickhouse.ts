@@ -209,10 +209,15 @@ export class SimulatedClickHouse extends CallableServer {
     });
   }
 
+  #isInForce(partition: number, { owner, batchNoMin }: Fence): boolean {
+    const inForce = this.fenceOf(partition);
+    return inForce.owner === owner && inForce.batchNoMin === batchNoMin;
+  }
+
   /** Counts stored rows in a rollup, as its view would have. @throws QueryEnded */
-  async fillIn(partition: number, rollup: string, owner: string, isWanted: (row: SimulatedRow) => boolean) {
+  async fillIn(partition: number, rollup: string, fence: Fence, isWanted: (row: SimulatedRow) => boolean) {
     await this.#run(partition, async (step) => {
-      if (this.fenceOf(partition).owner !== owner) return;
+      if (!this.#isInForce(partition, fence)) return;
       const rows = this.#content.rows.filter(isWanted);
       await step();
       this.#count(rollup, rows);
@@ -254,9 +259,9 @@ export class SimulatedClickHouse extends CallableServer {
   }
 
   /** Adds the differences of a day to a rollup. @throws QueryEnded */
-  async correct(partition: number, day: TableDay, rollup: string, owner: string): Promise<void> {
+  async correct(partition: number, day: TableDay, rollup: string, fence: Fence): Promise<void> {
     await this.#run(partition, async (step) => {
-      if (this.fenceOf(partition).owner !== owner) return;
+      if (!this.#isInForce(partition, fence)) return;
       const differences = this.differencesOf(partition, day, rollup) as readonly (Cell & { key: string })[];
       await step();
       const cells = this.#content.rollups.get(rollup);

@@ -10,7 +10,6 @@ import {
   type LaneName,
   type Lease,
   LeaseLost,
-  marksKeptDays,
   marksReadDays,
   type Revision,
 } from '#ingest/checkpoints.ts';
@@ -40,7 +39,7 @@ const timeoutMs = 12_000;
 const dayMs = 86_400_000;
 
 export class SimulatedPostgres extends CallableServer {
-  readonly hits = { crashed: 0, commits_lost: 0, restored: 0, marks_expired: 0, revisions_done: 0, claims: 0 };
+  readonly hits = { crashed: 0, commits_lost: 0, restored: 0, revisions_done: 0, claims: 0 };
   /** Milliseconds by which its clock is off. */
   clockOffsetMs = 0;
   #state = nothing;
@@ -186,7 +185,6 @@ export class SimulatedPostgres extends CallableServer {
           return { ...state, revisions };
         }),
       salt: (day) => read(() => String(day)),
-      forgetMarks: () => write((state) => this.#forgotten(state)),
       reportProgress: () => read(() => undefined),
     };
   }
@@ -308,13 +306,5 @@ export class SimulatedPostgres extends CallableServer {
       found.push(mark);
     }
     return [found.length === 0 ? state : { ...state, marks }, found];
-  }
-
-  #forgotten(state: State): [State, number] {
-    const before = this.now - marksKeptDays * dayMs;
-    const kept = [...state.marks].filter(([, lane]) => lane.updatedAt >= before);
-    const count = state.marks.size - kept.length;
-    this.hits.marks_expired += count;
-    return [count === 0 ? state : { ...state, marks: new Map(kept) }, count];
   }
 }

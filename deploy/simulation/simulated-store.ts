@@ -88,8 +88,8 @@ export class SimulatedStore implements RawStore {
     return without;
   }
 
-  async fillIn(batch: BatchName, part: BatchPart, rollup: string, owner: string): Promise<void> {
-    await this.#ask(() => this.#server.fillIn(batch.partition, rollup, owner, (row) => isOfPart(row, batch, part)));
+  async fillIn(batch: BatchName, part: BatchPart, rollup: string, fence: Fence): Promise<void> {
+    await this.#ask(() => this.#server.fillIn(batch.partition, rollup, fence, (row) => isOfPart(row, batch, part)));
   }
 
   async newestBatch(partition: number, batchNo: number): Promise<NewestBatch> {
@@ -149,14 +149,14 @@ export class SimulatedStore implements RawStore {
     return this.#ask(() => this.#server.daysAbove(partition, batchNo));
   }
 
-  async correct(partition: number, day: TableDay, owner: string): Promise<number> {
+  async correct(partition: number, day: TableDay, fence: Fence): Promise<number> {
     await this.#endInserts(partition);
     let cells = 0;
     for (const rollup of rollupNames) {
       const wrong = await this.#ask(() => this.#server.differencesOf(partition, day, rollup).length);
       if (wrong === 0) continue;
       cells += wrong;
-      await this.#ask(() => this.#server.correct(partition, day, rollup, owner));
+      await this.#ask(() => this.#server.correct(partition, day, rollup, fence));
     }
     return cells;
   }

@@ -1,7 +1,8 @@
 -- Ingest keeps its own tables, reads whom it has to blank, and deletes claims that have expired.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_ingest;
-GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.checkpoint, ingest.last_batch, ingest.lease, ingest.mark,
-  ingest.member, ingest.progress, ingest.stray, ingest.visitor_salt TO signpost_ingest;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.checkpoint, ingest.last_batch, ingest.lease, ingest.member,
+  ingest.progress, ingest.stray, ingest.visitor_salt TO signpost_ingest;
+GRANT SELECT, INSERT, UPDATE ON ingest.mark TO signpost_ingest;
 GRANT SELECT, INSERT ON ingest.installation TO signpost_ingest;
 GRANT SELECT, UPDATE ON ingest.revision TO signpost_ingest;
 GRANT SELECT ON ingest.erasure TO signpost_ingest;
