@@ -23,24 +23,6 @@ function storeWith(changes: Partial<RawStore>): RawStore {
   });
 }
 
-/** Views that add nothing while work runs: what a crash between the raw table and a rollup leaves behind. */
-async function without<T>(views: readonly string[], work: () => Promise<T>): Promise<T> {
-  const kept = await place.clickhouse.query<{ name: string; as_select: string }>(
-    'SELECT name, as_select FROM system.tables WHERE database = currentDatabase() AND name IN {views:Array(String)}',
-    { views },
-  );
-  for (const { name, as_select } of kept) {
-    await place.clickhouse.command(`ALTER TABLE ${name} MODIFY QUERY SELECT * FROM (${as_select}) WHERE 0`);
-  }
-  try {
-    return await work();
-  } finally {
-    for (const { name, as_select } of kept) {
-      await place.clickhouse.command(`ALTER TABLE ${name} MODIFY QUERY ${as_select}`);
-    }
-  }
-}
-
 test.each([
   [['clicks_by_link_view']],
   [['clicks_by_dimension_view']],
@@ -49,7 +31,7 @@ test.each([
   const first = await place.own();
   await first.sink.store(await first.sink.form([place.frame(times(20))]));
   const frames = [place.frame(times(30)), place.frame(times(10, now - 3_600_000))];
-  const batch = await without(views, async () => {
+  const batch = await place.withoutViews(views, async () => {
     const formed = await first.sink.form(frames);
     const lease = await currentLease();
     const entry = {
@@ -180,7 +162,7 @@ test('what a version without numbers left in doubt is taken back, with what its 
   const frame = place.frame(times(30));
   const columns =
     "* REPLACE (0 AS batch_no, 'old' AS batch_id, toUInt64(2) AS frame_no, generateUUIDv4()::String AS click_id)";
-  await without(['clicks_by_link_view'], async () => {
+  await place.withoutViews(['clicks_by_link_view'], async () => {
     await place.clickhouse.command('ALTER TABLE clicks DROP CONSTRAINT fenced');
     await place.clickhouse.command(`INSERT INTO clicks SELECT ${columns} FROM clicks`, {}, { async_insert: 0 });
   });
@@ -285,7 +267,7 @@ test('a batch whose people are erased while it is in doubt is stored once, whole
 test('two owners whose batches of the same day are in doubt at the same time settle both', async () => {
   const frames = [0, 1].map((partition) => place.frame(times(30), partition));
   const views = ['clicks_by_link_view', 'clicks_by_dimension_view'];
-  await without(views, async () => {
+  await place.withoutViews(views, async () => {
     for (const partition of [0, 1]) {
       const silent = storeWith({
         insert: async (batch, part) => {
@@ -318,7 +300,7 @@ test('what fills a rollup in adds nothing when it arrives after its owner has gi
       throw new ClickHouseFailure('unavailable', 0, 'no answer', undefined);
     },
   });
-  await without(['clicks_by_link_view', 'clicks_by_dimension_view'], async () => {
+  await place.withoutViews(['clicks_by_link_view', 'clicks_by_dimension_view'], async () => {
     const owner = await place.own(0, slow);
     await owner.sink.store(await owner.sink.form([place.frame(times(30))]));
   });
@@ -358,7 +340,7 @@ test('a batch that Postgres has forgotten is completed in its rollups, and its f
   expect(saved).toHaveLength(1);
   const [{ last_batch_no }] = saved as [{ last_batch_no: number }];
   const frames = [place.frame(times(30)), place.frame(times(7))];
-  await without(['clicks_by_dimension_view'], async () => {
+  await place.withoutViews(['clicks_by_dimension_view'], async () => {
     const batch = await first.sink.form(frames.slice(0, 1));
     for (const part of batch.parts) await place.store.insert(batch.batch, part);
   });

@@ -11,7 +11,7 @@ import { SimulatedNats } from './simulated-nats.ts';
 import { SimulatedNatsClient } from './simulated-nats-client.ts';
 
 const seed = 25;
-const operations = 300;
+const operations = 200;
 const idsMax = 40;
 const partitions = 2;
 const kinds = ['click', 'event'] as const;

@@ -27,7 +27,8 @@ export type PublishOutcome =
 const nanosPerMs = 1_000_000;
 /** What a message takes in a file beside its subject, headers and payload (nats-server, filestore.go, fileStoreMsgSize). */
 const entryBytes = 30;
-const headerBytes = 30;
+/** Of the header with the message's id, without the id. */
+const headerBytes = 31;
 
 const everythingBelow = '>'.charCodeAt(0);
 

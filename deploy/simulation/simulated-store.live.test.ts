@@ -1,0 +1,135 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { partitionOf } from '#clickhouse/rows.ts';
+import { Dice } from '#deploy/faults/dice.ts';
+import type { FormedBatch, LogFrame } from '#ingest/batch.ts';
+import type { RawStore, SentPart } from '#ingest/raw-store.ts';
+import { SinkForTest } from '#ingest/sink-for-test.ts';
+import { simulated } from './conformance.ts';
+import { Machine } from './machine.ts';
+import { Scheduler } from './scheduler.ts';
+import { SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.ts';
+import { SimulatedStore } from './simulated-store.ts';
+
+const seed = 7;
+const operations = 60;
+const dayMs = 86_400_000;
+
+let place: SinkForTest;
+beforeEach(async () => {
+  place = await SinkForTest.start();
+});
+afterEach(() => place.stop());
+
+/** A batch as the simulated server is sent it. */
+function thin({ batch }: FormedBatch, frame: LogFrame, times: readonly number[]): SentPart[] {
+  const { producer_id, frame_no } = frame.header;
+  const of = { table: 'clicks', log_partition: batch.partition, batch_no: batch.batch_no, producer_id, frame_no, id: '' };
+  const rows = times.map((time, idx): SimulatedRow => ({ ...of, n: frame_no * 100 + idx, month: partitionOf(time), idx, time }));
+  return [...new Set(rows.map(({ month }) => month))].map((partition) => {
+    const own = rows.filter(({ month }) => month === partition);
+    const [time_from, time_to] = [Math.min(...own.map(({ time }) => time)), Math.max(...own.map(({ time }) => time))];
+    const body = Buffer.from(JSON.stringify(own));
+    return { table: 'clicks', partition, rows: own.length, time_from, time_to, columns: [], body };
+  });
+}
+
+/** Lists in one order, frames one by one, rollups by their place. */
+function plain(value: unknown, rollups: readonly string[]): unknown {
+  if (typeof value === 'string' && rollups.includes(value)) return rollups.indexOf(value);
+  if (Array.isArray(value))
+    return value
+      .map((one) => plain(one, rollups))
+      .sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
+  if (typeof value !== 'object' || value === null) return value;
+  const { ranges, ...rest } = value as { ranges?: readonly [number, number][] };
+  const frames = ranges?.flatMap(([from, to]) => Array.from({ length: to - from + 1 }, (_, n) => from + n));
+  const fields = Object.keys(rest).sort().map((name) => [name, plain(rest[name as never], rollups)]);
+  return Object.fromEntries(frames === undefined ? fields : [...fields, ['frames', frames]]);
+}
+
+test('the simulated ClickHouse stores, fences, finds and corrects as the real one does', async () => {
+  const dice = new Dice(seed);
+  const scheduler = new Scheduler(seed);
+  const machine = new Machine('machine', scheduler, Date.now());
+  const server = new SimulatedClickHouse(scheduler);
+  const twin = new SimulatedStore(server, machine.start('test'), machine);
+  const real = place.store;
+  const rollups = { real: real.rollupsOf('clicks'), twin: twin.rollupsOf('clicks') };
+  const same = async (what: string, operation: (store: RawStore, rollups: readonly string[]) => Promise<unknown>) => {
+    const outcome = plain(await operation(real, rollups.real), rollups.real);
+    const twins = plain(await simulated(scheduler, () => operation(twin, rollups.twin)), rollups.twin);
+    expect({ what, outcome: twins }).toEqual({ what, outcome });
+  };
+  const sent: { readonly formed: FormedBatch; readonly parts: readonly SentPart[] }[] = [];
+  const owners = await Promise.all([place.own(0), place.own(1)]);
+  let fence = { batchNoMin: 0, owner: '' };
+
+  /** Stores the parts of a batch, in the raw table alone if it is cut off. */
+  const store = async (isCutOff: boolean, one = sent.at(-1)) => {
+    if (one === undefined) return;
+    const views = isCutOff ? ['clicks_by_link_view', 'clicks_by_dimension_view'] : [];
+    await place.withoutViews(views, async () => {
+      for (const part of one.formed.parts) expect((await real.insert(one.formed.batch, part)).kind).not.toBe('refused');
+    });
+    for (const part of one.parts) {
+      const before = server.rows.length;
+      if (!isCutOff) await simulated(scheduler, () => twin.insert(one.formed.batch, part));
+      else {
+        const inserting = twin.insert(one.formed.batch, part);
+        await scheduler.run(scheduler.now + 1_000, () => server.rows.length > before);
+        server.kill(one.formed.batch.partition);
+        await simulated(scheduler, () => inserting);
+      }
+    }
+  };
+
+  for (const partition of [0, 1])
+    await same('the first fence', (on) => on.fence(partition, 1, `owner of ${partition}`, true));
+  for (let at = 0; at < operations; at++) {
+    const partition = dice.between(0, 1);
+    const times = Array.from({ length: dice.between(1, 5) }, () => Date.now() - dice.pick([0, 0, dayMs, 40 * dayMs]));
+    const chance = dice.next();
+    if (chance < 0.5 || sent.length === 0) {
+      const frame = place.frame(times, partition);
+      const formed = await owners[partition]?.sink.form([frame]);
+      if (formed === undefined) throw new Error('there is no owner');
+      sent.push({ formed, parts: thin(formed, frame, times) });
+      await store(dice.next() < 0.3);
+    } else if (chance < 0.6) await store(false, dice.pick(sent));
+    else if (chance < 0.8) {
+      const { batch } = dice.pick(sent).formed;
+      const owner = dice.pick([`owner of ${batch.partition}`, `owner of ${batch.partition}`, `another ${at}`]);
+      const min = batch.batch_no + dice.between(-1, 1);
+      const isNewOwner = dice.next() < 0.3;
+      await same('fence', (on) => on.fence(batch.partition, min, owner, isNewOwner));
+    }
+    const { formed, parts } = dice.pick(sent);
+    const { batch } = formed;
+    const [part] = parts;
+    if (part === undefined) throw new Error('there is no part');
+    await same('rows', (on) => on.rowsOf(batch, part));
+    await same('rollups', (on) => on.rollupsWithout(batch, part));
+    await same('newest', (on) => on.newestBatch(batch.partition, batch.batch_no - 1));
+    await same('frames', (on) => on.framesAbove(batch.partition, batch.batch_no - 1));
+    await same('days', (on) => on.daysAbove(batch.partition, batch.batch_no - 1));
+    const { producer_id, kind, frame_no } = formed.frames[0]?.header ?? place.frame(times).header;
+    const span = { producer_id, kind, from: frame_no - 2, to: frame_no };
+    await same('places', (on) => on.placesOf(batch.partition, 0, [span]));
+    await same('fence', async (on) => {
+      fence = await on.fence(batch.partition, 0, '', false);
+      return fence;
+    });
+    const inForce = dice.next() < 0.7 ? fence : { ...fence, batchNoMin: fence.batchNoMin + 1 };
+    const isStored = (await real.rowsOf(batch, part)) > 0;
+    if (isStored)
+      await same('fill in', async (on, names) => {
+        for (const rollup of await on.rollupsWithout(batch, part)) await on.fillIn(batch, part, rollup, inForce);
+        return (await on.rollupsWithout(batch, part)).map((rollup) => names.indexOf(rollup));
+      });
+    if (dice.next() < 0.3)
+      await same('correct', async (on) => {
+        const day = { table: 'clicks', dayMs: Math.floor(part.time_to / dayMs) * dayMs };
+        return [(await on.correct(batch.partition, day, fence)) > 0, await on.correct(batch.partition, day, fence)];
+      });
+  }
+});
