@@ -148,22 +148,6 @@ test(
   long,
 );
 
-test('a replay whose request is gone from a restored Postgres is not taken for done, nor is one of before', async () => {
-  await postgres.execute("INSERT INTO ingest.lease VALUES (0, 'one', 1, now()), (1, 'one', 1, now())");
-  const isAsked = async () => (await postgres.query('SELECT FROM ingest.revision WHERE done_at IS NULL')).length === 2;
-  const before = `INSERT INTO ingest.revision (partition, replay_from, requested_at, done_at)
-    SELECT partition, 1, now() - interval '1 hour', now() FROM ingest.lease`;
-  for (const restored of ['SELECT', before]) {
-    const outcome = admin('replay', '--from', new Date().toISOString()).catch((error: unknown) => error);
-    await expect.poll(isAsked, patience).toBe(true);
-    await postgres.transaction(async (queries) => {
-      await queries.execute('DELETE FROM ingest.revision');
-      await queries.execute(restored);
-    });
-    expect(String(await outcome)).toContain('Postgres does not have this request any more');
-  }
-});
-
 test(
   'a rebuild corrects cells that have too much, too little, and visitors that there never were',
   async () => {

@@ -95,7 +95,8 @@ async function revise(context: RevisionContext, wanted: Wanted): Promise<void> {
     [wanted.replay_from, wanted.days_from, wanted.days_to],
   );
   const [first] = asked;
-  if (first === undefined) throw new AdminError('No ingest has ever run here, or a replay or rebuild is under way already.');
+  if (first === undefined)
+    throw new AdminError('No ingest has ever run here, or a replay or rebuild is under way already.');
   const remindedAt = { ms: context.nowMs() };
   for (;;) {
     const rows = await db.query<AskedRow>(

@@ -132,7 +132,14 @@ export class IngestInstance {
     owned.start();
     const readPartitions = () =>
       owned.owners.map(({ partition, reader }) => ({ partition, committedSequence: reader?.committedSequence }));
-    new LogRoom({ nats, time, partitions: readPartitions, checkpoints, stampLog, log: (line) => log({}, line) }).start();
+    new LogRoom({
+      nats,
+      time,
+      partitions: readPartitions,
+      checkpoints,
+      stampLog,
+      log: (line) => log({}, line),
+    }).start();
   }
 }
 

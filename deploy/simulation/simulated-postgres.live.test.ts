@@ -110,7 +110,8 @@ test('the simulated Postgres keeps leases, batches, marks and requests as the re
       if ('value' in outcome) begun[partition] = newestNo;
     } else if (what === 'moveMarks') await same(what, (on) => on.moveMarks(lease, [mark]));
     else if (what === 'recallMarks') await same(what, (on) => on.recallMarks(lease, [lane]));
-    else if (what === 'reviseDone') await same(what, (on) => on.reviseDone(lease, { rowsStored: 1, cellsCorrected: 2 }));
+    else if (what === 'reviseDone')
+      await same(what, (on) => on.reviseDone(lease, { rowsStored: 1, cellsCorrected: 2 }));
     else {
       await askForReplay();
       server.revise(request);
