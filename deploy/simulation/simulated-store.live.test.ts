@@ -127,7 +127,7 @@ test('the simulated ClickHouse stores, fences, finds and corrects as the real on
     await same('frames', (on) => on.framesAbove(batch.partition, batch.batch_no - 1));
     await same('days', (on) => on.daysAbove(batch.partition, batch.batch_no - 1));
     const { producer_id, kind, frame_no } = formed.frames[0]?.header ?? place.frame(times).header;
-    const span = { producer_id, kind, from: frame_no - 2, to: frame_no };
+    const span = { producer_id, kind, from: Math.max(1, frame_no - 2), to: frame_no };
     await same('places', (on) => on.placesOf(batch.partition, 0, [span]));
     await same('fence', async (on) => {
       fence = await on.fence(batch.partition, 0, '', false);
