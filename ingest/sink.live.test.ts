@@ -358,8 +358,7 @@ async function savePostgres(): Promise<() => Promise<void>> {
   const { lastBatchNo } = await currentLease();
   const marks = await place.postgres.query('SELECT * FROM ingest.mark');
   return async () => {
-    await place.postgres.execute('DELETE FROM ingest.batch');
-    await place.postgres.execute('DELETE FROM ingest.mark');
+    await place.administer('DELETE FROM ingest.batch; DELETE FROM ingest.mark');
     await place.postgres.execute(
       'INSERT INTO ingest.mark SELECT * FROM jsonb_populate_recordset(NULL::ingest.mark, $1)',
       [JSON.stringify(marks)],

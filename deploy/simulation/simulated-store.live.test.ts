@@ -11,7 +11,7 @@ import { SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.t
 import { SimulatedStore } from './simulated-store.ts';
 
 const seed = 7;
-const operations = 60;
+const operations = 20;
 const dayMs = 86_400_000;
 
 let place: SinkForTest;
@@ -122,7 +122,9 @@ test('the simulated ClickHouse stores, fences, finds and corrects as the real on
     const [part] = parts;
     if (part === undefined) throw new Error('there is no part');
     await same('rows', (on) => on.rowsOf(batch, part));
-    await same('rollups', (on) => on.rollupsWithout(batch, part));
+    // A cell says only which batch is the newest in it.
+    const isNewest = (await real.newestBatch(batch.partition, batch.batch_no - 1)).raw === batch.batch_no;
+    if (isNewest) await same('rollups', (on) => on.rollupsWithout(batch, part));
     await same('newest', (on) => on.newestBatch(batch.partition, batch.batch_no - 1));
     await same('frames', (on) => on.framesAbove(batch.partition, batch.batch_no - 1));
     await same('days', (on) => on.daysAbove(batch.partition, batch.batch_no - 1));
@@ -134,8 +136,7 @@ test('the simulated ClickHouse stores, fences, finds and corrects as the real on
       return fence;
     });
     const inForce = dice.next() < 0.7 ? fence : { ...fence, batchNoMin: fence.batchNoMin + 1 };
-    const isStored = (await real.rowsOf(batch, part)) > 0;
-    if (isStored)
+    if (isNewest && (await real.rowsOf(batch, part)) > 0)
       await same('fill in', async (on, names) => {
         for (const rollup of await on.rollupsWithout(batch, part)) await on.fillIn(batch, part, rollup, inForce);
         return (await on.rollupsWithout(batch, part)).map((rollup) => names.indexOf(rollup));
