@@ -1,4 +1,4 @@
-// Writes gateway/match/phone-models.json: marketing names of phones and the identifiers that systems and user agents give
+// Writes common/match/phone-models.json: marketing names of phones and the identifiers that systems and user agents give
 // them. Run by hand when new phones are out: `node deploy/packages/phone-models.mjs`. It fetches two packages into a temporary
 // folder; neither is a dependency.
 //
@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-const target = fileURLToPath(new URL('../../gateway/match/phone-models.json', import.meta.url));
+const target = fileURLToPath(new URL('../../common/match/phone-models.json', import.meta.url));
 /** Makers whose rows in the list are right as far as we looked; Motorola's are not, and a Pixel's name is its model. */
 const makers = new Set(['Samsung', 'Xiaomi', 'Redmi', 'POCO', 'Oppo', 'OnePlus', 'realme', 'Realme', 'Vivo']);
 const noPhone = /watch|gear|tv|buds|box|camera|chromebook|band|fridge|hub/i;

@@ -1,7 +1,7 @@
 /** Clicks that a device names, taken out of the texts they come in. */
 import { isId } from '#common/ids.ts';
+import type { EvidenceType } from '#common/match/rules.ts';
 import type { MatchFields } from './match-schema.ts';
-import type { EvidenceType } from './rules.ts';
 
 export interface NamedClick {
   readonly type: EvidenceType;

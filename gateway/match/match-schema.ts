@@ -1,7 +1,7 @@
 /** What a device says of itself, and what it is answered. */
 import { type Static, Type } from 'typebox';
 import { sdkPlatforms } from '#common/log/event-record.ts';
-import { type NoMatchReason, noMatchReasons } from './rules.ts';
+import { type NoMatchReason, noMatchReasons } from '#common/match/rules.ts';
 
 /** SDKs write null for what they don't know; it means the same as leaving the field out. */
 function text(maxLength: number, description: string) {

@@ -11,6 +11,14 @@ import type { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
+import {
+  type CandidateClick,
+  type Decision,
+  decide,
+  type NoMatchReason,
+  type ScoredClick,
+} from '#common/match/rules.ts';
+import { clickSignals, deviceSignals } from '#common/match/signals.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import {
   type ClickAtAddress,
@@ -26,8 +34,6 @@ import type { ClickArchive } from './click-archive.ts';
 import { namedClicks } from './evidence.ts';
 import type { LinkOpen, LinkOpens } from './link-opens.ts';
 import type { MatchFields, MatchType } from './match-schema.ts';
-import { type CandidateClick, type Decision, decide, type NoMatchReason, type ScoredClick } from './rules.ts';
-import { clickSignals, deviceSignals } from './signals.ts';
 import { isYoungClick, YoungClicks } from './young-clicks.ts';
 
 /** Clicks that may be lost to other devices before a match gives up. */
