@@ -6,7 +6,7 @@ export default defineConfig({
     pool: 'forks',
     include: ['deploy/faults/**/*.fault.ts'],
     maxWorkers: 1,
-    testTimeout: 1_800_000,
+    testTimeout: 5_400_000,
     hookTimeout: 120_000,
     disableConsoleIntercept: true,
   },
