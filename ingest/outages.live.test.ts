@@ -29,10 +29,10 @@ test(
   'ClickHouse killed in the middle of inserts loses nothing and counts nothing twice, rollups included',
   async () => {
     const ingest = way.ingest();
-    for (let kills = 0; kills < 8; kills++) {
+    for (let kills = 0; kills < 5; kills++) {
       await way.keep(500);
       const before = way.kept;
-      await keepUntil(new Promise((done) => setTimeout(done, 20 + kills * 15)));
+      await keepUntil(new Promise((done) => setTimeout(done, 20 + kills * 25)));
       await way.clickhouse.kill('SIGKILL');
       await way.keep(100);
       await way.clickhouse.restart();
@@ -47,12 +47,12 @@ test(
 test(
   'ClickHouse and ingest killed together lose nothing and count nothing twice',
   async () => {
-    for (let kills = 0; kills < 6; kills++) {
+    for (let kills = 0; kills < 4; kills++) {
       const ingest = way.ingest();
       const before = way.kept;
       await way.keep(300);
       await expect.poll(async () => (await way.figures()).rows, patience).toBeGreaterThan(before);
-      await keepUntil(new Promise((done) => setTimeout(done, kills * 7)));
+      await keepUntil(new Promise((done) => setTimeout(done, kills * 10)));
       await way.clickhouse.kill('SIGKILL');
       ingest.process.kill('SIGKILL');
       await ingest.exited;
@@ -94,7 +94,7 @@ test(
     const first = way.ingest('', 'ingest-a', 1);
     await way.keep(100);
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    for (let rounds = 0; rounds < 3; rounds++) {
+    for (let rounds = 0; rounds < 2; rounds++) {
       await keepUntil(new Promise((done) => setTimeout(done, 30 + rounds * 10)));
       first.process.kill('SIGSTOP');
       const second = way.ingest('', 'ingest-b', 1);

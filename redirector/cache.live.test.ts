@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ownPostgresForTest, redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { Rows, TestEdge, until } from './test-edge.ts';
@@ -18,10 +18,16 @@ let edges: TestEdge[];
 let appId: string;
 let linkId: string;
 
-beforeEach(async () => {
-  [postgres, redis] = await Promise.all([ownPostgresForTest(), redisForTest()]);
+beforeAll(async () => {
+  postgres = await ownPostgresForTest();
   await migratePostgres({ url: postgres.url });
+});
+afterAll(() => postgres.stop());
+
+beforeEach(async () => {
+  redis = await redisForTest();
   rows = new Rows(postgres.url);
+  await rows.db.execute('TRUNCATE organizations CASCADE');
   await rows.begin();
   appId = await rows.app({ host });
   linkId = await rows.link(appId, { short_code: 'summer', fallback_url: first });
@@ -32,7 +38,8 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const edge of edges) await edge.stop();
   await rows.db.close();
-  await Promise.all([postgres.stop(), redis.stop()]);
+  await redis.stop();
+  await postgres.revive();
   rmSync(folder, { recursive: true, force: true });
 });
 

@@ -22,7 +22,13 @@ let lines: string[];
 let seen: { id: string; producer_id: string; frame_no: number }[];
 /** How far the publisher's clock is ahead. */
 let aheadMs = 0;
-const time = { ...nodeSystem.time, now: () => nodeSystem.time.now() + aheadMs };
+/** What has passed for it beside what really has. */
+let passedMs = 0;
+const time = {
+  ...nodeSystem.time,
+  now: () => nodeSystem.time.now() + aheadMs,
+  elapsed: () => nodeSystem.time.elapsed() + passedMs,
+};
 const log = { bytesMax: 100_000_000, replicas: 1 };
 const patience = { timeout: 10_000, interval: 20 };
 
@@ -32,7 +38,7 @@ beforeEach(async () => {
   await (await nodeSystem.locks.take(join(root, 'edge-0')))?.release();
   server = await natsForTest();
   nats = await Nats.connect({ url: server.url, name: 'test', installation: defaultInstallation });
-  aheadMs = 0;
+  [aheadMs, passedMs] = [0, 0];
   damage = [];
   lines = [];
   seen = [];
@@ -269,8 +275,9 @@ test('a publisher says which is the oldest frame that it still has of each lane'
   nats.subscribe(nats.names.marksRequest, ({ bytes }) => floors.push(...(decodeMarksRequest(bytes)?.floors ?? [])));
   await publisher.start();
   await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);
+  passedMs = 10_000;
   await expect
-    .poll(() => floors, { timeout: 20_000 })
+    .poll(() => floors)
     .toContainEqual({
       ...{ producer_id: producer(1), kind: 'click', partition: 0, floor: 8 },
     });

@@ -35,6 +35,8 @@ export interface TestServer {
   kill(signal: NodeJS.Signals): Promise<void>;
   /** Starts it again on the same port and folder; `isWiped` empties the folder first. The server must have ended. */
   restart(options?: { isWiped?: boolean }): Promise<void>;
+  /** Starts it again if it has ended. */
+  revive(): Promise<void>;
   /** Ends it and removes its folder. */
   stop(): Promise<void>;
 }
@@ -155,6 +157,9 @@ async function serverForTest(start: (dataDir: string, port: number) => Promise<L
       if (signal === 'SIGKILL') return await killWhole(server);
       server.kill(signal);
       if (signal !== 'SIGSTOP' && signal !== 'SIGCONT') await server.exited;
+    },
+    revive: async () => {
+      if (server.hasExited()) server = await start(dataDir, server.port);
     },
     restart: async (options) => {
       if (!server.hasExited()) await server.stop();
