@@ -122,8 +122,11 @@ const faults: readonly Fault[] = [
       const machine = dice.pick(world.edges);
       // About as long as it takes to fill a segment: one is begun while another is being synced.
       machine.disk.setFaults({ ...noDiskFaults(), syncMsMax: world.shape.turnMs * dice.pick([0.5, 2, 5]) });
+      // What has reached the log in the meantime is not lost with the disk.
+      machine.link.isCut = dice.next() < 0.7;
       return () => {
         world.losePower(machine);
+        machine.link.isCut = false;
         machine.disk.setFaults(noDiskFaults());
       };
     },
@@ -186,6 +189,17 @@ const faults: readonly Fault[] = [
       clickhouse.diesInStep = scheduler.dice.next() * 0.3;
       return () => {
         clickhouse.diesInStep = 0;
+      };
+    },
+  },
+  {
+    name: 'ClickHouse dies within inserts, and gets late what repairs them',
+    hit: ({ clickhouse, scheduler: { dice } }) => {
+      clickhouse.diesInStep = 0.2;
+      clickhouse.repairsLate = dice.next();
+      return () => {
+        clickhouse.diesInStep = 0;
+        clickhouse.repairsLate = 0;
       };
     },
   },

@@ -63,6 +63,7 @@ const linksMax = 3;
 const dayMs = 86_400_000;
 const quarterMs = 900_000;
 const restartMsMax = 300;
+const repairLateMsMax = 20_000;
 /** How far the tables of a backup are apart at most. */
 const backupMsMax = 3_000;
 
@@ -116,11 +117,21 @@ function copyOf(content: Content): Content {
 }
 
 export class SimulatedClickHouse extends CallableServer {
-  readonly hits = { crashed: 0, part_lost: 0, killed_queries: 0, fenced: 0, restored: 0, rows_lost_in_restore: 0 };
+  readonly hits = {
+    crashed: 0,
+    part_lost: 0,
+    killed_queries: 0,
+    fenced: 0,
+    late_repairs: 0,
+    restored: 0,
+    rows_lost_in_restore: 0,
+  };
   /** Most milliseconds between two steps of an insert. */
   stepMsMax = 1;
   /** Chance that the server dies at a step of an insert. */
   diesInStep = 0;
+  /** Chance that a statement which adds to a rollup arrives long after its client has lost the connection. */
+  repairsLate = 0;
   #content = noContent();
   #backup = { content: noContent(), begunAt: 0 };
   #running = new Set<Running>();
@@ -223,6 +234,17 @@ export class SimulatedClickHouse extends CallableServer {
       this.#count(rollup, rows);
       await step();
     });
+  }
+
+  /** @returns whether a statement that adds to a rollup was taken away, to be carried out later. */
+  isRepairLate(carryOut: () => Promise<void>): boolean {
+    const { run, scheduler } = this;
+    if (this.repairsLate === 0 || scheduler.dice.next() >= this.repairsLate) return false;
+    scheduler.after(scheduler.dice.next() * repairLateMsMax, () => {
+      if (this.isUp && this.run === run) carryOut().catch(() => undefined);
+    });
+    this.hits.late_repairs++;
+    return true;
   }
 
   /** Days of which rows or cells of a partition belong to batches above a number. */

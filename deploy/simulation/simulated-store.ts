@@ -89,7 +89,7 @@ export class SimulatedStore implements RawStore {
   }
 
   async fillIn(batch: BatchName, part: BatchPart, rollup: string, fence: Fence): Promise<void> {
-    await this.#ask(() => this.#server.fillIn(batch.partition, rollup, fence, (row) => isOfPart(row, batch, part)));
+    await this.#repair(() => this.#server.fillIn(batch.partition, rollup, fence, (row) => isOfPart(row, batch, part)));
   }
 
   async newestBatch(partition: number, batchNo: number): Promise<NewestBatch> {
@@ -156,7 +156,7 @@ export class SimulatedStore implements RawStore {
       const wrong = await this.#ask(() => this.#server.differencesOf(partition, day, rollup).length);
       if (wrong === 0) continue;
       cells += wrong;
-      await this.#ask(() => this.#server.correct(partition, day, rollup, fence));
+      await this.#repair(() => this.#server.correct(partition, day, rollup, fence));
     }
     return cells;
   }
@@ -187,6 +187,13 @@ export class SimulatedStore implements RawStore {
       });
     }
     return [...parts.values()];
+  }
+
+  async #repair(carryOut: () => Promise<void>): Promise<void> {
+    await this.#ask(() => {
+      if (this.#server.isRepairLate(carryOut)) throw this.#caller.unavailable('the connection was lost');
+      return carryOut();
+    });
   }
 
   async #ask<T>(carryOut: () => T | Promise<T>): Promise<T> {
