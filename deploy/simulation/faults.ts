@@ -1,0 +1,318 @@
+/** Everything that can go wrong in a simulation, each with what ends it. */
+import type { Program } from './program.ts';
+import { type CallableServer, type CallFaults, noCallFaults } from './server-call.ts';
+import { noDiskFaults } from './simulated-disk.ts';
+import type { World } from './world.ts';
+
+export interface Fault {
+  readonly name: string;
+  /** Hits once. @returns what ends it, if it lasts. */
+  readonly hit: (world: World) => (() => void) | undefined;
+}
+
+const dayMs = 86_400_000;
+/** Clocks that differ by more than a minute let a publisher wait for as long as they differ before it repeats what the sink has passed over. */
+const clockOffMsMax = 25_000;
+
+function pickProgram(world: World): Program | undefined {
+  const { programs } = world;
+  return programs.length === 0 ? undefined : world.scheduler.dice.pick(programs);
+}
+
+export const faults: readonly Fault[] = [
+  {
+    name: 'process killed',
+    hit: (world) => void pickProgram(world)?.kill(),
+  },
+  {
+    name: 'process frozen',
+    hit: (world) => {
+      const program = pickProgram(world);
+      program?.freeze();
+      return () => program?.thaw();
+    },
+  },
+  {
+    name: 'power lost',
+    hit: (world) => void world.losePower(world.scheduler.dice.pick(world.edges)),
+  },
+  {
+    name: 'log server killed',
+    hit: (world) => {
+      world.nats.crash(0);
+      return () => world.nats.start();
+    },
+  },
+  {
+    name: 'log server without power',
+    hit: (world) => {
+      world.nats.crash(world.nats.unsynced('log'));
+      return () => world.nats.start();
+    },
+  },
+  {
+    name: 'log cut',
+    hit: (world) => {
+      world.nats.crash(world.scheduler.dice.between(1, 40));
+      return () => world.nats.start();
+    },
+  },
+  {
+    name: 'log wiped',
+    hit: (world) => {
+      world.nats.wipe();
+      return () => world.nats.start();
+    },
+  },
+  {
+    name: 'log refuses',
+    hit: (world) => {
+      world.nats.isRefusing = true;
+      return () => {
+        world.nats.isRefusing = false;
+      };
+    },
+  },
+  {
+    name: 'network cut',
+    hit: (world) => {
+      const { link } = world.scheduler.dice.pick(world.machines);
+      link.isCut = true;
+      return () => {
+        link.isCut = false;
+      };
+    },
+  },
+  {
+    name: 'network slow',
+    hit: (world) => {
+      const { dice } = world.scheduler;
+      const { link } = dice.pick(world.machines);
+      link.latencyMsMax = dice.pick([20, 200, 3_000]);
+      return () => {
+        link.latencyMsMax = 1;
+      };
+    },
+  },
+  {
+    name: 'connection reset',
+    hit: (world) => void world.scheduler.dice.pick([...world.publishers, ...world.ingests]).client?.break(),
+  },
+  {
+    name: 'disk full',
+    hit: (world) => diskFault(world, (disk) => ({ bytesMax: disk.bytes + world.scheduler.dice.between(0, 2_000) })),
+  },
+  {
+    name: 'disk fails writes',
+    hit: (world) => diskFault(world, () => ({ writeFails: world.scheduler.dice.next() ** 2 })),
+  },
+  {
+    name: 'disk fails syncs',
+    hit: (world) => diskFault(world, () => ({ syncFails: world.scheduler.dice.next() })),
+  },
+  {
+    name: 'disk slow',
+    hit: (world) => diskFault(world, () => ({ syncMsMax: world.scheduler.dice.pick([100, 2_000, 20_000]) })),
+  },
+  {
+    name: 'disk slow until its power is lost',
+    hit: (world) => {
+      const { dice } = world.scheduler;
+      const machine = dice.pick(world.edges);
+      // About as long as it takes to fill a segment: one is begun while another is being synced.
+      machine.disk.setFaults({ ...noDiskFaults(), syncMsMax: world.shape.turnMs * dice.pick([0.5, 2, 5]) });
+      // What has reached the log in the meantime is not lost with the disk.
+      machine.link.isCut = dice.next() < 0.7;
+      return () => {
+        world.losePower(machine);
+        machine.link.isCut = false;
+        machine.disk.setFaults(noDiskFaults());
+      };
+    },
+  },
+  {
+    name: 'process killed in a write',
+    hit: (world) => diskFault(world, () => ({ killedInWrite: 0.2 })),
+  },
+  {
+    name: 'Postgres killed',
+    hit: ({ postgres }) => {
+      postgres.crash();
+      return () => postgres.start();
+    },
+  },
+  {
+    name: 'Postgres loses its last commits',
+    hit: ({ postgres, scheduler, matches }) => {
+      matches.forget();
+      postgres.loseCommits(scheduler.dice.between(1, 20));
+      return () => postgres.start();
+    },
+  },
+  {
+    name: 'Postgres loses answers',
+    hit: ({ postgres, scheduler }) => callFault(postgres, { lost: scheduler.dice.next() * 0.5 }),
+  },
+  {
+    name: 'Postgres slow',
+    hit: ({ postgres, scheduler }) => callFault(postgres, { waitMsMax: scheduler.dice.pick([100, 3_000, 30_000]) }),
+  },
+  {
+    name: 'ClickHouse killed',
+    hit: ({ clickhouse }) => {
+      clickhouse.crash();
+      return () => clickhouse.start();
+    },
+  },
+  {
+    name: 'ClickHouse loses answers',
+    hit: ({ clickhouse, scheduler }) => callFault(clickhouse, { lost: scheduler.dice.next() * 0.5 }),
+  },
+  {
+    name: 'ClickHouse holds questions back',
+    hit: ({ clickhouse, scheduler }) =>
+      callFault(clickhouse, { waitMsMax: scheduler.dice.pick([100, 3_000, 30_000, 90_000]) }),
+  },
+  {
+    name: 'ClickHouse slow within an insert',
+    hit: ({ clickhouse, scheduler }) => {
+      clickhouse.stepMsMax = scheduler.dice.pick([50, 1_000, 20_000]);
+      return () => {
+        clickhouse.stepMsMax = 1;
+      };
+    },
+  },
+  {
+    name: 'ClickHouse dies within inserts',
+    hit: ({ clickhouse, scheduler }) => {
+      clickhouse.diesInStep = scheduler.dice.next() * 0.3;
+      return () => {
+        clickhouse.diesInStep = 0;
+      };
+    },
+  },
+  {
+    name: 'ClickHouse dies within inserts, and gets late what repairs them',
+    hit: ({ clickhouse, scheduler: { dice } }) => {
+      clickhouse.diesInStep = 0.2;
+      clickhouse.repairsLate = dice.next();
+      return () => {
+        clickhouse.diesInStep = 0;
+        clickhouse.repairsLate = 0;
+      };
+    },
+  },
+  {
+    name: 'ClickHouse works on behind lost connections',
+    hit: ({ clickhouse, scheduler: { dice } }) => {
+      const waitMsMax = dice.pick([2, 1_000, 10_000]);
+      const end = callFault(clickhouse, { lost: dice.next() * 0.5, orphaned: dice.next() * 0.5, waitMsMax });
+      clickhouse.stepMsMax = dice.pick([50, 1_000]);
+      clickhouse.diesInStep = dice.next() * 0.2;
+      return () => {
+        end();
+        clickhouse.stepMsMax = 1;
+        clickhouse.diesInStep = 0;
+      };
+    },
+  },
+  {
+    name: 'ClickHouse backed up',
+    hit: (world) => void world.backUpClickHouse(),
+  },
+  {
+    name: 'ClickHouse restored',
+    hit: (world) => {
+      world.restoreClickHouse();
+      return () => world.clickhouse.start();
+    },
+  },
+  {
+    name: 'Postgres backed up',
+    hit: ({ postgres }) => void postgres.backUp(),
+  },
+  {
+    name: 'Postgres restored',
+    hit: ({ postgres, matches }) => {
+      if (!postgres.restore()) return undefined;
+      matches.forget();
+      return () => postgres.start();
+    },
+  },
+  {
+    name: 'replay of ClickHouse asked for',
+    hit: (world) => {
+      const { dice, now } = world.scheduler;
+      world.askForReplay(Math.min(world.replayFrom, world.postgres.now - dice.next() * now));
+      return undefined;
+    },
+  },
+  {
+    name: 'Redis killed',
+    hit: ({ redis }) => {
+      redis?.crash();
+      return () => redis?.start();
+    },
+  },
+  {
+    name: 'Redis evicts',
+    hit: ({ redis, scheduler }) => void redis?.evict(scheduler.dice.next()),
+  },
+  {
+    name: 'Redis full',
+    hit: ({ redis }) => {
+      if (redis === undefined) return undefined;
+      redis.isFull = true;
+      return () => {
+        redis.isFull = false;
+      };
+    },
+  },
+  {
+    name: 'Redis loses answers',
+    hit: ({ redis, scheduler }) =>
+      redis === undefined ? undefined : callFault(redis, { lost: scheduler.dice.next() }),
+  },
+  {
+    name: 'process killed between a question and its answer',
+    hit: ({ postgres, clickhouse, scheduler }) =>
+      callFault(scheduler.dice.pick([postgres, clickhouse]), { killsCaller: scheduler.dice.next() * 0.2 }),
+  },
+  {
+    name: 'clock jump',
+    hit: (world) => {
+      const { dice } = world.scheduler;
+      const ms = Math.round((2 * dice.next() - 1) * clockOffMsMax);
+      const machine = dice.next() < 0.3 ? undefined : dice.pick(world.machines);
+      if (machine === undefined) dice.pick([world.nats, world.postgres]).clockOffsetMs = ms;
+      else machine.clock.wallOffsetMs = ms;
+      world.scheduler.note(() => `the clock of ${machine?.name ?? 'a server'} is off by ${ms} ms`);
+      return undefined;
+    },
+  },
+  {
+    name: 'leap of time',
+    hit: (world) => {
+      const { dice } = world.scheduler;
+      for (const slot of world.slots) slot.hindrances.push(world.scheduler.now);
+      world.scheduler.leap(dice.next() * dice.pick([10_000, 3_600_000, 4 * dayMs]));
+      return undefined;
+    },
+  },
+];
+
+function diskFault(
+  world: World,
+  changes: (disk: World['center']['disk']) => Partial<ReturnType<typeof noDiskFaults>>,
+): () => void {
+  const { disk } = world.scheduler.dice.pick(world.edges);
+  disk.setFaults({ ...noDiskFaults(), ...changes(disk) });
+  return () => disk.setFaults(noDiskFaults());
+}
+
+function callFault(server: CallableServer, changes: Partial<CallFaults>): () => void {
+  server.faults = { ...noCallFaults(), ...changes };
+  return () => {
+    server.faults = noCallFaults();
+  };
+}
