@@ -1,0 +1,37 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import type { RecordKind } from '#common/log/record.ts';
+import { decodeSdkRecords } from './attribution/attribution.ts';
+import { decodeClick } from './record-decoder.ts';
+
+/** One file for each version that wrote to the log. Lines are added, and never changed or removed. */
+const folder = join(import.meta.dirname, '..', 'common', 'log', 'golden');
+
+interface GoldenRecord {
+  readonly kind: RecordKind;
+  /** As it was written to the log. */
+  readonly line: string;
+  /** What that version read from it; a later version may read more. */
+  readonly record: object;
+}
+
+const golden = readdirSync(folder).flatMap((file) =>
+  readFileSync(join(folder, file), 'utf8')
+    .trimEnd()
+    .split('\n')
+    .map((text) => ({ file, ...(JSON.parse(text) as GoldenRecord) })),
+);
+const origin = { producer_id: 'p', frame_no: 1, idx: 0 };
+
+test.each(golden)('a $kind that $file has kept is still read as it was', ({ kind, line, record }) => {
+  const read =
+    kind === 'click'
+      ? decodeClick(line)
+      : decodeSdkRecords(kind, line, origin).map((one) => ('record' in one ? one.record : one));
+  expect(read).toMatchObject(record);
+});
+
+test('every kind of record has a golden one', () => {
+  expect(new Set(golden.map(({ kind }) => kind))).toEqual(new Set(['click', 'install', 'event']));
+});
