@@ -9,8 +9,9 @@ import {
 } from '#clickhouse/rows.ts';
 import { type EventRow, eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
 import { type InstallRow, installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
+import { clickJson } from '#common/log/click-line.ts';
 import { type FrameHeader, frameRecordsMax, payloadOf } from '#common/log/frame.ts';
-import { type Click, clickJson, cut } from '#common/log/record.ts';
+import { type Click, cut } from '#common/log/record.ts';
 import { type Attribution, decodeSdkRecords, type SdkRecord } from './attribution/attribution.ts';
 import type { FrameRun } from './checkpoints.ts';
 import { ClickRows } from './click-rows.ts';

@@ -16,6 +16,10 @@ export class LineText {
     this.end = end;
   }
 
+  get isParsed(): boolean {
+    return this.#click !== undefined;
+  }
+
   /** `undefined` when it is no sound click, or one that is a bot's for more than its agent. */
   get click(): Click | undefined {
     if (this.#click === undefined) {

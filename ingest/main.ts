@@ -58,6 +58,15 @@ new Counter({
     for (const [step, figures] of ingest?.pipeline.figures ?? []) this.inc({ step }, figures.microseconds / 1e6);
   },
 });
+exposeCounter(
+  metrics,
+  'ingest_click_lines_total',
+  'Lines of clicks; parsed ones cost several times as much.',
+  ['what'],
+  (set) => {
+    for (const [what, count] of Object.entries(ingest?.pipeline.clickLines ?? {})) set({ what }, count);
+  },
+);
 new Gauge({
   name: 'ingest_waiting_bytes',
   help: 'Bytes of frames that wait for their batch.',

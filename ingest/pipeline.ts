@@ -22,6 +22,8 @@ export class PipelineRun {
   readonly columns: readonly string[];
   /** Since the start of the process, by step. */
   readonly figures = new Map<string, StepFigures>();
+  /** Lines of clicks since the start of the process; `parsed` as JSON, because a piece was new or the line was not plain. */
+  readonly clickLines = { read: 0, parsed: 0 };
   readonly #steps: readonly (readonly [step: Step, figures: StepFigures, name: string])[];
 
   constructor(pipeline: Pipeline) {

@@ -2,8 +2,12 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { newId } from '#common/ids.ts';
+import { clickJson } from '#common/log/click-line.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
-import { type Click, clickJson } from '#common/log/record.ts';
+import type { Click } from '#common/log/record.ts';
+import { Devices } from '#redirector/device.ts';
+import { LinkPlan } from '#redirector/plan.ts';
+import { testApp, testLink } from '#redirector/test-snapshots.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
@@ -23,7 +27,17 @@ const began = Date.UTC(2026, 10, 30, 23, 59, 59);
 /** Never asked: there are only clicks. */
 const clickhouse = new ClickHouse({ url: 'http://127.0.0.1:1/none' });
 
-function former(): BatchFormer {
+function pipelineFor(visitors: Visitors): PipelineRun {
+  return new PipelineRun([
+    ['link', linkStep(100, 1e6)],
+    ['device', deviceStep(100)],
+    ['headers', headersStep(100)],
+    ['address', addressStep(countries, 100)],
+    ['visitor', visitorStep(visitors, 100)],
+  ]);
+}
+
+function former(pipeline?: PipelineRun): BatchFormer {
   const known = new Set<number>();
   const saltOf = (day: number) => {
     if (!known.has(day)) throw new Error(`day ${day} was not prepared`);
@@ -31,13 +45,7 @@ function former(): BatchFormer {
   };
   const visitors = new Visitors(saltOf, 100);
   return new BatchFormer({
-    pipeline: new PipelineRun([
-      ['link', linkStep(100, 1e6)],
-      ['device', deviceStep(100)],
-      ['headers', headersStep(100)],
-      ['address', addressStep(countries, 100)],
-      ['visitor', visitorStep(visitors, 100)],
-    ]),
+    pipeline: pipeline ?? pipelineFor(visitors),
     visitors,
     days: {
       has: (day) => known.has(day),
@@ -81,6 +89,9 @@ function frameOf(frame_no: number, lines: readonly string[], records = lines.len
 
 const [organization_id, app_id] = [newId('org', 1), newId('app', 1)];
 const links = [newId('lnk', 1), newId('lnk', 2)];
+const texts = { ip: '8.8.8.8', user_agent: 'a', language: '', referrer: '', query: '', campaign: '' };
+const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+const flags = { is_prefetch: false, is_preview: false };
 const odd = ['a"b', 'a\\b', 'größe', '日本', '\u{1f600}', '\u007f', '\ud800', 'a\nb'];
 /** Mostly what needs no escape: a line with one escape is not plain, and there are seven texts in a line. */
 const text = (...some: string[]) =>
@@ -206,4 +217,46 @@ test('lines that begin like one that was met are read for themselves', async () 
     const [fast, slow] = [await byPieces.form(batch, frames), await byJson.form(batch, frames, { refused: new Set() })];
     expect(shown(fast), other).toEqual(shown(slow));
   }
+});
+
+test('what a redirector writes becomes a row without being parsed, once its link, agent, address and headers are known', async () => {
+  const pipeline = pipelineFor(new Visitors(() => 'salt', 100));
+  const one = former(pipeline);
+  const app = { ...testApp, id: app_id, organization_id };
+  const devices = new Devices();
+  const visitor = { ip: '8.8.8.8', language: 'de', referrer: 'https://example.com', is_prefetch: false };
+  const iphone = 'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15';
+  const lines = [
+    ['summer', ''],
+    [null, 'mail'],
+  ].flatMap(([campaign = null, utm_source = null]) =>
+    [iphone, 'curl/8.0'].map((user_agent) => (n: number) => {
+      const link = { ...testLink, id: links[campaign === null ? 0 : 1] ?? '', app_id, campaign, utm_source };
+      const seen = { ...visitor, user_agent, query: n % 2 === 0 ? '' : `n=${n}` };
+      return new LinkPlan(app, link).record(newId('clk', began + n), seen, devices.of(user_agent), false, began + n);
+    }),
+  );
+  await one.form(batch, [
+    frameOf(
+      1,
+      lines.map((line) => line(0)),
+    ),
+  ]);
+  const { parsed } = pipeline.clickLines;
+  expect(parsed).toBeGreaterThan(0);
+  const more = Array.from({ length: 50 }, (_, n) => lines.map((line) => line(n))).flat();
+  expect(await one.form(batch, [frameOf(2, more)])).toMatchObject({ rows: more.length, rejections: new Map() });
+  expect(pipeline.clickLines).toEqual({ read: more.length + lines.length, parsed });
+});
+
+test('a link that gets a campaign, and one whose clicks come from apps too, are parsed once for each', async () => {
+  const pipeline = pipelineFor(new Visitors(() => 'salt', 100));
+  const one = former(pipeline);
+  const [sound] = fc.sample(click, { numRuns: 1, seed: 1 });
+  if (sound === undefined) throw new Error('no click');
+  const plain: Click = { ...sound, ...texts, ...utm, ...flags, trigger: 'link', privacy_mode: 'full_ip' };
+  const lines: Click[] = [plain, { ...plain, campaign: 'c' }, { ...plain, campaign: 'c', trigger: 'universal_link' }];
+  for (const [frame, of] of lines.entries())
+    await one.form(batch, [frameOf(frame + 1, [clickJson(of), clickJson(of)])]);
+  expect(pipeline.clickLines).toEqual({ read: 6, parsed: 2 });
 });

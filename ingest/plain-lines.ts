@@ -8,7 +8,16 @@ import { isUtf8 } from 'node:buffer';
 import { type ByteText, uint64Bytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
 import { isId } from '#common/ids.ts';
-import { type ClickTrigger, clickTextMax, clickTriggers, privacyModes } from '#common/log/record.ts';
+import {
+  clickHead,
+  linkFieldsJson,
+  linkIdNames,
+  textName,
+  timeName,
+  triggerJson,
+  visitorTexts,
+} from '#common/log/click-line.ts';
+import { clickTextMax, clickTriggers, type PrivacyMode } from '#common/log/record.ts';
 import { type ClickRows, type FrameOrigin, idxBytes, originBytes, triggerBytes } from './click-rows.ts';
 import { behind, LineText, utf8 } from './line-text.ts';
 import type { PipelineRun } from './pipeline.ts';
@@ -36,9 +45,9 @@ interface Piece {
   isUsed: boolean;
 }
 interface LinkPiece extends Piece {
-  /** What stands between the click's id and its time, and all behind its query. */
-  readonly ids: string;
-  readonly tail: string;
+  /** Its fields as they stand in a line. */
+  readonly text: string;
+  readonly mode: PrivacyMode;
   readonly app: Worded;
 }
 interface VisitorPiece extends Piece {
@@ -46,26 +55,16 @@ interface VisitorPiece extends Piece {
 }
 
 const idChars = 30;
-const head = '{"v":1,"click_id":"';
-const [beforeOrganization, beforeApp, beforeLink] = ['","organization_id":"', '","app_id":"', '","link_id":"'];
-const beforeTime = '","time":';
-const idsAt = head.length + idChars;
-const linkAt = idsAt + beforeOrganization.length + idChars + beforeApp.length + idChars + beforeLink.length;
-const timeAt = linkAt + idChars + beforeTime.length;
 const timeChars = 13;
-const modeAt = timeAt + timeChars;
-const modes = privacyModes.flatMap((mode) =>
-  clickTriggers.map((trigger) => ({ trigger, text: `,"privacy_mode":"${mode}","trigger":"${trigger}"` })),
-);
-const [ipName, agentName, languageName, referrerName, queryName] = [
-  ',"ip":"',
-  ',"user_agent":"',
-  ',"language":"',
-  ',"referrer":"',
-  ',"query":"',
-];
-const tailNames = ['campaign', 'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'];
-const plainTail = new RegExp(`^${tailNames.map((name) => `(?:,"${name}":"[^"]*")?`).join('')}\\}$`);
+const timeAt = clickHead.length + idChars + timeName.length;
+/** Where the fields of the link begin, and in them the link's id. */
+const linkAt = timeAt + timeChars;
+const linkIdAt = linkAt + linkIdNames.reduce((sum, [, before]) => sum + before.length + idChars, -idChars);
+const [agentName, ipName, languageName, referrerName, queryName] = visitorTexts.map(textName) as Five;
+type Five = [string, string, string, string, string];
+const lineEnd = '}';
+const triggers = clickTriggers.map((trigger) => ({ text: triggerJson(trigger), encoded: triggerBytes[trigger] }));
+const triggerStart = ',"trigger":"';
 const plainTime = /^[1-9]\d{12}$/;
 const control = /[\0-\x1f]/;
 const newline = 0x0a;
@@ -81,11 +80,15 @@ export class PlainLines {
   readonly #links = new BoundedMap<LinkPiece>(piecesMax, pieceBytesMax);
   readonly #agents = new BoundedMap<VisitorPiece>(piecesMax, pieceBytesMax);
   readonly #headers = new BoundedMap<Piece>(piecesMax, pieceBytesMax);
-  readonly #addresses = new BoundedMap<VisitorPiece>(piecesMax, pieceBytesMax);
+  /** What an address becomes depends on the privacy mode. */
+  readonly #addresses: Readonly<Record<PrivacyMode, BoundedMap<VisitorPiece>>> = {
+    anonymize_ip: new BoundedMap(piecesMax, pieceBytesMax),
+    full_ip: new BoundedMap(piecesMax, pieceBytesMax),
+    no_ip: new BoundedMap(piecesMax, pieceBytesMax),
+  };
   #time = '';
   #timeMs = 0;
   #timeBytes: ByteText = nothing;
-  #mode = modes[0];
 
   constructor(options: PlainLinesOptions) {
     this.#options = options;
@@ -107,9 +110,11 @@ export class PlainLines {
       let timeMs = this.#timeMs;
       if (isPlain && !isDayKnown(dayOf(timeMs))) return { unknownDay: dayOf(timeMs) };
       const row = isPlain ? this.#row(text, at, end, idx) : undefined;
+      this.#options.pipeline.clickLines.read++;
       if (row !== undefined) {
         rows += row + from;
       } else {
+        this.#options.pipeline.clickLines.parsed++;
         const click = decodeClick(utf8(text.slice(at, end)));
         if (isRejection(click)) return undefined;
         timeMs = click.time;
@@ -126,7 +131,7 @@ export class PlainLines {
   /** Clicks of a frame are of few milliseconds. */
   #readTime(text: string, at: number): boolean {
     if (text.startsWith(this.#time, at + timeAt) && this.#time !== '') return true;
-    const time = text.slice(at + timeAt, at + modeAt);
+    const time = text.slice(at + timeAt, at + linkAt);
     const ms = plainTime.test(time) ? Number(time) : 0;
     if (!isTime(ms)) return false;
     [this.#time, this.#timeMs, this.#timeBytes] = [ownCopy(time), ms, uint64Bytes(ms)];
@@ -134,31 +139,36 @@ export class PlainLines {
   }
 
   #row(text: string, from: number, end: number, idx: number): ByteText | undefined {
-    const clickId = text.slice(from + head.length, from + idsAt);
-    if (!text.startsWith(head, from) || !isId('clk', clickId)) return undefined;
-    const mode = this.#modeAt(text, from + modeAt);
-    if (mode === undefined) return undefined;
-    const ipFrom = from + modeAt + mode.text.length;
-    const ipTo = behind(text, ipFrom, ipName);
-    const agentTo = behind(text, ipTo, agentName);
-    const headersTo = behind(text, behind(text, agentTo, languageName), referrerName);
-    const queryTo = behind(text, headersTo, queryName);
-    if (queryTo >= end) return undefined;
+    const idAt = from + clickHead.length;
+    const clickId = text.slice(idAt, idAt + idChars);
+    if (!text.startsWith(clickHead, from) || !text.startsWith(timeName, idAt + idChars) || !isId('clk', clickId)) {
+      return undefined;
+    }
     const line = new LineText(text, from, end);
-    // With its link and its tail known, a line has no field twice: what its pieces say is what JSON says.
-    const link = this.#link(line, queryTo);
+    const link = this.#link(line);
     if (link === undefined) return undefined;
-    const address = this.#address(line, ipFrom, ipTo, mode.text);
-    const agent = this.#agent(line, ipTo, agentTo);
-    const headers = this.#header(line, agentTo, headersTo);
+    const triggerAt = from + linkAt + link.text.length;
+    const trigger = triggers.find((one) => text.startsWith(one.text, triggerAt));
+    if (trigger === undefined) return undefined;
+    const agentFrom = triggerAt + trigger.text.length;
+    const agentTo = behind(text, agentFrom, agentName);
+    const ipTo = behind(text, agentTo, ipName);
+    const headersTo = behind(text, behind(text, ipTo, languageName), referrerName);
+    const queryTo = behind(text, headersTo, queryName);
+    // Nothing else is in the line, so no field is in it twice: what its pieces say is what JSON says.
+    if (queryTo + lineEnd.length !== end || !text.startsWith(lineEnd, queryTo)) return undefined;
+    const agent = this.#agent(line, agentFrom, agentTo);
+    const address = this.#address(line, agentTo, ipTo, link.mode);
+    const headers = this.#header(line, ipTo, headersTo);
     const query = queryTo === headersTo ? '' : text.slice(headersTo + queryName.length, queryTo - 1);
     if (!address || !agent || !headers || query.length > clickTextMax.query || control.test(query)) {
       return undefined;
     }
+    if (line.isParsed) this.#options.pipeline.clickLines.parsed++;
     return (
       shortBytes(clickId) +
       rawBytes(query) +
-      triggerBytes[mode.trigger] +
+      trigger.encoded +
       this.#timeBytes +
       idxBytes(idx) +
       link.encoded +
@@ -169,43 +179,39 @@ export class PlainLines {
     );
   }
 
-  #modeAt(text: string, at: number): { readonly trigger: ClickTrigger; readonly text: string } | undefined {
-    if (this.#mode === undefined || !text.startsWith(this.#mode.text, at)) {
-      this.#mode = modes.find((mode) => text.startsWith(mode.text, at));
-    }
-    return this.#mode;
-  }
-
-  #link(line: LineText, tailAt: number): LinkPiece | undefined {
-    const { text, from, end } = line;
-    const key = text.slice(from + linkAt, from + linkAt + idChars);
+  #link(line: LineText): LinkPiece | undefined {
+    const { text, from } = line;
+    const key = text.slice(from + linkIdAt, from + linkIdAt + idChars);
     const known = this.#links.get(key);
-    const isSame =
-      known !== undefined &&
-      known.tail.length === end - tailAt &&
-      text.startsWith(known.ids, from + idsAt) &&
-      text.startsWith(known.tail, tailAt);
-    if (isSame) return known;
+    if (known !== undefined && text.startsWith(known.text, from + linkAt)) {
+      // A link that has got a campaign since begins with the same fields.
+      if (text.startsWith(triggerStart, from + linkAt + known.text.length)) return known;
+    }
     const { click } = line;
     if (click === undefined) return undefined;
-    const ids = `${beforeOrganization}${click.organization_id}${beforeApp}${click.app_id}${beforeLink}${click.link_id}${beforeTime}`;
-    const tail = ownCopy(text.slice(tailAt, end));
-    if (!text.startsWith(ids, from + idsAt) || !plainTail.test(tail)) return undefined;
+    const own = ownCopy(linkFieldsJson(click));
+    if (!text.startsWith(own, from + linkAt)) return undefined;
     const encoded = this.#options.pipeline.columnsOf('link', click);
-    const app = { text: click.app_id, words: undefined };
-    const bytes = entryBytes + 2 * encoded.length + ids.length + tail.length;
-    const piece = { encoded, ids, tail, app, bytes, isUsed: false };
+    const piece = {
+      encoded,
+      text: own,
+      mode: click.privacy_mode,
+      app: { text: click.app_id, words: undefined },
+      bytes: entryBytes + 2 * encoded.length + own.length,
+      isUsed: false,
+    };
     this.#links.set(click.link_id, piece);
     return piece;
   }
 
-  #address(line: LineText, from: number, to: number, modeText: string): VisitorPiece | undefined {
-    const key = line.text.slice(from - modeText.length, to);
-    const known = this.#addresses.get(key);
+  #address(line: LineText, from: number, to: number, mode: PrivacyMode): VisitorPiece | undefined {
+    const addresses = this.#addresses[mode];
+    const key = line.text.slice(from, to);
+    const known = addresses.get(key);
     if (known !== undefined) return known;
     const { click } = line;
     if (click === undefined || line.value(from, to, ipName) !== click.ip) return undefined;
-    return keep(this.#addresses, key, this.#options.pipeline.columnsOf('address', click), visitorAddress(click.ip));
+    return keep(addresses, key, this.#options.pipeline.columnsOf('address', click), visitorAddress(click.ip));
   }
 
   #agent(line: LineText, from: number, to: number): VisitorPiece | undefined {

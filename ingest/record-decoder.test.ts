@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
-import { type Click, clickJson, clickTextMax } from '#common/log/record.ts';
+import { clickJson } from '#common/log/click-line.ts';
+import { type Click, clickTextMax } from '#common/log/record.ts';
 import { decodeClick, isRejection, rejectionReasons } from './record-decoder.ts';
 
 const click: Click = {

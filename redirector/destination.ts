@@ -44,7 +44,7 @@ export interface UtmFields {
   readonly utm_content: string;
 }
 
-export const utmNames = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
+const utmNames = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
 
 export function utmOf(link: LinkSnapshot): UtmFields {
   return {

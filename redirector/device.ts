@@ -4,8 +4,9 @@
  */
 import { isbot } from 'isbot';
 import { type DeviceFamily, familyOf } from '#common/device-family.ts';
+import { clickField, textName } from '#common/log/click-line.ts';
 import { clickTextMax, cut } from '#common/log/record.ts';
-import { clickField, inOnePiece } from './click-field.ts';
+import { inOnePiece } from './one-piece.ts';
 
 export type Platform = DeviceFamily;
 
@@ -69,7 +70,7 @@ export function deviceOf(userAgent: string): Device {
   return {
     platform: familyOf(userAgent),
     isPreviewCrawler: previewCrawler.test(userAgent),
-    json: inOnePiece(`${clickField('user_agent', userAgent)},"ip":"`),
+    json: inOnePiece(clickField('user_agent', userAgent) + textName('ip')),
     isBot: null,
   };
 }

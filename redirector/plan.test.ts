@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
-import { clickJson } from '#common/log/record.ts';
+import { clickJson } from '#common/log/click-line.ts';
 import { deviceOf } from './device.ts';
 import { LinkPlan } from './plan.ts';
 import { testApp, testLink } from './test-snapshots.ts';

@@ -1,18 +1,28 @@
 /** What a visit of a link comes to. All that does not depend on the visitor is worked out once per link and change. */
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
-import { type Click, clickJson } from '#common/log/record.ts';
-import { clickField, clickText, inOnePiece } from './click-field.ts';
+import {
+  type ClickLinkFields,
+  clickHead,
+  clickJson,
+  clickText,
+  flagsJson,
+  linkFieldsJson,
+  textName,
+  timeName,
+  triggerJson,
+} from '#common/log/click-line.ts';
+import type { Click } from '#common/log/record.ts';
 import {
   type Destination,
   destinationOf,
   effectiveUtm,
   expiredDestinationOf,
   type UtmFields,
-  utmNames,
   utmOf,
   webDestination,
 } from './destination.ts';
 import type { Device, Platform } from './device.ts';
+import { inOnePiece } from './one-piece.ts';
 import { hasPreview, previewPage } from './page.ts';
 import { TapPage } from './tap-page.ts';
 import type { Visitor } from './visitor.ts';
@@ -29,7 +39,14 @@ export type Decision =
   | { readonly kind: 'gone' };
 
 /** What every click of a link has in common. */
-type ConstantFields = Pick<Click, 'organization_id' | 'app_id' | 'link_id' | 'privacy_mode' | 'trigger' | 'campaign'>;
+type ConstantFields = Omit<ClickLinkFields, keyof UtmFields> & Pick<Click, 'trigger'>;
+
+/** Each with the end of the text before it. */
+const [languageName, referrerName, queryName] = [
+  `"${textName('language')}`,
+  `"${textName('referrer')}`,
+  `"${textName('query')}`,
+];
 
 let timeMs = -1;
 let timeJson = '';
@@ -38,7 +55,7 @@ let timeJson = '';
 function timeText(ms: number): string {
   if (ms !== timeMs) {
     timeMs = ms;
-    timeJson = `","time":${ms}`;
+    timeJson = timeName + ms;
   }
   return timeJson;
 }
@@ -72,7 +89,7 @@ export class LinkPlan {
       trigger: 'link',
       campaign: link.campaign ?? '',
     };
-    this.#constantJson = constantJson(this.#constant, this.#utm);
+    this.#constantJson = linkFieldsJson({ ...this.#constant, ...this.#utm }) + triggerJson(this.#constant.trigger);
     this.#isArchived = link.archived;
     this.#expiresMs = link.expires_at ?? Number.POSITIVE_INFINITY;
     this.#preview = hasPreview(link) ? { kind: 'preview', html: previewPage(link, app) } : null;
@@ -118,13 +135,12 @@ export class LinkPlan {
     if (visitor.query.includes('utm_')) return clickJson(this.click(clickId, visitor, isPreview, nowMs));
     const { ip, language, referrer, query } = visitor;
     // Few pieces with long constants between them: each `+` is a node that the journal has to walk.
-    let json = '{"v":1,"click_id":"' + clickId + timeText(nowMs) + this.#constantJson + device.json + ip;
-    if (language !== '') json += '","language":"' + clickText('language', language);
-    if (referrer !== '') json += '","referrer":"' + clickText('referrer', referrer);
-    if (query !== '') json += '","query":"' + clickText('query', query);
-    if (visitor.is_prefetch || isPreview) {
-      return `${json}"${visitor.is_prefetch ? ',"is_prefetch":true' : ''}${isPreview ? ',"is_preview":true' : ''}}`;
-    }
+    let json = clickHead + clickId + timeText(nowMs) + this.#constantJson + device.json + ip;
+    if (language !== '') json += languageName + clickText('language', language);
+    if (referrer !== '') json += referrerName + clickText('referrer', referrer);
+    if (query !== '') json += queryName + clickText('query', query);
+    if (visitor.is_prefetch || isPreview)
+      return `${json}"${flagsJson({ is_prefetch: visitor.is_prefetch, is_preview: isPreview })}`;
     return json + '"}';
   }
 
@@ -138,15 +154,6 @@ export class LinkPlan {
       ...effectiveUtm(this.#utm, visitor.query),
     };
   }
-}
-
-function constantJson(fields: ConstantFields, utm: UtmFields): string {
-  const { organization_id, app_id, link_id, privacy_mode, trigger, campaign } = fields;
-  return (
-    `,"organization_id":"${organization_id}","app_id":"${app_id}","link_id":"${link_id}"` +
-    `,"privacy_mode":"${privacy_mode}","trigger":"${trigger}"${clickField('campaign', campaign)}` +
-    utmNames.map((name) => clickField(name, utm[name])).join('')
-  );
 }
 
 const noUtm: UtmFields = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };

@@ -1,7 +1,7 @@
 /** What a request says, read at once: uWebSockets.js takes the request back when the handler returns. */
 import type { TrustedProxies } from '#common/http/peer.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
-import { inOnePiece } from './click-field.ts';
+import { inOnePiece } from './one-piece.ts';
 
 export interface Visitor {
   readonly ip: string;

@@ -9,7 +9,8 @@ import { createInterface } from 'node:readline';
 import { loadConfig } from '#common/config.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/log/journal.ts';
-import { type Click, clickJson } from '#common/log/record.ts';
+import { clickJson } from '#common/log/click-line.ts';
+import type { Click } from '#common/log/record.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { zipf } from './traffic.ts';
 

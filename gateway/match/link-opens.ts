@@ -4,7 +4,7 @@ import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import type { LinkCache } from '#common/link-cache.ts';
-import { clickJson } from '#common/log/record.ts';
+import { clickJson } from '#common/log/click-line.ts';
 import type { QueryFilter } from '#common/query-filter.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
 import type { MatchFields } from './match-schema.ts';

@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { readArchiveAnswer } from '#common/click-archive.ts';
 import { newId } from '#common/ids.ts';
+import { clickJson } from '#common/log/click-line.ts';
 import { type EventDecision, eventJson, eventPrefix, refusedJson } from '#common/log/event-record.ts';
 import { type InstallRecord, installJson } from '#common/log/install-record.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
-import { clickJson, type RecordKind } from '#common/log/record.ts';
+import type { RecordKind } from '#common/log/record.ts';
 import { Nats } from '#common/nats.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { RecentInstalls } from '#common/recent-installs.ts';
