@@ -9,6 +9,9 @@
  * `rows` counts raw rows. Per partition its sum is `rowsPerRecord` times the count of the raw partition. A cell belongs to one
  * partition of the log, and `batch_no` is the number of the newest batch in it.
  */
+/** Rows of `installs` that are installs; the others are links' openings of an app that was there. */
+export const isInstall = "trigger NOT IN ('reengagement', 'deep_link')";
+
 export type Kind = 'clicks' | 'installs' | 'events';
 export const kinds = ['clicks', 'installs', 'events'] as const satisfies readonly Kind[];
 
@@ -25,7 +28,10 @@ export const dayDimensions = ['platform', 'country', 'campaign'] as const;
 
 const measures: Record<Kind, { readonly key: string; readonly sums: string }> = {
   clicks: { key: 'is_bot', sums: 'count() AS rows, uniqCombinedState(15)(visitor) AS visitors' },
-  installs: { key: 'attributed', sums: 'count() AS rows' },
+  installs: {
+    key: 'attributed',
+    sums: "count() AS rows, countIf(trigger = 'reinstall') AS reinstalls, countIf(trigger IN ('reengagement', 'deep_link')) AS opens, countIf(trigger = 'reengagement') AS reengagements",
+  },
   events: {
     key: 'revenue_currency',
     sums: 'count() AS rows, sum(toUInt64(is_conversion)) AS conversions, sum(ifNull(revenue_amount, 0)) AS revenue',
@@ -72,6 +78,10 @@ export const rollups: readonly Rollup[] = kinds.flatMap((kind) => [byLink(kind),
 /** The columns of a rollup, in the order of its SELECT. */
 export function columnsOf({ raw, table }: Rollup): string[] {
   const place = table.endsWith('_by_link') ? ['link_id', 'campaign'] : ['dimension', 'value'];
-  const sums = { clicks: ['rows', 'visitors'], installs: ['rows'], events: ['rows', 'conversions', 'revenue'] }[raw];
+  const sums = {
+    clicks: ['rows', 'visitors'],
+    installs: ['rows', 'reinstalls', 'opens', 'reengagements'],
+    events: ['rows', 'conversions', 'revenue'],
+  }[raw];
   return ['organization_id', 'app_id', ...place, measures[raw].key, 'log_partition', 'bucket', ...sums, 'batch_no'];
 }

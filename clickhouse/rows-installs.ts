@@ -19,6 +19,7 @@ export interface InstallRow extends RowOrigin {
   match_guaranteed: boolean;
   confidence: number;
   attributed: boolean;
+  trigger: string;
   platform: string;
   os: string;
   os_version: string;
@@ -41,6 +42,7 @@ export interface InstallRow extends RowOrigin {
 const idColumns = ['install_id', 'organization_id', 'app_id', 'link_id', 'click_id'] as const;
 const callerColumns = ['device_id', 'user_id', 'match_id', 'match_type'] as const;
 const deviceColumns = [
+  'trigger',
   'platform',
   'os',
   'os_version',
@@ -76,7 +78,7 @@ export const installColumns: readonly string[] = [
   'idx',
 ];
 
-/** One row of `installs`. */
+/** One row of `installs`: an install, or a link's opening of an app that was there. */
 export function writeInstallRow(into: RowWriter, row: InstallRow, batch: BatchName): void {
   for (const name of idColumns) into.string(row[name]);
   into.uint64(row.time);

@@ -359,6 +359,7 @@ CREATE TABLE installs
     `match_guaranteed` Bool,
     `confidence` Float64,
     `attributed` Bool,
+    `trigger` String DEFAULT 'install',
     `platform` String,
     `os` String,
     `os_version` String,
@@ -403,6 +404,9 @@ CREATE TABLE installs_by_dimension
     `attributed` Bool,
     `bucket` DateTime('UTC'),
     `rows` SimpleAggregateFunction(sum, UInt64),
+    `reinstalls` SimpleAggregateFunction(sum, UInt64),
+    `opens` SimpleAggregateFunction(sum, UInt64),
+    `reengagements` SimpleAggregateFunction(sum, UInt64),
     `log_partition` UInt16,
     `batch_no` SimpleAggregateFunction(max, UInt64),
     INDEX batch_nos batch_no TYPE minmax GRANULARITY 1
@@ -424,6 +428,9 @@ CREATE MATERIALIZED VIEW installs_by_dimension_view TO installs_by_dimension
     `log_partition` UInt16,
     `bucket` DateTime('UTC'),
     `rows` UInt64,
+    `reinstalls` UInt64,
+    `opens` UInt64,
+    `reengagements` UInt64,
     `batch_no` UInt64
 )
 AS SELECT
@@ -435,6 +442,9 @@ AS SELECT
     log_partition,
     cell.3 AS bucket,
     count() AS rows,
+    countIf(trigger = 'reinstall') AS reinstalls,
+    countIf(trigger IN ('reengagement', 'deep_link')) AS opens,
+    countIf(trigger = 'reengagement') AS reengagements,
     max(batch_no) AS batch_no
 FROM installs
 ARRAY JOIN [('quarter', '', toStartOfFifteenMinutes(toDateTime(time, 'UTC'))), ('day', '', toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('platform', platform, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('country', country, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))] AS cell
@@ -456,6 +466,9 @@ CREATE TABLE installs_by_link
     `attributed` Bool,
     `bucket` DateTime('UTC'),
     `rows` SimpleAggregateFunction(sum, UInt64),
+    `reinstalls` SimpleAggregateFunction(sum, UInt64),
+    `opens` SimpleAggregateFunction(sum, UInt64),
+    `reengagements` SimpleAggregateFunction(sum, UInt64),
     `log_partition` UInt16,
     `batch_no` SimpleAggregateFunction(max, UInt64),
     INDEX batch_nos batch_no TYPE minmax GRANULARITY 1
@@ -477,6 +490,9 @@ CREATE MATERIALIZED VIEW installs_by_link_view TO installs_by_link
     `log_partition` UInt16,
     `bucket` DateTime('UTC'),
     `rows` UInt64,
+    `reinstalls` UInt64,
+    `opens` UInt64,
+    `reengagements` UInt64,
     `batch_no` UInt64
 )
 AS SELECT
@@ -488,6 +504,9 @@ AS SELECT
     log_partition,
     toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket,
     count() AS rows,
+    countIf(trigger = 'reinstall') AS reinstalls,
+    countIf(trigger IN ('reengagement', 'deep_link')) AS opens,
+    countIf(trigger = 'reengagement') AS reengagements,
     max(batch_no) AS batch_no
 FROM installs
 GROUP BY

@@ -6,7 +6,7 @@
  *                                 agents, for the app's probabilistic window; the newest PER_ADDRESS_MAX
  *   signals:<click_id>            what its tap page sent, written by the redirector (see tap-page.ts)
  *   claim:<click_id>              a copy: the device that has it, for the attribution window
- *   match:<app_id>:<device>       the answer a device got
+ *   match:<app_id>:<device>       the first answer a device got
  *   match_id:<match_id>           the same answer, by its id
  *
  * All of it can be lost: claims and their answers are in Postgres, clicks are in ClickHouse.
@@ -143,10 +143,12 @@ export interface ClaimToCopy {
   readonly device: string;
   readonly match_id: string;
   readonly answer: string;
+  /** It is what the device is answered when it asks again. */
+  readonly is_first: boolean;
 }
 
 export interface Gathered {
-  /** The answer this device got before, or empty. */
+  /** The first answer this device got, or empty. */
   readonly answer: string;
   readonly near: readonly ClickAtAddress[];
   /** In the order asked for; null for a click that is not known. */
@@ -226,8 +228,8 @@ export class RecentClicks {
     for (let from = 0; from < copies.length; from += COPIES_PER_CALL_MAX) {
       const args: (string | number)[] = [];
       for (const { claim, ttlMs } of copies.slice(from, from + COPIES_PER_CALL_MAX)) {
-        const { click_id, app_id, device, match_id, answer } = claim;
-        const ofDevice = device === '' ? '' : answerKey(app_id, device);
+        const { click_id, app_id, device, match_id, answer, is_first } = claim;
+        const ofDevice = device === '' || !is_first ? '' : answerKey(app_id, device);
         args.push(`claim:${click_id}`, matchKey(match_id), ofDevice, device || match_id, answer, ttlMs);
       }
       this.#copy([], args).catch(() => undefined);

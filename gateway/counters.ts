@@ -7,10 +7,12 @@ import type { EventTracking } from './events/tracking.ts';
 import type { ForeignTracking } from './foreign/foreign-tracking.ts';
 import type { Installation } from './install/installation.ts';
 import type { KeyCheck } from './key-check.ts';
+import type { AppOpens } from './match/app-opens.ts';
 import type { Matching } from './match/matching.ts';
 
 export interface GatewayCounters {
   readonly matches: Matching['counters'];
+  readonly opens: AppOpens['counters'];
   readonly installs: Installation['counters'];
   readonly events: EventTracking['counters'];
   readonly refusals: EventTracking['refusals'];
@@ -25,6 +27,14 @@ export function exposeGateway(registry: Registry, counters: GatewayCounters, jou
     const { ambiguous: _, ...types } = counters.matches;
     for (const [match_type, count] of Object.entries(types)) set({ match_type }, count);
   });
+  counter(
+    'gateway_opens_total',
+    'Openings of an installed app by a link, by what made it open.',
+    ['trigger'],
+    (set) => {
+      for (const [trigger, count] of Object.entries(counters.opens)) set({ trigger }, count);
+    },
+  );
   counter('gateway_matches_ambiguous_total', 'Matches refused between equally likely links.', [], (set) =>
     set({}, counters.matches.ambiguous),
   );

@@ -27,6 +27,7 @@ import { InstallStore } from './install/install-store.ts';
 import { Installation } from './install/installation.ts';
 import { KeyCheck } from './key-check.ts';
 import { LinkIndex } from './links/link-facts.ts';
+import { AppOpens } from './match/app-opens.ts';
 import { PostgresClaimStore } from './match/claim-store.ts';
 import { Claims } from './match/claims.ts';
 import { type ClickArchive, noArchive } from './match/click-archive.ts';
@@ -71,8 +72,9 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   const queryFilter = new QueryFilter(config.DROPPED_QUERY_PARAMETERS);
   const opens = new LinkOpens({ cache, records, clock, addresses, queryFilter });
   const archive = clients.archive ?? noArchive;
-  const matching = new Matching({ clicks, claims, windows, opens, addresses, archive, clock });
   const store = new InstallStore(db);
+  const appOpens = new AppOpens({ installs: store, links, records });
+  const matching = new Matching({ clicks, claims, windows, opens, appOpens, addresses, archive, clock });
   const events = new EventTracking(records, links);
   const deps: GatewayDeps = {
     events,
@@ -86,6 +88,7 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   };
   const counters: GatewayCounters = {
     matches: matching.counters,
+    opens: appOpens.counters,
     installs: deps.installation.counters,
     events: events.counters,
     refusals: events.refusals,

@@ -135,6 +135,8 @@ CREATE TABLE public.claims (
   match_id text NOT NULL,
   answer text NOT NULL,
   expires_at timestamp with time zone NOT NULL,
+  is_first boolean NOT NULL DEFAULT true,
+  is_open_due boolean NOT NULL DEFAULT false,
   CONSTRAINT claims_pkey PRIMARY KEY (click_id)
 );
 
@@ -166,6 +168,7 @@ CREATE TABLE public.install_answers (
   answer jsonb NOT NULL,
   record text,
   created_at timestamp with time zone NOT NULL,
+  is_reinstall boolean NOT NULL DEFAULT false,
   CONSTRAINT install_answers_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   CONSTRAINT install_answers_pkey PRIMARY KEY (app_id, install_id)
 );
@@ -370,7 +373,7 @@ CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE ((dele
 
 CREATE INDEX apps_host_of_deleted ON public.apps USING btree (host) WHERE (deleted_at IS NOT NULL);
 
-CREATE UNIQUE INDEX claims_device_key ON public.claims USING btree (app_id, device) WHERE (device <> ''::text);
+CREATE UNIQUE INDEX claims_device_key ON public.claims USING btree (app_id, device) WHERE ((device <> ''::text) AND is_first);
 
 CREATE INDEX claims_expires_at ON public.claims USING btree (expires_at);
 
@@ -477,22 +480,28 @@ AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_keep_install(of_app text, first_name text, second_name text, new_install_id text, of_click text, new_answer jsonb, new_record text, at_time timestamp with time zone)
- RETURNS TABLE(is_new boolean, install_id text, answer jsonb, record text)
+ RETURNS TABLE(is_new boolean, install_id text, answer jsonb, record text, is_reinstall boolean)
  LANGUAGE plpgsql
 AS $function$
 #variable_conflict use_column
+DECLARE
+  again boolean;
 BEGIN
   INSERT INTO install_names (app_id, name, install_id) VALUES (of_app, first_name, new_install_id) ON CONFLICT DO NOTHING;
   IF NOT FOUND THEN
-    RETURN QUERY SELECT false, a.install_id, a.answer, a.record
+    RETURN QUERY SELECT false, a.install_id, a.answer, a.record, a.is_reinstall
       FROM install_names n JOIN install_answers a ON a.app_id = n.app_id AND a.install_id = n.install_id
      WHERE n.app_id = of_app AND n.name = first_name;
     RETURN;
   END IF;
   INSERT INTO install_names (app_id, name, install_id) VALUES (of_app, second_name, new_install_id) ON CONFLICT DO NOTHING;
-  INSERT INTO install_answers (app_id, install_id, click_id, answer, record, created_at)
-    VALUES (of_app, new_install_id, of_click, new_answer, new_record, at_time);
-  RETURN QUERY SELECT true, new_install_id, new_answer, new_record;
+  again := NOT FOUND;
+  IF again THEN
+    UPDATE install_names SET install_id = new_install_id WHERE app_id = of_app AND name = second_name;
+  END IF;
+  INSERT INTO install_answers (app_id, install_id, click_id, answer, record, created_at, is_reinstall)
+    VALUES (of_app, new_install_id, of_click, new_answer, new_record, at_time, again);
+  RETURN QUERY SELECT true, new_install_id, new_answer, new_record, again;
 END $function$
 ;
 

@@ -159,7 +159,14 @@ function installOf({ click, device, install, user, address }: Somebody, time: nu
   return installJson({
     ...{ install_id: install, organization_id, app_id, link_id, click_id: click, device_id: device, user_id: user },
     ...{ match_id: 'm', match_type: 'click_id', ip: address, ...none, ...utm, time, installed_at: time },
-    ...{ match_guaranteed: true, confidence: 1, attributed: true, platform: 'ios', privacy_mode: 'full_ip' },
+    ...{
+      match_guaranteed: true,
+      confidence: 1,
+      attributed: true,
+      trigger: 'install',
+      platform: 'ios',
+      privacy_mode: 'full_ip',
+    },
     properties: JSON.stringify({ of: user }),
   });
 }

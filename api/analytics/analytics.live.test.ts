@@ -135,7 +135,7 @@ function grouped(records: readonly TestRecord[], keyOf: (record: TestRecord) => 
   return groups;
 }
 
-const isSomething = (f: PlainFigures) => f.clicks + f.installs + f.events > 0;
+const isSomething = (f: PlainFigures) => f.clicks + f.installs + f.opens + f.events > 0;
 
 test('80 random questions are answered as a plain count over the raw records answers them', async () => {
   const random = seededRandom(7);
@@ -208,6 +208,7 @@ test('overview, time series and all pages of links say the same', async () => {
       'clicks',
       'unique_clicks',
       'installs',
+      'reengagements',
       'events',
       'conversions',
       'conversion_rate',
@@ -224,7 +225,8 @@ test('overview, time series and all pages of links say the same', async () => {
         break;
       }
     }
-    for (const metric of ['clicks', 'installs', 'events', 'conversions'] as const) {
+    const metrics = ['clicks', 'installs', 'reinstalls', 'opens', 'reengagements', 'events', 'conversions'] as const;
+    for (const metric of metrics) {
       const sum = (of: PlainFigures[]) => of.reduce((total, row) => total + row[metric], 0);
       expect([sum(series), sum(rows)], `${hint} ${metric}`).toEqual([totals[metric], totals[metric]]);
     }

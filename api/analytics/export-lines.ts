@@ -1,6 +1,5 @@
 /** Records as lines of text, and the cursor each carries. */
-import type { ExportPosition } from '#clickhouse/queries/export.ts';
-import { type Kind, kinds } from '#clickhouse/rollups.ts';
+import { type ExportKind, type ExportPosition, exportKinds } from '#clickhouse/queries/export.ts';
 
 export interface ExportRow extends Readonly<Record<string, unknown>> {
   readonly organization_id: string;
@@ -9,7 +8,7 @@ export interface ExportRow extends Readonly<Record<string, unknown>> {
   readonly time_ms: number;
 }
 
-export function cursorOf(kind: Kind, row: ExportRow, id: string): string {
+export function cursorOf(kind: ExportKind, row: ExportRow, id: string): string {
   const position = [kind, row.organization_id, row.app_id, row.link_id, row.time_ms, id];
   return Buffer.from(JSON.stringify(position)).toString('base64url');
 }
@@ -18,7 +17,7 @@ export function cursorOf(kind: Kind, row: ExportRow, id: string): string {
  * Null for what is no cursor; of another kind of records, that kind. A made-up one only moves the beginning within what the
  * caller may see.
  */
-export function readCursor(text: string, kind: Kind): ExportPosition | Kind | null {
+export function readCursor(text: string, kind: ExportKind): ExportPosition | ExportKind | null {
   let position: unknown;
   try {
     position = JSON.parse(Buffer.from(text, 'base64url').toString());
@@ -30,11 +29,11 @@ export function readCursor(text: string, kind: Kind): ExportPosition | Kind | nu
   const isText = (value: unknown): value is string => typeof value === 'string' && !value.includes('\0');
   if (!isText(organization_id) || !isText(app_id) || !isText(link_id) || !isText(id)) return null;
   if (typeof time_ms !== 'number' || !Number.isInteger(time_ms) || Math.abs(time_ms) > 8_000_000_000_000) return null;
-  const itsKind = kinds.find((one) => one === own) ?? null;
+  const itsKind = exportKinds.find((one) => one === own) ?? null;
   return itsKind === kind ? { organization_id, app_id, link_id, time_ms, id } : itsKind;
 }
 
-export function ndjsonLine(kind: Kind, columns: readonly string[], row: ExportRow): string {
+export function ndjsonLine(kind: ExportKind, columns: readonly string[], row: ExportRow): string {
   let record = '{';
   for (const column of columns) {
     const json = column === 'properties' ? jsonOf(row[column]) : JSON.stringify(row[column]);
@@ -55,7 +54,7 @@ function jsonOf(text: unknown): string {
 }
 
 /** RFC 4180, with every text in quotes. */
-export function csvLine(kind: Kind, columns: readonly string[], row: ExportRow): string {
+export function csvLine(kind: ExportKind, columns: readonly string[], row: ExportRow): string {
   const cells = columns.map((column) => csvCell(row[column]));
   return `${[...cells, csvCell(cursorOf(kind, row, String(row[columns[0] ?? ''])))].join(',')}\r\n`;
 }

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { ndjsonLine } from './export-lines.ts';
-import { makeRecords, makeTenant, storeRecords } from './records-for-test.ts';
+import { isOpen, makeRecords, makeTenant, storeRecords } from './records-for-test.ts';
 import { memberOf, type Stage, startStage, storeTenant } from './stage-for-test.ts';
 
 const nowMs = Date.parse('2026-04-10T12:00:00Z');
@@ -40,7 +40,8 @@ async function ndjson(query: string): Promise<Line[]> {
 
 test.each([
   ['clicks', 'click_id', (r: (typeof records)[number]) => r.kind === 'clicks' && !r.is_bot],
-  ['installs', 'install_id', (r: (typeof records)[number]) => r.kind === 'installs'],
+  ['installs', 'install_id', (r: (typeof records)[number]) => r.kind === 'installs' && !isOpen(r)],
+  ['opens', 'match_id', isOpen],
   ['events', 'event_id', (r: (typeof records)[number]) => r.kind === 'events'],
 ] as const)("every one of the caller's %s is exported once, and nobody else's", async (kind, id, isWanted) => {
   const lines = await ndjson(`kind=${kind}&interval=30d`);

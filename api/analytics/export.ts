@@ -1,8 +1,14 @@
 import { Type } from 'typebox';
 import type { Place } from '#api/fair-queue.ts';
 import type { UserCaller } from '#api/route.ts';
-import { type ExportPosition, exportColumns, exportRows, exportSettings } from '#clickhouse/queries/export.ts';
-import { type Kind, kinds } from '#clickhouse/rollups.ts';
+import {
+  type ExportKind,
+  type ExportPosition,
+  exportColumns,
+  exportKinds,
+  exportRows,
+  exportSettings,
+} from '#clickhouse/queries/export.ts';
 import { invalid, Rejection, rateLimited } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { rejectionOf } from './ask.ts';
@@ -29,7 +35,9 @@ export const exportRecords = route({
     'All records of the range as a stream, ordered by app, day, link and time. Each carries a `cursor`: where a stream ended early, ask again with the cursor of the last whole record and get the rest. In CSV every text is quoted, and an apostrophe precedes what a spreadsheet would take for a formula.',
   query: querySchema({
     ...commonQuery,
-    kind: Type.Optional(oneOf(kinds, 'Default clicks.')),
+    kind: Type.Optional(
+      oneOf(exportKinds, 'Default clicks. opens: links that opened an app which was there, by `trigger`.'),
+    ),
     format: Type.Optional(oneOf(formats, 'Default ndjson: one JSON object a line.')),
     cursor: Type.Optional(
       Type.String({ maxLength: 1_000, description: 'Only what follows the record that carried it, of the same kind.' }),
@@ -74,7 +82,7 @@ async function* holding<T>(
 
 async function* lines(
   { analytics }: AnalyticsDeps,
-  kind: Kind,
+  kind: ExportKind,
   format: Format,
   { sql, params }: ReturnType<typeof exportRows>,
   after: ExportPosition | null,

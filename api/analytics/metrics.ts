@@ -14,6 +14,9 @@ export interface Metrics {
   clicks: number;
   unique_clicks: number;
   installs: number;
+  reinstalls: number;
+  opens: number;
+  reengagements: number;
   events: number;
   conversions: number;
   /** Attributed installs by clicks; 0 without clicks. */
@@ -32,7 +35,15 @@ export const metricsFields = {
   unique_clicks: Type.Integer({
     description: 'One for each app, IP, user agent and day (UTC); an estimate within 2 %.',
   }),
-  installs: Type.Integer({ description: 'All of them, organic ones too.' }),
+  installs: Type.Integer({ description: 'All of them, organic ones and reinstalls too.' }),
+  reinstalls: Type.Integer({
+    description: 'Those of the installs whose device had the app before, as far back as installs are kept.',
+  }),
+  opens: Type.Integer({
+    description:
+      'Openings of an app that was installed, by a link: re-engagements, and deep links of devices without a known install.',
+  }),
+  reengagements: Type.Integer({ description: 'Those of the opens that brought back a device with a known install.' }),
   events: Type.Integer(),
   conversions: Type.Integer(),
   conversion_rate: Type.Number({ description: 'Attributed installs by clicks; 0 without clicks.' }),
@@ -51,6 +62,9 @@ export const exampleMetrics = {
   clicks: 1200,
   unique_clicks: 911,
   installs: 84,
+  reinstalls: 5,
+  opens: 61,
+  reengagements: 48,
   events: 530,
   conversions: 31,
   conversion_rate: 0.06,
@@ -87,6 +101,9 @@ export function totalsOf(rows: readonly FigureRow[]): Totals {
     clicks: 0,
     unique_clicks: 0,
     installs: 0,
+    reinstalls: 0,
+    opens: 0,
+    reengagements: 0,
     events: 0,
     conversions: 0,
     conversion_rate: 0,
@@ -98,6 +115,9 @@ export function totalsOf(rows: readonly FigureRow[]): Totals {
     totals.clicks += row.f_clicks ?? 0;
     totals.unique_clicks += row.f_unique_clicks ?? 0;
     totals.installs += row.f_installs ?? 0;
+    totals.reinstalls += row.f_reinstalls ?? 0;
+    totals.opens += row.f_opens ?? 0;
+    totals.reengagements += row.f_reengagements ?? 0;
     totals.events += row.f_events ?? 0;
     totals.conversions += row.f_conversions ?? 0;
     totals.bot_clicks += row.f_bot_clicks ?? 0;
@@ -121,6 +141,9 @@ export function metricsOfRanked(row: RankedRow, uniqueClicks: number, revenue: r
     clicks: row.clicks,
     unique_clicks: uniqueClicks,
     installs: row.installs,
+    reinstalls: row.reinstalls,
+    opens: row.opens,
+    reengagements: row.reengagements,
     events: row.events,
     conversions: row.conversions,
     conversion_rate: rate(row.installs, row.organic_installs, row.clicks),
@@ -144,6 +167,9 @@ export function changeOf(now: Totals, before: Totals): Change {
     clicks: ratio(now.clicks, before.clicks),
     unique_clicks: ratio(now.unique_clicks, before.unique_clicks),
     installs: ratio(now.installs, before.installs),
+    reinstalls: ratio(now.reinstalls, before.reinstalls),
+    opens: ratio(now.opens, before.opens),
+    reengagements: ratio(now.reengagements, before.reengagements),
     events: ratio(now.events, before.events),
     conversions: ratio(now.conversions, before.conversions),
     conversion_rate: ratio(now.conversion_rate, before.conversion_rate),

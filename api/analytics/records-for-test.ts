@@ -35,12 +35,15 @@ export interface TestRecord {
   /** In thousandths. */
   readonly amount: number;
   readonly idx: number;
+  /** Of an install, or of an opening among them. */
+  readonly trigger: string;
 }
 
 export const platforms = ['ios', 'android', 'desktop', 'other', ''] as const;
 export const countries = 'DE FR US GB IT ES PL NL SE NO FI DK AT CH BE PT'.split(' ');
 export const sources = ['', 'newsletter', 'google', "o'brien\\"] as const;
 export const media = ['', 'email', 'cpc'] as const;
+const triggers = ['install', 'install', 'install', 'reinstall', 'reengagement', 'deep_link'] as const;
 export const campaigns = ['', 'spring', 'summer', 'autumn & "winter"', 'other'] as const;
 
 export function makeTenant(appCount: number, linkCount: number, atMs: number): Tenant {
@@ -60,7 +63,8 @@ export function makeRecords(random: Random, tenant: Tenant, count: number, fromM
     const link = app.links[Math.floor(random() ** 2 * app.links.length)] ?? pick(random, app.links);
     const dice = random();
     const kind = dice < 0.7 ? 'clicks' : dice < 0.8 ? 'installs' : 'events';
-    const isOrganic = kind !== 'clicks' && random() < 0.2;
+    const trigger = kind === 'installs' ? pick(random, triggers) : '';
+    const isOrganic = kind !== 'clicks' && trigger !== 'reengagement' && trigger !== 'deep_link' && random() < 0.2;
     const time = Math.floor(fromMs + random() * (toMs - fromMs));
     // A hundred or so people a day, each counted by day.
     const visitor = Math.floor(time / 86_400_000) * 1_000 + Math.floor(random() * 120);
@@ -83,6 +87,7 @@ export function makeRecords(random: Random, tenant: Tenant, count: number, fromM
       currency: isPaid ? pick(random, ['EUR', 'USD']) : '',
       amount: isPaid ? Math.floor(random() * 100_000) : 0,
       idx,
+      trigger,
     };
   });
 }
@@ -91,7 +96,7 @@ const shared = 'organization_id app_id link_id campaign platform country utm_sou
 const origin = ['batch_id', 'producer_id', 'frame_no', 'idx'];
 const columnsOf = {
   clicks: [...shared, 'click_id', 'browser', 'is_bot', 'visitor', ...origin],
-  installs: [...shared, 'install_id', 'attributed', ...origin],
+  installs: [...shared, 'install_id', 'match_id', 'attributed', 'trigger', ...origin],
   events: [...shared, 'event_id', 'revenue_amount', 'revenue_currency', 'is_conversion', ...origin],
 };
 
@@ -110,6 +115,7 @@ export async function storeRecords(client: ClickHouse, records: readonly TestRec
           time: new Date(record.time).toISOString().replace('T', ' ').replace('Z', ''),
           click_id: `${batch}-${record.idx}`,
           install_id: `${batch}-${record.idx}`,
+          match_id: `${batch}-${record.idx}`,
           event_id: `${batch}-${record.idx}`,
           attributed: record.link_id !== '',
           revenue_amount: record.currency === '' ? null : (record.amount / 1000).toFixed(3),
@@ -131,10 +137,18 @@ export async function storeRecords(client: ClickHouse, records: readonly TestRec
   }
 }
 
+/** An opening of an app that was there, which stands beside the installs. */
+export function isOpen({ trigger }: TestRecord): boolean {
+  return trigger === 'reengagement' || trigger === 'deep_link';
+}
+
 export interface PlainFigures {
   clicks: number;
   unique_clicks: number;
   installs: number;
+  reinstalls: number;
+  opens: number;
+  reengagements: number;
   events: number;
   conversions: number;
   conversion_rate: number;
@@ -147,7 +161,8 @@ export interface PlainFigures {
 export function plainFigures(records: readonly TestRecord[], includeBots = false): PlainFigures {
   const visitors = new Set<number>();
   const amounts = new Map<string, number>();
-  const sums = { clicks: 0, installs: 0, events: 0, conversions: 0, bot_clicks: 0, organic_installs: 0 };
+  const installs = { installs: 0, organic_installs: 0, reinstalls: 0, opens: 0, reengagements: 0 };
+  const sums = { clicks: 0, ...installs, events: 0, conversions: 0, bot_clicks: 0 };
   for (const record of records) {
     if (record.kind === 'clicks') {
       if (record.is_bot) sums.bot_clicks++;
@@ -155,7 +170,13 @@ export function plainFigures(records: readonly TestRecord[], includeBots = false
       sums.clicks++;
       visitors.add(record.visitor);
     } else if (record.kind === 'installs') {
+      if (record.trigger === 'reengagement') sums.reengagements++;
+      if (isOpen(record)) {
+        sums.opens++;
+        continue;
+      }
       sums.installs++;
+      if (record.trigger === 'reinstall') sums.reinstalls++;
       if (record.link_id === '') sums.organic_installs++;
     } else {
       sums.events++;

@@ -48,7 +48,7 @@ export const topCampaigns = route({
       figuresOfPage(asked, 'campaign', rows, {
         kept: kept.linksOfCampaigns,
         none: 0,
-        countOf: (row) => row.clicks + row.installs + row.events,
+        countOf: (row) => row.clicks + row.installs + row.opens + row.events,
         ask: async (names) => {
           const found = await asking.rows<LinkCount>(linksOfCampaigns(scope, names));
           if (found instanceof Rejection) return found;

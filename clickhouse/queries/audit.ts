@@ -63,7 +63,7 @@ interface Slice {
 const keysOf: Record<Kind, string> = { clicks: 'is_bot', installs: 'attributed', events: 'revenue_currency' };
 const sumsOf: Record<Kind, readonly string[]> = {
   clicks: ['rows'],
-  installs: ['rows'],
+  installs: ['rows', 'reinstalls', 'opens', 'reengagements'],
   events: ['rows', 'conversions', 'revenue'],
 };
 

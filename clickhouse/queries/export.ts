@@ -1,12 +1,18 @@
 /** Raw records in the order in which they are stored, which is how a stream of them needs no memory. */
 import type { Settings } from '#clickhouse/client.ts';
-import type { Kind } from '#clickhouse/rollups.ts';
+import { isInstall, kinds } from '#clickhouse/rollups.ts';
 import { type Question, rawTimeCondition, type Scope, scopeParams, tenantCondition } from './scope.ts';
 
 const context = 'campaign utm_source utm_medium utm_campaign utm_term utm_content'.split(' ');
 
+/** What can be asked for: openings stand beside the installs. */
+export const exportKinds = [...kinds, 'opens'] as const;
+export type ExportKind = (typeof exportKinds)[number];
+
+const device = 'platform os os_version device_model app_version sdk_name sdk_version language country ip'.split(' ');
+
 /** Columns that leave the house, the id first; where a row came from on the way stays inside. */
-export const exportColumns: Record<Kind, readonly string[]> = {
+export const exportColumns: Record<ExportKind, readonly string[]> = {
   clicks: [
     ...'click_id organization_id app_id link_id time ip user_agent platform os os_version browser'.split(' '),
     ...'device_model language country referrer_host'.split(' '),
@@ -15,10 +21,16 @@ export const exportColumns: Record<Kind, readonly string[]> = {
   ],
   installs: [
     ...'install_id organization_id app_id link_id click_id time installed_at device_id user_id match_id'.split(' '),
-    ...'match_type match_guaranteed confidence attributed platform os os_version device_model'.split(' '),
-    ...'app_version sdk_name sdk_version language country ip'.split(' '),
+    ...'match_type match_guaranteed confidence attributed trigger'.split(' '),
+    ...device,
     ...context,
     'properties',
+  ],
+  opens: [
+    ...'match_id organization_id app_id link_id click_id time trigger device_id'.split(' '),
+    ...'match_type match_guaranteed confidence'.split(' '),
+    ...device,
+    ...context,
   ],
   events: [
     ...'event_id organization_id app_id name time received_at install_id device_id user_id'.split(' '),
@@ -49,7 +61,7 @@ export const exportSettings: Settings = {
   max_result_rows: 0,
 };
 
-export function exportRows(kind: Kind, scope: Scope, after: ExportPosition | null): Question {
+export function exportRows(kind: ExportKind, scope: Scope, after: ExportPosition | null): Question {
   const columns = exportColumns[kind];
   const id = columns[0];
   const order = `organization_id, app_id, toDate(time), link_id, time, ${id}`;
@@ -59,9 +71,10 @@ export function exportRows(kind: Kind, scope: Scope, after: ExportPosition | nul
     {after_link:String}, fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC'), {after_id:String})`
     : '';
   const bots = kind === 'clicks' && !scope.include_bots ? ' AND NOT is_bot' : '';
+  const opened = kind === 'installs' ? ` AND ${isInstall}` : kind === 'opens' ? ` AND NOT (${isInstall})` : '';
   return {
-    sql: `SELECT ${columns.join(', ')}, toUnixTimestamp64Milli(time) AS time_ms FROM ${kind}
-WHERE ${tenantCondition(scope)} AND ${rawTimeCondition(scope)}${bots}${from}
+    sql: `SELECT ${columns.join(', ')}, toUnixTimestamp64Milli(time) AS time_ms FROM ${kind === 'opens' ? 'installs' : kind}
+WHERE ${tenantCondition(scope)} AND ${rawTimeCondition(scope)}${bots}${opened}${from}
 ORDER BY ${order}`,
     params: {
       ...scopeParams(scope),

@@ -5,7 +5,7 @@
  * Understanding a query costs ClickHouse more than reading these few rows (6 ms against 1 to 3), so each one is as flat as
  * it can be, and kinds that need no common order are asked for side by side (figureParts) instead of in one UNION.
  */
-import type { Kind } from '#clickhouse/rollups.ts';
+import { isInstall, type Kind } from '#clickhouse/rollups.ts';
 import {
   type ColumnNames,
   cellTimeCondition,
@@ -45,6 +45,9 @@ export interface FigureRow {
   readonly f_unique_clicks?: number;
   readonly f_installs?: number;
   readonly f_organic_installs?: number;
+  readonly f_reinstalls?: number;
+  readonly f_opens?: number;
+  readonly f_reengagements?: number;
   readonly f_events?: number;
   readonly f_conversions?: number;
   /** '' unless the events of the row carried revenue. */
@@ -66,6 +69,9 @@ const nothing: Record<Figure, string> = {
   f_unique_clicks: 'toUInt64(0)',
   f_installs: 'toUInt64(0)',
   f_organic_installs: 'toUInt64(0)',
+  f_reinstalls: 'toUInt64(0)',
+  f_opens: 'toUInt64(0)',
+  f_reengagements: 'toUInt64(0)',
   f_events: 'toUInt64(0)',
   f_conversions: 'toUInt64(0)',
   f_currency: "''",
@@ -177,7 +183,16 @@ const carried: Record<Kind, { keys: readonly string[]; sums: readonly string[]; 
     sums: ['rows', 'visitors'],
     fromRaw: ['count() AS rows', 'uniqCombinedState(15)(visitor) AS visitors'],
   },
-  installs: { keys: ['attributed'], sums: ['rows'], fromRaw: ['count() AS rows'] },
+  installs: {
+    keys: ['attributed'],
+    sums: ['rows', 'reinstalls', 'opens', 'reengagements'],
+    fromRaw: [
+      'count() AS rows',
+      "countIf(trigger = 'reinstall') AS reinstalls",
+      `countIf(NOT (${isInstall})) AS opens`,
+      "countIf(trigger = 'reengagement') AS reengagements",
+    ],
+  },
   events: {
     keys: ['revenue_currency'],
     sums: ['rows', 'conversions', 'revenue'],
@@ -211,8 +226,20 @@ function figuresOf(kind: Kind, scope: Scope, keys: FigureKeys, isRaw: boolean): 
       return clickFigures(scope, keys, isRaw);
     case 'installs':
       return isRaw
-        ? { f_installs: 'count()', f_organic_installs: 'countIf(NOT attributed)' }
-        : { f_installs: 'sum(rows)', f_organic_installs: 'sumIf(rows, NOT attributed)' };
+        ? {
+            f_installs: `countIf(${isInstall})`,
+            f_organic_installs: `countIf(NOT attributed AND ${isInstall})`,
+            f_reinstalls: "countIf(trigger = 'reinstall')",
+            f_opens: `countIf(NOT (${isInstall}))`,
+            f_reengagements: "countIf(trigger = 'reengagement')",
+          }
+        : {
+            f_installs: 'toUInt64(sum(rows) - sum(opens))',
+            f_organic_installs: 'toUInt64(sumIf(rows, NOT attributed) - sumIf(opens, NOT attributed))',
+            f_reinstalls: 'sum(reinstalls)',
+            f_opens: 'sum(opens)',
+            f_reengagements: 'sum(reengagements)',
+          };
     case 'events':
       return {
         ...(isRaw

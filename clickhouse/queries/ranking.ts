@@ -8,6 +8,9 @@ export const rankedBy = [
   'clicks',
   'unique_clicks',
   'installs',
+  'reinstalls',
+  'opens',
+  'reengagements',
   'events',
   'conversions',
   'conversion_rate',
@@ -21,6 +24,9 @@ export interface RankedRow {
   readonly unique_clicks: number;
   readonly installs: number;
   readonly organic_installs: number;
+  readonly reinstalls: number;
+  readonly opens: number;
+  readonly reengagements: number;
   readonly events: number;
   readonly conversions: number;
   /** How many there are on all pages. */
@@ -40,6 +46,9 @@ const order: Record<RankedBy, string> = {
   clicks: 'sum(f_clicks)',
   unique_clicks: 'sum(f_unique_clicks)',
   installs: 'sum(f_installs)',
+  reinstalls: 'sum(f_reinstalls)',
+  opens: 'sum(f_opens)',
+  reengagements: 'sum(f_reengagements)',
   events: 'sum(f_events)',
   conversions: 'sum(f_conversions)',
   conversion_rate:
@@ -47,7 +56,7 @@ const order: Record<RankedBy, string> = {
   revenue: 'sumIf(f_revenue, f_currency = {currency:String})',
 };
 
-const isSomething = 'sum(f_clicks) + sum(f_installs) + sum(f_events) > 0';
+const isSomething = 'sum(f_clicks) + sum(f_installs) + sum(f_opens) + sum(f_events) > 0';
 
 function conditionOn(column: RankedColumn): string {
   // Links without a campaign are left out; what belongs to no link is one row.
@@ -65,7 +74,8 @@ export function ranking(scope: Scope, options: RankingOptions): Question {
   });
   return {
     sql: `SELECT k_${column} AS id, sum(f_clicks) AS clicks, sum(f_unique_clicks) AS unique_clicks, sum(f_installs) AS installs,
-  sum(f_organic_installs) AS organic_installs, sum(f_events) AS events, sum(f_conversions) AS conversions, count() OVER () AS total
+  sum(f_organic_installs) AS organic_installs, sum(f_reinstalls) AS reinstalls, sum(f_opens) AS opens,
+  sum(f_reengagements) AS reengagements, sum(f_events) AS events, sum(f_conversions) AS conversions, count() OVER () AS total
 FROM (${sql}) ${conditionOn(column)} GROUP BY id HAVING ${isSomething}
 ORDER BY ${order[sortBy]} DESC, id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt64}`,
     params: { ...params, limit: options.limit, offset: options.offset, currency: options.currency },

@@ -39,7 +39,7 @@ export function topValues(scope: Scope, column: FilterColumn, limit: number): Qu
   });
   return {
     sql: `SELECT k_${column} AS value FROM (${sql}) GROUP BY value
-HAVING sum(f_clicks) + sum(f_installs) + sum(f_events) > 0
+HAVING sum(f_clicks) + sum(f_installs) + sum(f_opens) + sum(f_events) > 0
 ORDER BY sum(f_clicks) DESC, sum(f_installs) DESC, sum(f_events) DESC, value LIMIT {values_max:UInt32}`,
     params: { ...params, values_max: limit },
   };

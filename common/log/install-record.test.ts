@@ -17,6 +17,7 @@ const install: InstallRecord = {
   match_guaranteed: false,
   confidence: 0.5,
   attributed: false,
+  trigger: 'install',
   platform: 'ios',
   privacy_mode: 'full_ip',
   properties: '',

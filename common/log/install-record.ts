@@ -1,10 +1,17 @@
-/** An install in the log, one JSON object per record. The edge has decided all of it but the country. */
+/** An install in the log, or a link's opening of an app that was there, one JSON object per record. The edge has decided all of it but the country. */
 import { keptAddress } from '#common/address-writer.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
 import { isObject, isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
 import { hasLongNumber, propertiesIn } from './long-numbers.ts';
 import { fits, type PrivacyMode, privacyModes } from './record.ts';
+
+/**
+ * What made the app open. `install`: for the first time on this device; `reinstall`: for the first time since it was installed
+ * again; `reengagement`: by a link, on a device with a known install; `deep_link`: by a link, on any other.
+ */
+export const openTriggers = ['install', 'reinstall', 'reengagement', 'deep_link'] as const;
+export type OpenTrigger = (typeof openTriggers)[number];
 
 /** Longest texts of an install, in characters. */
 export const installTextMax = {
@@ -37,6 +44,7 @@ const textNames = Object.keys(installTextMax) as InstallText[];
 
 /** Texts that are not known are empty. */
 export interface InstallRecord extends Record<InstallText, string> {
+  trigger: OpenTrigger;
   /** Epoch milliseconds at which it was kept. */
   time: number;
   /** Epoch milliseconds, as the app says. */
@@ -53,12 +61,18 @@ export interface InstallRecord extends Record<InstallText, string> {
 
 /** The line of an install, without its newline. */
 export function installJson(install: InstallRecord): string {
-  const { properties, ip, ...fields } = install;
+  const { properties, ip, trigger, ...fields } = install;
   const address = keptAddress(ip, install.privacy_mode);
-  const line = JSON.stringify({ v: 1, ...fields, ip: address }, (_key, value: unknown) =>
-    value === '' ? undefined : value,
+  const line = JSON.stringify(
+    { v: 1, ...fields, ip: address, trigger: trigger === 'install' ? '' : trigger },
+    (_key, value: unknown) => (value === '' ? undefined : value),
   );
   return properties === '' ? line : `${line.slice(0, -1)},"properties":${properties}}`;
+}
+
+/** The line of an install that turned out to be a reinstall. */
+export function reinstallJson(line: string): string {
+  return `${line.slice(0, -1)},"trigger":"reinstall"}`;
 }
 
 export type InstallFault = 'not_json' | 'not_an_object' | 'bad_field' | 'bad_text';
@@ -82,7 +96,9 @@ export function decodeInstall(line: string): InstallRecord | InstallFault {
   const { time, installed_at, confidence, properties } = value;
   const platform = sdkPlatforms.find((one) => one === value['platform']);
   const privacy_mode = privacyModes.find((one) => one === value['privacy_mode']);
+  const trigger = openTriggers.find((one) => one === (value['trigger'] ?? 'install'));
   if (!isRecordTime(time) || platform === undefined || privacy_mode === undefined) return 'bad_field';
+  if (trigger === undefined) return 'bad_field';
   if (typeof confidence !== 'number' || !(confidence >= 0 && confidence <= 1)) return 'bad_field';
   const complete = texts as Record<InstallText, string>;
   if (!isId('app', complete.app_id) || !isId('org', complete.organization_id) || complete.install_id === '')
@@ -98,6 +114,7 @@ export function decodeInstall(line: string): InstallRecord | InstallFault {
     confidence,
     match_guaranteed: value['match_guaranteed'] === true,
     attributed: value['attributed'] === true,
+    trigger,
     platform,
     privacy_mode,
     properties: properties_json,

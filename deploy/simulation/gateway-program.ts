@@ -75,7 +75,7 @@ export class GatewayProgram {
           os_version: '17.5',
           ...(dice.next() < namedClickShare ? { click_id: dice.pick(wanted).click_id } : {}),
         };
-        const asker = { app: app, ip: clickAddress, device, user_agent: '' };
+        const asker = { app: app, ip: clickAddress, device, user_agent: '', install_name: '' };
         matching.match(fields, asker).then(
           (match) => {
             if (!(match instanceof Rejection)) this.#options.matches.note(match, device, scheduler.now);

@@ -1,4 +1,4 @@
-/** What devices were answered: one click goes to one device, and a device gets one answer, as long as its claim is kept. */
+/** What devices were answered: one click goes to one device, and a device has it by one match, as long as its claim is kept. */
 import type { Match } from '#gateway/match/matching.ts';
 import { windowHours } from './click-line.ts';
 
@@ -16,7 +16,6 @@ export class Matches {
   given = 0;
   #isJudged = true;
   readonly #byClick = new Map<string, Given>();
-  readonly #byDevice = new Map<string, Given & { readonly click_id: string }>();
 
   /** @param device empty for one that has no name. */
   note({ match_type, match_id, click_id }: Match, device: string, now: number): void {
@@ -26,12 +25,11 @@ export class Matches {
     const holder = device || match_id;
     if (other !== undefined && other.device !== holder)
       this.faults.push(`click ${click_id} was given to ${other.device} at ${other.at} and to ${holder} at ${now}`);
-    this.#byClick.set(click_id, { device: holder, match_id, at: now });
-    if (device === '') return;
-    const own = this.#byDevice.get(device);
-    if (own !== undefined && own.match_id !== match_id && now - own.at < claimKeptMs)
-      this.faults.push(`${device} was answered ${own.click_id} at ${own.at} and ${click_id} at ${now}`);
-    if (own?.match_id !== match_id) this.#byDevice.set(device, { device, match_id, click_id, at: now });
+    if (other?.match_id !== match_id) this.#byClick.set(click_id, { device: holder, match_id, at: now });
+    if (device !== '' && other !== undefined && other.match_id !== match_id && now - other.at < claimKeptMs)
+      this.faults.push(
+        `${device} was given ${click_id} by ${other.match_id} at ${other.at} and by ${match_id} at ${now}`,
+      );
   }
 
   /** Postgres has lost claims: from here on a click may be given away a second time. */

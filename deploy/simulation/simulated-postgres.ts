@@ -4,7 +4,7 @@
  */
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
-import type { ClaimStore, NewClaim } from '#gateway/match/claim-store.ts';
+import type { ClaimStore, NewClaim, StoredClaim } from '#gateway/match/claim-store.ts';
 import {
   type Checkpoints,
   type LaneName,
@@ -114,6 +114,7 @@ export class SimulatedPostgres extends CallableServer {
     return {
       insert: (given) => write((state) => this.#claimed(state, given)),
       find: (clickIds, devices) => read(({ claims }) => claimsFound(claims, clickIds, devices)),
+      opened: () => Promise.resolve(),
       byMatchId: (id) => read(({ claims }) => [...claims.values()].find(({ match_id }) => match_id === id) ?? null),
     };
   }
@@ -212,9 +213,9 @@ export class SimulatedPostgres extends CallableServer {
     };
   }
 
-  #claimed(state: State, given: readonly NewClaim[]): [State, number] {
+  #claimed(state: State, given: readonly NewClaim[]): [State, StoredClaim[]] {
     const { claims, stored } = claimed(state.claims, given, this.now, this.scheduler.dice.next() < expiryShare);
-    this.hits.claims += stored;
+    this.hits.claims += stored.length;
     return [claims === state.claims ? state : { ...state, claims }, stored];
   }
 

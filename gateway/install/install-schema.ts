@@ -9,10 +9,6 @@ function text(maxLength: number, description: string) {
 
 export const InstallBody = Type.Object({
   ...deviceFields,
-  install_id: text(
-    installTextMax.install_id,
-    "The install, in the app's own terms; made here if absent. This or device_id is required.",
-  ),
   match_id: text(64, 'The result of POST /sdk/match to use; without it the rules run now.'),
   installed_at: Type.Optional(
     Type.Unsafe<string | number | null>({
@@ -31,6 +27,11 @@ const nullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] });
 
 export const InstallAnswerSchema = Type.Object({
   install_id: Type.String(),
+  trigger: Type.Unsafe<string>({
+    type: 'string',
+    enum: ['install', 'reinstall'],
+    description: '`reinstall` where the device had another install of the app before, under another `install_id`.',
+  }),
   attributed: Type.Boolean(),
   match_type: Type.Unsafe<string>({ type: 'string', enum: [...matchTypes] }),
   match_guaranteed: Type.Boolean(),

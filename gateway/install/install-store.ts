@@ -20,6 +20,8 @@ export interface KeptInstall {
   readonly answer: InstallAnswer;
   /** The line for the log, until the journal is known to have it. */
   readonly record: string | null;
+  /** The device had another install of the app before, as far back as installs are kept. */
+  readonly is_reinstall: boolean;
 }
 
 export interface NewInstall {
@@ -47,7 +49,7 @@ export class InstallStore {
   /** The install under this name, if there is one. */
   async find(appId: string, name: string): Promise<KeptInstall | null> {
     const [row] = await this.#db.query<KeptInstall>(
-      `SELECT false AS is_new, a.install_id, a.answer, a.record
+      `SELECT false AS is_new, a.install_id, a.answer, a.record, a.is_reinstall
          FROM install_names n JOIN install_answers a ON a.app_id = n.app_id AND a.install_id = n.install_id
         WHERE n.app_id = $1 AND n.name = $2`,
       [appId, name],
@@ -61,7 +63,7 @@ export class InstallStore {
     const { app_id, install_id, names, answer, record, time } = install;
     try {
       const [row] = await this.#db.query<KeptInstall>(
-        'SELECT is_new, install_id, answer, record FROM signpost_keep_install($1, $2, $3, $4, $5, $6, $7, $8)',
+        'SELECT is_new, install_id, answer, record, is_reinstall FROM signpost_keep_install($1, $2, $3, $4, $5, $6, $7, $8)',
         [
           app_id,
           names.first,
@@ -82,6 +84,16 @@ export class InstallStore {
     }
   }
 
+  /** Whether there is an install under this name. */
+  async has(appId: string, name: string): Promise<boolean> {
+    const rows = await this.#db.query(
+      'SELECT 1 AS found FROM install_names WHERE app_id = $1 AND name = $2',
+      [appId, name],
+      'has_install',
+    );
+    return rows.length > 0;
+  }
+
   /** The journal has the record. */
   async recorded(appId: string, installId: string): Promise<void> {
     await this.#db.execute(
@@ -90,4 +102,16 @@ export class InstallStore {
       'install_recorded',
     );
   }
+}
+
+/** The name of the install that a device speaks of: the install's own id, or else the device's; empty without either. */
+export function installNameOf({
+  install_id,
+  device_id,
+}: {
+  install_id?: string | null;
+  device_id?: string | null;
+}): string {
+  if (install_id) return `i:${install_id}`;
+  return device_id ? `d:${device_id}` : '';
 }

@@ -156,7 +156,11 @@ test('a link that opened the app can be referred to for as long as the app attri
     link: { id: app.link_id },
     campaign: 'sale',
   });
-  expect(recorded(app.app_id)).toMatchObject([{ match_id: match.match_id, link_id: app.link_id }]);
+  // The link opened the app before there was an install.
+  expect(recorded(app.app_id)).toMatchObject([
+    { trigger: 'deep_link', match_id: match.match_id, link_id: app.link_id },
+    { trigger: 'install', match_id: match.match_id, link_id: app.link_id },
+  ]);
 });
 
 test('an install without a click is organic, and what is missing is a 400', async () => {

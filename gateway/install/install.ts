@@ -37,14 +37,15 @@ export const trackInstall = route({
     if (body.properties && Buffer.byteLength(JSON.stringify(body.properties)) > PROPERTIES_BYTES_MAX) {
       return invalid('properties', `must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
     }
-    const asker = { app: caller.app, ip, device, user_agent: header('user-agent') };
+    const asker = { app: caller.app, ip, device, user_agent: header('user-agent'), install_name: null };
     const text = body.properties ? (rawBody.text() ?? '') : '';
     const properties = hasLongNumber(text) ? propertiesIn(text, []) : null;
     const own = { installed_at, properties: properties ?? (body.properties ? JSON.stringify(body.properties) : '') };
     const installed = await installation.install(body, own, asker);
     if (installed instanceof Rejection) return installed;
-    const { install_id, answer, duplicate } = installed;
+    const { install_id, answer, is_reinstall, duplicate } = installed;
     const { created_at, ...attribution } = answer;
-    return { status: duplicate ? 200 : 201, body: { install_id, ...attribution, duplicate, created_at } };
+    const trigger = is_reinstall ? 'reinstall' : 'install';
+    return { status: duplicate ? 200 : 201, body: { install_id, trigger, ...attribution, duplicate, created_at } };
   },
 });

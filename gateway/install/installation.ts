@@ -7,13 +7,14 @@ import { keptAddress, networkOf } from '#common/address-writer.ts';
 import { type Clock, isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
-import { type InstallRecord, installJson } from '#common/log/install-record.ts';
+import { installJson, reinstallJson } from '#common/log/install-record.ts';
 import type { RecentInstalls } from '#common/recent-installs.ts';
-import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';
+import type { LinkIndex } from '#gateway/links/link-facts.ts';
 import { linkBrief } from '#gateway/match/match.ts';
 import type { Asker, Match, Matching } from '#gateway/match/matching.ts';
 import { ASK_AGAIN_MS } from '#gateway/match/young-clicks.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
+import { type Attribution, campaignOf, deviceRecord } from './device-record.ts';
 import type { InstallFields } from './install-schema.ts';
 import type { InstallAnswer, InstallNames, InstallStore, KeptInstall } from './install-store.ts';
 
@@ -29,6 +30,7 @@ export interface InstallationParts {
 export interface Installed {
   readonly install_id: string;
   readonly answer: InstallAnswer;
+  readonly is_reinstall: boolean;
   readonly duplicate: boolean;
 }
 
@@ -38,11 +40,6 @@ export interface ReadInstall {
   readonly installed_at: number;
   /** JSON text of an object, or empty. */
   readonly properties: string;
-}
-
-interface Attribution {
-  readonly match: Match | null;
-  readonly link: LinkFacts | null;
 }
 
 export class Installation {
@@ -66,7 +63,8 @@ export class Installation {
     const attribution = await this.#attribute(fields, asker);
     if (attribution instanceof Rejection) return attribution;
     const keep = (given: Attribution) => {
-      const record = recordOf(fields, asker, given, { install_id, time, ...read });
+      const user_id = fields.user_id ?? '';
+      const record = deviceRecord(fields, asker, given, { install_id, time, user_id, trigger: 'install', ...read });
       return store.keep({
         app_id,
         install_id,
@@ -87,19 +85,21 @@ export class Installation {
     if (!(await this.#record(app_id, kept))) return this.#refuse();
     await this.#remember(fields, asker, install_id, given);
     this.counters[kept.answer.attributed ? 'attributed' : 'organic']++;
-    return { install_id, answer: kept.answer, duplicate: false };
+    return { install_id, answer: kept.answer, is_reinstall: kept.is_reinstall, duplicate: false };
   }
 
   async #again(appId: string, kept: KeptInstall): Promise<Installed | Rejection> {
     if (!(await this.#record(appId, kept))) return this.#refuse();
     this.counters.duplicates++;
-    return { install_id: kept.install_id, answer: kept.answer, duplicate: true };
+    const { install_id, answer, is_reinstall } = kept;
+    return { install_id, answer, is_reinstall, duplicate: true };
   }
 
   /** True when the journal has the record. */
-  async #record(appId: string, { install_id, record }: KeptInstall): Promise<boolean> {
+  async #record(appId: string, { install_id, record, is_reinstall }: KeptInstall): Promise<boolean> {
     if (record === null) return true;
-    if (!(await this.#parts.records.write('install', appId, [{ id: install_id, json: record }]))) return false;
+    const json = is_reinstall ? reinstallJson(record) : record;
+    if (!(await this.#parts.records.write('install', appId, [{ id: install_id, json }]))) return false;
     // If this fails, the record is written once more by whoever asks next, and counted once.
     await this.#parts.store.recorded(appId, install_id).catch(() => undefined);
     return true;
@@ -177,49 +177,5 @@ function answerOf({ match, link }: Attribution, time: number): InstallAnswer {
     link: link ? linkBrief(link) : null,
     campaign: link?.campaign ?? null,
     created_at: isoTime(time),
-  };
-}
-
-function campaignOf(link: LinkFacts | null) {
-  return {
-    campaign: link?.campaign ?? '',
-    utm_source: link?.utm_source ?? '',
-    utm_medium: link?.utm_medium ?? '',
-    utm_campaign: link?.utm_campaign ?? '',
-    utm_term: link?.utm_term ?? '',
-    utm_content: link?.utm_content ?? '',
-  };
-}
-
-function recordOf(
-  fields: InstallFields,
-  { app, ip }: Asker,
-  { match, link }: Attribution,
-  own: ReadInstall & { readonly install_id: string; readonly time: number },
-): InstallRecord {
-  const attributed = match !== null && match.match_type !== 'none';
-  return {
-    ...own,
-    organization_id: app.organization_id,
-    app_id: app.app_id,
-    link_id: match?.link_id ?? '',
-    click_id: match?.click_id ?? '',
-    device_id: fields.device_id ?? '',
-    user_id: fields.user_id ?? '',
-    match_id: match?.match_id ?? '',
-    match_type: match?.match_type ?? 'none',
-    match_guaranteed: attributed && match.match_type !== 'probabilistic',
-    confidence: match?.confidence ?? 0,
-    attributed,
-    platform: fields.platform,
-    os_version: fields.os_version ?? '',
-    device_model: fields.device_model ?? '',
-    app_version: fields.app_version ?? '',
-    sdk_name: fields.sdk_name ?? '',
-    sdk_version: fields.sdk_version ?? '',
-    language: fields.language ?? '',
-    ip,
-    privacy_mode: app.settings.privacy_mode,
-    ...campaignOf(link),
   };
 }

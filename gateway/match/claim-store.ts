@@ -9,11 +9,21 @@ export interface Claim {
   readonly match_id: string;
   /** The match as JSON. */
   readonly answer: string;
+  /** What the device is answered unless it brings new evidence; false for a click by which it came back. */
+  readonly is_first: boolean;
+  /** The claim is a re-engagement, and the journal is not known to have its opening. */
+  readonly is_open_due: boolean;
 }
 
-export interface NewClaim extends Claim {
+export interface NewClaim extends Omit<Claim, 'is_open_due'> {
   readonly hours: number;
+  /** Epoch milliseconds at which the click was made. */
+  readonly clicked_at: number;
+  /** A name that an install of the device goes by (install-store.ts); empty where the claim is an install's own. */
+  readonly install_name: string;
 }
+
+export type StoredClaim = Pick<Claim, 'click_id' | 'is_open_due'>;
 
 export interface DeviceName {
   readonly app_id: string;
@@ -22,12 +32,19 @@ export interface DeviceName {
 
 /** Every method throws PostgresUnavailable when Postgres is not there. */
 export interface ClaimStore {
-  /** Stores those whose click and whose device have no claim yet. @returns how many were stored. */
-  insert(claims: readonly NewClaim[]): Promise<number>;
-  /** The claims on these clicks, and those of these devices. */
+  /**
+   * Stores those whose click has no claim yet; a first one only if its device has none. A claim of a device whose install is older
+   * than the click is a re-engagement. @returns those that were stored.
+   */
+  insert(claims: readonly NewClaim[]): Promise<StoredClaim[]>;
+  /** The claims on these clicks, and the first ones of these devices. */
   find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<Claim[]>;
   byMatchId(matchId: string): Promise<Claim | null>;
+  /** The journal has the opening. */
+  opened(clickId: string): Promise<void>;
 }
+
+const columns = 'c.click_id, c.app_id, c.device, c.match_id, c.answer, c.is_first, c.is_open_due';
 
 export class PostgresClaimStore implements ClaimStore {
   readonly #db: Queries;
@@ -36,15 +53,19 @@ export class PostgresClaimStore implements ClaimStore {
     this.#db = db;
   }
 
-  async insert(claims: readonly NewClaim[]): Promise<number> {
+  async insert(claims: readonly NewClaim[]): Promise<StoredClaim[]> {
     const column = (of: (claim: NewClaim) => unknown) => claims.map(of);
-    return await this.#db.execute(
-      `INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at)
-       SELECT click_id, app_id, device, match_id, answer, now() + make_interval(hours => hours)
-         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::integer[])
-           AS given (click_id, app_id, device, match_id, answer, hours)
+    return await this.#db.query<StoredClaim>(
+      `INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at, is_first, is_open_due)
+       SELECT click_id, app_id, device, match_id, answer, now() + make_interval(hours => hours), is_first,
+              install_name <> '' AND EXISTS (
+                SELECT FROM install_names n JOIN install_answers a ON a.app_id = n.app_id AND a.install_id = n.install_id
+                 WHERE n.app_id = given.app_id AND n.name = given.install_name AND a.created_at < given.clicked_at)
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::boolean[], $8::timestamptz[], $9::text[])
+           AS given (click_id, app_id, device, match_id, answer, hours, is_first, clicked_at, install_name)
         ORDER BY click_id
-       ON CONFLICT DO NOTHING`,
+       ON CONFLICT DO NOTHING
+       RETURNING click_id, is_open_due`,
       [
         column((claim) => claim.click_id),
         column((claim) => claim.app_id),
@@ -52,6 +73,9 @@ export class PostgresClaimStore implements ClaimStore {
         column((claim) => claim.match_id),
         column((claim) => claim.answer),
         column((claim) => claim.hours),
+        column((claim) => claim.is_first),
+        column((claim) => new Date(claim.clicked_at)),
+        column((claim) => claim.install_name),
       ],
       'insert_claims',
     );
@@ -59,11 +83,11 @@ export class PostgresClaimStore implements ClaimStore {
 
   async find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<Claim[]> {
     return await this.#db.query<Claim>(
-      `SELECT click_id, app_id, device, match_id, answer FROM claims WHERE click_id = ANY ($1::text[])
+      `SELECT ${columns} FROM claims c WHERE click_id = ANY ($1::text[])
        UNION
-       SELECT c.click_id, c.app_id, c.device, c.match_id, c.answer
+       SELECT ${columns}
          FROM unnest($2::text[], $3::text[]) AS given (app_id, device)
-         JOIN claims c ON c.app_id = given.app_id AND c.device = given.device AND c.device <> ''`,
+         JOIN claims c ON c.app_id = given.app_id AND c.device = given.device AND c.device <> '' AND c.is_first`,
       [clickIds, devices.map(({ app_id }) => app_id), devices.map(({ device }) => device)],
       'find_claims',
     );
@@ -71,10 +95,18 @@ export class PostgresClaimStore implements ClaimStore {
 
   async byMatchId(matchId: string): Promise<Claim | null> {
     const [row] = await this.#db.query<Claim>(
-      'SELECT click_id, app_id, device, match_id, answer FROM claims WHERE match_id = $1',
+      `SELECT ${columns} FROM claims c WHERE match_id = $1`,
       [matchId],
       'claim_by_match',
     );
     return row ?? null;
+  }
+
+  async opened(clickId: string): Promise<void> {
+    await this.#db.execute(
+      'UPDATE claims SET is_open_due = false WHERE click_id = $1 AND is_open_due',
+      [clickId],
+      'claim_opened',
+    );
   }
 }

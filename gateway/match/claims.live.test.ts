@@ -130,6 +130,7 @@ test('of devices that ask two processes for the same clicks at once, each click 
       [at, 49 - at].map(async (device) => {
         const claim: NewClaim = {
           ...{ click_id, app_id, device: `d${device}\0`, match_id: newId('mat', Date.now()), answer: '{}', hours: 1 },
+          ...{ is_first: true, clicked_at: Date.now(), install_name: '' },
         };
         return { claim, outcome: await claims.claim(claim) };
       }),

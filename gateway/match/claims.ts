@@ -1,5 +1,5 @@
 /**
- * One click, one device; one device, one answer. Claims of one turn of the event loop are stored by one statement, and while
+ * One click, one device; one device, one first answer. Claims of one turn of the event loop are stored by one statement, and while
  * enough statements are under way the next ones gather. Postgres decides; a claim is answered after its commit.
  */
 import { PostgresUnavailable } from '#common/postgres.ts';
@@ -14,11 +14,14 @@ const WAITING_MAX = 20_000;
 /** A deadlock with the batch of another process ends one of the two; it is stored again. */
 const TRIES_MAX = 3;
 
-/** `taken` and `kept` carry the claim that was there first: another device's on the click, or the device's own. */
-export type ClaimOutcome =
-  | { readonly state: 'claimed' }
-  | { readonly state: 'taken'; readonly claim: Claim }
-  | { readonly state: 'kept'; readonly claim: Claim };
+/**
+ * The claim that stands: the new one, or the device's own on the same click (`kept`), or another device's on it (`taken`), or the
+ * device's first one, on another click (`answered`).
+ */
+export interface ClaimOutcome {
+  readonly state: 'claimed' | 'kept' | 'taken' | 'answered';
+  readonly claim: Claim;
+}
 
 interface Waiting {
   readonly done: (outcome: never) => void;
@@ -55,7 +58,12 @@ export class Claims {
     return new Promise((done, failed) => this.#claims.add({ claim: storable(claim), done, failed }));
   }
 
-  /** The device's own claim and those on the clicks. @throws PostgresUnavailable */
+  /** The journal has the opening of a claim. @throws PostgresUnavailable */
+  opened(clickId: string): Promise<void> {
+    return this.#store.opened(clickId);
+  }
+
+  /** The device's first claim and those on the clicks. @throws PostgresUnavailable */
   find(device: DeviceName, clickIds: readonly string[]): Promise<Claim[]> {
     return new Promise((done, failed) => this.#questions.add({ device: storable(device), clickIds, done, failed }));
   }
@@ -82,8 +90,13 @@ export class Claims {
   /** @returns those that are still undecided. */
   async #insertOnce(batch: readonly WaitingClaim[]): Promise<WaitingClaim[]> {
     const stored = await this.#store.insert(batch.map(({ claim }) => claim));
-    if (stored === batch.length) {
-      for (const { done } of batch) done({ state: 'claimed' });
+    const isDue = new Map(stored.map(({ click_id, is_open_due }) => [click_id, is_open_due]));
+    const claimed = (claim: NewClaim) => {
+      const { hours: _h, clicked_at: _c, install_name: _i, ...own } = claim;
+      return { state: 'claimed', claim: { ...own, is_open_due: isDue.get(claim.click_id) ?? false } } as const;
+    };
+    if (stored.length === batch.length) {
+      for (const { claim, done } of batch) done(claimed(claim));
       return [];
     }
     // Some were not: whose claims stand now says which.
@@ -93,12 +106,14 @@ export class Claims {
       named.map(({ claim }) => claim),
     );
     const byClick = new Map(found.map((claim) => [claim.click_id, claim]));
-    const byDevice = new Map(found.map((claim) => [deviceKey(claim), claim]));
+    const firsts = firstsOf(found);
     return batch.filter(({ claim, done }) => {
-      const own = claim.device === '' ? undefined : byDevice.get(deviceKey(claim));
+      const own = claim.is_first && claim.device !== '' ? firsts.get(deviceKey(claim)) : undefined;
       const other = byClick.get(claim.click_id);
-      if (other?.match_id === claim.match_id) done({ state: 'claimed' });
-      else if (own) done({ state: 'kept', claim: own });
+      if (other?.match_id === claim.match_id) done({ state: 'claimed', claim: other });
+      else if (other && claim.device !== '' && deviceKey(other) === deviceKey(claim))
+        done({ state: 'kept', claim: other });
+      else if (own) done({ state: 'answered', claim: own });
       else if (other) done({ state: 'taken', claim: other });
       else return true;
       return false;
@@ -112,9 +127,9 @@ export class Claims {
         batch.map(({ device }) => device).filter(({ device }) => device !== ''),
       );
       const byClick = new Map(found.map((claim) => [claim.click_id, claim]));
-      const byDevice = new Map(found.map((claim) => [deviceKey(claim), claim]));
+      const firsts = firstsOf(found);
       for (const { device, clickIds, done } of batch) {
-        const own = device.device === '' ? undefined : byDevice.get(deviceKey(device));
+        const own = device.device === '' ? undefined : firsts.get(deviceKey(device));
         const others = clickIds.flatMap((id) => byClick.get(id) ?? []);
         done(own && !others.includes(own) ? [own, ...others] : others);
       }
@@ -165,6 +180,10 @@ class Batches<T extends Waiting> {
   }
 }
 
+function firstsOf(claims: readonly Claim[]): Map<string, Claim> {
+  return new Map(claims.flatMap((claim) => (claim.is_first ? [[deviceKey(claim), claim] as const] : [])));
+}
+
 function deviceKey({ app_id, device }: DeviceName): string {
   return `${app_id} ${device}`;
 }
@@ -173,7 +192,9 @@ function deviceKey({ app_id, device }: DeviceName): string {
 function storableText(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }
-function storable<T extends DeviceName>(named: T): T {
+function storable<T extends DeviceName & { readonly install_name?: string }>(named: T): T {
   const device = storableText(named.device);
-  return device === named.device ? named : { ...named, device };
+  const install_name = storableText(named.install_name ?? '');
+  if (device === named.device && install_name === (named.install_name ?? '')) return named;
+  return { ...named, device, ...(named.install_name === undefined ? {} : { install_name }) };
 }

@@ -6,6 +6,7 @@ import { newId } from '#common/ids.ts';
 import type { LinkCache } from '#common/link-cache.ts';
 import { clickJson } from '#common/log/click-line.ts';
 import type { QueryFilter } from '#common/query-filter.ts';
+import type { LinkCampaign } from '#gateway/install/device-record.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
 import type { MatchFields } from './match-schema.ts';
 import type { Asker } from './matching.ts';
@@ -16,6 +17,7 @@ export interface LinkOpen {
   /** Epoch milliseconds. */
   readonly time: number;
   readonly query: string;
+  readonly link: LinkCampaign;
 }
 
 const shortCode = /^\/([A-Za-z0-9_-]{3,64})\/?$/;
@@ -67,6 +69,7 @@ export class LinkOpens {
       link_id: link.id,
       time,
       query: this.#queryFilter.recorded(search.slice(1)),
+      link,
     };
     const json = clickJson({
       click_id: open.click_id,

@@ -1,6 +1,7 @@
 /** What a device says of itself, and what it is answered. */
 import { type Static, Type } from 'typebox';
 import { sdkPlatforms } from '#common/log/event-record.ts';
+import { installTextMax } from '#common/log/install-record.ts';
 import { type NoMatchReason, noMatchReasons } from '#common/match/rules.ts';
 
 /** SDKs write null for what they don't know; it means the same as leaving the field out. */
@@ -38,7 +39,15 @@ export const deviceFields = {
   app_version: text(64, ''),
   sdk_name: text(64, ''),
   sdk_version: text(64, ''),
-  device_id: text(256, "The device, in the app's own terms. With it the same question gets the same answer."),
+  device_id: text(
+    256,
+    "The device, in the app's own terms. With it the same question gets the same answer, and new evidence a new one.",
+  ),
+  install_id: text(
+    installTextMax.install_id,
+    "The install, in the app's own terms. POST /sdk/install makes one if absent, and needs this or device_id. A device that is " +
+      'installed again has a new one: send it here too, so that its question is not taken for a re-engagement.',
+  ),
   click_id: text(64, 'Evidence: the click itself.'),
   install_referrer: text(4096, "Evidence: the Play Store's referrer as it came."),
   clipboard_url: text(2048, 'Evidence: a URL from the clipboard with click_id= in it.'),

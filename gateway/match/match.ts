@@ -2,6 +2,7 @@ import { isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { shortUrl } from '#common/link/link.ts';
 import { route } from '#gateway/deps.ts';
+import { installNameOf } from '#gateway/install/install-store.ts';
 import type { LinkFacts } from '#gateway/links/link-facts.ts';
 import { queryParams } from './evidence.ts';
 import { MatchAnswerSchema, MatchBody } from './match-schema.ts';
@@ -17,7 +18,8 @@ export const matchDevice = route({
   summary: 'Match a device to a click',
   description:
     'Evidence that names a click or a link is certain, and where its click can not be used there is none. Else recent clicks are compared with the device. A click is given ' +
-    'to one device only, and when two different links are equally likely nobody gets either.',
+    'to one device only, and when two different links are equally likely nobody gets either. A device that asks again gets its ' +
+    'first answer, unless it brings a new click: then it gets that, which is recorded as a re-engagement if its install is known.',
   body: MatchBody,
   bodyExample: {
     platform: 'ios',
@@ -28,8 +30,9 @@ export const matchDevice = route({
   },
   answers: { 200: { description: 'The match, or that there is none.', schema: MatchAnswerSchema } },
   async handle({ matching, links }, { caller, body, ip, header }) {
-    const device = body.device_id ?? '';
-    const match = await matching.match(body, { app: caller.app, ip, device, user_agent: header('user-agent') });
+    const device = body.device_id || body.install_id || '';
+    const asker = { app: caller.app, ip, device, user_agent: header('user-agent'), install_name: installNameOf(body) };
+    const match = await matching.match(body, asker);
     if (match instanceof Rejection) return match;
     const link = await links.find(match.app_id, match.link_id);
     if (link === undefined) return unavailable();

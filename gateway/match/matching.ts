@@ -10,11 +10,12 @@ import type { AppSnapshot } from '#common/app-snapshot.ts';
 import type { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
-import { newId } from '#common/ids.ts';
+import { newId, timeOfId } from '#common/ids.ts';
 import {
   type CandidateClick,
   type Decision,
   decide,
+  type Evidence,
   type NoMatchReason,
   type ScoredClick,
 } from '#common/match/rules.ts';
@@ -28,10 +29,11 @@ import {
   type RecentClicks,
 } from '#common/recent-clicks.ts';
 import { isRedisUnavailable, isReplyError } from '#common/redis.ts';
+import type { AppOpens } from './app-opens.ts';
 import type { Claim } from './claim-store.ts';
 import { type ClaimOutcome, type Claims, holderOf } from './claims.ts';
 import type { ClickArchive } from './click-archive.ts';
-import { namedClicks } from './evidence.ts';
+import { type NamedClick, namedClicks } from './evidence.ts';
 import type { LinkOpen, LinkOpens } from './link-opens.ts';
 import type { MatchFields, MatchType } from './match-schema.ts';
 import { isYoungClick, YoungClicks } from './young-clicks.ts';
@@ -44,7 +46,7 @@ const WINDOWS_TOLD_MS = 60_000;
 const REPEATED_OPEN_MS = 10_000;
 const HOUR_MS = 3_600_000;
 
-/** A match as it is kept: by device and by match_id. */
+/** A match as it is kept: by match_id, and the first of a device by the device. */
 export interface Match {
   readonly match_id: string;
   readonly app_id: string;
@@ -67,6 +69,8 @@ export interface Asker {
   /** Who a click is claimed for: the device, or the install where no device is named. Empty for nobody in particular. */
   readonly device: string;
   readonly user_agent: string;
+  /** A name that the device's install goes by (install-store.ts), or empty; null for an install that asks for itself. */
+  readonly install_name: string | null;
 }
 
 export interface MatchingParts {
@@ -74,6 +78,7 @@ export interface MatchingParts {
   readonly claims: Claims;
   readonly windows: AttributionWindows;
   readonly opens: LinkOpens;
+  readonly appOpens: AppOpens;
   readonly addresses: AddressWriter;
   readonly archive: ClickArchive;
   readonly clock: Clock;
@@ -106,6 +111,7 @@ export class Matching {
     }
     try {
       const match = await this.#matchClick(fields, asker);
+      if (match === null) return openNotKept();
       this.counters[match.match_type]++;
       if (match.competing_links > 0) this.counters.ambiguous++;
       return match;
@@ -127,7 +133,7 @@ export class Matching {
 
   /** Null when the URL is no link of the app. */
   async #open(url: string, fields: MatchFields, asker: Asker): Promise<Match | Rejection | null> {
-    const { clicks, clock, opens } = this.#parts;
+    const { clicks, clock, opens, appOpens } = this.#parts;
     const name = `${asker.app.app_id}:${asker.device}:${opens.recorded(url)}`;
     if (asker.device !== '') {
       const before = await clicks.keptAnswer(name).catch(() => null);
@@ -148,6 +154,7 @@ export class Matching {
       link_id: open.link_id,
       query: open.query,
     };
+    if (!(await appOpens.byUrl(match, open.link, fields, asker))) return openNotKept();
     // Redis away: the answer is right all the same, it just can't be referred to by its id.
     const answer = JSON.stringify(match);
     await Promise.all([
@@ -157,16 +164,23 @@ export class Matching {
     return match;
   }
 
-  async #matchClick(fields: MatchFields, asker: Asker): Promise<Match> {
+  /** Null when it is a re-engagement whose opening can't be recorded now. */
+  async #matchClick(fields: MatchFields, asker: Asker): Promise<Match | null> {
     const { clicks, addresses, clock } = this.#parts;
     const { app, device } = asker;
     await this.#tellWindows(app);
-    const named = namedClicks(fields);
-    const ids = named.map(({ click_id }) => click_id);
+    const given = namedClicks(fields);
     const { probabilistic_window_hours, privacy_mode } = app.settings;
     const address = probabilistic_window_hours > 0 ? addresses.ofDevice(asker.ip, privacy_mode) : '';
-    const gathered = await clicks.gather(app.app_id, device, address, ids);
-    if (gathered.answer !== '') return parseMatch(gathered.answer);
+    const gathered = await clicks.gather(
+      app.app_id,
+      device,
+      address,
+      given.map(({ click_id }) => click_id),
+    );
+    let first = gathered.answer === '' ? null : parseMatch(gathered.answer);
+    if (first && isNothingNew(first, device, given, gathered)) return first;
+    const ids = given.map(({ click_id }) => click_id);
     let found = await this.#named(app.app_id, ids, gathered);
     const match_id = newId('mat', clock());
     const byId = new Map<string, RecentClick>();
@@ -174,11 +188,12 @@ export class Matching {
     const holders = new Map<string, string>();
     for (let attempt = 0, isLookedUp = false, isAwaited = false; attempt < CLAIMS_MAX; attempt++) {
       for (const one of found) if (one) byId.set(one.click.click_id, one.click);
+      const evidence = given.map(({ type }, at) => ({ type, click: namedCandidate(found[at] ?? null, holders) }));
       const decision = decide({
         app_id: app.app_id,
         claimant: device || match_id,
         device: deviceSignals(fields, asker.ip),
-        evidence: named.map(({ type }, at) => ({ type, click: namedCandidate(found[at] ?? null, holders) })),
+        evidence: newFirst(evidence, device, first),
         candidates: gathered.near.map((click) => candidateOf(app.app_id, asker.ip, click, holders)),
         settings: app.settings,
         nowMs: clock(),
@@ -192,6 +207,7 @@ export class Matching {
           [found, isAwaited] = [now, true];
           continue;
         }
+        if (first) return first;
         if (isLookedUp) return decided;
         isLookedUp = true;
         const competitors = decision.competing_links > 0 ? unclaimed(gathered) : [];
@@ -202,23 +218,49 @@ export class Matching {
         for (const claim of known) holders.set(claim.click_id, holderOf(claim));
         continue;
       }
+      if (first && !isNewEvidence(decision, first)) return first;
       const match = await this.#withQuery(decided, gathered);
-      const outcome = await this.#claim(match, asker);
-      if (outcome.state === 'claimed') return match;
-      if (outcome.state === 'kept') return parseMatch(outcome.claim.answer);
-      holders.set(decision.click.click_id, holderOf(outcome.claim));
+      const { state, claim } = await this.#claim(match, asker, first === null);
+      if (state === 'claimed' || state === 'kept') return await this.#opened(claim, fields, asker);
+      if (state === 'answered') first = parseMatch(claim.answer);
+      else holders.set(decision.click.click_id, holderOf(claim));
     }
-    return { match_id, app_id: app.app_id, ...noMatch };
+    return first ?? { match_id, app_id: app.app_id, ...noMatch };
   }
 
-  async #claim(match: Match, { app, device }: Asker): Promise<ClaimOutcome> {
+  async #claim(match: Match, { app, device, install_name }: Asker, is_first: boolean): Promise<ClaimOutcome> {
     const { claims } = this.#parts;
-    const { click_id, app_id, match_id } = match;
+    const { click_id, app_id, match_id, clicked_at } = match;
     const hours = app.settings.attribution_window_hours;
-    const claim = { click_id, app_id, device, match_id, answer: JSON.stringify(match), hours };
+    const answer = JSON.stringify(match);
+    const claim = {
+      click_id,
+      app_id,
+      device,
+      match_id,
+      answer,
+      is_first,
+      hours,
+      clicked_at,
+      install_name: install_name ?? '',
+    };
     const outcome = await claims.claim(claim);
-    this.#copy([outcome.state === 'claimed' ? claim : outcome.claim], app);
+    this.#copy([outcome.claim], app);
     return outcome;
+  }
+
+  /** The answer of a claim; null when it is a re-engagement whose opening can't be recorded now. */
+  async #opened(claim: Claim, fields: MatchFields, asker: Asker): Promise<Match | null> {
+    const match = parseMatch(claim.answer);
+    if (!claim.is_open_due) return match;
+    if (!(await this.#parts.appOpens.byClick(match, fields, asker))) return null;
+    // If this fails, the opening is recorded once more when the device asks again, and counted once.
+    const isTold = await this.#parts.claims.opened(claim.click_id).then(
+      () => true,
+      () => false,
+    );
+    if (isTold) this.#copy([{ ...claim, is_open_due: false }], asker.app);
+    return match;
   }
 
   /**
@@ -237,10 +279,10 @@ export class Matching {
     }
   }
 
-  /** Puts claims into Redis, where the next question looks first. */
+  /** Puts claims into Redis, where the next question looks first; not before the opening is recorded, which is seen in Postgres. */
   #copy(claims: readonly Claim[], app: AppSnapshot): void {
     for (const claim of claims) {
-      this.#parts.clicks.copyClaim(claim, attributionWindowMs(app));
+      if (!claim.is_open_due) this.#parts.clicks.copyClaim(claim, attributionWindowMs(app));
     }
   }
 
@@ -290,6 +332,33 @@ export class Matching {
 /** A match as it was kept; the shape was ours when it was written. */
 export function parseMatch(json: string): Match {
   return JSON.parse(json) as Match;
+}
+
+function openNotKept(): Rejection {
+  return unavailable('The opening can not be recorded at the moment. Ask again later.');
+}
+
+/** Whether a device that was answered before names no other click, and none was made at its address since. */
+function isNothingNew(first: Match, device: string, given: readonly NamedClick[], { near }: Gathered): boolean {
+  if (given.length > 0) return given.every(({ click_id }) => click_id === first.click_id);
+  const isFree = (holder: string) => holder === '' || holder === device;
+  return !near.some((click) => isFree(click.claimed_by) && isNewer(click, first));
+}
+
+function isNewer({ time }: Pick<CandidateClick, 'time'>, { match_id }: Match): boolean {
+  return time > timeOfId(match_id);
+}
+
+/** Of a device that was answered before: a click that it names and was not answered with, or one that was made since then. */
+function isNewEvidence({ type, click }: Extract<Decision, { matched: true }>, first: Match): boolean {
+  return click.click_id !== first.click_id && (type !== 'probabilistic' || isNewer(click, first));
+}
+
+/** A store's referrer and the clipboard keep what was in them: what a device was answered before counts after what is new. */
+function newFirst(evidence: readonly Evidence[], device: string, first: Match | null): readonly Evidence[] {
+  const isUsed = ({ click }: Evidence) =>
+    click !== null && (click.click_id === first?.click_id || (device !== '' && click.claimed_by === device));
+  return [...evidence.filter((one) => !isUsed(one)), ...evidence.filter(isUsed)];
 }
 
 type Holders = ReadonlyMap<string, string>;

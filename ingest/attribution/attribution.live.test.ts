@@ -78,6 +78,7 @@ function install(more: Partial<InstallRecord> = {}): string {
       link_id,
       click_id: '',
       device_id: 'd1',
+      trigger: 'install',
       time,
       installed_at: time,
     },

@@ -1,5 +1,6 @@
 /** The stored installs and events as ClickHouse has them. */
 import type { ClickHouse } from '#clickhouse/client.ts';
+import { isInstall } from '#clickhouse/rollups.ts';
 import type { IdKind, StoredId, StoredInstall, StoredRange, StoredRecord, StoredRecords } from './stored-records.ts';
 
 const tables = {
@@ -62,7 +63,7 @@ export class ClickHouseRecords implements StoredRecords {
     apps: readonly string[],
     ids: readonly string[],
   ): Promise<readonly StoredInstall[]> {
-    const named = `app_id IN {apps:Array(String)} AND ${column} IN {ids:Array(String)}`;
+    const named = `app_id IN {apps:Array(String)} AND ${column} IN {ids:Array(String)} AND ${isInstall}`;
     return await this.#clickhouse.query<StoredInstall>(
       `SELECT app_id, device_id, install_id, link_id, click_id, platform, country, campaign,
               utm_source, utm_medium, utm_campaign, utm_term, utm_content

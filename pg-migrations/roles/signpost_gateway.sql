@@ -3,9 +3,10 @@ GRANT USAGE ON SCHEMA public TO signpost_gateway;
 GRANT SELECT (id, organization_id, version, name, host, host_verified_at, ios, android, fallback_url, allowed_destination_hosts,
   settings, api_key_hash, deleted_at) ON apps TO signpost_gateway;
 GRANT SELECT, INSERT ON links TO signpost_gateway;
-GRANT SELECT, INSERT ON claims TO signpost_gateway;
+GRANT SELECT, INSERT, UPDATE (is_open_due) ON claims TO signpost_gateway;
 GRANT SELECT, INSERT, DELETE ON install_answers, install_names TO signpost_gateway;
 GRANT UPDATE (record) ON install_answers TO signpost_gateway;
+GRANT UPDATE (install_id) ON install_names TO signpost_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON device_aliases TO signpost_gateway;
 -- In a transaction of one tenant it sees the rows of that tenant alone, as signpost_api does; a key or a URL is looked up
 -- without one. It adds links in a tenant's transaction only.

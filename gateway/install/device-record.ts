@@ -1,0 +1,60 @@
+/** The record of an install, or of a link that opened an app which was there: what the device says of itself, and its click. */
+import type { InstallRecord } from '#common/log/install-record.ts';
+import type { LinkFacts } from '#gateway/links/link-facts.ts';
+import type { MatchFields } from '#gateway/match/match-schema.ts';
+import type { Asker, Match } from '#gateway/match/matching.ts';
+
+/** What a record says of its link beside the id. */
+export type LinkCampaign = Partial<
+  Pick<LinkFacts, 'campaign' | 'utm_source' | 'utm_medium' | 'utm_campaign' | 'utm_term' | 'utm_content'>
+>;
+
+export interface Attribution<Link = LinkFacts> {
+  readonly match: Match | null;
+  readonly link: Link | null;
+}
+
+type OwnFields = Pick<InstallRecord, 'install_id' | 'time' | 'installed_at' | 'user_id' | 'trigger' | 'properties'>;
+
+export function campaignOf(link: LinkCampaign | null) {
+  return {
+    campaign: link?.campaign ?? '',
+    utm_source: link?.utm_source ?? '',
+    utm_medium: link?.utm_medium ?? '',
+    utm_campaign: link?.utm_campaign ?? '',
+    utm_term: link?.utm_term ?? '',
+    utm_content: link?.utm_content ?? '',
+  };
+}
+
+export function deviceRecord(
+  fields: MatchFields,
+  { app, ip }: Asker,
+  { match, link }: Attribution<LinkCampaign>,
+  own: OwnFields,
+): InstallRecord {
+  const attributed = match !== null && match.match_type !== 'none';
+  return {
+    ...own,
+    organization_id: app.organization_id,
+    app_id: app.app_id,
+    link_id: match?.link_id ?? '',
+    click_id: match?.click_id ?? '',
+    device_id: fields.device_id ?? '',
+    match_id: match?.match_id ?? '',
+    match_type: match?.match_type ?? 'none',
+    match_guaranteed: attributed && match.match_type !== 'probabilistic',
+    confidence: match?.confidence ?? 0,
+    attributed,
+    platform: fields.platform,
+    os_version: fields.os_version ?? '',
+    device_model: fields.device_model ?? '',
+    app_version: fields.app_version ?? '',
+    sdk_name: fields.sdk_name ?? '',
+    sdk_version: fields.sdk_version ?? '',
+    language: fields.language ?? '',
+    ip,
+    privacy_mode: app.settings.privacy_mode,
+    ...campaignOf(link),
+  };
+}
