@@ -61,17 +61,22 @@ export class SignalBeacon {
       const isTooLarge = body.length > BEACON_BYTES_MAX;
       if (!isEnd && !isTooLarge) return;
       isOver = true;
-      const outcome = isTooLarge ? 'too_large' : this.#take(Buffer.from(body, 'latin1').toString(), ip);
+      const nowMs = this.#parts.clock();
+      const { count, resetMs } = this.#windows.take(limitAddress(ip), nowMs);
+      const outcome = isTooLarge
+        ? 'too_large'
+        : count > BEACONS_MAX
+          ? 'rate_limited'
+          : this.#take(Buffer.from(body, 'latin1').toString(), nowMs);
+      const retryAfterS = outcome === 'rate_limited' ? Math.ceil((resetMs - nowMs) / 1_000) : 0;
       if (outcome !== 'taken') this.counters[outcome]++;
       // The rest of a body that is too large is not read as a request: the connection ends.
-      res.cork(() => answer(res, statuses[outcome], isTooLarge || isLast()));
+      res.cork(() => answer(res, statuses[outcome], retryAfterS, isTooLarge || isLast()));
     });
   }
 
-  #take(text: string, ip: string): keyof typeof statuses {
-    const { tokens, clock } = this.#parts;
-    const nowMs = clock();
-    if (this.#windows.take(limitAddress(ip), nowMs).count > BEACONS_MAX) return 'rate_limited';
+  #take(text: string, nowMs: number): 'taken' | 'invalid' {
+    const { tokens } = this.#parts;
     const { token, ...given } = objectIn(text);
     const click = typeof token === 'string' ? tokens.verify(token, nowMs) : null;
     const signals = click && readTapSignals(given);
@@ -91,8 +96,9 @@ export class SignalBeacon {
   }
 }
 
-function answer(res: HttpResponse, status: string, isLast: boolean): void {
+function answer(res: HttpResponse, status: string, retryAfterS: number, isLast: boolean): void {
   res.writeStatus(status).writeHeader('Cache-Control', 'no-store').writeHeader('X-Content-Type-Options', 'nosniff');
+  if (retryAfterS > 0) res.writeHeader('Retry-After', String(retryAfterS));
   res.endWithoutBody(0, isLast);
 }
 

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { request } from 'node:http';
+import { type IncomingMessage, request } from 'node:http';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
@@ -7,7 +7,7 @@ import { signalsKey } from '#common/tap-page.ts';
 import { findProgram } from '#deploy/local/programs.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
 import { skipWithout } from '#deploy/local/test-skip.ts';
-import { BEACON_BYTES_MAX } from './signal-beacon.ts';
+import { BEACON_BYTES_MAX, BEACONS_MAX } from './signal-beacon.ts';
 import { Rows, TestEdge, until } from './test-edge.ts';
 
 const host = 'go.localhost';
@@ -53,7 +53,10 @@ beforeAll(async () => {
   await rows.link(appId, { short_code: 'old', expires_at: new Date(0), expired_url: 'https://example.com/over' });
   const quiet = await rows.app({ host: 'quiet.localhost', ...app, settings: { ...settings, privacy_mode: 'no_ip' } });
   await rows.link(quiet, { short_code: 'sale' });
-  edge = await TestEdge.start({ redis: redis.url, postgres: database.url });
+  edge = await TestEdge.start(
+    { redis: redis.url, postgres: database.url },
+    { beaconClock: () => Date.now() + beaconsLaterMs },
+  );
 });
 
 afterAll(async () => {
@@ -67,7 +70,14 @@ const open = (path: string, userAgent: string, headers: Record<string, string> =
   edge.get(host, path, { 'user-agent': userAgent, accept: html, ...headers });
 const tokenOf = (page: string) => /data-t="([^"]*)"/.exec(page)?.[1] ?? '';
 
-function beacon(body: string, headers: Record<string, string> = {}): Promise<number> {
+/** By how much the clock that counts beacons is ahead. */
+let beaconsLaterMs = 0;
+
+async function beacon(body: string, headers: Record<string, string> = {}): Promise<number> {
+  return (await sendBeacon(body, headers)).statusCode ?? 0;
+}
+
+function sendBeacon(body: string, headers: Record<string, string> = {}): Promise<IncomingMessage> {
   return new Promise((done, fail) => {
     const sent = request(
       {
@@ -80,7 +90,7 @@ function beacon(body: string, headers: Record<string, string> = {}): Promise<num
       },
       (answer) => {
         answer.resume();
-        done(answer.statusCode ?? 0);
+        done(answer);
       },
     );
     sent.on('error', fail);
@@ -189,6 +199,47 @@ test('signals that nobody signed, of another click, malformed or too large are r
   expect(await edge.redis.commands.exists(signalsKey(token.slice(0, 30)))).toBe(0);
   expect((await edge.get(host, '/-/tap', {}, 'POST')).status).toBe(400);
   for (const method of ['GET', 'PUT']) expect((await edge.get(host, '/-/tap', {}, method)).status).toBeGreaterThan(403);
+});
+
+test('beyond its limit an address gets a 429 with Retry-After for a minute, and nothing of those beacons is kept or counted as kept', async () => {
+  // A minute of its own.
+  beaconsLaterMs += 60_000;
+  const before = { ...edge.beacon.counters };
+  const [page, other] = [(await open('/sale', iphone)).body, (await open('/sale', iphone)).body];
+  const clicks = edge.clicks().length;
+  const one = JSON.stringify({ token: tokenOf(page), ...signals });
+  const statuses = new Map<number, number>();
+  for (let sent = 0; sent < BEACONS_MAX; sent += 50) {
+    for (const status of await Promise.all(Array.from({ length: 50 }, () => beacon(one))))
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  }
+  expect([...statuses]).toEqual([[204, BEACONS_MAX]]);
+  const rest = JSON.stringify({ token: tokenOf(other), ...signals });
+  const refused = await sendBeacon(rest);
+  expect(refused.statusCode).toBe(429);
+  const retryAfter = Number(refused.headers['retry-after']);
+  expect(retryAfter).toBeGreaterThan(30);
+  expect(retryAfter).toBeLessThanOrEqual(60);
+  expect(await beacon('[]')).toBe(429);
+  const counted = () => {
+    const { kept, repeated, lost, invalid, rate_limited } = edge.beacon.counters;
+    return [
+      kept + repeated + lost - before.kept - before.repeated - before.lost,
+      kept - before.kept,
+      invalid - before.invalid,
+      rate_limited - before.rate_limited,
+    ];
+  };
+  await until(() => counted()[0] === BEACONS_MAX, 'all that were taken are counted');
+  expect(counted()).toEqual([BEACONS_MAX, 1, 0, 2]);
+  expect(await edge.redis.commands.exists(signalsKey(tokenOf(other).slice(0, 30)))).toBe(0);
+  expect(edge.clicks().length).toBe(clicks);
+  beaconsLaterMs += 60_000;
+  expect(await beacon(rest)).toBe(204);
+  await until(
+    async () => (await edge.redis.commands.exists(signalsKey(tokenOf(other).slice(0, 30)))) === 1,
+    'the signals are kept',
+  );
 });
 
 test('an app that keeps no address is not asked for signals', async () => {

@@ -5,7 +5,7 @@ import { type IncomingHttpHeaders, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AddressWriter } from '#common/address-writer.ts';
-import { systemClock } from '#common/clock.ts';
+import { type Clock, systemClock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
 import { announceChange, LinkCache, type LinkChange } from '#common/link-cache.ts';
 import type { LinkSnapshot } from '#common/link-snapshot.ts';
@@ -128,7 +128,7 @@ export class TestEdge {
 
   static async start(
     urls: { redis: string; postgres: string },
-    options: { journalBytesMax?: number; trustedProxies?: string[]; shelfFolder?: string } = {},
+    options: { journalBytesMax?: number; trustedProxies?: string[]; shelfFolder?: string; beaconClock?: Clock } = {},
   ): Promise<TestEdge> {
     const folder = mkdtempSync(join(tmpdir(), 'signpost-redirector-'));
     const redis = new Redis({ url: urls.redis, name: 'redirector', commandTimeoutMs: 250 });
@@ -150,7 +150,7 @@ export class TestEdge {
     const lane = journal.lane('click', 0);
     const trustedProxies = options.trustedProxies ?? [];
     const tokens = new SignalTokens('a key of a test that is long enough');
-    const beacon = new SignalBeacon({ redis, tokens, clock: systemClock });
+    const beacon = new SignalBeacon({ redis, tokens, clock: options.beaconClock ?? systemClock });
     const edge = new Edge({
       tokens,
       beacon,

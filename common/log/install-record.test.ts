@@ -1,6 +1,13 @@
 import { expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
-import { decodeInstall, type InstallRecord, installJson, installTextMax } from './install-record.ts';
+import {
+  decodeInstall,
+  type InstallRecord,
+  installJson,
+  installTextMax,
+  openTriggers,
+  reinstallJson,
+} from './install-record.ts';
 
 const now = 1_790_000_000_000;
 const texts = Object.fromEntries(Object.keys(installTextMax).map((name) => [name, ''])) as Record<
@@ -27,6 +34,13 @@ const read = (fields: object) => decodeInstall(installJson({ ...install, ...fiel
 
 test('an install is read as it was written', () => {
   expect(read({})).toEqual(install);
+});
+
+test('an install without a trigger is one, a reinstall and openings are read as they were written, and nothing else is one', () => {
+  expect(installJson(install)).not.toContain('trigger');
+  for (const trigger of openTriggers) expect(read({ trigger })).toMatchObject({ trigger });
+  expect(decodeInstall(reinstallJson(installJson(install)))).toEqual({ ...install, trigger: 'reinstall' });
+  expect(read({ trigger: 'update' })).toBe('bad_field');
 });
 
 test('an install that an older edge answered is kept, whatever it took for the time of the installation', () => {

@@ -10,12 +10,11 @@ import type { AppSnapshot } from '#common/app-snapshot.ts';
 import type { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
-import { newId, timeOfId } from '#common/ids.ts';
+import { newId } from '#common/ids.ts';
 import {
   type CandidateClick,
   type Decision,
   decide,
-  type Evidence,
   type NoMatchReason,
   type ScoredClick,
 } from '#common/match/rules.ts';
@@ -33,10 +32,11 @@ import type { AppOpens } from './app-opens.ts';
 import type { Claim } from './claim-store.ts';
 import { type ClaimOutcome, type Claims, holderOf } from './claims.ts';
 import type { ClickArchive } from './click-archive.ts';
-import { type NamedClick, namedClicks } from './evidence.ts';
+import { namedClicks } from './evidence.ts';
 import type { LinkOpen, LinkOpens } from './link-opens.ts';
 import type { MatchFields, MatchType } from './match-schema.ts';
-import { isYoungClick, YoungClicks } from './young-clicks.ts';
+import { isNewEvidence, isNothingNew, newFirst } from './new-evidence.ts';
+import { hasYoung, YoungClicks } from './young-clicks.ts';
 
 /** Clicks that may be lost to other devices before a match gives up. */
 const CLAIMS_MAX = 8;
@@ -338,29 +338,6 @@ function openNotKept(): Rejection {
   return unavailable('The opening can not be recorded at the moment. Ask again later.');
 }
 
-/** Whether a device that was answered before names no other click, and none was made at its address since. */
-function isNothingNew(first: Match, device: string, given: readonly NamedClick[], { near }: Gathered): boolean {
-  if (given.length > 0) return given.every(({ click_id }) => click_id === first.click_id);
-  const isFree = (holder: string) => holder === '' || holder === device;
-  return !near.some((click) => isFree(click.claimed_by) && isNewer(click, first));
-}
-
-function isNewer({ time }: Pick<CandidateClick, 'time'>, { match_id }: Match): boolean {
-  return time > timeOfId(match_id);
-}
-
-/** Of a device that was answered before: a click that it names and was not answered with, or one that was made since then. */
-function isNewEvidence({ type, click }: Extract<Decision, { matched: true }>, first: Match): boolean {
-  return click.click_id !== first.click_id && (type !== 'probabilistic' || isNewer(click, first));
-}
-
-/** A store's referrer and the clipboard keep what was in them: what a device was answered before counts after what is new. */
-function newFirst(evidence: readonly Evidence[], device: string, first: Match | null): readonly Evidence[] {
-  const isUsed = ({ click }: Evidence) =>
-    click !== null && (click.click_id === first?.click_id || (device !== '' && click.claimed_by === device));
-  return [...evidence.filter((one) => !isUsed(one)), ...evidence.filter(isUsed)];
-}
-
 type Holders = ReadonlyMap<string, string>;
 
 function namedCandidate(found: Gathered['named'][number], holders: Holders): CandidateClick | null {
@@ -382,10 +359,6 @@ function candidateOf(app_id: string, ip: string, click: ClickAtAddress, holders:
 
 function unclaimed({ near }: Gathered): string[] {
   return near.flatMap(({ click_id, claimed_by }) => (claimed_by === '' ? [click_id] : []));
-}
-
-function hasYoung(ids: readonly string[], found: Gathered['named'], nowMs: number): boolean {
-  return ids.some((id, at) => !found[at] && isYoungClick(id, nowMs));
 }
 
 function isOf(claim: Claim, app: AppSnapshot, device: string): boolean {

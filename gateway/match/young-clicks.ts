@@ -17,6 +17,11 @@ export function isYoungClick(clickId: string, nowMs: number): boolean {
   return ageMs >= -CLOCK_SKEW_MS && ageMs < CLICK_KNOWN_WITHIN_MS;
 }
 
+/** Whether a click that was named and not found may yet come. */
+export function hasYoung(ids: readonly string[], found: readonly unknown[], nowMs: number): boolean {
+  return ids.some((id, at) => !found[at] && isYoungClick(id, nowMs));
+}
+
 export class YoungClicks {
   #waiting = 0;
 

@@ -55,6 +55,20 @@ test('an old install that is looked up by its id leaves its device with the newe
   expect(linksOf(await another.find([source({ device_id: 'd' })]))).toEqual(['link-1']);
 });
 
+test('a newer opening of the app by a link is no install: events stay with the install', async () => {
+  await store('o', 1);
+  for (const trigger of ['reengagement', 'deep_link']) {
+    await clickhouse.command(
+      `INSERT INTO installs (app_id, device_id, install_id, link_id, trigger, time)
+       VALUES ({app_id:String}, 'o', concat('mat_', {trigger:String}), 'link-9', {trigger:String}, now64(3))`,
+      { app_id, trigger },
+    );
+  }
+  const lookup = new InstallLookup(null, new ClickHouseRecords(clickhouse));
+  const asked = [source({ device_id: 'o' }), source({ install_id: 'mat_reengagement' })];
+  expect(linksOf(await lookup.find(asked))).toEqual(['link-0', null]);
+});
+
 test('an install that is told to Redis while ClickHouse is asked about the one before it stays', async () => {
   await store('e', 1);
   const [old] = await new InstallLookup(null, new ClickHouseRecords(clickhouse)).find([source({ device_id: 'e' })]);

@@ -1,0 +1,29 @@
+/** What is new in the question of a device that was answered before. */
+import { timeOfId } from '#common/ids.ts';
+import type { CandidateClick, Decision, Evidence } from '#common/match/rules.ts';
+import type { Gathered } from '#common/recent-clicks.ts';
+import type { NamedClick } from './evidence.ts';
+import type { Match } from './matching.ts';
+
+/** Whether a device that was answered before names no other click, and none was made at its address since. */
+export function isNothingNew(first: Match, device: string, given: readonly NamedClick[], { near }: Gathered): boolean {
+  if (given.length > 0) return given.every(({ click_id }) => click_id === first.click_id);
+  const isFree = (holder: string) => holder === '' || holder === device;
+  return !near.some((click) => isFree(click.claimed_by) && isNewer(click, first));
+}
+
+function isNewer({ time }: Pick<CandidateClick, 'time'>, { match_id }: Match): boolean {
+  return time > timeOfId(match_id);
+}
+
+/** Of a device that was answered before: a click that it names and was not answered with, or one that was made since then. */
+export function isNewEvidence({ type, click }: Extract<Decision, { matched: true }>, first: Match): boolean {
+  return click.click_id !== first.click_id && (type !== 'probabilistic' || isNewer(click, first));
+}
+
+/** A store's referrer and the clipboard keep what was in them: what a device was answered before counts after what is new. */
+export function newFirst(evidence: readonly Evidence[], device: string, first: Match | null): readonly Evidence[] {
+  const isUsed = ({ click }: Evidence) =>
+    click !== null && (click.click_id === first?.click_id || (device !== '' && click.claimed_by === device));
+  return [...evidence.filter((one) => !isUsed(one)), ...evidence.filter(isUsed)];
+}
