@@ -255,8 +255,12 @@ test('overview, time series and all pages of links say the same', async () => {
 }, 120_000);
 
 function metricsIn(row: Partial<PlainFigures> | undefined): Partial<PlainFigures> {
-  const { clicks, unique_clicks, installs, events, conversions, conversion_rate, revenue } = row ?? {};
-  return { clicks, unique_clicks, installs, events, conversions, conversion_rate, revenue } as Partial<PlainFigures>;
+  const { clicks, unique_clicks, installs, reinstalls, opens, reengagements } = row ?? {};
+  const { events, conversions, conversion_rate, revenue } = row ?? {};
+  const opened = { installs, reinstalls, opens, reengagements };
+  return {
+    ...{ clicks, unique_clicks, ...opened, events, conversions, conversion_rate, revenue },
+  } as Partial<PlainFigures>;
 }
 
 test('campaigns are ranked with the number of their links, and those without a name left out', async () => {

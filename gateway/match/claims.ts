@@ -42,6 +42,11 @@ export function holderOf({ device, match_id }: Claim): string {
   return device || match_id;
 }
 
+/** Whether a claim is what the device is answered unless it brings new evidence. */
+export function isFirstOf(claim: Claim, appId: string, device: string): boolean {
+  return claim.is_first && device !== '' && claim.app_id === appId && claim.device === device;
+}
+
 export class Claims {
   readonly #claims: Batches<WaitingClaim>;
   readonly #questions: Batches<WaitingQuestion>;

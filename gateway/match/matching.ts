@@ -30,7 +30,7 @@ import {
 import { isRedisUnavailable, isReplyError } from '#common/redis.ts';
 import type { AppOpens } from './app-opens.ts';
 import type { Claim } from './claim-store.ts';
-import { type ClaimOutcome, type Claims, holderOf } from './claims.ts';
+import { type ClaimOutcome, type Claims, holderOf, isFirstOf } from './claims.ts';
 import type { ClickArchive } from './click-archive.ts';
 import { namedClicks } from './evidence.ts';
 import type { LinkOpen, LinkOpens } from './link-opens.ts';
@@ -212,7 +212,7 @@ export class Matching {
         isLookedUp = true;
         const competitors = decision.competing_links > 0 ? unclaimed(gathered) : [];
         const known = await this.#knownClaims(app, device, competitors);
-        const own = known.find((claim) => isOf(claim, app, device));
+        const own = known.find((claim) => isFirstOf(claim, app.app_id, device));
         if (own) return parseMatch(own.answer);
         if (known.length === 0) return decided;
         for (const claim of known) holders.set(claim.click_id, holderOf(claim));
@@ -359,10 +359,6 @@ function candidateOf(app_id: string, ip: string, click: ClickAtAddress, holders:
 
 function unclaimed({ near }: Gathered): string[] {
   return near.flatMap(({ click_id, claimed_by }) => (claimed_by === '' ? [click_id] : []));
-}
-
-function isOf(claim: Claim, app: AppSnapshot, device: string): boolean {
-  return device !== '' && claim.app_id === app.app_id && claim.device === device;
 }
 
 const noMatch = {
