@@ -25,13 +25,15 @@ test('/metrics tells matches by type, installs and events by what became of them
       'gateway_matches_total{match_type="url"} 1',
       'gateway_matches_total{match_type="none"} 2',
       'gateway_matches_total{match_type="probabilistic"} 0',
+      'gateway_opens_total{trigger="deep_link"} 1',
+      'gateway_opens_total{trigger="reengagement"} 0',
       'gateway_installs_total{outcome="organic"} 1',
       'gateway_installs_total{outcome="duplicates"} 1',
       'gateway_events_total{outcome="accepted"} 1',
       'gateway_events_total{outcome="duplicates"} 1',
       'gateway_events_total{outcome="rejected"} 1',
       'gateway_event_batches_refused_total{} 0',
-      'gateway_journal_total{what="records"} 3',
+      'gateway_journal_total{what="records"} 4',
     ]),
   );
   expect(shown.some((line) => /^gateway_journal_bytes\{\} [1-9]/.test(line))).toBe(true);

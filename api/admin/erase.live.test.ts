@@ -8,7 +8,7 @@ import { audit } from '#clickhouse/queries/audit.ts';
 import { loadConfig } from '#common/config.ts';
 import { newId } from '#common/ids.ts';
 import { eventJson, eventPrefix } from '#common/log/event-record.ts';
-import { installJson } from '#common/log/install-record.ts';
+import { decodeInstall, installJson } from '#common/log/install-record.ts';
 import { Journal } from '#common/log/journal.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
@@ -171,6 +171,14 @@ function installOf({ click, device, install, user, address }: Somebody, time: nu
   });
 }
 
+/** A link's opening of the app on the device. */
+function openingOf(one: Somebody, time: number): string {
+  const install = decodeInstall(installOf({ ...one, user: '' }, time));
+  if (typeof install === 'string') throw new Error(install);
+  const id = newId('mat', time);
+  return installJson({ ...install, install_id: id, match_id: id, trigger: 'reengagement' });
+}
+
 /** An event that names its install only, one that names its user only, and one that is broken and names its device. */
 function eventsOf({ device, install, user, address }: Somebody, received_at: number): [RecordKind, string][] {
   const prefix = eventPrefix({
@@ -286,10 +294,11 @@ test(
     const [ada, bob] = [somebody(), somebody()];
     const now = Date.now();
     for (const one of [ada, bob]) {
-      await journalled([['click', clickOf(one, now)], ['install', installOf(one, now)], ...eventsOf(one, now)]);
+      const lines = [installOf(one, now), openingOf(one, now)].map((line) => ['install', line] as const);
+      await journalled([['click', clickOf(one, now)], ...lines, ...eventsOf(one, now)]);
       await keepBeside(one);
     }
-    await stored(10);
+    await stored(12);
     // An edge that is cut off has more of Ada's.
     const away = join(folder, 'away');
     await journalled([['click', clickOf(ada, now)], ...eventsOf(ada, now)], away);
@@ -303,7 +312,7 @@ test(
     const ofBob = (await inRedis(textsOf(bob))).length;
 
     const lines = await erase(stores, request({ device: [ada.device] }));
-    expect(lines[0]).toBe('blanked 1 clicks, 1 installs, 2 events, 1 refused records');
+    expect(lines[0]).toBe('blanked 1 clicks, 2 installs, 2 events, 1 refused records');
     expect(await inRedis(texts)).toEqual([]);
     for (const root of [journalRoot, ...Object.values(servers).map(({ dataDir }) => dataDir)]) {
       await expect.poll(() => found(root, texts), { timeout: 3 * minuteMs, interval: 500 }).toEqual([]);
@@ -312,7 +321,7 @@ test(
     const report = await audit(stores.clickhouse, { from_ms: now - 86_400_000, to_ms: now + 86_400_000 });
     expect(report).toMatchObject({ lost: 0, duplicated: 0, rollup_difference: 0, faults: [] });
     const left = await stores.clickhouse.query(
-      'SELECT device_id, install_id, user_id, click_id, ip, link_id, campaign FROM installs ORDER BY install_id',
+      "SELECT device_id, install_id, user_id, click_id, ip, link_id, campaign FROM installs WHERE trigger = 'install' ORDER BY install_id",
     );
     const kept = { link_id, campaign: 'c' };
     expect(left).toEqual([
@@ -326,18 +335,25 @@ test(
         ...kept,
       },
     ]);
+    const opened = await stores.clickhouse.query(
+      "SELECT device_id, match_id != '' AS has_match FROM installs WHERE trigger = 'reengagement' ORDER BY device_id",
+    );
+    expect(opened).toEqual([
+      { device_id: '', has_match: 0 },
+      { device_id: bob.device, has_match: 1 },
+    ]);
     expect(await inRedis(textsOf(bob))).toHaveLength(ofBob);
 
     // A journal that comes late: what the person sent before is stored blank, and what comes now is of somebody new.
     cpSync(away, journalRoot, { recursive: true, filter: (file) => !file.endsWith('.lock') });
-    await stored(14);
+    await stored(16);
     expect(found(servers.clickhouse.dataDir, texts)).toEqual([]);
     const blank = `SELECT count() AS clicks, countIf(platform = 'ios' AND NOT is_bot) AS people, countIf(click_id = '') AS blank FROM clicks`;
     expect(await stores.clickhouse.query(blank)).toEqual([{ clicks: 3, people: 3, blank: 2 }]);
     const later = Date.now();
     const anew = { ...ada, install: `new-${ada.install}` };
     await journalled([['install', installOf(anew, later)], ...eventsOf(anew, later).slice(0, 2)]);
-    await stored(17);
+    await stored(19);
     const again = 'SELECT install_id FROM installs WHERE device_id = {id:String}';
     expect(await stores.clickhouse.query(again, { id: ada.device })).toEqual([{ install_id: anew.install }]);
   },

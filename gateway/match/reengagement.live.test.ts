@@ -241,9 +241,11 @@ test('an opening that was not known to be recorded is recorded under the same id
   const later = await click(app, -1_000);
   const back = await match(app, { click_id: later });
   // As after a crash between the journal and Postgres, with or without the answer in Redis.
+  const key = `match:${app.app_id}:d1`;
   for (const isForgotten of [false, true]) {
+    await expect.poll(() => edge.redis.commands.exists(key)).toBe(1);
     await edge.db.execute('UPDATE claims SET is_open_due = true WHERE click_id = $1', [later]);
-    await edge.redis.commands.del(`match:${app.app_id}:d1`, ...(isForgotten ? [`claim:${later}`] : []));
+    await edge.redis.commands.del(key, ...(isForgotten ? [`claim:${later}`] : []));
     expect(await match(app, { click_id: later })).toEqual(back);
   }
   const opens = opensOf(app);
