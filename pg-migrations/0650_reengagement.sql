@@ -30,7 +30,8 @@ BEGIN
     RETURN;
   END IF;
   INSERT INTO install_names (app_id, name, install_id) VALUES (of_app, second_name, new_install_id) ON CONFLICT DO NOTHING;
-  again := NOT FOUND;
+  -- An install that names no device has one name.
+  again := NOT FOUND AND second_name <> first_name;
   IF again THEN
     UPDATE install_names SET install_id = new_install_id WHERE app_id = of_app AND name = second_name;
   END IF;

@@ -199,6 +199,14 @@ test('a new install of a known device is a reinstall with its own attribution, a
   ]);
 });
 
+test('an install that names no device is never a reinstall', async () => {
+  const app = await place({ probabilistic_window_hours: 0 });
+  const nameless = () => install(app, { install_id: 'mine', device_id: undefined });
+  expect((await nameless()).body).toMatchObject({ trigger: 'install', duplicate: false });
+  expect((await nameless()).body).toMatchObject({ trigger: 'install', duplicate: true });
+  expect(records(app).map(({ trigger }) => trigger)).toEqual(['install']);
+});
+
 test('of many installs of one device at once one is the install, and all others are reinstalls', async () => {
   const app = await place();
   const answers = await edge.crowd(40, (n) => install(app, { install_id: `i${n % 20}` }));
