@@ -42,6 +42,11 @@ function median(numbers: readonly number[]): number {
   return [...numbers].sort((one, other) => one - other)[Math.floor(numbers.length / 2)] ?? 0;
 }
 
+/** What was usual in a quarter of the run, the first being 1. */
+function quarter(of: readonly Sample[], n: number, field: keyof Sample): number {
+  return median(of.slice((of.length * (n - 1)) / 4, (of.length * n) / 4).map((sample) => sample[field]));
+}
+
 let stage: Stage;
 beforeAll(async () => {
   stage = await Stage.start({ settings: { LOG_BYTES_MAX: String(logBytesMax) } });
@@ -50,6 +55,7 @@ afterAll(() => stage.stop());
 
 test('an hour under load leaves the memory, open files, log and journals where they were', async () => {
   const samples = new Map<string, Sample[]>();
+  let table: { readonly name: string; readonly megabytes: number[]; readonly files: number[] }[] = [];
   const largest = { log: 0, journals: 0, uncommittedSeconds: 0 };
   const note = (name: string, pid: number) => {
     samples.set(name, [...(samples.get(name) ?? []), sampleOf(pid)]);
@@ -67,15 +73,13 @@ test('an hour under load leaves the memory, open files, log and journals where t
       if (at % (samplesPerMinute * 5) === 0) console.log(`minute ${at / samplesPerMinute}`, largest);
     }
     hit(`${minutes} minutes`);
+    table = [...samples].map(([name, of]) => ({
+      name,
+      megabytes: [1, 2, 3, 4].map((n) => quarter(of, n, 'megabytes')),
+      files: [1, 2, 3, 4].map((n) => quarter(of, n, 'files')),
+    }));
+    console.log(largest, JSON.stringify(table, null, 1));
   });
-  const quarter = (of: readonly Sample[], n: number, field: keyof Sample) =>
-    median(of.slice((of.length * (n - 1)) / 4, (of.length * n) / 4).map((sample) => sample[field]));
-  const table = [...samples].map(([name, of]) => ({
-    name,
-    megabytes: [1, 2, 3, 4].map((n) => quarter(of, n, 'megabytes')),
-    files: [1, 2, 3, 4].map((n) => quarter(of, n, 'files')),
-  }));
-  console.log(largest, table);
   expect(report).toMatchObject(nothingWrong);
   expect(largest.log).toBeLessThanOrEqual(logBytesMax);
   expect(largest.journals).toBeLessThanOrEqual(journalBytesMax);

@@ -4,6 +4,8 @@ import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { type Rollup, rollups } from '#clickhouse/rollups.ts';
 
+const numbersPerAnswer = 1_000_000;
+
 export class StoredRecords {
   readonly #url: string;
 
@@ -14,14 +16,14 @@ export class StoredRecords {
   /** Clicks of a link by the number in their query. A query that is no number counts as 0. */
   clicks(linkId: string): Promise<Map<number, number>> {
     return this.#numbers(
-      `SELECT toUInt32OrZero(extract(query, '^n=([0-9]+)$')) AS n, count() FROM clicks WHERE link_id = '${linkId}' GROUP BY n`,
+      `SELECT toUInt32OrZero(extract(query, '^n=([0-9]+)$')) AS n FROM clicks WHERE link_id = '${linkId}'`,
     );
   }
 
   /** Events whose id is the tag, a hyphen and a number. */
   events(tag: string): Promise<Map<number, number>> {
     return this.#numbers(
-      `SELECT toUInt32OrZero(substring(event_id, ${tag.length + 2})) AS n, count() FROM events WHERE startsWith(event_id, '${tag}-') GROUP BY n`,
+      `SELECT toUInt32OrZero(substring(event_id, ${tag.length + 2})) AS n FROM events WHERE startsWith(event_id, '${tag}-')`,
     );
   }
 
@@ -40,7 +42,7 @@ export class StoredRecords {
   async ask(query: string): Promise<string> {
     const { origin, username, password } = new URL(this.#url);
     const auth = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-    const asked = request(origin, { method: 'POST', auth, signal: AbortSignal.timeout(30_000) }).end(query);
+    const asked = request(origin, { method: 'POST', auth, signal: AbortSignal.timeout(120_000) }).end(query);
     const [response]: IncomingMessage[] = await once(asked, 'response');
     if (response === undefined) throw new Error('ClickHouse did not answer');
     const answer = (await text(response)).trim();
@@ -50,11 +52,17 @@ export class StoredRecords {
     return answer;
   }
 
+  /** How often each number is there, asked in ranges: a soak stores millions. */
   async #numbers(query: string): Promise<Map<number, number>> {
     const numbers = new Map<number, number>();
-    for (const line of (await this.ask(`${query} FORMAT TSV`)).split('\n')) {
-      const [number = '', times = ''] = line.split('\t');
-      if (number !== '') numbers.set(Number(number), Number(times));
+    const largest = Number(await this.ask(`SELECT max(n) FROM (${query})`));
+    for (let from = 0; from <= largest; from += numbersPerAnswer) {
+      const inRange = `n >= ${from} AND n < ${from + numbersPerAnswer}`;
+      const counted = await this.ask(`SELECT n, count() FROM (${query}) WHERE ${inRange} GROUP BY n FORMAT TSV`);
+      for (const line of counted.split('\n')) {
+        const [number = '', times = ''] = line.split('\t');
+        if (number !== '') numbers.set(Number(number), Number(times));
+      }
     }
     return numbers;
   }
