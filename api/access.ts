@@ -9,12 +9,12 @@ export function organizationsOf(caller: UserCaller): string[] {
   return caller.memberships.map((membership) => membership.organization_id);
 }
 
-export const onlyViewing = () => forbidden('A viewer may look but not change anything.');
+export const onlyViewing = () => forbidden('Viewers have read-only access. Ask an owner for the member role.');
 
 /** Null when the user may change things of this organization. */
 export function refuseWrite(caller: UserCaller, organizationId: string): Rejection | null {
   const membership = caller.memberships.find((one) => one.organization_id === organizationId);
-  if (!membership) return forbidden('This belongs to an organization you are not a member of.');
+  if (!membership) return forbidden('This belongs to an organization that you are not a member of.');
   return membership.role === 'viewer' ? onlyViewing() : null;
 }
 

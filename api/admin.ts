@@ -1,4 +1,4 @@
-/** `npm run admin -- <command>`: users, organizations, keys, the audit of the figures. */
+/** `npm run admin -- <command>`: manages users, organizations and keys, and audits the analytics. */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { ConfigError, closeNewFiles, loadConfig } from '#common/config.ts';
@@ -23,7 +23,10 @@ import { addRevisionCommands } from './admin/revision.ts';
 const rewriteTimeoutMs = 600_000;
 
 function known(name: string, url: string): string {
-  if (url === '') throw new AdminError(`${name} is not set, and npm start runs no such server on this machine`);
+  if (url === '')
+    throw new AdminError(
+      `${name} is not set, and npm start is not running that server on this machine. Set it, or run npm start first.`,
+    );
   return url;
 }
 
@@ -33,7 +36,10 @@ async function main(): Promise<void> {
   let db: Postgres | undefined;
   const parts = (): AdminParts => {
     const url = config.DATABASE_URL || localDatabaseUrl(config.DATA_DIR);
-    if (url === '') throw new AdminError('DATABASE_URL is not set, and npm start runs no Postgres on this machine');
+    if (url === '')
+      throw new AdminError(
+        'DATABASE_URL is not set, and npm start is not running Postgres on this machine. Set it, or run npm start first.',
+      );
     db ??= new Postgres({ url, name: 'admin', connectionsMax: 1 });
     return { db, clock: systemClock };
   };

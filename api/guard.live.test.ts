@@ -166,7 +166,7 @@ test('without Postgres a login says that a part of the service is away, and when
   try {
     await server.kill('SIGKILL');
     const refused = await fragile.send('/auth/login', { body: { email: 'owner@example.com', password: 'x' } });
-    const message = 'A part of the service is not available at the moment.';
+    const message = 'A part of the service is unavailable. Try again later.';
     expect(refused).toMatchObject({ status: 500, body: { error: { code: 'INTERNAL_ERROR', message } } });
     expect(refused.headers.get('retry-after')).toBe('5');
   } finally {

@@ -70,8 +70,9 @@ export function keyConflict(request: KeyCarrier, body: Readonly<Record<string, u
   const field = keysInBody[request.path];
   const inBody = field === undefined ? null : body[field];
   if (field === undefined || typeof inBody !== 'string' || !isApiKey(inBody)) return null;
-  if (request.keyInBody !== '') return inBody === request.keyInBody ? null : invalid(field, 'is given as two API keys');
-  return inBody === keyOf(request.header, true) ? null : invalid(field, 'is another API key than that of the header');
+  if (request.keyInBody !== '')
+    return inBody === request.keyInBody ? null : invalid(field, 'is given twice, with different API keys');
+  return inBody === keyOf(request.header, true) ? null : invalid(field, 'differs from the API key in the header');
 }
 
 interface KeyCarrier {

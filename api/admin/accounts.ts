@@ -1,4 +1,4 @@
-/** What an administrator does to users and organizations. Every refusal is a value. */
+/** Administration of users and organizations. Refusals are returned as values. */
 import { hashPassword, PASSWORD_LENGTH } from '#api/auth/password.ts';
 import { endSessions } from '#api/auth/sessions.ts';
 import type { Role } from '#api/route.ts';
@@ -38,18 +38,18 @@ export interface CreatedUser {
   readonly user_id: string;
   readonly organization_id: string;
   readonly role: Role;
-  /** Why nobody else could have set the first user's password; null when they could. */
+  /** Why this password would be rejected for any user but the first; null when it is strong enough. */
   readonly weakness: string | null;
 }
 
-/** Makes a user and, if there is none of that name, the organization. */
+/** Creates a user and, if it does not exist, the organization. */
 export async function createUser(parts: AdminParts, user: NewUser): Promise<CreatedUser | Refused> {
   const outcome = await insertUser(parts, user, false);
   if (outcome.kind === 'exists') throw new Error('a user was refused for not being the first');
   return outcome;
 }
 
-/** The same, but only when there is no user at all yet; `exists` otherwise. Two at once make one user. */
+/** Same, but only when there is no user yet; otherwise `exists`. Two concurrent calls create one user. */
 export async function createFirstUser(
   parts: AdminParts,
   user: NewUser,
@@ -69,13 +69,13 @@ async function insertUser(
   const weakness = (await passwordRule())(user.password, [email, user.name, user.organization]);
   const fault = onlyFirst ? firstPasswordFault(user.password) : weakness;
   if (fault !== null) return refused(`the password ${fault}`);
-  // Before the transaction: it takes long, and nothing must wait for it.
+  // Hashing is slow, so it happens before the transaction takes its lock.
   const hash = await hashPassword(user.password);
   return db.transaction(async (queries): Promise<CreatedUser | Refused | { kind: 'exists' }> => {
     await queries.execute('LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE');
     if (onlyFirst && (await hasUsers(queries))) return { kind: 'exists' };
     const taken = await queries.query('SELECT FROM users WHERE email = $1 AND deleted_at IS NULL', [email]);
-    if (taken.length > 0) return refused(`there is a user with the address ${email} already`);
+    if (taken.length > 0) return refused(`a user with the e-mail address ${email} already exists`);
     const organization = await findOrCreateOrganization(queries, user.organization, clock());
     if (organization.kind === 'refused') return organization;
     const role = user.role ?? (organization.isNew ? 'owner' : 'member');
@@ -95,7 +95,7 @@ async function insertUser(
   });
 }
 
-/** The operator's own password is weak at their own risk, which they are warned of. */
+/** The operator may choose a weak password for the first user, and gets a warning. */
 function firstPasswordFault(password: string): string | null {
   const { minOfFirst, max } = PASSWORD_LENGTH;
   const isUsable = password.length >= minOfFirst && password.length <= max;
@@ -122,7 +122,8 @@ export async function findOrganization(db: Queries, idOrName: string): Promise<F
     [idOrName.trim()],
   );
   const [only, another] = rows;
-  if (another) return refused(`there are several organizations named ${idOrName}: give the id of one`);
+  if (another)
+    return refused(`several organizations are named ${idOrName}: give the id instead (the list command shows it)`);
   return only ? { kind: 'found', id: only.id, isNew: false } : null;
 }
 
@@ -141,7 +142,7 @@ async function findOrCreateOrganization(
   return { kind: 'found', id, isNew: true };
 }
 
-/** A new organization. A name that another has is refused: commands take a name as well as an id, and have to know which. */
+/** Creates an organization. Names must be unique, because commands accept a name in place of an id. */
 export async function createOrganization(
   { db, clock }: AdminParts,
   name: string,
@@ -149,16 +150,16 @@ export async function createOrganization(
   const fault = namedFault('name', nameFault(name));
   if (fault) return fault;
   return db.transaction(async (queries) => {
-    // Of two that make the same one at once, the second sees the first.
+    // Of two concurrent creations, the second sees the first.
     await queries.execute('LOCK TABLE organizations IN SHARE ROW EXCLUSIVE MODE');
-    if (await findOrganization(queries, name)) return refused(`there is an organization ${name.trim()} already`);
+    if (await findOrganization(queries, name)) return refused(`an organization named ${name.trim()} already exists`);
     const id = newId('org', clock());
     await queries.execute('INSERT INTO organizations (id, name) VALUES ($1, $2)', [id, name.trim()]);
     return { kind: 'created', organization_id: id };
   });
 }
 
-/** Makes a user a member, or gives a member another role. The last owner keeps theirs. */
+/** Adds a member, or changes a member's role. The last owner keeps the owner role. */
 export async function addMember(
   { db }: AdminParts,
   email: string,
@@ -185,7 +186,7 @@ export async function addMember(
   });
 }
 
-/** A new password. Every login made before is over with the next request. */
+/** Sets a new password. All earlier sessions end with the next request. */
 export async function resetPassword(
   { db, clock }: AdminParts,
   email: string,
@@ -212,7 +213,7 @@ export interface ListedOrganization {
   readonly members: readonly { readonly email: string; readonly role: Role; readonly disabled?: true }[];
 }
 
-/** Every organization with its members, oldest first; users of none stand under an empty id. */
+/** Every organization with its members, oldest first. Users without an organization are listed under an empty id. */
 export function listAccounts({ db }: AdminParts): Promise<ListedOrganization[]> {
   return db.query<ListedOrganization>(`
     SELECT o.id, o.name, (SELECT count(*) FROM apps a WHERE a.organization_id = o.id AND a.deleted_at IS NULL) AS apps,

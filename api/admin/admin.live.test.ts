@@ -64,7 +64,7 @@ test('a script makes a user with flags and a password on standard input', async 
   expect(made.stdout).not.toContain('correct');
   expect(await verifyPassword(await passwordHash('ada@example.com'), 'correct horse battery')).toBe(true);
   const again = await admin(args, 'correct horse battery\n');
-  expect([again.code, again.stderr]).toEqual([1, 'there is a user with the address ada@example.com already\n']);
+  expect([again.code, again.stderr]).toEqual([1, 'a user with the e-mail address ada@example.com already exists\n']);
 });
 
 test.each([
@@ -92,7 +92,7 @@ test.each([
   [['reset-password', '--email', 'a@b.example'], 'correct horse battery', 'there is no user a@b.example'],
   [['create-user', '--password', 'secret'], '', 'unknown option'],
   [['dance'], '', 'unknown command'],
-])('admin %j with %j on standard input fails, saying %s', async (args, input, reason) => {
+])('admin %j with %j on standard input fails with the message: %s', async (args, input, reason) => {
   const run = await admin(args, input);
   expect(run.code).toBe(1);
   expect(run.stderr).toContain(reason);
@@ -100,7 +100,7 @@ test.each([
   expect(await parts.db.query('SELECT FROM users')).toEqual([]);
 });
 
-test('--help names every command without a database', async () => {
+test('--help lists every command without a database', async () => {
   const { code, stdout } = await admin(['--help'], '', { DATABASE_URL: '' });
   expect(code).toBe(0);
   const names =
@@ -110,7 +110,7 @@ test('--help names every command without a database', async () => {
   }
 });
 
-test('people and organizations leave by command, each with a line that says what was done', async () => {
+test('users and organizations are removed by command, each with one line of output', async () => {
   for (const email of ['a@example.com', 'b@example.com']) {
     await createUser(parts, { email, name: '', password: 'correct horse battery', organization: 'One' });
   }
@@ -118,27 +118,27 @@ test('people and organizations leave by command, each with a line that says what
   const one = ['--organization', 'One'];
   expect((await admin(['remove-member', ...of('a@example.com'), ...one])).stderr).toContain('is the last owner of One');
   expect((await admin(['disable-user', ...of('a@example.com')])).stdout).toMatch(
-    /^a@example\.com is disabled\nno owner of One \(org_\w+\) can log in now\n$/,
+    /^a@example\.com is disabled\nOne \(org_\w+\) now has no owner who can log in\n$/,
   );
   expect((await admin(['list'])).stdout).toContain('a@example.com  (disabled)');
   expect((await admin(['delete-user', ...of('b@example.com')])).stdout).toBe('b@example.com is deleted\n');
   const deleted = await admin(['delete-organization', ...one]);
   expect([deleted.code, deleted.stdout]).toEqual([0, expect.stringMatching(/^org_\w+ is deleted, with 0 apps\n$/)]);
   expect((await admin(['release-host', '--host', 'go.example.com'])).stderr).toBe(
-    'nobody holds the host go.example.com\n',
+    'no organization holds the host go.example.com\n',
   );
 }, 120_000);
 
-test('the first user is made from the environment, once, and printed once', async () => {
+test('the first user is created from the environment, and printed, exactly once', async () => {
   const settings = { ADMIN_EMAIL: 'first@example.com', ADMIN_PASSWORD: 'a long password' };
   const first = await admin(['create-user', '--if-none'], '', settings);
   expect([first.code, first.stdout]).toEqual([0, 'login first@example.com\n']);
   const second = await admin(['create-user', '--if-none'], '', { ...settings, ADMIN_EMAIL: 'second@example.com' });
-  expect([second.code, second.stdout]).toEqual([0, 'There is a user already: nothing was changed.\n']);
+  expect([second.code, second.stdout]).toEqual([0, 'A user already exists; nothing was changed.\n']);
   expect(await verifyPassword(await passwordHash('first@example.com'), 'a long password')).toBe(true);
 });
 
-test('a weak password that the operator chose for the first user is taken with a warning, and anyone else’s is refused', async () => {
+test('a weak password is accepted with a warning for the first user, and rejected for every other user', async () => {
   const settings = { ADMIN_EMAIL: 'first@example.com', ADMIN_PASSWORD: 'password1' };
   const first = await admin(['create-user', '--if-none'], '', settings);
   expect([first.code, first.stdout]).toEqual([0, 'login first@example.com\n']);
@@ -149,13 +149,13 @@ test('a weak password that the operator chose for the first user is taken with a
   expect([reset.code, reset.stderr]).toEqual([1, expect.stringContaining('is easy to guess')]);
 });
 
-test('a first password that nobody gave is made up, printed and works', async () => {
+test('a first password that is not given is generated, printed and works', async () => {
   const { stdout } = await admin(['create-user', '--if-none']);
   const [, password = ''] = /^login admin@example\.com password (\S{20})\n$/.exec(stdout) ?? [];
   expect(await verifyPassword(await passwordHash('admin@example.com'), password)).toBe(true);
 });
 
-test('of ten that make the first user at once, one does', async () => {
+test('ten concurrent calls create one first user', async () => {
   const outcomes = await Promise.all(
     Array.from({ length: 10 }, (_, n) =>
       createFirstUser(parts, {
@@ -171,11 +171,11 @@ test('of ten that make the first user at once, one does', async () => {
   expect(await parts.db.query('SELECT FROM organizations')).toHaveLength(1);
 });
 
-test('of five that make an organization of one name at once, one does, and the name stays clear', async () => {
+test('five concurrent calls with the same name create one organization', async () => {
   const outcomes = await Promise.all(Array.from({ length: 5 }, () => createOrganization(parts, 'Engines')));
   expect(outcomes.map(({ kind }) => kind).sort()).toEqual(['created', 'refused', 'refused', 'refused', 'refused']);
   const again = await admin(['create-organization', '--name', ' Engines ']);
-  expect([again.code, again.stderr]).toEqual([1, 'there is an organization Engines already\n']);
+  expect([again.code, again.stderr]).toEqual([1, 'an organization named Engines already exists\n']);
   const added = await createUser(parts, {
     email: 'a@b.example',
     name: '',
@@ -185,7 +185,7 @@ test('of five that make an organization of one name at once, one does, and the n
   expect(added.kind).toBe('created');
 });
 
-test('members are added, given other roles, and listed', async () => {
+test('members can be added, change role, and be listed', async () => {
   await createUser(parts, { email: 'a@example.com', name: '', password: 'correct horse battery', organization: 'One' });
   await createUser(parts, { email: 'b@example.com', name: '', password: 'correct horse battery', organization: 'One' });
   const two = await admin(['create-organization', '--name', 'Two']);
@@ -208,7 +208,7 @@ test('members are added, given other roles, and listed', async () => {
   expect(JSON.parse((await admin(['list', '--json'])).stdout)).toEqual(listed);
 });
 
-test('a new password ends what was begun with the old one', async () => {
+test('a password reset ends the sessions of the old password', async () => {
   const user = await createUser(parts, {
     email: 'a@example.com',
     name: '',
@@ -226,7 +226,7 @@ test('a new password ends what was begun with the old one', async () => {
   expect(await parts.db.query('SELECT FROM refresh_tokens WHERE revoked_at IS NULL')).toEqual([]);
 });
 
-test('after a rotation of the secret every key is the same, under the new secret alone', async () => {
+test('after a secret rotation all API keys are unchanged and need only the new secret', async () => {
   const old = newSecretKey('old');
   const before = new ApiKeys(parseSecretKeys(old));
   const organization = newId('org', 1);
@@ -245,7 +245,7 @@ test('after a rotation of the secret every key is the same, under the new secret
   const printed = (await admin(['rotate-secret', '--new'], '', { SECRET_KEY: old })).stdout.trim();
   expect(printed.endsWith(`,${old}`)).toBe(true);
   expect((await admin(['rotate-secret'], '', { SECRET_KEY: printed })).stdout).toMatch(
-    /^5 API keys are now kept under k/,
+    /^5 API keys are now encrypted with key k/,
   );
   const after = new ApiKeys(parseSecretKeys(printed.split(',').slice(0, 1).join()));
   for (const [id, key] of keys) {

@@ -1,10 +1,10 @@
-/** `npm run admin -- audit`: the figures held against the records, a day after the other. */
+/** `npm run admin -- audit`: checks the analytics against the records, one day at a time. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { type AuditReport, audit } from '#clickhouse/queries/audit.ts';
 
 export interface AuditContext {
-  /** Opened only when it is needed, and closed by whoever gave it. @throws AdminError when none is known. */
+  /** Opened on first use; the caller closes it. @throws AdminError when none is configured. */
   readonly clickhouse: () => ClickHouse;
   readonly nowMs: () => number;
   readonly print: (line: string) => void;
@@ -30,12 +30,12 @@ export function addAuditCommand(program: Command, context: AuditContext): void {
   program
     .command('audit')
     .description(
-      'Hold the figures against the records: every rollup cell against its raw rows, every record against its place in ' +
-        'the log, and the places against the clicks. Exits with 1 when something is wrong. CLICKHOUSE_URL says where.',
+      'Check the analytics for consistency: every rollup cell against its raw rows, every record against its position in ' +
+        'the log, and the positions against the clicks. Exits with 1 if a check fails. Set CLICKHOUSE_URL to choose the server.',
     )
     .option('--from <date>', 'first day (UTC); default: 7 days ago', dateOption)
-    .option('--to <date>', 'last day (UTC), taken in; default: today', dateOption)
-    .option('--json', 'as JSON')
+    .option('--to <date>', 'last day (UTC), inclusive; default: today', dateOption)
+    .option('--json', 'print JSON')
     .action(async (options: AuditOptions) => {
       const now = context.nowMs();
       const to_ms = options.to === undefined ? now : options.to + dayMs;

@@ -1,4 +1,4 @@
-/** The commands of `npm run admin`, each from its options to its one line of outcome. */
+/** The commands of `npm run admin`: options, questions, and one line of output each. */
 import { randomBytes } from 'node:crypto';
 import { Command, Option } from 'commander';
 import type { Role } from '#api/route.ts';
@@ -38,8 +38,11 @@ export interface AdminContext {
 
 export function adminProgram(context: AdminContext): Command {
   const program = new Command('admin')
-    .description('Users, organizations and keys of a Signpost installation.')
-    .addHelpText('after', '\nDATABASE_URL says where; without it, the one that npm start runs on this machine.')
+    .description('Manages the users, organizations and keys of a Signpost installation.')
+    .addHelpText(
+      'after',
+      '\nThe commands use the database in DATABASE_URL. Default: the one that npm start runs on this machine.',
+    )
     .showHelpAfterError();
   addUserCommands(program, context);
   addOrganizationCommands(program, context);
@@ -51,7 +54,7 @@ export function adminProgram(context: AdminContext): Command {
 }
 
 const passwordSource =
-  'The password is asked for, or read from ADMIN_PASSWORD or the first line of standard input; it is never an option.';
+  'The password is read from ADMIN_PASSWORD, from a prompt, or from the first line of standard input; it is never a command-line option.';
 
 interface CreateUserOptions {
   readonly email?: string;
@@ -64,26 +67,28 @@ interface CreateUserOptions {
 function addUserCommands(program: Command, context: AdminContext): void {
   program
     .command('create-user')
-    .description(`Make a user, and the organization if there is none of that name. ${passwordSource}`)
-    .option('--email <address>', 'address to log in with (or ADMIN_EMAIL)')
-    .option('--name <name>', 'name of the person')
-    .option('--organization <name>', 'name of a new organization, or name or id of one that exists')
-    .addOption(new Option('--role <role>', 'default: owner of a new one, member of one that exists').choices(roles))
-    .option('--if-none', 'only if there is no user at all yet; a password that is not given is made up and printed')
+    .description(`Create a user, and the organization if it does not exist. ${passwordSource}`)
+    .option('--email <address>', 'e-mail address to log in with (default: ADMIN_EMAIL)')
+    .option('--name <name>', 'full name of the user')
+    .option('--organization <name>', 'name of a new organization, or name or id of an existing one')
+    .addOption(
+      new Option('--role <role>', 'default: owner of a new organization, member of an existing one').choices(roles),
+    )
+    .option('--if-none', 'do nothing if any user exists; if no password is given, generate and print one')
     .action((options: CreateUserOptions) =>
       options.ifNone ? makeFirstUser(context, options) : makeUser(context, options),
     );
 
   program
     .command('reset-password')
-    .description(`Give a user a new password, and end every login made before, at once. ${passwordSource}`)
-    .option('--email <address>', 'whose')
+    .description(`Set a new password for a user and end all their sessions immediately. ${passwordSource}`)
+    .option('--email <address>', 'e-mail address of the user')
     .action(async (options: { email?: string }) => {
       const email = await ask('--email', options.email, 'E-mail', emailFault);
       const rule = await passwordRule();
       const password = await askPassword(context.adminPassword, (text) => rule(text, [email]));
       done(await resetPassword(context.parts(), email, password));
-      context.print(`${email} has a new password. Every login made before is over.`);
+      context.print(`${email} has a new password. All earlier sessions have ended.`);
     });
 }
 
@@ -105,11 +110,12 @@ async function makeFirstUser(context: AdminContext, options: CreateUserOptions):
   const user = { email, name: options.name ?? '', password, organization, ...roleOf(options) };
   const outcome = done(await createFirstUser(context.parts(), user));
   if (outcome.kind === 'exists') {
-    context.print('There is a user already: nothing was changed.');
+    context.print('A user already exists; nothing was changed.');
     return;
   }
   context.print(`login ${email}${context.adminPassword === '' ? ` password ${password}` : ''}`);
-  if (outcome.weakness !== null) context.warn(`Warning: ADMIN_PASSWORD ${outcome.weakness}. Anyone else's is refused.`);
+  if (outcome.weakness !== null)
+    context.warn(`Warning: ADMIN_PASSWORD ${outcome.weakness}. Such a password is accepted only for the first user.`);
 }
 
 function roleOf({ role }: CreateUserOptions): { role?: Role } {
@@ -119,8 +125,8 @@ function roleOf({ role }: CreateUserOptions): { role?: Role } {
 function addOrganizationCommands(program: Command, context: AdminContext): void {
   program
     .command('create-organization')
-    .description('Make an organization without members. A name that another has is refused.')
-    .option('--name <name>', 'its name')
+    .description('Create an organization without members. The name must not be taken.')
+    .option('--name <name>', 'name of the organization')
     .action(async (options: { name?: string }) => {
       const name = await ask('--name', options.name, 'Name', nameFault);
       context.print(done(await createOrganization(context.parts(), name)).organization_id);
@@ -128,10 +134,10 @@ function addOrganizationCommands(program: Command, context: AdminContext): void 
 
   program
     .command('add-member')
-    .description('Make a user a member of an organization, or give a member another role.')
-    .option('--email <address>', 'whose')
+    .description('Add a user to an organization, or change the role of a member.')
+    .option('--email <address>', 'e-mail address of the user')
     .option('--organization <name>', 'name or id')
-    .addOption(new Option('--role <role>', 'what the member may do').choices(roles))
+    .addOption(new Option('--role <role>', 'role of the member').choices(roles))
     .action(async (options: { email?: string; organization?: string; role?: string }) => {
       const email = await ask('--email', options.email, 'E-mail', emailFault);
       const organization = await ask('--organization', options.organization, 'Organization', nameFault);
@@ -142,8 +148,8 @@ function addOrganizationCommands(program: Command, context: AdminContext): void 
 
   program
     .command('list')
-    .description('Every organization with its members.')
-    .option('--json', 'as JSON')
+    .description('List all organizations and their members.')
+    .option('--json', 'print JSON')
     .action(async (options: { json?: boolean }) => {
       const organizations = await listAccounts(context.parts());
       if (options.json) {
@@ -163,10 +169,10 @@ function addSecretCommands(program: Command, context: AdminContext): void {
   program
     .command('rotate-secret')
     .description(
-      'Keep every API key under the newest key of SECRET_KEY; the keys themselves stay. First put a new key in front ' +
-        '(--new prints the value), restart every process, then run this, then take the old key away.',
+      'Re-encrypt every API key with the newest key of SECRET_KEY; the API keys do not change. First put a new key in front ' +
+        '(--new prints the value) and restart every process. Then run this command, and remove the old key afterwards.',
     )
-    .option('--new', 'only print a SECRET_KEY with a new key in front; it is a secret')
+    .option('--new', 'only print the SECRET_KEY with a new key in front; keep the output secret')
     .action(async (options: { new?: boolean }) => {
       if (context.secretKey === '') throw new AdminError('SECRET_KEY is not set');
       const keys = parseSecretKeys(context.secretKey);
@@ -177,6 +183,6 @@ function addSecretCommands(program: Command, context: AdminContext): void {
       const { db } = context.parts();
       const count = await reencryptApiKeys(db, new ApiKeys(keys));
       await reencryptSecondFactors(db, new Encryption(keys));
-      context.print(`${count} API keys are now kept under ${keys[0]?.id}.`);
+      context.print(`${count} API keys are now encrypted with key ${keys[0]?.id}.`);
     });
 }

@@ -1,4 +1,4 @@
-/** Who is meant by the ids of a person: all ids that stand beside them, in each store, until no more are found. */
+/** Finds all ids of a person: follows the ids stored beside the given ones, in every store, until no new ones appear. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { type ErasureScope, idsBeside, type PersonIds } from '#clickhouse/queries/erase.ts';
 import { type ErasableKind, erasableKinds } from '#common/erased-ids.ts';
@@ -6,7 +6,7 @@ import type { Queries } from '#common/postgres.ts';
 import type { Redis } from '#common/redis.ts';
 import { AdminError } from './questions.ts';
 
-/** Nobody has more devices, installs or clicks: an id that leads to more is shared, such as a device without one of its own. */
+/** More devices, installs or clicks than one person has: such an id is shared, for example a placeholder device id. */
 const idsMax = 300;
 const roundsMax = 10;
 
@@ -39,7 +39,7 @@ export async function completePerson(given: Person, scope: ErasureScope, stores:
     }
     if (countOf(person) > idsMax) {
       throw new AdminError(
-        `these ids stand beside more than ${idsMax} others, so they are not one person's: name the devices one by one`,
+        `these ids are linked to more than ${idsMax} others, so they do not belong to one person: erase the devices one at a time`,
       );
     }
   }

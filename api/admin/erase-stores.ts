@@ -1,4 +1,4 @@
-/** A person, or all people of an organization, out of Postgres, Redis and the log. */
+/** Erases a person, or all people of an organization, from Postgres, Redis and the log. */
 import type { NatsClient } from '#common/nats.ts';
 import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
 import type { Redis } from '#common/redis.ts';
@@ -6,12 +6,12 @@ import { signalsKey } from '#common/tap-page.ts';
 import { installNames, matchKeys, type Person } from './erase-person.ts';
 import { AdminError } from './questions.ts';
 
-/** Tables with ids of people in them. */
+/** Tables that contain ids of people. */
 const tables = ['install_names', 'install_answers', 'claims', 'device_aliases'] as const;
-/** A table that is larger is not rewritten: its writers would wait for too long. */
+/** A larger table is not rewritten, because its writers would block for too long. */
 const rewriteBytesMax = 1_073_741_824;
 
-/** @param person null for everybody of the apps. @returns how many installs were removed. */
+/** @param person null for all people of the apps. @returns the number of removed installs. */
 export async function eraseInPostgres(db: Queries, appIds: readonly string[], person: Person | null): Promise<number> {
   const [names, installs] = person === null ? [null, null] : [installNames(person), [...person.install]];
   await db.execute(
@@ -35,9 +35,9 @@ export async function eraseInPostgres(db: Queries, appIds: readonly string[], pe
 }
 
 /**
- * Deleted rows stay readable in files until they are overwritten: the tables are written anew, and what stood in the
+ * Deleted rows stay readable in files until they are overwritten: the tables are rewritten, and the current segment of the
  * write-ahead log is closed, so that the server removes it.
- * @returns what could not be done, in a sentence each.
+ * @returns one sentence for each step that failed.
  */
 export async function scrubPostgres(db: Queries): Promise<string[]> {
   const left: string[] = [];
@@ -45,15 +45,20 @@ export async function scrubPostgres(db: Queries): Promise<string[]> {
     const [size] = await db.query<{ bytes: number }>('SELECT pg_total_relation_size($1::regclass) AS bytes', [table]);
     const isSmall = Number(size?.bytes ?? 0) <= rewriteBytesMax;
     await db.execute(`VACUUM (${isSmall ? 'FULL, ' : ''}ANALYZE) ${table}`);
-    if (!isSmall) left.push(`${table} is too large to be rewritten now: VACUUM FULL ${table} removes what was deleted`);
+    if (!isSmall)
+      left.push(
+        `${table} is too large to rewrite automatically: run VACUUM FULL ${table} to remove deleted data from its files`,
+      );
   }
-  // Statistics of a column are samples of it.
+  // Column statistics contain sampled values.
   for (const statement of ['VACUUM (FULL) pg_statistic', 'SELECT pg_switch_wal()', 'CHECKPOINT']) {
     try {
       await db.execute(statement);
     } catch (error) {
       if (error instanceof PostgresUnavailable) throw error;
-      left.push(`the role may not run ${statement}: Postgres overwrites what was deleted later, in its own time`);
+      left.push(
+        `the role is not allowed to run ${statement}: deleted data stays in files until Postgres overwrites it`,
+      );
     }
   }
   return left;
@@ -61,7 +66,7 @@ export async function scrubPostgres(db: Queries): Promise<string[]> {
 
 const scanCount = 1_000;
 
-/** @param person null for everybody of the apps. @returns how many keys were removed. */
+/** @param person null for all people of the apps. @returns the number of removed keys. */
 export async function eraseInRedis(
   redis: Pick<Redis, 'commands'>,
   appIds: readonly string[],
@@ -119,7 +124,7 @@ async function eraseKey(
   return await commands.del(key, ...(clickId === '' ? [] : [`claim:${clickId}`, signalsKey(clickId)]));
 }
 
-/** Links that a device opened a moment ago: `open:<app>:<device>:<url>`. */
+/** Links that a device opened recently: `open:<app>:<device>:<url>`. */
 function isOpenOf(key: string, { device, install }: Person): boolean {
   if (!key.startsWith('open:')) return false;
   const rest = key.slice(key.indexOf(':', 5) + 1);
@@ -127,8 +132,8 @@ function isOpenOf(key: string, { device, install }: Person): boolean {
 }
 
 /**
- * Empties the log. What it held is stored, but for records of this moment: their journals have them, and they are published again
- * within two minutes. A replay reaches back to now and no further. @throws AdminError
+ * Purges the log. Its records are stored already, except the newest: those are in the journals, and are published again
+ * within two minutes. A replay can start no earlier than now. @throws AdminError
  */
 export async function emptyLog(nats: NatsClient): Promise<void> {
   const answer = await nats.request(nats.names.api('STREAM.PURGE'), Buffer.alloc(0));
@@ -136,6 +141,5 @@ export async function emptyLog(nats: NatsClient): Promise<void> {
     answer?.status === 0
       ? (JSON.parse(answer.bytes.toString()) as { success?: boolean; error?: { description?: string } })
       : {};
-  if (success !== true)
-    throw new AdminError(`the log was not emptied: ${error?.description ?? 'NATS does not answer'}`);
+  if (success !== true) throw new AdminError(`the log was not purged: ${error?.description ?? 'NATS does not answer'}`);
 }

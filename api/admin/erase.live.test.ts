@@ -45,8 +45,8 @@ let publisher: Publisher;
 let ingest: Ingest;
 let slots = 0;
 
-/** Everybody has ids that nothing else has. */
-interface Somebody {
+/** Each person has unique ids. */
+interface TestPerson {
   readonly click: string;
   readonly device: string;
   readonly install: string;
@@ -57,7 +57,7 @@ let count = 0;
 /** On a server that is not, replaced parts stay for 8 minutes, and what removes them looks every 5 when it has little to do. */
 const inAHurry =
   'old_parts_lifetime = 1, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1';
-function somebody(): Somebody {
+function testPerson(): TestPerson {
   const n = ++count;
   const mark = `${n}-${Math.random().toString(36).slice(2)}-${'x'.repeat(8)}`;
   return {
@@ -144,7 +144,7 @@ async function journalled(lines: readonly (readonly [RecordKind, string])[], roo
   await journal.close();
 }
 
-function clickOf({ click, address }: Somebody, time: number): string {
+function clickOf({ click, address }: TestPerson, time: number): string {
   const line = JSON.parse(testClick(time));
   const { ip: _, ...rest } = line;
   return JSON.stringify({
@@ -153,7 +153,7 @@ function clickOf({ click, address }: Somebody, time: number): string {
   });
 }
 
-function installOf({ click, device, install, user, address }: Somebody, time: number): string {
+function installOf({ click, device, install, user, address }: TestPerson, time: number): string {
   const none = { os_version: '', device_model: '', app_version: '', sdk_name: '', sdk_version: '', language: '' };
   const utm = { campaign: 'c', utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
   return installJson({
@@ -172,7 +172,7 @@ function installOf({ click, device, install, user, address }: Somebody, time: nu
 }
 
 /** A link's opening of the app on the device. */
-function openingOf(one: Somebody, time: number): string {
+function openingOf(one: TestPerson, time: number): string {
   const install = decodeInstall(installOf({ ...one, user: '' }, time));
   if (typeof install === 'string') throw new Error(install);
   const id = newId('mat', time);
@@ -180,7 +180,7 @@ function openingOf(one: Somebody, time: number): string {
 }
 
 /** An event that names its install only, one that names its user only, and one that is broken and names its device. */
-function eventsOf({ device, install, user, address }: Somebody, received_at: number): [RecordKind, string][] {
+function eventsOf({ device, install, user, address }: TestPerson, received_at: number): [RecordKind, string][] {
   const prefix = eventPrefix({
     organization_id,
     app_id,
@@ -202,8 +202,8 @@ function eventsOf({ device, install, user, address }: Somebody, received_at: num
   ];
 }
 
-/** What the SDK edge and ingest keep of somebody beside the records. */
-async function keepBeside({ click, device, install }: Somebody): Promise<void> {
+/** What the SDK edge and ingest store about a person besides the records. */
+async function keepBeside({ click, device, install }: TestPerson): Promise<void> {
   const { db, redis } = stores;
   const answer = JSON.stringify({ match_id: `mat-${click}`, app_id, click_id: click });
   await db.execute(
@@ -254,7 +254,7 @@ async function stored(records: number): Promise<void> {
 }
 
 /** As they stand in files: UTF-8, or JSON in ASCII. */
-function textsOf({ click, device, install, user }: Somebody): string[] {
+function textsOf({ click, device, install, user }: TestPerson): string[] {
   return [click, device.slice(device.lastIndexOf('ü') + 1), install, user];
 }
 
@@ -285,13 +285,20 @@ async function inRedis(texts: readonly string[]): Promise<string[]> {
   return lines.filter((line) => texts.some((text) => line.includes(text)));
 }
 
-const nobody = { organization: 'Engines', device: [], install: [], user: [], isEverybody: false, waitMs: 2 * minuteMs };
-const request = (more: Partial<EraseRequest>): EraseRequest => ({ ...nobody, ...more });
+const noPerson = {
+  organization: 'Engines',
+  device: [],
+  install: [],
+  user: [],
+  isEverybody: false,
+  waitMs: 2 * minuteMs,
+};
+const request = (more: Partial<EraseRequest>): EraseRequest => ({ ...noPerson, ...more });
 
 test(
-  'after a person was erased no byte of their ids is in any file of any store, every sum stays, and others keep theirs',
+  'after an erasure no file of any store contains an id of the person; aggregates and data of others are unchanged',
   async () => {
-    const [ada, bob] = [somebody(), somebody()];
+    const [ada, bob] = [testPerson(), testPerson()];
     const now = Date.now();
     for (const one of [ada, bob]) {
       const lines = [installOf(one, now), openingOf(one, now)].map((line) => ['install', line] as const);
@@ -300,8 +307,8 @@ test(
     }
     await stored(12);
     // An edge that is cut off has more of Ada's.
-    const away = join(folder, 'away');
-    await journalled([['click', clickOf(ada, now)], ...eventsOf(ada, now)], away);
+    const lateJournals = join(folder, 'late-journals');
+    await journalled([['click', clickOf(ada, now)], ...eventsOf(ada, now)], lateJournals);
     const before = await sums();
     const texts = textsOf(ada);
     // What is looked for below can be found: files of all stores hold the ids now.
@@ -344,37 +351,37 @@ test(
     ]);
     expect(await inRedis(textsOf(bob))).toHaveLength(ofBob);
 
-    // A journal that comes late: what the person sent before is stored blank, and what comes now is of somebody new.
-    cpSync(away, journalRoot, { recursive: true, filter: (file) => !file.endsWith('.lock') });
+    // A late journal: records sent before the erasure are stored blank; later ones count as a new person.
+    cpSync(lateJournals, journalRoot, { recursive: true, filter: (file) => !file.endsWith('.lock') });
     await stored(16);
     expect(found(servers.clickhouse.dataDir, texts)).toEqual([]);
     const blank = `SELECT count() AS clicks, countIf(platform = 'ios' AND NOT is_bot) AS people, countIf(click_id = '') AS blank FROM clicks`;
     expect(await stores.clickhouse.query(blank)).toEqual([{ clicks: 3, people: 3, blank: 2 }]);
     const later = Date.now();
-    const anew = { ...ada, install: `new-${ada.install}` };
-    await journalled([['install', installOf(anew, later)], ...eventsOf(anew, later).slice(0, 2)]);
+    const reinstalled = { ...ada, install: `new-${ada.install}` };
+    await journalled([['install', installOf(reinstalled, later)], ...eventsOf(reinstalled, later).slice(0, 2)]);
     await stored(19);
     const again = 'SELECT install_id FROM installs WHERE device_id = {id:String}';
-    expect(await stores.clickhouse.query(again, { id: ada.device })).toEqual([{ install_id: anew.install }]);
+    expect(await stores.clickhouse.query(again, { id: ada.device })).toEqual([{ install_id: reinstalled.install }]);
   },
   6 * minuteMs,
 );
 
-test('ids that lead to more than one person has are refused, and nothing is erased', async () => {
+test('ids linked to more ids than one person has are rejected, and nothing is erased', async () => {
   const shared = '00000000-0000-0000-0000-000000000000';
   await stores.clickhouse.command(
     `INSERT INTO installs (organization_id, app_id, install_id, device_id, time, log_partition)
      SELECT {o:String}, {a:String}, toString(number), {d:String}, now(), 9 FROM numbers(1000)`,
     { o: organization_id, a: app_id, d: shared },
   );
-  await expect(erase(stores, request({ device: [shared] }))).rejects.toThrow('stand beside more than 300 others');
+  await expect(erase(stores, request({ device: [shared] }))).rejects.toThrow('are linked to more than 300 others');
   expect(await stores.db.query('SELECT FROM ingest.erasure WHERE until_ms > $1', [Date.now() - 1_000])).toEqual([]);
 });
 
 test(
-  'everybody of an organization is erased, and nobody of another',
+  'erasing the people of one organization leaves those of other organizations unchanged',
   async () => {
-    const [one, foreign] = [somebody(), somebody()];
+    const [one, foreign] = [testPerson(), testPerson()];
     await journalled([['install', installOf(one, Date.now())]]);
     await keepBeside(one);
     await stores.clickhouse.command(
@@ -391,8 +398,8 @@ test(
   3 * minuteMs,
 );
 
-test('while ingest is behind an erasure says that it is not complete, and does what it can', async () => {
-  const cy = somebody();
+test('while ingest is behind, an erasure does what it can and reports that it is incomplete', async () => {
+  const cy = testPerson();
   await stores.clickhouse.command(
     `INSERT INTO installs (organization_id, app_id, install_id, device_id, time, log_partition) VALUES ({o:String}, {a:String}, {i:String}, {d:String}, now(), 9)`,
     { o: organization_id, a: app_id, i: cy.install, d: cy.device },
@@ -400,8 +407,8 @@ test('while ingest is behind an erasure says that it is not complete, and does w
   await expect(erase(stores, request({ device: [cy.device], waitMs: 0 }))).rejects.toThrow(
     /blanked 0 clicks, 1 installs.*Run the same again/,
   );
-  await expect(erase(stores, request({ device: ['x'], organization: 'Nobody' }))).rejects.toThrow(
-    'no organization Nobody',
+  await expect(erase(stores, request({ device: ['x'], organization: 'Unknown' }))).rejects.toThrow(
+    'no organization Unknown',
   );
   await expect(erase(stores, request({ device: ['x'], app: newId('app', 9) }))).rejects.toThrow('has no app');
 });
@@ -412,6 +419,6 @@ test.each([
   [{ organization: 'x', device: ['d'], everybody: true }, 'give --device'],
   [{ organization: 'x', app: 'a', everybody: true }, 'all apps'],
   [{ organization: 'x', device: ['d'], wait: 'soon' }, '--wait'],
-])('of the options %j something is missing or contradicts another', (options, message) => {
+])('the options %j are rejected as incomplete or contradictory', (options, message) => {
   expect(() => requestOf({ wait: '1', ...options })).toThrow(message);
 });

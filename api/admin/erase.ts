@@ -1,9 +1,9 @@
 /**
- * `npm run admin -- erase`: a person, or all people of an organization, out of every store.
+ * `npm run admin -- erase`: a person, or all people of an organization, from every store.
  *
- * In this order: the ids on the list that ingest keeps to, so that what is on its way is stored blank; until ingest has stored what
- * was received before; Redis and Postgres; the rows in ClickHouse, which keep their places, links and amounts; the log.
- * Run again after a crash, it ends what was begun.
+ * Order: add the ids to the list that ingest applies, so that records in flight are stored blank; wait until ingest has stored what
+ * was received before; erase in Redis and Postgres; blank the rows in ClickHouse, which keep their positions, links and amounts;
+ * purge the log. Running it again after a crash completes the erasure.
  */
 import { randomBytes } from 'node:crypto';
 import { type Command, InvalidArgumentError } from 'commander';
@@ -28,7 +28,7 @@ export interface EraseStores {
 }
 
 export interface EraseContext {
-  /** Opened only when they are needed. @throws AdminError when one of them is not known. */
+  /** Opened on first use. @throws AdminError when one of them is not configured. */
   readonly stores: () => Promise<EraseStores>;
   readonly print: (line: string) => void;
 }
@@ -44,13 +44,13 @@ export interface EraseRequest {
   readonly waitMs: number;
 }
 
-/** Ingest looks at the list more often than that. */
+/** Ingest rereads the list at shorter intervals than this. */
 const listedMs = 12_000;
 const pollMs = 500;
 const dayMs = 86_400_000;
 
 function ids(text: string, before: readonly string[] = []): string[] {
-  // An empty variable in a script must not turn into another request.
+  // An empty shell variable must not widen or change the request.
   if (text.trim() === '') throw new InvalidArgumentError('must not be empty.');
   return [...before, text];
 }
@@ -69,16 +69,16 @@ export function addEraseCommand(program: Command, context: EraseContext): void {
   program
     .command('erase')
     .description(
-      'Remove a person from every store: who has the device, the install or the user id that an app gave. Sums stay. With ' +
-        "--everybody all people of the organization's apps. docs/data-protection.md says what is removed, and when.",
+      'Remove a person, identified by a device, install or user id, from every store. Aggregates are kept. With ' +
+        "--everybody, remove all people in the organization's apps. See docs/data-protection.md for what is removed, and when.",
     )
-    .option('--organization <name>', 'name or id of the organization whose apps have the person')
+    .option('--organization <name>', "name or id of the organization whose apps hold the person's data")
     .option('--app <id>', 'only in this app')
-    .option('--device <id>', 'a device_id that an app sent; may be given several times', ids)
-    .option('--install <id>', 'an install_id; may be given several times', ids)
-    .option('--user <id>', 'a user_id that an app sent, not a user of Signpost; may be given several times', ids)
-    .option('--everybody', 'instead of a person: everybody in every app of the organization')
-    .option('--wait <seconds>', 'longest wait for ingest to store what was received before', '300')
+    .option('--device <id>', 'a device_id that an app sent; repeatable', ids)
+    .option('--install <id>', 'an install_id; repeatable', ids)
+    .option('--user <id>', 'a user_id that an app sent (not a Signpost user); repeatable', ids)
+    .option('--everybody', 'erase all people in all apps of the organization, instead of one person')
+    .option('--wait <seconds>', 'maximum wait for ingest to store the records received so far', '300')
     .action(async (options: EraseOptions) => {
       const request = requestOf(options);
       for (const line of await erase(await context.stores(), request)) context.print(line);
@@ -95,11 +95,12 @@ export function requestOf(options: EraseOptions): EraseRequest {
   if (isPerson === everybody) {
     throw new AdminError('give --device, --install or --user for a person, or --everybody for all people');
   }
-  if (everybody && app !== undefined) throw new AdminError('--everybody is for all apps of the organization');
+  if (everybody && app !== undefined)
+    throw new AdminError('--everybody covers all apps of the organization: leave out --app');
   return { organization, ...(app === undefined ? {} : { app }), device, install, user, isEverybody: everybody, waitMs };
 }
 
-/** @returns what was done, in lines. @throws AdminError when something is left to do. */
+/** @returns the report, line by line. @throws AdminError when the erasure is not complete. */
 export async function erase(stores: EraseStores, request: EraseRequest): Promise<string[]> {
   const { db, redis, clickhouse, nats, clock } = stores;
   const organization_id = await organizationIdOf(db, request.organization);
@@ -121,16 +122,16 @@ export async function erase(stores: EraseStores, request: EraseRequest): Promise
   const left = await scrubPostgres(db);
   if (!isCaughtUp) {
     throw new AdminError(
-      `${lineOf(rows)}; ingest has not stored all that was received before: what is left will be stored blank. ` +
-        'Run the same again once it has caught up, to find what it stored meanwhile and to empty the log',
+      `${lineOf(rows)}; ingest has not yet stored all records received before this command. It will store the remaining ones blank. ` +
+        'Run the same command again once ingest has caught up, to erase what it stored meanwhile and to purge the log',
     );
   }
   await emptyLog(nats);
   return [
     lineOf(rows),
-    `${installs} installs removed from Postgres, ${keys} entries from Redis`,
-    'The log was emptied, of everybody: replay reaches back to this moment and no further',
-    'ClickHouse removes the files of before within 15 minutes; backups of before keep what they hold',
+    `Removed ${installs} installs from Postgres and ${keys} keys from Redis`,
+    'Purged the log, including all other records: a replay can start no earlier than now',
+    'ClickHouse deletes the old files within 15 minutes; existing backups still contain the data',
     ...left,
   ];
 }
@@ -142,7 +143,7 @@ function lineOf(rows: Record<ErasableTable, number>): string {
 async function organizationIdOf(db: Queries, organization: string): Promise<string> {
   const found = await findOrganization(db, organization);
   if (found === null) {
-    // One that was deleted is known by its id alone: its records stay, and so do the people in them.
+    // A deleted organization can be given by id only: its records, and the people in them, still exist.
     const [deleted] = await db.query<{ id: string }>('SELECT id FROM organizations WHERE id = $1', [
       organization.trim(),
     ]);
@@ -153,7 +154,7 @@ async function organizationIdOf(db: Queries, organization: string): Promise<stri
   return found.id;
 }
 
-/** Deleted ones too: their records stay. */
+/** Includes deleted apps: their records still exist. */
 async function appsOf(db: Queries, organizationId: string, app: string | undefined): Promise<string[]> {
   const rows = await db.query<{ id: string }>('SELECT id FROM apps WHERE organization_id = $1', [organizationId]);
   const all = rows.map(({ id }) => id);
@@ -162,7 +163,7 @@ async function appsOf(db: Queries, organizationId: string, app: string | undefin
   return [app];
 }
 
-/** @returns false when ingest has not stored everything up to a time (epoch ms) before the wait is over. */
+/** @returns false when ingest has not stored everything up to `toMs` (epoch ms) within `waitMs`. */
 async function ingestReaches({ db, clock }: EraseStores, toMs: number, waitMs: number): Promise<boolean> {
   const endMs = performance.now() + waitMs;
   for (;;) {
@@ -174,7 +175,7 @@ async function ingestReaches({ db, clock }: EraseStores, toMs: number, waitMs: n
   }
 }
 
-/** What ingest keeps to: `ingest.erasure`. */
+/** The list of erasures that ingest applies: `ingest.erasure`. */
 class ErasureList {
   readonly #db: Queries;
   readonly #organizationId: string;

@@ -1,4 +1,4 @@
-/** `npm run admin` for the hosts of short links. */
+/** `npm run admin`: commands on the hosts of short links. */
 import type { Command } from 'commander';
 import type { AdminContext } from './commands.ts';
 import { hostNameFault, releaseHost, verifyHost } from './hosts.ts';
@@ -15,9 +15,9 @@ export function addHostCommands(program: Command, context: AdminContext): void {
 
   program
     .command('verify-host')
-    .description('Serve a host for the app that claims it, without a proof in DNS.')
-    .option('--host <host>', 'such as go.example.com')
-    .option('--app <id>', 'which app, if several claim it')
+    .description('Verify a host for the app that claims it, without a DNS record.')
+    .option('--host <host>', 'host name, such as go.example.com')
+    .option('--app <id>', 'id of the app; required if several apps claim the host')
     .action(async (options: HostOptions) => {
       const host = await hostOf(options);
       const parts = context.parts();
@@ -28,8 +28,8 @@ export function addHostCommands(program: Command, context: AdminContext): void {
 
   program
     .command('release-host')
-    .description('Free a host from whoever had it. An app that is served under it has to prove it again.')
-    .option('--host <host>', 'such as go.example.com')
+    .description('Release a host from its current owner. An app that uses it must verify it again.')
+    .option('--host <host>', 'host name, such as go.example.com')
     .action(async (options: HostOptions) => {
       const host = await hostOf(options);
       const parts = context.parts();

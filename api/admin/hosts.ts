@@ -1,14 +1,14 @@
-/** What an operator says of hosts: whose one is without a proof in DNS, and that one is nobody's any more. */
+/** Commands on hosts: verifies one without a DNS record, or releases one from its owner. */
 import { violatedConstraint } from '#common/postgres.ts';
 import type { AdminParts } from './accounts.ts';
 import { type Refused, refused } from './refusal.ts';
 
-/** Null when the text can be the host of an app; whether it is one's, the database says. */
+/** Null when the text is a well-formed host name. Whether an app has it is checked in the database. */
 export function hostNameFault(host: string): string | null {
   return host.length <= 253 && /^[^\s/:]+\.[^\s/:]+$/.test(host) ? null : 'must be a host name such as go.example.com';
 }
 
-/** Serves a host for the app that claims it. `appId` says which, when several do. */
+/** Verifies a host for the app that claims it. `appId` selects one of several apps. */
 export async function verifyHost(
   { db, clock }: AdminParts,
   host: string,
@@ -20,12 +20,12 @@ export async function verifyHost(
     [host.toLowerCase(), appId ?? null],
   );
   const served = claims.find((one) => one.is_verified);
-  if (served) return refused(`${host} is verified already, for ${served.id}`);
+  if (served) return refused(`${host} is already verified, for ${served.id}`);
   const [claim, another] = claims;
   if (!claim) return refused(`no app ${appId ? `${appId} ` : ''}has the host ${host}`);
   if (another)
     return refused(
-      `several apps have the host ${host}: say which with --app (${claims.map(({ id }) => id).join(', ')})`,
+      `several apps have the host ${host}: choose one with --app (${claims.map(({ id }) => id).join(', ')})`,
     );
   try {
     await db.execute('UPDATE apps SET host_verified_at = $2 WHERE id = $1 AND host = $3 AND deleted_at IS NULL', [
@@ -35,20 +35,20 @@ export async function verifyHost(
     ]);
   } catch (error) {
     if (violatedConstraint(error) !== 'apps_host_key') throw error;
-    return refused(`${host} is served for another app: release-host frees it`);
+    return refused(`${host} belongs to another app: run release-host first`);
   }
   return { kind: 'verified', app_id: claim.id };
 }
 
 export interface ReleasedHost {
   readonly kind: 'released';
-  /** Living apps whose links are no longer served under it. */
+  /** Apps (not deleted) whose links are no longer served on the host. */
   readonly app_ids: readonly string[];
 }
 
 /**
- * Frees a host from everyone who had it: organizations that left it, deleted apps, and the app that is served under it, which has
- * to prove it again.
+ * Releases a host from every holder: organizations that left it, deleted apps, and the app that is served on it, which has
+ * to verify it again.
  */
 export async function releaseHost({ db }: AdminParts, host: string): Promise<ReleasedHost | Refused> {
   return db.transaction(async (queries) => {
@@ -58,7 +58,7 @@ export async function releaseHost({ db }: AdminParts, host: string): Promise<Rel
        RETURNING id, deleted_at IS NULL AS is_living`,
       [host.toLowerCase()],
     );
-    if (left === 0 && apps.length === 0) return refused(`nobody holds the host ${host}`);
+    if (left === 0 && apps.length === 0) return refused(`no organization holds the host ${host}`);
     return { kind: 'released', app_ids: apps.filter((app) => app.is_living).map(({ id }) => id) };
   });
 }

@@ -23,7 +23,7 @@ export function localClickHouseUrl(dataDir: string): string {
   return port === undefined ? '' : `http://signpost:${password}@127.0.0.1:${port}`;
 }
 
-/** The NATS that `npm start` runs on this machine, as somebody who may empty the log; empty if it never ran. */
+/** The NATS that `npm start` runs on this machine, as the user that may purge the log; empty if it never ran. */
 export function localNatsUrl(dataDir: string): string {
   const folder = join(dataDir, 'nats');
   const address = /^listen: "([\d.]+:\d+)"/m.exec(textOf(join(folder, 'nats.conf')))?.[1];
@@ -43,7 +43,7 @@ export function localRedisUrl(dataDir: string): string {
     /(?:--port |:|redis-stand-in\.[jt]s )(\d+)/.exec(listed)?.[1];
   const password = textOf(join(folder, 'password-operator'));
   if (port === undefined) return '';
-  // The stand-in has one user alone.
+  // The stand-in has a single user.
   const user = existsSync(join(folder, 'redis.conf')) ? 'operator' : 'default';
   return `redis://${password === '' ? '' : `${user}:${password}@`}127.0.0.1:${port}`;
 }

@@ -1,6 +1,6 @@
 /**
- * API keys that SECRET_KEY can decrypt no more, because it was lost or replaced. An installation that has them looks healthy and
- * refuses each of these keys, so npm start asks before it goes on.
+ * API keys that SECRET_KEY can no longer decrypt, because it was lost or replaced. Such an installation looks healthy but
+ * rejects each of these keys, so npm start asks for confirmation before it continues.
  */
 import { type ApiKeys, newApiKey } from '#common/api-key.ts';
 import type { Queries } from '#common/postgres.ts';
@@ -36,7 +36,7 @@ function canShow(apiKeys: ApiKeys, { id, api_key_ciphertext }: Row): boolean {
   }
 }
 
-/** Gives each of these apps a new key; the old one is refused already. @returns how many got one. */
+/** Gives each of these apps a new key; the old one no longer works. @returns the number of apps. */
 export async function replaceLostKeys(db: Queries, apiKeys: ApiKeys, apps: readonly Row[]): Promise<number> {
   let done = 0;
   for (const { id, api_key_ciphertext } of apps) {

@@ -1,4 +1,4 @@
-/** Who owns an organization, and that one of them stays. */
+/** The owners of an organization. The last one cannot be removed. */
 import type { Queries } from '#common/postgres.ts';
 import { type Refused, refused } from './refusal.ts';
 

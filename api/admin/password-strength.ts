@@ -1,13 +1,13 @@
-/** Which passwords may be set: long enough, and not what a guesser tries first. */
+/** Password rules: long enough, and not easy to guess. */
 import { PASSWORD_LENGTH } from '#api/auth/password.ts';
 
 /** Of 0 to 4; below 3 a guesser needs fewer than 10⁸ attempts. */
 const SCORE_MIN = 3;
 
-/** Why a password may not be set, null when it may. `hints`: what else is known of the user, and easy to guess therefore. */
+/** Why a password is rejected; null when it is accepted. `hints`: known facts about the user, which are easy to guess. */
 export type PasswordRule = (password: string, hints?: readonly string[]) => string | null;
 
-/** Loads the lists of common passwords (20 ms, 8 MB), which only those need who set one. */
+/** Loads the lists of common passwords (20 ms, 8 MB) on demand. */
 export async function passwordRule(): Promise<PasswordRule> {
   const [{ ZxcvbnFactory }, { adjacencyGraphs, dictionary }] = await Promise.all([
     import('@zxcvbn-ts/core'),
@@ -19,8 +19,6 @@ export async function passwordRule(): Promise<PasswordRule> {
     if (password.length < min || password.length > max) return `must have ${min} to ${max} characters`;
     const words = ['signpost', ...hints.flatMap((hint) => hint.toLowerCase().split(/[^\p{L}\p{N}]+/u))];
     const known = [...hints, ...words].filter((word) => word.length > 2);
-    return guesser.check(password, known).score < SCORE_MIN
-      ? 'is easy to guess: take several words that have nothing to do with each other'
-      : null;
+    return guesser.check(password, known).score < SCORE_MIN ? 'is easy to guess: use several unrelated words' : null;
   };
 }

@@ -1,8 +1,8 @@
-/** What was not given as an option is asked for on a terminal; a script is told the option that is missing. */
+/** Prompts for missing options on a terminal. Without a terminal, a missing option is an error that names it. */
 import { cancel, isCancel, password, select, text } from '@clack/prompts';
 import type { Refused } from './refusal.ts';
 
-/** The administrator did something that can't be done, or stopped. Shown as a sentence, without a trace. */
+/** An expected failure of a command. Shown as a message without a stack trace. */
 export class AdminError extends Error {
   constructor(message: string) {
     super(message);
@@ -10,7 +10,7 @@ export class AdminError extends Error {
   }
 }
 
-/** The outcome of a command that was done. @throws AdminError that says why it was not. */
+/** Returns a successful outcome. @throws AdminError with the reason of a refusal. */
 export function done<T extends { readonly kind: string }>(outcome: T | Refused): T {
   if (outcome.kind === 'refused' && 'message' in outcome) throw new AdminError(outcome.message);
   return outcome as T;
@@ -33,7 +33,7 @@ function checked(what: string, value: string, fault: Fault): string {
 function answered(value: string | symbol): string {
   if (!isCancel(value)) return String(value);
   cancel('Nothing was changed.');
-  throw new AdminError('stopped');
+  throw new AdminError('canceled');
 }
 
 /** The option's value, or the answer to a question. */
@@ -60,7 +60,7 @@ export async function choose<const T extends string>(
 }
 
 /**
- * A password: from ADMIN_PASSWORD (`given`), else asked for twice on a terminal, else the first line of standard input.
+ * Reads a password from ADMIN_PASSWORD (`given`), else from a repeated prompt, else from the first line of standard input.
  * Never an option: command lines are visible to every user of the machine and are kept by shells.
  */
 export async function askPassword(given: string, fault: Fault): Promise<string> {
@@ -68,7 +68,7 @@ export async function askPassword(given: string, fault: Fault): Promise<string> 
   if (!isTerminal()) return checked('the password on standard input', await firstLine(), fault);
   const validate = (value: string | undefined) => fault(value ?? '') ?? undefined;
   const first = answered(await password({ message: 'Password', validate }));
-  const again = answered(await password({ message: 'The same again' }));
+  const again = answered(await password({ message: 'Repeat the password' }));
   if (first !== again) throw new AdminError('the two passwords differ');
   return first;
 }

@@ -1,4 +1,4 @@
-/** Why a command did nothing, in a sentence. */
+/** Why a command did nothing. */
 export interface Refused {
   readonly kind: 'refused';
   readonly message: string;

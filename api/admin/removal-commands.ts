@@ -1,4 +1,4 @@
-/** `npm run admin` for people and organizations that leave. */
+/** `npm run admin`: commands that remove users and organizations. */
 import type { Command } from 'commander';
 import { emailFault, nameFault } from './accounts.ts';
 import type { AdminContext } from './commands.ts';
@@ -11,7 +11,7 @@ interface Named {
   readonly organization?: string;
 }
 
-const atOnce = 'It counts from the next request on.';
+const atOnce = 'Takes effect with the next request.';
 
 export function addRemovalCommands(program: Command, context: AdminContext): void {
   const emailOf = (options: Named) => ask('--email', options.email, 'E-mail', emailFault);
@@ -19,8 +19,8 @@ export function addRemovalCommands(program: Command, context: AdminContext): voi
 
   program
     .command('remove-member')
-    .description(`Take a user out of an organization; its last owner can't be. ${atOnce}`)
-    .option('--email <address>', 'whose')
+    .description(`Remove a user from an organization. The last owner cannot be removed. ${atOnce}`)
+    .option('--email <address>', 'e-mail address of the user')
     .option('--organization <name>', 'name or id')
     .action(async (options: Named) => {
       const [email, organization] = [await emailOf(options), await organizationOf(options)];
@@ -30,19 +30,19 @@ export function addRemovalCommands(program: Command, context: AdminContext): voi
 
   program
     .command('disable-user')
-    .description(`Keep a user out, however they log in, until enable-user. ${atOnce}`)
-    .option('--email <address>', 'whose')
+    .description(`Block all access of a user until enable-user. ${atOnce}`)
+    .option('--email <address>', 'e-mail address of the user')
     .action(async (options: Named) => {
       const email = await emailOf(options);
       const { ownerless } = done(await disableUser(context.parts(), email));
       context.print(`${email} is disabled`);
-      for (const { id, name } of ownerless) context.print(`no owner of ${name} (${id}) can log in now`);
+      for (const { id, name } of ownerless) context.print(`${name} (${id}) now has no owner who can log in`);
     });
 
   program
     .command('enable-user')
     .description('Let a disabled user log in again.')
-    .option('--email <address>', 'whose')
+    .option('--email <address>', 'e-mail address of the user')
     .action(async (options: Named) => {
       const email = await emailOf(options);
       done(await enableUser(context.parts(), email));
@@ -51,8 +51,8 @@ export function addRemovalCommands(program: Command, context: AdminContext): voi
 
   program
     .command('delete-user')
-    .description(`Delete an account; the last owner of an organization can't be. ${atOnce}`)
-    .option('--email <address>', 'whose')
+    .description(`Delete an account. The last owner of an organization cannot be deleted. ${atOnce}`)
+    .option('--email <address>', 'e-mail address of the user')
     .action(async (options: Named) => {
       const email = await emailOf(options);
       done(await deleteUser(context.parts(), email));
@@ -61,13 +61,15 @@ export function addRemovalCommands(program: Command, context: AdminContext): voi
 
   program
     .command('delete-organization')
-    .description(`Delete an organization: its links become 404, its API keys 401, its members lose it. ${atOnce}`)
+    .description(
+      `Delete an organization: its links answer 404, its API keys get 401, and its members lose access. ${atOnce}`,
+    )
     .option('--organization <name>', 'name or id')
     .action(async (options: Named) => {
       const organization = await organizationOf(options);
       const parts = context.parts();
       const deleted = done(await deleteOrganization(parts, organization));
       context.print(`${deleted.organization_id} is deleted, with ${deleted.apps} apps`);
-      if (!(await untilTold(parts.db))) context.print('The API is not running: its caches follow when it is back.');
+      if (!(await untilTold(parts.db))) context.print('The API is not running. Caches are updated once it runs again.');
     });
 }

@@ -22,7 +22,7 @@ afterAll(() => api.stop());
 const emailOf = ({ user_id }: Member) => `${user_id}@example.com`;
 const status = async (member: Member, path = '/me') => (await member.call('GET', path)).status;
 
-test('a removed member loses the organization with the next request, and stays a user', async () => {
+test('a removed member loses access with the next request, and remains a user', async () => {
   owner = await api.member();
   const member = await api.member('member', owner.organization_id);
   const app = (await owner.call('POST', '/apps', { name: 'App' })).body;
@@ -34,7 +34,7 @@ test('a removed member loses the organization with the next request, and stays a
   expect(await removeMember(parts, emailOf(member), owner.organization_id)).toMatchObject({ kind: 'refused' });
 });
 
-test('a disabled user is out with the next request, and back with a new login once enabled', async () => {
+test('a disabled user loses access with the next request, and can log in again once enabled', async () => {
   owner = await api.member();
   await api.member('owner', owner.organization_id);
   expect(await status(owner)).toBe(200);
@@ -48,13 +48,13 @@ test('a disabled user is out with the next request, and back with a new login on
   expect(await enableUser(parts, emailOf(owner))).toMatchObject({ kind: 'refused' });
 });
 
-test('the last owner can be disabled, and the command says what has no owner then', async () => {
+test('the last owner can be disabled, and the command lists organizations left without an owner', async () => {
   owner = await api.member();
   const { organization_id } = owner;
   expect(await disableUser(parts, emailOf(owner))).toMatchObject({ ownerless: [{ id: organization_id }] });
 });
 
-test('a deleted user is out with the next request, and nothing of the account is left', async () => {
+test('a deleted user loses access with the next request, and no row of the account remains', async () => {
   owner = await api.member();
   const member = await api.member('member', owner.organization_id);
   await api.db.execute(
@@ -70,7 +70,7 @@ test('a deleted user is out with the next request, and nothing of the account is
   expect(await deleteUser(parts, emailOf(member))).toMatchObject({ kind: 'refused' });
 });
 
-test('the last owner can be neither removed, deleted nor made less; a disabled owner does not count', async () => {
+test('the last owner cannot be removed, deleted or demoted; disabled owners do not count', async () => {
   owner = await api.member();
   const { organization_id } = owner;
   const other = await api.member('owner', organization_id);
@@ -88,7 +88,7 @@ test('the last owner can be neither removed, deleted nor made less; a disabled o
   expect(await addMember(parts, emailOf(owner), organization_id, 'member')).toMatchObject({ kind: 'added' });
 });
 
-test('of two owners who are removed at once, one stays', async () => {
+test('of two owners removed concurrently, one remains', async () => {
   for (let round = 0; round < 10; round++) {
     owner = await api.member();
     const other = await api.member('owner', owner.organization_id);
@@ -100,7 +100,7 @@ test('of two owners who are removed at once, one stays', async () => {
   }
 });
 
-test('with its organization go its keys, its links and its members, once the command has ended', async () => {
+test('once delete-organization returns, its keys, links and memberships no longer work', async () => {
   owner = await api.member();
   const viewer = await api.member('viewer', owner.organization_id);
   const app = (await owner.call('POST', '/apps', { name: 'App' })).body;
@@ -123,7 +123,7 @@ test('with its organization go its keys, its links and its members, once the com
   expect((await listAccounts(parts)).map(({ id }) => id)).not.toContain(owner.organization_id);
 });
 
-test('whatever is made for an organization while it is deleted, no app of it lives afterwards', async () => {
+test('no app created during the deletion of its organization survives it', async () => {
   for (let round = 0; round < 10; round++) {
     owner = await api.member();
     const replies = await Promise.all([
@@ -137,7 +137,7 @@ test('whatever is made for an organization while it is deleted, no app of it liv
   }
 });
 
-test('a new password ends access tokens at once, and none that is issued afterwards', async () => {
+test('a password reset ends existing access tokens immediately, and none issued later', async () => {
   owner = await api.member();
   expect(await status(owner)).toBe(200);
   expect(await resetPassword(parts, emailOf(owner), 'correct horse battery')).toEqual({ kind: 'reset' });
@@ -147,7 +147,7 @@ test('a new password ends access tokens at once, and none that is issued afterwa
   expect((await api.call(pair.access_token, 'GET', '/me')).status).toBe(200);
 });
 
-test('an administrator’s clock that is off by an hour leaves no token alive and keeps none out', async () => {
+test('a reset by an administrator whose clock is off by an hour ends all old tokens and no new ones', async () => {
   for (const aheadMs of [-3_600_000, 3_600_000]) {
     owner = await api.member();
     const skewed = { db: api.db, clock: () => systemClock() + aheadMs };

@@ -1,6 +1,6 @@
 /**
- * How people and organizations leave. All of it counts from the next request on: every request asks Postgres who its
- * caller is, and the copies of apps in Redis follow the noted change (api/untold-changes.ts).
+ * Removes users and organizations. Takes effect with the next request: every request looks its caller up in
+ * Postgres, and the copies of apps in Redis are updated from the recorded change (api/untold-changes.ts).
  */
 import { endSessions } from '#api/auth/sessions.ts';
 import { type AdminParts, findOrganization } from './accounts.ts';
@@ -25,7 +25,7 @@ export async function removeMember(
       found.id,
     ]);
     return removed === 0
-      ? refused(`${email} is no member of ${found.id}`)
+      ? refused(`${email} is not a member of ${found.id}`)
       : { kind: 'removed', organization_id: found.id };
   });
 }

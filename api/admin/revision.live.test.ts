@@ -31,7 +31,7 @@ async function replay(): Promise<void> {
   await program.parseAsync(['node', 'admin', 'replay', '--from', new Date().toISOString()]);
 }
 
-test('a replay whose request is gone from a restored Postgres is not taken for done, nor is one of before', async () => {
+test('a replay whose request was lost with a restored Postgres is not reported as done, nor is an older one', async () => {
   await postgres.execute("INSERT INTO ingest.lease VALUES (0, 'one', 1, now()), (1, 'one', 1, now())");
   const isAsked = async () => (await postgres.query('SELECT FROM ingest.revision WHERE done_at IS NULL')).length === 2;
   const before = `INSERT INTO ingest.revision (partition, replay_from, requested_at, done_at)
@@ -43,6 +43,6 @@ test('a replay whose request is gone from a restored Postgres is not taken for d
       await queries.execute('DELETE FROM ingest.revision');
       await queries.execute(restored);
     });
-    expect(String(await outcome)).toContain('Postgres does not have this request any more');
+    expect(String(await outcome)).toContain('Postgres no longer has this request');
   }
 });

@@ -1,4 +1,4 @@
-/** `npm run admin -- replay` and `rebuild`: asks the owners of all partitions, waits until they are done, and says what they did. */
+/** `npm run admin -- replay` and `rebuild`: sends the request to the owners of all partitions, waits until they are done, and reports the result. */
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { missingFrames } from '#clickhouse/queries/missing-frames.ts';
@@ -21,7 +21,7 @@ interface Wanted {
   readonly days_to: number | null;
 }
 
-/** What became of a request in one partition. */
+/** The progress of a request in one partition. */
 interface AskedRow {
   readonly partition: number;
   readonly is_done: boolean;
@@ -30,14 +30,14 @@ interface AskedRow {
 }
 
 const requestGone =
-  'Postgres does not have this request any more: it was restored, or failed over to an older copy. What ingest did of it is not ' +
-  'known. Give the command again.';
+  'Postgres no longer has this request: it was restored, or failed over to an older copy. How much of it ingest completed is ' +
+  'unknown. Run the command again.';
 const dayMs = 86_400_000;
 const pollMs = 500;
 const remindMs = 10_000;
-/** As ingest reckons: a batch's number is about the time at which it was stored. */
+/** Same margin as in ingest: a batch's number is roughly the time at which it was stored. */
 const numberMarginMs = dayMs;
-/** Ids of producers begin with the time at which they were made: 10 characters of Crockford's base 32. */
+/** Producer ids begin with their creation time: 10 characters of Crockford's base 32. */
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 
 function timeOption(text: string): number {
@@ -50,11 +50,11 @@ export function addRevisionCommands(program: Command, context: RevisionContext):
   program
     .command('replay')
     .description(
-      'After ClickHouse was restored: read the log again from a time before the backup, store each record that ClickHouse does ' +
-        'not have, and correct the rollups of the days in question. Ingest does it, and must be running. Exits with 1 when ' +
-        'records are missing that the log does not have either.',
+      'After a restore of ClickHouse: reread the log from a time before the backup, store each record that ClickHouse does ' +
+        'not have, and correct the rollups of the affected days. Ingest does the work and must be running. Exits with 1 if ' +
+        'records are missing from both ClickHouse and the log.',
     )
-    .requiredOption('--from <time>', 'from when on (UTC), a few minutes before the backup was begun', timeOption)
+    .requiredOption('--from <time>', 'start time (UTC), a few minutes before the backup began', timeOption)
     .action(async ({ from }: { from: number }) => {
       await refuseOld(context, from);
       await revise(context, { replay_from: from, days_from: null, days_to: null });
@@ -63,9 +63,9 @@ export function addRevisionCommands(program: Command, context: RevisionContext):
 
   program
     .command('rebuild')
-    .description('Make the rollups of some days what their records make. Ingest does it, and must be running.')
+    .description('Recompute the rollups of some days from their records. Ingest does the work and must be running.')
     .requiredOption('--from <date>', 'first day (UTC)', timeOption)
-    .option('--to <date>', 'last day (UTC), taken in; default: today', timeOption)
+    .option('--to <date>', 'last day (UTC), inclusive; default: today', timeOption)
     .action(async ({ from, to = context.nowMs() }: { from: number; to?: number }) => {
       const [first, last] = [Math.floor(from / dayMs) * dayMs, Math.floor(to / dayMs) * dayMs];
       await revise(context, { replay_from: null, days_from: first, days_to: last + dayMs });
@@ -76,7 +76,7 @@ async function refuseOld({ postgres }: RevisionContext, from: number): Promise<v
   const [row] = await postgres().query<{ since_ms: number }>('SELECT since_ms FROM ingest.numbering');
   if (row !== undefined && from < row.since_ms) {
     throw new AdminError(
-      `Records stored before ${new Date(row.since_ms).toISOString()} can't be told from repeats: an older version stored them. Give a later --from.`,
+      `Records stored before ${new Date(row.since_ms).toISOString()} cannot be distinguished from duplicates, because an older version stored them. Give a later --from.`,
     );
   }
 }
@@ -96,7 +96,7 @@ async function revise(context: RevisionContext, wanted: Wanted): Promise<void> {
   );
   const [first] = asked;
   if (first === undefined)
-    throw new AdminError('No ingest has ever run here, or a replay or rebuild is under way already.');
+    throw new AdminError('Ingest has never run here, or a replay or rebuild is already in progress.');
   const remindedAt = { ms: context.nowMs() };
   for (;;) {
     const rows = await db.query<AskedRow>(
@@ -108,7 +108,7 @@ async function revise(context: RevisionContext, wanted: Wanted): Promise<void> {
     const open = rows.filter((row) => !row.is_done);
     if (open.length === 0) {
       const sum = (of: 'rows' | 'cells') => rows.reduce((total, row) => total + row[of], 0);
-      context.print(`${sum('rows')} rows stored, ${sum('cells')} cells of rollups corrected`);
+      context.print(`${sum('rows')} rows stored, ${sum('cells')} rollup cells corrected`);
       break;
     }
     if (context.nowMs() - remindedAt.ms >= remindMs) {
@@ -120,7 +120,7 @@ async function revise(context: RevisionContext, wanted: Wanted): Promise<void> {
   await db.execute('DELETE FROM ingest.revision WHERE done_at IS NOT NULL');
 }
 
-/** Clicks that were committed since, and that neither ClickHouse nor the log had any more. */
+/** Clicks committed since `from` that neither ClickHouse nor the log has. */
 async function reportMissing(context: RevisionContext, from: number): Promise<void> {
   const lanes = await context.postgres().query<{ partition: number; producer_id: string; mark: number }>(
     `SELECT partition, producer_id, mark FROM ingest.mark
@@ -133,11 +133,11 @@ async function reportMissing(context: RevisionContext, from: number): Promise<vo
     for (const gap of await missingFrames(context.clickhouse(), lane, above, begunAt(lane.producer_id) > above)) {
       frames += gap.to - gap.from + 1;
       context.print(
-        `missing for good: frames ${gap.from} to ${gap.to} of ${gap.producer_id} (partition ${gap.partition})`,
+        `permanently missing: frames ${gap.from} to ${gap.to} of ${gap.producer_id} (partition ${gap.partition})`,
       );
     }
   }
-  context.print(`${frames} frames of clicks are missing for good`);
+  context.print(`${frames} click frames are permanently missing`);
   if (frames > 0) context.onFaults();
 }
 

@@ -1,4 +1,4 @@
-/** `npm run admin` for second factors. */
+/** `npm run admin`: commands on second factors. */
 import type { Command } from 'commander';
 import { emailFault, nameFault } from './accounts.ts';
 import type { AdminContext } from './commands.ts';
@@ -8,9 +8,11 @@ import { requireTotp, resetTotp } from './second-factor.ts';
 export function addSecondFactorCommands(program: Command, context: AdminContext): void {
   program
     .command('require-totp')
-    .description('Shut members without a second factor out of an organization, until they set one up.')
+    .description(
+      'Require a second factor for all members of an organization. Members without one have no access until they set one up.',
+    )
     .option('--organization <name>', 'name or id')
-    .option('--off', 'require none any more')
+    .option('--off', 'stop requiring a second factor')
     .action(async (options: { organization?: string; off?: boolean }) => {
       const organization = await ask('--organization', options.organization, 'Organization', nameFault);
       const set = done(await requireTotp(context.parts(), organization, options.off !== true));
@@ -21,12 +23,12 @@ export function addSecondFactorCommands(program: Command, context: AdminContext)
   program
     .command('reset-totp')
     .description(
-      'Take the second factor from a user who has lost it; they log in without a code until they set one up.',
+      'Remove the second factor of a user who has lost it. They log in without a code until they set up a new one.',
     )
-    .option('--email <address>', 'whose')
+    .option('--email <address>', 'e-mail address of the user')
     .action(async (options: { email?: string }) => {
       const email = await ask('--email', options.email, 'E-mail', emailFault);
       done(await resetTotp(context.parts(), email));
-      context.print(`${email} logs in without a second factor now`);
+      context.print(`${email} now logs in without a second factor`);
     });
 }

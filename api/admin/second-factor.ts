@@ -1,10 +1,10 @@
-/** What an operator does about second factors. */
+/** Operator commands on second factors. */
 import { removeFactor } from '#api/auth/second-factor.ts';
 import { type AdminParts, findOrganization } from './accounts.ts';
 import { lockUser, noUser } from './owners.ts';
 import { type Refused, refused } from './refusal.ts';
 
-/** Shuts members without a second factor out of an organization, or lets them in again. */
+/** Requires a second factor of an organization's members, or stops requiring it. */
 export async function requireTotp(
   { db }: AdminParts,
   organization: string,

@@ -1,4 +1,4 @@
-/** After a new key was put in front of SECRET_KEY: whatever was kept under an older one is kept under the new one. */
+/** Re-encrypts stored secrets after a new key was put in front of SECRET_KEY. */
 import { contextOf } from '#api/auth/second-factor.ts';
 import type { ApiKeys } from '#common/api-key.ts';
 import { type Encryption, keyIdOf } from '#common/encryption.ts';
@@ -12,10 +12,10 @@ interface Row {
 }
 
 /**
- * Encrypts and hashes every API key anew that was not kept under the newest key. The keys stay what they are, so no
- * app notices. A key that is changed meanwhile is left alone: it is under the newest already. Safe to repeat.
- * @returns how many were done.
- * @throws when a key was kept under one that SECRET_KEY no longer holds.
+ * Re-encrypts and rehashes every API key that is not stored under the newest key. The API keys do not change, so no
+ * app notices. A key that changes meanwhile is skipped: it already uses the newest key. Safe to repeat.
+ * @returns the number of re-encrypted keys.
+ * @throws when a key is encrypted with a key that SECRET_KEY no longer contains.
  */
 export async function reencryptApiKeys(db: Postgres, apiKeys: ApiKeys): Promise<number> {
   let done = 0;
@@ -39,7 +39,7 @@ export async function reencryptApiKeys(db: Postgres, apiKeys: ApiKeys): Promise<
   }
 }
 
-/** The same for the secrets of second factors. One that is set up meanwhile is under the newest key already. */
+/** Same for the secrets of second factors. One that is set up meanwhile already uses the newest key. */
 export async function reencryptSecondFactors(db: Postgres, encryption: Encryption): Promise<number> {
   let done = 0;
   let after = '';

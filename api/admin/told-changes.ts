@@ -1,10 +1,10 @@
-/** Waits until the API has passed a committed change on to Redis and the redirectors. */
+/** Waits until the API has published a committed change to Redis and the redirectors. */
 import type { Queries } from '#common/postgres.ts';
 
 const patienceMs = 5_000;
 const pauseMs = 50;
 
-/** Everything that was noted before the call. False: no API took it in time; it will once it runs and has its Redis. */
+/** Covers every change recorded before the call. False: no API published it in time; it will once it runs and reaches Redis. */
 export async function untilTold(db: Queries): Promise<boolean> {
   const [noted] = await db.query<{ last: number | null }>('SELECT max(id) AS last FROM untold_changes');
   const last = noted?.last ?? null;

@@ -62,6 +62,6 @@ export function rejectionOf(error: unknown): Rejection {
       'the question covers too many records to be answered in time: ask for a shorter range, one app or one link, or fewer filters',
     );
   }
-  if (error.kind === 'unavailable') return unavailable('The figures are not available at the moment.');
+  if (error.kind === 'unavailable') return unavailable('Analytics are unavailable. Try again later.');
   throw error;
 }

@@ -30,25 +30,28 @@ export const exportRecords = route({
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Raw records',
+  summary: 'Export raw records',
   description:
-    'All records of the range as a stream, ordered by app, day, link and time. Each carries a `cursor`: where a stream ended early, ask again with the cursor of the last whole record and get the rest. In CSV every text is quoted, and an apostrophe precedes what a spreadsheet would take for a formula.',
+    'Streams all records in the range, ordered by app, day, link and time. Each record has a `cursor`. If a stream ends early, repeat the request with the cursor of the last complete record to get the rest. In CSV, every text is quoted, and a text that a spreadsheet would read as a formula gets a leading apostrophe.',
   query: querySchema({
     ...commonQuery,
     kind: Type.Optional(
-      oneOf(exportKinds, 'Default clicks. opens: links that opened an app which was there, by `trigger`.'),
+      oneOf(exportKinds, 'Kind of records; default clicks. opens: links that opened an installed app, by `trigger`.'),
     ),
-    format: Type.Optional(oneOf(formats, 'Default ndjson: one JSON object a line.')),
+    format: Type.Optional(oneOf(formats, 'Default ndjson: one JSON object per line.')),
     cursor: Type.Optional(
-      Type.String({ maxLength: 1_000, description: 'Only what follows the record that carried it, of the same kind.' }),
+      Type.String({
+        maxLength: 1_000,
+        description: 'The cursor of a record of the same kind: returns only the records after it.',
+      }),
     ),
   }),
   answers: { 200: { description: 'The records.', contentType: 'application/x-ndjson', otherTypes: ['text/csv'] } },
   async handle(deps, { caller, query }) {
     const { kind = 'clicks', format = 'ndjson' } = query;
     const after = query.cursor === undefined ? null : readCursor(query.cursor, kind);
-    if (query.cursor !== undefined && after === null) return invalid('cursor', 'is not one that an export gave out');
-    if (typeof after === 'string') return invalid('cursor', `is one of ${after}, not of ${kind}`);
+    if (query.cursor !== undefined && after === null) return invalid('cursor', 'is not a cursor returned by an export');
+    if (typeof after === 'string') return invalid('cursor', `belongs to an export of ${after}, not of ${kind}`);
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const { scope } = asked;

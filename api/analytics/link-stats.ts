@@ -26,7 +26,7 @@ function breakdownSchema(name: Breakdown): TSchema {
     Type.Object({
       [name]: Type.Union([Type.String(), Type.Null()]),
       clicks: Type.Integer(),
-      is_rest: Type.Optional(Type.Boolean({ description: 'True for `other`, all values but the commonest.' })),
+      is_rest: Type.Optional(Type.Boolean({ description: 'True for `other`, which sums all remaining values.' })),
     }),
   );
 }
@@ -37,14 +37,14 @@ export const linkStats = route({
   caller: 'user',
   limit: 'general',
   tag: 'Links',
-  summary: 'Statistics of a link',
+  summary: 'Get the statistics of a link',
   description:
-    'Also of a deleted link, whose history stays. Each breakdown has the ten commonest values and `other`, marked by `is_rest`; null is what is not known (for referrers: none).',
+    'Also works for a deleted link, whose history is kept. Each breakdown has the ten most common values and `other`, which has `is_rest: true`. null means unknown (for referrers: no referrer).',
   params: Type.Object({ id: Type.String() }),
   query: querySchema(linkStatsQuery),
   answers: {
     200: {
-      description: 'The figures of the link.',
+      description: 'The statistics of the link.',
       schema: Type.Object({
         link_id: Type.String(),
         start: Type.String(),
@@ -83,7 +83,9 @@ export const linkStats = route({
     const visible = new Visible(deps.tenancy, organizationIds);
     const face = (await visible.links([params.id])).get(params.id);
     if (!face)
-      return (await visible.refuse('link', [params.id])) ?? new Rejection('NOT_FOUND', 'There is no such link.');
+      return (
+        (await visible.refuse('link', [params.id])) ?? new Rejection('NOT_FOUND', 'There is no link with this id.')
+      );
     const narrowed = readFilters(query);
     if (narrowed instanceof Rejection) return narrowed;
     const asked = await finishQuestion(deps, {

@@ -19,7 +19,7 @@ export interface Metrics {
   reengagements: number;
   events: number;
   conversions: number;
-  /** Attributed installs by clicks; 0 without clicks. */
+  /** Attributed installs divided by clicks; 0 if there are no clicks. */
   conversion_rate: number;
   revenue: readonly Amount[];
 }
@@ -33,20 +33,21 @@ export interface Totals extends Metrics {
 export const metricsFields = {
   clicks: Type.Integer(),
   unique_clicks: Type.Integer({
-    description: 'One for each app, IP, user agent and day (UTC); an estimate within 2 %.',
+    description:
+      'Clicks with the same app, IP address, user agent and UTC day count once. An estimate, accurate within 2 %.',
   }),
-  installs: Type.Integer({ description: 'All of them, organic ones and reinstalls too.' }),
+  installs: Type.Integer({ description: 'All installs, including organic ones and reinstalls.' }),
   reinstalls: Type.Integer({
-    description: 'Those of the installs whose device had the app before, as far back as installs are kept.',
+    description: 'Installs on a device that had the app before, as far back as installs are stored.',
   }),
   opens: Type.Integer({
     description:
-      'Openings of an app that was installed, by a link: re-engagements, and deep links of devices without a known install.',
+      'Openings of an installed app by a link: re-engagements, and deep links on devices without a known install.',
   }),
-  reengagements: Type.Integer({ description: 'Those of the opens that brought back a device with a known install.' }),
+  reengagements: Type.Integer({ description: 'Opens that brought back a device with a known install.' }),
   events: Type.Integer(),
   conversions: Type.Integer(),
-  conversion_rate: Type.Number({ description: 'Attributed installs by clicks; 0 without clicks.' }),
+  conversion_rate: Type.Number({ description: 'Attributed installs divided by clicks; 0 if there are no clicks.' }),
   revenue: Type.Array(
     Type.Object({ currency: Type.String(), amount: Type.String({ description: 'An exact decimal.' }) }),
   ),
@@ -55,7 +56,7 @@ export const metricsFields = {
 export const totalsFields = {
   ...metricsFields,
   bot_clicks: Type.Integer(),
-  organic_installs: Type.Integer({ description: 'Those of the installs that belong to no link.' }),
+  organic_installs: Type.Integer({ description: 'Installs that are not attributed to a link.' }),
 };
 
 export const exampleMetrics = {

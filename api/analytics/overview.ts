@@ -21,14 +21,14 @@ export const overview = route({
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Aggregate statistics',
+  summary: 'Get totals and their change',
   description:
-    'Totals of a stretch of time, of the stretch before, and the change between them. Where the stretch still runs, the one ' +
-    'before ends at the same point of its course, to the quarter of an hour.',
+    'Totals of the period and of the previous period, and the change between them. If the period has not ended, the previous ' +
+    'period is counted to the same point in time (to date), to the quarter of an hour.',
   query: querySchema(commonQuery),
   answers: {
     200: {
-      description: 'The figures; `as_of` is the time up to which every accepted record is in them.',
+      description: 'The statistics. They include every record accepted up to `as_of`.',
       schema: Type.Object({
         start: Type.String(),
         end: Type.String(),

@@ -13,13 +13,13 @@ const filterCharsMax = 4_000;
 const filterValuesMax = 100;
 
 const escapes =
-  'A comma, a minus at the beginning, a space at either end and a backslash that belong to a value stand behind a backslash.';
+  'Inside a value, escape with a backslash: a comma, a backslash, a leading minus, and a leading or trailing space.';
 
 function filter(what: string) {
   return Type.Optional(
     Type.String({
       maxLength: filterCharsMax,
-      description: `${what}: one, several with commas between, or all but those behind a minus. ${escapes}`,
+      description: `${what}: one value, a comma-separated list, or exclusions, each with a leading minus. ${escapes}`,
     }),
   );
 }
@@ -28,24 +28,27 @@ export const periodQuery = {
   start: Type.Optional(
     Type.String({
       maxLength: 40,
-      description: 'Date or ISO 8601 time, inclusive. Default where end is given: 30 days before it.',
+      description: 'Date or ISO 8601 time, inclusive. Default if end is given: 30 days before end.',
     }),
   ),
   end: Type.Optional(
-    Type.String({ maxLength: 40, description: 'Date (taken in whole) or ISO 8601 time, exclusive. Default: now.' }),
+    Type.String({
+      maxLength: 40,
+      description: 'Date (included as a whole) or ISO 8601 time, exclusive. Default: now.',
+    }),
   ),
   interval: Type.Optional(
     oneOf(
       intervals,
-      'Instead of start and end; default 30d. Days up to the end of the present one; 24h: the hours that the last 24 touch, up to the end of the present one.',
+      'Use instead of start and end; default 30d. Whole days, up to the end of today. 24h: the clock hours that overlap the last 24 hours, up to the end of the current hour.',
     ),
   ),
-  timezone: Type.Optional(Type.String({ maxLength: 64, description: 'IANA name; default UTC.' })),
-  include_bots: Type.Optional(Type.Boolean({ description: 'Whether clicks of bots count too; default false.' })),
+  timezone: Type.Optional(Type.String({ maxLength: 64, description: 'IANA time zone name; default UTC.' })),
+  include_bots: Type.Optional(Type.Boolean({ description: 'Whether to count clicks from bots; default false.' })),
 };
 
 const narrowing = {
-  campaign: filter('Campaigns; an empty one stands for none'),
+  campaign: filter('Campaigns; an empty value means no campaign'),
   platform: filter('Platforms'),
   country: filter('Countries (ISO 3166-1 alpha-2)'),
   utm_source: filter('Values of utm_source'),
@@ -55,7 +58,7 @@ const narrowing = {
 export const linkStatsQuery = {
   ...periodQuery,
   ...narrowing,
-  granularity: Type.Optional(oneOf(granularities, 'Chosen from the range if absent.')),
+  granularity: Type.Optional(oneOf(granularities, 'Default: chosen to fit the range.')),
 };
 
 export const commonQuery = {
@@ -64,7 +67,7 @@ export const commonQuery = {
   link_id: filter('Links'),
   ...narrowing,
   organization_id: Type.Optional(
-    Type.String({ maxLength: 64, description: 'One of your organizations; default all of them.' }),
+    Type.String({ maxLength: 64, description: 'One of your organizations; default: all of them.' }),
   ),
 };
 
@@ -95,15 +98,15 @@ export function readFilters(query: Partial<Record<FilterColumn, string>>): Filte
     const text = query[column];
     if (text === undefined) continue;
     const entries = entriesOf(text);
-    if (entries.length > filterValuesMax) return invalid(column, `takes at most ${filterValuesMax} values`);
+    if (entries.length > filterValuesMax) return invalid(column, `accepts at most ${filterValuesMax} values`);
     const excluded = entries.filter((entry) => entry.startsWith('-'));
     if (excluded.length > 0 && excluded.length < entries.length) {
-      return invalid(column, 'takes values with a minus or without, not both');
+      return invalid(column, 'cannot mix values to include and values to exclude (leading minus)');
     }
     const isExclusion = excluded.length > 0;
     const values = entries.map((entry) => filterValue(isExclusion ? entry.slice(1) : entry));
     if ((column === 'app_id' || column === 'link_id') && values.includes(''))
-      return invalid(column, 'holds an empty id');
+      return invalid(column, 'contains an empty id');
     filters[column] = { values, isExclusion };
   }
   return filters;

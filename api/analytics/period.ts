@@ -43,15 +43,15 @@ export async function periodOf(
     const end_ms = zone.addDays(nowMs, 1);
     return { start_ms: zone.startOfDay(first > 0 ? Math.min(first, nowMs) : nowMs), end_ms, zone };
   }
-  if (query.interval !== undefined) return invalid('interval', 'can not be given together with start or end');
+  if (query.interval !== undefined) return invalid('interval', 'cannot be combined with start or end');
   const end = query.end === undefined ? nowMs : readInstant(query.end, zone, 1);
-  if (end === null) return invalid('end', 'must be a date (2026-01-31) or a time in ISO 8601');
+  if (end === null) return invalid('end', 'must be a date (2026-01-31) or an ISO 8601 time');
   const start = query.start === undefined ? daysBefore(end, zone) : readInstant(query.start, zone, 0);
-  if (start === null) return invalid('start', 'must be a date (2026-01-31) or a time in ISO 8601');
-  if (query.start === undefined && start < earliestMs) return invalid('end', 'must lie between 2000 and 2100');
-  if (start < earliestMs || start >= latestMs) return invalid('start', 'must lie between 2000 and 2100');
+  if (start === null) return invalid('start', 'must be a date (2026-01-31) or an ISO 8601 time');
+  if (query.start === undefined && start < earliestMs) return invalid('end', 'must be between the years 2000 and 2100');
+  if (start < earliestMs || start >= latestMs) return invalid('start', 'must be between the years 2000 and 2100');
   if (end <= start) return invalid('end', 'must be later than start');
-  if (end > latestMs) return invalid('end', 'must lie between 2000 and 2100');
+  if (end > latestMs) return invalid('end', 'must be between the years 2000 and 2100');
   return { start_ms: start, end_ms: end, zone };
 }
 

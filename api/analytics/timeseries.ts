@@ -29,7 +29,7 @@ export function bucketsOf(period: Period, wanted: Granularity | undefined): Buck
   const starts = bucketStarts(period.start_ms, period.end_ms, granularity, period.zone);
   if (starts) return { granularity, starts };
   const hint = granularity === 'month' ? 'ask for a shorter range' : 'ask for a coarser one or a shorter range';
-  return invalid('granularity', `${granularity} makes more than ${bucketsMax} buckets of this range: ${hint}`);
+  return invalid('granularity', `${granularity} gives more than ${bucketsMax} buckets for this range: ${hint}`);
 }
 
 /** One element for each bucket, in order, empty ones too. */
@@ -44,16 +44,16 @@ export const timeseries = route({
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Time-series data',
-  description: `One element for each bucket, empty ones too; the first and the last count only what lies in the range. With group_by, an element for each bucket and group: the ${groupsMax} largest groups and \`other\`, marked by \`is_rest: true\` (a group that is itself called so has no mark). A group of null has no value.`,
+  summary: 'Get statistics over time',
+  description: `One element per bucket, including empty ones. The first and the last bucket count only records in the range. With group_by, one element per bucket and group: the ${groupsMax} largest groups and \`other\`, which has \`is_rest: true\` (a group whose value is "other" does not). A null group means that the value is absent.`,
   query: querySchema({
     ...commonQuery,
-    granularity: Type.Optional(oneOf(granularities, 'Chosen from the range if absent.')),
-    group_by: Type.Optional(oneOf(groupings, 'Splits each bucket.')),
+    granularity: Type.Optional(oneOf(granularities, 'Default: chosen to fit the range.')),
+    group_by: Type.Optional(oneOf(groupings, 'Splits each bucket by this field.')),
   }),
   answers: {
     200: {
-      description: 'The buckets in order.',
+      description: 'The buckets in chronological order.',
       schema: Type.Object({
         start: Type.String(),
         end: Type.String(),

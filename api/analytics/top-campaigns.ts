@@ -25,9 +25,9 @@ export const topCampaigns = route({
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Top campaigns',
+  summary: 'List the top campaigns',
   description:
-    'Campaigns with any figure in the range, as they were named when it was recorded. Links without a campaign are left out. `links` is how many links had a figure.',
+    'Campaigns with at least one click, install or event in the range, under the name they had when it was recorded. Links without a campaign are omitted. `links` is the number of links with at least one such record.',
   query: querySchema({ ...commonQuery, ...pageQuery, sort_by: sortQuery }),
   answers: {
     200: {

@@ -15,7 +15,10 @@ const route = routesOf<AnalyticsDeps, UserCaller>();
 const orNull = Type.Union([Type.String(), Type.Null()]);
 
 export const sortQuery = Type.Optional(
-  oneOf(rankedBy, 'Largest first; default clicks. revenue: by the amount in the currency that most events carry.'),
+  oneOf(
+    rankedBy,
+    'Sort order, largest first; default clicks. revenue: sorts by the amount in the currency that most events use.',
+  ),
 );
 
 export const topLinks = route({
@@ -24,9 +27,9 @@ export const topLinks = route({
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Top performing links',
+  summary: 'List the top links',
   description:
-    'Links with any figure in the range, deleted ones too. Organic installs and events of no link are one row, whose link_id is null, so that the rows add up to the overview.',
+    'Links with at least one click, install or event in the range, including deleted links. Organic installs and events without a link form one row whose link_id is null, so the rows add up to the overview.',
   query: querySchema({ ...commonQuery, ...pageQuery, sort_by: sortQuery }),
   answers: {
     200: {

@@ -79,25 +79,28 @@ const shared = {
   id: text,
   organization_id: text,
   name: text,
-  host: Type.String({ description: 'Host of the short links, without scheme.' }),
+  host: Type.String({ description: 'Host name of the short links, without a scheme.' }),
   host_verification: Type.Object(
     {
       status: Type.Unsafe<'verified' | 'pending'>({ type: 'string', enum: ['verified', 'pending'] }),
       record_name: nullable(
-        Type.String({ description: 'The TXT record that proves the host; null if it needs none.' }),
+        Type.String({
+          description: 'Name of the DNS TXT record that proves control of the host. null: no record is needed.',
+        }),
       ),
       record_value: nullable(text),
       checked_at: nullable(
-        Type.String({ format: 'date-time', description: 'When it was verified, or last looked for.' }),
+        Type.String({ format: 'date-time', description: 'Time of the verification, or of the last attempt.' }),
       ),
       problem: Type.Unsafe<HostProblem | null>({
         type: ['string', 'null'],
         enum: ['record_missing', 'record_differs', 'dns_unavailable', 'taken', null],
-        description: 'Why the last look did not verify it.',
+        description: 'Why the last attempt failed.',
       }),
     },
     {
-      description: 'The host is served while its status is verified. Hosts under the service’s own domain always are.',
+      description:
+        'Links are served on the host only while its status is verified. Hosts under the service’s own domain are always verified.',
     },
   ),
   ios: nullable(
@@ -127,8 +130,8 @@ export const appSchema = Type.Object({ ...shared, api_key: text });
 /** What reading one app answers: the whole key to whom may use it, its preview to a viewer. */
 export const readAppSchema = Type.Object({
   ...shared,
-  api_key: Type.Optional(Type.String({ description: 'For owners and members.' })),
-  api_key_preview: Type.Optional(Type.String({ description: 'For viewers, in place of api_key.' })),
+  api_key: Type.Optional(Type.String({ description: 'Shown to owners and members.' })),
+  api_key_preview: Type.Optional(Type.String({ description: 'Shown to viewers instead of api_key.' })),
 });
 export const listedAppSchema = Type.Object({ ...shared, api_key_preview: text });
 export const appParams = Type.Object({ id: Type.String({ examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'] }) });

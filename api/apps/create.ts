@@ -17,7 +17,7 @@ export const create = route({
   limit: 'general',
   tag: 'Apps',
   summary: 'Create an app',
-  description: 'The answer holds its API key.',
+  description: 'The answer contains the API key.',
   body: newAppBody,
   bodyFaults: appFaults,
   bodyExample: { name: 'Shop', ios: appExample.ios, fallback_url: appExample.fallback_url },

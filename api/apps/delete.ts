@@ -14,11 +14,12 @@ export const remove = route({
   limit: 'general',
   tag: 'Apps',
   summary: 'Delete an app',
-  description: 'Stops its links (404) and its key (401) at once. Its figures stay until the retention ends.',
+  description:
+    'Its links answer 404 and its API key gets 401 immediately. Its statistics are kept until their retention ends.',
   params: appParams,
   answers: {
     200: {
-      description: 'It is gone.',
+      description: 'The link is deleted.',
       schema: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
       example: { id: appExample.id, deleted: true },
     },

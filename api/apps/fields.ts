@@ -20,7 +20,7 @@ const uriScheme = nullable(
   Type.String({
     pattern:
       '^(?!(?:https?|javascript|vbscript|data|file|blob|about|intent|mailto|tel|sms|ftp|wss?)$)[a-z][a-z0-9+.-]{1,63}$',
-    description: 'A scheme that opens the app, in lower case and without ://',
+    description: 'A URI scheme that opens the app, in lower case and without ://',
   }),
 );
 
@@ -31,12 +31,10 @@ const iosFields = {
   team_id: nullable(
     Type.String({
       pattern: '^[A-Z0-9]{10}$',
-      description: 'Needed for universal links: without it the apple-app-site-association is 404.',
+      description: 'Required for universal links: without it, the apple-app-site-association file gives 404.',
     }),
   ),
-  app_store_id: nullable(
-    Type.String({ pattern: '^[0-9]{1,20}$', description: 'The number in the App Store address.' }),
-  ),
+  app_store_id: nullable(Type.String({ pattern: '^[0-9]{1,20}$', description: 'The number in the App Store URL.' })),
   uri_scheme: uriScheme,
 };
 
@@ -45,7 +43,8 @@ const androidFields = {
   sha256_cert_fingerprints: nullable(
     Type.Array(Type.String({ pattern: '^(?:[0-9A-Fa-f]{2}:){31}[0-9A-Fa-f]{2}$' }), {
       maxItems: 20,
-      description: 'Of the signing certificates; needed for app links: without any, assetlinks.json is 404.',
+      description:
+        'SHA-256 fingerprints of the signing certificates. Required for app links: without one, assetlinks.json gives 404.',
     }),
   ),
   uri_scheme: uriScheme,
@@ -54,14 +53,14 @@ const androidFields = {
 const settingsFields = {
   attribution_window_hours: nullable(Type.Integer({ minimum: 1, maximum: 2160, description: 'Default 168.' })),
   probabilistic_window_hours: nullable(
-    Type.Integer({ minimum: 0, maximum: 72, description: '0 turns it off; default 6.' }),
+    Type.Integer({ minimum: 0, maximum: 72, description: '0 turns probabilistic matching off; default 6.' }),
   ),
   min_confidence: nullable(Type.Number({ minimum: 0, maximum: 1, description: 'Default 0.6.' })),
   privacy_mode: Type.Optional(
     Type.Unsafe<AppSettings['privacy_mode'] | null>({
       type: ['string', 'null'],
       enum: ['anonymize_ip', 'full_ip', 'no_ip', null],
-      description: 'What is kept of a visitor’s IP address; default anonymize_ip.',
+      description: 'How visitors’ IP addresses are stored; default anonymize_ip.',
     }),
   ),
   conversion_events: nullable(
@@ -71,7 +70,7 @@ const settingsFields = {
     Type.Unsafe<TapPageMode | null>({
       type: ['string', 'null'],
       enum: [...tapPageModes, null],
-      description: 'On which systems links show a small page with a button before the store; default off.',
+      description: 'Platforms on which links show a page with a button before the store; default off.',
     }),
   ),
 };
@@ -87,24 +86,24 @@ const written = {
   host: Type.String({
     minLength: 1,
     maxLength: 253,
-    description: 'Host of the short links, without scheme; made from the name if absent.',
+    description: 'Host name of the short links, without a scheme. Default: derived from the name of the app.',
   }),
-  ios: partial(iosFields, 'bundle_id is required unless it is there already.'),
-  android: partial(androidFields, 'package_name is required unless it is there already.'),
+  ios: partial(iosFields, 'bundle_id is required unless it is already set.'),
+  android: partial(androidFields, 'package_name is required unless it is already set.'),
   fallback_url: nullable(
     Type.String({
       minLength: 1,
       maxLength: URL_CHARACTERS_MAX,
-      description: 'Where desktops and unknown platforms go; https.',
+      description: 'Destination on desktop and unknown platforms; an https URL.',
     }),
   ),
   allowed_destination_hosts: nullable(
     Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
       maxItems: 100,
-      description: 'Hosts that links made with the API key may point to.',
+      description: 'Hosts that links created with the API key may point to.',
     }),
   ),
-  settings: partial(settingsFields, 'Those that are left out keep their value.'),
+  settings: partial(settingsFields, 'Omitted settings keep their value.'),
 };
 
 const { name, ...others } = written;
@@ -114,13 +113,13 @@ const optional = Object.fromEntries(
 
 export const newAppBody = Type.Object(
   {
-    organization_id: Type.Optional(Type.String({ description: 'May be left out by a user of one organization.' })),
+    organization_id: Type.Optional(
+      Type.String({ description: 'Optional for a user who belongs to exactly one organization.' }),
+    ),
     name,
     ...optional,
-    ios: Type.Optional(partOf(iosFields, { description: 'Where the app lives on iOS.', required: ['bundle_id'] })),
-    android: Type.Optional(
-      partOf(androidFields, { description: 'Where the app lives on Android.', required: ['package_name'] }),
-    ),
+    ios: Type.Optional(partOf(iosFields, { description: 'The app on iOS.', required: ['bundle_id'] })),
+    android: Type.Optional(partOf(androidFields, { description: 'The app on Android.', required: ['package_name'] })),
   },
   closed,
 );

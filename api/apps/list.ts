@@ -20,7 +20,7 @@ export const list = route({
   query: Type.Object({ ...pageQuery, organization_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
   answers: {
     200: {
-      description: 'A page of apps. Keys are shown in part.',
+      description: 'A page of apps. API keys are masked.',
       schema: listSchema(listedAppSchema),
       example: { data: [listedAppExample], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
     },

@@ -10,7 +10,7 @@ export const read = route({
   limit: 'general',
   tag: 'Apps',
   summary: 'Get an app, including its API key',
-  description: 'Whoever has the key can write what an SDK writes, so a viewer gets only its preview.',
+  description: 'The key allows writing everything that an SDK writes, so viewers get only a preview of it.',
   params: appParams,
   answers: { 200: { description: 'The app.', schema: readAppSchema, example: appExample } },
   handle: async ({ tenancy, apiKeys, hosts }, { caller, params }) => {

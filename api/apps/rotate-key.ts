@@ -16,7 +16,7 @@ export const rotateKey = route({
   limit: 'general',
   tag: 'Apps',
   summary: "Rotate the app's API key",
-  description: 'Once this is answered the old key is refused everywhere.',
+  description: 'Once this call is answered, the old key is rejected everywhere.',
   params: appParams,
   answers: {
     200: {

@@ -19,12 +19,13 @@ export const update = route({
   limit: 'general',
   tag: 'Apps',
   summary: 'Update an app',
-  description: 'Fields that are left out stay, also those inside ios, android and settings; null clears.',
+  description:
+    'Omitted fields keep their value, including those inside ios, android and settings; null clears a field.',
   params: appParams,
   body: appChangesBody,
   bodyFaults: appFaults,
   bodyExample: { settings: { privacy_mode: 'no_ip' }, fallback_url: null },
-  answers: { 200: { description: 'The app as it is now.', schema: appSchema, example: appExample } },
+  answers: { 200: { description: 'The updated app.', schema: appSchema, example: appExample } },
   handle: async (deps, { caller, params, body }) => {
     try {
       const change = await changeApp(deps, caller, params.id, async (tenant, before) => {

@@ -12,9 +12,9 @@ export const login = route({
   caller: 'public',
   limit: 'auth',
   tag,
-  summary: 'Log in with e-mail and password',
+  summary: 'Log in with an e-mail address and a password',
   description:
-    'An unknown e-mail and a wrong password are answered alike. After a few failures further attempts at the same account have to wait (429, Retry-After), but for those from networks that it was logged in to from before. Who has set up a second factor is answered 401 with details.reason totp_required until a totp_code comes along, and totp_invalid when it is not right.',
+    'An unknown e-mail address and a wrong password get the same answer. After a few failures, further attempts at the same account are delayed (429 with Retry-After), except from networks with an earlier successful login. If the user has a second factor, the answer is 401 with details.reason totp_required while totp_code is missing, and totp_invalid while it is wrong.',
   body: Type.Object(
     {
       email: Type.String({ minLength: 1, maxLength: 320 }),
@@ -23,7 +23,8 @@ export const login = route({
         Type.String({
           minLength: 1,
           maxLength: 64,
-          description: 'For who has set up a second factor: a code of the authenticator, or a recovery code.',
+          description:
+            'Required if the user has a second factor: a code from the authenticator app, or a recovery code.',
         }),
       ),
     },
@@ -54,6 +55,6 @@ export const login = route({
     }
     const pair = isRight ? await auth.sessions.begin(account.id, passwordHash) : null;
     if (pair) await attempt.succeeded().catch(() => undefined);
-    return pair ? { status: 200, body: pair } : unauthorized('The e-mail or the password is wrong.');
+    return pair ? { status: 200, body: pair } : unauthorized('The e-mail address or the password is wrong.');
   },
 });

@@ -9,12 +9,12 @@ export const logout = route({
   limit: 'auth',
   tag,
   summary: 'Log out',
-  description: 'Revokes every refresh token that came from the same login. The access token lives on until it expires.',
+  description: 'Revokes every refresh token of the same login. The access token stays valid until it expires.',
   body: RefreshTokenBody,
   bodyExample: { refresh_token: tokenPairExample.refresh_token },
   answers: {
     200: {
-      description: 'Revoked; also when it had been before.',
+      description: 'Revoked. Revoking again gives the same answer.',
       schema: Type.Object({ revoked: Type.Literal(true) }),
       example: { revoked: true },
     },

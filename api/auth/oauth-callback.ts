@@ -10,10 +10,10 @@ export const oauthCallback = route({
   caller: 'public',
   limit: 'auth',
   tag,
-  summary: 'Finish a login through a provider',
+  summary: 'Complete a login through an identity provider',
   description:
-    'The first login of a person at a provider needs an account with an e-mail address that the provider has verified; without one it is a 403, or the account is made if OAUTH_SIGNUP is on. From then on the person is known by the provider’s own name for them, whatever their address is. Who has set up a second factor is answered 401 with details.reason totp_required until the same call comes with a totp_code too, and totp_invalid when that is not right; code and state stay good for it, for 10 minutes from the start.',
-  params: Type.Object({ provider: Type.String({ description: 'google or github' }) }),
+    'The first login through a provider is linked to the account with the same e-mail address, which the provider must have verified. If there is no such account, the answer is 403, or an account is created if OAUTH_SIGNUP is on. Later logins are recognized by the user ID that the provider assigns, even if the e-mail address changes. If the user has a second factor, the answer is 401 with details.reason totp_required until the call is repeated with a totp_code, and totp_invalid while that code is wrong. The code and the state stay valid for these repeats until 10 minutes after the start.',
+  params: Type.Object({ provider: Type.String({ description: 'Name of the provider: google or github.' }) }),
   body: Type.Object(
     {
       code: Type.String({ minLength: 1, maxLength: 4096 }),
@@ -22,11 +22,16 @@ export const oauthCallback = route({
         Type.String({
           minLength: 1,
           maxLength: 64,
-          description: 'For who has set up a second factor: a code of the authenticator, or a recovery code.',
+          description:
+            'Required if the user has a second factor: a code from the authenticator app, or a recovery code.',
         }),
       ),
       code_verifier: Type.Optional(
-        Type.String({ minLength: 43, maxLength: 128, description: 'Of the code_challenge that the login began with.' }),
+        Type.String({
+          minLength: 43,
+          maxLength: 128,
+          description: 'The code_verifier of the code_challenge that was sent to the start call.',
+        }),
       ),
     },
     { additionalProperties: false },
@@ -39,22 +44,28 @@ export const oauthCallback = route({
     if (!provider) return notFound();
     const shown = shownBindings(body.state, body.code_verifier, header('cookie'));
     const attempt = await auth.attempts.take(provider.name, body.state, body.code, shown);
-    if (!attempt) return unauthorized('The login was not started here by you, has expired, or was finished before.');
+    if (!attempt)
+      return unauthorized(
+        'This login was not started by this client, has expired, or is already complete. Start again.',
+      );
     let { userId } = attempt;
     if (userId === null) {
       const identity = await provider.identity(attempt, body.code);
       if (identity === 'unavailable') return unavailable('The provider does not answer. Start the login again later.');
-      if (identity === 'refused') return unauthorized('The provider does not vouch for this login.');
+      if (identity === 'refused')
+        return unauthorized('The provider rejected this login, or did not confirm an e-mail address.');
       userId = await auth.accounts.ofIdentity(identity, auth.allowsSignup);
     }
     const account = userId === null ? null : await auth.accounts.byId(userId);
-    if (!account) return forbidden('There is no account for this login.');
+    if (!account) return forbidden('There is no account for this e-mail address. Ask an administrator to create one.');
     const refusal = await refusedSecondStep(auth, account, body.totp_code, ip);
     if (refusal) {
       await auth.attempts.putBack(provider.name, attempt, body.code, account.id);
       return refusal;
     }
     const pair = await auth.sessions.begin(account.id, null);
-    return pair ? { status: 200, body: pair } : forbidden('There is no account for this login.');
+    return pair
+      ? { status: 200, body: pair }
+      : forbidden('There is no account for this e-mail address. Ask an administrator to create one.');
   },
 });

@@ -56,7 +56,7 @@ export class OAuthClient {
     return new OAuthClient(codeFlowMetadata(found.serverMetadata()), credentials);
   }
 
-  /** Where to send the browser. */
+  /** The URL to send the browser to. */
   async authorizationUrl(attempt: LoginAttempt, more: Readonly<Record<string, string>>): Promise<string> {
     const url = oauth.buildAuthorizationUrl(this.#client, {
       ...more,

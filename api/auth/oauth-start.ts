@@ -10,20 +10,20 @@ export const oauthStart = route({
   caller: 'public',
   limit: 'auth',
   tag,
-  summary: 'Begin a login through a provider',
+  summary: 'Start a login through an identity provider',
   description:
-    'Send the browser to authorization_url. A provider that is not configured is a 404. A page of this origin gets a cookie that binds the login to its browser; others send a code_challenge, or compare the state that comes back with the one they were given.',
-  params: Type.Object({ provider: Type.String({ description: 'google or github' }) }),
+    'Send the browser to authorization_url. A provider that is not configured gives 404. A page on this origin gets a cookie that binds the login to its browser. Other clients send a code_challenge, or compare the returned state with the one in this answer.',
+  params: Type.Object({ provider: Type.String({ description: 'Name of the provider: google or github.' }) }),
   body: Type.Object(
     {
       redirect_uri: Type.Optional(
-        Type.String({ maxLength: 2048, description: 'One of OAUTH_REDIRECT_URIS; the first of them if absent.' }),
+        Type.String({ maxLength: 2048, description: 'One of OAUTH_REDIRECT_URIS. Default: the first one.' }),
       ),
       code_challenge: Type.Optional(
         Type.String({
           pattern: '^[A-Za-z0-9_-]{43}$',
           description:
-            'base64url of the SHA-256 of a code_verifier that the callback must then show: it binds the login to whoever began it.',
+            'base64url of the SHA-256 of a code_verifier. The callback must send that code_verifier, which binds the login to the client that started it.',
         }),
       ),
     },
@@ -32,11 +32,11 @@ export const oauthStart = route({
   bodyExample: { redirect_uri: 'https://dashboard.example.com/callback' },
   answers: {
     200: {
-      description: 'Where to send the browser.',
+      description: 'The URL to send the browser to.',
       schema: Type.Object({
         authorization_url: Type.String({ format: 'uri' }),
-        state: Type.String({ description: 'Comes back with the code; good once.' }),
-        expires_in: Type.Integer({ description: 'Seconds that the state is good for.' }),
+        state: Type.String({ description: 'Returned with the code; single use.' }),
+        expires_in: Type.Integer({ description: 'Lifetime of the state in seconds.' }),
       }),
       example: {
         authorization_url: 'https://accounts.google.com/o/oauth2/v2/auth?client_id=signpost',
@@ -50,7 +50,7 @@ export const oauthStart = route({
     const provider = auth.providers.get(params.provider);
     if (!provider) return notFound();
     const redirectUri = auth.redirectUris.find((allowed) => allowed === (body.redirect_uri ?? auth.redirectUris[0]));
-    if (redirectUri === undefined) return invalid('redirect_uri', 'is not on the list of allowed addresses');
+    if (redirectUri === undefined) return invalid('redirect_uri', 'is not one of OAUTH_REDIRECT_URIS');
     const binding = newBinding(body.code_challenge, header('sec-fetch-site'));
     const attempt = await auth.attempts.begin(provider.name, redirectUri, binding.hash);
     const url = await provider.authorizationUrl(attempt);

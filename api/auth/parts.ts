@@ -66,8 +66,8 @@ export const tag = 'Authentication';
 /** The answer of login, refresh and OAuth callback. */
 export const TokenPairSchema = Type.Object({
   access_token: Type.String({ description: 'Send it as Authorization: Bearer.' }),
-  refresh_token: Type.String({ description: 'Good once, for 24 hours.' }),
-  expires_in: Type.Integer({ description: 'Seconds that the access token lives.' }),
+  refresh_token: Type.String({ description: 'Single use; valid for 24 hours.' }),
+  expires_in: Type.Integer({ description: 'Lifetime of the access token in seconds.' }),
   token_type: Type.Literal('Bearer'),
 });
 

@@ -8,8 +8,7 @@ export const refresh = route({
   limit: 'auth',
   tag,
   summary: 'Renew the tokens',
-  description:
-    'The refresh token that was sent is dead afterwards. Sending it again revokes every token that came from the same login.',
+  description: 'The refresh token is invalid after this call. Using it again revokes every token of the same login.',
   body: RefreshTokenBody,
   bodyExample: { refresh_token: tokenPairExample.refresh_token },
   answers: { 200: { description: 'A new token pair.', schema: TokenPairSchema, example: tokenPairExample } },

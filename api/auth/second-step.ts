@@ -2,8 +2,9 @@
 import { Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
 import type { AuthParts } from './parts.ts';
 
-export const codeRequired = () => unauthorized('A code of your second factor is required.', 'totp_required');
-export const codeInvalid = () => unauthorized('The code is not a current one, or was used before.', 'totp_invalid');
+export const codeRequired = () =>
+  unauthorized('A code from your authenticator app is required (totp_code).', 'totp_required');
+export const codeInvalid = () => unauthorized('The code is not current, or was used before.', 'totp_invalid');
 
 /** Runs the check as one attempt at the account, so that guesses are slowed down. */
 export async function attempted(

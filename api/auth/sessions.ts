@@ -22,7 +22,7 @@ const FAMILY_MS = 30 * 24 * 60 * 60 * 1000;
 export interface TokenPair {
   readonly access_token: string;
   readonly refresh_token: string;
-  /** Seconds that the access token lives. */
+  /** Lifetime of the access token in seconds. */
   readonly expires_in: number;
   readonly token_type: 'Bearer';
 }

@@ -8,7 +8,13 @@ import { attempted } from './second-step.ts';
 
 const route = routesOf<AuthDeps, UserCaller>();
 const codeBody = Type.Object(
-  { totp_code: Type.String({ minLength: 1, maxLength: 64, description: 'Of the authenticator, or a recovery code.' }) },
+  {
+    totp_code: Type.String({
+      minLength: 1,
+      maxLength: 64,
+      description: 'A code from the authenticator app, or a recovery code.',
+    }),
+  },
   { additionalProperties: false },
 );
 const shared = { method: 'POST', caller: 'user', limit: 'general', tag } as const;
@@ -17,9 +23,9 @@ const isOff = { status: 200, body: { totp_enabled: false } } as const;
 export const beginTotp = route({
   ...shared,
   path: '/me/totp',
-  summary: 'Begin to set up a second factor',
+  summary: 'Start setting up a second factor',
   description:
-    'Gives a secret for an authenticator; it counts once POST /me/totp/confirm has shown a code of it. An account that has a password sends it.',
+    'Returns a secret for an authenticator app. The second factor becomes active when POST /me/totp/confirm receives a code generated from it. An account with a password must send the password.',
   body: Type.Object(
     { password: Type.Optional(Type.String({ minLength: 1, maxLength: 1024 })) },
     { additionalProperties: false },
@@ -27,7 +33,7 @@ export const beginTotp = route({
   bodyExample: { password: 'correct horse battery staple' },
   answers: {
     200: {
-      description: 'What the authenticator is given.',
+      description: 'The secret for the authenticator app.',
       schema: Type.Object({ secret: Type.String(), otpauth_url: Type.String() }),
       example: {
         secret: 'JBSWY3DPEHPK3PXPJBSWY3DPEHPK3PXP',
@@ -51,28 +57,29 @@ export const beginTotp = route({
     const begun = await auth.secondFactor.begin(caller.user_id, account.email);
     return begun
       ? { status: 200, body: begun }
-      : invalid('body', 'a second factor is set up already: disable it first');
+      : invalid('body', 'a second factor is already set up: disable it first');
   },
 });
 
 export const confirmTotp = route({
   ...shared,
   path: '/me/totp/confirm',
-  summary: 'Finish setting up a second factor',
+  summary: 'Confirm the second factor',
   description:
-    'From now on every login asks for a code, with a password or through a provider. The recovery codes are shown this once; each is good once.',
+    'After this call, every login requires a code, both with a password and through a provider. The recovery codes are shown only in this answer; each can be used once.',
   body: codeBody,
   bodyExample: { totp_code: '123456' },
   answers: {
     200: {
-      description: 'It is set up.',
+      description: 'The second factor is active.',
       schema: Type.Object({ totp_enabled: Type.Literal(true), recovery_codes: Type.Array(Type.String()) }),
       example: { totp_enabled: true, recovery_codes: ['abcd-efgh-ijkl-mnop'] },
     },
   },
   async handle({ auth }, { caller, body }) {
     const recovery_codes = await auth.secondFactor.confirm(caller.user_id, body.totp_code);
-    if (!recovery_codes) return invalid('totp_code', 'is not the current code of a secret that waits to be confirmed');
+    if (!recovery_codes)
+      return invalid('totp_code', 'is not the current code of a second factor that awaits confirmation');
     return { status: 200, body: { totp_enabled: true, recovery_codes } };
   },
 });
@@ -85,7 +92,7 @@ export const disableTotp = route({
   bodyExample: { totp_code: '123456' },
   answers: {
     200: {
-      description: 'Logins ask for no code any more.',
+      description: 'The second factor is disabled.',
       schema: Type.Object({ totp_enabled: Type.Literal(false) }),
       example: isOff.body,
     },

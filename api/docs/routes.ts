@@ -24,10 +24,10 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
     caller: 'public',
     limit: 'general',
     tag,
-    summary: 'This description, as an OpenAPI 3.1 document',
+    summary: 'Get the OpenAPI 3.1 document',
     answers: {
       200: {
-        description: 'The document.',
+        description: 'The OpenAPI document.',
         schema: Type.Object({ openapi: Type.String() }, { additionalProperties: true }),
       },
     },
@@ -43,7 +43,7 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
     caller: 'public',
     limit: 'general',
     tag,
-    summary: 'This description, as a page',
+    summary: 'Show the API reference as a web page',
     answers: { 200: { description: 'The page.', contentType: 'text/html', example: '<!doctype html>' } },
     handle() {
       const headers = { ...cached, 'Content-Security-Policy': pagePolicy, 'Referrer-Policy': 'no-referrer' };
@@ -57,7 +57,7 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
     caller: 'public',
     limit: 'general',
     tag,
-    summary: 'A file of that page',
+    summary: 'Get a file of the API reference page',
     params: Type.Object({ file: Type.String() }),
     answers: {
       200: { description: 'The file.', contentType: 'text/javascript', otherTypes: ['text/css'], example: '' },

@@ -13,7 +13,7 @@ export const create = route({
   limit: 'links',
   tag: 'Links',
   summary: 'Create a link',
-  description: 'A short code that is taken or reserved is refused, never replaced.',
+  description: 'A short code that is taken or reserved is rejected; the existing link does not change.',
   body: newLinkBody,
   bodyFaults: linkFaults,
   bodyExample: { app_id: linkExample.app_id, path: '/products/42', campaign: 'summer_sale', short_code: 'summer' },
@@ -27,9 +27,9 @@ export const create = route({
     const creation = await createLink({ tenancy, clock }, owner, 'dashboard', body);
     switch (creation.kind) {
       case 'taken':
-        return invalid(creation.field, 'is taken by another link of this app');
+        return invalid(creation.field, 'is already used by another link of this app');
       case 'no_app':
-        return invalid('app_id', 'is the id of an app that was deleted');
+        return invalid('app_id', 'refers to a deleted app');
       case 'created': {
         const { link } = creation;
         // The code may be remembered as unknown by a redirector that was asked for it before.

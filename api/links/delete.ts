@@ -15,11 +15,11 @@ export const remove = route({
   limit: 'general',
   tag: 'Links',
   summary: 'Delete a link',
-  description: 'It answers 404 within a second. Its figures stay, and its short code is not given out again.',
+  description: 'The link answers 404 within one second. Its statistics are kept, and its short code is never reused.',
   params: linkParams,
   answers: {
     200: {
-      description: 'It is gone.',
+      description: 'The link is deleted.',
       schema: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
       example: { id: linkExample.id, deleted: true },
     },

@@ -18,10 +18,12 @@ const query = Type.Object(
       Type.String({
         minLength: 1,
         maxLength: 200,
-        description: 'Part of a short code, path, title or campaign; case does not matter.',
+        description: 'Part of a short code, path, title or campaign; not case-sensitive.',
       }),
     ),
-    archived: Type.Optional(Type.Boolean({ description: 'Only archived links, or only others; both if absent.' })),
+    archived: Type.Optional(
+      Type.Boolean({ description: 'true: archived links only. false: active links only. Default: both.' }),
+    ),
     created_after: Type.Optional(Type.String({ format: 'date-time', description: 'Inclusive.' })),
     created_before: Type.Optional(Type.String({ format: 'date-time', description: 'Exclusive.' })),
     sort: Type.Optional(

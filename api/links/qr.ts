@@ -14,12 +14,12 @@ export const qr = route({
   caller: 'user',
   limit: 'general',
   tag: 'Links',
-  summary: 'Get a QR code of a link',
+  summary: 'Get the QR code of a link',
   params: linkParams,
   query: Type.Object(
     {
       format: Type.Optional(
-        Type.Unsafe<'svg' | 'png'>({ type: 'string', enum: ['svg', 'png'], description: 'Default svg.' }),
+        Type.Unsafe<'svg' | 'png'>({ type: 'string', enum: ['svg', 'png'], description: 'Image format; default svg.' }),
       ),
       size: Type.Optional(
         Type.Integer({ minimum: 64, maximum: SIZE_MAX, description: `Width in pixels; default ${SIZE_DEFAULT}.` }),
@@ -29,7 +29,7 @@ export const qr = route({
   ),
   answers: {
     200: {
-      description: 'The code, as image/svg+xml or image/png.',
+      description: 'The QR code, as image/svg+xml or image/png.',
       contentType: 'image/svg+xml',
       otherTypes: ['image/png'],
     },

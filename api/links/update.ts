@@ -15,12 +15,12 @@ export const update = route({
   limit: 'general',
   tag: 'Links',
   summary: 'Update a link',
-  description: 'Fields that are left out stay; null clears. Redirects follow the change within a second.',
+  description: 'Omitted fields keep their value; null clears a field. Redirects use the new values within one second.',
   params: linkParams,
   body: linkChangesBody,
   bodyFaults: linkFaults,
   bodyExample: { campaign: 'autumn_sale', expires_at: null },
-  answers: { 200: { description: 'The link as it is now.', schema: linkSchema, example: linkExample } },
+  answers: { 200: { description: 'The updated link.', schema: linkSchema, example: linkExample } },
   handle: async ({ tenancy, clock, tellChanges }, { caller, params, body }) => {
     const change = await changeLink({ tenancy, clock }, caller, params.id, body);
     if (change instanceof Rejection) return change;
@@ -53,8 +53,10 @@ async function changeLink(
     });
   } catch (error) {
     const constraint = violatedConstraint(error);
-    if (constraint === 'links_short_code_key') return invalid('short_code', 'is taken by another link of this app');
-    if (constraint === 'links_external_id_key') return invalid('external_id', 'is taken by another link of this app');
+    if (constraint === 'links_short_code_key')
+      return invalid('short_code', 'is already used by another link of this app');
+    if (constraint === 'links_external_id_key')
+      return invalid('external_id', 'is already used by another link of this app');
     throw error;
   }
 }

@@ -24,7 +24,7 @@ export const readMe = route({
   caller: 'user',
   limit: 'general',
   tag: 'Authentication',
-  summary: 'Who am I, and to what do I belong?',
+  summary: 'Get the current user and their organizations',
   answers: {
     200: {
       description: 'The user and the organizations, oldest first.',
@@ -39,7 +39,9 @@ export const readMe = route({
           Type.Object({
             id: Type.String(),
             name: Type.String(),
-            totp_required: Type.Boolean({ description: 'Without a second factor there is no access to it.' }),
+            totp_required: Type.Boolean({
+              description: 'Whether members need a second factor to access the organization.',
+            }),
             role: Type.Union([Type.Literal('owner'), Type.Literal('member'), Type.Literal('viewer')]),
           }),
         ),

@@ -24,7 +24,7 @@ export function readHeaders(req: HttpRequest): { headers: Headers; fault: Reject
       repeated = name;
     }
   });
-  if (repeated !== '') return { headers, fault: invalid(repeated, 'the header is given more than once') };
+  if (repeated !== '') return { headers, fault: invalid(repeated, 'the header is repeated') };
   const encoding = headers['transfer-encoding'] ?? 'chunked';
   // With any other encoding nobody knows where the request ends.
   const fault = encoding.toLowerCase() === 'chunked' ? null : invalid('transfer-encoding', 'only chunked is accepted');
@@ -47,7 +47,7 @@ export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: num
   return new Promise((settle) => {
     let parts: Uint8Array[] = [];
     let size = 0;
-    exchange.whenAborted(() => settle(invalid('body', 'the connection ended before the body did')));
+    exchange.whenAborted(() => settle(invalid('body', 'the connection closed before the body was complete')));
     res.onData((chunk, isLast) => {
       size += chunk.byteLength;
       if (size > bytesMax) {
@@ -88,9 +88,9 @@ export async function unpackBody(body: RawBody, encoding: string, bytesMax: numb
 export function parseQuery(text: string): Record<string, string> | Rejection {
   const query: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(text)) {
-    if (name === '') return invalid('query', 'has a parameter without a name');
+    if (name === '') return invalid('query', 'contains a parameter without a name');
     if (Object.hasOwn(query, name)) return invalid(name, 'is given more than once');
-    if (value.includes('\0')) return invalid(name, 'holds a NUL');
+    if (value.includes('\0')) return invalid(name, 'contains a NUL');
     Object.defineProperty(query, name, { value, enumerable: true, writable: true, configurable: true });
   }
   return query;

@@ -10,15 +10,15 @@ function faults(text: string): string[] {
 }
 
 test('a fault is named by the path to it', () => {
-  const unstorable = 'holds a NUL or half a surrogate pair';
+  const unstorable = 'contains a NUL or an unpaired surrogate';
   expect(faults('{"a":{"b":[1,{"c":"\\u0000"}]},"d":"\\ud800"}')).toEqual([
     `a.b[1].c ${unstorable}`,
     `d ${unstorable}`,
   ]);
-  expect(faults('{"\\u0000":1}')).toEqual(['body has a key with a NUL or half a surrogate pair']);
-  expect(faults('{"a":[{"\\u0000":1}]}')).toEqual(['a[0] has a key with a NUL or half a surrogate pair']);
+  expect(faults('{"\\u0000":1}')).toEqual(['body has a key that contains a NUL or an unpaired surrogate']);
+  expect(faults('{"a":[{"\\u0000":1}]}')).toEqual(['a[0] has a key that contains a NUL or an unpaired surrogate']);
   expect(faults(nested(32))).toEqual([]);
-  expect(faults(nested(33))).toEqual([`a${'[0]'.repeat(31)} is nested more than 32 deep`]);
+  expect(faults(nested(33))).toEqual([`a${'[0]'.repeat(31)} is nested more than 32 levels deep`]);
 });
 
 test('of very many faults a hundred are named', () => {

@@ -29,7 +29,7 @@ export function parseObject(body: RawBody): { value: Record<string, unknown> } |
 /** The path is made to text only for a fault: a megabyte can hold 350,000 values, and a text for each took most of the time. */
 function walk(value: object, path: (string | number)[], checkStrings: boolean, errors: FieldError[]): void {
   if (path.length >= DEPTH_MAX) {
-    errors.push({ field: fieldOf(path), message: `is nested more than ${DEPTH_MAX} deep` });
+    errors.push({ field: fieldOf(path), message: `is nested more than ${DEPTH_MAX} levels deep` });
     return;
   }
   if (Array.isArray(value)) {
@@ -39,7 +39,7 @@ function walk(value: object, path: (string | number)[], checkStrings: boolean, e
   for (const [key, entry] of Object.entries(value)) {
     if (errors.length >= ERRORS_MAX) return;
     if (checkStrings && !isStorable(key)) {
-      errors.push({ field: fieldOf(path), message: 'has a key with a NUL or half a surrogate pair' });
+      errors.push({ field: fieldOf(path), message: 'has a key that contains a NUL or an unpaired surrogate' });
     }
     walkEntry(entry, key, path, checkStrings, errors);
   }
@@ -58,7 +58,7 @@ function walkEntry(
     walk(value, path, checkStrings, errors);
     path.pop();
   } else if (checkStrings && typeof value === 'string' && !isStorable(value)) {
-    errors.push({ field: fieldOf([...path, step]), message: 'holds a NUL or half a surrogate pair' });
+    errors.push({ field: fieldOf([...path, step]), message: 'contains a NUL or an unpaired surrogate' });
   }
 }
 

@@ -3,7 +3,8 @@ import { type ErrorCode, statusOf } from './rejection.ts';
 
 const errorTexts: Readonly<Record<ErrorCode, { description: string; message: string; details?: object }>> = {
   VALIDATION_ERROR: {
-    description: 'The request is not valid; `details.field` names the field, `details.errors` all of several.',
+    description:
+      'The request is not valid. `details.field` names the field; `details.errors` lists all errors if there are several.',
     message: 'path: is required',
     details: { field: 'path' },
   },
@@ -13,27 +14,27 @@ const errorTexts: Readonly<Record<ErrorCode, { description: string; message: str
   },
   FORBIDDEN: {
     description:
-      'Not allowed: it belongs to another organization, the role does not suffice, the endpoint is not for this kind of credential, or the request did not come over HTTPS.',
+      'Not allowed: the resource belongs to another organization, your role is not sufficient, the endpoint does not accept this kind of credential, or the request did not use HTTPS.',
     message: 'This belongs to another organization.',
   },
-  NOT_FOUND: { description: 'There is no such thing.', message: 'There is nothing at this address.' },
+  NOT_FOUND: { description: 'The resource does not exist.', message: 'The requested resource does not exist.' },
   RATE_LIMITED: {
-    description: 'Too many requests. `Retry-After` says when the next one will be answered.',
+    description: 'Too many requests. `Retry-After` gives the number of seconds to wait.',
     message: 'Too many requests. Try again in 37 s.',
   },
   INTERNAL_ERROR: {
-    description: 'Something went wrong on our side, or a part of the service is away. Nothing was done; try again.',
-    message: 'A part of the service is not available at the moment.',
+    description: 'An internal error, or a part of the service is unavailable. Nothing was changed; try again.',
+    message: 'A part of the service is unavailable. Try again later.',
   },
 };
 
 const headers = {
-  'X-Request-Id': text('Name this when you report a problem.', 'req_01kzg3v5k2'),
-  'X-RateLimit-Limit': whole('Requests a minute.', 100),
+  'X-Request-Id': text('Identifies the request; quote it when you report a problem.', 'req_01kzg3v5k2'),
+  'X-RateLimit-Limit': whole('Requests allowed per minute.', 100),
   'X-RateLimit-Remaining': whole('Requests left in this window.', 99),
   'X-RateLimit-Reset': whole('Unix time in seconds at which the window ends.', 1_790_000_060),
   'Retry-After': whole('Seconds to wait.', 37),
-  'WWW-Authenticate': text('The kind of credential that is expected.', 'Bearer'),
+  'WWW-Authenticate': text('The expected kind of credential.', 'Bearer'),
 };
 
 type HeaderName = keyof typeof headers;
@@ -62,11 +63,11 @@ export function components(): object {
         name: 'X-API-Key',
         description: "An app's API key; on /sdk endpoints only.",
       },
-      api_key_bearer: { type: 'http', scheme: 'bearer', description: "An app's API key as the bearer value." },
+      api_key_bearer: { type: 'http', scheme: 'bearer', description: "An app's API key as the bearer token." },
       api_key_basic: {
         type: 'http',
         scheme: 'basic',
-        description: "An app's API key as the user; the password is not looked at.",
+        description: "An app's API key as the user name; the password is ignored.",
       },
     },
     headers,
@@ -95,7 +96,7 @@ export function headerRefs(names: readonly HeaderName[]): object {
 
 const fieldName = {
   type: 'string',
-  description: 'Dotted and indexed: `ios.bundle_id`, `events[3].name`; `body` for the whole.',
+  description: 'Path of the field, such as `ios.bundle_id` or `events[3].name`; `body` for the whole body.',
 };
 
 const errorSchema = {
@@ -114,7 +115,7 @@ const errorSchema = {
             field: fieldName,
             reason: {
               type: 'string',
-              description: 'What a program can act on: `totp_required`, `totp_invalid`, `totp_setup_required`.',
+              description: 'Machine-readable reason: `totp_required`, `totp_invalid` or `totp_setup_required`.',
             },
             errors: {
               type: 'array',

@@ -59,13 +59,15 @@ const because = (reason: string | undefined) => (reason === undefined ? {} : { r
 export const unauthorized = (message = 'Authentication is missing or not valid.', reason?: string) =>
   new Rejection('UNAUTHORIZED', message, because(reason));
 export const forbidden = (message: string, reason?: string) => new Rejection('FORBIDDEN', message, because(reason));
-export const notFound = (message = 'There is nothing at this address.') => new Rejection('NOT_FOUND', message);
+export const notFound = (message = 'The requested resource does not exist.') => new Rejection('NOT_FOUND', message);
 export const rateLimited = (retryAfterSeconds: number) =>
   new Rejection('RATE_LIMITED', `Too many requests. Try again in ${retryAfterSeconds} s.`, { retryAfterSeconds });
 
 /** Something this needs is away. Nothing was done; trying again is right. */
-export const unavailable = (message = 'A part of the service is not available at the moment.', retryAfterSeconds = 5) =>
-  new Rejection('INTERNAL_ERROR', message, { retryAfterSeconds });
+export const unavailable = (
+  message = 'A part of the service is unavailable. Try again later.',
+  retryAfterSeconds = 5,
+) => new Rejection('INTERNAL_ERROR', message, { retryAfterSeconds });
 
 export function invalid(field: string, message: string): Rejection {
   return new Rejection('VALIDATION_ERROR', `${field}: ${message}`, { errors: [{ field, message }] });

@@ -297,7 +297,7 @@ test('a failure of ours is a 500 without its text, and is reported', async () =>
 test('a store that is away is said to be so, with a time to come back', async () => {
   const answer = await fetch(`${base}/away`, { headers: https });
   expect([answer.status, answer.headers.get('retry-after')]).toEqual([500, '5']);
-  const message = 'A part of the service is not available at the moment.';
+  const message = 'A part of the service is unavailable. Try again later.';
   expect(await answer.json()).toEqual({ error: { code: 'INTERNAL_ERROR', message } });
 });
 

@@ -219,7 +219,7 @@ export class HttpServer {
         exchange.closesConnection = true;
         exchange.reject(invalid('body', `did not arrive within ${BODY_DEADLINE_MS / 1000} s`));
       } else if (ageMs > ANSWER_DEADLINE_MS) {
-        exchange.reject(unavailable('The answer took too long. Try again later.'));
+        exchange.reject(unavailable('The request timed out on our side. Try again later.'));
       }
     }
   }

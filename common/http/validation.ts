@@ -38,7 +38,7 @@ export function queryValidator(schema: TSchema): Validator {
     // Before the conversion, to which 0x10, 1e1 and +5 are numbers.
     const given: Readonly<Record<string, unknown>> = typeof value === 'object' ? { ...value } : {};
     const misspelt = integers.filter((name) => given[name] !== undefined && !/^\d+$/.test(String(given[name])));
-    const errors = misspelt.map((field) => ({ field, message: 'must be an integer in digits' }));
+    const errors = misspelt.map((field) => ({ field, message: 'must be an integer in decimal digits' }));
     return check(value, [...errors, ...more]);
   };
 }

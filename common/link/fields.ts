@@ -19,7 +19,7 @@ const text = (maxLength: number, description: string) => nullable(Type.String({ 
 const address = (description: string) =>
   nullable(Type.String({ minLength: 1, maxLength: URL_CHARACTERS_MAX, description }));
 const utm = (name: string) =>
-  text(CAMPAIGN_CHARACTERS_MAX, `Added to web destinations as ${name}, and kept with each click.`);
+  text(CAMPAIGN_CHARACTERS_MAX, `Added to web destinations as ${name}, and stored with each click.`);
 
 /** Every field that may be written, each as it stands in a body. */
 export const linkFields = {
@@ -27,47 +27,50 @@ export const linkFields = {
     minLength: 1,
     maxLength: PATH_CHARACTERS_MAX,
     pattern: '^[^\\u0000-\\u001f\\u007f]*$',
-    description: 'In-app path; a leading / is added if missing.',
+    description: 'In-app path. A leading / is added if it is missing.',
   }),
   short_code: Type.String({
     pattern: '^[A-Za-z0-9_-]{3,64}$',
-    description: 'Case-sensitive; made at random if absent. A taken or reserved one is refused.',
+    description: 'Case-sensitive. Generated at random if absent. A code that is taken or reserved is rejected.',
   }),
   campaign: nullable(Type.String({ minLength: 1, maxLength: CAMPAIGN_CHARACTERS_MAX })),
-  archived: Type.Boolean({ description: 'An archived link answers 404 and keeps its figures.' }),
-  title: text(300, 'For people; not shown to visitors.'),
+  archived: Type.Boolean({ description: 'An archived link answers 404 and keeps its statistics.' }),
+  title: text(300, 'Label for your team; not shown to visitors.'),
   data: nullable(
     Type.Object(
       {},
       {
         additionalProperties: true,
-        description: `Handed to the app when it opens; at most ${DATA_BYTES_MAX} bytes, nested at most 31 deep. Numbers are doubles.`,
+        description: `Passed to the app when it opens. At most ${DATA_BYTES_MAX} bytes, nested at most 31 levels deep. Numbers are stored as doubles.`,
       },
     ),
   ),
   tags: nullable(Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 20, uniqueItems: true })),
   external_id: nullable(
-    Type.String({ minLength: 1, maxLength: 255, description: "The caller's own id, unique among the app's links." }),
+    Type.String({ minLength: 1, maxLength: 255, description: "Your own identifier, unique among the app's links." }),
   ),
-  ios_url: address('Where iOS goes instead of the App Store.'),
-  android_url: address('Where Android goes instead of the Play Store.'),
-  fallback_url: address("Where everything else goes; the app's if absent."),
+  ios_url: address('Destination on iOS instead of the App Store.'),
+  android_url: address('Destination on Android instead of the Play Store.'),
+  fallback_url: address("Destination on every other platform. Default: the app's fallback_url."),
   utm_source: utm('utm_source'),
   utm_medium: utm('utm_medium'),
   utm_campaign: utm('utm_campaign'),
   utm_term: utm('utm_term'),
   utm_content: utm('utm_content'),
-  og_title: text(300, 'Title of the preview.'),
-  og_description: text(1000, 'Text of the preview.'),
-  og_image_url: address('Image of the preview.'),
+  og_title: text(300, 'Title of the link preview (Open Graph).'),
+  og_description: text(1000, 'Text of the link preview (Open Graph).'),
+  og_image_url: address('Image of the link preview (Open Graph).'),
   expires_at: nullable(
-    Type.String({ format: 'date-time', description: 'From then on visitors get expired_url, or 410.' }),
+    Type.String({
+      format: 'date-time',
+      description: 'From this time on, visitors are sent to expired_url, or get 410.',
+    }),
   ),
-  expired_url: address('Where visitors of an expired link go.'),
+  expired_url: address('Destination once the link has expired.'),
   tap_page: Type.Unsafe<TapPageMode | null>({
     type: ['string', 'null'],
     enum: [...tapPageModes, null],
-    description: 'On which systems a small page with a button stands before the store; null takes the app’s setting.',
+    description: 'Platforms on which a page with a button is shown before the store. null: use the app’s setting.',
   }),
 };
 
@@ -80,7 +83,7 @@ function optional<P extends Record<string, TSchema>>(fields: P): Optional<P> {
 }
 
 const { path, ...others } = linkFields;
-const app_id = Type.Optional(Type.String({ description: 'May be left out by a user who sees exactly one app.' }));
+const app_id = Type.Optional(Type.String({ description: 'Optional for a user with access to exactly one app.' }));
 
 /** The body that makes a link. */
 export const newLinkBody = Type.Object({ app_id, path, ...optional(others) }, { additionalProperties: false });

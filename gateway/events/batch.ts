@@ -79,8 +79,8 @@ export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
   if (!Object.hasOwn(value, 'events')) return collect([value], source, {}, nowMs, true);
   const { events } = value;
   if (!Array.isArray(events)) return invalid('events', 'must be a list');
-  if (events.length === 0) return invalid('events', 'must hold at least one event');
-  if (events.length > EVENTS_MAX) return invalid('events', `must hold at most ${EVENTS_MAX} events`);
+  if (events.length === 0) return invalid('events', 'must contain at least one event');
+  if (events.length > EVENTS_MAX) return invalid('events', `must contain at most ${EVENTS_MAX} events`);
   const context = value['context'] ?? {};
   if (!isFields(context)) return invalid('context', 'must be an object');
   return contextFault(context) ?? collect(events, source, context, nowMs, false);
@@ -129,7 +129,7 @@ function contextFault(context: Fields): Rejection | null {
 }
 
 const contextNames = ['install_id', 'device_id', 'user_id', 'session_id', 'platform'] as const;
-const unstorable = 'holds a NUL or half a surrogate pair';
+const unstorable = 'contains a NUL or an unpaired surrogate';
 
 function collect(values: readonly unknown[], source: Source, context: Fields, nowMs: number, isSingle: boolean): Batch {
   const events: ReadEvent[] = [];
@@ -185,7 +185,7 @@ function readEvent(
   const revenue = isFields(value['revenue']) ? readRevenue(value['revenue']) : null;
   if (revenue && 'field' in revenue) return revenue;
   const link_id = textOf(value['link_id']);
-  if (link_id !== '' && !isId('lnk', link_id)) return fault('link_id', 'is no link of this app');
+  if (link_id !== '' && !isId('lnk', link_id)) return fault('link_id', 'is not a link of this app');
   return {
     index,
     event_id: textOf(value['event_id']),
@@ -253,9 +253,10 @@ const knownFields = [
 /** What no store can keep as it is. */
 function faultWithin(value: unknown, at: string, depth: number): FieldError | null {
   if (typeof value === 'string') return isStorable(value) ? null : { field: at, message: unstorable };
-  if (typeof value === 'number') return Number.isFinite(value) ? null : { field: at, message: 'is too large a number' };
+  if (typeof value === 'number')
+    return Number.isFinite(value) ? null : { field: at, message: 'is a number out of range' };
   if (typeof value !== 'object' || value === null) return null;
-  if (depth >= DEPTH_MAX) return { field: at, message: `is nested more than ${DEPTH_MAX} deep` };
+  if (depth >= DEPTH_MAX) return { field: at, message: `is nested more than ${DEPTH_MAX} levels deep` };
   for (const [key, entry] of Object.entries(value)) {
     if (!isStorable(key)) return { field: at, message: `has a key that ${unstorable}` };
     const field = Array.isArray(value) ? `${at}[${key}]` : at === '' ? key : `${at}.${key}`;

@@ -15,8 +15,8 @@ export const trackEvents = route({
   tag: 'SDK',
   summary: 'Track events',
   description:
-    'One to 1,000 events, or one bare event. 202 means that every accepted event is stored. Bad events are refused one ' +
-    'by one; the same event_id of an app counts once within 24 hours.',
+    'One to 1,000 events, or a single event object. 202 means that every accepted event is stored. Invalid events are ' +
+    'rejected individually. An event_id counts once per app within 24 hours.',
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
   body: BatchSchema,
@@ -33,7 +33,7 @@ export const trackEvents = route({
   },
   answers: {
     202: {
-      description: 'What became of the events.',
+      description: 'How many events were accepted, and why others were rejected.',
       schema: TrackedSchema,
       example: { accepted: 1, duplicates: 0, rejected: 0, errors: [] },
     },

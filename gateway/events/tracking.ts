@@ -151,7 +151,7 @@ export class EventTracking {
 
   #shed(): Rejection {
     this.counters.refused_batches++;
-    return unavailable('Events can not be kept at the moment. Send the batch again later.', REFUSED_RETRY_SECONDS);
+    return unavailable('Events cannot be stored at the moment. Send the batch again later.', REFUSED_RETRY_SECONDS);
   }
 
   /** Campaign and utm fields of links as they go into the record. A link that is not the app's is missing. */
@@ -201,6 +201,6 @@ function foreignLink({ index, event_id }: ReadEvent): EventError {
     event_id: event_id || null,
     code: 'VALIDATION_ERROR',
     field: 'link_id',
-    message: 'is no link of this app',
+    message: 'is not a link of this app',
   };
 }

@@ -30,7 +30,7 @@ export class ForeignTracking {
     }
     const aliases = calls.flatMap(({ alias }) => alias ?? []);
     if (aliases.length > 0 && !(await this.#keep(app_id, aliases))) {
-      return unavailable('Aliases can not be kept at the moment. Send the batch again later.');
+      return unavailable('Aliases cannot be stored at the moment. Send the batch again later.');
     }
     const joined = await this.#joined(app_id, foreign);
     const tracked = await this.#events.track(readEvents(joined, sender.receivedMs), sender);

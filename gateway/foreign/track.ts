@@ -27,8 +27,8 @@ export const trackSegment = route({
   tag: 'SDK',
   summary: "Track events with Segment's clients",
   description:
-    "Segment's batch, with the API key as write key (basic user or `writeKey`). `messageId` is the event_id. `track` is an " +
-    'event; `identify`, `group`, `alias`, `page` and `screen` are none. Items that are refused are listed; if all are, it is a 400.',
+    "Accepts Segment's batch, with the API key as the write key (Basic user name or `writeKey`). `messageId` is the event_id. " +
+    '`track` items become events; `identify`, `group`, `alias`, `page` and `screen` do not. Rejected items are listed; if all are rejected, the answer is 400.',
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
   body: Type.Object({ batch: batchSchema, writeKey: Type.Optional(Type.String()) }),
@@ -52,8 +52,8 @@ export const trackPosthog = route({
   tag: 'SDK',
   summary: "Track events with PostHog's clients",
   description:
-    "PostHog's batch, with the API key as `api_key`. `uuid` is the event_id. `$identify`, `$set`, `$groupidentify`, `$create_alias`, " +
-    '`$pageview`, `$pageleave` and `$screen` are no events. Items that are refused are listed; if all are, it is a 400.',
+    "Accepts PostHog's batch, with the API key as `api_key`. `uuid` is the event_id. `$identify`, `$set`, `$groupidentify`, `$create_alias`, " +
+    '`$pageview`, `$pageleave` and `$screen` do not become events. Rejected items are listed; if all are rejected, the answer is 400.',
   bodyMode: 'raw',
   bodyBytesMax: BODY_BYTES_MAX,
   body: Type.Object({ batch: batchSchema, api_key: Type.String() }),
@@ -81,7 +81,7 @@ async function track(
   if (conflict) return conflict;
   const { batch } = parsed.value;
   if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
-  if (batch.length > EVENTS_MAX) return invalid('batch', `must hold at most ${EVENTS_MAX} events`);
+  if (batch.length > EVENTS_MAX) return invalid('batch', `must contain at most ${EVENTS_MAX} events`);
   // These clients mostly run on servers, whose address says nothing of the user; a browser's does.
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
   const tracked = await foreign.track(batch.map(itemOf), { app: caller.app, ip: userIp, receivedMs });

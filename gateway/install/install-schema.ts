@@ -9,14 +9,14 @@ function text(maxLength: number, description: string) {
 
 export const InstallBody = Type.Object({
   ...deviceFields,
-  match_id: text(64, 'The result of POST /sdk/match to use; without it the rules run now.'),
+  match_id: text(64, 'The match_id that POST /sdk/match returned. If absent, the match is made now.'),
   installed_at: Type.Optional(
     Type.Unsafe<string | number | null>({
       type: ['string', 'number', 'null'],
-      description: 'ISO 8601 or epoch milliseconds, from 2020 on and at most an hour ahead; now if absent.',
+      description: 'ISO 8601 or epoch milliseconds, from 2020 on and at most one hour in the future. Default: now.',
     }),
   ),
-  user_id: text(installTextMax.user_id, "The user, in the app's own terms."),
+  user_id: text(installTextMax.user_id, "The app's identifier of the user."),
   properties: Type.Optional(
     Type.Unsafe<Record<string, unknown> | null>({ type: ['object', 'null'], description: 'At most 32 KiB of JSON.' }),
   ),

@@ -6,7 +6,7 @@ import { InstallAnswerSchema, InstallBody } from './install-schema.ts';
 
 const PROPERTIES_BYTES_MAX = 32_768;
 
-const description = 'The install, attributed or not.';
+const description = 'The install and its attribution, if any.';
 
 export const trackInstall = route({
   method: 'POST',
@@ -14,10 +14,10 @@ export const trackInstall = route({
   caller: 'app',
   limit: 'general',
   tag: 'SDK',
-  summary: 'Track an installation',
+  summary: 'Track an install',
   description:
-    'The first answer stands: the same install again, however often and however many at once, is answered the same with ' +
-    '200 and duplicate: true, and counts once. One click is given to one install.',
+    'Idempotent: an install that is sent again, even concurrently, gets the first answer with 200 and duplicate: true, ' +
+    'and counts once. A click is attributed to at most one install.',
   body: InstallBody,
   bodyExample: {
     platform: 'android',
@@ -26,12 +26,15 @@ export const trackInstall = route({
     app_version: '2.1.0',
   },
   answers: {
-    200: { description: 'The install was known already.', schema: InstallAnswerSchema },
+    200: {
+      description: 'The install was tracked before; this is the first answer again.',
+      schema: InstallAnswerSchema,
+    },
     201: { description, schema: InstallAnswerSchema },
   },
   async handle({ installation }, { caller, body, rawBody, ip, header, receivedMs }) {
     const device = body.device_id || body.install_id;
-    if (!device) return invalid('install_id', 'this or device_id is required');
+    if (!device) return invalid('install_id', 'either install_id or device_id is required');
     const installed_at = installTime(body.installed_at, receivedMs);
     if (typeof installed_at === 'string') return invalid('installed_at', installed_at);
     if (body.properties && Buffer.byteLength(JSON.stringify(body.properties)) > PROPERTIES_BYTES_MAX) {

@@ -111,7 +111,7 @@ export class Installation {
     if (match instanceof Rejection) return match;
     // The first answer stands, so it waits for the click.
     if (match?.reason === 'click_pending') {
-      return unavailable('The click that was named is not known yet. Send the install again.', ASK_AGAIN_MS / 1000);
+      return unavailable('The given click has not been processed yet. Send the install again.', ASK_AGAIN_MS / 1000);
     }
     if (!match || match.match_type === 'none') return { match, link: null };
     const link = await links.find(asker.app.app_id, match.link_id);
@@ -127,7 +127,7 @@ export class Installation {
       // "No match" is not kept by id, so an unknown one may be that, or a guess: the rules decide anew.
       return match ?? (await matching.match(fields, asker));
     } catch {
-      return unavailable('Matches can not be looked up at the moment. Send the install again later.');
+      return unavailable('Matches cannot be looked up at the moment. Send the install again later.');
     }
   }
 
@@ -152,7 +152,7 @@ export class Installation {
 
   #refuse(): Rejection {
     this.counters.refused++;
-    return unavailable('Installs can not be kept at the moment. Send it again later.');
+    return unavailable('Installs cannot be stored at the moment. Send the install again later.');
   }
 }
 

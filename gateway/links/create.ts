@@ -17,18 +17,19 @@ export const createSdkLink = route({
   tag: 'SDK',
   summary: 'Create a link from an SDK',
   description:
-    "As POST /links, for the key's own app. Destinations must be on the app's allowed_destination_hosts. The external_id " +
-    'of a link that is there already gives that link, with 200.',
+    "Like POST /links, for the API key's own app. Destination hosts must be in the app's allowed_destination_hosts. " +
+    'If a link with the external_id exists, it is returned with 200.',
   body: newSdkLinkBody,
   bodyFaults: linkFaults,
   bodyExample: { path: '/invite/7', campaign: 'invites', external_id: 'invite-7' },
   answers: {
-    200: { description: 'The link that has this external_id.', schema: linkSchema, example: linkExample },
+    200: { description: 'The existing link with this external_id.', schema: linkSchema, example: linkExample },
     201: { description: 'The new link.', schema: linkSchema, example: linkExample },
   },
   async handle({ tenancy, clock, announce }, { caller, body }) {
     const { app } = caller;
-    if (body.app_id !== undefined && body.app_id !== app.app_id) return forbidden('The key belongs to another app.');
+    if (body.app_id !== undefined && body.app_id !== app.app_id)
+      return forbidden('The API key belongs to another app.');
     const elsewhere = destinations.filter((name) => !isAllowed(body[name], app.allowed_destination_hosts));
     if (elsewhere.length > 0) return invalidFields(elsewhere.map((field) => ({ field, message: foreignHost })));
     if (typeof body.external_id === 'string') {
@@ -47,7 +48,7 @@ export const createSdkLink = route({
         const known =
           typeof body.external_id === 'string' ? await byExternalId(tenancy, app, body.external_id) : undefined;
         if (known) return { status: 200, body: linkAnswer(known) };
-        return invalid(creation.field, 'is taken by another link of this app');
+        return invalid(creation.field, 'is already used by another link of this app');
       }
       case 'no_app':
         return forbidden('The app was deleted.');
