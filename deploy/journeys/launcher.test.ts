@@ -76,7 +76,7 @@ test('every process that is killed comes back, with a line that says so', async 
   await ready(running);
   const before = pids();
   for (const pid of before) process.kill(pid, 'SIGKILL');
-  await vi.waitFor(() => expect(running.text().match(/ runs again /g)).toHaveLength(before.length), 30_000);
+  await vi.waitFor(() => expect(running.text().match(/ was restarted /g)).toHaveLength(before.length), 30_000);
   expect(pids().filter((pid) => before.includes(pid))).toEqual([]);
   expect(pids().every(isRunning)).toBe(true);
   running.child.kill('SIGINT');
@@ -88,7 +88,7 @@ test('a second start in the same folder, or on a taken port, ends with one sente
   await ready(first);
   const second = launch();
   expect(await second.ended).toBe(1);
-  expect(second.text()).toMatch(/is in use by process \d+: stop that one, or set DATA_DIR to another folder\.\n$/);
+  expect(second.text()).toMatch(/is in use by process \d+: stop that process, or set DATA_DIR to another folder\.\n$/);
   const used = folder;
   folder = mkdtempSync(join(tmpdir(), 'signpost-launcher-'));
   const third = launch();

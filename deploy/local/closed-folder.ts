@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { cannotWrite, StartupError } from './child.ts';
 
 /**
- * Makes DATA_DIR if it is not there, and closes it to every other user of the machine: nobody gets to what is below then. What
- * lies directly in it, secrets and the folders of servers, is closed too, for the day when it is copied elsewhere.
- * @throws StartupError when it stays open to others.
+ * Creates DATA_DIR if absent, and denies access to every other user of the machine, which protects everything below it. Its
+ * direct entries (secrets, server folders) get owner-only modes too, in case they are copied elsewhere.
+ * @throws StartupError when other users still have access.
  */
 export function closeDataFolder(folder: string): void {
-  let reason = 'its file system keeps no such modes';
+  let reason = 'its file system does not support file modes';
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
   } catch (error) {
@@ -29,7 +29,7 @@ export function closeDataFolder(folder: string): void {
   );
 }
 
-/** Versions before this one made some of them with the modes of the shell that started them. */
+/** Earlier versions created some of them with the umask of the shell. */
 function closeEntries(folder: string): void {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     const path = join(folder, entry.name);
@@ -37,7 +37,7 @@ function closeEntries(folder: string): void {
     try {
       chmodSync(path, entry.isDirectory() ? 0o700 : 0o600);
     } catch {
-      // Another user's, in a folder that is closed.
+      // Owned by another user, but inside a closed folder.
     }
   }
 }

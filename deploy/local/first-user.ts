@@ -10,9 +10,9 @@ export interface MadeUser {
 }
 
 /**
- * Makes the first user and an organization when there is no user yet.
- * @returns whether one was made, and a warning when its password is weak.
- * @throws StartupError when the address or the password given is refused.
+ * Creates the first user and an organization when there is no user yet.
+ * @returns whether one was created, and a warning when its password is weak.
+ * @throws StartupError when the given address or password is rejected.
  */
 export async function ensureFirstUser(databaseUrl: string, login: FirstLogin): Promise<MadeUser> {
   const db = new Postgres({ url: databaseUrl, name: 'launcher', connectionsMax: 1 });
@@ -25,7 +25,9 @@ export async function ensureFirstUser(databaseUrl: string, login: FirstLogin): P
       case 'exists':
         return { isNew: false, weakness: null };
       case 'refused':
-        throw new StartupError(`The first user could not be made: ${outcome.message} (ADMIN_EMAIL, ADMIN_PASSWORD).`);
+        throw new StartupError(
+          `The first user could not be created: ${outcome.message}. Check ADMIN_EMAIL and ADMIN_PASSWORD.`,
+        );
     }
   } finally {
     await db.close();

@@ -1,17 +1,17 @@
 /**
- * One running instance per data folder. The lock is a file that names its holder by pid and start time, so the lock of
- * a process that is gone, or whose pid now belongs to another, counts for nothing.
+ * One running instance per data folder. The lock is a file that names its holder by pid and start time. The lock of
+ * a process that has ended, or whose pid was reused, is ignored.
  */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { cannotWrite, StartupError } from './child.ts';
 
-/** A lock is written with its holder's name. One without is what a loss of power left, or something that is not ours. */
+/** A lock file always names its holder. One without a name was left by a power loss, or is not ours. */
 const emptyGraceMs = 1_000;
 
 export interface FolderLock {
-  /** Names another process as the holder, the server that was started in the folder, say. */
+  /** Names another process as the holder, such as the server that was started in the folder. */
   passTo(pid: number): void;
   release(): void;
 }
@@ -70,8 +70,8 @@ function codeOf(error: unknown): unknown {
 }
 
 /**
- * Undefined when there is no lock.
- * @throws StartupError when it is there and can't be read: waiting would not change that.
+ * Reads the lock; undefined when there is none.
+ * @throws StartupError when it exists but can't be read, which waiting would not change.
  */
 function readLock(folder: string, file: string): string | undefined {
   try {
@@ -92,23 +92,23 @@ function hasText(file: string, text: string): boolean {
   }
 }
 
-/** Moves a stale lock away, and back if somebody else's fresh one was caught instead. */
+/** Moves a stale lock aside, and back if it turns out to be another process's fresh lock. */
 function removeStale(file: string, stale: string): void {
   const aside = `${file}.stale.${process.pid}`;
   try {
     renameSync(file, aside);
     if (!hasText(aside, stale)) linkSync(aside, file);
   } catch (error) {
-    // Somebody else was faster; the next round of the caller sees what they did.
+    // Another process was faster; the caller's next attempt sees its lock.
     if (codeOf(error) !== 'ENOENT' && codeOf(error) !== 'EEXIST') throw error;
   }
   rmSync(aside, { force: true });
 }
 
 /**
- * Takes the folder, made if absent, for this process.
- * @param waitMs how long to wait for a holder that is just ending.
- * @throws StartupError naming the process that has it.
+ * Locks the folder for this process; creates it if absent.
+ * @param waitMs how long to wait for a holder that is exiting.
+ * @throws StartupError that names the process holding the lock.
  */
 export async function lockFolder(folder: string, waitMs = 0): Promise<FolderLock> {
   const file = join(folder, 'lock');
@@ -124,7 +124,7 @@ export async function lockFolder(folder: string, waitMs = 0): Promise<FolderLock
         removeStale(file, holder ?? '');
       } else if (Date.now() >= deadline && holder) {
         throw new StartupError(
-          `${folder} is in use by process ${holder.split(' ')[0]}: stop that one, or set DATA_DIR to another folder.`,
+          `${folder} is in use by process ${holder.split(' ')[0]}: stop that process, or set DATA_DIR to another folder.`,
         );
       } else {
         await delay(20);

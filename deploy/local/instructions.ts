@@ -1,20 +1,20 @@
-/** The text a start ends with: where everything is, and commands that work as pasted. */
+/** The text printed after startup: addresses, and shell commands to paste. */
 export interface Addresses {
   readonly apiUrl: string;
-  /** Empty: that port is not opened. */
+  /** Empty when the port is not open. */
   readonly redirectorHttp: string;
   readonly redirectorHttps: string;
   readonly dataDir: string;
   readonly certFile: string;
   readonly processesFile: string;
-  /** The body of a login; null where the password was given and no file has it. */
+  /** File with the body of a login; null when the password was configured and is stored in no file. */
   readonly loginFile: string | null;
   readonly email: string;
-  /** A password that was made up in this start; null when it was given, or made up earlier. */
+  /** The password generated during this start; null when it was configured, or generated earlier. */
   readonly newPassword: string | null;
 }
 
-/** Single quotes for a shell, only where they are needed. */
+/** Adds single quotes for a shell where they are needed. */
 function quoted(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
@@ -22,7 +22,7 @@ function quoted(text: string): string {
 const phone =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 Version/18.5 Mobile/15E148 Safari/604.1';
 
-/** From login to a number: shell lines that work as pasted, with nothing but curl and sed. */
+/** A tour from login to the first counted click, as shell lines that need only curl and sed. */
 function tour(addresses: Addresses): string[] {
   const isPlain = addresses.redirectorHttp !== '';
   const { loginFile, email } = addresses;
@@ -43,16 +43,16 @@ function tour(addresses: Addresses): string[] {
 
 export function instructions(addresses: Addresses): string {
   const { email, newPassword, loginFile } = addresses;
-  const place = loginFile === null ? 'with the password that you gave it' : `password in ${loginFile}`;
-  const password = newPassword === null ? place : `password ${newPassword} (kept in ${loginFile})`;
+  const place = loginFile === null ? 'with the password in ADMIN_PASSWORD' : `password in ${loginFile}`;
+  const password = newPassword === null ? place : `password ${newPassword} (stored in ${loginFile})`;
   return [
     '',
-    `API          ${addresses.apiUrl}   its pages: ${addresses.apiUrl}/docs   its certificate: ${addresses.certFile}`,
+    `API          ${addresses.apiUrl}   reference: ${addresses.apiUrl}/docs   certificate: ${addresses.certFile}`,
     `Short links  ${[addresses.redirectorHttp, addresses.redirectorHttps].filter((url) => url !== '').join('   ')}`,
     `Login        ${email}, ${password}`,
-    `Data         ${addresses.dataDir}   its processes and where their metrics are: ${addresses.processesFile}`,
+    `Data         ${addresses.dataDir}   processes and metrics addresses: ${addresses.processesFile}`,
     '',
-    `From login to a number, as pasted into a shell${loginFile === null ? ' that has ADMIN_PASSWORD' : ''}:`,
+    `Tour: log in, create a link, click it and count the click. Paste into a shell${loginFile === null ? ' with ADMIN_PASSWORD set' : ''}:`,
     '',
     ...tour(addresses).map((line) => `  ${line}`),
     '',

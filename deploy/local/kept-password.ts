@@ -1,11 +1,11 @@
-/** Passwords of the servers that run on this machine: made at the first start that has none, kept for the later ones. */
+/** Passwords of the local servers: generated at the first start, reused at later ones. */
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 const passwordBytes = 18;
 
-/** The password in the file, which only its owner may read. A file without one gets a new one. */
+/** Reads the password from the file (mode 600), or generates one if there is none. */
 export function keptPassword(file: string): string {
   const kept = readPassword(file);
   if (kept !== '') return kept;

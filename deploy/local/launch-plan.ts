@@ -1,10 +1,10 @@
-/** Which processes of ours run on one machine, and what each is told. Pure: tested without starting anything. */
+/** The processes that run on one machine, and the settings of each. Pure function: tested without starting anything. */
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import type { Config, SettingName } from '#common/config.ts';
 import type { ProcessRole } from '#common/config-roles.ts';
 
-/** Postgres, for each process with a user of its own. */
+/** Postgres, with one role per process. */
 export interface DatabaseUrls {
   readonly api: string;
   readonly gateway: string;
@@ -12,7 +12,7 @@ export interface DatabaseUrls {
   readonly redirector: string;
 }
 
-/** Where the stores are, for each kind of user. A server of the operator's own has one URL for all. */
+/** URLs of the stores for each role. An external server has one URL for all roles. */
 export interface StoreUrls {
   readonly database: DatabaseUrls;
   readonly nats: { readonly publisher: string; readonly ingest: string; readonly gateway: string };
@@ -42,7 +42,7 @@ export function redirectorCount(config: Pick<Config, 'REDIRECTOR_PROCESSES'>, co
   return config.REDIRECTOR_PROCESSES === 0 ? Math.max(1, cores) : config.REDIRECTOR_PROCESSES;
 }
 
-/** In the order in which they stop, backwards: what takes requests ends first, what carries their records last. */
+/** In reverse order of stopping: processes that accept requests stop first, those that carry their records stop last. */
 export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] {
   const { database, nats, redis, clickhouse } = facts.stores;
   const edge = { DATA_DIR: facts.dataDir, TLS_CERT_FILE: facts.certFile, TLS_KEY_FILE: facts.keyFile };

@@ -1,11 +1,11 @@
 /**
- * One machine, one command. Starts, in this order: the servers no URL is given for, the migrations of both stores, the
- * first user, our processes. Ends them in reverse.
+ * Runs everything on one machine with one command. Starts, in order: servers without a configured URL, migrations, the
+ * first user, our processes. Stops them in reverse order.
  *
  *   starting → ready → stopping → ended
  *
- * A fault while starting ends in one sentence and code 1. A child that dies is started again; one that won't stay up
- * ends everything with code 1. SIGTERM, SIGINT and the end of npm lead to stopping and code 0.
+ * A fault during startup prints one sentence and exits with 1. A child that dies is restarted; one that keeps dying
+ * stops everything with exit code 1. SIGTERM, SIGINT and the end of npm stop everything with exit code 0.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -61,7 +61,7 @@ export class Launcher {
     return join(this.#parts.dataDir, 'processes.json');
   }
 
-  /** Everything up, from nothing to the text with the addresses. */
+  /** Starts everything. @returns the text with the addresses. */
   async start(): Promise<string> {
     const { config, dataDir } = this.#parts;
     const apiPort = await portFor('The API', config.API_PORT, 'API_PORT', config.API_HOST);
@@ -75,7 +75,7 @@ export class Launcher {
       clickhouseUrl: servers.clickhouse.signpost,
       retentionDays: config.RETENTION_DAYS,
     });
-    this.#parts.progress.done('both stores are migrated');
+    this.#parts.progress.done('Postgres and ClickHouse are migrated');
     await checkSecret({
       databaseUrl: owner,
       secretKey: key,
@@ -107,22 +107,20 @@ export class Launcher {
     });
   }
 
-  /** Each process gets a user of its own in the Postgres that runs here; in another, the one that is given for it. */
+  /** Each process gets its own role in the local Postgres, or the one configured for it in an external Postgres. */
   async #databaseUrls(owner: string): Promise<DatabaseUrls> {
     const { config, dataDir, progress } = this.#parts;
     if (config.DATABASE_URL === '') return ensureDatabaseRoles(owner, join(dataDir, 'postgres'));
     const names = ['API_DATABASE_URL', 'GATEWAY_DATABASE_URL', 'INGEST_DATABASE_URL', 'EDGE_DATABASE_URL'] as const;
     const missing = names.filter((name) => config[name] === '');
     if (missing.length > 0) {
-      progress.note(
-        `Not set: ${missing.join(', ')}. DATABASE_URL, which can change everything, is used in their place.`,
-      );
+      progress.note(`Not set: ${missing.join(', ')}. DATABASE_URL, whose role has all rights, is used instead.`);
     }
     const [api, gateway, ingest, redirector] = names.map((name) => config[name] || owner);
     return { api: api ?? owner, gateway: gateway ?? owner, ingest: ingest ?? owner, redirector: redirector ?? owner };
   }
 
-  /** Writes the table of processes anew. */
+  /** Rewrites the table of processes. */
   listProcesses(): void {
     const processes = this.#parts.supervisor.list();
     writeProcesses(
@@ -153,7 +151,7 @@ export class Launcher {
     return certificate(dataDir, config.SHORT_LINK_DOMAIN);
   }
 
-  /** The servers that no URL is given for. Each keeps its port and its passwords for as long as the launcher runs. */
+  /** Servers without a configured URL. Each keeps its port and its passwords while the launcher runs. */
   async #startServers(): Promise<Omit<StoreUrls, 'database'> & { readonly owner: string }> {
     const { config, dataDir, progress, built } = this.#parts;
     const warn = (line: string) => progress.note(line);
@@ -183,7 +181,7 @@ export class Launcher {
     };
   }
 
-  /** A local server that keeps its port for as long as the launcher runs; null where the URL of another is given. */
+  /** A local server that keeps its port while the launcher runs; null when the URL of an external one is configured. */
   async #server<T extends LocalServer>(
     name: string,
     url: string,
@@ -213,7 +211,7 @@ export class Launcher {
       this.#logFiles.push(join(logFolder, `${plan.name}.log`));
       return { name: plan.name, plan: { name: plan.name, entry, env, logFolder, host, metricsPort } };
     });
-    // All ports are chosen before the first start, so that the order of stopping is the order of the plans.
+    // Choose all ports before the first start, so that processes stop in the order of the plans.
     const plans = await Promise.all(starts);
     await Promise.all(
       plans.map(async ({ name, plan }) => {
@@ -228,13 +226,13 @@ export class Launcher {
       try {
         boundLog(file);
       } catch (error) {
-        this.#parts.progress.fault(`${file} could not be cut: ${error instanceof Error ? error.message : error}`);
+        this.#parts.progress.fault(`${file} could not be truncated: ${error instanceof Error ? error.message : error}`);
       }
     }
   }
 }
 
-/** An address that reaches a listener bound to this one. */
+/** An address on which a listener bound to `host` can be reached. */
 function probeHost(host: string): string {
   return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 }

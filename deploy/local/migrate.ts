@@ -11,7 +11,7 @@ async function main(): Promise<void> {
     retentionDays: config.RETENTION_DAYS,
     log: (line) => console.log(line),
   });
-  console.log('both stores are migrated');
+  console.log('Postgres and ClickHouse are migrated');
 }
 
 main().catch((error: unknown) => {

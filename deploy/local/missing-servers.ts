@@ -1,4 +1,4 @@
-/** Servers that are neither given by a URL nor found on this machine, all at once, before anything is started. */
+/** Finds, before startup, all servers that have no configured URL and are not installed on this machine. */
 import type { Config } from '#common/config.ts';
 import { StartupError } from './child.ts';
 import { findChdb } from './clickhouse/spawn.ts';
@@ -13,7 +13,7 @@ const finds = {
   CLICKHOUSE_URL: findChdb,
 } as const;
 
-/** One sentence for each server that is missing, with the command that installs it; nothing when all are there. */
+/** One sentence for each missing server, with the command that installs it; empty when none is missing. */
 export function missingServers(urls: Partial<Pick<Config, keyof typeof finds>> = {}): string[] {
   const names = ['DATABASE_URL', 'NATS_URL', 'REDIS_URL', 'CLICKHOUSE_URL'] as const;
   return names.flatMap((name) => {

@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { connect, createServer } from 'node:net';
 import { StartupError } from './child.ts';
 
-/** Null when this port of this address (or of every address) can be listened on; else the system's code for why not. */
+/** Null when the port can be bound on this address (or on every address); otherwise the system's error code. */
 function listenFault(port: number, host: string): Promise<string | null> {
   return new Promise((resolve) => {
     const probe = createServer();
@@ -11,22 +11,22 @@ function listenFault(port: number, host: string): Promise<string | null> {
   });
 }
 
-/** Below the ports that systems hand out by themselves (Linux 32768, others 49152), so that no outgoing connection takes one. */
+/** Below the ephemeral port range (Linux 32768, others 49152), so that no outgoing connection takes one. */
 const chosenPorts = { from: 12_000, to: 32_000 };
 const triesMax = 100;
 
-/** A port nobody listens on now, which nobody gets by chance while its server is away. */
+/** A free port that no outgoing connection takes by chance while its server is down. */
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   for (let tries = 0; tries < triesMax; tries++) {
     const port = randomInt(chosenPorts.from, chosenPorts.to);
     if ((await listenFault(port, host)) === null) return port;
   }
-  throw new StartupError(`No free port was found on ${host}.`);
+  throw new StartupError(`No free port was found on ${host}. Stop a process that uses one.`);
 }
 
 /**
- * The port asked for, or a free one for 0.
- * @throws StartupError when the port asked for can't be listened on: taken, not allowed, or no address of this machine.
+ * Returns the requested port, or a free one for 0.
+ * @throws StartupError when the requested port can't be bound: in use, not allowed, or not an address of this machine.
  */
 export async function portFor(name: string, port: number, setting: string, host = '127.0.0.1'): Promise<number> {
   if (port === 0) return freePort(host);
@@ -39,15 +39,15 @@ function portFault(code: string, port: number, setting: string, host: string): s
   const other = setting === '' ? '' : `, or set ${setting} to another port`;
   switch (code) {
     case 'EADDRINUSE':
-      return `port ${port} of ${host} is in use: stop what listens there (ss -ltnp 'sport = :${port}' shows it)${other}.`;
+      return `port ${port} of ${host} is in use: stop the process that uses it (ss -ltnp 'sport = :${port}' shows it)${other}.`;
     case 'EACCES':
       return `port ${port} of ${host} is not allowed to this user: give node CAP_NET_BIND_SERVICE or start as root${other}.`;
     default:
-      return `port ${port} of ${host} can't be listened on (${code}): is ${host} an address of this machine?`;
+      return `port ${port} of ${host} can't be bound (${code}): is ${host} an address of this machine?`;
   }
 }
 
-/** Sends bytes (or none) to a loopback port and says whether the first bytes of the answer are the expected ones. */
+/** Sends bytes (or none) to a loopback port and checks whether the answer starts with the expected bytes. */
 export function answers(port: number, send: string, expected: string, timeoutMs = 1_000): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ host: '127.0.0.1', port, timeout: timeoutMs });

@@ -1,14 +1,14 @@
-/** What the launcher says: plain lines, or with a little colour and times on a terminal. */
+/** The launcher's output: plain lines, with colour on a terminal. */
 export interface Progress {
-  /** A step that is done. */
+  /** A completed step. */
   done(what: string): void;
-  /** Something worth knowing that is no step. */
+  /** A note or a warning. */
   note(line: string): void;
   fault(line: string): void;
   text(block: string): void;
 }
 
-/** What it says is lost once nobody reads it (`npm start | head -1`): no reason to end what runs. */
+/** A closed output (`npm start | head -1`) must not stop the running processes: later output is dropped. */
 export function createProgress(output: NodeJS.WritableStream & { readonly isTTY?: boolean }): Progress {
   const started = performance.now();
   const isTerminal = output.isTTY === true;
@@ -17,7 +17,7 @@ export function createProgress(output: NodeJS.WritableStream & { readonly isTTY?
   const lose = () => {
     isLost = true;
   };
-  // Without a listener the error would be an uncaught one and end the launcher, and its children in no order.
+  // Without a listener, the error would be uncaught and end the launcher without an orderly stop of its children.
   output.on('error', lose);
   const write = (line: string) => {
     if (isLost) return;

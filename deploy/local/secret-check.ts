@@ -14,7 +14,7 @@ export interface SecretCheck {
   readonly note: (line: string) => void;
 }
 
-/** @throws StartupError when API keys in Postgres can't be decrypted, unless they are to be replaced. */
+/** @throws StartupError when API keys in Postgres can't be decrypted and LOST_API_KEYS does not say to replace them. */
 export async function checkSecret({ databaseUrl, secretKey, source, onLost, note }: SecretCheck): Promise<void> {
   const apiKeys = new ApiKeys(parseSecretKeys(secretKey));
   const db = new Postgres({ url: databaseUrl, name: 'launcher', connectionsMax: 1 });
@@ -22,13 +22,13 @@ export async function checkSecret({ databaseUrl, secretKey, source, onLost, note
     const lost = await appsWithLostKey(db, apiKeys);
     if (lost.length === 0) return;
     if (onLost === 'replace') {
-      note(`${await replaceLostKeys(db, apiKeys, lost)} apps got new API keys: the dashboard shows them`);
+      note(`${await replaceLostKeys(db, apiKeys, lost)} apps got new API keys: GET /apps/{id} shows them`);
       return;
     }
     const some = lost.slice(0, 3).map(({ id }) => id);
     const apps = `${lost.length} ${lost.length === 1 ? 'app' : 'apps'} (${some.join(', ')}${lost.length > 3 ? ', …' : ''})`;
     throw new StartupError(
-      `The API keys of ${apps} can't be decrypted with ${source}: put the SECRET_KEY of this installation back from its backup, or set LOST_API_KEYS=replace once to give these apps new keys.`,
+      `The API keys of ${apps} can't be decrypted with ${source}: restore the SECRET_KEY of this installation from its backup, or set LOST_API_KEYS=replace once to give these apps new keys.`,
     );
   } finally {
     await db.close();

@@ -17,10 +17,10 @@ import { createProgress, type Progress } from './progress.ts';
 import { Supervisor } from './supervisor.ts';
 
 const parentCheckMs = 500;
-/** npm and the terminal may both pass one Ctrl-C on; a signal later than this is a second one. */
+/** npm and the terminal may both forward one Ctrl-C; a signal later than this is a second one. */
 const sameSignalMs = 1_000;
 
-/** Builds dist/ from the sources, if there are any and they changed since. */
+/** Builds dist/ if sources exist and changed since the last build. */
 function buildIfStale(): Promise<void> {
   const root = packageRoot();
   const isBuilt = fileURLToPath(import.meta.url).startsWith(join(root, 'dist') + sep);
@@ -44,7 +44,7 @@ async function main(progress: Progress): Promise<void> {
   closeDataFolder(dataDir);
   const lock = await lockFolder(dataDir);
   const built = buildIfStale();
-  // Whoever awaits it reports the failure; until then it is no unhandled one.
+  // The code that awaits this promise reports the failure; until then it must not count as unhandled.
   built.catch(() => undefined);
 
   let ending: Promise<void> | undefined;
@@ -84,7 +84,7 @@ async function main(progress: Progress): Promise<void> {
   }
 }
 
-/** One end for a signal or for npm's; a second signal, well after the first, cuts everything off: the guards clean up. */
+/** Stops once, on a signal or when npm ends. A second, later signal exits immediately; the guards clean up. */
 function endOnSignals(onEnd: (reason: string) => void): void {
   let first = 0;
   const onReason = (reason: string) => {
@@ -98,10 +98,10 @@ function endOnSignals(onEnd: (reason: string) => void): void {
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => onReason(signal));
   if (!isRunByNpm()) return;
-  // npm passes a signal on to its shell alone, and a kill to nobody: what is below it has to notice.
+  // npm forwards a signal to its shell only, and SIGKILL to no process, so its descendants have to detect its end.
   const chain = ancestors();
   setInterval(() => {
-    if (first === 0 && !isIntact(chain)) onReason('npm is gone');
+    if (first === 0 && !isIntact(chain)) onReason('npm has exited');
   }, parentCheckMs).unref();
 }
 

@@ -50,17 +50,17 @@ test('a child that dies is started again, with a line that says so', async () =>
   const first = await supervisor.add('sleeper', () => shell('sleeper', 'exec sleep 60'));
   first.kill('SIGKILL');
   await vi.waitFor(() => expect(lines).toHaveLength(2));
-  expect(lines[0]).toContain(`sleeper (pid ${first.pid}) ended by itself (SIGKILL)`);
+  expect(lines[0]).toContain(`sleeper (pid ${first.pid}) exited unexpectedly (SIGKILL)`);
   const [again] = supervisor.list();
   expect(again?.pid).not.toBe(first.pid);
-  expect(lines[1]).toBe(`sleeper runs again (pid ${again?.pid})`);
+  expect(lines[1]).toBe(`sleeper was restarted (pid ${again?.pid})`);
 });
 
 test('a child that will not stay up is given up once, after a bounded number of deaths', async () => {
   await supervisor.add('broken', () => shell('broken', 'echo start >> starts; exit 3'));
   await vi.waitFor(() => expect(givenUp).toEqual(['broken']), 5_000);
   expect(readFileSync(join(folder, 'starts'), 'utf8')).toBe('start\n'.repeat(3));
-  expect(lines.at(-1)).toBe('broken ended 3 times in a row; giving up');
+  expect(lines.at(-1)).toBe('broken exited 3 times in a row; giving up. Its log says why');
 });
 
 test('that a new pid cannot be noted is said once, is no death, and leaves the child watched', async () => {
@@ -84,12 +84,14 @@ test('that a new pid cannot be noted is said once, is no death, and leaves the c
   isFull = true;
   for (const deaths of [1, 2]) {
     children.at(-1)?.kill('SIGKILL');
-    await vi.waitFor(() => expect(lines.filter((line) => line.includes('runs again'))).toHaveLength(deaths));
+    await vi.waitFor(() => expect(lines.filter((line) => line.includes('was restarted'))).toHaveLength(deaths));
     expect(children).toHaveLength(deaths + 1);
   }
   await supervisor.add('second', () => shell('second', 'exec sleep 60'));
   expect(supervisor.list().map(({ name }) => name)).toEqual(['sleeper', 'second']);
-  expect(lines.filter((line) => line.includes('ENOSPC'))).toEqual(['which children run could not be noted: ENOSPC']);
+  expect(lines.filter((line) => line.includes('ENOSPC'))).toEqual([
+    'the list of running processes could not be written: ENOSPC',
+  ]);
   expect(givenUp).toEqual([]);
 });
 

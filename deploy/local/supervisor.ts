@@ -2,11 +2,11 @@
  * Keeps children running.
  *
  * Each child: starting → running → (ended → waiting → starting …) → stopped, or given up.
- * - A child that ends by itself is started again, after a pause that doubles with each death in a row.
- * - A start that fails counts as a death; that onChange fails, on a full disk say, does not.
- * - A child that ran for `settledMs` has no deaths in a row any more.
- * - After `deathsMax` deaths in a row the supervisor gives up: it says so once and leaves the rest to its owner.
- * - stop() ends all in the reverse of the order in which they were added, and nothing is started any more.
+ * - A child that exits unexpectedly is restarted, after a pause that doubles with each consecutive exit.
+ * - A failed start counts as an exit; a failing onChange (for example on a full disk) does not.
+ * - After `settledMs` of running, the count of consecutive exits restarts at zero.
+ * - After `deathsMax` consecutive exits the supervisor gives up: it reports so once, and its owner decides what to do.
+ * - stop() ends all children in reverse order of addition, and prevents further starts.
  */
 import type { Exit } from './child.ts';
 
@@ -18,11 +18,11 @@ export interface Running {
 }
 
 export interface SupervisorOptions {
-  /** One line about a death or a new start. */
+  /** One line for an exit or a restart. */
   readonly say: (line: string) => void;
-  /** Called once, with the child that would not stay up. */
+  /** Called once, with the child that kept exiting. */
   readonly onGiveUp: (name: string) => void;
-  /** Called whenever a child has a new pid. That it fails is said once, until it works again. */
+  /** Called whenever a child has a new pid. A failure is reported once, until a call succeeds again. */
   readonly onChange?: () => void;
   readonly pauseMs?: number;
   readonly pauseMaxMs?: number;
@@ -36,7 +36,7 @@ interface Entry {
   readonly name: string;
   readonly start: Start<Running>;
   current: Running | undefined;
-  /** Held from the first start to the last end; stop() waits for it. */
+  /** Pending from the first start to the last exit; stop() waits for it. */
   life: Promise<void>;
 }
 
@@ -50,7 +50,7 @@ export class Supervisor {
     this.#options = options;
   }
 
-  /** Starts a child and keeps it up from then on. A first start that fails is thrown, not tried again. */
+  /** Starts a child and keeps it running. A failure of the first start is thrown, not retried. */
   async add<T extends Running>(name: string, start: Start<T>): Promise<T> {
     const first = start(true);
     const entry: Entry = { name, start, current: undefined, life: Promise.resolve() };
@@ -68,14 +68,14 @@ export class Supervisor {
     return running;
   }
 
-  /** Name and pid of every child that runs now. */
+  /** Name and pid of every running child. */
   list(): { name: string; pid: number }[] {
     return this.#entries.flatMap(({ name, current }) =>
       current === undefined || current.hasExited() ? [] : [{ name, pid: current.pid }],
     );
   }
 
-  /** Ends all children, the last one added first. */
+  /** Ends all children, last added first. */
   async stop(): Promise<void> {
     this.#stopping.abort();
     for (const entry of [...this.#entries].reverse()) {
@@ -92,13 +92,13 @@ export class Supervisor {
       if (this.#stopping.signal.aborted) return running.stop();
       const started = performance.now();
       const exit: Exit = await running.exited;
-      // Lets go of what it holds, its folder's lock for one.
+      // Releases its resources, such as the lock of its folder.
       await running.stop();
       if (this.#stopping.signal.aborted) return;
       if (performance.now() - started > settledMs) deaths = 0;
       deaths += 1;
       say(
-        `${entry.name} (pid ${running.pid}) ended by itself (${exit.signal ?? `code ${exit.code}`}); it is started again`,
+        `${entry.name} (pid ${running.pid}) exited unexpectedly (${exit.signal ?? `code ${exit.code}`}); restarting it`,
       );
       running = undefined;
       while (running === undefined && deaths < deathsMax) {
@@ -108,7 +108,7 @@ export class Supervisor {
         if (running === undefined) deaths += 1;
       }
     }
-    say(`${entry.name} ended ${deaths} times in a row; giving up`);
+    say(`${entry.name} exited ${deaths} times in a row; giving up. Its log says why`);
     this.#options.onGiveUp(entry.name);
   }
 
@@ -116,15 +116,15 @@ export class Supervisor {
     try {
       entry.current = await entry.start(false);
     } catch (error) {
-      this.#options.say(`${entry.name} could not be started again: ${error instanceof Error ? error.message : error}`);
+      this.#options.say(`${entry.name} could not be restarted: ${error instanceof Error ? error.message : error}`);
       return undefined;
     }
     this.#noteChange();
-    this.#options.say(`${entry.name} runs again (pid ${entry.current.pid})`);
+    this.#options.say(`${entry.name} was restarted (pid ${entry.current.pid})`);
     return entry.current;
   }
 
-  /** A child that runs is watched, whether or not it could be written down that it does. */
+  /** A running child is supervised even if onChange fails. */
   #noteChange(): void {
     try {
       this.#options.onChange?.();
@@ -132,7 +132,9 @@ export class Supervisor {
     } catch (error) {
       if (this.#isFailureSaid) return;
       this.#isFailureSaid = true;
-      this.#options.say(`which children run could not be noted: ${error instanceof Error ? error.message : error}`);
+      this.#options.say(
+        `the list of running processes could not be written: ${error instanceof Error ? error.message : error}`,
+      );
     }
   }
 
