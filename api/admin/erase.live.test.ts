@@ -405,7 +405,7 @@ test('while ingest is behind, an erasure does what it can and reports that it is
     { o: organization_id, a: app_id, i: cy.install, d: cy.device },
   );
   await expect(erase(stores, request({ device: [cy.device], waitMs: 0 }))).rejects.toThrow(
-    /blanked 0 clicks, 1 installs.*Run the same again/,
+    /blanked 0 clicks, 1 installs.*Run the same command again/,
   );
   await expect(erase(stores, request({ device: ['x'], organization: 'Unknown' }))).rejects.toThrow(
     'no organization Unknown',
