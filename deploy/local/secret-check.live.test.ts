@@ -48,7 +48,7 @@ test('keys that one of the secrets can decrypt are no reason not to start', asyn
 test('a secret of the same name with other bytes is refused in one sentence that says what to do', async () => {
   await keepApp('app_2', second);
   await expect(check(newSecretKey('k1'))).rejects.toThrow(
-    /^The API keys of 2 apps \(app_1, app_2\) can't be decrypted with SECRET_KEY: put the SECRET_KEY [^\n]+LOST_API_KEYS=replace once[^\n]+\.$/,
+    /^The API keys of 2 apps \(app_1, app_2\) can't be decrypted with SECRET_KEY: restore the SECRET_KEY [^\n]+LOST_API_KEYS=replace once[^\n]+\.$/,
   );
   await expect(check(first)).rejects.toThrow('The API keys of 1 app (app_2) can');
 });
