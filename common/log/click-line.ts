@@ -25,7 +25,6 @@ const linkTexts = ['campaign', 'utm_source', 'utm_medium', 'utm_campaign', 'utm_
 
 /** What a visitor's request says, in the order in which it is written. */
 export const visitorTexts = ['user_agent', 'ip', 'language', 'referrer', 'query'] as const;
-type VisitorText = (typeof visitorTexts)[number];
 const flags = ['is_prefetch', 'is_preview'] as const;
 
 export type ClickLinkFields = Pick<
