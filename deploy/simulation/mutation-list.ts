@@ -1,0 +1,154 @@
+/** Repairs of the record path, each with the words that take it out again. */
+export interface Mutation {
+  readonly without: string;
+  readonly file: string;
+  readonly from: string;
+  readonly to: string;
+}
+
+export const mutations: readonly Mutation[] = [
+  {
+    without: 'purging the log of what is committed',
+    file: 'ingest/log-room.ts',
+    from: 'fill.bytes >= fill.bytesMax * purgeAbove',
+    to: 'false',
+  },
+  {
+    without: 'ending the segment of an idle process',
+    file: 'common/log/journal.ts',
+    from: 'const idleTicksMax = 30;',
+    to: 'const idleTicksMax = 1e9;',
+  },
+  {
+    without: 'the marks of lanes that were silent for long',
+    file: 'ingest/sink.ts',
+    from: 'await this.#recallMarks(frames);',
+    to: '',
+  },
+  {
+    without: 'leaving out what is committed by a mark that was looked up',
+    file: 'ingest/sink.ts',
+    from: 'const fresh = this.#queue.withoutCommitted(frames);',
+    to: 'const fresh = frames;',
+  },
+  {
+    without: 'comparing the marks with what ClickHouse stores above them',
+    file: 'ingest/recovery.ts',
+    from: 'if (newestNo > 0) await',
+    to: 'if (newestNo < 0) await',
+  },
+  {
+    without: 'finding out that Postgres went back under a living owner',
+    file: 'deploy/simulation/postgres-state.ts',
+    from: 'if (row === undefined || !isKnown || open.length > 0)',
+    to: 'if (row === undefined)',
+  },
+  {
+    without: 'writing down what Postgres had lost',
+    file: 'ingest/recovery.ts',
+    from: 'await sink.learn(entry, Math.max(newest.raw, newest.rolled));',
+    to: 'sink.doubtful.addBatch(entry);',
+  },
+  {
+    without: 'the fence',
+    file: 'ingest/sink.ts',
+    from: 'const fence = await this.patiently(() => store.fence(this.#partition, batchNoMin, this.#name, isNewOwner));',
+    to: 'const fence = { batchNoMin, owner: this.#name };',
+  },
+  {
+    without: 'shutting out what was begun before a rollup is filled in once more',
+    file: 'ingest/sink.ts',
+    from: 'if (tries > 0) await this.fence(this.#fence + 1);\n      const missing',
+    to: 'const missing',
+  },
+  {
+    without: 'ending when the fence is that of another owner',
+    file: 'ingest/sink.ts',
+    from: 'if (fence.owner !== this.#name)',
+    to: 'if (false)',
+  },
+  {
+    without: 'filling in rollups',
+    file: 'ingest/sink.ts',
+    from: 'for (const rollup of missing) {',
+    to: 'for (const rollup of missing.slice(99)) {',
+  },
+  {
+    without: 'syncing the segment that a sync began with',
+    file: 'common/log/journal.ts',
+    from: 'await current?.sync();',
+    to: 'await this.#segment?.sync();',
+  },
+  {
+    without: 'stamping a log that was lost',
+    file: 'ingest/log-room.ts',
+    from: "if (fill?.installationId === '')",
+    to: 'if (false)',
+  },
+  {
+    without: 'publishing again what the log has thrown out for its age',
+    file: 'common/log/lane-progress.ts',
+    from: 'now - logAgeMaxMs',
+    to: '0',
+  },
+  {
+    without: 'seeing that the lease is gone while strays wait',
+    file: 'ingest/partition-owner.ts',
+    from: 'this.#lease.isLost || ',
+    to: '',
+  },
+  {
+    without: 'storing again what ClickHouse lost in a restore',
+    file: 'ingest/revision.ts',
+    from: 'if (revision.replay_from !== null)',
+    to: 'if (false)',
+  },
+  {
+    without: 'keeping in the log what is to be replayed',
+    file: 'ingest/log-room.ts',
+    from: ' || (await this.#isReplayWanted(partition))',
+    to: '',
+  },
+  {
+    without: 'correcting rollups after a restore',
+    file: 'ingest/revision.ts',
+    from: 'cellsCorrected += await sink.correct(day);',
+    to: '',
+  },
+  {
+    without: 'waiting for Postgres in a replay',
+    file: 'ingest/revision.ts',
+    from: 'recovered.patiently(() => parts.checkpoints.marks(partition))',
+    to: 'parts.checkpoints.marks(partition)',
+  },
+  {
+    without: 'reading to the end of the log in a replay, whatever clocks say',
+    file: 'ingest/revision.ts',
+    from: 'queue.counters.committed_frames >= framesWanted',
+    to: 'position >= time.now()',
+  },
+  {
+    without: 'looking ids up that may have come before',
+    file: 'ingest/attribution/first-seen.ts',
+    from: 'recent[at] === undefined && this.#isMaybe(claim)',
+    to: 'recent[at] === undefined && at < 0',
+  },
+  {
+    without: 'keeping the uses of an id apart by day',
+    file: 'ingest/attribution/first-seen.ts',
+    from: 'if (near === undefined && !isPast(known, claim)) near = known;',
+    to: 'near = known;',
+  },
+  {
+    without: 'claims that stand in Postgres',
+    file: 'gateway/match/matching.ts',
+    from: 'const outcome = await claims.claim(claim);',
+    to: "const outcome = { state: 'claimed' } as ClaimOutcome;",
+  },
+  {
+    without: 'reading clicks again that Redis has lost',
+    file: 'ingest/attribution/recent-clicks-feed.ts',
+    from: 'this.#isRereadDue ||= saved === null;',
+    to: '',
+  },
+];
