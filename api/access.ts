@@ -1,4 +1,4 @@
-/** What a user may do: read what belongs to their organizations, write where they are no viewer. */
+/** A user's access: read in their organizations, write where they are not a viewer. */
 import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
 import type { TenantQueries } from '#common/tenancy.ts';
@@ -18,7 +18,7 @@ export function refuseWrite(caller: UserCaller, organizationId: string): Rejecti
   return membership.role === 'viewer' ? onlyViewing() : null;
 }
 
-/** Why an app or a link is not among the caller's: another organization has it (403), or nobody (404). */
+/** Why the caller can't access an app or a link: it belongs to another organization (403), or does not exist (404). */
 export async function absent(tenant: TenantQueries, kind: 'app' | 'link', id: string): Promise<Rejection> {
   const owner = isId(kind === 'app' ? 'app' : 'lnk', id) ? await tenant.ownerOf(kind, id) : null;
   if (owner !== null) return forbidden(`This ${kind} belongs to another organization.`);

@@ -1,4 +1,4 @@
-/** What the handlers of the API are given. Made once, in main.ts; an entity uses the few parts it needs. */
+/** Dependencies of the API's handlers. Created once, in main.ts; an entity uses the parts it needs. */
 import type { ApiKeys } from '#common/api-key.ts';
 import type { AppSnapshots } from '#common/app-snapshot.ts';
 import type { Clock } from '#common/clock.ts';
@@ -27,9 +27,9 @@ export interface ApiDeps {
   readonly analytics: AnalyticsParts;
   readonly apiKeys: ApiKeys;
   readonly appSnapshots: AppSnapshots;
-  /** Tells redirectors of what is new; false when they could not be told and will find out in seconds. */
+  /** Announces new links to the redirectors; false when that failed, and they find out within seconds. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;
-  /** Tells redirectors of every committed change; false when they could not be told, and will be as soon as they can. */
+  /** Announces every committed change to the redirectors; false when that failed and will be retried. */
   readonly tellChanges: () => Promise<boolean>;
   /**
    * Links of these organizations (of one app, if given) by clicks, most first, at most RANKED_LINKS_MAX.

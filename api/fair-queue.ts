@@ -1,7 +1,7 @@
 /**
- * Whose work runs when: questions to the store of figures by organization, passwords by network. At most `runningMax` pieces
+ * Fair queue: analytics queries by organization, password checks by network. At most `runningMax` jobs
  * run, at most `perKeyMax` of one key among them, and `waitingMax` more of that key wait; keys that wait are served in turn, so one that asks a
- * lot delays itself and nobody else.
+ * lot delays only itself.
  */
 export interface FairQueueLimits {
   readonly runningMax: number;

@@ -1,6 +1,6 @@
 /**
- * Who calls, and may they call this often? Asked before a body is read. The order is by cost: the limit per address,
- * what the headers alone give away, the token's signature, and only then Postgres. A refused request costs no query.
+ * Authenticates callers and applies rate limits, before a body is read. Ordered by cost: the limit per address,
+ * checks on the headers, the token's signature, and only then Postgres. A rejected request costs no query.
  */
 import type { AccessClaims, AccessTokens } from '#common/access-token.ts';
 import { isApiKey } from '#common/api-key.ts';
@@ -76,7 +76,7 @@ async function passed(
     const known = await membershipsOf(parts.db, claims);
     if (!known) return { rejection: unauthorized(), quota };
     const memberships = known.filter((one) => !one.lacks_totp);
-    // Their own account is everybody's to change, whatever they are in an organization.
+    // Every user may change their own account, whatever their role.
     const isOwnAccount = route.path === '/me' || route.path.startsWith('/me/');
     if (!isOwnAccount) {
       if (known.length > 0 && memberships.length === 0) return { rejection: lacksTotp(), quota };
@@ -120,7 +120,7 @@ function isViewerOnly(memberships: readonly Membership[]): boolean {
   return memberships.length > 0 && memberships.every(({ role }) => role === 'viewer');
 }
 
-/** What merely stands where a key would is no credential: a key that can't be one is told by its checksum. */
+/** Text in place of a key that is not well-formed, by its checksum, does not count as a credential. */
 function credentialOf(incoming: Incoming): Credential {
   const key = incoming.header('x-api-key');
   if (key !== '') return { kind: isApiKey(key) ? 'api_key' : 'nothing' };

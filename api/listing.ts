@@ -1,4 +1,4 @@
-/** The list envelope: which page was asked for, and how it is answered. */
+/** The list envelope: the requested page and its answer. */
 import { type TSchema, Type } from 'typebox';
 import type { Answer } from '#common/http/route.ts';
 

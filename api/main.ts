@@ -1,4 +1,4 @@
-/** The dashboard's API in a process of its own. On one machine the origin serves it together with the SDK endpoints. */
+/** The dashboard's API as a separate process. On one machine, the origin serves it together with the SDK endpoints. */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { processConfig } from '#common/config.ts';
@@ -24,8 +24,8 @@ const log = createLog('api', config);
 const metrics = createMetrics('api');
 
 const url = config.API_DATABASE_URL || config.DATABASE_URL;
-const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
-const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
+const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is unavailable') });
+const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is unavailable') });
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
 
 const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);

@@ -1,4 +1,4 @@
-/** The API put together from its clients: alone (main.ts), or beside the SDK endpoints on one origin. */
+/** Assembles the API from its clients: alone (main.ts), or with the SDK endpoints on one origin. */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { AccessTokens } from '#common/access-token.ts';
 import { ApiKeys } from '#common/api-key.ts';
@@ -79,7 +79,7 @@ export function apiParts(
   return { mount: { routes: apiRoutes, deps, guard, isOutage }, guard, about: aboutApi(config), untold, hostChecks };
 }
 
-/** Whether an error of a handler only says that a store is away. */
+/** Whether a handler's error means that a store is unavailable. */
 export function isOutage(error: unknown): boolean {
   if (error instanceof ClickHouseFailure) return error.kind === 'unavailable';
   return error instanceof PostgresUnavailable;

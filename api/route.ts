@@ -1,4 +1,4 @@
-/** How the API writes its routes: bound to what their handlers are given and to the caller a guard yields. */
+/** The API's route builder, typed with its dependencies and the caller from the guard. */
 import { routesOf } from '#common/http/route.ts';
 import type { ApiDeps } from './deps.ts';
 

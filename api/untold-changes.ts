@@ -1,13 +1,13 @@
 /**
- * Changes of links and apps on their way to the redirectors and to the copies of apps in Redis: no committed change is forgotten because Redis, or this
- * process, was away in that moment.
+ * Outbox of link and app changes for the redirectors and the copies of apps in Redis: no committed change is lost because Redis, or this
+ * process, was down at that moment.
  *
- * Triggers note each change in `untold_changes`, in the change's own transaction (pg-migrations). `tell` takes what is noted,
- * publishes it, and only then commits its deletion: what was published twice is looked up twice, and that is all. It is
- * called after each change, when Redis is back, and every second for what another process left behind.
+ * Triggers record each change in `untold_changes`, in the change's own transaction (pg-migrations). `tell` reads the rows,
+ * publishes them, and only then commits their deletion: publishing twice only costs a second look-up. It is
+ * called after each change, when Redis is back, and every second for rows of other processes.
  *
- * Bounds: `batchMax` changes at a time, one pass at a time; a change older than `worthMs` is dropped, since no cache
- * believes for that long what was before it.
+ * Bounds: `batchMax` changes at a time, one pass at a time; a change older than `worthMs` is dropped, because no cache
+ * trusts an entry for that long.
  */
 import type { AppSnapshots } from '#common/app-snapshot.ts';
 import { type LinkChange, tellCaches } from '#common/link-cache.ts';
@@ -79,7 +79,7 @@ export class UntoldChanges {
   }
 
   /**
-   * Tells of all that was committed before the call. False: Redis or Postgres did not take it, and it will be told
+   * Publishes all changes committed before the call. False: Redis or Postgres failed, and it is retried
    * when they are back. Never rejects.
    */
   tell(): Promise<boolean> {
@@ -115,7 +115,7 @@ export class UntoldChanges {
       const told = await this.#db.transaction(async (queries) => {
         const changes = await queries.query<NotedChange>(takeOldest, [], 'take_untold_changes');
         await this.#settle(changes);
-        if (changes.length > 0 && !(await tellCaches(this.#redis, changes))) throw new NotTaken('Redis is away');
+        if (changes.length > 0 && !(await tellCaches(this.#redis, changes))) throw new NotTaken('Redis is unavailable');
         return changes.length;
       });
       this.counters.told += told;
@@ -137,8 +137,8 @@ export class UntoldChanges {
     if (!isTold) this.counters.failures++;
     if (isTold === this.#isBehind) {
       this.#isBehind = !isTold;
-      if (isTold) this.#log.info('redirectors are told of changes again');
-      else this.#log.warn({ err }, 'redirectors can not be told of changes: it is tried again until they can');
+      if (isTold) this.#log.info('link changes reach the redirectors again');
+      else this.#log.warn({ err }, 'link changes cannot be sent to the redirectors; retrying until they can');
     }
     return isTold;
   }

@@ -1,4 +1,4 @@
-/** How /metrics shows whether redirectors hear of changes. */
+/** Metrics of the change outbox. */
 import type { Registry } from 'prom-client';
 import { exposeCounter, exposeGauge } from '#common/telemetry.ts';
 import type { UntoldChanges } from './untold-changes.ts';
@@ -21,7 +21,7 @@ export function exposeUntold(registry: Registry, untold: UntoldChanges): void {
     [],
     (set) => set({}, untold.counters.failures),
   );
-  exposeGauge(registry, 'api_changes_behind', '1 while redirectors can not be told of changes.', () =>
+  exposeGauge(registry, 'api_changes_behind', '1 while changes cannot be sent to the redirectors.', () =>
     untold.isBehind ? 1 : 0,
   );
 }

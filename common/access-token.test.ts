@@ -67,14 +67,14 @@ test.each<[string, string]>([
   ['no subject', forge(header, { ...claims, sub: undefined })],
   ['a subject that is no user', forge(header, { ...claims, sub: newId('app', nowMs) })],
   ['expired', forge(header, { ...claims, exp: now - 1 })],
-  ['a critical header nobody knows', forge({ ...header, crit: ['b64'], b64: false }, claims)],
+  ['an unknown critical header', forge({ ...header, crit: ['b64'], b64: false }, claims)],
   ['one character more', `${forge(header, claims)}A`],
   ['a megabyte', 'a'.repeat(1_000_000)],
 ])('is no token: %s', (_, token) => {
   expect(tokens.verify(token)).toBeNull();
 });
 
-test('no change of one character leaves a token valid for somebody else', () => {
+test('changing one character never makes a token valid for another user', () => {
   const token = forge(header, claims);
   for (let at = 0; at < token.lastIndexOf('.'); at++) {
     const changed = token.slice(0, at) + (token[at] === 'A' ? 'B' : 'A') + token.slice(at + 1);

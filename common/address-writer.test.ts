@@ -27,7 +27,7 @@ test('a device finds the clicks from its own address, of IPv6 from its /64, and 
   }
 });
 
-test('clicks of an app without addresses match no device, and tomorrow nobody can tell that the address is the same', () => {
+test('in no_ip mode clicks match no device, and the address hash changes every day', () => {
   const [today, tomorrow] = [writer.ofClick(ip, 'no_ip', now), writer.ofClick(ip, 'no_ip', now + dayMs)];
   expect(addressName(today, 'no_ip')).toBe('');
   expect(writer.ofDevice(ip, 'no_ip')).toBe('');
@@ -37,7 +37,7 @@ test('clicks of an app without addresses match no device, and tomorrow nobody ca
   expect(writer.ofClick(neighbour, 'no_ip', now)).not.toBe(today);
 });
 
-test('without the key nobody makes the same hash', () => {
+test('the hash depends on the key', () => {
   const other = new AddressWriter('another key of a test, long enough');
   expect(other.ofClick(ip, 'anonymize_ip', now)).not.toBe(writer.ofClick(ip, 'anonymize_ip', now));
 });

@@ -35,7 +35,7 @@ test('anything that is no key is junk', () => {
   }
 });
 
-test('a preview does not give the key away', () => {
+test('a preview does not reveal the key', () => {
   const key = newApiKey();
   expect(apiKeyPreview(key)).toHaveLength(12);
   expect(key.startsWith(apiKeyPreview(key).slice(0, 7))).toBe(true);

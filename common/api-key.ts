@@ -13,14 +13,14 @@ const shape = /^lk_[0-9A-Za-z]{40}$/;
 export function newApiKey(): string {
   let body = '';
   while (body.length < RANDOM_CHARACTERS) {
-    // 248 is the largest multiple of 62 in a byte; the rest is thrown away, so that no character is likelier.
+    // 248 is the largest multiple of 62 in a byte; larger values are discarded, so that all characters are equally likely.
     for (const byte of randomBytes(48))
       if (byte < 248 && body.length < RANDOM_CHARACTERS) body += alphabet.charAt(byte % 62);
   }
   return PREFIX + body + checksum(body);
 }
 
-/** Whether the text can be one of our keys. Junk is told from keys by this alone, without a look-up. */
+/** Whether the text is a well-formed key. Junk is rejected by this check, without a look-up. */
 export function isApiKey(text: string): boolean {
   if (!shape.test(text)) return false;
   const body = text.slice(PREFIX.length, PREFIX.length + RANDOM_CHARACTERS);

@@ -1,13 +1,13 @@
 /**
- * Apps by API key in Redis, for the SDK edge, and how every process learns at once that a key is dead.
+ * Apps by API key in Redis, for the SDK edge, with immediate revocation of keys in every process.
  *
- * Postgres has the truth. Redis has `key:<hash>` → a snapshot of the app, so that an SDK request needs no Postgres, and
- * `app_version:<app_id>` → the lowest version of that app that may still be used. No process keeps keys in memory.
+ * Postgres is authoritative. Redis has `key:<hash>` → a snapshot of the app, so that an SDK request needs no Postgres, and
+ * `app_version:<app_id>` → the lowest valid version of that app. No process caches keys in memory.
  *
- * A change of an app (rotation, settings, deletion) goes: version + 1 in Postgres, not committed → the new version to
- * Redis → commit → the snapshot is deleted → answer. From the second step on a snapshot of an older version counts for
- * nothing, also one that a slow reader of Postgres writes late: a rotated key is dead when the rotation is answered.
- * Redis away: the change is refused, since nobody could be told of it.
+ * Steps of an app change (rotation, settings, deletion): version + 1 in Postgres, uncommitted → the new version to
+ * Redis → commit → delete the snapshot → answer. From the second step on, a snapshot of an older version is
+ * ignored, even if a slow reader of Postgres writes it late: a rotated key is invalid when the rotation is answered.
+ * While Redis is unavailable, the change is rejected, because it could not be announced.
  */
 import type { PrivacyMode } from './log/record.ts';
 import type { Queries } from './postgres.ts';
@@ -98,7 +98,7 @@ redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 return 1
 `;
 
-/** Snapshots in Redis. Every method throws when Redis is away. */
+/** Snapshots in Redis. Every method throws when Redis is unavailable. */
 export class AppSnapshots {
   readonly #redis: Redis;
   readonly #read: Script;
@@ -124,12 +124,12 @@ export class AppSnapshots {
     await this.#write(keys, [app.version, app.app_id, JSON.stringify(app), SNAPSHOT_SECONDS, VERSION_SECONDS]);
   }
 
-  /** Before the commit of a change: no snapshot below this version is used again, by anybody. */
+  /** Before the commit of a change: no process uses a snapshot below this version again. */
   async raise(appId: string, version: number): Promise<void> {
     await this.#raise([versionKey(appId)], [version, PENDING_SECONDS]);
   }
 
-  /** After the commit: the version stays, and the old key's snapshot goes. What it holds was worthless already. */
+  /** After the commit: deletes the old key's snapshot, which is already invalid; the version stays. */
   async settle(hash: Buffer, appId: string, version: number): Promise<void> {
     await Promise.all([this.#raise([versionKey(appId)], [version, VERSION_SECONDS]), this.forget(hash)]);
   }

@@ -1,6 +1,6 @@
 /**
- * How long clicks of each app are kept for matching, in Redis under `windows:<app_id>`: the SDK edge writes them whenever it
- * sees them change, ingest reads them as clicks come in. Lost, they are the default until the edge speaks again.
+ * How long clicks of each app are stored for matching, in Redis under `windows:<app_id>`: the SDK edge writes the windows when it
+ * sees a change, ingest reads them as clicks arrive. If lost, the defaults apply until the edge writes them again.
  */
 import type { Redis } from './redis.ts';
 
@@ -12,7 +12,7 @@ export interface Windows {
 /** What an app has until it says otherwise. */
 export const defaultWindows: Windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
 
-/** Every method throws when Redis is away. */
+/** Every method throws when Redis is unavailable. */
 export class AttributionWindows {
   readonly #redis: Redis;
 

@@ -48,7 +48,7 @@ test('an entry larger than the map is not kept and pushes nothing out', () => {
   expect([map.size, map.peek('b')]).toEqual([1, undefined]);
 });
 
-test('each entry that leaves the map is told of, once', () => {
+test('each entry that leaves the map is reported once', () => {
   const gone: ReturnType<typeof entry>[] = [];
   const map = new BoundedMap<ReturnType<typeof entry>>(2, 100, (one) => gone.push(one));
   const [replaced, deleted, pushedOut, ...staying] = [entry(), entry(), entry(), entry(), entry()];
@@ -62,7 +62,7 @@ test('each entry that leaves the map is told of, once', () => {
   expect(gone.every((one, n) => one === [replaced, deleted, pushedOut][n])).toBe(true);
 });
 
-test('what was used once goes in the end, when nobody uses it any more', () => {
+test('an entry that is no longer used is eventually evicted', () => {
   const map = new BoundedMap<ReturnType<typeof entry>>(100, 1e9);
   map.set('hot', entry());
   map.get('hot');

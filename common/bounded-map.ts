@@ -1,7 +1,7 @@
 /**
- * A map that is bounded in entries and in bytes and lets go of what was not asked for lately: second chance (Corbató 1968).
- * A hit is one look-up and one flag, a third of what keeping a true order of use costs; the order is made up for when
- * something has to go.
+ * A map bounded in entries and in bytes that evicts entries not used recently: second chance (Corbató 1968).
+ * A hit costs one look-up and one flag, a third of exact LRU; the order is approximated when
+ * an entry must be evicted.
  */
 export interface Sized {
   /** About how much memory it takes. */
@@ -17,7 +17,7 @@ export class BoundedMap<V extends Sized> {
   readonly #onLetGo: ((entry: V) => void) | undefined;
   #bytes = 0;
 
-  /** @param onLetGo told of each entry that leaves the map: pushed out, deleted or replaced. */
+  /** @param onLetGo called for each entry that leaves the map: evicted, deleted or replaced. */
   constructor(entriesMax: number, bytesMax: number, onLetGo?: (entry: V) => void) {
     this.#entriesMax = entriesMax;
     this.#bytesMax = bytesMax;

@@ -83,7 +83,9 @@ function providerFaults(config: Config): string[] {
       faults.push(`OAUTH_${name}_CLIENT_ID is set and OAUTH_${name}_CLIENT_SECRET is not`);
     }
     if (config.OAUTH_REDIRECT_URIS.length === 0) {
-      faults.push(`OAUTH_${name}_CLIENT_ID is set and OAUTH_REDIRECT_URIS is not: nobody could return from a login`);
+      faults.push(
+        `OAUTH_${name}_CLIENT_ID is set and OAUTH_REDIRECT_URIS is not: logins could not return. Set OAUTH_REDIRECT_URIS`,
+      );
     }
     for (const url of providers[name]) {
       if (!isWebAddress(config[url])) faults.push(`${url} must be a URL, not ${JSON.stringify(config[url])}`);

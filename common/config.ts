@@ -157,7 +157,7 @@ export const settings = {
     0,
     0,
     63_072_000,
-    'How long browsers are told to use HTTPS alone (Strict-Transport-Security); 0 tells them nothing.',
+    'Seconds for which browsers must use HTTPS only (Strict-Transport-Security); 0: the header is not sent.',
   ),
   TRUSTED_PROXIES: list(
     'Networks (CIDR) whose X-Forwarded-* headers are believed.',
@@ -308,7 +308,7 @@ export function loadConfig(
 }
 
 /**
- * The same for a process of ours, which gets its own settings alone: faults end it, told in words and without a trace. With --validate it ends in any case, so that
+ * The same for a process of ours, which gets its own settings only: faults end it with a message and without a trace. With --validate it ends in any case, so that
  * settings can be tried before anything is started with them.
  */
 export function processConfig<Role extends ProcessRole>(

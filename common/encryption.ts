@@ -1,6 +1,6 @@
 /**
  * Secrets at rest. SECRET_KEY is a list of named keys, newest first: the newest encrypts and signs, all decrypt and
- * verify, so a key is rotated by putting a new one in front and, once nothing uses the old one, taking that away.
+ * verify, so a key is rotated by putting a new one in front and removing the old one once it is unused.
  * No key is used directly: each purpose gets one of its own by HKDF (RFC 5869).
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';

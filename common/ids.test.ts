@@ -48,6 +48,6 @@ test.each<[IdPrefix, string]>([
   ['lnk', `lnk_${'0'.repeat(25)}A`],
   ['lnk', `lnk_${'0'.repeat(27)}`],
   ['lnk', `lnk_${'0'.repeat(25)}\n`],
-])('a malformed id is told from a well-formed one: %s %j', (prefix, id) => {
+])('a malformed id is rejected: %s %j', (prefix, id) => {
   expect(isId(prefix, id)).toBe(false);
 });

@@ -103,7 +103,7 @@ test('a signal while starting stops what is up and starts nothing more', async (
   expect(steps).toEqual(['start first', 'stop first']);
 });
 
-test('a rejection that nobody caught is logged and crashes the process', async () => {
+test('an uncaught rejection is logged and crashes the process', async () => {
   const { lifecycle, signals, codes, lines } = lifecycleFor();
   await lifecycle.run([]);
   signals.emit('unhandledRejection', new Error('lost'));

@@ -1,13 +1,13 @@
 /**
  * The life of a process: starting → running → stopping → ended.
  *
- * - Parts start in the order given, each after the one before it is up. One that fails: those already up are stopped in
- *   reverse, and the process ends with code 1. One that hangs is named every few seconds, since it may wait for another server.
- * - SIGTERM or SIGINT: parts stop in reverse order; code 0. Each is expected to finish what it has accepted. All of
- *   them together have `drainMs`; what is not done then is cut off, and the code is 1.
- * - A second signal ends the process at once.
- * - A rejection or exception that nobody caught is a fault of ours: it is logged and the process crashes, so that
- *   whoever supervises it starts it anew from a known state.
+ * - Parts start in the given order, each after the previous one is up. If one fails, those already up are stopped in
+ *   reverse order and the process exits with 1. One that hangs is logged every few seconds, since it may wait for another server.
+ * - SIGTERM or SIGINT: parts stop in reverse order; exit code 0. Each finishes the work it has accepted. All of
+ *   them together have `drainMs`; unfinished work is then aborted, and the exit code is 1.
+ * - A second signal exits immediately.
+ * - An uncaught rejection or exception is a programming error: it is logged and the process crashes, so that
+ *   its supervisor restarts it in a known state.
  */
 import { constants } from 'node:os';
 

@@ -1,9 +1,9 @@
 /**
- * Links by URL and apps by host for whoever answers visitors: process → Redis → Postgres, with changes announced.
+ * Cache of links by URL and apps by host for the edges: process → Redis → Postgres, with change announcements.
  *
- * Announcements are Redis pub/sub, which loses what is published while nobody listens. So every cache also publishes a beat to
- * itself over the same two connections: as long as beats come back, announcements do, and entries are believed for a minute;
- * when they stop, for a second; when they are back, everything known before is looked up again.
+ * Announcements use Redis pub/sub, which drops messages without subscribers. So every cache also publishes a heartbeat to
+ * itself over the same two connections. While heartbeats arrive, so do announcements, and entries are trusted for a minute;
+ * when they stop, for a second; when they are back, every older entry is revalidated.
  */
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -34,7 +34,7 @@ const prefixes = { link: 'link:2:', app: 'host:1:' } as const;
 const beatIntervalMs = 300;
 /** Silence after which announcements count as lost. */
 const silenceMaxMs = 900;
-/** A link whose app is another than its host's is read anew once in this time. */
+/** A link whose app differs from its host's app is revalidated at most once per interval. */
 const rereadPauseMs = 30_000;
 const rereadMax = 10_000;
 const announceAttempts = 3;
@@ -44,9 +44,9 @@ const keyOf = (change: LinkChange): string =>
   change.kind === 'link' ? linkKey(change.host, change.short_code) : change.host;
 
 /**
- * Tells every process of changes that are committed. The marker comes first, so that whoever hears of the change finds
- * nothing old in Redis.
- * @returns false when Redis did not take it.
+ * Publishes committed changes to every process. The marker is written first, so that receivers of the change find
+ * no outdated snapshot in Redis.
+ * @returns false when Redis did not accept it.
  */
 export async function tellCaches(redis: Pick<Redis, 'commands'>, changes: readonly LinkChange[]): Promise<boolean> {
   try {
@@ -63,8 +63,8 @@ export async function tellCaches(redis: Pick<Redis, 'commands'>, changes: readon
 }
 
 /**
- * `tellCaches`, tried a few times, for what is new: a code that a redirector remembers as unknown is asked for again
- * after seconds anyway. Changes of what was there are noted and told until they are heard (api/untold-changes.ts).
+ * `tellCaches` with a few retries, for new links: a code that a redirector remembers as unknown is looked up again
+ * after seconds anyway. Changes to existing links are recorded and published until they arrive (api/untold-changes.ts).
  */
 export async function announceChange(
   redis: Pick<Redis, 'commands'>,
@@ -108,7 +108,7 @@ export interface LinkShelf {
   find(key: string): Promise<string | undefined>;
 }
 
-/** Told of changes too: whoever keeps something of links by another name than their URL. */
+/** Also notified of changes: holders of data about links under other keys than their URL. */
 export interface LinkWatcher {
   /** @param key `linkKey` of a link, or the host of an app. */
   changed(kind: LinkChange['kind'], key: string): void;
@@ -164,7 +164,7 @@ export class LinkCache {
     });
   }
 
-  /** Whether changes are heard within a second at the moment. */
+  /** Whether changes currently arrive within a second. */
   get isHeard(): boolean {
     return this.#isHeard;
   }
@@ -189,8 +189,8 @@ export class LinkCache {
   }
 
   /**
-   * A link and its app by the parts of a URL. Null when there is no such link; undefined when no store answers and
-   * nothing is known. Archived and expired links are given: what they mean is the caller's rule.
+   * A link and its app by the parts of a URL. Null when the link does not exist; undefined when no store answers and
+   * nothing is cached. Archived and expired links are returned: the caller decides what they mean.
    */
   find(host: string, shortCode: string): Promise<FoundLink | null | undefined> {
     const nowMs = this.#clock();
@@ -218,7 +218,7 @@ export class LinkCache {
     return together(app, link);
   }
 
-  /** The host went from one app to another, which its links are not told one by one: both are read where they are kept. */
+  /** The host moved to another app, which is not announced per link: link and app are read from Postgres. */
   async #reread(host: string, short_code: string): Promise<FoundLink | null | undefined> {
     const changes = [
       { kind: 'app', host },

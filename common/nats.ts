@@ -9,10 +9,10 @@ import { LogNames } from './log/log-names.ts';
 /** One message as the rooms see it. */
 export interface NatsMessage {
   readonly subject: string;
-  /** Where an answer goes; for a delivery from a stream, where it stands in it. Empty if there is none. */
+  /** Subject for an answer; for a stream delivery, its position in the stream. Empty if there is none. */
   readonly reply: string;
   readonly bytes: Buffer;
-  /** Status of an answer without content (404 no messages, 408 timeout, 503 nobody there), or 0. */
+  /** Status of an answer without content (404 no messages, 408 timeout, 503 no responders), or 0. */
   readonly status: number;
   header(name: string): string;
 }
@@ -31,9 +31,9 @@ export interface NatsClient {
   publish(subject: string, bytes: Uint8Array, options?: { reply?: string; messageId?: string }): void;
   /** @returns a function that ends the subscription. */
   subscribe(subject: string, callback: (message: NatsMessage) => void): () => void;
-  /** A subject that nobody else has. */
+  /** A unique subject. */
   inbox(): string;
-  /** One question and its answer. `undefined` when nobody answered in time. */
+  /** Sends a request. Resolves with the answer, or `undefined` if none arrives in time. */
   request(subject: string, bytes?: Uint8Array, timeoutMs?: number): Promise<NatsMessage | undefined>;
   /** Waits until the server has seen everything that was published. */
   flush(): Promise<void>;

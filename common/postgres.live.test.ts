@@ -48,7 +48,7 @@ test('a question waits in line for as long as a statement may take, and one that
   await narrow.close();
 });
 
-test('a taken key is told by the name of its constraint and is no outage', async () => {
+test('a unique violation is identified by its constraint and is not an outage', async () => {
   await postgres.execute('INSERT INTO things (id) VALUES (3)');
   const error = await postgres.execute('INSERT INTO things (id) VALUES (3)').catch((reason: unknown) => reason);
   expect(violatedConstraint(error)).toBe('things_pkey');

@@ -1,4 +1,4 @@
-/** The only door to Postgres. Values are always bound; errors of the environment are told from faults of ours. */
+/** The only access to Postgres. Values are always bound; environment errors are distinguished from programming errors. */
 import pg from 'pg';
 import { Turns } from './turns.ts';
 
@@ -9,7 +9,7 @@ export interface PostgresOptions {
   readonly connectionsMax?: number;
   /** Longest one statement may run, in the server. */
   readonly statementTimeoutMs?: number;
-  /** Told of errors on idle connections: the server went away. */
+  /** Called for errors on idle connections, when the server has gone. */
   readonly onError?: (error: Error) => void;
 }
 
@@ -18,7 +18,7 @@ const waitingMax = 1_000;
 const connectTimeoutMs = 3_000;
 const idleTimeoutMs = 30_000;
 
-/** Postgres is away, restarting, overloaded or too slow. Worth a retry; a caller over HTTP gets 500 and Retry-After. */
+/** Postgres is unavailable, restarting, overloaded or too slow. Retryable; an HTTP caller gets 500 and Retry-After. */
 export class PostgresUnavailable extends Error {
   /** SQLSTATE or system error code, empty where there is none. */
   readonly code: string;
@@ -30,7 +30,7 @@ export class PostgresUnavailable extends Error {
 }
 
 export interface Queries {
-  /** Rows of the answer. A name makes it a prepared statement, planned once per connection. */
+  /** Runs a query and returns its rows. A name makes it a prepared statement, planned once per connection. */
   query<Row extends object>(sql: string, values?: readonly unknown[], name?: string): Promise<Row[]>;
   /** Number of rows that were touched. */
   execute(sql: string, values?: readonly unknown[], name?: string): Promise<number>;

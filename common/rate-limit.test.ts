@@ -5,9 +5,9 @@ import { chargeOf, LocalWindows, limitKey, RateLimiter, windowOf } from './rate-
 
 const limits = { auth: 5, links: 30, match: 1000, events: 500, general: 100 };
 const addresses = new CountedAddresses(parseSecretKeys(newSecretKey('test')));
-const away = () => Promise.reject(new Error('away'));
+const unavailable = () => Promise.reject(new Error('unavailable'));
 
-test('the request that reaches the limit is answered, the next is told how many whole seconds to wait', () => {
+test('the request that reaches the limit is answered; the next gets the number of whole seconds to wait', () => {
   const window = (count: number) => ({ count, resetMs: 60_500 });
   expect(chargeOf(5, window(1), 500)).toEqual({
     quota: { limit: 5, remaining: 4, resetEpochSeconds: 61 },
@@ -27,14 +27,14 @@ test('who waits as long as Retry-After says finds a new window', () => {
 });
 
 test('without Redis authentication is refused with a 500 and a time to come back, which the limit names too', async () => {
-  const charge = await new RateLimiter(away, limits, addresses, () => 1_000).charge('auth', '192.0.2.1');
+  const charge = await new RateLimiter(unavailable, limits, addresses, () => 1_000).charge('auth', '192.0.2.1');
   expect(charge.rejection).toMatchObject({ code: 'INTERNAL_ERROR', retryAfterSeconds: 5 });
   expect(charge.quota).toEqual({ limit: 5, remaining: 0, resetEpochSeconds: 6 });
 });
 
 test('without Redis everything else is counted in this process, each subject by itself', async () => {
   let nowMs = 1_000;
-  const limiter = new RateLimiter(away, { ...limits, general: 2 }, addresses, () => nowMs);
+  const limiter = new RateLimiter(unavailable, { ...limits, general: 2 }, addresses, () => nowMs);
   const one = async (subject: string) => (await limiter.charge('general', subject)).rejection?.code ?? 'answered';
   expect(await one('a')).toBe('answered');
   expect(await one('a')).toBe('answered');
@@ -51,7 +51,7 @@ test('a Redis that hangs is asked once a second, not by every request, and asked
   const limiter = new RateLimiter(
     () => {
       asked++;
-      return isAway ? away() : Promise.resolve([7, '61000']);
+      return isAway ? unavailable() : Promise.resolve([7, '61000']);
     },
     limits,
     addresses,

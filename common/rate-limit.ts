@@ -1,8 +1,8 @@
 /**
- * Limits per minute: a fixed window of 60 s that begins with the first request of whoever is counted, held in Redis
- * so that every process counts together. One script call per request.
- * Redis away: authentication is refused (guessing passwords must not become free), everything else is counted in
- * this process until Redis answers again.
+ * Limits per minute: a fixed window of 60 s that begins with the first request of a key, held in Redis
+ * so that all processes share the count. One script call per request.
+ * While Redis is unavailable, authentication is rejected (password guesses must not become unlimited); the rest is counted in
+ * this process.
  */
 import { LRUCache } from 'lru-cache';
 import { type Clock, systemClock } from './clock.ts';
@@ -15,7 +15,7 @@ import type { LimitClass } from './http/route.ts';
 import type { Script } from './redis.ts';
 
 export const WINDOW_MS = 60_000;
-/** Those who can be counted in this process while Redis is away; beyond it the longest unseen are forgotten. */
+/** Maximum keys counted in this process while Redis is unavailable; beyond it the least recently seen are dropped. */
 const LOCAL_WINDOWS_MAX = 100_000;
 /** After a failure Redis is left alone for this long, so that a hanging one is not waited for by every request. */
 const REDIS_PAUSE_MS = 1_000;
@@ -164,8 +164,8 @@ export class RateLimiter {
   }
 
   /**
-   * The refusal of a request that would exceed its address's limit, as far as this process knows; null for any other. It makes no
-   * request to Redis and charges nothing: for routes that charge only after work that a refused request is not worth.
+   * The rejection of a request that would exceed its address's limit, as far as this process knows; otherwise null. It makes no
+   * request to Redis and charges nothing: for routes that do expensive work before they charge.
    */
   spent(limitClass: LimitClass, ip: string): (Charge & { readonly rejection: Rejection }) | null {
     const subject = this.#addresses.nameOf(limitAddress(ip));

@@ -155,7 +155,7 @@ export interface Gathered {
   readonly named: readonly ({ readonly click: RecentClick; readonly claimed_by: string } | null)[];
 }
 
-/** Every method throws when Redis is away. */
+/** Every method throws when Redis is unavailable. */
 export class RecentClicks {
   readonly #redis: Redis;
   readonly #time: Pick<Time, 'after'>;

@@ -23,7 +23,7 @@ export interface InstallFacts {
   readonly utm_content: string;
 }
 
-/** Every method throws when Redis is away. */
+/** Every method throws when Redis is unavailable. */
 export class RecentInstalls {
   readonly #redis: Redis;
 

@@ -36,7 +36,7 @@ test('a script is loaded by itself, and again after the server forgot it', async
   await redis.close();
 });
 
-test('while the server is away commands fail at once as unavailable, and work again once it is back', async () => {
+test('while the server is down, commands fail immediately as unavailable, and work again once it is back', async () => {
   const errors: Error[] = [];
   const redis = new Redis({ url: server.url, name: 'test', onError: (error) => errors.push(error) });
   await redis.connect();

@@ -1,4 +1,4 @@
-/** The only door to Redis (or Valkey). When it is away a command fails at once: nothing waits in a queue. */
+/** The only access to Redis (or Valkey). While it is unavailable, commands fail immediately and never queue. */
 import { createHash } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { Redis as Client } from 'ioredis';
@@ -11,7 +11,7 @@ export interface RedisOptions {
   readonly name: string;
   /** Longest a command may take before it counts as failed. */
   readonly commandTimeoutMs?: number;
-  /** Told when the connection is lost or can't be made; it is tried again until close. */
+  /** Called when the connection is lost or fails; it is retried until close. */
   readonly onError?: (error: Error) => void;
 }
 
@@ -27,8 +27,8 @@ const patienceTicks = 4;
 type SentCommand = Parameters<Client['sendCommand']>[0] & { sentAtTick?: number };
 
 /**
- * Commands given in one turn of the event loop leave in one write. The client's own way to do that makes a pipeline, two sets and
- * a map entry of each turn, which V8 does not let go of before the next full collection (see TransientMap).
+ * Commands of one event loop turn are sent in one write. The client's auto-pipelining allocates a pipeline, two sets and
+ * a map entry per turn, which V8 frees only at the next full collection (see TransientMap).
  */
 class GatheringClient extends Client {
   #ticks = 0;
@@ -62,7 +62,7 @@ class GatheringClient extends Client {
   }
 }
 
-/** Codes of error replies. MISCONF: it can't save what it holds, on a full disk say, and takes no writes until it can. */
+/** Codes of error replies. MISCONF: it can't persist its data (for example, the disk is full) and rejects writes until it can. */
 const conditions: ReadonlySet<string> = new Set([
   ...['LOADING', 'OOM', 'MISCONF', 'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN'],
 ]);
@@ -79,8 +79,8 @@ function pauseBeforeAttempt(attempt: number): number {
 }
 
 /**
- * Whether the failure speaks of the server's condition (away, loading, out of memory or disk, a read-only replica) and not
- * of the command. The first word of an error reply is its code (Redis serialization protocol specification).
+ * Whether the failure is about the server's state (unavailable, loading, out of memory or disk, a read-only replica) and not
+ * about the command. The first word of an error reply is its code (Redis serialization protocol specification).
  */
 export function isRedisUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
@@ -136,8 +136,8 @@ export class Redis {
   }
 
   /**
-   * Waits for the first connection, at most two seconds. A server that is away is no reason not to start: false is
-   * returned, and the connection is made as soon as it is back.
+   * Waits for the first connection, at most two seconds. An unavailable server does not prevent a start: false is
+   * returned, and the client connects once the server is back.
    */
   async connect(): Promise<boolean> {
     if (this.commands.status === 'wait') this.commands.connect().catch(() => undefined);
@@ -169,8 +169,8 @@ export class Redis {
   }
 
   /**
-   * Listens on a connection of its own, also after every reconnection. `onGap` is told at each (re)connection: what was
-   * published while there was none is lost, so whoever keeps something must doubt it then.
+   * Subscribes on a separate connection, also after every reconnection. `onGap` is called at each (re)connection: messages
+   * published in between are lost, so caches must revalidate their entries.
    */
   async subscribe(
     channels: readonly string[],

@@ -59,7 +59,7 @@ export function keptRevenue(value: object): Revenue | RevenueFault {
 
 /**
  * The decimal that was meant. A JSON number of up to 15 significant digits survives parsing exactly (IEEE 754 double); the
- * dust of computing with such numbers (0.1 + 0.2) lies beyond the ninth place and is rounded away. What may have lost
+ * dust of computing with such numbers (0.1 + 0.2) lies beyond the ninth place and is rounded off. What may have lost
  * a digit that counts is refused and has to come as text.
  */
 export function decimalOf(value: unknown): string | null {

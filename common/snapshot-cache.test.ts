@@ -15,7 +15,7 @@ let kept: (string | null)[];
 let cache: SnapshotCache<Destination>;
 
 const found = (value: Destination) => () => Promise.resolve(new Map([['summer', value]]));
-const away = () => Promise.reject(new Error('Postgres is away'));
+const unavailable = () => Promise.reject(new Error('Postgres is unavailable'));
 const hangs = () => new Promise<Found>(() => {});
 
 beforeEach(async () => {
@@ -59,22 +59,22 @@ test('in an outage what is known is given', async () => {
   await lookUpSuspect(hangs);
   await vi.advanceTimersByTimeAsync(snapshotLimits.staleWaitMs);
   expect(await visit()).toEqual(before);
-  read = away;
+  read = unavailable;
   await vi.advanceTimersByTimeAsync(hour);
   expect(await visit()).toEqual(before);
 });
 
 test.each([
   ['hangs', hangs],
-  ['is away a moment later', () => new Promise<Found>((_, fail) => setTimeout(fail, 200, new Error('away')))],
+  ['fails a moment later', () => new Promise<Found>((_, fail) => setTimeout(fail, 200, new Error('unavailable')))],
 ])(
-  'what a change was heard of during a look-up is not given again while Postgres %s, nor an hour later',
+  'a value that changed during its look-up is not returned while Postgres %s, nor an hour later',
   async (_, answer) => {
     const { waiting } = await lookUpSuspect(answer);
     cache.changed('summer');
     expect(await visit()).toBeUndefined();
     expect(await waiting).toBeUndefined();
-    read = away;
+    read = unavailable;
     await vi.advanceTimersByTimeAsync(hour);
     expect(await visit()).toBeUndefined();
     read = found(after);
@@ -99,13 +99,13 @@ test('what was read before a change is not kept elsewhere after it', async () =>
   expect(await visit()).toEqual(after);
 });
 
-test('what the last resort found is not given when a change was heard meanwhile', async () => {
+test('a value from the last resort is not returned if a change arrives meanwhile', async () => {
   let answer: (text: string) => void = () => {};
   lastResort = () =>
     new Promise<string>((done) => {
       answer = done;
     });
-  read = away;
+  read = unavailable;
   const waiting = cache.load('summer');
   await vi.advanceTimersByTimeAsync(100);
   cache.changed('summer');

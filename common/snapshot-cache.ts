@@ -2,19 +2,19 @@
  * Snapshots by key: process → Redis → Postgres.
  *
  * An entry is in one of four states:
- *   fresh    checked within `freshMs`, and since the last time announcements were missed: given at once
- *   suspect  older than that: the request waits for a look-up, at most `staleWaitMs`; one that was announced as changed is
- *            looked up at once, and waited for without that bound
- *   stale    suspect, and the stores do not answer: given all the same, for `staleMaxMs`; a look-up goes on behind it
- *   absent   a negative answer, kept apart so that a scan of unknown keys can't push out what is in use
+ *   fresh    checked within `freshMs`, and since announcements were last missed: returned immediately
+ *   suspect  older: the request waits for a look-up, at most `staleWaitMs`; an entry announced as changed is
+ *            looked up immediately, without that bound on the wait
+ *   stale    suspect, and the stores do not answer: still returned, for `staleMaxMs`, with a look-up in the background
+ *   absent   a negative answer, cached separately so that a scan of unknown keys can't evict entries in use
  *
- * Must stay true:
- * - One look-up in flight per key; Redis is asked once per turn of the event loop for all keys of that turn, Postgres at most
- *   `1000 / queryIntervalMs` times a second however many unknown keys come in.
+ * Invariants:
+ * - One look-up in flight per key; Redis is queried once per event loop turn for all keys of that turn, Postgres at most
+ *   `1000 / queryIntervalMs` times per second, regardless of the number of unknown keys.
  * - An entry counts as checked from the moment its look-up began, so a change during a look-up is never lost.
- * - Nothing old gets into Redis after a change: a change leaves a marker for `markerMs`, longer than any look-up may take,
- *   and entries are only ever added (SET NX), which the marker refuses.
- * - `get` makes no promise and parses nothing.
+ * - No outdated snapshot enters Redis after a change: a change leaves a marker for `markerMs`, longer than any look-up may take,
+ *   and entries are only added with SET NX, which fails while the marker exists.
+ * - `get` creates no promise and parses nothing.
  */
 import { BoundedMap, type Sized } from './bounded-map.ts';
 import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
@@ -23,7 +23,7 @@ import { TransientMap } from './transient-map.ts';
 /** What an entry takes besides its text: objects, map slots. */
 const entryBytes = 300;
 
-/** A snapshot in memory. Whoever keeps it saves the look-up, and must ask `isCurrent` before each use of it. */
+/** A snapshot in memory. A caller may hold it to save the look-up, but must check `isCurrent` before each use. */
 export interface Kept<T> extends Sized {
   readonly value: T | null;
   checkedMs: number;
@@ -75,7 +75,7 @@ export class SnapshotCache<T extends object> {
 
   constructor(options: SnapshotCacheOptions<T>) {
     this.#options = options;
-    // What left the map is not told of changes any more, so it must not be taken for fresh by whoever kept it.
+    // An evicted entry no longer receives changes, so callers that still hold it must not treat it as fresh.
     this.#present = new BoundedMap(options.entriesMax, options.bytesMax, (entry) => {
       entry.checkedMs = 0;
     });
@@ -103,7 +103,7 @@ export class SnapshotCache<T extends object> {
       this.counters.stale++;
       return entry.value;
     }
-    // Postgres did not answer last time: nobody waits to see whether it does now.
+    // Postgres did not answer last time, so requests do not wait for it now.
     if (this.#postgresRestUntilMs > 0 && this.#isUsable(entry, nowMs)) {
       void this.load(key);
       this.counters.stale++;
@@ -149,7 +149,7 @@ export class SnapshotCache<T extends object> {
     return promise;
   }
 
-  /** Announced as changed: what was known is given no more, and what it is now is looked up before the stores go away. */
+  /** Announced as changed: the old value is no longer returned, and the new one is looked up while the stores are available. */
   changed(key: string): void {
     this.#absent.delete(key);
     const entry = this.#present.peek(key);
@@ -160,19 +160,19 @@ export class SnapshotCache<T extends object> {
     const lookup = this.#lookups.get(key);
     if (lookup !== undefined) {
       lookup.isChanged = true;
-      // An outage is a doubt about what is known, a change is certainty: those who wait are not given the old instead.
+      // In an outage the old value may still be right; after a change it is certainly wrong, so waiters do not get it.
       lookup.stale = undefined;
     } else if (entry !== undefined) {
       void this.load(key);
     }
   }
 
-  /** Whether announcements can be heard. When they can again, everything known before is suspect. */
+  /** Whether announcements arrive. When they arrive again, every older entry is suspect. */
   setHeard(isHeard: boolean): void {
     this.#freshMs = isHeard ? snapshotLimits.freshMs : snapshotLimits.freshUnheardMs;
     if (!isHeard) return;
     this.#validSinceMs = this.#options.clock();
-    // A Redis that was away may have missed changes too; what it held before is believed only on the first start.
+    // A Redis that was unavailable may have missed changes too; its older contents are trusted only on the first start.
     if (this.#wasHeard) this.#trustedSinceMs = this.#validSinceMs;
     this.#wasHeard = true;
   }
@@ -286,13 +286,13 @@ export class SnapshotCache<T extends object> {
       this.#absent.delete(lookup.key);
       this.#present.set(lookup.key, entry);
     }
-    // What was read before the change must not be kept elsewhere as younger than the change.
+    // A value read before the change must not be stored elsewhere as newer than the change.
     if (!lookup.isChanged) this.#options.onChecked?.(lookup.key, value === null ? null : json);
     this.#end(lookup, value);
     if (lookup.isChanged) void this.load(lookup.key);
   }
 
-  /** No store answered: what is known, and if that is nothing, what was kept elsewhere. */
+  /** No store answered: returns the cached value, or else the one from the last resort. */
   async #fail(lookup: Lookup<T>): Promise<void> {
     const retryMs = this.#options.clock() + snapshotLimits.retryMs;
     if (lookup.stale !== undefined) {

@@ -1,10 +1,10 @@
-/** Where a snapshot cache has its snapshots from, and how long it may take and believe. */
+/** The sources of a snapshot cache, and its timeouts and freshness limits. */
 import type { Clock } from './clock.ts';
 
 export const snapshotLimits = {
   /** How long an entry is taken as it is while changes are announced … */
   freshMs: 60_000,
-  /** … and while announcements can't be heard. */
+  /** … and while announcements do not arrive. */
   freshUnheardMs: 1_000,
   absentFreshMs: 5_000,
   staleMaxMs: 86_400_000,
@@ -46,7 +46,7 @@ export interface SnapshotCacheOptions<T> {
   readonly clock: Clock;
   readonly entriesMax: number;
   readonly bytesMax: number;
-  /** Told of each snapshot that a store gave (null: none), so that it can be kept elsewhere too. */
+  /** Called with each snapshot read from a store (null: none), so that it can be stored elsewhere too. */
   readonly onChecked?: (key: string, text: string | null) => void;
   /** Asked when no store answers and nothing is in memory: the text that onChecked was given, if it is known. */
   readonly lastResort?: (key: string) => Promise<string | undefined>;

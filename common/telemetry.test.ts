@@ -48,16 +48,16 @@ test.each([
 
 test('ready is 200 while every check passes, else 503 with the reason; alive is 200 all the time', async () => {
   let isUp = true;
-  const { url } = await serve({ store: () => isUp || 'away', log: async () => true });
+  const { url } = await serve({ store: () => isUp || 'unavailable', log: async () => true });
   expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ ready: true, checks: { store: 'ok', log: 'ok' } });
   isUp = false;
   const response = await fetch(`${url}/readyz`);
   expect(response.status).toBe(503);
-  expect(await response.json()).toEqual({ ready: false, checks: { store: 'away', log: 'ok' } });
+  expect(await response.json()).toEqual({ ready: false, checks: { store: 'unavailable', log: 'ok' } });
   expect((await fetch(`${url}/healthz`)).status).toBe(200);
 });
 
-test('a check that throws is told by the kind of its error, never by its text', async () => {
+test('a check that throws is reported by its error kind, never by its text', async () => {
   const fails = () => {
     throw new TypeError('postgres://user:secret@host');
   };
@@ -78,12 +78,12 @@ test('no secret reaches the log: not by its name, nor with the command of Redis 
   const log = createLog('test', { LOG_LEVEL: 'debug', INSTANCE: '' }, { write: (line) => lines.push(line) });
   const command = { name: 'auth', args: ['default', 'hunter2'] };
   const err = Object.assign(new Error('WRONGPASS invalid username-password pair'), { command });
-  log.debug({ err }, 'Redis is away');
+  log.debug({ err }, 'Redis is unavailable');
   log.error(err);
   log.info({ password: 'hunter2', body: { api_key: 'hunter2' } }, 'asked');
   expect(lines.join('')).not.toContain('hunter2');
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-    { msg: 'Redis is away', err: { message: err.message, command: { name: 'auth' } } },
+    { msg: 'Redis is unavailable', err: { message: err.message, command: { name: 'auth' } } },
     { err: { message: err.message } },
     { msg: 'asked' },
   ]);

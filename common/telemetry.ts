@@ -1,4 +1,4 @@
-/** What a process tells of itself: its log (JSON lines on standard output), its metrics, and whether it is ready. */
+/** Telemetry of a process: its log (JSON lines on standard output), metrics, and readiness. */
 import { createServer, type Server } from 'node:http';
 import { isIP } from 'node:net';
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
@@ -41,7 +41,7 @@ export function createLog(
   return output === undefined ? pino(options) : pino(options, output);
 }
 
-/** A registry of its own per process part, so that tests can make many. */
+/** A separate registry per process part, so that tests can create several. */
 export function createMetrics(name: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ process: name });
@@ -53,8 +53,8 @@ export function createMetrics(name: string): Registry {
 export type CountsReader = (set: (labels: Record<string, string>, value: number) => void) => void;
 
 /**
- * A counter that is kept elsewhere as plain numbers, since a label look-up per request would cost more than some answers.
- * It is read when the registry is asked, not before.
+ * A counter stored elsewhere as plain numbers, because a label look-up per request would cost more than some answers.
+ * It is read at each scrape.
  */
 export function exposeCounter(
   registry: Registry,
@@ -72,7 +72,7 @@ export function exposeCounter(
   });
 }
 
-/** A gauge that is read when the registry is asked. */
+/** A gauge that is read at each scrape. */
 export function exposeGauge(registry: Registry, name: string, help: string, read: () => number): void {
   new Gauge({
     ...{ name, help, registers: [registry] },
@@ -128,8 +128,8 @@ export async function readiness(checks: TelemetryOptions['checks']) {
 }
 
 /**
- * Whether a Host header names this server: a web page can make a name of its own lead to a loopback address, and read what that
- * answers, but the browser then sends the page's name.
+ * Whether a Host header names this server. A web page can make its own host name resolve to a loopback address and read the
+ * answers (DNS rebinding), but the browser then sends the page's host name.
  */
 function isOwnName(header: string, names: readonly string[]): boolean {
   const host = header.replace(/:\d+$/, '').toLowerCase();

@@ -1,6 +1,6 @@
 /**
- * The one way to the rows of tenants. Every query is bound to organizations twice: `$1` is always their ids, and the
- * transaction runs as a role that row-level security lets see nothing else (pg-migrations, tenancy).
+ * The only access to tenants' rows. Every query is bound to organizations twice: `$1` is always their ids, and the
+ * transaction runs as a role restricted to them by row-level security (pg-migrations, tenancy).
  */
 import type { Postgres } from './postgres.ts';
 
@@ -8,7 +8,7 @@ import type { Postgres } from './postgres.ts';
 export interface TenantQueries {
   /** Rows of the answer; `values` begin at `$2`. */
   query<Row extends object>(sql: string, values?: readonly unknown[]): Promise<Row[]>;
-  /** Whose an app or a link is, for telling "somebody else's" from "nobody's"; null for the latter. */
+  /** The organization that owns an app or a link, to distinguish 403 from 404; null when it does not exist. */
   ownerOf(kind: 'app' | 'link', id: string): Promise<string | null>;
 }
 

@@ -1,5 +1,5 @@
 /**
- * What a user agent gives away about a device, as far as the device itself would say the same. Browsers say less than they
+ * What a user agent reveals about a device, limited to facts that the device itself would report. Browsers say less than they
  * seem to: what is frozen, reduced or made up is unknown here, because a wrong "known" costs a right match. The strings that
  * this rests on stand in fixtures/user-agents.tsv, each with its date and the truth beside it.
  *

@@ -26,8 +26,8 @@ const log = createLog('gateway', config);
 const metrics = createMetrics('gateway');
 
 const url = config.GATEWAY_DATABASE_URL || config.DATABASE_URL;
-const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is away') });
-const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
+const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is unavailable') });
+const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is unavailable') });
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
 const cache = new LinkCache({
   redis,

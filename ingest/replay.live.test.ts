@@ -107,7 +107,7 @@ test(
     await way.client.command('TRUNCATE TABLE clicks_by_dimension');
     const { lines, isFaulty } = await admin('replay', '--from', from);
     expect(lines[0]).toMatch(/^150 rows stored, [1-9]\d* cells of rollups corrected$/);
-    expect([lines.at(-1), isFaulty]).toEqual(['0 frames of clicks are missing for good', false]);
+    expect([lines.at(-1), isFaulty]).toEqual(['0 click frames are permanently missing', false]);
     await keepAndStore(50);
     expect(await faults()).toEqual(none);
     // Again: nothing is missing.
@@ -141,7 +141,7 @@ test(
     expect(isFaulty).toBe(true);
     expect(lines[0]).toMatch(/^0 rows stored/);
     expect(lines[1]).toMatch(
-      new RegExp(`^missing for good: frames \\d+ to ${mark} of [0-9a-z]{26} \\(partition 0\\)$`),
+      new RegExp(`^permanently missing: frames \\d+ to ${mark} of [0-9a-z]{26} \\(partition 0\\)$`),
     );
     await second.stop();
   },

@@ -14,8 +14,8 @@ const securityHeaders =
   "default-src 'none'; style-src 'unsafe-inline'; img-src https:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /**
- * A redirect in one call: uWebSockets.js writes the status line as it is given, so what is the same in every redirect
- * travels with it, and the way from JavaScript to the socket is gone once instead of three times (0.4 µs of 8).
+ * A redirect in one call: uWebSockets.js writes the status line unchanged, so the constant part of every redirect
+ * is appended to it, which saves two of three calls from JavaScript to the socket (0.4 µs of 8).
  */
 export const redirectHead =
   '302 Found\r\nCache-Control: private, no-store\r\nX-Content-Type-Options: nosniff\r\nLocation: ';

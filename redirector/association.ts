@@ -1,4 +1,4 @@
-/** The two files by which phones learn which app opens the links of a host. */
+/** The two files that tell phones which app opens the links of a host. */
 import type { AppSnapshot } from '#common/link-snapshot.ts';
 
 /**

@@ -1,4 +1,4 @@
-/** What a redirector counts, and how /metrics shows it. Plain numbers: a label look-up per request would cost more than the answer. */
+/** The redirector's counters and metrics. Plain numbers, because a label look-up per request would cost more than the answer. */
 import type { Registry } from 'prom-client';
 import type { LinkCache } from '#common/link-cache.ts';
 import type { Journal } from '#common/log/journal.ts';
@@ -43,7 +43,7 @@ export class Counters {
   };
   /** Clicks that were answered but that the journal did not take. */
   not_recorded = 0;
-  /** Visitors that went away before their answer. Their clicks are kept. */
+  /** Visitors that disconnected before their answer. Their clicks are recorded. */
   aborted = 0;
 }
 
@@ -57,7 +57,7 @@ export interface Counted {
   readonly waiting: () => number;
 }
 
-/** Shows the counters in the registry; they are read when it is asked, not before. */
+/** Exposes the counters in the registry; they are read at each scrape. */
 export function exposeCounters(registry: Registry, { counters, cache, journal, beacon, waiting }: Counted): void {
   const counter = exposeCounter.bind(null, registry);
   const gauge = exposeGauge.bind(null, registry);
@@ -92,5 +92,5 @@ export function exposeCounters(registry: Registry, { counters, cache, journal, b
     'Look-ups that wait for a store.',
     () => cache.links.waiting + cache.apps.waiting,
   );
-  gauge('redirector_changes_heard', '1 while changes of links are heard at once.', () => (cache.isHeard ? 1 : 0));
+  gauge('redirector_changes_heard', '1 while link changes arrive immediately.', () => (cache.isHeard ? 1 : 0));
 }

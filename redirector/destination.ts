@@ -1,14 +1,14 @@
 /**
- * Where a visitor is sent. Rules, in this order:
+ * The destination of a visit. Rules, in this order:
  *
  *   iOS      link.ios_url, else the App Store page, else as others
  *   Android  link.android_url, else the Play page with the click id in its referrer, else as others
  *   others   link.fallback_url, else app.fallback_url, else nowhere
  *
- * A web destination gets the visitor's query parameters and the link's utm fields. What the destination itself says stays as
- * its author wrote it, but for utm_…, where the visitor wins; the link's utm fields fill in what is missing.
- * A store page gets neither, but for Play, whose referrer carries the click id and the utm fields to the installed app.
- * A destination is never taken from the query. Whatever comes out was written by the URL parser, so it is ASCII
+ * A web destination gets the visitor's query parameters and the link's utm fields. The destination's own parameters stay as
+ * written, except utm_…, which the visitor's override; the link's utm fields fill in missing ones.
+ * A store page gets neither, except Play, whose referrer carries the click id and the utm fields to the installed app.
+ * A destination is never taken from the query. The result is written by the URL parser, so it is ASCII
  * without control characters.
  */
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
@@ -173,7 +173,7 @@ function pairOf(name: string, value: string): string {
   return `${formEncoded(name)}=${formEncoded(value)}`;
 }
 
-/** Behind what its author wrote, which stays byte for byte: it may be signed, or in an encoding of its own. */
+/** Appended to the author's text, which stays byte for byte: it may be signed, or use another encoding. */
 function append(url: URL, pairs: readonly string[]): void {
   if (pairs.length > 0) url.search = [...(url.search === '' ? [] : [url.search.slice(1)]), ...pairs].join('&');
 }

@@ -1,6 +1,6 @@
 /**
- * What the redirector has to know about a visitor at once: which store is theirs, and whether a page instead of a redirect
- * is wanted. Everything else that a user agent tells is worked out later, away from the visitor's waiting.
+ * The facts about a visitor that the answer needs: the platform's store, and whether to show a page instead of a redirect.
+ * Everything else in the user agent is parsed later, in ingest, so that the visitor does not wait for it.
  */
 import { isbot } from 'isbot';
 import { type DeviceFamily, familyOf } from '#common/device-family.ts';
@@ -14,14 +14,14 @@ export interface Device {
   readonly platform: Platform;
   /** Fetches the page to show a preview of it in a chat or feed. */
   readonly isPreviewCrawler: boolean;
-  /** The user agent as it stands in the record of a click, and the beginning of the address, which comes next. */
+  /** The user agent as written in the record of a click, and the start of the address field, which follows it. */
   readonly json: string;
   /** Whether its user agent is a program's; null until it was asked for. */
   isBot: boolean | null;
 }
 
 /**
- * Names from the operators' pages on their link previews. In-app browsers of the same firms (`[Pinterest/iOS]`,
+ * Names from the vendors' documentation of their link previews. In-app browsers of the same vendors (`[Pinterest/iOS]`,
  * `Instagram 300.0`, `WhatsApp` opens the system's browser) must not match.
  */
 const previewCrawler = new RegExp(
@@ -81,7 +81,7 @@ export function isBot(device: Device, userAgent: string): boolean {
   return device.isBot;
 }
 
-/** When one of the two is reached it starts anew: the strings in use are back within a second. */
+/** When either limit is reached, the map is cleared: strings in use are back within a second. */
 const devicesMax = 20_000;
 const bytesMax = 33_554_432;
 /** The key of two-byte characters at worst, the record's ASCII, and the objects around them. */
@@ -95,7 +95,7 @@ export class Devices {
   of(userAgent: string): Device {
     const known = this.#known.get(userAgent);
     if (known !== undefined) return known;
-    // Longer than any browser's, and than what is recorded of it: not worth its room, nor searching it to its end.
+    // Longer than any browser's and than the recorded part: not worth caching or scanning to the end.
     if (userAgent.length > clickTextMax.user_agent) return deviceOf(cut(userAgent, clickTextMax.user_agent));
     const device = deviceOf(userAgent);
     if (this.#known.size >= devicesMax || this.#bytes >= bytesMax) {

@@ -1,8 +1,8 @@
 /**
  * The short-link edge: resolve → platform → destination → record → answer.
  *
- * A visit of a link in memory makes no promise: it is decided within the request handler, its click goes to the journal, and
- * the answer is held until the journal has it, at the end of the same turn of the event loop.
+ * A visit of a cached link creates no promise: it is resolved inside the request handler, its click goes to the journal, and
+ * the answer is sent once the journal has written it, at the end of the same event loop turn.
  */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
@@ -79,7 +79,7 @@ export class Edge {
     this.state = { counters: this.counters, waiting: 0, isStopping: false };
   }
 
-  /** The straight path. Whatever is not a visit of a link in memory goes on in `lookUp`. */
+  /** The hot path: visits of cached links. Everything else continues in `lookUp`. */
   get(res: HttpResponse, req: HttpRequest): void {
     const nowMs = this.#clock();
     const plan = this.#known.find(req.getHeader('host'), req.getUrl(), nowMs);
@@ -90,7 +90,7 @@ export class Edge {
     this.lookUp(res, req, false);
   }
 
-  /** Every other GET and HEAD: what may have to wait for a store, and what is no link at all. */
+  /** Every other GET and HEAD: requests that may wait for a store, and those that are not links. */
   lookUp(res: HttpResponse, req: HttpRequest, isHead: boolean): void {
     const accept = req.getHeader('accept');
     const manner = { isHead, wantsJson: wantsJson(accept), isLast: this.state.isStopping };
@@ -179,7 +179,7 @@ export class Edge {
     this.#journal.append(this.#lane, plan.record(clickId, recorded, device, isPreview, nowMs), visit);
   }
 
-  /** The page, for a person in a browser; null for whoever is sent on without one. */
+  /** The page for a visitor in a browser; null for visitors who are redirected without one. */
   #tapPage(
     tap: TapPage,
     { privacy_mode, probabilistic_window_hours: hours }: AppSnapshot,

@@ -1,4 +1,4 @@
-/** Reads everything that came back on a connection, to the letter of RFC 9112: what is left over was put there by a visitor. */
+/** Parses all bytes received on a connection strictly by RFC 9112: any remainder was injected by a visitor. */
 
 export interface Answer {
   readonly status: number;
@@ -14,7 +14,7 @@ const headers = new Set([
 ]);
 const places = new Set(['example.com', 'play.google.com']);
 
-/** The answers, and what is wrong with the first that is not as it must be; empty for nothing. */
+/** The answers, and the fault of the first wrong one; empty when all are right. */
 export function readAnswers(text: string, isHead: boolean): { answers: Answer[]; fault: string } {
   const answers: Answer[] = [];
   for (let at = 0; at < text.length; ) {
@@ -37,7 +37,7 @@ export function readAnswers(text: string, isHead: boolean): { answers: Answer[];
     const location = fields.get('location') ?? '';
     if (status === 302 && !isPlace(location)) return { answers, fault: `a location like ${JSON.stringify(location)}` };
     if (fields.get('connection') === 'close' && !fields.has('content-length')) {
-      // What uWebSockets.js says by itself before it ends a connection; all that follows is its page.
+      // An answer of uWebSockets.js itself before it closes the connection; the rest is its HTML page.
       const page = text.slice(end + 4);
       answers.push({ status, location });
       return {

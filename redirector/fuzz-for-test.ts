@@ -1,6 +1,6 @@
 /**
- * Requests as bytes that no browser would send, on raw sockets, and a strict reading of what comes back. Each request that may
- * become a click carries a number of its own, so that answers and clicks can be put side by side.
+ * Malformed requests on raw sockets, and a strict parser of the answers. Each request that may
+ * become a click has a unique number, so that answers and clicks can be compared.
  */
 
 import { connect } from 'node:net';
@@ -94,7 +94,7 @@ function deliver(port: number, { bytes, pieces, ending, numbers }: Plan): Promis
       received.push(chunk);
       heads += chunk.toString('latin1').split('HTTP/1.1 ').length - 1;
       clearTimeout(silence);
-      // The last answer may be followed by one that nobody asked for: that is what is looked for.
+      // The last answer may be followed by an unrequested one, which is the fault to find.
       silence = setTimeout(end, heads >= numbers.length ? 4 : silenceMs);
     });
     socket.on('error', () => undefined);

@@ -1,8 +1,8 @@
-/** What is sent: each part of a request is mostly as it should be and sometimes not, and so is the way in which it arrives. */
+/** Generates requests: each part is mostly valid and sometimes not, and so is its split into packets. */
 
 export interface Plan {
   readonly bytes: Buffer;
-  /** Where pieces begin and end: each is written by itself. The last is where the sending ends, which may be too soon. */
+  /** Boundaries of the pieces, which are written separately. Sending ends at the last one, which may be too early. */
   readonly pieces: readonly number[];
   readonly ending: 'open' | 'cut' | 'half closed';
   readonly isHead: boolean;

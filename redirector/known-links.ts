@@ -1,4 +1,4 @@
-/** What was visited lately, by the Host header and the path as they come: one look-up per visit instead of four. */
+/** Recently visited links by the raw Host header and path: one look-up per visit instead of four. */
 import type { LinkCache } from '#common/link-cache.ts';
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 import type { Kept } from '#common/snapshot-cache.ts';
@@ -11,7 +11,7 @@ interface KnownLink {
   readonly plan: LinkPlan;
 }
 
-/** When one of the two is reached it starts anew, and what is in use is back with its next visit. */
+/** When either limit is reached, the map is cleared; links in use are back with their next visit. */
 const linksMax = 50_000;
 const bytesMax = 134_217_728;
 /** A plan's text takes about as much as its snapshot's, once in memory and once more as it is sent and recorded. */
@@ -19,8 +19,8 @@ const bytesOf = (header: string, path: string, link: Kept<LinkSnapshot>) =>
   2 * (header.length + path.length + link.bytes);
 
 /**
- * Holds nothing of its own: each entry stands for two of the link cache, which says at every visit whether they still count.
- * A header of which no link was served takes no room.
+ * Holds no snapshots: each entry refers to two entries of the link cache, which checks at every visit whether they are current.
+ * A header for which no link was served is not stored.
  */
 export class KnownLinks {
   readonly #cache: LinkCache;

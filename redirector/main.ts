@@ -1,4 +1,4 @@
-/** The redirector: answers short links and records a click for each visit. Starts whether or not its stores are there. */
+/** The redirector: answers short links and records a click for each visit. It starts even if its stores are unavailable. */
 import { join } from 'node:path';
 import { AddressWriter } from '#common/address-writer.ts';
 import { systemClock } from '#common/clock.ts';
@@ -24,8 +24,8 @@ const instance = config.INSTANCE || 'redirector-0';
 const log = createLog('redirector', config);
 const metrics = createMetrics('redirector');
 
-const onRedisError = (error: Error) => log.debug({ err: error }, 'Redis is away');
-const onPostgresError = (error: Error) => log.warn({ err: error }, 'Postgres is away');
+const onRedisError = (error: Error) => log.debug({ err: error }, 'Redis is unavailable');
+const onPostgresError = (error: Error) => log.warn({ err: error }, 'Postgres is unavailable');
 const redis = new Redis({ url: config.REDIS_URL, name: instance, commandTimeoutMs: 250, onError: onRedisError });
 const db = new Postgres({
   url: config.EDGE_DATABASE_URL || config.DATABASE_URL,

@@ -1,4 +1,4 @@
-/** The same text in one piece: V8 keeps what was concatenated as a tree, and would walk it each time it is written. */
+/** Flattens a string: V8 stores concatenated text as a tree and would traverse it at every write. */
 export function inOnePiece(text: string): string {
   return Buffer.from(text).toString();
 }

@@ -1,4 +1,4 @@
-/** The few pages that are not redirects. Small, without scripts, nothing loaded from elsewhere, no word unescaped. */
+/** The pages that are not redirects. Small, without scripts or external resources, all text escaped. */
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 
 const escapes: Readonly<Record<string, string>> = {
@@ -35,7 +35,7 @@ export const refusals = {
   },
   gone: {
     status: '410 Gone',
-    html: message('This link has expired', 'Whoever shared it may have a newer one.'),
+    html: message('This link has expired', 'Ask the sender for a new one.'),
     json: '{"error":{"code":"NOT_FOUND","message":"The link has expired."}}\n',
   },
   unavailable: {
@@ -57,7 +57,7 @@ export const refusals = {
 
 export type RefusalReason = keyof typeof refusals;
 
-/** Whether the link has anything to show in a preview of its own. */
+/** Whether the link has its own preview fields. */
 export function hasPreview(link: LinkSnapshot): boolean {
   return Boolean(link.og_title || link.og_description || link.og_image_url);
 }

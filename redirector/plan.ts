@@ -1,4 +1,4 @@
-/** What a visit of a link comes to. All that does not depend on the visitor is worked out once per link and change. */
+/** The result of a visit. The parts that do not depend on the visitor are computed once per link and change. */
 import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
 import {
   type ClickLinkFields,
@@ -51,7 +51,7 @@ const [languageName, referrerName, queryName] = [
 let timeMs = -1;
 let timeJson = '';
 
-/** The time as it stands in a record, written once in a millisecond. */
+/** The time as written in a record, formatted once per millisecond. */
 function timeText(ms: number): string {
   if (ms !== timeMs) {
     timeMs = ms;
@@ -95,7 +95,7 @@ export class LinkPlan {
     this.#preview = hasPreview(link) ? { kind: 'preview', html: previewPage(link, app) } : null;
   }
 
-  /** It is going to be used again and again: makes each time cheaper. */
+  /** Prepares the plan for repeated use, which makes each use cheaper. */
   prepare(): this {
     this.#constantJson = inOnePiece(this.#constantJson);
     return this;

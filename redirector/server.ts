@@ -1,6 +1,6 @@
 /**
- * The redirector's ports. Several processes may listen on the same ones; the kernel deals out the connections.
- * A stopping redirector takes no new connections and ends each open one with its next answer, so that no request fails.
+ * The redirector's ports. Several processes may listen on the same ports; the kernel distributes the connections.
+ * A stopping redirector accepts no new connections and closes each open one with its next answer, so no request fails.
  */
 import type { Clock } from '#common/clock.ts';
 import {
@@ -84,7 +84,7 @@ export class RedirectorServer {
     });
   }
 
-  /** What is idle at the deadline is closed. */
+  /** Idle connections are closed at the deadline. */
   async stop(deadlineMs: number): Promise<void> {
     this.#edge.state.isStopping = true;
     for (const socket of this.#sockets.splice(0)) us_listen_socket_close(socket);

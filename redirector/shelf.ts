@@ -1,13 +1,13 @@
 /**
- * The last resort when neither Redis nor Postgres answers: what the redirectors of this machine were told lately, on disk.
- * A link that one process served is then known to the others and to a process that was started anew.
+ * Disk cache for outages of both Redis and Postgres: the latest link snapshots of this machine's redirectors.
+ * A link that one process served is available to the others and to restarted processes.
  *
  *   <folder>/<instance>.links        lines of `epoch ms, tab, key, tab, snapshot as JSON (or nothing: it changed), newline`
  *   <folder>/<instance>.old.links    the file before, until the next one is full
  *
- * Written behind the answers and in one write for many; lost lines cost nothing but a link that is not known in an outage.
- * Read only in an outage: the first question makes an index of every file, later ones read on from there. The youngest
- * line of a key counts, so a change that was heard by one process takes the link from all of them.
+ * Written in batches after the answers; a lost line only means that a link is unknown in an outage.
+ * Read only in an outage: the first look-up indexes every file, later ones continue from there. The newest
+ * line of a key counts, so link changes received by one process apply to all of them.
  */
 import { appendFile, mkdir, open, readdir, rename, stat } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -92,7 +92,7 @@ export class Shelf implements LinkShelf {
     this.#forgetting ??= setTimeout(() => this.#forget(), shelfLimits.indexMs).unref();
     const place = this.#index.get(key);
     if (place === undefined || place.length === 0 || this.#clock() - place.ms > shelfLimits.lineMsMax) return undefined;
-    // What was heard a moment ago is not in the file yet, or not in the index.
+    // Changes received a moment ago may not be in the file or in the index yet.
     const own = this.#written.peek(key);
     if (own !== undefined && own.crc === 0 && own.ms >= place.ms) return undefined;
     const line = await this.#readAt(place);
@@ -140,7 +140,7 @@ export class Shelf implements LinkShelf {
     await appendFile(this.#file, text, { mode: 0o600 });
   }
 
-  /** The index is for an outage; it is made again if that goes on. */
+  /** The index serves one outage; it is rebuilt if needed. */
   #forget(): void {
     this.#forgetting = undefined;
     this.#index = new Map();

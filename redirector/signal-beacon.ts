@@ -1,6 +1,6 @@
 /**
- * Takes what a tap page sends of its device, and keeps it in Redis beside the click for as long as devices are matched to the click by
- * score. A copy with nothing behind it: with Redis unavailable it is lost, and the click is matched as one without a tap page.
+ * Accepts the device signals that a tap page sends, and stores them in Redis with the click for as long as devices are matched to it by
+ * score. There is no other copy: if Redis is unavailable, the click is matched like one without a tap page.
  */
 import type { Clock } from '#common/clock.ts';
 import { limitAddress } from '#common/http/peer.ts';

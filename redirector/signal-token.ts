@@ -1,6 +1,6 @@
 /**
- * By what a tap page proves that its click was made here: the click's id, for how many hours its signals are worth keeping, and a signature over
- * both. It is worth nothing BEACON_AGE_MAX_MS after the click, and for no other click.
+ * The token with which a tap page proves that its click is genuine: the click's id, the hours for which its signals are stored, and a signature over
+ * both. It expires BEACON_AGE_MAX_MS after the click, and is valid for that click only.
  */
 import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import { isId, timeOfId } from '#common/ids.ts';
@@ -20,7 +20,7 @@ export interface SignedClick {
 export class SignalTokens {
   readonly #key: Buffer;
 
-  /** @param key ADDRESS_KEY, the same on every edge; what is signed here and what is hashed there have no key in common. */
+  /** @param key ADDRESS_KEY, the same on every edge; signing and hashing use different derived keys. */
   constructor(key: string) {
     this.#key = hash('sha256', `signals of a tap page\n${key}`, 'buffer');
   }

@@ -1,13 +1,13 @@
-/** The words of the tap page in the languages that it speaks, and which of them a visitor reads. */
+/** The texts of the tap page in its languages, and the choice of a language for a visitor. */
 
 export interface TapTexts {
   /** BCP 47, for the `lang` of the page. */
   readonly lang: string;
   readonly dir: 'ltr' | 'rtl';
-  /** Stands where the link has no title of its own. */
+  /** Used if the link has no title. */
   readonly heading: string;
   readonly button: string;
-  /** Below the button: what it opens. */
+  /** Text below the button that says what it opens. */
   readonly opens: { readonly app_store: string; readonly play: string };
   /** On iOS: what the tap does besides. */
   readonly copies: string;

@@ -12,7 +12,7 @@ import { escapeHtml } from './page.ts';
 import { tapPolicy, tapScript, tapStyle } from './tap-page-assets.ts';
 import { tapTextsFor } from './tap-page-texts.ts';
 
-/** With its head, what is sent stays within 6 KiB. A larger page is not shown. */
+/** With its headers, the answer stays within 6 KiB. A larger page is not shown. */
 export const PAGE_BYTES_MAX = 5_504;
 const TITLE_CHARS_MAX = 80;
 const DESCRIPTION_CHARS_MAX = 160;

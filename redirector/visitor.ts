@@ -1,4 +1,4 @@
-/** What a request says, read at once: uWebSockets.js takes the request back when the handler returns. */
+/** The fields of a request, read before the handler returns: uWebSockets.js then invalidates the request. */
 import type { TrustedProxies } from '#common/http/peer.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
 import { inOnePiece } from './one-piece.ts';
@@ -29,7 +29,7 @@ export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: Truste
 
 const schemeAndAuthority = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
 
-/** Scheme and host of a referrer: its path and query are nobody's business, and no column has them. */
+/** Scheme and host of a referrer. For privacy, its path and query are not recorded. */
 export function originOf(referrer: string): string {
   if (referrer === '') return '';
   const origin = schemeAndAuthority.exec(referrer)?.[0] ?? '';
@@ -106,7 +106,7 @@ export function hostOf(header: string): string {
 /** The longest name (RFC 1035), a colon and a port. */
 const hostHeaderMax = 259;
 
-/** Whether a Host header is no longer than it has to be, and its port one. */
+/** Whether a Host header has a valid length and a valid port. */
 export function isHostHeader(header: string): boolean {
   return header.length <= hostHeaderMax && /^[^:]*(?::\d{1,5})?$/.test(header);
 }

@@ -1,4 +1,4 @@
-/** One question to ClickHouse, in its turn and within its limits. */
+/** Runs a ClickHouse query, queued fairly and within its limits. */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import type { Question } from '#clickhouse/queries/scope.ts';
 import { invalid, type Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
@@ -47,7 +47,7 @@ export class Asking {
     }
   }
 
-  /** To be asked before the figures: what is stored in between is then shown and not yet spoken of. */
+  /** Query this before the figures, so that `as_of` never claims more than they contain. */
   asOf(): Promise<number> {
     return this.#parts.asOf();
   }

@@ -1,4 +1,4 @@
-/** The buckets of a time series: every one that touches the range, in order, each with its own beginning. */
+/** The buckets of a time series: all that overlap the range, in order, each with its start. */
 import type { Zone } from './zone.ts';
 
 export const granularities = ['hour', 'day', 'week', 'month'] as const;

@@ -1,4 +1,4 @@
-/** What the analytics endpoints are given. */
+/** Dependencies of the analytics endpoints. */
 import { FairQueue } from '#api/fair-queue.ts';
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import type { BreakdownRow } from '#clickhouse/queries/link.ts';

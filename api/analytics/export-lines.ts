@@ -1,4 +1,4 @@
-/** Records as lines of text, and the cursor each carries. */
+/** Records as lines of text, each with its cursor. */
 import { type ExportKind, type ExportPosition, exportKinds } from '#clickhouse/queries/export.ts';
 
 export interface ExportRow extends Readonly<Record<string, unknown>> {
@@ -14,7 +14,7 @@ export function cursorOf(kind: ExportKind, row: ExportRow, id: string): string {
 }
 
 /**
- * Null for what is no cursor; of another kind of records, that kind. A made-up one only moves the beginning within what the
+ * Null for an invalid cursor; for a cursor of another kind of records, that kind. A forged one only moves the start within what the
  * caller may see.
  */
 export function readCursor(text: string, kind: ExportKind): ExportPosition | ExportKind | null {
@@ -42,7 +42,7 @@ export function ndjsonLine(kind: ExportKind, columns: readonly string[], row: Ex
   return `${record}"cursor":"${cursorOf(kind, row, String(row[columns[0] ?? '']))}"}\n`;
 }
 
-/** The text as it was sent: parsed and written anew, numbers longer than a double would change. */
+/** The text as sent: reserialized, numbers longer than a double would change. */
 function jsonOf(text: unknown): string {
   if (typeof text !== 'string' || text === '') return '{}';
   try {

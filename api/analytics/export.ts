@@ -20,7 +20,7 @@ import { readQuestion } from './question.ts';
 const route = routesOf<AnalyticsDeps, UserCaller>();
 const formats = ['ndjson', 'csv'] as const;
 type Format = (typeof formats)[number];
-/** A caller who hears nothing for longer goes away. */
+/** Clients time out after a longer silence. */
 const placePatienceMs = 20_000;
 const contentTypes = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;
 

@@ -1,6 +1,6 @@
 /**
- * The audit of the last closed hour, once an hour, as metrics: what an operator is woken up by. An hour is looked at some
- * minutes after it ended, when what was answered in it is stored; while ingest is behind, the figures are of what is there.
+ * Audits the last closed hour, once an hour, and exposes metrics for alerts. An hour is audited some
+ * minutes after its end, when its records are stored; while ingest is behind, only stored records are audited.
  */
 import { Gauge, type Registry } from 'prom-client';
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';

@@ -1,7 +1,7 @@
 /**
- * Figures that are decided by the records of a scope alone, kept for as long as there are as many records: records are only
- * ever added, so while their number is the same, they are the same. Whoever asks has just counted them, which costs far less
- * than unique visitors or a breakdown do; nothing older than that count is ever shown.
+ * Caches figures of a scope until its number of records changes: records are only
+ * ever added, so an equal count means equal records. Callers have just counted them, which costs far less
+ * than unique visitors or a breakdown; no figure is older than that count.
  */
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -13,7 +13,7 @@ const KEPT_MS = 3_600_000;
 interface Kept<Figure> {
   readonly count: number;
   readonly figure: Figure;
-  /** Whether the records were as many as before when somebody last came back to them. */
+  /** Whether the count was unchanged at the last look-up. */
   readonly isAtRest: boolean;
 }
 
@@ -42,7 +42,7 @@ export class KeptFigures<Figure> {
     this.#kept.set(key, { count, figure, isAtRest: before === undefined || before.count === count });
   }
 
-  /** Whether it is likely that what is kept will still do: worth waiting for the count before asking for the figure. */
+  /** Whether the cached figure is probably still valid, so that it is worth waiting for the count before querying the figure. */
   isAtRest(key: string): boolean {
     return this.#kept.get(key)?.isAtRest === true;
   }

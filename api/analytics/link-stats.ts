@@ -141,7 +141,7 @@ async function figuresOfLink(
 ): Promise<LinkFigures | Rejection> {
   const nowMs = deps.clock();
   const asOfMs = await asking.asOf();
-  // A visitor is one of a UTC day: buckets that cut none add up, for others the whole is asked for.
+  // Visitors are counted per UTC day: buckets that split no day add up; otherwise the total is queried.
   const addUp = [scope.start_ms, ...startsMs.slice(1), scope.end_ms].every((ms) => ms % dayMs === 0);
   // A range that reaches the present has the last click in it, if it has any click.
   const reachesNow = scope.end_ms > nowMs && !scope.include_bots;

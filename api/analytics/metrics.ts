@@ -1,4 +1,4 @@
-/** The figures every answer is made of. */
+/** The metrics in every analytics answer. */
 import { Type } from 'typebox';
 import type { RankedRow } from '#clickhouse/queries/ranking.ts';
 import type { FigureRow } from '#clickhouse/queries/series.ts';
@@ -6,7 +6,7 @@ import type { FigureRow } from '#clickhouse/queries/series.ts';
 export interface Amount {
   /** ISO 4217. */
   readonly currency: string;
-  /** An exact decimal as text: a sum of money must not go through binary fractions. */
+  /** An exact decimal as text: sums of money must not use binary floating point. */
   readonly amount: string;
 }
 

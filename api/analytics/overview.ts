@@ -76,7 +76,7 @@ export const overview = route({
     const { period, asking } = asked;
     const before = previousOf(period, deps.clock());
     const both = scopeWithin(asked.scope, { ...period, start_ms: before.start_ms }, deps);
-    // What lies between the two is a slot that nobody looks at.
+    // The slot between the two periods is not used.
     const slots = [...new Set([before.start_ms, before.end_ms, period.start_ms])];
     const asOf = await asking.asOf();
     const rows = await asking.together<FigureRow>(series(both, slots, { withBots: true }));

@@ -78,7 +78,7 @@ export function querySchema<P extends Record<string, TSchema>>(properties: P) {
 const common = querySchema(commonQuery);
 export type CommonQuery = Static<typeof common>;
 
-/** Signs that have a meaning in a filter, and what stands for them when they have none: a query never holds a NUL. */
+/** Placeholders for escaped special characters in a filter. They contain NUL, which a query never does. */
 const signs = [',', '-', ' ', '\\'];
 
 /** Entries between commas without the spaces around them; `\,` `\-` `\ ` `\\` are left as places of signs. */
@@ -91,7 +91,7 @@ function filterValue(entry: string): string {
   return entry.replace(/\0(\d)/g, (_, place: string) => signs[Number(place)] ?? '');
 }
 
-/** What the filters say, or what is wrong with one. */
+/** The parsed filters, or the fault of one. */
 export function readFilters(query: Partial<Record<FilterColumn, string>>): Filters | Rejection {
   const filters: Partial<Record<FilterColumn, { values: string[]; isExclusion: boolean }>> = {};
   for (const column of filterColumns) {

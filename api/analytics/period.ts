@@ -1,4 +1,4 @@
-/** Which stretch of time a question is about, as instants, from what a caller wrote. */
+/** The period of a query as instants, from the caller's parameters. */
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { type Zone, zoneNamed } from './zone.ts';
 
@@ -86,7 +86,7 @@ function intervalOf(interval: Exclude<Interval, 'all'>, nowMs: number, zone: Zon
 
 const shape = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?)(Z|[+-]\d{2}:?\d{2})?)?$/i;
 
-/** A bare date is the beginning of that local day, or of the `days`th after it. Null for what is no time. */
+/** A date without a time is the start of that local day, or of the `days`th day after it. Null for an invalid time. */
 function readInstant(text: string, zone: Zone, days: number): number | null {
   const match = shape.exec(text);
   if (!match) return null;

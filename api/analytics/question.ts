@@ -1,4 +1,4 @@
-/** From a request to a scope: whose records, of which time, narrowed by what. */
+/** Turns a request into a scope: organizations, period and filters. */
 import type { UserCaller } from '#api/route.ts';
 import { firstDay } from '#clickhouse/queries/link.ts';
 import type { Filters, Scope } from '#clickhouse/queries/scope.ts';

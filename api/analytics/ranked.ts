@@ -1,4 +1,4 @@
-/** A page of links or campaigns: the order first, then what only the rows of the page need and is not known still. */
+/** A page of links or campaigns: first the order, then the remaining figures for the rows of the page only. */
 
 import type { Page } from '#api/listing.ts';
 import {

@@ -1,4 +1,4 @@
-/** Made-up records of a few tenants, from a seed, and the plain way of counting them. */
+/** Generated records of a few tenants, from a seed, and a reference implementation that counts them. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { newId } from '#common/ids.ts';
 

@@ -26,7 +26,7 @@ export interface Stage {
   readonly asOfMs: number;
   /** Path with query, below /v1. */
   readonly get: Ask;
-  /** The same stores behind an API of its own, which remembers nothing; another ClickHouse if one is given. */
+  /** The same stores behind a separate API with an empty cache; with another ClickHouse if given. */
   again(clickhouse?: ClickHouse): Ask;
   stop(): Promise<void>;
 }

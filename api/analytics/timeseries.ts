@@ -119,7 +119,7 @@ async function grouped(asked: Asked, { starts }: Buckets, by: Grouping): Promise
   );
 }
 
-/** What stands for all other values, as the store writes it too: no stored text holds it. */
+/** Marks the row of all other values, as in the store: no stored text contains it. */
 const rest = '\0';
 
 function nameOf(by: Grouping, key: string): object {

@@ -1,6 +1,6 @@
 /**
- * What the caller may see: the analytics' one look into Postgres. Deleted apps and links stay visible, since their figures
- * do. Row-level security stands behind every query here.
+ * What the caller may see: the only Postgres queries of the analytics. Deleted apps and links stay visible, because their figures
+ * do. Row-level security protects every query here.
  */
 import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
@@ -42,7 +42,7 @@ export class Visible {
     return new Map(rows.map((row) => [row.id, row]));
   }
 
-  /** Null when every id is one of the caller's: else whether somebody has it (403) or nobody (404). */
+  /** Null when every id belongs to the caller; otherwise 403 for an id of another organization, or 404. */
   async refuse(kind: 'app' | 'link', ids: readonly string[]): Promise<Rejection | null> {
     const prefix = kind === 'app' ? 'app' : 'lnk';
     if (!ids.every((id) => isId(prefix, id))) return notFound(`There is no ${kind} with this id.`);

@@ -1,5 +1,5 @@
 /**
- * Wall clocks: what time it is somewhere, and when a local day begins there. The rules come from the tz database inside
+ * Local time in a time zone, and the start of local days. The rules come from the tz database inside
  * Node (Intl). A local time is written as the epoch milliseconds that UTC would have at that reading of the clock.
  */
 
@@ -13,7 +13,7 @@ const zones = new Map<string, Zone>();
 export function zoneNamed(name: string): Zone | null {
   const known = zones.get(name);
   if (known) return known;
-  // Offsets such as +05:30 are no IANA names, though Intl takes them.
+  // Offsets such as +05:30 are not IANA names, though Intl accepts them.
   if (!/^[A-Za-z][A-Za-z0-9_+\-/]{0,63}$/.test(name)) return null;
   try {
     const zone = new Zone(name);

@@ -1,4 +1,4 @@
-/** An app as Postgres keeps it and as the API answers it. */
+/** An app as stored in Postgres and as answered by the API. */
 import { Type } from 'typebox';
 import { absent } from '#api/access.ts';
 import type { AppSettings } from '#common/app-snapshot.ts';

@@ -1,4 +1,4 @@
-/** The order in which every change of an app takes effect; app-snapshot.ts in common says why. */
+/** The order of steps of every app change; common/app-snapshot.ts explains it. */
 import { organizationsOf, refuseWrite } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -12,8 +12,8 @@ export interface AppChange {
 }
 
 /**
- * Changes one app of the caller's: locks it, lets `write` change it (it must set `version = version + 1`), makes every
- * copy of the old version worthless, commits, and tells the redirectors. Refused while Redis is away.
+ * Changes one of the caller's apps: locks it, calls `write` (which must set `version = version + 1`), invalidates every
+ * copy of the old version, commits, and notifies the redirectors. Rejected while Redis is unavailable.
  */
 export async function changeApp(
   { tenancy, appSnapshots, tellChanges }: ApiDeps,

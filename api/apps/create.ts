@@ -40,7 +40,7 @@ export const create = route({
   },
 });
 
-/** The organization that is asked for, or the user's only one. */
+/** The requested organization, or the user's only one. */
 async function chooseOrganization(
   { db }: ApiDeps,
   caller: UserCaller,

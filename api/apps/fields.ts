@@ -1,4 +1,4 @@
-/** The fields of an app that a caller may write: shapes, defaults, and the rules that a schema can't say. */
+/** The writable fields of an app: schemas, defaults, and the rules that a schema can't express. */
 import { type Static, type TSchema, Type } from 'typebox';
 import type { AppSettings } from '#common/app-snapshot.ts';
 import { type FieldError, invalidFields, type Rejection } from '#common/http/rejection.ts';
@@ -78,7 +78,7 @@ const settingsFields = {
 const partOf = (fields: Record<string, TSchema>, more: { description: string; required?: string[] }) =>
   Type.Unsafe<Record<string, unknown> | null>({ type: ['object', 'null'], ...more, properties: fields, ...closed });
 
-/** Every property may be left out: what is required is judged once the change is merged into what was there. */
+/** Every property is optional: required ones are checked after the change is merged into the stored app. */
 const partial = (fields: Record<string, TSchema>, description: string) => partOf(fields, { description });
 
 const written = {
@@ -138,7 +138,7 @@ export interface AppFields {
   readonly settings: AppSettings;
 }
 
-/** What an app is before anything was said of it. */
+/** The defaults of a new app. */
 export const emptyApp: Omit<AppFields, 'name' | 'host'> = {
   ios: null,
   android: null,
@@ -147,7 +147,7 @@ export const emptyApp: Omit<AppFields, 'name' | 'host'> = {
   settings: defaultSettings,
 };
 
-/** What the schemas of apps can't say. Any object may be given; values of a wrong type are the schemas' to name. */
+/** Rules that the app schemas can't express. Accepts any object; the schemas report wrong types. */
 export function appFaults(app: Readonly<Record<string, unknown>>): FieldError[] {
   const faults: FieldError[] = urlFaults(app, ['fallback_url']);
   const { host, allowed_destination_hosts: hosts } = app;
@@ -160,7 +160,7 @@ export function appFaults(app: Readonly<Record<string, unknown>>): FieldError[] 
   return faults;
 }
 
-/** The app after a change: what is left out stays, null clears, and the parts of ios, android and settings likewise. */
+/** The app after a change: omitted fields stay, null clears, also inside ios, android and settings. */
 export function changedApp(before: AppFields, changes: AppChanges): AppFields | { readonly rejection: Rejection } {
   const faults = appFaults(changes);
   const host = changes.host === undefined ? before.host : hostOf(changes.host);

@@ -1,8 +1,8 @@
 /**
- * Looks for the DNS records that prove claimed hosts (host_checks), until they are there.
+ * Looks up the DNS records that verify claimed hosts (host_checks), until they exist.
  *
- * A look at one claim: its due time is put off in Postgres (no other process looks meanwhile) → DNS → the host is verified, or
- * the problem is kept and the next look is set. The older a claim, the rarer the looks: from every 15 s to once a day.
+ * One check of a claim: its due time is postponed in Postgres (so no other process checks it meanwhile) → DNS → the host is verified, or
+ * the problem is stored and the next check scheduled. Older claims are checked less often: from every 15 s to once a day.
  * Bounds: `batchMax` claims a pass, one pass at a time, each answer of DNS within `dnsTimeoutMs`.
  */
 import { Resolver } from 'node:dns/promises';
@@ -35,7 +35,7 @@ export interface HostChecksOptions {
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** `address` or `address:port`; empty for the system's. */
   readonly dnsServers: readonly string[];
-  /** Tells redirectors of what was committed. */
+  /** Notifies redirectors of committed changes. */
   readonly tellChanges: () => Promise<boolean>;
 }
 
@@ -74,7 +74,7 @@ export class HostChecks {
     await this.#running;
   }
 
-  /** Looks at what is due now. Never rejects. */
+  /** Checks all due claims. Never rejects. */
   async look(): Promise<void> {
     try {
       const now = new Date(this.#options.clock());
@@ -82,7 +82,7 @@ export class HostChecks {
       const verified = await Promise.all(due.map((claim) => this.#check(claim)));
       if (verified.includes(true)) await this.#options.tellChanges();
     } catch (err) {
-      this.#options.log.warn({ err }, 'claimed hosts can not be checked: it is tried again');
+      this.#options.log.warn({ err }, 'claimed hosts cannot be checked; retrying');
     }
   }
 

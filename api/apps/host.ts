@@ -1,4 +1,4 @@
-/** Which hosts an app may have, and which of them need a proof. */
+/** The hosts that an app may have, and which of them need verification. */
 import { isIP } from 'node:net';
 import type { Config } from '#common/config.ts';
 import type { TenantQueries } from '#common/tenancy.ts';
@@ -25,7 +25,7 @@ export function isOwnHost({ domain }: HostRules, host: string): boolean {
   return host.endsWith(`.${domain}`);
 }
 
-/** Where the proof of a host is looked for, and what it has to be. */
+/** Name and expected value of a host's TXT record. */
 export function hostRecord(host: string, appId: string): { record_name: string; record_value: string } {
   return { record_name: `_signpost.${host}`, record_value: `signpost-app=${appId}` };
 }

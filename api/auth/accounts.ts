@@ -1,4 +1,4 @@
-/** The users that may log in, as authentication sees them. */
+/** The users that may log in. */
 import type { Clock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
 import type { Postgres, Queries } from '#common/postgres.ts';
@@ -9,7 +9,7 @@ export interface Account {
   readonly password_hash: string | null;
 }
 
-/** Who a provider says somebody is. */
+/** A person's identity at a provider. */
 export interface Identity {
   readonly provider: string;
   /** The provider's own name for the person, which they keep when their addresses change. */
@@ -20,8 +20,8 @@ export interface Identity {
 }
 
 /**
- * For how long after a login through one provider another one may join the account by the same address. Later the mailbox may
- * be somebody else's.
+ * How long after a login through one provider another provider may be linked by the same address. Later, the mailbox may
+ * belong to another person.
  */
 const joinMs = 30 * 86_400_000;
 

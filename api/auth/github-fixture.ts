@@ -8,10 +8,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 
 export interface GithubFixture {
   readonly url: string;
-  /** What the API says of whoever logs in next. */
+  /** The API's data about the next user to log in. */
   emails: object[];
   user: object;
-  /** Status of every answer that is no redirect; 200 is an answer. */
+  /** Status of every answer except redirects; 200 is success. */
   failure: number;
   stop(): Promise<void>;
 }

@@ -1,10 +1,10 @@
 /**
- * Guesses at one account's password, from however many addresses: after a few failures each further attempt has to wait, twice
- * as long as the one before. Networks from which the account was logged in to are counted by themselves, so strangers who
- * guess do not keep its owner out. Accounts that do not exist are treated alike.
+ * Throttles password guesses per account, from any number of addresses: after a few failures each further attempt waits twice
+ * as long as the previous one. Networks with a successful login to the account are counted separately, so strangers who
+ * guess do not lock the owner out. Accounts that do not exist are treated the same.
  *
- * All of it is in Redis: an attempt counts as a failure when it begins, so that any number at once are counted, and is taken
- * back when it was none. Bounds: a counter lives for 15 minutes below the free attempts and a day above them; an account has
+ * All state is in Redis: an attempt counts as a failure when it begins, so that concurrent ones are counted, and is taken
+ * back if it succeeds. Bounds: a counter lives for 15 minutes below the free attempts and a day above them; an account has
  * at most `knownMax` known networks, for `knownMs` after the last login from each.
  */
 import type { Clock } from '#common/clock.ts';
@@ -86,7 +86,7 @@ export class LoginThrottle {
     this.#know = options.redis.script(knowScript);
   }
 
-  /** @returns the seconds to wait, when it is too early for another attempt. @throws when Redis is away. */
+  /** @returns the seconds to wait, when it is too early for another attempt. @throws when Redis is unavailable. */
   async begin(email: string, ip: string): Promise<LoginAttemptPass | { readonly retryAfterSeconds: number }> {
     const { clock, freeAttempts } = this.#options;
     const account = this.#nameOf(plainEmail(email));

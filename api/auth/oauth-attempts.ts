@@ -1,4 +1,4 @@
-/** Logins through a provider that were started and are not finished: good once, for 10 minutes. */
+/** Started, unfinished logins through a provider: valid once, for 10 minutes. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '#common/clock.ts';
 import type { Postgres } from '#common/postgres.ts';

@@ -1,7 +1,7 @@
 /**
- * Binds a login through a provider to whoever began it, so that nobody can be led to finish another's login and end up in another's
- * account (RFC 9700, section 4.7). A page of this origin is bound by a cookie, without doing anything. Others name a challenge
- * and show its verifier at the end (as in RFC 7636, between them and us); who names none compares the state themself.
+ * Binds a login through a provider to the client that started it, so that a victim can't be made to finish an attacker's login and use the attacker's
+ * account (RFC 9700, section 4.7). A page of this origin is bound by a cookie. Other clients send a challenge
+ * and its verifier at the end (as in RFC 7636, between the client and us); clients without one must compare the state themselves.
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { ATTEMPT_SECONDS } from './oauth-attempts.ts';

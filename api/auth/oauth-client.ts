@@ -6,7 +6,7 @@ import * as oauth from 'openid-client';
 
 const TIMEOUT_SECONDS = 5;
 
-/** What is kept between start and callback. */
+/** State stored between start and callback. */
 export interface LoginAttempt {
   readonly state: string;
   readonly verifier: string;
@@ -19,7 +19,7 @@ export interface ClientCredentials {
   readonly secret: string;
 }
 
-/** What a code was exchanged for. Without OpenID Connect there are no claims. */
+/** The result of a code exchange. Without OpenID Connect there are no claims. */
 export interface Grant {
   readonly accessToken: string;
   readonly claims: Readonly<Record<string, unknown>>;
@@ -116,7 +116,7 @@ function callbackUrl(attempt: LoginAttempt, code: string): URL {
   return url;
 }
 
-/** Codes of openid-client that say: this answer or id token is not one to believe. Any other is the provider being away. */
+/** openid-client error codes for an untrustworthy answer or id token. Any other code means that the provider is unavailable. */
 const disbelief = new Set([
   'OAUTH_INVALID_RESPONSE',
   'OAUTH_JWT_CLAIM_COMPARISON_FAILED',

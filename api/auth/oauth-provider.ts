@@ -1,4 +1,4 @@
-/** Who somebody is, according to google (OpenID Connect) or github (OAuth 2.0 and an API). */
+/** A person's identity from Google (OpenID Connect) or GitHub (OAuth 2.0 and an API). */
 import { createHash } from 'node:crypto';
 import type { ProcessConfig } from '#common/config-roles.ts';
 import { type Identity, plainEmail } from './accounts.ts';
@@ -77,7 +77,7 @@ class Google implements OAuthProvider {
   }
 }
 
-/** GitHub speaks OAuth 2.0 without OpenID Connect: who somebody is, its API says. Also GitHub Enterprise Server. */
+/** GitHub supports OAuth 2.0 without OpenID Connect, so the identity comes from its API. Also GitHub Enterprise Server. */
 class Github implements OAuthProvider {
   readonly name = 'github';
   readonly #client: OAuthClient;

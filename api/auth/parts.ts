@@ -1,4 +1,4 @@
-/** What the authentication endpoints are made of. */
+/** Dependencies of the authentication endpoints. */
 import { Type } from 'typebox';
 import type { AccessTokens } from '#common/access-token.ts';
 import type { Clock } from '#common/clock.ts';
@@ -25,7 +25,7 @@ export interface AuthParts {
   readonly attempts: OAuthAttempts;
   /** Addresses that a login through a provider may return to; the first is the default. */
   readonly redirectUris: readonly string[];
-  /** Whether a login through a provider without an account makes one. */
+  /** Whether a login through a provider creates a missing account. */
   readonly allowsSignup: boolean;
 }
 
@@ -43,7 +43,7 @@ export interface AuthOptions {
   readonly clock: Clock;
 }
 
-/** @throws when an OAuth setting is no https URL. */
+/** @throws when an OAuth setting is not an https URL. */
 export function authParts({ db, redis, secrets, tokens, config, clock }: AuthOptions): AuthParts {
   return {
     accounts: new Accounts(db, clock),
@@ -58,7 +58,7 @@ export function authParts({ db, redis, secrets, tokens, config, clock }: AuthOpt
   };
 }
 
-/** How the routes of this folder are written: anybody may call them, and nothing is known of who does. */
+/** Route builder of this folder: public routes without a caller. */
 export const route = routesOf<AuthDeps, null>();
 
 export const tag = 'Authentication';

@@ -21,7 +21,7 @@ export function hashPassword(password: string): Promise<string> {
   return hash(password, cost);
 }
 
-/** Whether the password made this PHC string. A string that is no argon2 hash is a wrong password. */
+/** Whether the password matches this PHC string. A string that is not an argon2 hash matches none. */
 export async function verifyPassword(phc: string, password: string): Promise<boolean> {
   try {
     return await verify(phc, password, cost);
@@ -32,7 +32,7 @@ export async function verifyPassword(phc: string, password: string): Promise<boo
 
 export type PasswordVerdict = 'right' | 'wrong' | 'busy';
 
-/** Of one network at most one password is compared at a time, so that whoever sends many delays themself alone. */
+/** At most one password per network is compared at a time, so that a client that sends many delays only itself. */
 const queueLimits: FairQueueLimits = { runningMax: 2, perKeyMax: 1, waitingMax: 32, keysMax: 256 };
 /** What has waited this long is answered: its client may well be gone. */
 const patienceMs = 10_000;
@@ -54,8 +54,8 @@ export class PasswordCheck {
   }
 
   /**
-   * @param phc what is kept for the account, or null when there is no such account.
-   * @param ip whose turn it takes: the address, or the widest network that one IPv6 customer has.
+   * @param phc the stored hash, or null when the account does not exist.
+   * @param ip key of the queue: the address, or the widest network that one IPv6 customer has.
    */
   async check(phc: string | null, password: string, ip: string): Promise<PasswordVerdict> {
     const place = await this.#queue.enter(limitNetworks(ip).at(-1)?.subject ?? ip, patienceMs);

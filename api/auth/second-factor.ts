@@ -1,9 +1,9 @@
 /**
- * Codes of an authenticator (TOTP, RFC 6238: SHA-1, six digits, 30 s) and the recovery codes beside them.
+ * Codes of an authenticator (TOTP, RFC 6238: SHA-1, six digits, 30 s) and recovery codes.
  *
- *   none → pending: a secret is given out → confirmed: a code has shown that the authenticator has it → none: disabled.
+ *   none → pending: a secret was issued → confirmed: a code proved that the authenticator has it → none: disabled.
  *
- * A code is good within one step before and after its own, and once: the step of the last one is kept. A recovery code has 80
+ * A code is valid within one step before and after its own, and once: the step of the last one is stored. A recovery code has 80
  * random bits and is deleted by its use.
  */
 import { createHash, randomBytes } from 'node:crypto';
@@ -71,7 +71,7 @@ export class SecondFactor {
     });
   }
 
-  /** Takes a code of the authenticator or a recovery code. Of any number at once with the same code, one is taken. */
+  /** Accepts a code of the authenticator or a recovery code. Of concurrent calls with the same code, one succeeds. */
   async take(userId: string, code: string): Promise<boolean> {
     if (await this.#takeCode(this.#db, userId, code, true)) return true;
     const used = 'DELETE FROM recovery_codes WHERE user_id = $1 AND code_hash = $2';

@@ -1,4 +1,4 @@
-/** The second step of a login, by whichever way the first was taken. */
+/** The second-factor step of a login, after a password or a provider. */
 import { Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
 import type { AuthParts } from './parts.ts';
 

@@ -1,12 +1,12 @@
 /**
- * Refresh tokens: 256 random bits, kept as a hash, good once and for 24 hours. A family ends 30 days after its login.
+ * Refresh tokens: 256 random bits, stored as a hash, valid once and for 24 hours. A family ends 30 days after its login.
  *
- * A family is one login and all that it was renewed to; its first row stands for it. States of a family:
+ * A family is one login and all its renewals; its first row represents it. States of a family:
  *   live    → renewed: the token is marked used and its successor is stored, in one transaction.
- *   live    → revoked: by logout, or because a token that had been used came again, which means that two hold it.
+ *   live    → revoked: by logout, or because a used token was sent again, which means that two clients have it.
  *   revoked → (never left).
- * What must stay true: each token has at most one successor, and nothing renews a revoked family. Both writers lock
- * the family's first row before they look, so of any number of parallel calls exactly one is answered with a pair.
+ * Invariants: each token has at most one successor, and nothing renews a revoked family. Both writers lock
+ * the family's first row before they read, so exactly one of several parallel calls gets a pair.
  * Source: RFC 9700 (OAuth 2.0 Security Best Current Practice), section 4.14.2.
  */
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
@@ -52,7 +52,7 @@ export class Sessions {
   }
 
   /**
-   * A login: the first pair of a new family. Families of the same user of which nothing is alive are cleared away.
+   * A login: issues the first pair of a new family, and deletes the user's expired families.
    * Null when the user was deleted or disabled, or the password changed, since it was compared: that takes a while, and
    * waits in a queue. The user's row is locked first, so a reset comes before (and is seen here) or after (and sees the family).
    * @param passwordHash what the password was compared with; null for a login that needs none.
@@ -121,7 +121,7 @@ export class Sessions {
     return renewed && this.#pair(renewed, next);
   }
 
-  /** Revokes the token's whole family. False when there is no such token. */
+  /** Revokes the token's whole family. False when the token does not exist. */
   async end(refreshToken: string): Promise<boolean> {
     const families = await this.#db.execute(
       `UPDATE refresh_tokens root SET revoked_at = coalesce(root.revoked_at, $2)
@@ -158,7 +158,7 @@ export async function endSessions(queries: Queries, userId: string, now: Date): 
   );
 }
 
-/** Waits for the family's first row, so that whoever comes second sees what the first has done. */
+/** Locks the family's first row, so that a second caller sees the first one's changes. */
 async function lockFamily(queries: Queries, hash: Buffer): Promise<StoredToken | undefined> {
   const [stored] = await queries.query<StoredToken>(
     `SELECT token.user_id, token.family_id, root.revoked_at IS NOT NULL AS is_revoked, root.created_at AS begun_at

@@ -1,4 +1,4 @@
-/** The endpoints with which users set up their second factor. Each asks for what a stolen access token does not have. */
+/** Endpoints to set up a second factor. Each requires a proof that a stolen access token does not provide. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import { invalid, notFound, Rejection, unauthorized } from '#common/http/rejection.ts';

@@ -1,4 +1,4 @@
-/** The API describes itself: as a document for programs and as a page for people. */
+/** The API reference: as an OpenAPI document and as a web page. */
 import { Type } from 'typebox';
 import { type About, openapi } from '#common/http/openapi.ts';
 import { notFound } from '#common/http/rejection.ts';
@@ -11,7 +11,7 @@ const tag = 'Documentation';
 const cached = { 'Cache-Control': 'public, max-age=3600' };
 
 /**
- * GET /openapi.json, GET /docs and the page's files, for whoever asks.
+ * GET /openapi.json, GET /docs and the page's files, all public.
  * @param documented every other route of this origin, in the order in which the document lists them.
  */
 export function docsRoutes(documented: readonly Route<never>[], about: About): Route<unknown>[] {

@@ -43,7 +43,7 @@ export const create = route({
 const anyOfMine = `SELECT id AS app_id, organization_id FROM apps
   WHERE organization_id = ANY ($1) AND deleted_at IS NULL AND ($2::text IS NULL OR id = $2) LIMIT 2`;
 
-/** The app that is asked for, or the only one that the caller can see. */
+/** The requested app, or the only one that the caller can see. */
 function findOwner(tenancy: Tenancy, caller: UserCaller, appId: string | undefined): Promise<LinkOwner | Rejection> {
   return tenancy.within(organizationsOf(caller), async (tenant) => {
     const [app, another] = await tenant.query<LinkOwner>(anyOfMine, [appId ?? null]);

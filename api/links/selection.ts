@@ -1,5 +1,5 @@
 /**
- * The links that a list shows: where they are looked for, on what conditions, how many there are, and one page of them.
+ * The query of a link list: tables, conditions, count, and one page.
  * A page costs its offset and not the number of links: the newest of an organization are read from an index in order.
  */
 import type { RankedLink } from '#api/deps.ts';

@@ -26,7 +26,7 @@ export class Cors {
     ];
   }
 
-  /** What a preflight (OPTIONS) is told on top. */
+  /** Additional headers of a preflight (OPTIONS) answer. */
   preflight(): Record<string, string> {
     return {
       'Access-Control-Allow-Methods': 'GET, POST, PATCH, DELETE',

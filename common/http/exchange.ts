@@ -1,5 +1,5 @@
 /**
- * One request and its one answer, on a socket that may be gone at any moment.
+ * One request and its answer, on a socket that may close at any moment.
  * States: open → answering (a stream) → closed. `closed` is entered by the last byte or by the client's abort,
  * whichever is first; after it the uWebSockets.js response must not be touched, and nothing here does.
  */
@@ -21,7 +21,7 @@ const reasons: Readonly<Record<number, string>> = {
   500: '500 Internal Server Error',
 };
 
-/** uWebSockets.js writes values as they are: a line break in one would begin a header of somebody else's choice. */
+/** uWebSockets.js writes values unchecked: a line break in one would allow header injection. */
 const unsafeInHeader = /[^\t\x20-\x7e\x80-\xff]/;
 const STREAM_STALL_MS = 60_000;
 
@@ -49,7 +49,7 @@ export class Exchange {
   #onAbort: (() => void) | null = null;
   #stalledSinceMs = 0;
 
-  /** @param onStreamFailure told why an answer was cut off after its status was out. */
+  /** @param onStreamFailure called with the reason when an answer is cut off after its status was sent. */
   constructor(
     res: HttpResponse,
     id: string,
@@ -174,11 +174,11 @@ export class Exchange {
   }
 }
 
-/** Lets a stream that nobody wants any more end itself: it may hold something. */
+/** Ends an unread stream so that it releases its resources. */
 async function leave(stream: AsyncIterable<Uint8Array>): Promise<void> {
   try {
     for await (const _ of stream) return;
   } catch {
-    // Nobody is left to be told.
+    // The client is gone, so there is no one to report to.
   }
 }

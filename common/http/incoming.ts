@@ -1,4 +1,4 @@
-/** What came in: everything of a request is read here before the first await, as uWebSockets.js demands. */
+/** The incoming request, read completely before the first await, as uWebSockets.js requires. */
 import { promisify } from 'node:util';
 import { gunzip } from 'node:zlib';
 import type { Exchange } from './exchange.ts';
@@ -10,7 +10,7 @@ const unpack = promisify(gunzip);
 
 export type Headers = Readonly<Record<string, string>>;
 
-/** Reads all headers. Headers that decide where a request ends or who sent it must not stand twice. */
+/** Reads all headers. Headers that determine the end or the sender of a request must not be repeated. */
 export function readHeaders(req: HttpRequest): { headers: Headers; fault: Rejection | null } {
   const headers: Record<string, string> = Object.create(null);
   let repeated = '';
@@ -26,7 +26,7 @@ export function readHeaders(req: HttpRequest): { headers: Headers; fault: Reject
   });
   if (repeated !== '') return { headers, fault: invalid(repeated, 'the header is repeated') };
   const encoding = headers['transfer-encoding'] ?? 'chunked';
-  // With any other encoding nobody knows where the request ends.
+  // With any other encoding, the end of the request is undefined.
   const fault = encoding.toLowerCase() === 'chunked' ? null : invalid('transfer-encoding', 'only chunked is accepted');
   return { headers, fault };
 }

@@ -1,4 +1,4 @@
-/** JSON from outside: size is limited before, depth and characters here. */
+/** JSON from clients: the size is limited by the caller, depth and characters here. */
 import type { RawBody } from './raw-body.ts';
 import { type FieldError, invalid, invalidFields, type Rejection } from './rejection.ts';
 

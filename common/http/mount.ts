@@ -1,6 +1,6 @@
 /**
- * A list of routes, ready to answer: schemas compiled, guard attached.
- * The order for each request: guard (limit and caller), body, validation, handler. A request refused at one step
+ * Mounts a list of routes: compiles schemas and attaches the guard.
+ * Order for each request: guard (limit and caller), body, validation, handler. A request rejected at one step
  * costs nothing of the later ones.
  */
 
@@ -53,7 +53,7 @@ export interface Mount<Deps> {
   readonly routes: readonly Route<Deps>[];
   readonly deps: Deps;
   readonly guard: Guard;
-  /** Whether what a handler threw only says that a store is away, so that trying again is right. */
+  /** Whether a handler's error means that a store is unavailable, so that a retry makes sense. */
   readonly isOutage?: (error: unknown) => boolean;
 }
 
@@ -102,7 +102,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
       header: incoming.header,
       receivedMs: incoming.receivedMs,
     };
-    // The validators above are what makes this true; the types were erased when the route joined its list.
+    // The validators above ensure this; the types were erased when the route was added to the list.
     return route.handle(mount.deps, request as Request<never, never, never, never>);
   };
 

@@ -1,4 +1,4 @@
-/** What every route shares in the OpenAPI document: credentials, headers, and the six errors with an example each. */
+/** Shared components of the OpenAPI document: credentials, headers, and the six errors with examples. */
 import { type ErrorCode, statusOf } from './rejection.ts';
 
 const errorTexts: Readonly<Record<ErrorCode, { description: string; message: string; details?: object }>> = {

@@ -1,5 +1,5 @@
 /**
- * Prints routes as an OpenAPI 3.1 document: from the very schemas that validate, so the two can't differ.
+ * Generates an OpenAPI 3.1 document from the schemas that validate, so the two can't differ.
  * Source: https://spec.openapis.org/oas/v3.1.1.html. What every route shares (the six errors, the headers, who may
  * call) is written here once.
  */
@@ -61,7 +61,7 @@ export function openapi(routes: readonly DocumentedRoute[], about: About): Recor
     paths,
     components: components(),
   };
-  // Typebox keeps notes of its own on a schema, which JSON leaves out.
+  // TypeBox stores internal symbols on a schema, which JSON omits.
   return JSON.parse(JSON.stringify(document));
 }
 

@@ -1,4 +1,4 @@
-/** Who is at the other end: the socket's address, or what a trusted proxy says it is. */
+/** The client's address: that of the socket, or the one given by a trusted proxy. */
 import ipaddr from 'ipaddr.js';
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6;
@@ -10,7 +10,7 @@ export interface Peer {
 }
 
 interface Seen {
-  /** Null for what is no address. */
+  /** Null for text that is not an address. */
   readonly ip: string | null;
   readonly isProxy: boolean;
 }
@@ -62,7 +62,7 @@ export class TrustedProxies {
     if (known !== undefined) return known;
     const seen = this.#parse(text);
     if (this.#seen.size >= seenMax) this.#seen.clear();
-    // What is longer than any address is not worth its room.
+    // Text longer than any address is not cached.
     if (text.length <= addressCharsMax) this.#seen.set(text, seen);
     return seen;
   }
@@ -78,7 +78,7 @@ export class TrustedProxies {
   }
 }
 
-/** `8.8.8.8:1234`, `[2001:db8::1]:443` and `[2001:db8::1]`, as some proxies write them, without what is no address. */
+/** `8.8.8.8:1234`, `[2001:db8::1]:443` and `[2001:db8::1]`, as some proxies write them, reduced to the address. */
 function withoutPort(entry: string): string {
   const [, v6, v4] = /^(?:\[([^\]]*)\](?::\d{1,5})?|([\d.]+):\d{1,5})$/.exec(entry) ?? [];
   return v6 ?? v4 ?? entry;
@@ -116,7 +116,7 @@ export function limitNetworks(ip: string): ChargedNetwork[] {
   return ipv6Factors.map(([bits, factor]) => ({ subject: networkOf(address, bits), factor }));
 }
 
-/** Text for whatever is no IPv6 address, IPv4 in its clothes included. */
+/** The text itself if it is not an IPv6 address; the IPv4 address if it is IPv4-mapped. */
 function ipv6Of(ip: string): ipaddr.IPv6 | string {
   if (!ip.includes(':') || !ipaddr.isValid(ip)) return ip;
   const address = ipaddr.process(ip);

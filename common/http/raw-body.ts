@@ -1,4 +1,4 @@
-/** What came as the body of a request. */
+/** The body of a request. */
 import { isAscii } from 'node:buffer';
 
 const decoder = new TextDecoder('utf-8', { fatal: true });

@@ -1,4 +1,4 @@
-/** The six codes of the API, each with its one status. Every answer that is no success is one of them. */
+/** The six error codes of the API with their statuses. Every error answer uses one of them. */
 export const statusOf = {
   VALIDATION_ERROR: 400,
   UNAUTHORIZED: 401,
@@ -23,9 +23,9 @@ export class Rejection {
   readonly code: ErrorCode;
   readonly message: string;
   readonly errors: readonly FieldError[];
-  /** Seconds after which trying again makes sense; becomes the Retry-After header. */
+  /** Seconds to wait before a retry; becomes the Retry-After header. */
   readonly retryAfterSeconds: number | null;
-  /** What a program can act on, where the code alone does not say it: `details.reason`. */
+  /** Machine-readable reason where the code alone is not specific enough: `details.reason`. */
   readonly reason: string | null;
 
   constructor(
@@ -63,7 +63,7 @@ export const notFound = (message = 'The requested resource does not exist.') => 
 export const rateLimited = (retryAfterSeconds: number) =>
   new Rejection('RATE_LIMITED', `Too many requests. Try again in ${retryAfterSeconds} s.`, { retryAfterSeconds });
 
-/** Something this needs is away. Nothing was done; trying again is right. */
+/** A dependency is unavailable. Nothing was changed; the caller should retry. */
 export const unavailable = (
   message = 'A part of the service is unavailable. Try again later.',
   retryAfterSeconds = 5,

@@ -1,6 +1,6 @@
 /**
- * A route is data. The same list is mounted on the server, compiles the validators and prints openapi.json,
- * so none of the three can say something else than the others.
+ * A route is data. One list is mounted on the server, compiled to validators and written to openapi.json,
+ * so the three cannot disagree.
  */
 
 import type { Static, TSchema } from 'typebox';
@@ -8,7 +8,7 @@ import type { RawBody } from './raw-body.ts';
 import type { FieldError, Rejection } from './rejection.ts';
 
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
-/** Who may call: a dashboard user (bearer token), an app (API key), or anybody. */
+/** Who may call: a dashboard user (bearer token), an app (API key), or anyone (public). */
 export type CallerKind = 'user' | 'app' | 'public';
 /** Every request is charged to exactly one of these. */
 export type LimitClass = 'auth' | 'links' | 'match' | 'events' | 'general';
@@ -56,8 +56,8 @@ interface RouteBase {
   /** `raw`: the handler takes `rawBody` and parses itself; `body` then only documents. */
   readonly bodyMode?: 'json' | 'raw';
   /**
-   * What the schema of the body can't say. It is given any JSON object, one that the schema refuses too, so that all faults are
-   * named at once; values of a wrong type are the schema's to name.
+   * Rules that the body's schema can't express. It gets any JSON object, even one that the schema rejects, so that all faults are
+   * reported together; wrong types are reported by the schema.
    */
   readonly bodyFaults?: (body: Readonly<Record<string, unknown>>) => readonly FieldError[];
   readonly bodyBytesMax?: number;

@@ -1,4 +1,4 @@
-/** A value that fits a schema, for routes whose author gave no example. Readable rather than random. */
+/** A readable value that matches a schema, for routes without an example. */
 const DEPTH_MAX = 8;
 
 const formats: Readonly<Record<string, string>> = {
@@ -17,7 +17,7 @@ const files: Readonly<Record<string, string>> = {
   'text/csv': 'link_id\nlnk_01kzg3v5k2e4z9n7q8w6r5t4y3\n',
 };
 
-/** An example for an answer that is no JSON. */
+/** An example for a non-JSON answer. */
 export function fileExample(contentType: string): string {
   return files[contentType] ?? `The content, as ${contentType}.`;
 }

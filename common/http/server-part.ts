@@ -1,4 +1,4 @@
-/** The server of the API as a part of a process's life, set up from the settings. */
+/** The API server as a lifecycle part, configured from the settings. */
 import type { ProcessConfig } from '#common/config-roles.ts';
 import type { Part } from '#common/lifecycle.ts';
 import type { Log } from '#common/telemetry.ts';
@@ -29,7 +29,7 @@ export class ServerPart implements Part {
     this.#guardUnknown = guardUnknown;
   }
 
-  /** For /readyz: true, or what is missing. */
+  /** For /readyz: true, or the missing dependency. */
   readonly check = (): true | string => this.#server !== undefined || 'no port is open';
 
   async start(): Promise<void> {

@@ -52,7 +52,7 @@ const routes = [
   }),
   route({
     method: 'GET',
-    path: '/away',
+    path: '/unavailable',
     caller: 'public',
     limit: 'general',
     summary: 'Misses a store',
@@ -100,7 +100,7 @@ const routes = [
     path: '/late-stream',
     caller: 'public',
     limit: 'general',
-    summary: 'Streams when nobody waits any more',
+    summary: 'Streams after the client has gone',
     tag,
     answers,
     handle: async () => {
@@ -294,8 +294,8 @@ test('a failure of ours is a 500 without its text, and is reported', async () =>
   expect(failures.length).toBeGreaterThan(0);
 });
 
-test('a store that is away is said to be so, with a time to come back', async () => {
-  const answer = await fetch(`${base}/away`, { headers: https });
+test('an unavailable store is a 500 with Retry-After', async () => {
+  const answer = await fetch(`${base}/unavailable`, { headers: https });
   expect([answer.status, answer.headers.get('retry-after')]).toEqual([500, '5']);
   const message = 'A part of the service is unavailable. Try again later.';
   expect(await answer.json()).toEqual({ error: { code: 'INTERNAL_ERROR', message } });
@@ -305,7 +305,7 @@ test.each([
   ['nowhere', '{', 404],
   ['front', '{', 400],
   ['front', '{"key":"k"}', 200],
-])('what no body could mend is told before the body is looked at: %s %s', async (name, body, status) => {
+])('faults that no body could fix are reported before the body is read: %s %s', async (name, body, status) => {
   const answer = await fetch(`${base}/doors/${name}/open`, { method: 'POST', headers: json, body });
   expect(answer.status).toBe(status);
 });
@@ -346,7 +346,7 @@ test('a stream for a client that left while it was made ready is ended, so that 
   await vi.waitFor(() => expect(late.hasEnded).toBe(true));
 });
 
-test('a stream that fails in the middle is cut off, and the reason is told', async () => {
+test('a stream that fails halfway is cut off, and the reason is reported', async () => {
   failures.length = 0;
   const whole = fetch(`${base}/broken-stream`, { headers: https }).then((answer) => answer.text());
   await expect(whole).rejects.toThrow();
@@ -389,7 +389,7 @@ test.each(['Content-Length: 12\r\nContent-Length: 2', 'Content-Length: 12\r\nTra
   },
 );
 
-test('a client that goes away in the middle of its body leaves nothing behind', async () => {
+test('a client that disconnects during its body leaves no resources behind', async () => {
   const socket = connect(server.httpPort, '127.0.0.1');
   await new Promise((connected) => socket.once('connect', connected));
   socket.write(

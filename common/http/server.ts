@@ -1,7 +1,7 @@
 /**
- * The one server of the API and the SDK endpoints, on uWebSockets.js. It answers over HTTPS; a port without TLS is for
- * a proxy in front and refuses everybody else. A started server is stopped by `stop`: no new connections, the open
- * requests get their answers, and what is left at the deadline is cut.
+ * The HTTP server of the API and the SDK endpoints, on uWebSockets.js. It answers over HTTPS; a port without TLS is for
+ * a trusted proxy and rejects all other clients. `stop` closes the listeners, answers the open
+ * requests, and cuts the remaining ones at the deadline.
  */
 import { newRequestId } from '#common/ids.ts';
 import { TransientMap } from '#common/transient-map.ts';
@@ -45,7 +45,7 @@ export interface ServerOptions {
   readonly routes: readonly MountedRoute[];
   /** Charges requests to addresses that no route has. */
   readonly guardUnknown: Guard;
-  /** Told of every failure that became a 500. `where` is a method and a route pattern, never text from outside. */
+  /** Called for every failure that became a 500. `where` is a method and a route pattern, never client text. */
   readonly onFailure: (error: unknown, where: string, requestId: string) => void;
 }
 
@@ -71,7 +71,7 @@ export class HttpServer {
     this.#hsts = hstsValue(options.hstsSeconds ?? 0);
   }
 
-  /** @throws when no port is asked for, one is taken, or the certificate can't be read. */
+  /** @throws when no port is configured, one is in use, or the certificate can't be read. */
   static async start(options: ServerOptions): Promise<HttpServer> {
     if (options.httpsPort === null && options.httpPort === null) {
       throw new Error('API_HTTP_PORT, or API_PORT with TLS_CERT_FILE and TLS_KEY_FILE, must be set');
@@ -126,7 +126,7 @@ export class HttpServer {
     }
   }
 
-  /** Reads all of `req` at once: it is gone after the first await. */
+  /** Reads all of `req` synchronously: it is invalid after the first await. */
   #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, matched: MountedRoute | null): void {
     const nowMs = Date.now();
     const id = newRequestId(nowMs);
@@ -150,7 +150,7 @@ export class HttpServer {
     const isPreflight = req.getMethod() === 'options' && headers['access-control-request-method'] !== undefined;
     const params = matched ? readParams(matched, req) : {};
     const fault = peer.isHttps ? headerFault : forbidden('HTTPS is required.');
-    // What is refused whatever it asks for is nobody's address, and charged as such: else it would be a way round the limits.
+    // A request that is rejected on every path is charged like one to an unknown path; otherwise it would bypass the limits.
     const route = params === null || fault !== null ? null : matched;
     const queryText = req.getQuery();
     if (this.#open.size > OPEN_REQUESTS_MAX) {
@@ -174,8 +174,8 @@ export class HttpServer {
   }
 
   async #refuse(exchange: Exchange, incoming: Incoming, fault: Rejection): Promise<void> {
-    // A later turn, always: what stands behind this request in the same bytes then finds it unanswered, and the connection
-    // is ended. Answered at once, the rest would be read as a request of its own, wherever that one begins.
+    // Always answer in a later turn: pipelined bytes then find this request unanswered, and the connection
+    // is closed. If answered now, the rest would be parsed as another request, wherever it begins.
     await new Promise((nextTurn) => setImmediate(nextTurn));
     const passed = await this.#options.guardUnknown(null, incoming);
     if (passed.quota) exchange.setQuota(passed.quota);

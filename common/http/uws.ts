@@ -1,4 +1,4 @@
-/** The one door to uWebSockets.js: the package exports either names or one default, depending on who packed it. */
+/** The only access to uWebSockets.js, whose package exports either names or a default, depending on the packaging. */
 
 import type * as Uws from 'uWebSockets.js';
 import type { HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
@@ -29,7 +29,7 @@ const ciphers = [
   ...['ECDHE-ECDSA-CHACHA20-POLY1305', 'ECDHE-RSA-CHACHA20-POLY1305'],
 ].join(':');
 
-/** A server over TLS 1.2 and 1.3. @throws when the files are no pair in PEM. */
+/** A server with TLS 1.2 and 1.3. @throws when the files are not a matching PEM pair. */
 export function tlsApp({ certFile, keyFile }: TlsFiles): TemplatedApp {
   return uws.SSLApp({ cert_file_name: certFile, key_file_name: keyFile, ssl_ciphers: ciphers });
 }
@@ -49,7 +49,7 @@ type ListenExclusively = (
 ) => void;
 
 /**
- * Listens on a port that nobody else has. Without the option a second instance would share it in silence.
+ * Listens on a port exclusively. Without the option, a second instance would silently share it.
  * @throws when the port is in use or not allowed.
  */
 export function listenExclusively(app: TemplatedApp, host: string, port: number): Promise<us_listen_socket> {
@@ -63,9 +63,9 @@ export function listenExclusively(app: TemplatedApp, host: string, port: number)
 }
 
 /**
- * Ends the answer to a HEAD whose GET would have so many bytes. `endWithoutBody(bytes)` of uWebSockets.js v20 waits for those
- * bytes for ever: the connection is lost for the next request, and without an abort handler the process ends.
- * @param isLast the connection ends now; the length is then 0, since only an answer with a length can end it.
+ * Ends the answer to a HEAD whose GET would have `bytes` bytes. `endWithoutBody(bytes)` of uWebSockets.js v20 waits for those
+ * bytes forever: the connection cannot be reused, and without an abort handler the process exits.
+ * @param isLast closes the connection; the length is then 0, because only an answer with a length can close it.
  */
 export function endHead(res: HttpResponse, bytes: number, isLast: boolean): void {
   if (isLast) res.endWithoutBody(0, true);

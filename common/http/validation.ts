@@ -1,4 +1,4 @@
-/** One ajv for bodies and parameters, one that turns the text of a query into numbers and booleans. */
+/** One ajv instance for bodies and path parameters, and a coercing one for query strings. */
 import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv';
 import addFormats from 'ajv-formats';
 import type { TSchema } from 'typebox';

@@ -16,7 +16,7 @@ const ATTEMPTS_MAX = 5;
 export function newShortCode(): string {
   let code = '';
   while (code.length < CODE_CHARACTERS) {
-    // 232 is the largest multiple of 58 in a byte; the rest is thrown away, so that no character is likelier.
+    // 232 is the largest multiple of 58 in a byte; larger values are discarded, so that all characters are equally likely.
     for (const byte of randomBytes(12))
       if (byte < 232 && code.length < CODE_CHARACTERS) code += base58.charAt(byte % 58);
   }

@@ -228,7 +228,7 @@ function aliasesOf(value: unknown): readonly string[] {
 
 /**
  * An event from what is known of it and what the app sent; null when a field is not what it must be.
- * @param cutOut its properties as they were sent, where writing them anew would change a number.
+ * @param cutOut its properties as sent, if reserializing them would change a number.
  */
 export function eventOf(
   known: Record<string, unknown>,

@@ -1,4 +1,4 @@
-/** Bytes in a slot's folder. The publisher deletes what the sink has committed, so how much is left is looked up, not told. */
+/** Bytes in a slot's folder. The publisher deletes committed segments, so the size is read from disk. */
 import { join } from 'node:path';
 import type { Disk } from './disk.ts';
 

@@ -64,7 +64,7 @@ export function newProducerId(system: System, slotFolder: string, before: string
   return system.producerId(ms);
 }
 
-/** Those of the names that a producer can have, oldest first. A folder of another name is somebody else's. */
+/** The names that are valid producer ids, oldest first. Other folders are not ours. */
 function producersOf(names: readonly string[]): string[] {
   return names.filter((name) => isId('evt', `evt_${name}`)).sort();
 }

@@ -251,7 +251,7 @@ test('a journal that gave up takes records again by itself, also for those who a
   expect(await append(journal, '{"n":3}')).toBe('committed');
 });
 
-/** The next fdatasync hangs until it is told to fail. */
+/** The next fdatasync hangs until the test makes it fail. */
 function hangingSync(): { readonly isBegun: () => boolean; readonly fail: () => void } {
   let fail = () => {};
   const sync = vi.spyOn(Segment.prototype, 'sync').mockImplementationOnce(
@@ -326,7 +326,7 @@ test('records of turns one after the other are kept, in frames that are no large
   expect(Math.max(...frames.map(({ header }) => header.payloadBytes))).toBeLessThanOrEqual(262_144 - 64);
 });
 
-test('with before_answer nobody is answered before the sync has ended, and nothing is kept that it failed for', async () => {
+test('with before_answer no waiter is answered before the sync, and records of a failed sync are refused', async () => {
   const journal = await journalOf({ root: root(), sync: 'before_answer' });
   const order: string[] = [];
   const sync = vi.spyOn(Segment.prototype, 'sync').mockImplementation(async () => {

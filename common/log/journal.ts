@@ -1,10 +1,10 @@
 /**
- * The journal of an edge process: what makes an answered record a kept one.
+ * The journal of an edge process, which makes answered records durable.
  *
  *   <root>/<slot>/<producer_id>/00000001.seg, 00000002.seg …
  *
- * The slot is the name of the process on its machine and is locked for as long as the process lives. Each start makes a
- * new producer, so nothing is ever appended behind a torn tail. All appends of one turn of the event loop are one group:
+ * The slot is the name of the process on its machine and is locked while the process lives. Each start creates a
+ * new producer, so nothing is ever appended after a torn tail. All appends of one event loop turn form one group:
  * one frame per lane (more if it is large), one write, then the waiters, in order.
  *
  *   idle ──append──▶ collecting ──end of turn──▶ written ──▶ waiters committed (sync after_answer)
@@ -12,12 +12,12 @@
  *                        └─write fails─▶ new segment, the same frames again ─fails─▶ waiters refused, producer given up
  *   given up ──100 ms, then at the end of a turn or within a second──▶ a new producer ─fails─▶ given up
  *
- * Must stay true:
- * - A waiter hears exactly one of committed() and refused(), never from inside append().
+ * Invariants:
+ * - A waiter gets exactly one call of committed() or refused(), never from inside append().
  * - Per producer and lane, frame numbers on disk have no gap; the same number always has the same bytes. After a group
- *   could not be written at all, its numbers are spent, so the producer is given up and a new one begins.
- * - What an fdatasync failed for is written again into a new segment: Linux reports such a failure once and forgets. But never
- *   into the folder of another producer: what one that was given up wrote is refused then, where somebody still waits.
+ *   could not be written at all, its numbers are used up, so the producer is abandoned and a new one begins.
+ * - Data of a failed fdatasync is rewritten into a new segment, because Linux reports such a failure only once. It is never
+ *   rewritten into another producer's folder: pending waiters of an abandoned producer are refused.
  */
 import { join } from 'node:path';
 import type { Timer } from '#common/time.ts';
@@ -42,7 +42,7 @@ export interface JournalOptions {
   readonly sync: 'after_answer' | 'before_answer';
   /** Most bytes that are kept in memory until they are synced; a turn's records must fit. */
   readonly unsyncedBytesMax?: number;
-  /** Told what somebody should look at. */
+  /** Called with problems that need an operator's attention. */
   readonly log?: (line: string) => void;
 }
 
@@ -137,7 +137,7 @@ export class Journal {
     return this.#group.lane(kind, partition);
   }
 
-  /** Whether this turn takes records of so many characters (`roomOf`) more: asked before some that must not be kept in part. */
+  /** Whether this turn has room for records of so many more characters (`roomOf`): checked before records that belong together. */
   hasRoom(chars: number): boolean {
     return this.#group.hasRoom(chars);
   }
@@ -164,7 +164,7 @@ export class Journal {
     (isTaken ? this.#waiting : this.#turnedAway).push(waiter);
   }
 
-  /** Writes and syncs what was appended, then lets go of the slot. */
+  /** Writes and syncs all appended records, then releases the slot. */
   async close(): Promise<void> {
     this.#commit();
     this.#saveDeleted();
@@ -202,7 +202,7 @@ export class Journal {
     this.#beginAgain();
   }
 
-  /** Also without appends: who asks isWritable first would wait for ever for somebody else to try. */
+  /** Also without appends: a caller that checks isWritable first would otherwise wait forever for another append. */
   #tick(): void {
     // Frames of a turn that is under way have their numbers already, and are refused at its end.
     if (!this.#isScheduled) this.#beginAgain();
@@ -383,7 +383,7 @@ export class Journal {
     else if (!this.#isClosed) this.#syncTimer = this.#syncLater();
   }
 
-  /** What the producer wrote is written again into a new segment. What can't be is refused, if anybody still waits for it. */
+  /** Rewrites the producer's unsynced frames into a new segment. Waiters of frames that can't be rewritten are refused. */
   #afterFailedSync(): void {
     if (++this.#syncFailuresInRow >= syncFailuresMax || !this.#writeAgain(this.#unsynced.bytes)) this.#giveUp();
     this.#unsynced.refuseGivenUp();

@@ -1,7 +1,7 @@
 /**
- * The log: one JetStream stream with a subject per kind and partition. Whoever needs it first makes it; its configuration is
- * read back, because a server that does not know a field drops it in silence. What an operator may change while there are
- * records in it is changed by ingest alone, so that two settings never fight over it.
+ * The log: one JetStream stream with a subject per kind and partition. The first process that needs it creates it; its configuration is
+ * read back, because a server silently drops fields it does not know. Settings that an operator may change while there are
+ * records in it are changed by ingest only, so that processes with different settings do not conflict.
  */
 import type { NatsClient } from '#common/nats.ts';
 import { sleep, systemTime, type Time } from '#common/time.ts';
@@ -26,9 +26,9 @@ export type StreamOutcome =
 
 type StreamConfig = Record<string, unknown>;
 
-/** Who asks for the stream. */
+/** The process that needs the stream. */
 export interface StreamCaller {
-  /** Whether to change what may be changed; for everybody else that may be other than wanted. */
+  /** Whether to update mutable settings; other processes accept a difference in them. */
   readonly isOwner?: boolean;
   /** The caller's installation: an owner stamps a stream that has no stamp. Empty: any will do. */
   readonly installationId?: string;
@@ -61,7 +61,7 @@ function differences(have: StreamConfig, want: StreamConfig): string[] {
 }
 
 /**
- * Makes the stream if it is not there, and compares what is there with what is wanted.
+ * Creates the stream if absent, and compares its configuration with the expected one.
  */
 export async function ensureLogStream(
   nats: NatsClient,

@@ -1,7 +1,7 @@
 /**
  * JSON numbers with more digits than a double holds (IEEE 754: 15 are safe) change when they are parsed and written again:
  * 12345678901234567890 comes out as …7000. Where a text has such a number, the properties in it are cut out as they were
- * sent; everywhere else they are written anew, which costs less than finding them in the text.
+ * sent; everywhere else they are reserialized, which costs less than finding them in the text.
  */
 
 /** Sixteen digits and dots in a row, in a place where a number can stand. */

@@ -1,6 +1,6 @@
 /**
- * The name under which a machine tells of its progress. It belongs to the journals and not to the host: a container that is made
- * anew on the same volume has another host name, and the old one's progress would hold `as_of` back for ever.
+ * The name under which a machine reports its progress. It belongs to the journals and not to the host: a container that is recreated
+ * on the same volume has another host name, and the old name's progress would hold `as_of` back forever.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';

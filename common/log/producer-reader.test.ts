@@ -159,7 +159,7 @@ test('frames as large as they may be are read in any number', () => {
   expect(readAll(readerOf(false)).numbers).toHaveLength(10);
 });
 
-test('a segment that is read anew is not finished', () => {
+test('a segment that is being reread is not finished', () => {
   segment(1, frame(1));
   segment(2, frame(2));
   const reader = readerOf(true);

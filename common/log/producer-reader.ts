@@ -1,10 +1,10 @@
 /**
  * Reads the journal of one producer from its first segment on, while it is being written or after its process has died.
  *
- * An incomplete or damaged end of a segment means: not written yet (the last segment of a living producer), cut off by a
- * death (the last segment of a dead one), or written again in the next segment after an error. A damaged frame with sound
- * ones behind it, or a gap in a lane's frame numbers, means that the disk has lost something: reading stops there for good,
- * the files stay, and somebody has to look.
+ * An incomplete or damaged end of a segment means: not written yet (the last segment of a live producer), cut off by a
+ * crash (the last segment of a dead one), or rewritten in the next segment after an error. A damaged frame with intact
+ * ones after it, or a gap in a lane's frame numbers, means that the disk lost data: reading stops there permanently,
+ * the files are kept, and an operator has to examine them.
  */
 import { join } from 'node:path';
 import type { Disk } from './disk.ts';
@@ -30,7 +30,7 @@ export type ReadOutcome =
   | { readonly state: 'end' }
   | { readonly state: 'damaged'; readonly reason: string };
 
-/** What is known of one file. */
+/** The state of one file. */
 export interface SegmentState {
   readonly no: number;
   readonly name: string;
@@ -44,7 +44,7 @@ export interface SegmentState {
 
 const chunkBytes = 1_048_576;
 const empty = Buffer.alloc(0);
-/** What is read goes through here, and then into memory of its own size. */
+/** Shared read buffer; the bytes are then copied into memory of their own size. */
 const chunk = Buffer.allocUnsafeSlow(chunkBytes);
 const magicText = Buffer.from('SPF1');
 
@@ -148,8 +148,8 @@ export class ProducerReader {
   }
 
   /**
-   * Deletes the first segment, which was read to its end.
-   * @returns false when it has grown since and stays: whoever was taken for dead is writing.
+   * Deletes the first segment, which has been read to its end.
+   * @returns false, keeping the file, when it has grown since: its supposedly dead writer is alive.
    */
   removeFirst(): boolean {
     const segment = this.#segments[0];
@@ -172,7 +172,7 @@ export class ProducerReader {
     this.#disk.removeEmptyFolder(this.folder);
   }
 
-  /** Lets go of the file; reading again begins where it was. */
+  /** Closes the file; the next read continues at the same position. */
   close(): void {
     if (this.#file !== -1) this.#disk.close(this.#file);
     this.#file = -1;

@@ -185,7 +185,7 @@ test('a full log is waited for, with a bounded window, and goes on by itself', a
   log.bytesMax = 100_000_000;
 });
 
-test('a journal that is being written is followed, and time up to which all is committed is told', async () => {
+test('a journal is followed while it is written, and the time up to which all is committed is reported', async () => {
   const journal = await Journal.open({ root, slot: 'edge-1', segmentBytes: 500, bytesMax: 1e9, sync: 'after_answer' });
   await publisher.start();
   const lane = journal.lane('event', 3);

@@ -1,18 +1,18 @@
 /**
- * The publisher carries frames from the journals of a machine to the log: those of living processes and of dead ones, by the
- * same code. It keeps nothing of its own: where it must go on is said by the journals and by the sink's marks.
+ * The publisher carries frames from the journals of a machine to the log, for live and dead processes with the
+ * same code. It stores no state: the journals and the sink's marks determine where it continues.
  *
  *             ┌──────────── connected again: go back to the marks ───────────┐
  *   asking ──marks or 1 s──▶ publishing ──ack refused or late──▶ waiting ──back-off over──┘ (go back to the oldest unacknowledged)
  *
- * Must stay true:
+ * Invariants:
  * - At most `windowMessages` messages and `windowBytes` bytes are unacknowledged; at the bound reading stops.
- * - A lane's frames are published in their order, those of one reading in one message; after a failure from the oldest unacknowledged on. JetStream drops what it
- *   has already by the message id, the sink by its marks.
+ * - A lane's frames are published in order, those of one read in one message; after a failure, from the oldest unacknowledged frame on. JetStream drops
+ *   duplicates by message id, the sink by its marks.
  * - A segment is deleted only when the sink has committed each of its frames, so a wiped log loses nothing.
- * - Marks are believed only if they are of the installation that the stream belongs to.
- * - A frame that the sink has passed over (it says that it has committed everything up to a time well after the frame was
- *   acknowledged) is published again under another message id.
+ * - Marks are trusted only if they belong to the stream's installation.
+ * - A frame that the sink has skipped (it reports that it has committed everything up to a time well after the frame was
+ *   acknowledged) is republished under another message id.
  */
 import type { NatsClient, NatsMessage } from '#common/nats.ts';
 import { sleep, type Timer } from '#common/time.ts';
@@ -38,18 +38,18 @@ const nobodyThere = 503;
 const marksWaitMs = 1_000;
 /** An announcement can be lost, and nothing follows it when the edge is idle. */
 const marksIntervalMs = 10_000;
-/** Frames read in one turn, so that acknowledgements are heard in between. */
+/** Maximum frames read per turn, so that acknowledgements are processed in between. */
 const framesPerTurn = 256;
 export interface PublisherOptions {
   readonly root: string;
-  /** Name of this machine in what is told of its progress. */
+  /** Name of this machine in its progress reports. */
   readonly machine: string;
   readonly nats: NatsClient;
   readonly system: System;
-  /** Told once per producer whose journal can't be read on. */
+  /** Called once per producer whose journal can't be read further. */
   readonly onDamage: (producerId: string, reason: string) => void;
   readonly log: (line: string) => void;
-  /** Makes the stream if it is not there. @returns whose it is; empty while nobody has said so. Called after each connection and while nobody answers. */
+  /** Creates the stream if absent. @returns the installation that owns it, empty while unknown. Called after each connection and until it is answered. */
   readonly ensureLog: () => Promise<string>;
 }
 
@@ -135,7 +135,7 @@ export class Publisher {
       .map((producer) => ({ producer_id: producer.reader.producerId, reason: producer.damage }));
   }
 
-  /** Why the log takes no records, while it refuses them; empty otherwise. */
+  /** Why the log rejects records; empty while it accepts them. */
   get refusal(): string {
     return this.#refusal;
   }
@@ -157,7 +157,7 @@ export class Publisher {
     nats.publish(nats.names.marksRequest, producerIds, { reply: nats.names.marks });
   }
 
-  /** The connection or the stream was away: what the log has is not known any more. */
+  /** The connection or the stream was lost, so the contents of the log are unknown. */
   async #restart(): Promise<void> {
     this.#window.clear();
     this.#waitUntil = Number.POSITIVE_INFINITY;

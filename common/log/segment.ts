@@ -61,7 +61,7 @@ export class Segment {
     this.#bytes += written;
   }
 
-  /** Whether its file was deleted: what is appended to it nobody will ever find. */
+  /** Whether its file was deleted: records appended to it would be lost. */
   get isDeleted(): boolean {
     return this.#disk.namesOf(this.#file) === 0;
   }

@@ -1,9 +1,9 @@
 /**
- * A lock on a folder that dies with its process, however the process dies: a Unix socket in the folder that is listened on.
+ * A lock on a folder that ends with its process, however the process ends: a listening Unix socket in the folder.
  *
- * A connection that is accepted means held, and one that is refused means that the holder is gone. Nothing else says so: a socket
- * can be deleted under its holder (`missing`), and whoever asks can be out of file descriptors or of rights (`unknown`). So the
- * socket of a holder that lets go stays behind and refuses, and a living holder puts back one that was deleted.
+ * An accepted connection means that the lock is held; a refused one means that the holder is gone. There is no other evidence: a socket
+ * can be deleted while held (`missing`), and the checking process can lack file descriptors or rights (`unknown`). So the
+ * socket of a released lock stays and refuses connections, and a live holder recreates a deleted socket.
  */
 import { randomBytes } from 'node:crypto';
 import { closeSync, linkSync, lstatSync, openSync, rmSync } from 'node:fs';
@@ -126,7 +126,7 @@ interface Taken {
   readonly identity: string;
 }
 
-/** Listens under a name of its own, which then becomes the lock in one step if there is none, or only that of a dead process. */
+/** Listens under a unique name, which atomically becomes the lock if there is none, or only that of a dead process. */
 async function takeSocket(folder: string): Promise<Taken | undefined> {
   const own = `${lockName}.${randomBytes(6).toString('hex')}`;
   const server = await withShortPath(folder, own, listen);
@@ -149,8 +149,8 @@ async function takeSocket(folder: string): Promise<Taken | undefined> {
 }
 
 /**
- * Deletes the lock of a dead process, which many may be about to do. Who can give it a second name, made of what tells it from
- * every other, is the one to delete it; and while it is there nobody can put another in its place.
+ * Deletes the lock of a dead process, which several processes may attempt. The one that creates a hard link, whose name identifies this
+ * lock file, may delete it; while the link exists, no process can replace the lock.
  */
 async function removeDead(folder: string): Promise<void> {
   const lock = join(folder, lockName);
@@ -178,7 +178,7 @@ function isLinked(path: string, name: string): boolean {
   }
 }
 
-/** Tells a socket from all others, also from a later one that got the same inode. */
+/** Identifies a socket file uniquely, even against a later one with the same inode. */
 function identityOf(path: string): string | undefined {
   const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false });
   return stats && `${stats.ino}-${stats.mtimeNs}`;

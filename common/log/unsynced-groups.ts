@@ -1,12 +1,12 @@
-/** Groups of frames that were written and not synced, and who waits for that. */
+/** Groups of frames that are written but not synced, and their waiters. */
 
-/** Who is told what became of a record: an object that is there anyway, so that a request costs no closure. */
+/** Notified of the outcome of a record. An existing object implements it, so that a request allocates no closure. */
 export interface Waiter {
   committed(): void;
   refused(): void;
 }
 
-/** What is kept to be written again; beyond it the oldest is forgotten. Memory is taken as it is first used. */
+/** Maximum bytes kept for a rewrite; beyond it the oldest group is dropped. Memory is allocated on first use. */
 const ringBytes = 16_777_216;
 
 interface Group {
@@ -15,7 +15,7 @@ interface Group {
   readonly to: number;
 }
 
-/** The bytes of the groups lie in one ring, each in one piece, so that keeping them makes no garbage. */
+/** The groups' bytes are in one ring buffer, each contiguous, so that keeping them creates no garbage. */
 export class UnsyncedGroups {
   readonly #ring: Buffer;
   #groups: Group[] = [];
@@ -71,7 +71,7 @@ export class UnsyncedGroups {
     }
   }
 
-  /** The producer is given up. A sync may still save what it wrote, but its frames have no place in the journal of the next one. */
+  /** The producer is abandoned. A sync may still save its frames, but they must not enter the next producer's journal. */
   giveUp(): void {
     this.#givenUpTo = this.#seq;
   }

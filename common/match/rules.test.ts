@@ -128,7 +128,7 @@ test('the confidence is what agrees of what both sides know, times the decay, at
   ]);
 });
 
-test('two links within 0.10 are nobody’s; clicks of one link are not ambiguous, and the newest is taken', () => {
+test('two links within 0.10 match nothing; clicks of one link are not ambiguous, and the newest wins', () => {
   const other = click({ click_id: 'c2', link_id: 'l2', time: now - 120_000 });
   expect(decided({ candidates: [click(), other] })).toMatchObject({
     matched: false,
@@ -205,9 +205,9 @@ test.each<[string, Partial<Signals>, Partial<Signals>, Gate | null]>([
 });
 
 test.each<[string, number, Partial<ScoredClick>[], boolean]>([
-  ['fresh, and nobody else was there', 60_000, [], true],
+  ['fresh, and no other device was seen', 60_000, [], true],
   ['older than an hour', 1.1 * HOUR, [], false],
-  ['fresh, and somebody else was there', 60_000, [{ signals: { ...device, family: 'ios', os_version: [16] } }], false],
+  ['fresh, and another device was seen', 60_000, [{ signals: { ...device, family: 'ios', os_version: [16] } }], false],
 ])('a click that tells nothing of its device but a language, %s', (_, ageMs, others, expected) => {
   const phone: Signals = { ...device, family: 'android', os_version: [14], device_model: 'pixel 8' };
   const faceless: Signals = { ...phone, os_version: [], device_model: '', timezone: '', screens: [] };
@@ -281,7 +281,7 @@ test('the score is the same from either side, and whatever else a click has', ()
       const one = decided({ device: a, candidates: [click({ signals: b, time: now - ageMs })] });
       const two = decided({
         device: a,
-        claimant: 'somebody',
+        claimant: 'another-device',
         candidates: [click({ signals: b, time: now - ageMs, click_id: 'other', link_id: 'other' })],
       });
       expect(one.matched).toBe(two.matched);

@@ -42,7 +42,7 @@ export interface CandidateClick {
   /** Epoch milliseconds. */
   readonly time: number;
   readonly is_bot: boolean;
-  /** Whoever has it already: a device, or empty. */
+  /** The device that claimed it; empty if none. */
   readonly claimed_by: string;
 }
 
@@ -247,7 +247,7 @@ export function scoreOf(
   };
   const isFaceless = !agreements.os_version && !agreements.device_model && !agreements.screen;
   const unseen = unseenDevices(agreements, isNetworkOfFew(device.ip), ageMs);
-  // A click that could be any phone's needs an address where nobody else was seen.
+  // A click that fits any phone needs an address without other devices.
   const seen = isFaceless && crowd < 1 ? 1 / crowd + 1 : 1 / crowd;
   const own = 1 / (seen + unseen);
   const shared = isSharedAddress(bareAddress(device.ip)) ? Math.min(own, SHARED_ADDRESS_PART) : own;

@@ -89,7 +89,7 @@ export function deviceSignals(device: DeviceFields, ip: string): Signals {
   };
 }
 
-/** Of a header or a list; nobody speaks more. */
+/** Maximum languages of a header or a list. */
 const LANGUAGES_MAX = 8;
 
 /** Old codes and those that two systems use for one language (BCP 47, IANA language subtag registry). */

@@ -29,12 +29,12 @@ const name = config.INSTANCE || 'origin-0';
 const log = createLog('origin', config);
 const metrics = createMetrics('origin');
 
-const onPostgresError = (err: Error) => log.warn({ err }, 'Postgres is away');
+const onPostgresError = (err: Error) => log.warn({ err }, 'Postgres is unavailable');
 const apiUrl = config.API_DATABASE_URL || config.DATABASE_URL;
 const gatewayUrl = config.GATEWAY_DATABASE_URL || config.DATABASE_URL;
 const apiDb = new Postgres({ url: apiUrl, name, onError: onPostgresError });
 const gatewayDb = new Postgres({ url: gatewayUrl, name, onError: onPostgresError });
-const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is away') });
+const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.debug({ err }, 'Redis is unavailable') });
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
 
 const journal = await openEdgeJournal(config, name, (line) => log.error(line));
