@@ -1,29 +1,29 @@
 /** Claims as the simulated Postgres keeps them: one for each click, one first one for each device with a name. No device has an install. */
-import type { Claim, DeviceName, NewClaim, StoredClaim } from '#gateway/match/claim-store.ts';
+import type { Claim, DeviceName, NewClaim } from '#gateway/match/claim-store.ts';
 
 export type ClaimRows = ReadonlyMap<string, Claim & { readonly expiresAt: number }>;
 
 const hourMs = 3_600_000;
 
-/** @returns what is kept then, and which were stored. */
+/** @returns what is kept then, and how many were stored. */
 export function claimed(
   known: ClaimRows,
   given: readonly NewClaim[],
   now: number,
   isTidied: boolean,
-): { claims: ClaimRows; stored: StoredClaim[] } {
+): { claims: ClaimRows; stored: number } {
   const claims = new Map(known);
   if (isTidied) for (const [id, { expiresAt }] of claims) if (expiresAt < now) claims.delete(id);
-  const stored: StoredClaim[] = [];
+  let stored = 0;
   for (const claim of [...given].sort((one, other) => (one.click_id < other.click_id ? -1 : 1))) {
     const { click_id, app_id, device, match_id, answer, hours, is_first } = claim;
     const isOwn = (one: Claim) => device !== '' && one.app_id === app_id && one.device === device && one.is_first;
     if (claims.has(click_id) || (is_first && [...claims.values()].some(isOwn))) continue;
     const kept = { click_id, app_id, device, match_id, answer, is_first, is_open_due: false };
     claims.set(click_id, { ...kept, expiresAt: now + hours * hourMs });
-    stored.push(kept);
+    stored++;
   }
-  return { claims: stored.length === 0 && claims.size === known.size ? known : claims, stored };
+  return { claims: stored === 0 && claims.size === known.size ? known : claims, stored };
 }
 
 /** The claims on these clicks, and the first ones of these devices. */

@@ -4,7 +4,7 @@
  */
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
-import type { ClaimStore, NewClaim, StoredClaim } from '#gateway/match/claim-store.ts';
+import type { ClaimStore, NewClaim, StoredClaims } from '#gateway/match/claim-store.ts';
 import {
   type Checkpoints,
   type LaneName,
@@ -213,10 +213,10 @@ export class SimulatedPostgres extends CallableServer {
     };
   }
 
-  #claimed(state: State, given: readonly NewClaim[]): [State, StoredClaim[]] {
+  #claimed(state: State, given: readonly NewClaim[]): [State, StoredClaims] {
     const { claims, stored } = claimed(state.claims, given, this.now, this.scheduler.dice.next() < expiryShare);
-    this.hits.claims += stored.length;
-    return [claims === state.claims ? state : { ...state, claims }, stored];
+    this.hits.claims += stored;
+    return [claims === state.claims ? state : { ...state, claims }, { stored, open_due: [] }];
   }
 
   #announced(state: State, me: Member, seconds: number): [State, Membership] {

@@ -23,7 +23,11 @@ export interface NewClaim extends Omit<Claim, 'is_open_due'> {
   readonly install_name: string;
 }
 
-export type StoredClaim = Pick<Claim, 'click_id' | 'is_open_due'>;
+export interface StoredClaims {
+  readonly stored: number;
+  /** Clicks of the re-engagements among them. */
+  readonly open_due: readonly string[];
+}
 
 export interface DeviceName {
   readonly app_id: string;
@@ -34,9 +38,9 @@ export interface DeviceName {
 export interface ClaimStore {
   /**
    * Stores those whose click has no claim yet; a first one only if its device has none. A claim of a device whose install is older
-   * than the click is a re-engagement. @returns those that were stored.
+   * than the click is a re-engagement.
    */
-  insert(claims: readonly NewClaim[]): Promise<StoredClaim[]>;
+  insert(claims: readonly NewClaim[]): Promise<StoredClaims>;
   /** The claims on these clicks, and the first ones of these devices. */
   find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<Claim[]>;
   byMatchId(matchId: string): Promise<Claim | null>;
@@ -53,10 +57,11 @@ export class PostgresClaimStore implements ClaimStore {
     this.#db = db;
   }
 
-  async insert(claims: readonly NewClaim[]): Promise<StoredClaim[]> {
+  async insert(claims: readonly NewClaim[]): Promise<StoredClaims> {
     const column = (of: (claim: NewClaim) => unknown) => claims.map(of);
-    return await this.#db.query<StoredClaim>(
-      `INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at, is_first, is_open_due)
+    // One row whatever was stored: rows of an answer are what costs this process most.
+    const [row] = await this.#db.query<StoredClaims>(
+      `WITH stored AS (INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at, is_first, is_open_due)
        SELECT click_id, app_id, device, match_id, answer, now() + make_interval(hours => hours), is_first,
               install_name <> '' AND EXISTS (
                 SELECT FROM install_names n JOIN install_answers a ON a.app_id = n.app_id AND a.install_id = n.install_id
@@ -65,7 +70,8 @@ export class PostgresClaimStore implements ClaimStore {
            AS given (click_id, app_id, device, match_id, answer, hours, is_first, clicked_at, install_name)
         ORDER BY click_id
        ON CONFLICT DO NOTHING
-       RETURNING click_id, is_open_due`,
+       RETURNING click_id, is_open_due)
+       SELECT count(*)::integer AS stored, coalesce(array_agg(click_id) FILTER (WHERE is_open_due), '{}') AS open_due FROM stored`,
       [
         column((claim) => claim.click_id),
         column((claim) => claim.app_id),
@@ -79,6 +85,7 @@ export class PostgresClaimStore implements ClaimStore {
       ],
       'insert_claims',
     );
+    return row ?? { stored: 0, open_due: [] };
   }
 
   async find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<Claim[]> {

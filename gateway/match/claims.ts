@@ -94,13 +94,12 @@ export class Claims {
 
   /** @returns those that are still undecided. */
   async #insertOnce(batch: readonly WaitingClaim[]): Promise<WaitingClaim[]> {
-    const stored = await this.#store.insert(batch.map(({ claim }) => claim));
-    const isDue = new Map(stored.map(({ click_id, is_open_due }) => [click_id, is_open_due]));
+    const { stored, open_due } = await this.#store.insert(batch.map(({ claim }) => claim));
     const claimed = (claim: NewClaim) => {
       const { hours: _h, clicked_at: _c, install_name: _i, ...own } = claim;
-      return { state: 'claimed', claim: { ...own, is_open_due: isDue.get(claim.click_id) ?? false } } as const;
+      return { state: 'claimed', claim: { ...own, is_open_due: open_due.includes(claim.click_id) } } as const;
     };
-    if (stored.length === batch.length) {
+    if (stored === batch.length) {
       for (const { claim, done } of batch) done(claimed(claim));
       return [];
     }
