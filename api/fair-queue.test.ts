@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { FairQueue } from './fair-queue.ts';
 
-/** Work that ends when it is told to. */
+/** Work that ends when the test ends it. */
 function work(log: string[], name: string) {
   let end: (() => void) | undefined;
   const ended = new Promise<void>((resolve) => {
@@ -30,7 +30,7 @@ test('one that asks a lot waits for itself, and others get their turn at once', 
   expect(log).toEqual(['a0', 'a1', 'b']);
   a[0]?.end();
   await settle();
-  // Whoever has waited as a key without a turn comes before the next of a.
+  // A waiting key that has had no turn comes before the next job of a.
   expect(log.slice(3)).toEqual(['a2']);
   b.end();
   await settle();
@@ -40,7 +40,7 @@ test('one that asks a lot waits for itself, and others get their turn at once', 
   expect(queue.running).toBe(0);
 });
 
-test('what can not wait any more is told so', async () => {
+test('work that exceeds the queue is rejected', async () => {
   const queue = new FairQueue({ runningMax: 1, perKeyMax: 1, waitingMax: 1, keysMax: 2 });
   const log: string[] = [];
   const one = work(log, 'one');
@@ -52,7 +52,7 @@ test('what can not wait any more is told so', async () => {
   expect(await Promise.all(running)).toEqual(['one', 'one', 'one']);
 });
 
-test("a place that does not become free in time is not waited for any longer, and is nobody's afterwards", async () => {
+test('waiting for a slot times out, and the slot is free for others afterwards', async () => {
   const queue = new FairQueue({ runningMax: 1, perKeyMax: 1, waitingMax: 1, keysMax: 2 });
   const held = await queue.enter('a');
   expect(await queue.enter('b', 1)).toBeNull();

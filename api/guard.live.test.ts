@@ -160,7 +160,7 @@ test('without Redis logins are refused with a 500 and a time to come back, the r
   }
 });
 
-test('without Postgres a login says that a part of the service is away, and when to come back', async () => {
+test('without Postgres a login is a 500 with Retry-After', async () => {
   const server = await ownPostgresForTest();
   const fragile = await startTestOrigin(server.url, redis.url);
   try {
@@ -223,7 +223,7 @@ test('making links is charged to the user wherever the requests come from, and w
   }
 });
 
-test('a token of a user who is not there is a 401; Postgres being away is a 500 with a time to come back', async () => {
+test('a token of a missing user is a 401; without Postgres it is a 500 with Retry-After', async () => {
   const server = await ownPostgresForTest();
   const db = new Postgres({ url: server.url, name: 'guard-test', onError: () => undefined });
   const { guard, tokens, close } = await guardOn(origin.db);

@@ -45,7 +45,7 @@ async function lead(to: string): Promise<void> {
   expect(reply.status).toBe(200);
 }
 
-test('a change is told before it is answered, and nothing of it is left over', async () => {
+test('a change is announced before it is answered, and its outbox row is deleted', async () => {
   expect(await served()).toBe('https://a.example/0');
   await lead('https://a.example/1');
   expect(await noted()).toEqual([]);
@@ -77,13 +77,13 @@ test('a change made while Redis was stopped is served within a second of its ret
   await expect.poll(noted, second).toEqual([]);
 });
 
-test('a change that was committed and not told, because its process died, is told by whoever lives', async () => {
+test('a committed change of a process that died before announcing it is announced by another process', async () => {
   await expect.poll(served, second).toBe('https://a.example/3');
   await api.db.execute('UPDATE links SET fallback_url = $2 WHERE id = $1', [link.id, 'https://a.example/4']);
   await expect.poll(served, { timeout: 2_000, interval: 10 }).toBe('https://a.example/4');
 });
 
-test('a new host is told under both names, the old and the new; a change of nothing under none', async () => {
+test('a new host is announced under both the old and the new name; a no-op change is not announced', async () => {
   proxy.refuse();
   await expect.poll(() => api.redis.isConnected(), patience).toBe(false);
   await api.db.execute('UPDATE apps SET host = $2 WHERE host = $1', [host, 'new.example']);
@@ -96,7 +96,7 @@ test('a new host is told under both names, the old and the new; a change of noth
   await expect.poll(noted, patience).toEqual([]);
 });
 
-test('what no cache can believe any more is dropped while Redis is away, the rest is kept', async () => {
+test('while Redis is unavailable, changes older than any cache entry are dropped and the rest is kept', async () => {
   proxy.refuse();
   await expect.poll(() => api.redis.isConnected(), patience).toBe(false);
   const note = `INSERT INTO untold_changes (kind, host, short_code, changed_at) VALUES ('app', $1, '', now() - $2::interval)`;

@@ -46,7 +46,7 @@ afterEach(async () => {
 async function start(): Promise<TestEdge> {
   const edge = await TestEdge.start({ redis: redis.url, postgres: postgres.url }, { shelfFolder: folder });
   edges.push(edge);
-  await until(() => edge.cache.isHeard, 'changes are heard');
+  await until(() => edge.cache.isHeard, 'changes are received');
   return edge;
 }
 
@@ -108,7 +108,7 @@ test('a slow reader can’t put an old snapshot into Redis after a change', asyn
   expect(await edge.redis.commands.get(key)).toBe('!');
 });
 
-test('a change that was announced while Redis was away is seen when it is back', async () => {
+test('a change made while Redis was unavailable is seen when it is back', async () => {
   const edge = await start();
   expect(await location(edge)).toBe(first);
   await redis.kill('SIGKILL');
@@ -116,11 +116,11 @@ test('a change that was announced while Redis was away is seen when it is back',
   await until(async () => (await location(edge)) === second, 'without Redis entries are believed for a second', 4_000);
   await rows.set('links', linkId, 'fallback_url', first);
   await redis.restart();
-  await until(() => edge.cache.isHeard, 'changes are heard again');
+  await until(() => edge.cache.isHeard, 'changes are received again');
   await until(async () => (await location(edge)) === first, 'everything is looked up again', 1_000);
 });
 
-test('a served link redirects while Redis and Postgres are away, from another process and a new one too', async () => {
+test('a served link redirects while Redis and Postgres are unavailable, also from other and new processes', async () => {
   const [one, other] = [await start(), await start()];
   expect(await location(one)).toBe(first);
   await one.shelf.close();
@@ -137,7 +137,7 @@ test('a served link redirects while Redis and Postgres are away, from another pr
   expect(one.clicks().length).toBe(4);
 });
 
-test('a link that was changed, and not visited since, redirects to where it leads now while every store is away', async () => {
+test('a changed link redirects to its new destination while every store is unavailable, even if not visited since', async () => {
   const edge = await start();
   expect(await location(edge)).toBe(first);
   const looked = edge.cache.links.counters.postgres_hits;
@@ -148,7 +148,7 @@ test('a link that was changed, and not visited since, redirects to where it lead
   expect(await location(edge)).toBe(second);
 });
 
-test('a link that a process heard was deleted is not served in an outage, though the process before it had served it', async () => {
+test('a deleted link is not served in an outage, even if an earlier process had served it', async () => {
   const before = await start();
   expect(await location(before)).toBe(first);
   edges = [];
@@ -161,7 +161,7 @@ test('a link that a process heard was deleted is not served in an outage, though
   expect(await location(edge)).toBe(503);
 });
 
-test('stores that hang hold nobody up for long: what is known is given after a moment, then at once', async () => {
+test('hanging stores delay answers only briefly: cached links are served after a moment, then immediately', async () => {
   const edge = await start();
   expect(await location(edge)).toBe(first);
   await Promise.all([redis.kill('SIGSTOP'), postgres.kill('SIGSTOP')]);
@@ -177,10 +177,10 @@ test('stores that hang hold nobody up for long: what is known is given after a m
   expect(Math.max(...times)).toBeLessThan(900);
   expect(times.filter((ms) => ms > 100).length).toBeLessThan(5);
   await Promise.all([redis.kill('SIGCONT'), postgres.kill('SIGCONT')]);
-  await until(() => edge.cache.isHeard, 'changes are heard again');
+  await until(() => edge.cache.isHeard, 'changes are received again');
 });
 
-test('a scan of unknown codes asks Postgres a bounded number of times, and is told 404 each time', async () => {
+test('a scan of unknown codes queries Postgres a bounded number of times and always gets 404', async () => {
   const edge = await start();
   const before = edge.cache.links.counters.queries;
   const began = Date.now();
@@ -203,7 +203,7 @@ test('many visits of one unknown key are one look-up', async () => {
   expect(edge.cache.links.counters.postgres_hits - before).toBe(1);
 });
 
-test('it starts while every store is away, and serves as soon as they are there', async () => {
+test('it starts while every store is unavailable, and serves once they are available', async () => {
   await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
   const edge = await TestEdge.start({ redis: redis.url, postgres: postgres.url });
   edges.push(edge);

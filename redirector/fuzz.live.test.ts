@@ -80,13 +80,13 @@ async function expectAlive(): Promise<void> {
   expect(reply.status).toBe(302);
 }
 
-test('a connection that is cut after any byte of a request harms nobody', async () => {
+test('a connection that is cut after any byte of a request does no harm', async () => {
   for (let cutAt = 0; cutAt <= plain.length; cutAt++) await send(plain, { cutAt });
   await expectAlive();
   await until(() => edge.edge.state.waiting === 0, 'no request is left waiting');
 });
 
-test('requests in one packet: what needs no waiting is answered in order, a visit ends the connection, nobody else is harmed', async () => {
+test('pipelined requests are answered in order until a visit closes the connection, and other clients are unaffected', async () => {
   const robots = request(['GET /robots.txt HTTP/1.1', `Host: ${host}`]);
   const icon = request(['GET /favicon.ico HTTP/1.1', `Host: ${host}`]);
   const answers = await send(Buffer.concat([robots, icon, robots]), { waitMs: 500 });
@@ -151,12 +151,12 @@ test.each<[string, Buffer]>([
     'a chunked body without end',
     request(['GET /summer HTTP/1.1', `Host: ${host}`, 'Transfer-Encoding: chunked', '', 'ffffffff']),
   ],
-])('%s harms nobody and puts no header into an answer', async (_, bytes) => {
+])('%s does no harm and injects no header into an answer', async (_, bytes) => {
   expectCleanAnswers(await send(bytes));
   await expectAlive();
 });
 
-test('random damage to a request harms nobody', async () => {
+test('random damage to a request does no harm', async () => {
   let seed = 20_261_121;
   const random = (below: number) => {
     seed = (Math.imul(seed, 1_103_515_245) + 12_345) >>> 0;
@@ -212,7 +212,7 @@ test('of thousands of broken requests each answer is valid, and each redirect is
   expect(result.statuses[302]).toBeGreaterThan(500);
   await until(() => edge.edge.state.waiting === 0, 'no request is left waiting');
   const clicks = edge.clicks().slice(before);
-  // A record with a NUL would be set aside as broken and counted by nobody.
+  // A record with a NUL would be rejected as broken and never counted.
   expect(clicks.filter((click) => Object.values(click).some((text) => String(text).includes('\0')))).toEqual([]);
   expect(
     differences(

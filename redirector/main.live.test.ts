@@ -58,7 +58,7 @@ async function start(instance: string): Promise<ChildProcess> {
   return child;
 }
 
-/** Visits one after the other on kept connections, until told to stop. */
+/** Sequential visits on keep-alive connections, until stopped. */
 class Visitors {
   answered = 0;
   failed: string[] = [];
@@ -95,14 +95,14 @@ class Visitors {
         answer.resume();
         answer.on('end', () => done(String(answer.statusCode)));
       });
-      // A kept connection may be closed at the moment it is used again; HTTP clients send such a request anew (RFC 9110 9.2.2).
+      // A kept connection may be closed at the moment it is used again; HTTP clients retry such a request (RFC 9110 9.2.2).
       sent.on('error', (error) => done(sent.reusedSocket ? 'cut before it was sent' : error.message));
       sent.end();
     });
   }
 }
 
-test('two share the port; one that is told to stop lets no request fail, and none of its clicks is lost', async () => {
+test('two processes share the port; stopping one fails no request and loses no click', async () => {
   const [first] = [await start('redirector-0'), await start('redirector-1')];
   expect((await get(port, host, '/summer')).status).toBe(302);
   const visitors = new Visitors(32);

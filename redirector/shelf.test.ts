@@ -32,7 +32,7 @@ test('what one process put is found by the others, and by itself after a restart
 });
 
 test.each(['r0', 'r1'])(
-  'a change that %s heard takes what r0 put from all, though it never put the key itself',
+  'a change received by %s removes the entry that r0 wrote, even if the receiver never wrote the key',
   async (who) => {
     await closed('r0', (one) => one.put(key, 'old'));
     await closed(who, (one) => one.changed(key));

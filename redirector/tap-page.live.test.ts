@@ -181,7 +181,7 @@ test('the signals of a page are kept beside its click for the app’s window, th
   expect(JSON.parse((await edge.redis.commands.get(key)) ?? '')).toEqual(signals);
 });
 
-test('signals that nobody signed, of another click, malformed or too large are refused and not kept', async () => {
+test('signals that are unsigned, of another click, malformed or too large are rejected and not stored', async () => {
   const token = tokenOf((await open('/sale', iphone)).body);
   const forged = token.replace(/^clk_\w+/, newId('clk', Date.now()));
   for (const body of [

@@ -320,7 +320,7 @@ test('whole UTC days of a link add up to its totals, and its last click is found
   }
 });
 
-test('a campaign that is called other is told from the rest, and one with a comma can be asked for', async () => {
+test('a campaign named other is distinguished from the rest row, and one with a comma can be filtered', async () => {
   const names = ['other', 'a,b', '-c', ...Array.from({ length: 12 }, (_, n) => `many${n}`)];
   const organization = newId('org', nowMs);
   await stage.clickhouse.command(

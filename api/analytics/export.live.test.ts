@@ -43,17 +43,20 @@ test.each([
   ['installs', 'install_id', (r: (typeof records)[number]) => r.kind === 'installs' && !isOpen(r)],
   ['opens', 'match_id', isOpen],
   ['events', 'event_id', (r: (typeof records)[number]) => r.kind === 'events'],
-] as const)("every one of the caller's %s is exported once, and nobody else's", async (kind, id, isWanted) => {
-  const lines = await ndjson(`kind=${kind}&interval=30d`);
-  const wanted = records.filter(isWanted);
-  expect(new Set(lines.map((line) => (line as unknown as Record<string, string>)[id])).size).toBe(wanted.length);
-  expect(lines.length).toBe(wanted.length);
-  expect(new Set(lines.map((line) => line.organization_id))).toEqual(new Set([mine.organization_id]));
-  const times = lines.map((line) => line.time).sort();
-  expect(times).toEqual(wanted.map((r) => new Date(r.time).toISOString()).sort());
-  for (const line of lines)
-    for (const inner of ['visitor', 'batch_id', 'producer_id']) expect(line).not.toHaveProperty(inner);
-});
+] as const)(
+  'the export of %s contains every record of the caller once, and no other records',
+  async (kind, id, isWanted) => {
+    const lines = await ndjson(`kind=${kind}&interval=30d`);
+    const wanted = records.filter(isWanted);
+    expect(new Set(lines.map((line) => (line as unknown as Record<string, string>)[id])).size).toBe(wanted.length);
+    expect(lines.length).toBe(wanted.length);
+    expect(new Set(lines.map((line) => line.organization_id))).toEqual(new Set([mine.organization_id]));
+    const times = lines.map((line) => line.time).sort();
+    expect(times).toEqual(wanted.map((r) => new Date(r.time).toISOString()).sort());
+    for (const line of lines)
+      for (const inner of ['visitor', 'batch_id', 'producer_id']) expect(line).not.toHaveProperty(inner);
+  },
+);
 
 test('an export goes on after any record it was cut at', async () => {
   const whole = await ndjson('kind=events&interval=30d');
@@ -120,7 +123,7 @@ test.each(['nonsense', Buffer.from('[1,2,3,4,5,6]').toString('base64url'), ''])(
 );
 
 test.each(['ndjson', 'csv'])(
-  'an export as %s that ClickHouse is away for is a 500 that says when to ask again',
+  'while ClickHouse is unavailable an export as %s is a 500 with Retry-After',
   async (format) => {
     const nowhere = new ClickHouse({ url: 'http://127.0.0.1:1/none' });
     const ask = stage.again(nowhere);

@@ -75,7 +75,7 @@ async function urlOf(): Promise<string> {
   return inject('clickhouseUrl');
 }
 
-test('one that asks without end is told to wait, and another is answered meanwhile', async () => {
+test('an organization with too many queries gets Retry-After, and others are answered meanwhile', async () => {
   const flood = Array.from({ length: 120 }, () => stage.get(caller, '/analytics/timeseries?interval=7d'));
   const startedMs = performance.now();
   const calm = await stage.get(memberOf(other.organization_id), '/analytics/overview?interval=7d');
@@ -88,7 +88,7 @@ test('one that asks without end is told to wait, and another is answered meanwhi
   expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(40);
 });
 
-test('a store that is away is a 500 with Retry-After', () => {
+test('an unavailable store is a 500 with Retry-After', () => {
   const away = new ClickHouse({ url: 'http://127.0.0.1:9/none' });
   return away
     .query('SELECT 1')

@@ -196,7 +196,7 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
-test('faults that a schema can not say are told beside the others', async () => {
+test('faults outside the schema are reported together with the others', async () => {
   const { status, body } = await owner.call('POST', '/apps', {
     name: '',
     fallback_url: 'ftp://x',
@@ -258,7 +258,7 @@ test('a host is one app’s; after deletion it stays with its organization', asy
   await newApp({ host: 'one.example.com' });
 });
 
-test('a host that an app left stays with its organization: its printed links must not lead to somebody else', async () => {
+test('a host that an app left stays reserved for its organization, so that printed links lead to no other', async () => {
   const app = await newApp({ host: 'left.example.com' });
   await verifyHost({ db: api.db, clock: systemClock }, app.host);
   expect((await owner.call('PATCH', `/apps/${app.id}`, { host: 'right.example.com' })).status).toBe(200);
@@ -376,7 +376,7 @@ test('a rotated key is dead when the rotation is answered, and the new one lives
   expect(body.api_key).not.toBe(app.api_key);
   expect(await lookUp(app.api_key)).toBeNull();
   expect(await lookUp(body.api_key)).toBe(app.id);
-  // Whoever read Postgres before the rotation and comes to Redis after it must not bring the old key back.
+  // A reader of Postgres before the rotation that writes to Redis after it must not restore the old key.
   if (slowReader) await snapshots.write(keys.hash(app.api_key), slowReader);
   expect(await lookUp(app.api_key)).toBeNull();
   expect((await owner.call('GET', `/apps/${app.id}`)).body.api_key).toBe(body.api_key);
@@ -429,7 +429,7 @@ test('deleting an app ends its key and its links, and tells the redirectors', as
   expect(await api.redis.commands.get(`host:1:${app.host}`)).not.toBeNull();
 });
 
-test('while Redis is away a key is not rotated, since nobody could be told', async () => {
+test('while Redis is unavailable a key rotation is rejected', async () => {
   const app = await newApp();
   await api.redisServer.kill('SIGSTOP');
   try {

@@ -81,7 +81,7 @@ test('a host elsewhere is served once its DNS names the app; until then the app 
   expect(listed.host_verification.status).toBe('verified');
 });
 
-test('a claim without proof keeps nobody out: whoever proves the host first has it', async () => {
+test('an unverified claim blocks no other: the first app to verify the host gets it', async () => {
   const squatter = await claim('go.wanted.example', stranger);
   const rightful = await claim('go.wanted.example');
   const { record_name, record_value } = rightful.app.host_verification;

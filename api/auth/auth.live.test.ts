@@ -50,7 +50,7 @@ test.each<[string, object, string]>([
   ['an empty password', { email: 'ada@example.com', password: '' }, 'password'],
   ['a password that is no text', { email: 'ada@example.com', password: 7 }, 'password'],
   ['an e-mail that is no text', { email: ['ada@example.com'], password }, 'email'],
-  ['a field nobody knows', { email: 'ada@example.com', password, remember: true }, 'remember'],
+  ['an unknown field', { email: 'ada@example.com', password, remember: true }, 'remember'],
   ['a password of a megabyte', { email: 'ada@example.com', password: 'a'.repeat(1025) }, 'password'],
 ])('a login with %s is a 400 that names the field', async (_, body, field) => {
   expect(await origin.send('/auth/login', { body })).toMatchObject({
@@ -90,7 +90,7 @@ async function loginMedians(): Promise<{ unknown: number; wrong: number }> {
 
 test('an unknown e-mail takes as long as a wrong password: medians over 40 differ by less than 5 %', async () => {
   const differences: number[] = [];
-  // Other tests share the processors: a difference by chance goes away when measured again, one in the code stays.
+  // Other tests share the processors: a random difference disappears when measured again, one caused by the code stays.
   while (differences.length < 10 && !differences.some((difference) => difference < 0.05)) {
     const { unknown, wrong } = await loginMedians();
     differences.push(Math.abs(unknown - wrong) / wrong);
@@ -208,7 +208,7 @@ test('what is kept of old sessions is bounded: a login clears the dead ones of i
   expect(await rows()).toBe(1);
 });
 
-test('a deleted user is nobody at once: access token, refresh token and password', async () => {
+test('a deleted user loses access immediately: access token, refresh token and password', async () => {
   const user = await origin.addUser('leaver@example.com', password);
   const pair = pairOf(await login('leaver@example.com'));
   await origin.db.query('UPDATE users SET deleted_at = now() WHERE id = $1', [user]);
@@ -256,7 +256,7 @@ test('a login that a reset of the password waits for can not be renewed after th
   await login('waited-for@example.com');
   await origin.db.query(`UPDATE refresh_tokens SET expires_at = created_at WHERE user_id = $1`, [user]);
   const both = await origin.db.transaction(async (queries) => {
-    // A login clears away what is dead, so this holds it up between its own row and its end.
+    // A login deletes expired families, so this delays it between its own row and its end.
     await queries.query('SELECT FROM refresh_tokens WHERE user_id = $1 FOR UPDATE', [user]);
     const answer = login('waited-for@example.com');
     await waitingForLocks(1);
@@ -307,7 +307,7 @@ test('GET /me lists the organizations with their roles', async () => {
   });
 });
 
-test('more logins of one network than can wait are told to come back, and the others are answered', async () => {
+test('when the queue of a network is full, its further logins get Retry-After and others are answered', async () => {
   const answers = await Promise.all(
     Array.from({ length: 80 }, (_, at) => login('ada@example.com', 'wrong', `2001:db8:0:${at.toString(16)}::1`)),
   );

@@ -21,7 +21,7 @@ let signup: TestOrigin;
 let google: OAuth2Server;
 let github: GithubFixture;
 let user: string;
-/** What google says of whoever logs in. */
+/** Google's claims about the next user to log in. */
 let claims: Record<string, unknown>;
 
 beforeAll(async () => {
@@ -54,7 +54,7 @@ beforeEach(() => saysWho({ email: 'ada@example.com', isVerified: true }));
 /** The providers' numbers of people, by the address they were first seen with. */
 const numbers = new Map<string, number>();
 
-/** Makes both providers say the same of whoever logs in next. Each address is another person, unless `person` says who. */
+/** Makes both providers return the same data for the next user to log in. Each address is another person, unless `person` says who. */
 function saysWho(who: { email: string; isVerified: boolean; person?: string }): void {
   const person = (who.person ?? who.email).toLowerCase();
   const id = numbers.get(person) ?? numbers.size + 1;
@@ -130,7 +130,7 @@ test('a state belongs to one provider, and asking at the other does not use it u
   expect((await callback(origin, 'google', { code, state })).status).toBe(200);
 });
 
-test.each(providers)('%s: a state ends after 10 minutes, and is cleared away by later logins', async (name) => {
+test.each(providers)('%s: a state expires after 10 minutes, and later logins delete it', async (name) => {
   const at = await startTestOrigin(database.url, redis.url, {
     ...githubSettings(github),
     OAUTH_GOOGLE_CLIENT_ID: 'google-client',
@@ -153,7 +153,7 @@ test.each(providers)('%s: a state ends after 10 minutes, and is cleared away by 
   }
 });
 
-test.each(providers)('%s: an address that is not verified logs nobody in', async (name) => {
+test.each(providers)('%s: an unverified address does not allow a login', async (name) => {
   saysWho({ email: 'ada@example.com', isVerified: false });
   expect((await login(origin, name)).status).toBe(401);
   expect((await login(signup, name)).status).toBe(401);
@@ -242,7 +242,7 @@ test('of two people of one provider who come with one address at once, one gets 
   }
 });
 
-test('a provider that names no person logs nobody in', async () => {
+test('a provider that returns no identity does not allow a login', async () => {
   github.user = { login: 'ada' };
   expect((await login(origin, 'github')).status).toBe(401);
 });
@@ -355,7 +355,7 @@ test('a provider that fails is a 500 with a time to come back, and is asked agai
   expect((await login(origin, 'github')).status).toBe(200);
 });
 
-test('a provider that is away is a 500 with a time to come back, from the start on', async () => {
+test('an unavailable provider is a 500 with Retry-After, at the start already', async () => {
   const away = await startTestOrigin(database.url, redis.url, {
     OAUTH_GOOGLE_CLIENT_ID: 'google-client',
     OAUTH_GOOGLE_CLIENT_SECRET: 'google-secret',
@@ -381,14 +381,14 @@ test.each(['http://github.example.com', 'ftp://github.com', 'github.com', ''])(
 );
 
 test.each(['https://a.example.com', 'https://a.example.com/back?x=1', 'https://a.example.com/back#x', 'back'])(
-  'an address to return to that could not be told the provider twice alike is refused at the start: %s',
+  'a redirect URI that could not be repeated identically to the provider is rejected at startup: %s',
   (uri) => {
     const config = loadConfig([], { OAUTH_GITHUB_CLIENT_ID: 'x', OAUTH_REDIRECT_URIS: uri });
     expect(() => oauthProviders(config)).toThrow('OAUTH_REDIRECT_URIS');
   },
 );
 
-test('a provider with an id and no secret is a fault in the settings, told at the start', () => {
+test('a provider with an id and no secret is a settings fault, reported at startup', () => {
   const config = loadConfig([], { OAUTH_GITHUB_CLIENT_ID: 'x', OAUTH_REDIRECT_URIS: redirectUri });
   expect(() => oauthProviders(config)).toThrow('OAUTH_GITHUB_CLIENT_SECRET');
 });

@@ -21,7 +21,7 @@ test('no password opens an account that does not exist or has none', async () =>
   expect(await check.check(await hashPassword('open sesame'), 'open sesame', '192.0.2.1')).toBe('right');
 });
 
-test('beyond two at once and a full queue the next login is told to come back, and the queue empties again', async () => {
+test('with two checks running and a full queue, the next login gets Retry-After, and the queue empties again', async () => {
   const check = new PasswordCheck({ runningMax: 2, perKeyMax: 2, waitingMax: 3, keysMax: 2 });
   const verdicts = await Promise.all(Array.from({ length: 9 }, () => check.check(null, 'x', '192.0.2.1')));
   expect(verdicts.filter((verdict) => verdict === 'busy')).toHaveLength(4);

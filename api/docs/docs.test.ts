@@ -114,7 +114,7 @@ test('the document is served as it is printed', async () => {
   expect(await answer.json()).toEqual(document);
 });
 
-test('the page asks nobody but us for anything, and the files it names are there with their types', async () => {
+test('the page loads only our own files, and they exist with the right types', async () => {
   const answer = await get('/docs');
   expect(answer.headers.get('content-type')).toBe('text/html; charset=utf-8');
   expect(answer.headers.get('content-security-policy')).toContain("default-src 'none'");

@@ -134,7 +134,7 @@ test.each(wrong)('%s is a 400 that names the field, on creation and on update', 
   expect([updated.status, updated.body.error?.details?.field]).toEqual([400, field]);
 });
 
-test('several faults are all told', async () => {
+test('several faults are all reported', async () => {
   const { body } = await owner.call('POST', '/links', { app_id: appId, path: 1, tags: 'x', zzz: 1 });
   expect(body.error.details.errors.map((fault: { field: string }) => fault.field).sort()).toEqual([
     'path',
@@ -143,7 +143,7 @@ test('several faults are all told', async () => {
   ]);
 });
 
-test('faults that a schema can not say are told beside the others, on creation and on update', async () => {
+test('faults outside the schema are reported together with the others, on creation and on update', async () => {
   const faulty = { tags: ['a', 5], ios_url: 'http://x', short_code: 'robots' };
   const link = await newLink();
   for (const reply of [
@@ -250,7 +250,7 @@ test.each([
   expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
 });
 
-test('a deleted link is gone for everybody', async () => {
+test('a deleted link is gone for every caller', async () => {
   const link = await newLink();
   const gone = await owner.call('DELETE', `/links/${link.id}`);
   expect([gone.status, gone.body]).toEqual([200, { id: link.id, deleted: true }]);
@@ -260,7 +260,7 @@ test('a deleted link is gone for everybody', async () => {
   }
 });
 
-test('another organization gets 403 for what exists, and everybody 404 for what does not', async () => {
+test('another organization gets 403 for an existing link, and every caller 404 for a missing one', async () => {
   const link = await newLink();
   const requests: [string, string, unknown?][] = [
     ['GET', ''],

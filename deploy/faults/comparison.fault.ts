@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('a deleted click, a doubled one, one that nobody sent and a wrong rollup are each found', async () => {
+test('a deleted, a duplicated and an invented click and a wrong rollup are each found', async () => {
   const link = await stage.newLink('/comparison');
   const ledger = new Ledger();
   const load = new ClickLoad({

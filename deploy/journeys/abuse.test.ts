@@ -53,7 +53,7 @@ test('a malformed request is refused, or waited for in vain, and never read as t
   expect([...api, ...redirector].filter((outcome) => outcome.isSmuggled)).toEqual([]);
 });
 
-test(`${SLOW_CLIENTS} each of the idle, the dripping and the half-hearted are shown the door, and hold up nobody`, async () => {
+test(`${SLOW_CLIENTS} idle, slow and half-open clients each time out without delaying others`, async () => {
   const kinds: SlowKind[] = ['idle', 'dripping head', 'dripping body', 'half a body'];
   const { result, latencies } = await probed(rig, () =>
     Promise.all([

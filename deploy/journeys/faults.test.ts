@@ -34,7 +34,7 @@ test('every process and every store killed once under load: nothing is lost, not
   expect(report).toMatchObject(nothingWrong);
 });
 
-test('redirectors restarted one after the other fail no request, and all stores away leave redirects as they are', async () => {
+test('a rolling restart of redirectors fails no request, and redirects continue while all stores are down', async () => {
   const options = { name: 'restarted, and alone', seed, clicks: 2_000, clicksPerSecond: 500, eventSenders: 0 };
   const report = await runFault(stage, options, async ({ hit }) => {
     for (let one = 0; one < redirectors; one++) {

@@ -61,7 +61,7 @@ test('every port is bound to 127.0.0.1, and every other socket lies in the close
   expect(listeners.filter((one) => one.address !== '127.0.0.1' && !isInside(one))).toEqual([]);
 });
 
-test('every port that is not public by design refuses whoever has no password', async () => {
+test('every port that is not public by design rejects clients without a password', async () => {
   const checked: Record<string, number> = {};
   for (const { pid, port } of listeners.filter((one) => one.port > 0)) {
     const name = nameOf(pid);

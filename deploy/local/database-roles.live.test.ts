@@ -170,7 +170,7 @@ test('a right that a role no longer has is gone after the next migration', async
   expect((await readLinks(as.signpost_redirector, ['1.localhost/summer'])).size).toBe(1);
 });
 
-test('npm start makes the roles in a server that has none, each with a password of its own that its owner alone can read', async () => {
+test('npm start creates missing roles, each with its own password that only the file owner can read', async () => {
   const server = await ownPostgresForTest();
   const folder = mkdtempSync(join(tmpdir(), 'signpost-roles-'));
   try {

@@ -13,7 +13,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-test('a folder is held by one at a time, and the one refused is told who has it', async () => {
+test('a folder is locked by one process at a time, and the error names the holder', async () => {
   const lock = await lockFolder(folder);
   await expect(lockFolder(folder)).rejects.toThrow(`is in use by process ${process.pid}`);
   lock.release();

@@ -97,7 +97,7 @@ test.each(subjects)('%s is for its own processes alone', async (subject, publish
   expect(found).toEqual({ publishers, listeners });
 });
 
-test('nobody who is limited can listen to everything', async () => {
+test('no restricted user can subscribe to everything', async () => {
   for (const subject of ['>', 'log.>', '_INBOX.>', '$JS.>']) {
     const before = refusals.length;
     for (const role of ['publisher', 'ingest', 'gateway'] as const) {
@@ -109,7 +109,7 @@ test('nobody who is limited can listen to everything', async () => {
   }
 });
 
-test('a refusal is told with its subject', async () => {
+test('a denied subject is reported by name', async () => {
   refusals.length = 0;
   as('gateway').publish('log.click.0', Buffer.from('x'));
   await expect.poll(() => refusals.join()).toMatch(/gateway: NATS refuses publish log\.click\.0: /);

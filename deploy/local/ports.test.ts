@@ -2,12 +2,12 @@ import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
 import { freePort, portFor } from './ports.ts';
 
-test('a port that is free is taken as it is', async () => {
+test('a free port is used unchanged', async () => {
   const port = await freePort();
   expect(await portFor('The API', port, 'API_PORT')).toBe(port);
 });
 
-test('a port that is taken and an address of another machine are told apart, each in one sentence', async () => {
+test('a port in use and a foreign address get different one-sentence errors', async () => {
   const port = await freePort();
   const taken = createServer().listen(port, '127.0.0.1');
   await expect(portFor('The API', port, 'API_PORT')).rejects.toThrow(

@@ -33,7 +33,7 @@ function said(lines: string): Promise<string> {
 }
 
 test.each(['PING', 'GET link:2:x', 'FLUSHALL', 'CONFIG GET dir', 'EVAL "return 1" 0', 'SUBSCRIBE links:changes'])(
-  'without a password nobody can %s',
+  'without a password no client can %s',
   async (command) => {
     expect(await said(`${command}\r\n`)).toMatch(/^-NOAUTH/);
     expect(await said(`AUTH default wrong\r\n${command}\r\n`)).toMatch(/^-WRONGPASS/);

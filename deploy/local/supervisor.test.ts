@@ -63,7 +63,7 @@ test('a child that will not stay up is given up once, after a bounded number of 
   expect(lines.at(-1)).toBe('broken exited 3 times in a row; giving up. Its log says why');
 });
 
-test('that a new pid cannot be noted is said once, is no death, and leaves the child watched', async () => {
+test('a failing onChange is reported once, does not count as an exit, and leaves the child supervised', async () => {
   let isFull = false;
   const onChange = () => {
     if (isFull) throw new Error('ENOSPC');

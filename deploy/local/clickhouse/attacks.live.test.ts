@@ -1,4 +1,4 @@
-/** What nobody may do through this server: read or write files, reach other machines, or ask without the password. */
+/** Attacks that this server must reject: file access, access to other machines, and requests without the password. */
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -161,7 +161,7 @@ test.each(hidden)('a file is not reached through %s', async (_, path, headers) =
   expect((await send('POST', path, { ...basic('signpost'), ...headers }, 'SELECT 1')).status).toBe(403);
 });
 
-test('whoever gives no password, or a wrong one, gets nothing, /ping included', async () => {
+test('without a password, or with a wrong one, every request is rejected, including /ping', async () => {
   const { password } = new URL(server.url);
   const wrong: Record<string, string>[] = [
     {},

@@ -95,7 +95,7 @@ test('the same token at the same time from eight callers is stored once', async 
   expect(await stored('race')).toEqual(both(1_000, 900, 90));
 });
 
-test('a time is stored to the millisecond as it was given', async () => {
+test('a time is stored with millisecond precision', async () => {
   await insert('token-time', [clickRow('time', 0, '2026-03-29T01:59:59.987Z')]);
   expect(await client.query("SELECT toString(time) AS time FROM clicks WHERE batch_id = 'time'")).toEqual([
     { time: '2026-03-29 01:59:59.987' },

@@ -89,7 +89,7 @@ test.each([
   '\\N',
   'a\0b',
   '',
-])('a parameter arrives as it was given: %j', async (value) => {
+])('a parameter arrives unchanged: %j', async (value) => {
   const sql = 'SELECT {s:String} AS s, {a:Array(String)} AS a, {n:Nullable(String)} AS n';
   expect(await client.query(sql, { s: value, a: [value, value], n: null })).toEqual([
     { s: value, a: [value, value], n: null },
@@ -214,7 +214,7 @@ test('a blank line in the data neither ends it nor begins another statement', as
   expect(await count()).toBeLessThanOrEqual(3);
 });
 
-test('the number of rows written is told, for VALUES and SELECT too', async () => {
+test('the number of written rows is reported, also for VALUES and SELECT', async () => {
   const written = async (sql: string) =>
     JSON.parse((await post('/', sql)).headers.get('x-clickhouse-summary') ?? '{}').written_rows;
   expect(await written("INSERT INTO numbers_kept VALUES (1, 'a;b'), (2, '\n\n')")).toBe('2');
@@ -305,7 +305,7 @@ test('an address that others can reach is refused', async () => {
   expect(spawnSync(process.execPath, args, { encoding: 'utf8' }).stderr).toMatch(/loopback only/);
 });
 
-test('no server at all is told from a refusal', async () => {
+test('an unreachable server is distinguished from a rejection', async () => {
   const nobody = new ClickHouse({ url: 'http://127.0.0.1:9' });
   expect((await failureOf(nobody.query('SELECT 1'))).kind).toBe('unavailable');
   expect(await nobody.isReachable()).toBe(false);
