@@ -7,6 +7,7 @@
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { matchRetentionDaysMax } from '#common/log/match-record.ts';
 import { packageRoot } from '#common/paths.ts';
 import type { ClickHouse } from './client.ts';
 
@@ -63,6 +64,7 @@ function placeholders({ retentionDays, cluster = '' }: MigrateOptions): Readonly
       `${isCluster ? 'replicated' : 'non_replicated'}_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1`,
     ],
     ['retention_days', String(retentionDays)],
+    ['match_retention_days', String(Math.min(retentionDays, matchRetentionDaysMax))],
   ]);
 }
 
@@ -87,9 +89,10 @@ async function keepRetention(client: ClickHouse, onCluster: string, retentionDay
   );
   for (const { name, engine_full } of tables) {
     const [, time = '', days = ''] = /TTL (.+?) \+ toIntervalDay\((\d+)\)/.exec(engine_full) ?? [];
-    if (time === '' || Number(days) === retentionDays) continue;
+    const wanted = name === 'matches' ? Math.min(retentionDays, matchRetentionDaysMax) : retentionDays;
+    if (time === '' || Number(days) === wanted) continue;
     await client.command(
-      `ALTER TABLE ${name} ${onCluster} MODIFY TTL ${time} + toIntervalDay(${retentionDays})`,
+      `ALTER TABLE ${name} ${onCluster} MODIFY TTL ${time} + toIntervalDay(${wanted})`,
       {},
       { materialize_ttl_after_modify: 0 },
     );

@@ -9,11 +9,28 @@
  * `rows` counts raw rows. Per partition its sum is `rowsPerRecord` times the count of the raw partition. A cell belongs to one
  * partition of the log, and `batch_no` is the number of the newest batch in it.
  */
+import type { RecordKind } from '#common/log/record.ts';
+
 /** Rows of `installs` that are installs; the others are links' openings of an app that was there. */
 export const isInstall = "trigger NOT IN ('reengagement', 'deep_link')";
 
 export type Kind = 'clicks' | 'installs' | 'events';
 export const kinds = ['clicks', 'installs', 'events'] as const satisfies readonly Kind[];
+/** Tables of records: those with rollups, and those without. */
+export type RawKind = Kind | 'matches';
+export const rawKinds = [...kinds, 'matches'] as const satisfies readonly RawKind[];
+
+const tables: Readonly<Record<RecordKind, RawKind>> = {
+  click: 'clicks',
+  install: 'installs',
+  event: 'events',
+  match: 'matches',
+};
+
+/** Where records of a kind are stored. */
+export function tableOf(kind: RecordKind): RawKind {
+  return tables[kind];
+}
 
 export interface Rollup {
   readonly table: string;

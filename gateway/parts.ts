@@ -32,6 +32,7 @@ import { PostgresClaimStore } from './match/claim-store.ts';
 import { Claims } from './match/claims.ts';
 import { type ClickArchive, noArchive } from './match/click-archive.ts';
 import { LinkOpens } from './match/link-opens.ts';
+import { MatchLog } from './match/match-log.ts';
 import { Matching } from './match/matching.ts';
 import { RecordWriter } from './record-writer.ts';
 import { gatewayRoutes } from './routes.ts';
@@ -74,7 +75,8 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   const archive = clients.archive ?? noArchive;
   const store = new InstallStore(db);
   const appOpens = new AppOpens({ installs: store, links, records });
-  const matching = new Matching({ clicks, claims, windows, opens, appOpens, addresses, archive, clock });
+  const log = new MatchLog(records);
+  const matching = new Matching({ clicks, claims, windows, opens, appOpens, addresses, archive, log, clock });
   const events = new EventTracking(records, links);
   const deps: GatewayDeps = {
     events,

@@ -2,7 +2,7 @@
 import { setImmediate as turnEnd } from 'node:timers/promises';
 import { groupCharsMax, type Journal, type JournalLane, roomAround, roomOf, type Waiter } from '#common/log/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
-import type { RecordKind } from '#common/log/record.ts';
+import { type RecordKind, recordKinds } from '#common/log/record.ts';
 
 interface Identified {
   /** What is counted once: event_id, install_id, click_id. */
@@ -65,7 +65,7 @@ export class RecordWriter {
   constructor(journal: Journal, partitions: number) {
     this.#journal = journal;
     this.partitions = partitions;
-    for (const kind of ['click', 'install', 'event'] as const) {
+    for (const kind of recordKinds) {
       this.#lanes.set(
         kind,
         Array.from({ length: partitions }, (_, partition) => journal.lane(kind, partition)),

@@ -1,4 +1,5 @@
 /** From frames to the bodies of inserts: decode, enrich, rows, one part per table and ClickHouse partition. */
+import { tableOf } from '#clickhouse/rollups.ts';
 import { type ByteText, RowWriter } from '#clickhouse/row-binary.ts';
 import {
   type BatchName,
@@ -9,6 +10,7 @@ import {
 } from '#clickhouse/rows.ts';
 import { type EventRow, eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
 import { type InstallRow, installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
+import { matchColumns, writeMatchRow } from '#clickhouse/rows-matches.ts';
 import { clickJson } from '#common/log/click-line.ts';
 import { type FrameHeader, frameRecordsMax, payloadOf } from '#common/log/frame.ts';
 import { type Click, cut } from '#common/log/record.ts';
@@ -16,6 +18,7 @@ import { type Attribution, decodeSdkRecords, type SdkRecord } from './attributio
 import type { FrameRun } from './checkpoints.ts';
 import { ClickRows } from './click-rows.ts';
 import type { Erasures } from './erasures.ts';
+import { matchRow } from './match-rows.ts';
 import type { PipelineRun } from './pipeline.ts';
 import { PlainLines } from './plain-lines.ts';
 import type { SentPart } from './raw-store.ts';
@@ -180,7 +183,7 @@ class Forming {
 
   reject(frame: LogFrame, idx: number, line: string, reason: RejectionReason): void {
     const { kind, producer_id, frame_no, written_at: time } = frame.header;
-    if (this.isStored(`${kind}s`, { producer_id, frame_no, idx })) return;
+    if (this.isStored(tableOf(kind), { producer_id, frame_no, idx })) return;
     this.rejections.set(reason, (this.rejections.get(reason) ?? 0) + 1);
     const row = { producer_id, frame_no, idx, kind, reason, time, record: this.#isErased(frame) ? '' : kept(line) };
     writeDeadLetterRow(this.#bodyFor('dead_letters', deadLetterColumns, time).add(time), row, this.batch);
@@ -217,7 +220,8 @@ export class BatchFormer {
     for (const frame of frames) {
       if (frame.header.kind === 'click') {
         if (!(await this.#addPlainClicks(forming, frame))) await this.#addClicks(forming, frame);
-      } else addSdkRecords(forming, frame, frame.header.kind);
+      } else if (frame.header.kind === 'match') this.#addMatches(forming, frame);
+      else addSdkRecords(forming, frame, frame.header.kind);
     }
     const { installs, events } = await this.#options.attribution.rows(batch.partition, forming.fromSdks);
     const { erasures } = this.#options;
@@ -258,6 +262,25 @@ export class BatchFormer {
       read = this.#plainLines.rowsOf(payload, records, origin);
     }
     return read !== undefined && forming.addClicks(read, this.#clickRows.columns, records);
+  }
+
+  #addMatches(forming: Forming, frame: LogFrame): void {
+    const { producer_id, frame_no, records } = frame.header;
+    const { erasures } = this.#options;
+    const lines = linesOf(payloadOf(frame.bytes, frame.header).toString(), records);
+    for (const [idx, line] of lines.entries()) {
+      const origin = { producer_id, frame_no, idx };
+      const read = matchRow(line, origin);
+      if ('reason' in read) {
+        forming.reject(frame, idx, line, read.reason);
+        continue;
+      }
+      if (forming.isStored('matches', origin)) continue;
+      const row = erasures?.match(read) ?? read;
+      const into = forming.row('matches', matchColumns, row.time, origin);
+      if (into === undefined) forming.reject(frame, idx, JSON.stringify(row), 'refused');
+      else writeMatchRow(into, row, forming.batch);
+    }
   }
 
   /** Frame by frame, so that what a frame is made into is thrown away before the next. */

@@ -34,6 +34,7 @@ const rawTables: readonly RawTable[] = [
   { name: 'clicks', kind: "'click'" },
   { name: 'installs', kind: "'install'" },
   { name: 'events', kind: "'event'" },
+  { name: 'matches', kind: "'match'" },
   { name: 'dead_letters', kind: 'kind' },
 ];
 

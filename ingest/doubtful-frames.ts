@@ -2,6 +2,7 @@
  * Frames of which rows may be stored although no mark says so: of batches that are there in part, and of commits that Postgres has
  * lost. When they come again they are formed without the rows that ClickHouse has.
  */
+import { tableOf } from '#clickhouse/rollups.ts';
 import { type FrameRange, rangesAheadMax } from '#common/log/marks.ts';
 import type { LogFrame } from './batch.ts';
 import type { BatchEntry, FrameRun } from './checkpoints.ts';
@@ -53,7 +54,7 @@ export class DoubtfulFrames {
     if (spans.length === 0) return undefined;
     const places = await store.placesOf(this.#partition, this.#above, spans);
     return new Set(
-      places.map(({ kind, producer_id, frame_no, idx }) => rowKey(`${kind}s`, producer_id, frame_no, idx)),
+      places.map(({ kind, producer_id, frame_no, idx }) => rowKey(tableOf(kind), producer_id, frame_no, idx)),
     );
   }
 

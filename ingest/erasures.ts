@@ -7,6 +7,7 @@
  */
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { InstallRow } from '#clickhouse/rows-installs.ts';
+import type { MatchRow } from '#clickhouse/rows-matches.ts';
 import { networkOf, withoutHash } from '#common/address-writer.ts';
 import { familyOf } from '#common/device-family.ts';
 import { type ErasableKind, erasedIdHash } from '#common/erased-ids.ts';
@@ -86,6 +87,17 @@ export class Erasures {
     return { ...row, ...blankEvent };
   }
 
+  /** Covered too by any click that it was compared with: what tells of that click goes with it. */
+  match(row: MatchRow): MatchRow {
+    if (!this.mayCover(row.time)) return row;
+    const { organization_id, device_id: device, install_id: install, click_id: click } = row;
+    const clicks = new Set([click, row.shadow_click_id, ...(row.detail.match(clickIds) ?? [])]);
+    const isCovered =
+      this.#covers(organization_id, row.time, { device, install }) ||
+      [...clicks].some((one) => this.#covers(organization_id, row.time, { click: one }));
+    return isCovered ? { ...row, ...blankMatch } : row;
+  }
+
   #covers(organizationId: string, timeMs: number, ids: Ids): boolean {
     if (!this.mayCover(timeMs)) return false;
     return this.#all.some(({ organization_id, until_ms, salt, hashes }) => {
@@ -98,6 +110,17 @@ export class Erasures {
   }
 }
 
+const clickIds = /clk_[0-9a-z]{26}/g;
+
+const blankMatch = {
+  match_id: '',
+  device_id: '',
+  install_id: '',
+  click_id: '',
+  shadow_click_id: '',
+  ip: '',
+  detail: '',
+};
 const blankInstall = {
   install_id: '',
   click_id: '',

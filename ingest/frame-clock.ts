@@ -7,7 +7,7 @@ import { encodeHeader, frameHeaderBytes, payloadOf } from '#common/log/frame.ts'
 import type { LogFrame } from './batch.ts';
 
 /** What apps sent stands behind one of these; nothing before them is a member that a text could imitate, since quotes are escaped. */
-const sentPart = /,"(?:sent|batch|properties)":/;
+const sentPart = /,"(?:sent|batch|properties|detail)":/;
 const edgeTimes = /(,"(?:time|received_at)":)(-?[\d.e+]+)/g;
 /** As an app says it; the edge's clock only stands in for it. */
 const installedAt = /(,"installed_at":)(-?[\d.e+]+)/;

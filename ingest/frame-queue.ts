@@ -16,7 +16,7 @@ export interface QueueLimits {
 /** Bytes of frames that wait for their batch; at it the log is not read on. */
 const waitingBytesMax = 33_554_432;
 /** A row's bytes for each byte of its record: at most about this, but for clicks, whose rows have no names of fields. */
-const rowBytesPerByte: Readonly<Record<RecordKind, number>> = { click: 0.9, install: 1.6, event: 1.6 };
+const rowBytesPerByte: Readonly<Record<RecordKind, number>> = { click: 0.9, install: 1.6, event: 1.6, match: 1.1 };
 /** With fewer rows at half of the flush interval there is no load that is worth waiting longer for. */
 const calmRows = 1_000;
 

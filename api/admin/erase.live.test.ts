@@ -6,12 +6,14 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
 import { loadConfig } from '#common/config.ts';
+import { plainMatch } from '#common/fixtures/match-record.ts';
 import { newId } from '#common/ids.ts';
 import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { decodeInstall, installJson } from '#common/log/install-record.ts';
 import { Journal } from '#common/log/journal.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
+import { matchJson } from '#common/log/match-record.ts';
 import { Publisher } from '#common/log/publisher.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { nodeSystem } from '#common/log/system.ts';
@@ -79,7 +81,7 @@ beforeAll(async () => {
   await migratePostgres({ url: servers.postgres.url });
   const clickhouse = new ClickHouse({ url: `${servers.clickhouse.url}/test`, requestTimeoutMs: minuteMs });
   await migrateClickHouse(clickhouse, { retentionDays: 730 });
-  for (const table of ['clicks', 'installs', 'events', 'dead_letters']) {
+  for (const table of ['clicks', 'installs', 'events', 'matches', 'dead_letters']) {
     await clickhouse.command(`ALTER TABLE ${table} MODIFY SETTING ${inAHurry}`);
   }
   const db = new Postgres({ url: servers.postgres.url, name: 'erase-test', statementTimeoutMs: minuteMs });
@@ -179,6 +181,18 @@ function openingOf(one: TestPerson, time: number): string {
   return installJson({ ...install, install_id: id, match_id: id, trigger: 'reengagement' });
 }
 
+/** A device's question, and the clicks that it was compared with. */
+function matchOf({ device, install, click, address }: Somebody, time: number, clicks: string[]): [RecordKind, string] {
+  const signals = { family: 'ios', device_model: 'iphone15,2' } as const;
+  const candidates = clicks.map((click_id) => {
+    return { click_id, link_id, age_ms: 5, browser: '', signals, gate: null, confidence: 0.9, factors: [] };
+  });
+  const given = { outcome: 'matched', match_type: 'click_id', click_id: click, shadow_click_id: click, link_id };
+  const asked = { time, device_id: device, install_id: install, ip: address, privacy_mode: 'full_ip' as const };
+  const detail = { candidates, candidates_total: clicks.length };
+  return ['match', matchJson(plainMatch({ organization_id, app_id }, { ...given, ...asked, detail }))];
+}
+
 /** An event that names its install only, one that names its user only, and one that is broken and names its device. */
 function eventsOf({ device, install, user, address }: TestPerson, received_at: number): [RecordKind, string][] {
   const prefix = eventPrefix({
@@ -238,7 +252,7 @@ async function keepBeside({ click, device, install }: TestPerson): Promise<void>
 async function sums(): Promise<unknown> {
   return await stores.clickhouse.query(`
     SELECT (SELECT count() FROM clicks) AS clicks, (SELECT count() FROM installs) AS installs, (SELECT count() FROM events) AS events,
-           (SELECT count() FROM dead_letters) AS dead_letters, (SELECT sum(rows) FROM clicks_by_link) AS clicks_by_link,
+           (SELECT count() FROM dead_letters) AS dead_letters, (SELECT count() FROM matches) AS matches, (SELECT sum(rows) FROM clicks_by_link) AS clicks_by_link,
            (SELECT uniqCombinedMerge(15)(visitors) FROM clicks_by_link) AS visitors,
            (SELECT sum(revenue) FROM events_by_link) AS revenue, (SELECT sum(revenue_amount) FROM events) AS amounts`);
 }
@@ -246,7 +260,7 @@ async function sums(): Promise<unknown> {
 async function stored(records: number): Promise<void> {
   const counted = async () => {
     const [row] = await stores.clickhouse.query<{ rows: number }>(
-      'SELECT (SELECT count() FROM clicks) + (SELECT count() FROM installs) + (SELECT count() FROM events) + (SELECT count() FROM dead_letters) AS rows',
+      'SELECT (SELECT count() FROM clicks) + (SELECT count() FROM installs) + (SELECT count() FROM events) + (SELECT count() FROM matches) + (SELECT count() FROM dead_letters) AS rows',
     );
     return Number(row?.rows);
   };
@@ -305,10 +319,12 @@ test(
       await journalled([['click', clickOf(one, now)], ...lines, ...eventsOf(one, now)]);
       await keepBeside(one);
     }
-    await stored(12);
+    // Bob's device was compared with Ada's click too.
+    await journalled([matchOf(ada, now, [ada.click]), matchOf(bob, now, [bob.click, ada.click])]);
+    await stored(14);
     // An edge that is cut off has more of Ada's.
     const lateJournals = join(folder, 'late-journals');
-    await journalled([['click', clickOf(ada, now)], ...eventsOf(ada, now)], lateJournals);
+    await journalled([['click', clickOf(ada, now)], ...eventsOf(ada, now), matchOf(ada, now, [ada.click])], lateJournals);
     const before = await sums();
     const texts = textsOf(ada);
     // What is looked for below can be found: files of all stores hold the ids now.
@@ -319,7 +335,7 @@ test(
     const ofBob = (await inRedis(textsOf(bob))).length;
 
     const lines = await erase(stores, request({ device: [ada.device] }));
-    expect(lines[0]).toBe('blanked 1 clicks, 2 installs, 2 events, 1 refused records');
+    expect(lines[0]).toBe('blanked 1 clicks, 2 installs, 2 events, 2 matches, 1 refused records');
     expect(await inRedis(texts)).toEqual([]);
     for (const root of [journalRoot, ...Object.values(servers).map(({ dataDir }) => dataDir)]) {
       await expect.poll(() => found(root, texts), { timeout: 3 * minuteMs, interval: 500 }).toEqual([]);
@@ -353,14 +369,14 @@ test(
 
     // A late journal: records sent before the erasure are stored blank; later ones count as a new person.
     cpSync(lateJournals, journalRoot, { recursive: true, filter: (file) => !file.endsWith('.lock') });
-    await stored(16);
+    await stored(19);
     expect(found(servers.clickhouse.dataDir, texts)).toEqual([]);
     const blank = `SELECT count() AS clicks, countIf(platform = 'ios' AND NOT is_bot) AS people, countIf(click_id = '') AS blank FROM clicks`;
     expect(await stores.clickhouse.query(blank)).toEqual([{ clicks: 3, people: 3, blank: 2 }]);
     const later = Date.now();
     const reinstalled = { ...ada, install: `new-${ada.install}` };
     await journalled([['install', installOf(reinstalled, later)], ...eventsOf(reinstalled, later).slice(0, 2)]);
-    await stored(19);
+    await stored(22);
     const again = 'SELECT install_id FROM installs WHERE device_id = {id:String}';
     expect(await stores.clickhouse.query(again, { id: ada.device })).toEqual([{ install_id: reinstalled.install }]);
   },

@@ -137,7 +137,7 @@ export async function erase(stores: EraseStores, request: EraseRequest): Promise
 }
 
 function lineOf(rows: Record<ErasableTable, number>): string {
-  return `blanked ${rows.clicks} clicks, ${rows.installs} installs, ${rows.events} events, ${rows.dead_letters} refused records`;
+  return `blanked ${rows.clicks} clicks, ${rows.installs} installs, ${rows.events} events, ${rows.matches} matches, ${rows.dead_letters} refused records`;
 }
 
 async function organizationIdOf(db: Queries, organization: string): Promise<string> {

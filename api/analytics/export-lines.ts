@@ -36,7 +36,7 @@ export function readCursor(text: string, kind: ExportKind): ExportPosition | Exp
 export function ndjsonLine(kind: ExportKind, columns: readonly string[], row: ExportRow): string {
   let record = '{';
   for (const column of columns) {
-    const json = column === 'properties' ? jsonOf(row[column]) : JSON.stringify(row[column]);
+    const json = column === 'properties' || column === 'detail' ? jsonOf(row[column]) : JSON.stringify(row[column]);
     if (json !== undefined) record += `"${column}":${json},`;
   }
   return `${record}"cursor":"${cursorOf(kind, row, String(row[columns[0] ?? '']))}"}\n`;

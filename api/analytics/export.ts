@@ -9,6 +9,7 @@ import {
   exportRows,
   exportSettings,
 } from '#clickhouse/queries/export.ts';
+import { filteredColumns } from '#clickhouse/queries/scope.ts';
 import { invalid, Rejection, rateLimited } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { rejectionOf } from './ask.ts';
@@ -20,6 +21,8 @@ import { readQuestion } from './question.ts';
 const route = routesOf<AnalyticsDeps, UserCaller>();
 const formats = ['ndjson', 'csv'] as const;
 type Format = (typeof formats)[number];
+/** Columns of matches that a filter can be about. */
+const matchFilters: ReadonlySet<string> = new Set(['app_id', 'link_id', 'platform']);
 /** Clients time out after a longer silence. */
 const placePatienceMs = 20_000;
 const contentTypes = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;
@@ -55,6 +58,8 @@ export const exportRecords = route({
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const { scope } = asked;
+    const foreign = kind === 'matches' ? filteredColumns(scope).find((column) => !matchFilters.has(column)) : undefined;
+    if (foreign !== undefined) return invalid(foreign, 'is nothing that matches can be narrowed by');
     const place = await deps.analytics.exports.enter(scope.organization_ids[0] ?? caller.user_id, placePatienceMs);
     if (place === null) return rateLimited(10);
     const rest = lines(deps, kind, format, exportRows(kind, scope, after), after);

@@ -3,6 +3,7 @@ import type { Route } from '#common/http/route.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { exportRecords } from './export.ts';
 import { linkStats } from './link-stats.ts';
+import { listMatches, readMatch } from './matches.ts';
 import { overview } from './overview.ts';
 import { timeseries } from './timeseries.ts';
 import { topCampaigns } from './top-campaigns.ts';
@@ -14,5 +15,7 @@ export const analyticsRoutes: readonly Route<AnalyticsDeps>[] = [
   topLinks,
   topCampaigns,
   exportRecords,
+  listMatches,
+  readMatch,
   linkStats,
 ];

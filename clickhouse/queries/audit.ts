@@ -3,7 +3,7 @@
  * may be missing between others. Days are looked at one by one, so the memory needed does not grow with the range.
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
-import { type Kind, kinds, type Rollup, rollups } from '#clickhouse/rollups.ts';
+import { type Kind, type RawKind, type Rollup, rawKinds, rollups } from '#clickhouse/rollups.ts';
 import { missingClicks } from './audit-frames.ts';
 
 export interface AuditRange {
@@ -81,7 +81,7 @@ export async function audit(
   const faults: AuditFault[] = [];
   const sums = { records: 0, lost: 0, duplicated: 0, rollup_difference: 0, days: 0 };
   for (let day = from; day < to; day += dayMs) {
-    for (const kind of kinds) sums.records += await countOf(client, kind, day);
+    for (const kind of rawKinds) sums.records += await countOf(client, kind, day);
     const found = await faultsWithin(client, { pick: '', from: day, to: day + dayMs });
     addFaults(sums, found);
     faults.push(...found);
@@ -120,7 +120,7 @@ function addFaults(
 
 async function faultsWithin(client: Pick<ClickHouse, 'query'>, slice: Slice): Promise<AuditFault[]> {
   const faults = await confirmed(() => gapsWithin(client, slice));
-  for (const kind of kinds) faults.push(...(await confirmed(() => copiesOf(client, kind, slice))));
+  for (const kind of rawKinds) faults.push(...(await confirmed(() => copiesOf(client, kind, slice))));
   for (const rollup of rollups) {
     if (slice.pick !== '' && rollup.table.endsWith('_by_link')) continue;
     faults.push(...(await confirmed(() => differencesOf(client, rollup, slice))));
@@ -145,7 +145,7 @@ async function confirmed(look: () => Promise<AuditFault[]>): Promise<AuditFault[
 const iso = (ms: number) => new Date(ms).toISOString();
 const dayParams = (day: number) => ({ from: day, to: day + dayMs });
 
-async function countOf(client: Pick<ClickHouse, 'query'>, kind: Kind, day: number): Promise<number> {
+async function countOf(client: Pick<ClickHouse, 'query'>, kind: RawKind, day: number): Promise<number> {
   const rows = await client.query<{ n: number }>(
     `SELECT count() AS n FROM ${kind} WHERE ${time}`,
     dayParams(day),
@@ -163,7 +163,7 @@ interface FaultRow {
 }
 
 /** Rows beyond one for each place of a record in the log. */
-async function copiesOf(client: Pick<ClickHouse, 'query'>, kind: Kind, slice: Slice): Promise<AuditFault[]> {
+async function copiesOf(client: Pick<ClickHouse, 'query'>, kind: RawKind, slice: Slice): Promise<AuditFault[]> {
   const found = await client.query<FaultRow>(
     `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(time, 'UTC')) AS bucket_s,
   toInt64(count()) - toInt64(uniqExact(log_partition, producer_id, frame_no, idx)) AS n, 0 AS cells

@@ -21,6 +21,7 @@ const emptied = {
   clicks: ['click_id', 'ip', 'user_agent', 'os_version', 'device_model', 'language', 'query'],
   installs: 'install_id click_id device_id user_id match_id os_version device_model language ip properties'.split(' '),
   events: 'event_id install_id device_id user_id session_id click_id properties'.split(' '),
+  matches: 'match_id device_id install_id click_id ip shadow_click_id detail'.split(' '),
   dead_letters: ['record'],
 } as const;
 export type ErasableTable = keyof typeof emptied;
@@ -39,6 +40,7 @@ const sql = {
   scope: `organization_id = {organization_id:String} AND ({app_id:String} = '' OR app_id = {app_id:String})`,
   person:
     'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id) OR has({user:Array(String)}, user_id)',
+  asker: 'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id)',
   place: '_partition_id AS partition, producer_id, frame_no, idx',
 };
 
@@ -62,10 +64,11 @@ export async function idsBeside(
   ids: PersonIds,
   idsMax: number,
 ): Promise<{ device: string[]; install: string[]; click: string[] }> {
-  const of = (table: string) =>
-    `SELECT DISTINCT device_id, install_id, click_id FROM ${table} WHERE ${sql.scope} AND (${sql.person}) LIMIT {idsMax:UInt32}`;
+  const of = (table: string, person: string) =>
+    `SELECT DISTINCT device_id, install_id, click_id FROM ${table} WHERE ${sql.scope} AND (${person}) LIMIT {idsMax:UInt32}`;
   const rows = await client.query<{ device_id: string; install_id: string; click_id: string }>(
-    `SELECT * FROM (${of('installs')}) UNION ALL SELECT * FROM (${of('events')})`,
+    `SELECT * FROM (${of('installs', sql.person)}) UNION ALL SELECT * FROM (${of('events', sql.person)})
+     UNION ALL SELECT * FROM (${of('matches', sql.asker)})`,
     { ...paramsOf(scope, ids), idsMax },
     silent,
   );
@@ -95,6 +98,16 @@ async function* placesOf(
     await find('clicks', `${sql.scope} AND click_id != '' AND ${visitor} IN (${own}) AND NOT ${isNamed}`),
   ];
   yield ['clicks', await find('clicks', `${sql.scope} AND ${isNamed}`)];
+  // A match tells of every click that it looked at, other devices' too.
+  const looked = `${isNamed} OR has({click:Array(String)}, shadow_click_id) OR arrayExists(one -> position(detail, one) > 0, {click:Array(String)})`;
+  const isGiven = 'has({given_device:Array(String)}, device_id) OR has({given_install:Array(String)}, install_id)';
+  yield [
+    'matches',
+    await find('matches', `${sql.scope} AND (${sql.asker} OR ${looked}) AND NOT (${isGiven})`, ids, {
+      given_device: [...given.device],
+      given_install: [...given.install],
+    }),
+  ];
   yield ['dead_letters', await find('dead_letters', `record != '' AND (${deadLetter})`, ids, { texts: textsOf(ids) })];
   for (const table of ['events', 'installs'] as const)
     yield [
@@ -107,6 +120,7 @@ async function* placesOf(
         { given_device: [...given.device], given_install: [...given.install], given_user: [...given.user] },
       ),
     ];
+  yield ['matches', await find('matches', `${sql.scope} AND (${sql.asker})`, given)];
   for (const table of ['events', 'installs'] as const)
     yield [table, await find(table, `${sql.scope} AND (${sql.person})`, given)];
 }
@@ -135,7 +149,7 @@ export async function erasePerson(
   ids: PersonIds,
   given: PersonIds,
 ): Promise<Record<ErasableTable, number>> {
-  const counts = { clicks: 0, installs: 0, events: 0, dead_letters: 0 };
+  const counts = { clicks: 0, installs: 0, events: 0, matches: 0, dead_letters: 0 };
   for await (const [table, places] of placesOf(client, scope, ids, given)) {
     counts[table] += places.length;
     for (const partition of new Set(places.map((place) => place.partition))) {
@@ -166,7 +180,7 @@ export async function eraseOrganization(
   client: ClickHouse,
   organizationId: string,
 ): Promise<Record<ErasableTable, number>> {
-  const counts = { clicks: 0, installs: 0, events: 0, dead_letters: 0 };
+  const counts = { clicks: 0, installs: 0, events: 0, matches: 0, dead_letters: 0 };
   for (const table of erasableTables) {
     const column = emptied[table][0] ?? '';
     const isOf =

@@ -1,12 +1,12 @@
 /** Raw records in the order in which they are stored, which is how a stream of them needs no memory. */
 import type { Settings } from '#clickhouse/client.ts';
-import { isInstall, kinds } from '#clickhouse/rollups.ts';
+import { isInstall, rawKinds } from '#clickhouse/rollups.ts';
 import { type Question, rawTimeCondition, type Scope, scopeParams, tenantCondition } from './scope.ts';
 
 const context = 'campaign utm_source utm_medium utm_campaign utm_term utm_content'.split(' ');
 
 /** What can be asked for: openings stand beside the installs. */
-export const exportKinds = [...kinds, 'opens'] as const;
+export const exportKinds = [...rawKinds, 'opens'] as const;
 export type ExportKind = (typeof exportKinds)[number];
 
 const device = 'platform os os_version device_model app_version sdk_name sdk_version language country ip'.split(' ');
@@ -38,6 +38,15 @@ export const exportColumns: Record<ExportKind, readonly string[]> = {
     ...context,
     ...'revenue_amount revenue_currency is_conversion properties'.split(' '),
   ],
+  matches: [
+    ...'match_id organization_id app_id link_id click_id time platform device_id install_id outcome match_type'.split(
+      ' ',
+    ),
+    ...'confidence competing_links browser ip shadow_outcome shadow_click_id shadow_link_id shadow_confidence'.split(
+      ' ',
+    ),
+    ...'duration_us detail'.split(' '),
+  ],
 };
 
 /** After which row to go on. */
@@ -64,11 +73,12 @@ export const exportSettings: Settings = {
 export function exportRows(kind: ExportKind, scope: Scope, after: ExportPosition | null): Question {
   const columns = exportColumns[kind];
   const id = columns[0];
-  const order = `organization_id, app_id, toDate(time), link_id, time, ${id}`;
+  const day = kind === 'matches' ? '' : 'toDate(time), link_id, ';
+  const order = `organization_id, app_id, ${day}time, ${id}`;
   const from = after
     ? ` AND organization_id >= {after_organization:String}
-  AND (${order}) > ({after_organization:String}, {after_app:String}, toDate(fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')),
-    {after_link:String}, fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC'), {after_id:String})`
+  AND (${order}) > ({after_organization:String}, {after_app:String}, ${day === '' ? '' : "toDate(fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC')), {after_link:String},"}
+    fromUnixTimestamp64Milli({after_ms:Int64}, 'UTC'), {after_id:String})`
     : '';
   const bots = kind === 'clicks' && !scope.include_bots ? ' AND NOT is_bot' : '';
   const opened = kind === 'installs' ? ` AND ${isInstall}` : kind === 'opens' ? ` AND NOT (${isInstall})` : '';

@@ -4,9 +4,9 @@
  * with it. Fields that are empty are left out, so a reader takes an absent field for an empty one.
  */
 
-export type RecordKind = 'click' | 'install' | 'event';
+export type RecordKind = 'click' | 'install' | 'event' | 'match';
 /** The number that a kind has in a frame. Append-only: what was once written to the log stays readable. */
-export const recordKinds: readonly RecordKind[] = ['click', 'install', 'event'];
+export const recordKinds: readonly RecordKind[] = ['click', 'install', 'event', 'match'];
 
 export const privacyModes = ['anonymize_ip', 'full_ip', 'no_ip'] as const;
 export type PrivacyMode = (typeof privacyModes)[number];

@@ -38,3 +38,30 @@ export function isLocalAddress(ip: string): boolean {
 function isWithin(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   return networks.some(([network, bits]) => address.kind() === network.kind() && address.match(network, bits));
 }
+
+/** What the rules ask of an address, without the address. */
+export const networkKinds = ['unknown', 'local', 'shared', 'shared_household', 'household', 'many'] as const;
+export type NetworkKind = (typeof networkKinds)[number];
+
+/** @param ip as in signals: of IPv6 the /64. */
+export function networkKindOf(ip: string): NetworkKind {
+  if (ip === '') return 'unknown';
+  const bare = ip.replace('::/64', '::');
+  if (isLocalAddress(bare)) return 'local';
+  if (isSharedAddress(bare)) return ip.endsWith('/64') ? 'shared_household' : 'shared';
+  return ip.endsWith('/64') ? 'household' : 'many';
+}
+
+const examples: Readonly<Record<NetworkKind, string>> = {
+  unknown: '',
+  local: '10.0.0.1',
+  shared: '100.64.0.1',
+  shared_household: '2a02:26f7::/64',
+  household: '2001:db8::/64',
+  many: '203.0.113.1',
+};
+
+/** An address of that kind: by it the rules decide as by the one that was. */
+export function exampleOf(kind: NetworkKind): string {
+  return examples[kind];
+}

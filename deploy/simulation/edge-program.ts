@@ -38,6 +38,7 @@ export interface RecentId {
 
 const clickShare = 0.6;
 const installShare = 0.25;
+const matchShare = 0.15;
 const repeatShare = 0.35;
 const recentIdsMax = 20;
 /** How often clients without anything to send look whether there is. */
@@ -144,7 +145,10 @@ export class EdgeSlot {
       // An install is written again with the time of the first.
       return again.kind === 'install' ? again : { ...again, time: now };
     }
-    const kind = dice.next() < installShare ? 'install' : 'event';
+    const share = dice.next();
+    // Nobody sends a match again.
+    if (share >= 1 - matchShare) return { kind: 'match', id: `match-${Math.floor(dice.next() * 1e12)}`, time: now };
+    const kind = share < installShare ? 'install' : 'event';
     const fresh = { kind, id: `${kind}-${Math.floor(dice.next() * 1e12)}`, time: now } as const;
     recentIds.push(fresh);
     if (recentIds.length > recentIdsMax) recentIds.shift();

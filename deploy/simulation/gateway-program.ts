@@ -63,6 +63,8 @@ export class GatewayProgram {
           return Promise.resolve(click === undefined ? null : { click: recentOf(click), claimed_by: '' });
         },
       },
+      // Records are sent by the slots of edges.
+      log: { isOpen: true, write: () => Promise.resolve(true) },
       clock: time.now,
     } as unknown as MatchingParts;
     const matching = new Matching(parts);

@@ -5,6 +5,7 @@
  *
  * It can be restored from a backup, in which each table is of a moment of its own.
  */
+import { kinds, rawKinds } from '#clickhouse/rollups.ts';
 import type { Fence, TableDay } from '#ingest/raw-store.ts';
 import { CallableServer } from './server-call.ts';
 
@@ -58,7 +59,7 @@ export class Fenced extends Error {
 }
 
 export const rollupNames: readonly string[] = ['by_link', 'by_dimension'];
-export const rawTables: readonly string[] = ['clicks', 'installs', 'events'];
+export const rawTables: readonly string[] = rawKinds;
 const linksMax = 3;
 const dayMs = 86_400_000;
 const quarterMs = 900_000;
@@ -67,8 +68,14 @@ const repairLateMsMax = 20_000;
 /** How far the tables of a backup are apart at most. */
 const backupMsMax = 3_000;
 
+/** Matches are in none. */
+export function rollupsOf(table: string): readonly string[] {
+  return kinds.some((kind) => kind === table) ? rollupNames : [];
+}
+
 /** The cells of a rollup that a row is counted in. */
 function cellsOf(rollup: string, row: SimulatedRow): { key: string; bucket: number }[] {
+  if (rollupsOf(row.table).length === 0) return [];
   const day = dayOf(row.time);
   const of = `${row.table}:${row.log_partition}`;
   if (rollup === 'by_link') return [{ key: `${of}:${row.n % linksMax}:${day}`, bucket: day }];
@@ -212,8 +219,9 @@ export class SimulatedClickHouse extends CallableServer {
         this.hits.fenced++;
         throw new Fenced();
       }
-      await this.#place(step, rows[0]?.table ?? '', token, () => this.#content.rows.push(...rows));
-      for (const rollup of rollupNames) {
+      const table = rows[0]?.table ?? '';
+      await this.#place(step, table, token, () => this.#content.rows.push(...rows));
+      for (const rollup of rollupsOf(table)) {
         await this.#place(step, rollup, token, () => this.#count(rollup, rows));
       }
       await step();
@@ -251,7 +259,7 @@ export class SimulatedClickHouse extends CallableServer {
   daysAbove(partition: number, batchNo: number): TableDay[] {
     const days = new Map<string, TableDay>();
     const note = (of: { table: string; log_partition: number; batch_no: number }, time: number) => {
-      if (of.log_partition !== partition || of.batch_no <= batchNo) return;
+      if (of.log_partition !== partition || of.batch_no <= batchNo || rollupsOf(of.table).length === 0) return;
       const day = dayOf(time);
       days.set(`${of.table}:${day}`, { table: of.table, dayMs: day });
     };

@@ -1,8 +1,9 @@
 /** What ingest asks of ClickHouse, answered by the simulated one: the same questions in the same order as the real store asks them. */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
+import { tableOf } from '#clickhouse/rollups.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { FrameRange } from '#common/log/marks.ts';
-import type { RecordKind } from '#common/log/record.ts';
+import { type RecordKind, recordKinds } from '#common/log/record.ts';
 import { sleep } from '#common/time.ts';
 import type { BatchPart } from '#ingest/checkpoints.ts';
 import type {
@@ -19,7 +20,7 @@ import type {
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import { type Caller, call } from './server-call.ts';
-import { Fenced, rollupNames, type SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.ts';
+import { Fenced, rollupNames, rollupsOf, type SimulatedClickHouse, type SimulatedRow } from './simulated-clickhouse.ts';
 
 const timeoutMs = 60_000;
 const endPollMs = 20;
@@ -65,13 +66,13 @@ export class SimulatedStore implements RawStore {
     return this.#ask(() => this.#server.rows.filter((row) => isOfPart(row, batch, part)).length);
   }
 
-  rollupsOf(_table: string): readonly string[] {
-    return rollupNames;
+  rollupsOf(table: string): readonly string[] {
+    return rollupsOf(table);
   }
 
   async rollupsWithout({ partition, batch_no }: BatchName, part: BatchPart): Promise<readonly string[]> {
     const without: string[] = [];
-    for (const rollup of rollupNames) {
+    for (const rollup of rollupsOf(part.table)) {
       const isThere = await this.#ask(() =>
         this.#server
           .cellsOf(rollup)
@@ -207,7 +208,9 @@ export class SimulatedStore implements RawStore {
 }
 
 function kindOf({ table }: SimulatedRow): RecordKind {
-  return table.slice(0, -1) as RecordKind;
+  const kind = recordKinds.find((one) => tableOf(one) === table);
+  if (kind === undefined) throw new Error(`${table} is no table of records`);
+  return kind;
 }
 
 function isOfPart(row: SimulatedRow, batch: BatchName, part: BatchPart): boolean {

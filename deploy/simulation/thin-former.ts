@@ -2,6 +2,7 @@
  * Forms batches of a simulation: rows of what the order of effects depends on, without reading user agents and addresses. What it
  * leaves out (rows that are stored already, and repeats of installs and events) it leaves out as the real one does.
  */
+import { tableOf } from '#clickhouse/rollups.ts';
 import { type BatchName, partitionOf } from '#clickhouse/rows.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -55,9 +56,9 @@ export class ThinFormer {
     let at = 0;
     const parts = new Map<string, SimulatedRow[]>();
     for (const one of read) {
-      if (one.kind !== 'click' && verdicts[at++] === false) continue;
+      if (claimOf(one) !== undefined && verdicts[at++] === false) continue;
       const { n, time, id = '', kind, producer_id, frame_no, idx } = one;
-      const table = `${kind}s`;
+      const table = tableOf(kind);
       if (changes.stored?.has(rowKey(table, producer_id, frame_no, idx)) === true) continue;
       const month = partitionOf(time);
       const rows = parts.get(table + month) ?? [];
@@ -87,6 +88,6 @@ export class ThinFormer {
 }
 
 function claimOf({ kind, id = '', time, producer_id, frame_no, idx }: Read): Claim | undefined {
-  if (kind === 'click') return undefined;
+  if (kind === 'click' || kind === 'match') return undefined;
   return { kind, app_id: simulatedApp, id, received_at: time, origin: { producer_id, frame_no, idx } };
 }

@@ -60,7 +60,7 @@ export class Installation {
     const names = namesOf(fields, install_id);
     const known = await store.find(app_id, names.first);
     if (known) return this.#again(app_id, known);
-    const attribution = await this.#attribute(fields, asker);
+    const attribution = await this.#attribute(fields, { ...asker, install_id });
     if (attribution instanceof Rejection) return attribution;
     const keep = (given: Attribution) => {
       const user_id = fields.user_id ?? '';

@@ -291,7 +291,7 @@ test.each([
     await edge.post('/sdk/events', app.key, { name: 'open', device_id: 'd1' }, from);
     expect((await edge.post('/sdk/links', app.key, { path: '/a' }, from)).status).toBe(201);
     expect((await edge.post('/sdk/match', 'no key', iphone, from)).status).toBe(401);
-    const journal = (['click', 'install', 'event'] as const).flatMap((kind) => edge.lines(kind)).join('\n');
+    const journal = (['click', 'install', 'event', 'match'] as const).flatMap((kind) => edge.lines(kind)).join('\n');
     expect(journal).toContain('"query":"a=b"');
     expect(journal).not.toMatch(/198\.51\.100\.57|s3cret/);
     expect((await redisTexts()).join('\n')).not.toMatch(/198\.51\.100\.57|s3cret/);

@@ -10,23 +10,11 @@ import type { AppSnapshot } from '#common/app-snapshot.ts';
 import type { AttributionWindows } from '#common/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
-import { newId } from '#common/ids.ts';
-import {
-  type CandidateClick,
-  type Decision,
-  decide,
-  type NoMatchReason,
-  type ScoredClick,
-} from '#common/match/rules.ts';
-import { clickSignals, deviceSignals } from '#common/match/signals.ts';
+import { newId, timeOfId } from '#common/ids.ts';
+import { decide, type MatchInput, type NoMatchReason } from '#common/match/rules.ts';
+import { deviceSignals } from '#common/match/signals.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
-import {
-  type ClickAtAddress,
-  type Gathered,
-  queryOf,
-  type RecentClick,
-  type RecentClicks,
-} from '#common/recent-clicks.ts';
+import { type Gathered, queryOf, type RecentClick, type RecentClicks } from '#common/recent-clicks.ts';
 import { isRedisUnavailable, isReplyError } from '#common/redis.ts';
 import type { AppOpens } from './app-opens.ts';
 import type { Claim } from './claim-store.ts';
@@ -34,6 +22,8 @@ import { type ClaimOutcome, type Claims, holderOf, isFirstOf } from './claims.ts
 import type { ClickArchive } from './click-archive.ts';
 import { namedClicks } from './evidence.ts';
 import type { LinkOpen, LinkOpens } from './link-opens.ts';
+import type { Decided, MatchLog } from './match-log.ts';
+import { candidateOf, matchOf, namedCandidate, noMatch, unclaimed } from './match-of-decision.ts';
 import type { MatchFields, MatchType } from './match-schema.ts';
 import { isNewEvidence, isNothingNew, newFirst } from './new-evidence.ts';
 import { hasYoung, YoungClicks } from './young-clicks.ts';
@@ -71,6 +61,8 @@ export interface Asker {
   readonly user_agent: string;
   /** A name that the device's install goes by (install-store.ts), or empty; null for an install that asks for itself. */
   readonly install_name: string | null;
+  /** The install that asks, if it is one. */
+  readonly install_id?: string;
 }
 
 export interface MatchingParts {
@@ -81,6 +73,7 @@ export interface MatchingParts {
   readonly appOpens: AppOpens;
   readonly addresses: AddressWriter;
   readonly archive: ClickArchive;
+  readonly log: MatchLog;
   readonly clock: Clock;
 }
 
@@ -93,6 +86,7 @@ export class Matching {
     clipboard: 0,
     probabilistic: 0,
     none: 0,
+    refused: 0,
     ambiguous: 0,
   };
   readonly #parts: MatchingParts;
@@ -105,13 +99,21 @@ export class Matching {
   }
 
   async match(fields: MatchFields, asker: Asker): Promise<Match | Rejection> {
+    const { log, clock } = this.#parts;
+    if (!log.isOpen) return this.#refuse();
+    const question = { fields, asker, startedMs: performance.now() };
     if (fields.url) {
+      const sinceMs = clock();
       const opened = await this.#open(fields.url, fields, asker);
+      const isNew = opened && 'match_id' in opened && timeOfId(opened.match_id) >= sinceMs;
+      if (isNew && !(await log.write(question, opened, null))) return this.#refuse();
       if (opened) return opened;
     }
     try {
-      const match = await this.#matchClick(fields, asker);
-      if (match === null) return openNotKept();
+      const answered = await this.#matchClick(fields, asker);
+      if (answered === null) return openNotKept();
+      const { match, decided } = answered;
+      if (decided && !(await log.write(question, match, decided))) return this.#refuse();
       this.counters[match.match_type]++;
       if (match.competing_links > 0) this.counters.ambiguous++;
       return match;
@@ -121,6 +123,11 @@ export class Matching {
       if (!isRedisUnavailable(error)) throw error;
       return unavailable('Clicks can not be looked up at the moment. Ask again later.');
     }
+  }
+
+  #refuse(): Rejection {
+    this.counters.refused++;
+    return unavailable('Matches can not be written down at the moment. Ask again later.');
   }
 
   /** The match by its id, if it is this app's and still known. @throws when Redis or Postgres is unavailable. */
@@ -165,7 +172,7 @@ export class Matching {
   }
 
   /** Null when it is a re-engagement whose opening can't be recorded now. */
-  async #matchClick(fields: MatchFields, asker: Asker): Promise<Match | null> {
+  async #matchClick(fields: MatchFields, asker: Asker): Promise<Answered | null> {
     const { clicks, addresses, clock } = this.#parts;
     const { app, device } = asker;
     await this.#tellWindows(app);
@@ -179,17 +186,18 @@ export class Matching {
       given.map(({ click_id }) => click_id),
     );
     let first = gathered.answer === '' ? null : parseMatch(gathered.answer);
-    if (first && isNothingNew(first, device, given, gathered)) return first;
+    if (first && isNothingNew(first, device, given, gathered)) return { match: first, decided: null };
     const ids = given.map(({ click_id }) => click_id);
     let found = await this.#named(app.app_id, ids, gathered);
     const match_id = newId('mat', clock());
     const byId = new Map<string, RecentClick>();
     /** Who has a click, as far as Postgres was asked. */
     const holders = new Map<string, string>();
+    let decided: Decided | null = null;
     for (let attempt = 0, isLookedUp = false, isAwaited = false; attempt < CLAIMS_MAX; attempt++) {
       for (const one of found) if (one) byId.set(one.click.click_id, one.click);
       const evidence = given.map(({ type }, at) => ({ type, click: namedCandidate(found[at] ?? null, holders) }));
-      const decision = decide({
+      const input: MatchInput = {
         app_id: app.app_id,
         claimant: device || match_id,
         device: deviceSignals(fields, asker.ip),
@@ -197,35 +205,40 @@ export class Matching {
         candidates: gathered.near.map((click) => candidateOf(app.app_id, asker.ip, click, holders)),
         settings: app.settings,
         nowMs: clock(),
-      });
-      const decided = matchOf(decision, match_id, app.app_id, byId);
+      };
+      const decision = decide(input);
+      decided = { given, input, decision, near: gathered.near };
+      const match = matchOf(decision, match_id, app.app_id, byId);
       if (!decision.matched) {
         const isPending = decision.reason === 'click_unknown' && hasYoung(ids, found, clock());
         if (isPending) {
           const now: Gathered['named'] | null = isAwaited ? null : await this.#awaited(app.app_id, ids, found);
-          if (now === null) return { ...decided, reason: 'click_pending' };
+          if (now === null) return { match: { ...match, reason: 'click_pending' }, decided };
           [found, isAwaited] = [now, true];
           continue;
         }
-        if (first) return first;
-        if (isLookedUp) return decided;
+        if (first) return { match: first, decided: null };
+        if (isLookedUp) return { match, decided };
         isLookedUp = true;
         const competitors = decision.competing_links > 0 ? unclaimed(gathered) : [];
         const known = await this.#knownClaims(app, device, competitors);
         const own = known.find((claim) => isFirstOf(claim, app.app_id, device));
-        if (own) return parseMatch(own.answer);
-        if (known.length === 0) return decided;
+        if (own) return { match: parseMatch(own.answer), decided: null };
+        if (known.length === 0) return { match, decided };
         for (const claim of known) holders.set(claim.click_id, holderOf(claim));
         continue;
       }
-      if (first && !isNewEvidence(decision, first)) return first;
-      const match = await this.#withQuery(decided, gathered);
-      const { state, claim } = await this.#claim(match, asker, first === null);
-      if (state === 'claimed' || state === 'kept') return await this.#opened(claim, fields, asker);
+      if (first && !isNewEvidence(decision, first)) return { match: first, decided: null };
+      const whole = await this.#withQuery(match, gathered);
+      const { state, claim } = await this.#claim(whole, asker, first === null);
+      if (state === 'claimed' || state === 'kept') {
+        const opened = await this.#opened(claim, fields, asker);
+        return opened && { match: opened, decided: state === 'claimed' ? decided : null };
+      }
       if (state === 'answered') first = parseMatch(claim.answer);
       else holders.set(decision.click.click_id, holderOf(claim));
     }
-    return first ?? { match_id, app_id: app.app_id, ...noMatch };
+    return first ? { match: first, decided: null } : { match: { match_id, app_id: app.app_id, ...noMatch }, decided };
   }
 
   async #claim(match: Match, { app, device, install_name }: Asker, is_first: boolean): Promise<ClaimOutcome> {
@@ -329,6 +342,12 @@ export class Matching {
   }
 }
 
+/** `decided` is null for an answer that was kept: it was written down when it was given. */
+interface Answered {
+  readonly match: Match;
+  readonly decided: Decided | null;
+}
+
 /** A match as it was kept; the shape was ours when it was written. */
 export function parseMatch(json: string): Match {
   return JSON.parse(json) as Match;
@@ -336,60 +355,6 @@ export function parseMatch(json: string): Match {
 
 function openNotKept(): Rejection {
   return unavailable('The opening can not be recorded at the moment. Ask again later.');
-}
-
-type Holders = ReadonlyMap<string, string>;
-
-function namedCandidate(found: Gathered['named'][number], holders: Holders): CandidateClick | null {
-  return found && { ...found.click, claimed_by: holders.get(found.click.click_id) ?? found.claimed_by };
-}
-
-/** @param ip the device's own, which the click has in common with it. */
-function candidateOf(app_id: string, ip: string, click: ClickAtAddress, holders: Holders): ScoredClick {
-  return {
-    click_id: click.click_id,
-    app_id,
-    link_id: click.link_id,
-    time: click.time,
-    is_bot: false,
-    claimed_by: holders.get(click.click_id) ?? click.claimed_by,
-    signals: clickSignals({ ip, user_agent: click.user_agent, language: click.language, tap: click.signals }),
-  };
-}
-
-function unclaimed({ near }: Gathered): string[] {
-  return near.flatMap(({ click_id, claimed_by }) => (claimed_by === '' ? [click_id] : []));
-}
-
-const noMatch = {
-  match_type: 'none',
-  confidence: 0,
-  matched_factors: [],
-  competing_links: 0,
-  click_id: '',
-  clicked_at: 0,
-  link_id: '',
-  query: '',
-} as const;
-
-function matchOf(decision: Decision, match_id: string, app_id: string, byId: ReadonlyMap<string, RecentClick>): Match {
-  if (!decision.matched) {
-    const { competing_links, reason } = decision;
-    return { match_id, app_id, ...noMatch, competing_links, reason };
-  }
-  const { click, type, confidence, factors } = decision;
-  return {
-    match_id,
-    app_id,
-    match_type: type,
-    confidence,
-    matched_factors: factors,
-    competing_links: 0,
-    click_id: click.click_id,
-    clicked_at: click.time,
-    link_id: click.link_id,
-    query: byId.get(click.click_id)?.query ?? '',
-  };
 }
 
 /** How long a click may be matched, in milliseconds. */

@@ -10,7 +10,6 @@ import { networkOf } from '#common/address-writer.ts';
 import { decodeEventBatch, isEventBatch } from '#common/log/event-batch.ts';
 import { decodeEvent, type EventRecord } from '#common/log/event-record.ts';
 import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
-import type { RecordKind } from '#common/log/record.ts';
 import type { RecentClick, RecentClicks } from '#common/recent-clicks.ts';
 import type { InstallFacts } from '#common/recent-installs.ts';
 import { isRedisUnavailable } from '#common/redis.ts';
@@ -45,7 +44,7 @@ const placesOfBatch = 1_000;
 
 /** Reads a line of installs or events; a batch of events is many. */
 export function decodeSdkRecords(
-  kind: Exclude<RecordKind, 'click'>,
+  kind: SdkRecord['kind'],
   line: string,
   origin: RowOrigin,
 ): readonly (SdkRecord | (Rejection & { readonly origin: RowOrigin }))[] {
@@ -61,7 +60,7 @@ export function decodeSdkRecords(
   });
 }
 
-function decodeSdkRecord(kind: Exclude<RecordKind, 'click'>, line: string, origin: RowOrigin): SdkRecord | Rejection {
+function decodeSdkRecord(kind: SdkRecord['kind'], line: string, origin: RowOrigin): SdkRecord | Rejection {
   if (kind === 'install') {
     const record = decodeInstall(line);
     return typeof record === 'string' ? { reason: record } : { kind, record, origin };

@@ -1,0 +1,169 @@
+/**
+ * A match in the log, one JSON object per record: what was asked, what was looked at, what was decided, and by which rules' sums.
+ * Enough is kept to explain the decision to a person and to make it once more under other settings, and no address beyond what
+ * the app's privacy mode keeps.
+ */
+import { keptAddress } from '#common/address-writer.ts';
+import { isRecordTime } from '#common/event-time.ts';
+import { isId } from '#common/ids.ts';
+import type { EvidenceType, Factor, Gate, NoMatchReason } from '#common/match/rules.ts';
+import type { NetworkKind } from '#common/match/shared-address.ts';
+import type { Signals } from '#common/match/signals.ts';
+import { isObject, isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
+import { fits, type PrivacyMode, privacyModes } from './record.ts';
+
+export type MatchOutcome = 'matched' | NoMatchReason;
+
+/** Matches tell what devices said of themselves: they go earlier than figures. */
+export const matchRetentionDaysMax = 90;
+/** Candidates that a record keeps, the likeliest first. */
+export const matchCandidatesMax = 10;
+/** Longest detail of a record, in characters: candidates are left out, the least likely first, until it fits. */
+const detailCharsMax = 16_384;
+
+/** Longest texts of a match, in characters. */
+export const matchTextMax = {
+  match_id: 30,
+  organization_id: 30,
+  app_id: 30,
+  device_id: 256,
+  install_id: 128,
+  outcome: 32,
+  match_type: 20,
+  click_id: 30,
+  link_id: 30,
+  browser: 32,
+  ip: 45,
+  shadow_outcome: 32,
+  shadow_click_id: 30,
+  shadow_link_id: 30,
+} as const;
+
+export type MatchText = keyof typeof matchTextMax;
+const textNames = Object.keys(matchTextMax) as MatchText[];
+
+/** Signals without the address; what is not known is left out. */
+export type KeptSignals = Partial<Omit<Signals, 'ip'>>;
+
+export interface MatchCandidate {
+  readonly click_id: string;
+  readonly link_id: string;
+  /** Before the question; negative for a click of the future. */
+  readonly age_ms: number;
+  /** The app in whose web view the link was opened, `browser` for none. */
+  readonly browser: string;
+  readonly signals: KeptSignals;
+  readonly gate: Gate | null;
+  readonly confidence: number;
+  /** Each with its agreement (0 to 1), the points it gave, and of how many. */
+  readonly factors: readonly (readonly [factor: Factor, agreement: number, points: number, of: number])[];
+}
+
+export interface MatchDetail {
+  readonly settings: {
+    readonly attribution_window_hours: number;
+    readonly probabilistic_window_hours: number;
+    readonly min_confidence: number;
+    readonly privacy_mode: PrivacyMode;
+  };
+  readonly device: KeptSignals;
+  readonly network: NetworkKind;
+  /** Clicks that the device named, and how old they were; null for one that is not known. */
+  readonly evidence: readonly {
+    readonly type: EvidenceType;
+    readonly click_id: string;
+    readonly age_ms: number | null;
+  }[];
+  readonly candidates: readonly MatchCandidate[];
+  /** How many there were. */
+  readonly candidates_total: number;
+}
+
+/** Texts that are not known are empty. */
+export interface MatchRecord extends Record<MatchText, string> {
+  /** Epoch milliseconds. */
+  time: number;
+  platform: SdkPlatform;
+  privacy_mode: PrivacyMode;
+  /** 0 to 1. */
+  confidence: number;
+  competing_links: number;
+  /** Of the decision as it would have been without evidence; `shadow_outcome` is empty where there was none. */
+  shadow_confidence: number;
+  duration_us: number;
+  /** JSON text of a MatchDetail. */
+  detail: string;
+}
+
+/** The detail as JSON text, within its bound. */
+export function detailJson(detail: MatchDetail): string {
+  for (let kept = detail.candidates.length; ; kept--) {
+    const json = JSON.stringify({ ...detail, candidates: detail.candidates.slice(0, kept) });
+    if (json.length <= detailCharsMax || kept === 0) return json;
+  }
+}
+
+/** The line of a match, without its newline. */
+export function matchJson(match: MatchRecord): string {
+  const { detail, ip, ...fields } = match;
+  const address = keptAddress(ip, match.privacy_mode);
+  const line = JSON.stringify({ v: 1, ...fields, ip: address }, (_key, value: unknown) =>
+    value === '' ? undefined : value,
+  );
+  // Last, so that a reader finds it without making it anew.
+  return `${line.slice(0, -1)},"detail":${detail}}`;
+}
+
+export type MatchFault = 'not_json' | 'not_an_object' | 'bad_field' | 'bad_text';
+
+const detailStart = ',"detail":';
+
+/** Reads the line of a match. A reason, never an exception, for what is none. */
+export function decodeMatch(line: string): MatchRecord | MatchFault {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return 'not_json';
+  }
+  if (!isObject(value)) return 'not_an_object';
+  const texts: Partial<Record<MatchText, string>> = {};
+  for (const name of textNames) {
+    const text = value[name] ?? '';
+    if (typeof text !== 'string' || !fits(text, matchTextMax[name])) return 'bad_field';
+    if (text.includes('\0') || !text.isWellFormed()) return 'bad_text';
+    texts[name] = text;
+  }
+  const { time, confidence, shadow_confidence, competing_links, duration_us, detail } = value;
+  const platform = sdkPlatforms.find((one) => one === value['platform']);
+  const privacy_mode = privacyModes.find((one) => one === value['privacy_mode']);
+  if (!isRecordTime(time) || platform === undefined || privacy_mode === undefined) return 'bad_field';
+  if (!isPart(confidence) || !isPart(shadow_confidence)) return 'bad_field';
+  if (!isCount(competing_links) || !isCount(duration_us)) return 'bad_field';
+  const complete = texts as Record<MatchText, string>;
+  if (!isId('mat', complete.match_id) || !isId('app', complete.app_id) || !isId('org', complete.organization_id))
+    return 'bad_field';
+  // Quotes are escaped in texts, so nothing before it looks like the detail.
+  const at = line.indexOf(detailStart);
+  if (!isObject(detail) || at === -1) return 'bad_field';
+  if (!isStorable(detail)) return 'bad_text';
+  return {
+    ...complete,
+    time,
+    platform,
+    privacy_mode,
+    confidence,
+    shadow_confidence,
+    competing_links,
+    duration_us,
+    detail: line.slice(at + detailStart.length, -1),
+  };
+}
+
+function isPart(value: unknown): value is number {
+  return typeof value === 'number' && value >= 0 && value <= 1;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) < 2 ** 32;
+}

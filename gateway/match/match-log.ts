@@ -1,0 +1,191 @@
+/**
+ * Writes down each decision: what the device said, what it was compared with, and what came of it. The answer waits for the journal
+ * as that of an install does, so that a match that was answered can be looked at. Where evidence decided, what would have been decided
+ * without it is kept too: against the evidence, an app's precision can be measured.
+ */
+import { timeOfId } from '#common/ids.ts';
+import { inAppBrowser } from '#common/in-app-browser.ts';
+import {
+  detailJson,
+  type KeptSignals,
+  type MatchCandidate,
+  type MatchRecord,
+  matchCandidatesMax,
+  matchJson,
+  matchTextMax,
+} from '#common/log/match-record.ts';
+import { cut } from '#common/log/record.ts';
+import { type Decision, decideByScore, type JudgedClick, type MatchInput } from '#common/match/rules.ts';
+import { networkKindOf } from '#common/match/shared-address.ts';
+import type { Signals } from '#common/match/signals.ts';
+import type { ClickAtAddress } from '#common/recent-clicks.ts';
+import type { RecordWriter } from '#gateway/record-writer.ts';
+import type { NamedClick } from './evidence.ts';
+import type { MatchFields } from './match-schema.ts';
+import type { Asker, Match } from './matching.ts';
+
+/** A decision on its way into a match; absent where no rules were asked. */
+export interface Decided {
+  readonly input: MatchInput;
+  readonly decision: Decision;
+  readonly given: readonly NamedClick[];
+  /** The clicks at the address, as they are kept there. */
+  readonly near: readonly ClickAtAddress[];
+}
+
+export interface Question {
+  readonly fields: MatchFields;
+  readonly asker: Asker;
+  /** Of performance.now(). */
+  readonly startedMs: number;
+}
+
+/** Longest text of a signal; user agents and SDKs can say anything. */
+const signalCharsMax = 64;
+const languagesMax = 8;
+
+export class MatchLog {
+  readonly #records: RecordWriter;
+
+  constructor(records: RecordWriter) {
+    this.#records = records;
+  }
+
+  /** Asked first, so that nothing is given out that can't be written down. */
+  get isOpen(): boolean {
+    return this.#records.isOpen;
+  }
+
+  /** True when the journal has it. */
+  write(question: Question, match: Match, decided: Decided | null): Promise<boolean> {
+    const json = matchJson(recordOf(question, match, decided));
+    return this.#records.write('match', match.app_id, [{ id: match.match_id, json }]);
+  }
+}
+
+function recordOf({ fields, asker, startedMs }: Question, match: Match, decided: Decided | null): MatchRecord {
+  const time = timeOfId(match.match_id);
+  const { app } = asker;
+  const nowMs = decided?.input.nowMs ?? time;
+  const isCertain = decided !== null && decided.input.evidence.length > 0;
+  const shadow = isCertain ? decideByScore(decided.input) : null;
+  const judged = (shadow ?? decided?.decision)?.judged ?? [];
+  const kept = likeliest(judged);
+  return {
+    match_id: match.match_id,
+    organization_id: app.organization_id,
+    app_id: app.app_id,
+    time,
+    platform: fields.platform,
+    device_id: storable(fields.device_id ?? '', matchTextMax.device_id),
+    install_id: storable(asker.install_id ?? '', matchTextMax.install_id),
+    outcome: match.reason ?? (match.match_type === 'none' ? 'gated' : 'matched'),
+    match_type: match.match_type,
+    confidence: match.confidence,
+    competing_links: match.competing_links,
+    click_id: match.click_id,
+    link_id: match.link_id,
+    browser: decided ? browserOf(match.click_id, decided) : '',
+    ip: asker.ip,
+    privacy_mode: app.settings.privacy_mode,
+    ...shadowOf(shadow),
+    duration_us: Math.min(2 ** 32 - 1, Math.max(0, Math.round((performance.now() - startedMs) * 1000))),
+    detail: detailJson({
+      settings: {
+        attribution_window_hours: app.settings.attribution_window_hours,
+        probabilistic_window_hours: app.settings.probabilistic_window_hours,
+        min_confidence: app.settings.min_confidence,
+        privacy_mode: app.settings.privacy_mode,
+      },
+      device: decided ? keptSignals(decided.input.device) : {},
+      network: decided && app.settings.privacy_mode !== 'no_ip' ? networkKindOf(decided.input.device.ip) : 'unknown',
+      evidence: (decided?.given ?? []).map(({ type, click_id }) => {
+        const click = decided?.input.evidence.find((one) => one.click?.click_id === click_id)?.click ?? null;
+        return { type, click_id, age_ms: click === null ? null : nowMs - click.time };
+      }),
+      candidates: kept.map((one) => candidateOf(one, nowMs, decided)),
+      candidates_total: judged.length,
+    }),
+  };
+}
+
+function shadowOf(
+  shadow: Decision | null,
+): Pick<MatchRecord, 'shadow_outcome' | 'shadow_click_id' | 'shadow_link_id' | 'shadow_confidence'> {
+  const nothing = { shadow_click_id: '', shadow_link_id: '', shadow_confidence: 0 };
+  if (shadow === null) return { shadow_outcome: '', ...nothing };
+  if (!shadow.matched) return { shadow_outcome: shadow.reason, ...nothing };
+  const { click, confidence } = shadow;
+  return {
+    shadow_outcome: 'matched',
+    shadow_click_id: click.click_id,
+    shadow_link_id: click.link_id,
+    shadow_confidence: confidence,
+  };
+}
+
+/** The best of each link first, since they compete; then other scored ones; then those that a gate ruled out, the newest first. */
+function likeliest(judged: readonly JudgedClick[]): readonly JudgedClick[] {
+  const sorted = judged.toSorted(
+    (a, b) =>
+      Number(a.gate !== null) - Number(b.gate !== null) || b.confidence - a.confidence || b.click.time - a.click.time,
+  );
+  if (sorted.length <= matchCandidatesMax) return sorted;
+  const links = new Set<string>();
+  const first: JudgedClick[] = [];
+  const rest: JudgedClick[] = [];
+  for (const one of sorted) {
+    const isBest = one.gate === null && !links.has(one.click.link_id);
+    links.add(one.click.link_id);
+    (isBest ? first : rest).push(one);
+  }
+  return [...first, ...rest].slice(0, matchCandidatesMax);
+}
+
+function candidateOf(
+  { click, gate, confidence, factors }: JudgedClick,
+  nowMs: number,
+  decided: Decided | null,
+): MatchCandidate {
+  return {
+    click_id: click.click_id,
+    link_id: click.link_id,
+    age_ms: nowMs - click.time,
+    browser: decided ? browserOf(click.click_id, decided) : '',
+    signals: keptSignals(click.signals),
+    gate,
+    confidence,
+    factors: factors.map(({ factor, agreement, points, of }) => [factor, rounded(agreement), rounded(points), of]),
+  };
+}
+
+function browserOf(clickId: string, { near }: Decided): string {
+  const click = near.find(({ click_id }) => click_id === clickId);
+  return click === undefined ? '' : (inAppBrowser(click.user_agent) ?? 'browser');
+}
+
+function keptSignals({ ip: _, ...signals }: Signals): KeptSignals {
+  const { os_version, os_version_min, device_model, language, more_languages, timezone, screens } = signals;
+  return {
+    family: signals.family,
+    ...(signals.maybeIpad ? { maybeIpad: true } : {}),
+    ...(os_version.length > 0 ? { os_version } : {}),
+    ...(os_version_min.length > 0 ? { os_version_min } : {}),
+    ...(device_model === '' ? {} : { device_model: storable(device_model, signalCharsMax) }),
+    ...(language[0] === '' ? {} : { language }),
+    ...(more_languages.length > 0 ? { more_languages: more_languages.slice(0, languagesMax) } : {}),
+    ...(timezone === '' ? {} : { timezone }),
+    ...(screens.length > 0
+      ? { screens: screens.map(([width, height]) => [rounded(width), rounded(height)] as const) }
+      : {}),
+  };
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 1e3) / 1e3;
+}
+
+/** Without what no column takes. */
+function storable(text: string, max: number): string {
+  return cut(text, max).toWellFormed().replaceAll('\0', '\uFFFD');
+}

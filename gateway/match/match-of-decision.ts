@@ -1,0 +1,65 @@
+/** From what Redis knows of clicks to what the rules are asked, and from their decision to a match. */
+import type { CandidateClick, Decision, ScoredClick } from '#common/match/rules.ts';
+import { clickSignals } from '#common/match/signals.ts';
+import type { ClickAtAddress, Gathered, RecentClick } from '#common/recent-clicks.ts';
+import type { Match } from './matching.ts';
+
+/** Who has a click, as far as Postgres was asked. */
+type Holders = ReadonlyMap<string, string>;
+
+export function namedCandidate(found: Gathered['named'][number], holders: Holders): CandidateClick | null {
+  return found && { ...found.click, claimed_by: holders.get(found.click.click_id) ?? found.claimed_by };
+}
+
+/** @param ip the device's own, which the click has in common with it. */
+export function candidateOf(app_id: string, ip: string, click: ClickAtAddress, holders: Holders): ScoredClick {
+  return {
+    click_id: click.click_id,
+    app_id,
+    link_id: click.link_id,
+    time: click.time,
+    is_bot: false,
+    claimed_by: holders.get(click.click_id) ?? click.claimed_by,
+    signals: clickSignals({ ip, user_agent: click.user_agent, language: click.language, tap: click.signals }),
+  };
+}
+
+export function unclaimed({ near }: Gathered): string[] {
+  return near.flatMap(({ click_id, claimed_by }) => (claimed_by === '' ? [click_id] : []));
+}
+
+export const noMatch = {
+  match_type: 'none',
+  confidence: 0,
+  matched_factors: [],
+  competing_links: 0,
+  click_id: '',
+  clicked_at: 0,
+  link_id: '',
+  query: '',
+} as const;
+
+export function matchOf(
+  decision: Decision,
+  match_id: string,
+  app_id: string,
+  byId: ReadonlyMap<string, RecentClick>,
+): Match {
+  if (!decision.matched) {
+    const { competing_links, reason } = decision;
+    return { match_id, app_id, ...noMatch, competing_links, reason };
+  }
+  const { click, type, confidence, factors } = decision;
+  return {
+    match_id,
+    app_id,
+    match_type: type,
+    confidence,
+    matched_factors: factors,
+    competing_links: 0,
+    click_id: click.click_id,
+    clicked_at: click.time,
+    link_id: click.link_id,
+    query: byId.get(click.click_id)?.query ?? '',
+  };
+}

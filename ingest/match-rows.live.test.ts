@@ -1,0 +1,90 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { audit } from '#clickhouse/queries/audit.ts';
+import { plainMatch } from '#common/fixtures/match-record.ts';
+import { newId } from '#common/ids.ts';
+import { matchJson } from '#common/log/match-record.ts';
+import type { FailpointName } from './failpoints.ts';
+import { WayForTest } from './way-for-test.ts';
+
+const organization_id = newId('org', 1);
+let way: WayForTest;
+beforeAll(async () => {
+  way = await WayForTest.start();
+});
+afterEach(() => way.stopIngests());
+afterAll(() => way.stop());
+
+function append(lines: readonly string[]): Promise<unknown> {
+  const lane = way.journal.lane('match', 0);
+  return Promise.all(
+    lines.map(
+      (json) =>
+        new Promise<void>((committed, fail) => {
+          way.journal.append(lane, json, { committed, refused: () => fail(new Error('refused')) });
+        }),
+    ),
+  );
+}
+
+async function counted(app_id: string): Promise<number[]> {
+  const [row] = await way.client.query<{ n: number; ids: number }>(
+    'SELECT count() AS n, uniqExact(match_id) AS ids FROM matches WHERE app_id = {app_id:String}',
+    { app_id },
+  );
+  return [Number(row?.n), Number(row?.ids)];
+}
+
+const eventually = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000, interval: 50 });
+
+test.each<[FailpointName]>([['formed'], ['part_inserted'], ['after']])(
+  'matches are stored once each when ingest dies at %s, beside the clicks of the same batch',
+  async (failpoint) => {
+    const app_id = newId('app', Date.now());
+    const dying = way.ingest(`${failpoint}:2`);
+    const isDead = () => dying.process.exitCode !== null || dying.process.signalCode !== null;
+    let sent = 0;
+    const some = async () => {
+      const lines = Array.from({ length: 5 }, () => matchJson(plainMatch({ organization_id, app_id })));
+      await Promise.all([append(lines), way.keep(5)]);
+      sent += lines.length;
+    };
+    const someMore = async () => {
+      await some();
+      return isDead();
+    };
+    await expect.poll(someMore, { timeout: 60_000, interval: 100 }).toBe(true);
+    await some();
+    const next = way.ingest();
+    await eventually(() => counted(app_id)).toEqual([sent, sent]);
+    await eventually(() => way.figures()).toEqual(way.wanted);
+    await next.stop();
+  },
+  90_000,
+);
+
+test('a match has all its columns, its address cut, and its detail as it was written', async () => {
+  const app_id = newId('app', Date.now());
+  const ingest = way.ingest();
+  const match = plainMatch(
+    { organization_id, app_id },
+    {
+      ...{ device_id: 'd-ü', install_id: 'i-1', outcome: 'matched', match_type: 'click_id', confidence: 1 },
+      ...{ click_id: newId('clk', 5), link_id: newId('lnk', 5), browser: 'Instagram', shadow_outcome: 'ambiguous' },
+    },
+  );
+  await append(['{"v":1}', matchJson(match)]);
+  const of = 'FROM matches WHERE app_id = {app_id:String}';
+  await eventually(() => counted(app_id)).toEqual([1, 1]);
+  const [row] = await way.client.query<Record<string, unknown>>(
+    `SELECT *, toUnixTimestamp64Milli(time) AS time_ms ${of}`,
+    { app_id },
+  );
+  const { time, privacy_mode: _, ...texts } = match;
+  expect(row).toMatchObject({ ...texts, ip: '203.0.113.0', time_ms: time });
+  const report = await audit(way.client, { from_ms: time - 86_400_000, to_ms: time + 86_400_000 });
+  expect(report).toMatchObject({ lost: 0, duplicated: 0, rollup_difference: 0, faults: [] });
+  await way.client.command(`INSERT INTO matches SELECT * ${of}`, { app_id }, { insert_deduplicate: 0 });
+  const faults = (await audit(way.client, { from_ms: time, to_ms: time + 1 })).faults;
+  expect(faults).toMatchObject([{ fault: 'record_stands_twice', table: 'matches', app_id, rows: 1 }]);
+  await ingest.stop();
+}, 120_000);

@@ -1,0 +1,12 @@
+/** Matches on their way to rows. Each was written once and has all it needs: nothing is looked up, and no id is told from another. */
+import type { RowOrigin } from '#clickhouse/rows.ts';
+import type { MatchRow } from '#clickhouse/rows-matches.ts';
+import { decodeMatch } from '#common/log/match-record.ts';
+import type { Rejection } from './record-decoder.ts';
+import { normalizedIp, storedIp } from './steps/address.ts';
+
+export function matchRow(line: string, origin: RowOrigin): MatchRow | Rejection {
+  const record = decodeMatch(line);
+  if (typeof record === 'string') return { reason: record };
+  return { ...record, ...origin, ip: storedIp(normalizedIp(record.ip), record.privacy_mode) };
+}
