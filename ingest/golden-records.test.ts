@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import type { RecordKind } from '#common/log/record.ts';
+import { decodeMatch } from '#common/log/match-record.ts';
+import { type RecordKind, recordKinds } from '#common/log/record.ts';
 import { decodeSdkRecords } from './attribution/attribution.ts';
 import { decodeClick } from './record-decoder.ts';
 
@@ -28,10 +29,12 @@ test.each(golden)('a $kind that $file has kept is still read as it was', ({ kind
   const read =
     kind === 'click'
       ? decodeClick(line)
-      : decodeSdkRecords(kind, line, origin).map((one) => ('record' in one ? one.record : one));
+      : kind === 'match'
+        ? decodeMatch(line)
+        : decodeSdkRecords(kind, line, origin).map((one) => ('record' in one ? one.record : one));
   expect(read).toMatchObject(record);
 });
 
 test('every kind of record has a golden one', () => {
-  expect(new Set(golden.map(({ kind }) => kind))).toEqual(new Set(['click', 'install', 'event']));
+  expect(new Set(golden.map(({ kind }) => kind))).toEqual(new Set(recordKinds));
 });
