@@ -104,7 +104,7 @@ async function explained({ device = iphone, clicks = [], named, settings }: Case
     ...{ user_agent, language: '' },
   }));
   const names = named ? [{ type: named.type, click_id }] : [];
-  await log.write(question as Parameters<MatchLog['write']>[0], answer, { given: names, input, decision, near });
+  await log.write(question, answer, { given: names, input, decision, near });
   const record = decodeMatch(lines[0] ?? '');
   if (typeof record === 'string') throw new Error(record);
   const match = { ...record, detail: JSON.parse(record.detail) as MatchDetail };

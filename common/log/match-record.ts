@@ -6,13 +6,11 @@
 import { keptAddress } from '#common/address-writer.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
-import type { EvidenceType, Factor, Gate, NoMatchReason } from '#common/match/rules.ts';
+import type { EvidenceType, Factor, Gate } from '#common/match/rules.ts';
 import type { NetworkKind } from '#common/match/shared-address.ts';
 import type { Signals } from '#common/match/signals.ts';
 import { isObject, isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
 import { fits, type PrivacyMode, privacyModes } from './record.ts';
-
-export type MatchOutcome = 'matched' | NoMatchReason;
 
 /** Matches tell what devices said of themselves: they go earlier than figures. */
 export const matchRetentionDaysMax = 90;

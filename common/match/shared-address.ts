@@ -40,8 +40,7 @@ function isWithin(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
 }
 
 /** What the rules ask of an address, without the address. */
-export const networkKinds = ['unknown', 'local', 'shared', 'shared_household', 'household', 'many'] as const;
-export type NetworkKind = (typeof networkKinds)[number];
+export type NetworkKind = 'unknown' | 'local' | 'shared' | 'shared_household' | 'household' | 'many';
 
 /** @param ip as in signals: of IPv6 the /64. */
 export function networkKindOf(ip: string): NetworkKind {
@@ -50,18 +49,4 @@ export function networkKindOf(ip: string): NetworkKind {
   if (isLocalAddress(bare)) return 'local';
   if (isSharedAddress(bare)) return ip.endsWith('/64') ? 'shared_household' : 'shared';
   return ip.endsWith('/64') ? 'household' : 'many';
-}
-
-const examples: Readonly<Record<NetworkKind, string>> = {
-  unknown: '',
-  local: '10.0.0.1',
-  shared: '100.64.0.1',
-  shared_household: '2a02:26f7::/64',
-  household: '2001:db8::/64',
-  many: '203.0.113.1',
-};
-
-/** An address of that kind: by it the rules decide as by the one that was. */
-export function exampleOf(kind: NetworkKind): string {
-  return examples[kind];
 }

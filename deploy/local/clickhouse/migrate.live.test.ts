@@ -57,11 +57,14 @@ test('two migrators at once leave one schema', async () => {
 test('another retention changes the tables of raw rows', async () => {
   const ttl = () =>
     client.query(
-      "SELECT DISTINCT extract(engine_full, 'toIntervalDay\\\\((\\\\d+)\\\\)') AS days FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL%'",
+      "SELECT DISTINCT extract(engine_full, 'toIntervalDay\\\\((\\\\d+)\\\\)') AS days FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL%' ORDER BY toUInt32(days) DESC",
     );
-  expect(await ttl()).toEqual([{ days: '730' }]);
-  await migrateClickHouse(client, { retentionDays: 90 });
-  expect(await ttl()).toEqual([{ days: '90' }]);
+  // Matches go after 90 days at most.
+  expect(await ttl()).toEqual([{ days: '730' }, { days: '90' }]);
+  await migrateClickHouse(client, { retentionDays: 100 });
+  expect(await ttl()).toEqual([{ days: '100' }, { days: '90' }]);
+  await migrateClickHouse(client, { retentionDays: 30 });
+  expect(await ttl()).toEqual([{ days: '30' }]);
 });
 
 test('every table that counts remembers tokens and is on the disk before an insert is answered', async () => {
