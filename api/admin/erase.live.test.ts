@@ -324,7 +324,10 @@ test(
     await stored(14);
     // An edge that is cut off has more of Ada's.
     const lateJournals = join(folder, 'late-journals');
-    await journalled([['click', clickOf(ada, now)], ...eventsOf(ada, now), matchOf(ada, now, [ada.click])], lateJournals);
+    await journalled(
+      [['click', clickOf(ada, now)], ...eventsOf(ada, now), matchOf(ada, now, [ada.click])],
+      lateJournals,
+    );
     const before = await sums();
     const texts = textsOf(ada);
     // What is looked for below can be found: files of all stores hold the ids now.
