@@ -182,7 +182,11 @@ function openingOf(one: TestPerson, time: number): string {
 }
 
 /** A device's question, and the clicks that it was compared with. */
-function matchOf({ device, install, click, address }: TestPerson, time: number, clicks: string[]): [RecordKind, string] {
+function matchOf(
+  { device, install, click, address }: TestPerson,
+  time: number,
+  clicks: string[],
+): [RecordKind, string] {
   const signals = { family: 'ios', device_model: 'iphone15,2' } as const;
   const candidates = clicks.map((click_id) => {
     return { click_id, link_id, age_ms: 5, browser: '', signals, gate: null, confidence: 0.9, factors: [] };
