@@ -6,7 +6,7 @@
  * - `<kind>_by_dimension`: what an app had, by the quarter of an hour (dimension `quarter`, so that the days of every time
  *   zone add up), by the UTC day (`day`), and by day and value of `platform`, `country` and `campaign`.
  *
- * `rows` counts raw rows. Per partition its sum is `rowsPerRecord` times the count of the raw partition. A cell belongs to one
+ * `rows` counts raw rows, those of events by their `sign`. Per partition its sum is `rowsPerRecord` times the count of the raw partition. A cell belongs to one
  * partition of the log, and `batch_no` is the number of the newest batch in it.
  */
 import type { RecordKind } from '#common/log/record.ts';
@@ -51,7 +51,8 @@ const measures: Record<Kind, { readonly key: string; readonly sums: string }> = 
   },
   events: {
     key: 'revenue_currency',
-    sums: 'count() AS rows, sum(toUInt64(is_conversion)) AS conversions, sum(ifNull(revenue_amount, 0)) AS revenue',
+    // What was learned later takes a row back with sign -1, which wraps around.
+    sums: 'toUInt64(sum(sign)) AS rows, toUInt64(sumIf(sign, is_conversion)) AS conversions, sum(ifNull(revenue_amount, 0) * sign) AS revenue',
   },
 };
 

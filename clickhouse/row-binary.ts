@@ -87,6 +87,18 @@ export class RowWriter {
     this.#at += this.#buffer.write(bytes, this.#at, 'latin1');
   }
 
+  /** Array(String), of fewer than 128. */
+  strings(texts: readonly string[]): void {
+    this.#room(1);
+    this.#buffer[this.#at++] = texts.length;
+    for (const text of texts) this.string(text);
+  }
+
+  int8(value: number): void {
+    this.#room(1);
+    this.#at = this.#buffer.writeInt8(value, this.#at);
+  }
+
   bool(value: boolean): void {
     this.#room(1);
     this.#buffer[this.#at++] = value ? 1 : 0;

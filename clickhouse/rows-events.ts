@@ -30,6 +30,8 @@ export interface EventRow extends RowOrigin {
   revenue_currency: string;
   is_conversion: boolean;
   properties: string;
+  /** Under which it waits for its install; none unless it found none. */
+  waiting_keys: readonly string[];
 }
 
 export const eventColumns: readonly string[] = [
@@ -57,6 +59,7 @@ export const eventColumns: readonly string[] = [
   'revenue_currency',
   'is_conversion',
   'properties',
+  'waiting_keys',
   'log_partition',
   'batch_no',
   'producer_id',
@@ -94,7 +97,17 @@ export function writeEventRow(into: RowWriter, row: EventRow, batch: BatchName):
   into.string(row.revenue_currency);
   into.bool(row.is_conversion);
   into.string(row.properties);
+  into.strings(row.waiting_keys);
   writeOrigin(into, row, batch);
+}
+
+export const learnedEventColumns: readonly string[] = [...eventColumns, 'sign', 'is_learned'];
+
+/** One row of `events` that takes another back (-1), or stands in its place (1). */
+export function writeLearnedEventRow(into: RowWriter, row: EventRow, sign: 1 | -1, batch: BatchName): void {
+  writeEventRow(into, row, batch);
+  into.int8(sign);
+  into.bool(true);
 }
 
 /** A decimal as a whole number of its smallest unit. */

@@ -201,14 +201,18 @@ CREATE TABLE events
     `revenue_currency` String,
     `is_conversion` Bool,
     `properties` String,
+    `waiting_keys` Array(String),
     `batch_id` String,
     `log_partition` UInt16,
     `batch_no` UInt64,
     `producer_id` String,
     `frame_no` UInt64,
     `idx` UInt32,
+    `sign` Int8 DEFAULT 1,
+    `is_learned` Bool DEFAULT false,
     INDEX event_ids event_id TYPE bloom_filter(0.01) GRANULARITY 1,
     INDEX batch_nos batch_no TYPE minmax GRANULARITY 1,
+    INDEX waiting waiting_keys TYPE bloom_filter(0.001) GRANULARITY 1,
     CONSTRAINT fenced CHECK batch_no >= joinGet('fences', 'batch_no_min', log_partition)
 )
 ENGINE = MergeTree
@@ -261,9 +265,9 @@ AS SELECT
     revenue_currency,
     log_partition,
     cell.3 AS bucket,
-    count() AS rows,
-    sum(toUInt64(is_conversion)) AS conversions,
-    sum(ifNull(revenue_amount, 0)) AS revenue,
+    toUInt64(sum(sign)) AS rows,
+    toUInt64(sumIf(sign, is_conversion)) AS conversions,
+    sum(ifNull(revenue_amount, 0) * sign) AS revenue,
     max(batch_no) AS batch_no
 FROM events
 ARRAY JOIN [('quarter', '', toStartOfFifteenMinutes(toDateTime(time, 'UTC'))), ('day', '', toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('platform', platform, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('country', country, toDateTime(toStartOfDay(time, 'UTC'), 'UTC')), ('campaign', campaign, toDateTime(toStartOfDay(time, 'UTC'), 'UTC'))] AS cell
@@ -320,9 +324,9 @@ AS SELECT
     revenue_currency,
     log_partition,
     toDateTime(toStartOfDay(time, 'UTC'), 'UTC') AS bucket,
-    count() AS rows,
-    sum(toUInt64(is_conversion)) AS conversions,
-    sum(ifNull(revenue_amount, 0)) AS revenue,
+    toUInt64(sum(sign)) AS rows,
+    toUInt64(sumIf(sign, is_conversion)) AS conversions,
+    sum(ifNull(revenue_amount, 0) * sign) AS revenue,
     max(batch_no) AS batch_no
 FROM events
 GROUP BY

@@ -9,6 +9,12 @@ import type { RecordKind } from '#common/log/record.ts';
  */
 export const marksReadDays = 30;
 
+/**
+ * A partition beyond LOG_PARTITIONS keeps its owner for so long after its last record: only its owner gives an event of it the link of
+ * an install that comes later, and an app's attribution window is at most 90 days.
+ */
+export const learningDays = 91;
+
 /** A lane of a partition that is known. */
 export type LaneName = { readonly producer_id: string } & Pick<Lane, 'kind'>;
 

@@ -29,11 +29,13 @@ interface RawTable {
   readonly name: string;
   /** What kind of record a row is of. */
   readonly kind: string;
+  /** Which rows came out of their own frames; all if absent. */
+  readonly own?: string;
 }
 const rawTables: readonly RawTable[] = [
   { name: 'clicks', kind: "'click'" },
   { name: 'installs', kind: "'install'" },
-  { name: 'events', kind: "'event'" },
+  { name: 'events', kind: "'event'", own: 'NOT is_learned' },
   { name: 'matches', kind: "'match'" },
   { name: 'dead_letters', kind: 'kind' },
 ];
@@ -166,8 +168,8 @@ export class ClickHouseStore implements RawStore {
   async framesAbove(partition: number, batchNo: number, producerId?: string): Promise<readonly StoredFrames[]> {
     const lanes = new Map<string, { producer_id: string; kind: RecordKind; ranges: [from: number, to: number][] }>();
     const selects = rawTables.map(
-      ({ name, kind }) => `SELECT producer_id, ${kind} AS kind, frame_no FROM ${name}
-        WHERE log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64}
+      ({ name, kind, own = '1' }) => `SELECT producer_id, ${kind} AS kind, frame_no FROM ${name}
+        WHERE ${own} AND log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64}
         ${producerId === undefined ? '' : 'AND producer_id = {producer_id:String}'}`,
     );
     const lots = this.#clickhouse.stream<{ producer_id: string; kind: RecordKind; frame_no: number }>(
@@ -246,8 +248,8 @@ export class ClickHouseStore implements RawStore {
   async placesOf(partition: number, batchNo: number, frames: readonly FrameSpan[]): Promise<readonly StoredPlace[]> {
     if (frames.length === 0) return [];
     const selects = rawTables.map(
-      ({ name, kind }) => `SELECT ${kind} AS kind, producer_id, frame_no, idx FROM ${name}
-        WHERE log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64} AND producer_id IN {producers:Array(String)}`,
+      ({ name, kind, own = '1' }) => `SELECT ${kind} AS kind, producer_id, frame_no, idx FROM ${name}
+        WHERE ${own} AND log_partition = {partition:UInt16} AND batch_no > {batch_no:UInt64} AND producer_id IN {producers:Array(String)}`,
     );
     return await this.#clickhouse.query<StoredPlace>(
       `SELECT DISTINCT kind, producer_id, frame_no, idx FROM (${selects.join(' UNION ALL ')})

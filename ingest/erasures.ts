@@ -13,6 +13,7 @@ import { familyOf } from '#common/device-family.ts';
 import { type ErasableKind, erasedIdHash } from '#common/erased-ids.ts';
 import type { Click } from '#common/log/record.ts';
 import type { Queries } from '#common/postgres.ts';
+import { devicesIn } from './attribution/waiting-keys.ts';
 
 interface Erasure {
   readonly organization_id: string;
@@ -83,8 +84,12 @@ export class Erasures {
 
   event(row: EventRow): EventRow {
     const { install_id: install, device_id: device, user_id: user, click_id: click } = row;
-    if (!this.#covers(row.organization_id, row.received_at, { install, device, user, click })) return row;
-    return { ...row, ...blankEvent };
+    const { organization_id, received_at } = row;
+    if (!this.mayCover(received_at)) return row;
+    const isCovered =
+      this.#covers(organization_id, received_at, { install, device, user, click }) ||
+      devicesIn(row.waiting_keys).some((alias) => this.#covers(organization_id, received_at, { device: alias }));
+    return isCovered ? { ...row, ...blankEvent } : row;
   }
 
   /** Covered too by any click that it was compared with: what tells of that click goes with it. */
@@ -141,4 +146,5 @@ const blankEvent = {
   session_id: '',
   click_id: '',
   properties: '',
+  waiting_keys: [],
 };

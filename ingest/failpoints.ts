@@ -1,5 +1,15 @@
 /** Places where a test can make the process die, in their order. In production nothing is ever armed. */
-export const failpointNames = ['taken', 'formed', 'before', 'part_inserted', 'inserted', 'after', 'announced'] as const;
+export const failpointNames = [
+  'taken',
+  'formed',
+  'before',
+  'part_inserted',
+  'inserted',
+  'after',
+  'announced',
+  'learned_before',
+  'learned_inserted',
+] as const;
 export type FailpointName = (typeof failpointNames)[number];
 
 export interface Failpoints {

@@ -108,6 +108,10 @@ export class FrameQueue {
     if (this.#waiting.length === 1 || this.#isFull) this.#wake?.();
   }
 
+  get isStopped(): boolean {
+    return this.#isStopped;
+  }
+
   get #isFull(): boolean {
     return this.#waitingRows >= this.#limits.batchRows || this.#rowBytes >= this.#limits.batchBytes;
   }

@@ -1,6 +1,7 @@
 /** All parts of ingest put together: what main.ts runs, and what tests run with places to die at. */
 import { hostname } from 'node:os';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { AttributionWindows, defaultWindows } from '#common/attribution-windows.ts';
 import { systemClock } from '#common/clock.ts';
 import type { ProcessConfig } from '#common/config-roles.ts';
 import { isObject, keepLogStream } from '#common/log/log-stream.ts';
@@ -11,12 +12,17 @@ import { RecentClicks } from '#common/recent-clicks.ts';
 import { RecentInstalls } from '#common/recent-installs.ts';
 import { Redis } from '#common/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
+import { AppWindows } from './attribution/app-windows.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickArchive } from './attribution/click-archive.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { ExpiredClaims } from './attribution/expired-claims.ts';
 import { FirstSeenGroup } from './attribution/first-seen-group.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
+import { PostgresLateCursors } from './attribution/late-cursors.ts';
+import { LateEvents } from './attribution/late-events.ts';
+import { ClickHouseLateStore } from './attribution/late-store.ts';
+import { partsOfLearned } from './attribution/learned-events.ts';
 import { newFeedCounters, RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
 import { type MemoryPolicy, memoryPolicyOf } from './attribution/redis-memory.ts';
 import { BatchFormer } from './batch.ts';
@@ -98,9 +104,10 @@ export class Ingest {
     const partitions = config.LOG_PARTITIONS;
     const stored = new ClickHouseRecords(this.clickhouse);
     const allowStrays = (partition: number) => this.partitions.allowStrays(partition);
+    const installs = new InstallLookup(this.redis && new RecentInstalls(this.redis), stored);
     const attribution = new Attribution({
       firstSeen: new FirstSeenGroup({ stored, clock: systemClock, partitions, allowStrays }),
-      installs: new InstallLookup(this.redis && new RecentInstalls(this.redis), stored),
+      installs,
       clicks,
       countries,
     });
@@ -112,6 +119,7 @@ export class Ingest {
       former,
       refusedRows: new RefusedRows(this.clickhouse),
       failpoints,
+      late: this.#newLateEvents(installs),
       time: systemTime,
       log,
     };
@@ -145,6 +153,22 @@ export class Ingest {
       log,
     });
     this.logRoom = this.#newLogRoom();
+  }
+
+  #newLateEvents(installs: InstallLookup): LateEvents {
+    const { redis, clickhouse } = this;
+    const read = async (appIds: readonly string[]) =>
+      redis === null ? appIds.map(() => defaultWindows) : await new AttributionWindows(redis).of(appIds);
+    const windows = new AppWindows(read, systemClock);
+    return new LateEvents({
+      store: new ClickHouseLateStore(clickhouse),
+      cursors: new PostgresLateCursors(this.postgres),
+      installs,
+      windows: (appIds) => windows.of(appIds),
+      partsOf: partsOfLearned,
+      erasures: this.#erasures,
+      time: systemTime,
+    });
   }
 
   #newLogRoom(): LogRoom {

@@ -211,7 +211,7 @@ test(
     await expect.poll(() => ingest.partitions.of(3)?.state, patience).toBe('running');
     // While its marks count, a journal may still have the frames.
     expect(await members.retire(3, owner ?? '')).toBe(false);
-    await db.execute("UPDATE ingest.mark SET updated_at = now() - interval '31 days' WHERE partition = 3");
+    await db.execute("UPDATE ingest.mark SET updated_at = now() - interval '92 days' WHERE partition = 3");
     expect(await members.retire(3, owner ?? '')).toBe(true);
     const left = `SELECT partition FROM ingest.lease WHERE partition = 3 UNION SELECT partition FROM ingest.checkpoint WHERE partition = 3`;
     expect(await db.query(left)).toEqual([]);

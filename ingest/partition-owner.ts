@@ -15,11 +15,13 @@ import type { FormedBatch } from './batch.ts';
 import { LeaseLost } from './checkpoints.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';
 import { HeldLease } from './held-lease.ts';
+import { LateLearner } from './late-learner.ts';
 import { LogReader } from './log-reader.ts';
 import { recoverBatches } from './recovery.ts';
 import { revise } from './revision.ts';
 import { Sink, type SinkParts } from './sink.ts';
 import type { SinkCounters } from './sink-counters.ts';
+import { StoppableWait } from './stoppable-wait.ts';
 
 export interface OwnerOptions {
   readonly partition: number;
@@ -41,7 +43,6 @@ export interface OwnerOptions {
 
 export type OwnerState = 'waiting' | 'recovering' | 'settled' | 'running' | 'stopped';
 
-const acquirePollMs = 500;
 const revisionPollMs = 2_000;
 /** How long a stop waits for ClickHouse and Postgres; what is not stored then comes again. */
 const stopPatienceMs = 5_000;
@@ -66,13 +67,18 @@ export class PartitionOwner {
   #areStraysStored = false;
   #announcedAt = 0;
   readonly #floors = new Map<string, LaneFloor>();
+  /** What is stored one after the other: batches, and what became known between them. */
+  #turn: Promise<void> = Promise.resolve();
+  /** Settles when the batch that was begun last is stored, or never will be. */
+  #newestBatch: Promise<void> = Promise.resolve();
   /** Marks are moved without a batch; nothing is stored meanwhile. */
   #closing: Promise<void> = Promise.resolve();
   #done: Promise<void> = Promise.resolve();
-  #wake: (() => void) | undefined;
+  readonly #wait: StoppableWait;
 
   constructor(options: OwnerOptions) {
     this.#options = options;
+    this.#wait = new StoppableWait(options.time, () => this.#isStopping);
   }
 
   get #isStopping(): boolean {
@@ -139,7 +145,7 @@ export class PartitionOwner {
   /** Stores what is in hand, if its servers are there, and lets go of the lease. */
   async stop(): Promise<void> {
     this.#stopping.abort();
-    this.#wake?.();
+    this.#wait.wake();
     this.#queue?.stop();
     const { time } = this.#options;
     const impatience = time.after(stopPatienceMs, () => this.#lease?.abandon());
@@ -208,14 +214,14 @@ export class PartitionOwner {
     const { partition, sink, nats, limits, counters, time } = this.#options;
     this.state = 'recovering';
     const { checkpoints } = sink;
-    this.#committedTo = await this.#whenThere(() => checkpoints.streamTime(partition));
-    const marks = await this.#whenThere(() => checkpoints.marks(partition));
+    this.#committedTo = await this.#wait.whenThere(() => checkpoints.streamTime(partition));
+    const marks = await this.#wait.whenThere(() => checkpoints.marks(partition));
     const queue = new FrameQueue(limits, marks, time, () => this.#reader?.resume());
     this.#queue = queue;
     if (this.#isStopping) return;
     const store = new Sink(sink, lease, queue, counters);
     this.#sink = store;
-    const entries = await this.#whenThere(() => checkpoints.batches(partition));
+    const entries = await this.#wait.whenThere(() => checkpoints.batches(partition));
     const log = (line: string) => sink.log({ partition }, line);
     await recoverBatches({
       lease: lease.lease,
@@ -230,7 +236,7 @@ export class PartitionOwner {
     this.state = 'settled';
     await this.#waitToRun();
     if (this.#isStopping) return;
-    const revision = await this.#whenThere(() => checkpoints.revision(partition));
+    const revision = await this.#wait.whenThere(() => checkpoints.revision(partition));
     if (revision !== undefined) {
       this.state = 'running';
       const { signal } = this.#stopping;
@@ -239,6 +245,8 @@ export class PartitionOwner {
       return;
     }
     await store.begin(this.#storedUntil());
+    const { late } = sink;
+    if (late) await store.patiently(() => late.begin(partition));
     if (this.#isStopping) return;
     this.#reader = new LogReader({
       nats,
@@ -254,11 +262,29 @@ export class PartitionOwner {
     this.announceAll();
     this.#reader.start();
     const look = time.every(revisionPollMs, () => void this.#lookForRevision(queue));
+    const failure: { error?: unknown } = {};
+    const learner = late && this.#learnerOf(late, store, queue, failure);
+    learner?.start();
     try {
-      await this.#run(store, queue);
+      await this.#run(store, queue, failure);
     } finally {
       time.clear(look);
+      learner?.stop();
     }
+  }
+
+  #learnerOf(
+    late: NonNullable<SinkParts['late']>,
+    sink: Sink,
+    queue: FrameQueue,
+    failure: { error?: unknown },
+  ): LateLearner {
+    const { partition, time, sink: parts } = this.#options;
+    return new LateLearner({
+      ...{ partition, late, sink, queue, failure, time, log: parts.log },
+      newestBatch: () => this.#newestBatch,
+      inTurn: (work) => this.#inTurn(() => this.#whileStoring(work)),
+    });
   }
 
   /** When an operator asks for something, what is in hand is stored and the partition is taken again. */
@@ -279,17 +305,20 @@ export class PartitionOwner {
 
   async #waitToRun(): Promise<void> {
     const { mayRun = () => true } = this.#options;
-    while (!mayRun() && !this.#isStopping && this.#lease?.isLost === false) await this.#pause(mayRunPollMs);
+    while (!mayRun() && !this.#isStopping && this.#lease?.isLost === false) await this.#wait.pause(mayRunPollMs);
   }
 
   /** While one batch is stored the next is formed. */
-  async #run(sink: Sink, queue: FrameQueue): Promise<void> {
-    const failure: { error?: unknown } = {};
+  async #run(sink: Sink, queue: FrameQueue, failure: { error?: unknown }): Promise<void> {
     let storing: Promise<void> = Promise.resolve();
+    let decided: () => void = () => undefined;
     for (;;) {
       const frames = await queue.take();
       if (frames.length === 0) break;
       this.#areStraysFormed = false;
+      this.#newestBatch = new Promise((done) => {
+        decided = done;
+      });
       const batch = await sink.form(frames).catch((error: unknown) => {
         failure.error ??= error;
       });
@@ -297,29 +326,46 @@ export class PartitionOwner {
       if ('error' in failure || batch === undefined) break;
       this.#areStraysStored = this.#areStraysFormed;
       this.#areStraysFormed = false;
-      storing = this.#store(sink, queue, batch).catch((error: unknown) => {
-        failure.error = error;
-        queue.stop();
-      });
+      storing = this.#inTurn(() => this.#store(sink, queue, batch))
+        .catch((error: unknown) => {
+          failure.error = error;
+          queue.stop();
+        })
+        .finally(decided);
     }
     await storing;
+    await this.#turn;
+    decided();
     if ('error' in failure) throw failure.error;
     await this.#closing;
   }
 
+  #inTurn(work: () => Promise<void>): Promise<void> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+
   async #store(sink: Sink, queue: FrameQueue, batch: FormedBatch): Promise<void> {
-    this.#isStoring = true;
     try {
-      await this.#closing;
-      await sink.store(batch);
+      await this.#whileStoring(() => sink.store(batch));
     } finally {
-      this.#isStoring = false;
       this.#areStraysStored = false;
     }
     this.#committedTo = Math.max(this.#committedTo, batch.streamTime);
     const producers = new Set(batch.frames.map((frame) => frame.header.producer_id));
     this.#announce(queue.marks.filter((lane) => producers.has(lane.producer_id)));
     this.#options.sink.failpoints.pass('announced');
+  }
+
+  async #whileStoring<T>(work: () => Promise<T>): Promise<T> {
+    this.#isStoring = true;
+    try {
+      await this.#closing;
+      return await work();
+    } finally {
+      this.#isStoring = false;
+    }
   }
 
   /** All that the log holds was read; if none of it waits, everything up to now is stored. */
@@ -346,28 +392,5 @@ export class PartitionOwner {
     for (const bytes of encodeAnnouncements({ installation_id, partition, committed_to: committedTo, lanes })) {
       nats.publish(nats.names.marks, bytes);
     }
-  }
-
-  async #whenThere<T>(step: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await step();
-      } catch (error) {
-        if (!(error instanceof PostgresUnavailable)) throw error;
-        await this.#pause(acquirePollMs);
-        if (this.#isStopping) throw error;
-      }
-    }
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise((done) => {
-      const timer = this.#options.time.after(ms, () => this.#wake?.());
-      this.#wake = () => {
-        this.#options.time.clear(timer);
-        this.#wake = undefined;
-        done();
-      };
-    });
   }
 }

@@ -1,6 +1,6 @@
 /** Heartbeats of ingests in Postgres. */
 import type { Postgres } from '#common/postgres.ts';
-import { marksReadDays } from './checkpoints.ts';
+import { learningDays } from './checkpoints.ts';
 import type { Member, Members, Membership, OwnedPartition } from './members.ts';
 
 /** How long after the last stray one ingest keeps all partitions. Longer than a lease, so that a successor knows of it. */
@@ -64,10 +64,11 @@ export class PostgresMembers implements Members {
       const kept = await queries.query(
         `SELECT FROM ingest.mark WHERE partition = $1 AND updated_at > now() - make_interval(days => $2)
          UNION ALL SELECT FROM ingest.batch WHERE partition = $1 LIMIT 1`,
-        [partition, marksReadDays],
+        [partition, learningDays],
       );
       if (held.length === 0 || kept.length > 0) return false;
       await queries.execute('DELETE FROM ingest.checkpoint WHERE partition = $1', [partition]);
+      await queries.execute('DELETE FROM ingest.late_cursor WHERE partition = $1', [partition]);
       await queries.execute('DELETE FROM ingest.lease WHERE partition = $1', [partition]);
       return true;
     });

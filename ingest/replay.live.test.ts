@@ -5,6 +5,9 @@ import { Command } from 'commander';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { addRevisionCommands } from '#api/admin/revision.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
+import { newId } from '#common/ids.ts';
+import { installTextMax } from '#common/log/install-record.ts';
+import type { RecordKind } from '#common/log/record.ts';
 import { Postgres } from '#common/postgres.ts';
 import { WayForTest } from './way-for-test.ts';
 
@@ -57,6 +60,13 @@ async function restoreClickHouse(): Promise<void> {
   await way.clickhouse.restart();
 }
 
+async function append(kind: RecordKind, json: string): Promise<void> {
+  await new Promise<void>((committed, fail) => {
+    const waiter = { committed, refused: () => fail(new Error('refused')) };
+    way.journal.append(way.journal.lane(kind, 0), json, waiter);
+  });
+}
+
 async function keepAndStore(count: number): Promise<void> {
   await way.keep(count);
   await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
@@ -106,12 +116,12 @@ test(
     // The backup of a table is not of the same moment as that of another.
     await way.client.command('TRUNCATE TABLE clicks_by_dimension');
     const { lines, isFaulty } = await admin('replay', '--from', from);
-    expect(lines[0]).toMatch(/^150 rows stored, [1-9]\d* cells of rollups corrected$/);
+    expect(lines[0]).toMatch(/^150 rows stored, [1-9]\d* rollup cells corrected$/);
     expect([lines.at(-1), isFaulty]).toEqual(['0 click frames are permanently missing', false]);
     await keepAndStore(50);
     expect(await faults()).toEqual(none);
     // Again: nothing is missing.
-    expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 cells of rollups corrected');
+    expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 rollup cells corrected');
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
     await second.stop();
   },
@@ -166,4 +176,46 @@ test(
     await ingest.stop();
   },
   long,
+);
+
+test(
+  'what was learned of an event and lost in a restore is learned again by a replay, once, and is nothing that a replay stores twice',
+  async () => {
+    const now = Date.now();
+    const from = new Date(now).toISOString();
+    const ids = { organization_id: newId('org', 1), app_id: newId('app', now) };
+    const event = JSON.stringify({
+      ...{ v: 1, ...ids, event_id: 'e', time: now, received_at: now, privacy_mode: 'no_ip' },
+      sent: { name: 'bought', device_id: 'd' },
+    });
+    const texts = Object.fromEntries(Object.keys(installTextMax).map((name) => [name, '']));
+    const install = JSON.stringify({
+      ...{ v: 1, ...texts, ...ids, install_id: newId('ins', now), link_id: newId('lnk', 1), device_id: 'd', time: now },
+      ...{ installed_at: now, match_type: 'none', match_guaranteed: false, confidence: 1, attributed: true },
+      ...{ platform: 'ios', privacy_mode: 'no_ip' },
+    });
+    const rows = async () =>
+      (
+        await way.client.query('SELECT count() AS rows, sum(sign) AS events, uniqExact(link_id) AS links FROM events')
+      )[0];
+    const dying = way.ingest('learned_before:1');
+    await append('event', event);
+    await expect.poll(rows, patience).toEqual({ rows: 1, events: 1, links: 1 });
+    await append('install', install);
+    await dying.exited;
+    await saveClickHouse();
+    const second = way.ingest();
+    await expect.poll(rows, patience).toEqual({ rows: 3, events: 1, links: 2 });
+    await second.stop();
+    // As after half a minute.
+    await postgres.execute(`UPDATE ingest.late_cursor SET cursors = '{"0": ${Date.now()}}'`);
+    await restoreClickHouse();
+    const third = way.ingest();
+    expect((await admin('replay', '--from', from)).lines[0]).toMatch(/^0 rows stored/);
+    await expect.poll(rows, patience).toEqual({ rows: 3, events: 1, links: 2 });
+    expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 rollup cells corrected');
+    expect(await faults()).toEqual(none);
+    await third.stop();
+  },
+  3 * long,
 );

@@ -66,6 +66,8 @@ async function replay(
   counters: SinkCounters,
 ): Promise<void> {
   const { partition } = lease.lease;
+  const { late } = parts;
+  if (late) await recovered.patiently(() => late.rewind(partition, above));
   const marks = await recovered.patiently(() => parts.checkpoints.marks(partition));
   const queue = new FrameQueue(limits, marks, time, () => reader.resume(), true);
   const sink = new Sink(parts, lease, queue, counters);

@@ -19,6 +19,9 @@ export interface SinkCounters {
   frames_missing: number;
   /** Take-overs that found batches in ClickHouse of which Postgres knew nothing. */
   lost_commits: number;
+  /** Events whose install came after them, and that have its link since. */
+  learned: number;
+  learned_refused: number;
   /** Lanes that came back after so long that their marks were looked up. */
   marks_recalled: number;
 }
@@ -40,6 +43,8 @@ export function newSinkCounters(): SinkCounters {
     frames_closed: 0,
     frames_missing: 0,
     lost_commits: 0,
+    learned: 0,
+    learned_refused: 0,
     marks_recalled: 0,
   };
 }

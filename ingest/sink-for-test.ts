@@ -14,6 +14,10 @@ import { Attribution } from './attribution/attribution.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
+import { PostgresLateCursors } from './attribution/late-cursors.ts';
+import { LateEvents } from './attribution/late-events.ts';
+import { ClickHouseLateStore } from './attribution/late-store.ts';
+import { partsOfLearned } from './attribution/learned-events.ts';
 import { BatchFormer, type LogFrame } from './batch.ts';
 import { ClickHouseStore } from './clickhouse-store.ts';
 import { Erasures } from './erasures.ts';
@@ -42,7 +46,9 @@ const visitors = new Visitors(() => 'salt', 1_000);
 type Owned = Pick<TestPostgres, 'url' | 'urlAs' | 'stop'>;
 
 export interface TestOwner {
+  readonly partition: number;
   readonly sink: Sink;
+  readonly late: LateEvents;
   readonly queue: FrameQueue;
   readonly log: string[];
   /** Gone, as after a kill: nothing is let go of. */
@@ -114,21 +120,36 @@ export class SinkForTest {
     const log: string[] = [];
     const note = (fields: object, line: string) => void log.push(`${line} ${JSON.stringify(fields)}`);
     const refusedRows = new RefusedRows(clickhouse);
+    const late = this.#late();
     const parts = {
       checkpoints,
       store,
       former: this.#former(),
       refusedRows,
       failpoints: noFailpoints,
+      late,
       time: this.#time,
       log: note,
     };
     const sink = new Sink(parts, held, queue, newSinkCounters());
-    const owner = { sink, queue, log, die: () => held.abandon() };
+    const owner = { partition, sink, queue, late, log, die: () => held.abandon() };
     this.#owners.push(owner);
     const [entries, marks] = [await checkpoints.batches(partition), await checkpoints.marks(partition)];
     await recoverBatches({ lease, checkpoints, entries, marks, sink, store, log: note });
+    await late.begin(partition);
     return owner;
+  }
+
+  #late(): LateEvents {
+    return new LateEvents({
+      store: new ClickHouseLateStore(this.clickhouse),
+      cursors: new PostgresLateCursors(this.postgres),
+      installs: { appeared: () => undefined },
+      windows: async () => new Map(),
+      partsOf: partsOfLearned,
+      erasures: this.erasures,
+      time: this.#time,
+    });
   }
 
   #former(): BatchFormer {

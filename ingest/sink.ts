@@ -27,6 +27,7 @@ import { ClickHouseFailure } from '#clickhouse/client.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import { sleep, type Time } from '#common/time.ts';
+import type { LateEvents } from './attribution/late-events.ts';
 import {
   type BatchFormer,
   type FormChanges,
@@ -42,6 +43,7 @@ import type { FrameQueue, Gap } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
 import type { Fence, RawStore, TableDay } from './raw-store.ts';
 import type { RefusedRowsSearch } from './refused-rows.ts';
+import { delayOf } from './retry-delay.ts';
 import type { SinkCounters } from './sink-counters.ts';
 
 export interface SinkParts {
@@ -50,15 +52,14 @@ export interface SinkParts {
   readonly former: Pick<BatchFormer, 'begin' | 'form'>;
   readonly refusedRows: RefusedRowsSearch;
   readonly failpoints: Failpoints;
+  /** What became known of events that came before their install. */
+  readonly late?: Pick<LateEvents, 'begin' | 'find' | 'look' | 'partsOf' | 'passed' | 'rewind'>;
   readonly time: Time;
   readonly log: (fields: object, line: string) => void;
 }
 
 type InsertState = 'stored' | 'doubted' | 'refused';
 export type Settled = 'stored' | 'partial' | 'absent';
-
-const retryMinMs = 50;
-const retryMaxMs = 5_000;
 
 export class Sink {
   readonly counters: SinkCounters;
@@ -157,6 +158,24 @@ export class Sink {
       if (outcome === 'refused') for (const key of await this.#refusedRowsOf(batch.frames, refused)) refused.add(key);
       if (refused.size === before) await sleep(this.#parts.time, delayOf(tries));
     }
+  }
+
+  /** Stores rows that are of no frame, as a batch of their own: whole, or it is in doubt or refused. @throws LeaseLost */
+  async storeAside(partsOf: (batch: BatchName) => FormedPart[]): Promise<InsertState> {
+    const { failpoints } = this.#parts;
+    const name = this.#nextName();
+    const parts = partsOf(name);
+    const rows = parts.reduce((sum, part) => sum + part.rows, 0);
+    const batch = { batch: name, frames: [], parts, streamTime: 0, rows, rejections: new Map() };
+    const entry = await this.#before(batch);
+    failpoints.pass('learned_before');
+    const outcome = await this.#insertAll(batch);
+    failpoints.pass('learned_inserted');
+    const isEnded = outcome === 'refused';
+    const isStored = outcome === 'stored' || (await this.settle(entry, { isEnded })) === 'stored';
+    if (isStored) await this.finish(entry, []);
+    if (isStored || isEnded) this.refusal = '';
+    return isStored ? 'stored' : outcome;
   }
 
   /** Rows that ClickHouse refuses, beside those that are known. */
@@ -376,8 +395,4 @@ export class Sink {
     this.counters.rows += batch.rows;
     for (const count of batch.rejections.values()) this.counters.dead_letters += count;
   }
-}
-
-function delayOf(tries: number): number {
-  return Math.min(retryMaxMs, retryMinMs * 2 ** Math.min(tries, 10));
 }

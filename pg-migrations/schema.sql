@@ -42,6 +42,12 @@ CREATE TABLE ingest.last_batch (
   CONSTRAINT last_batch_pkey PRIMARY KEY (partition)
 );
 
+CREATE TABLE ingest.late_cursor (
+  partition integer NOT NULL,
+  cursors jsonb NOT NULL,
+  CONSTRAINT late_cursor_pkey PRIMARY KEY (partition)
+);
+
 CREATE TABLE ingest.lease (
   partition integer NOT NULL,
   owner text NOT NULL,

@@ -11,6 +11,7 @@ import {
   revenueOf,
   uniquesOf,
 } from '#clickhouse/queries/ranking.ts';
+import type { Scope } from '#clickhouse/queries/scope.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { type KeptFigures, keyOfScope } from './kept-figures.ts';
 import { type Amount, byCurrency, type Metrics, metricsOfRanked } from './metrics.ts';
@@ -70,15 +71,19 @@ export async function figuresOfPage<Figure>(
     readonly kept: KeptFigures<Figure>;
     readonly none: Figure;
     readonly countOf: (row: RankedRow) => number;
+    /** Under which the figure of a row is kept; null when it can't be. Its id, unless records can leave it for another row. */
+    readonly nameOf?: (row: RankedRow) => string | null;
     readonly ask: (ids: readonly string[]) => Promise<Map<string, Found<Figure>> | Rejection>;
   },
 ): Promise<Map<string, Figure> | Rejection> {
-  const { kept, none, countOf, ask } = figure;
+  const { kept, none, countOf, nameOf = (row) => row.id, ask } = figure;
   const prefix = keyOfScope(scope, column);
   const figures = new Map<string, Figure>();
   const unknown: RankedRow[] = [];
   for (const row of rows) {
-    const known = countOf(row) === 0 ? none : kept.get(prefix + row.id, countOf(row));
+    const name = nameOf(row);
+    const same = name === null ? undefined : kept.get(prefix + name, countOf(row));
+    const known = countOf(row) === 0 ? none : same;
     if (known === undefined) unknown.push(row);
     else figures.set(row.id, known);
   }
@@ -88,7 +93,8 @@ export async function figuresOfPage<Figure>(
   for (const row of unknown) {
     const value = found.get(row.id);
     figures.set(row.id, value?.figure ?? none);
-    if (value) kept.put(prefix + row.id, value.count, value.figure);
+    const name = nameOf(row);
+    if (value && name !== null) kept.put(prefix + name, value.count, value.figure);
   }
   return figures;
 }
@@ -131,6 +137,15 @@ async function uniquesOfPage(
   });
 }
 
+/**
+ * An event without a link gets one when its install comes after it: the row loses one, and all rows together lose none. So both
+ * numbers are the same only while the row has the same events, unless such an event can leave the scope as well.
+ */
+function nameWithoutLink({ filters }: Scope, { all_events }: RankedRow): string | null {
+  const isClosed = Object.keys(filters).every((column) => column === 'app_id');
+  return isClosed ? `\0${all_events}` : null;
+}
+
 interface AmountRow {
   readonly id: string;
   readonly f_currency: string;
@@ -147,6 +162,7 @@ async function revenueOfPage(
     kept: asked.kept.revenue,
     none: [],
     countOf: (row) => row.events,
+    nameOf: (row) => (row.id === '' ? nameWithoutLink(asked.scope, row) : row.id),
     ask: async (ids) => {
       const questions = revenueOf(asked.scope, column, ids);
       const rows = await asked.asking.together<AmountRow>(questions);

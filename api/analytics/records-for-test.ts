@@ -97,8 +97,24 @@ const origin = ['batch_id', 'producer_id', 'frame_no', 'idx'];
 const columnsOf = {
   clicks: [...shared, 'click_id', 'browser', 'is_bot', 'visitor', ...origin],
   installs: [...shared, 'install_id', 'match_id', 'attributed', 'trigger', ...origin],
-  events: [...shared, 'event_id', 'revenue_amount', 'revenue_currency', 'is_conversion', ...origin],
+  events: [
+    ...shared,
+    ...'event_id revenue_amount revenue_currency is_conversion sign is_learned'.split(' '),
+    ...origin,
+  ],
 };
+
+/** Events that came before their install: stored without a link and from elsewhere, taken back, and given again as they are. */
+export function isLearned({ kind, link_id, idx }: TestRecord): boolean {
+  return kind === 'events' && link_id !== '' && idx % 4 === 1;
+}
+
+/** As it was stored before anything was known of its install. */
+function waiting(record: TestRecord): TestRecord {
+  const country = countries[(countries.indexOf(record.country) + 1) % countries.length] ?? '';
+  const platform = record.idx % 8 === 1 ? '' : record.platform;
+  return { ...record, link_id: '', campaign: '', utm_source: '', utm_medium: '', country, platform };
+}
 
 /** Records of a frame. */
 export const frameRecords = 50;
@@ -108,10 +124,17 @@ export async function storeRecords(client: ClickHouse, records: readonly TestRec
     const columns = columnsOf[kind];
     // Frames are numbered by kind and in the order of time, as an edge numbers them.
     const mine = records.filter((record) => record.kind === kind).sort((a, b) => a.time - b.time);
-    for (let from = 0; from < mine.length; from += 10_000) {
-      const lines = mine.slice(from, from + 10_000).map((record, at) => {
+    const stored = mine.map((record, at) => ({ at, record: isLearned(record) ? waiting(record) : record, sign: 1 }));
+    const learned = mine.flatMap((record, at) =>
+      isLearned(record) ? [-1, 1].map((sign) => ({ at, sign, record: sign === 1 ? record : waiting(record) })) : [],
+    );
+    const rows = [...stored, ...learned];
+    for (let from = 0; from < rows.length; from += 10_000) {
+      const lines = rows.slice(from, from + 10_000).map(({ record, at, sign }, n) => {
         const row: Record<string, unknown> = {
           ...record,
+          sign,
+          is_learned: from + n >= stored.length,
           time: new Date(record.time).toISOString().replace('T', ' ').replace('Z', ''),
           click_id: `${batch}-${record.idx}`,
           install_id: `${batch}-${record.idx}`,
@@ -122,8 +145,8 @@ export async function storeRecords(client: ClickHouse, records: readonly TestRec
           revenue_currency: record.currency,
           batch_id: batch,
           producer_id: batch,
-          frame_no: Math.floor((from + at) / frameRecords) + 1,
-          idx: (from + at) % frameRecords,
+          frame_no: Math.floor(at / frameRecords) + 1,
+          idx: at % frameRecords,
         };
         return JSON.stringify(columns.map((column) => row[column]));
       });

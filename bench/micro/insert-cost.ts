@@ -1,5 +1,6 @@
 /**
- * What a row costs ClickHouse, raw table and rollups, CPU of the server's process: `tsx bench/micro/insert-cost.ts [rounds] [migrations]`.
+ * What a row costs ClickHouse, raw table and rollups, CPU of the server's process: `tsx bench/micro/insert-cost.ts [rounds] [migrations] [waiting]`.
+ * `waiting` is the share of events that are stored with the name of a device whose install they wait for.
  * The newest schema beside an older one (its first so many migrations), in the same server, in rounds that take turns.
  */
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -13,7 +14,9 @@ import { packageRoot } from '#common/paths.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 
-const [rounds = 12, olderMigrations = 5] = process.argv.slice(2).map(Number);
+const [rounds = 12, olderMigrations = 5, waitingShare = 0] = process.argv.slice(2).map(Number);
+/** From these migrations on batches have numbers, and events wait. */
+const [numbered, waiting] = [6, 7];
 const rowsPerInsert = 20_000;
 const insertsPerRound = 4;
 const [links, apps, visitors] = [2_000, 20, 50_000];
@@ -31,7 +34,8 @@ const agent =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 Version/17.4 Mobile/15E148 Safari/604.1';
 
 /** A batch as ingest sends it; what names the batch differs between the schemas. */
-function batchOf(table: Table, batchNo: number, isNumbered: boolean): Batch {
+function batchOf(table: Table, batchNo: number, migrations: number): Batch {
+  const [isNumbered, isWaiting] = [migrations >= numbered, migrations >= waiting && table === 'events'];
   const writer = new RowWriter(rowsPerInsert * 500);
   const now = Date.now();
   const columns: string[] = [];
@@ -59,6 +63,7 @@ function batchOf(table: Table, batchNo: number, isNumbered: boolean): Batch {
         'frame_no',
         ...(isNumbered ? ['log_partition', 'batch_no'] : []),
         'idx',
+        ...(isWaiting ? ['waiting_keys'] : []),
       );
     for (const value of Object.values(text)) writer.string(value);
     writer.uint64(now + (idx % 700));
@@ -68,6 +73,7 @@ function batchOf(table: Table, batchNo: number, isNumbered: boolean): Batch {
       writer.uint64(batchNo);
     }
     writer.uint32(idx % 500);
+    if (isWaiting) writer.strings(random() < waitingShare ? [`d:${newId('clk', now)}`] : []);
     if (table === 'clicks') {
       if (idx === 0) columns.push('visitor');
       writer.uint64(pick(visitors));
@@ -106,7 +112,9 @@ let batchNo = Date.now();
 for (let round = 0; round <= rounds; round++) {
   for (const table of tables) {
     for (const { name, client } of round % 2 === 0 ? schemas : [...schemas].reverse()) {
-      const batches = Array.from({ length: insertsPerRound }, () => batchOf(table, ++batchNo, name === 'after'));
+      const batches = Array.from({ length: insertsPerRound }, () =>
+        batchOf(table, ++batchNo, name === 'after' ? Number.POSITIVE_INFINITY : olderMigrations),
+      );
       const before = cpuMs(server.pid);
       for (const { columns, body } of batches) {
         const outcome = await client.insert(table, body, {

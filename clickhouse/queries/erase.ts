@@ -20,7 +20,7 @@ export interface ErasureScope {
 const emptied = {
   clicks: ['click_id', 'ip', 'user_agent', 'os_version', 'device_model', 'language', 'query'],
   installs: 'install_id click_id device_id user_id match_id os_version device_model language ip properties'.split(' '),
-  events: 'event_id install_id device_id user_id session_id click_id properties'.split(' '),
+  events: 'event_id install_id device_id user_id session_id click_id properties waiting_keys'.split(' '),
   matches: 'match_id device_id install_id click_id ip shadow_click_id detail'.split(' '),
   dead_letters: ['record'],
 } as const;
@@ -41,8 +41,14 @@ const sql = {
   person:
     'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id) OR has({user:Array(String)}, user_id)',
   asker: 'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id)',
+  // Another name of its device may stand there alone.
+  waiting: 'hasAny({device:Array(String)}, arrayMap(key -> substring(key, 3), waiting_keys))',
   place: '_partition_id AS partition, producer_id, frame_no, idx',
 };
+
+function personIn(table: 'installs' | 'events'): string {
+  return table === 'events' ? `${sql.person} OR ${sql.waiting}` : sql.person;
+}
 
 function paramsOf(scope: ErasureScope, ids: PersonIds): Record<string, unknown> {
   return {
@@ -67,7 +73,7 @@ export async function idsBeside(
   const of = (table: string, person: string) =>
     `SELECT DISTINCT device_id, install_id, click_id FROM ${table} WHERE ${sql.scope} AND (${person}) LIMIT {idsMax:UInt32}`;
   const rows = await client.query<{ device_id: string; install_id: string; click_id: string }>(
-    `SELECT * FROM (${of('installs', sql.person)}) UNION ALL SELECT * FROM (${of('events', sql.person)})
+    `SELECT * FROM (${of('installs', sql.person)}) UNION ALL SELECT * FROM (${of('events', personIn('events'))})
      UNION ALL SELECT * FROM (${of('matches', sql.asker)})`,
     { ...paramsOf(scope, ids), idsMax },
     silent,
@@ -114,7 +120,7 @@ async function* placesOf(
       table,
       await find(
         table,
-        `${sql.scope} AND (${sql.person})
+        `${sql.scope} AND (${personIn(table)})
       AND NOT (has({given_device:Array(String)}, device_id) OR has({given_install:Array(String)}, install_id) OR has({given_user:Array(String)}, user_id))`,
         ids,
         { given_device: [...given.device], given_install: [...given.install], given_user: [...given.user] },
@@ -206,7 +212,8 @@ async function blank(
   where: string,
   params: Record<string, unknown> = {},
 ): Promise<void> {
-  const changes = emptied[table].map((column) => `${identifier(column)} = ''`).join(', ');
+  const empty = (column: string) => (column === 'waiting_keys' ? '[]' : "''");
+  const changes = emptied[table].map((column) => `${identifier(column)} = ${empty(column)}`).join(', ');
   await client.command(`ALTER TABLE ${identifier(table)} UPDATE ${changes} ${partition} WHERE ${where}`, params, {
     ...silent,
     mutations_sync: '2',

@@ -82,9 +82,16 @@ export function exportRows(kind: ExportKind, scope: Scope, after: ExportPosition
     : '';
   const bots = kind === 'clicks' && !scope.include_bots ? ' AND NOT is_bot' : '';
   const opened = kind === 'installs' ? ` AND ${isInstall}` : kind === 'opens' ? ` AND NOT (${isInstall})` : '';
+  const place = 'log_partition, producer_id, frame_no, idx';
+  const range = `${tenantCondition(scope)} AND ${rawTimeCondition(scope)}`;
+  // What was taken back stands beside the row that took it back, with the same tenant, time and other columns.
+  const latest =
+    kind === 'events'
+      ? ` AND sign = 1 AND (is_learned OR (${place}) NOT IN (SELECT ${place} FROM events WHERE ${range} AND sign = -1))`
+      : '';
   return {
     sql: `SELECT ${columns.join(', ')}, toUnixTimestamp64Milli(time) AS time_ms FROM ${kind === 'opens' ? 'installs' : kind}
-WHERE ${tenantCondition(scope)} AND ${rawTimeCondition(scope)}${bots}${opened}${from}
+WHERE ${range}${bots}${opened}${latest}${from}
 ORDER BY ${order}`,
     params: {
       ...scopeParams(scope),

@@ -103,10 +103,11 @@ export function keysAlone(scope: Scope, columns: readonly FilterColumn[]): Quest
   const parts = (['clicks', 'installs', 'events'] as const).flatMap((kind) => {
     const source = figureSource(kind, scope, keys);
     const names = source.kind === 'rollup' ? source.names : {};
-    const records = source.kind === 'rollup' ? 'rows' : 'toUInt64(1)';
+    const one = kind === 'events' ? 'toUInt64(sign)' : 'toUInt64(1)';
+    const records = source.kind === 'rollup' ? 'rows' : one;
     const whole = `SELECT ${keyExpressions(keys, 'bucket', names).join(', ')}, ${records} AS f_records FROM ${wholeCells(kind, source, scope, keys)}`;
     if (source.kind === 'raw' || source.cutCells.length === 0) return [whole];
-    const cut = `SELECT ${keyExpressions(keys, 'time', {}).join(', ')}, toUInt64(1) AS f_records FROM ${rawCells(kind, source, scope, keys)}`;
+    const cut = `SELECT ${keyExpressions(keys, 'time', {}).join(', ')}, ${one} AS f_records FROM ${rawCells(kind, source, scope, keys)}`;
     return [whole, cut];
   });
   return { sql: parts.join('\nUNION ALL\n'), params: figureParams(scope, keys) };
@@ -143,6 +144,8 @@ FROM ${fromOf(kind, source, scope, keys)}${groupingOf(kind, keys)}`;
 function groupingOf(kind: Kind, keys: FigureKeys): string {
   const names = [...keyNames(keys), ...(kind === 'events' && keys.withRevenue !== false ? ['revenue_currency'] : [])];
   if (names.length === 0) return '';
+  // Of events that all were taken back nothing is left, not even a currency.
+  if (kind === 'events') return `\nGROUP BY ${names.join(', ')} HAVING f_events != 0`;
   const isWithWhole = keys.withWhole === true && kind === 'clicks';
   return isWithWhole ? `\nGROUP BY GROUPING SETS ((${names.join(', ')}), ())` : `\nGROUP BY ${names.join(', ')}`;
 }
@@ -196,7 +199,11 @@ const carried: Record<Kind, { keys: readonly string[]; sums: readonly string[]; 
   events: {
     keys: ['revenue_currency'],
     sums: ['rows', 'conversions', 'revenue'],
-    fromRaw: ['count() AS rows', 'countIf(is_conversion) AS conversions', 'sum(ifNull(revenue_amount, 0)) AS revenue'],
+    fromRaw: [
+      'toUInt64(sum(sign)) AS rows',
+      'toUInt64(sumIf(sign, is_conversion)) AS conversions',
+      'sum(ifNull(revenue_amount, 0) * sign) AS revenue',
+    ],
   },
 };
 
@@ -243,13 +250,13 @@ function figuresOf(kind: Kind, scope: Scope, keys: FigureKeys, isRaw: boolean): 
     case 'events':
       return {
         ...(isRaw
-          ? { f_events: 'count()', f_conversions: 'countIf(is_conversion)' }
+          ? { f_events: 'toUInt64(sum(sign))', f_conversions: 'toUInt64(sumIf(sign, is_conversion))' }
           : { f_events: 'sum(rows)', f_conversions: 'sum(conversions)' }),
         ...(keys.withRevenue === false
           ? {}
           : {
               f_currency: 'revenue_currency',
-              f_revenue: isRaw ? 'sum(ifNull(revenue_amount, toDecimal128(0, 9)))' : 'sum(revenue)',
+              f_revenue: isRaw ? 'sum(ifNull(revenue_amount, toDecimal128(0, 9)) * sign)' : 'sum(revenue)',
             }),
       };
   }

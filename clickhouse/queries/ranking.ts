@@ -31,6 +31,8 @@ export interface RankedRow {
   readonly conversions: number;
   /** How many there are on all pages. */
   readonly total: number;
+  /** Events of all rows on all pages. */
+  readonly all_events: number;
 }
 
 export interface RankingOptions {
@@ -75,7 +77,8 @@ export function ranking(scope: Scope, options: RankingOptions): Question {
   return {
     sql: `SELECT k_${column} AS id, sum(f_clicks) AS clicks, sum(f_unique_clicks) AS unique_clicks, sum(f_installs) AS installs,
   sum(f_organic_installs) AS organic_installs, sum(f_reinstalls) AS reinstalls, sum(f_opens) AS opens,
-  sum(f_reengagements) AS reengagements, sum(f_events) AS events, sum(f_conversions) AS conversions, count() OVER () AS total
+  sum(f_reengagements) AS reengagements, sum(f_events) AS events, sum(f_conversions) AS conversions, count() OVER () AS total,
+  sum(sum(f_events)) OVER () AS all_events
 FROM (${sql}) ${conditionOn(column)} GROUP BY id HAVING ${isSomething}
 ORDER BY ${order[sortBy]} DESC, id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt64}`,
     params: { ...params, limit: options.limit, offset: options.offset, currency: options.currency },

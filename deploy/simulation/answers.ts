@@ -5,6 +5,7 @@
  */
 import type { RecordKind } from '#common/log/record.ts';
 import type { SimulatedRow } from './simulated-clickhouse.ts';
+import { deviceOf } from './thin-former.ts';
 
 type Answer = 'open' | 'kept' | 'refused' | 'forgiven';
 
@@ -99,6 +100,7 @@ export class Answers {
     const clicks = new Map<number, number>();
     const byId = new Map<string, SimulatedRow[]>();
     for (const row of rows) {
+      if (row.isLearned) continue;
       if (this.#records[row.n] === undefined) phantom?.push(row.n);
       if (row.id === '') {
         clicks.set(row.n, (clicks.get(row.n) ?? 0) + 1);
@@ -129,4 +131,29 @@ export function nameOf(n: number, id = ''): string {
 
 function isSame(isEvent: boolean, one: number, other: number): boolean {
   return !isEvent || Math.abs(one - other) <= dayMs;
+}
+
+/** Events of which not exactly one row counts, or that have no install although one came in time. */
+export function wronglyAttributed(rows: readonly SimulatedRow[], windowMs: number): string[] {
+  const installs = new Map<string, number>();
+  const places = new Map<string, { readonly event: SimulatedRow; readonly counts: Map<string, number> }>();
+  for (const row of rows) {
+    const { table, log_partition, producer_id, frame_no, idx, id, time, install, sign } = row;
+    const device = id === '' ? '' : deviceOf(id);
+    if (table === 'installs') installs.set(device, Math.min(installs.get(device) ?? time, time));
+    if (table !== 'events') continue;
+    const key = `${log_partition}:${producer_id}:${frame_no}:${idx}`;
+    const place = places.get(key) ?? { event: row, counts: new Map<string, number>() };
+    places.set(key, place);
+    place.counts.set(install, (place.counts.get(install) ?? 0) + sign);
+  }
+  return [...places.values()].flatMap(({ event, counts }) => {
+    const effective = [...counts].filter(([, count]) => count !== 0);
+    const [install = '', count] = effective[0] ?? [];
+    if (effective.length !== 1 || count !== 1) return [`event ${event.id} counts as ${JSON.stringify(effective)}`];
+    const first = installs.get(deviceOf(event.id));
+    const isDue = first !== undefined && first - event.time <= windowMs;
+    if (install === '' && isDue) return [`event ${event.id} has no install, and one came at ${first}`];
+    return install !== '' && deviceOf(install) !== deviceOf(event.id) ? [`event ${event.id} has ${install}`] : [];
+  });
 }

@@ -5,6 +5,8 @@ import { PostgresUnavailable } from '#common/postgres.ts';
 import { RecentClicks } from '#common/recent-clicks.ts';
 import { sleep, type Time } from '#common/time.ts';
 import { FirstSeenGroup } from '#ingest/attribution/first-seen-group.ts';
+import { InstallLookup } from '#ingest/attribution/install-lookup.ts';
+import { LateEvents } from '#ingest/attribution/late-events.ts';
 import { newFeedCounters, RecentClicksFeed } from '#ingest/attribution/recent-clicks-feed.ts';
 import type { Checkpoints } from '#ingest/checkpoints.ts';
 import { noFailpoints } from '#ingest/failpoints.ts';
@@ -12,10 +14,12 @@ import { partitionsInLog } from '#ingest/log-partitions.ts';
 import { LogRoom } from '#ingest/log-room.ts';
 import { OwnedPartitions } from '#ingest/owned-partitions.ts';
 import { PartitionOwner } from '#ingest/partition-owner.ts';
+import type { SinkParts } from '#ingest/sink.ts';
 import { newSinkCounters } from '#ingest/sink-counters.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import type { SimulatedClickHouse } from './simulated-clickhouse.ts';
+import { SimulatedLateStore, simulatedPartsOf } from './simulated-late-store.ts';
 import type { SimulatedNats } from './simulated-nats.ts';
 import { SimulatedNatsClient } from './simulated-nats-client.ts';
 import type { SimulatedPostgres } from './simulated-postgres.ts';
@@ -72,8 +76,37 @@ export class IngestInstance {
     return new RecentClicksFeed({ nats, redis, clicks, partition, time, log, counters: this.feedCounters });
   }
 
+  #sinkOf(
+    program: Program,
+    checkpoints: Checkpoints,
+    allowStrays: (partition: number) => Promise<void>,
+    log: SinkParts['log'],
+  ): SinkParts {
+    const { machine, partitions, postgres, clickhouse } = this.#options;
+    const { time } = program;
+    const stored = new SimulatedRecords(clickhouse, program, machine);
+    const installs = new InstallLookup(null, stored, time);
+    return {
+      checkpoints,
+      store: new SimulatedStore(clickhouse, program, machine),
+      former: new ThinFormer(new FirstSeenGroup({ stored, clock: time.now, partitions, allowStrays }), installs),
+      late: new LateEvents({
+        store: new SimulatedLateStore(clickhouse, program, machine),
+        cursors: postgres.lateCursorsOf(program, machine),
+        installs,
+        windows: async () => new Map(),
+        partsOf: simulatedPartsOf,
+        time,
+      }),
+      refusedRows: { find: () => Promise.resolve(new Set<string>()) },
+      failpoints: noFailpoints,
+      time,
+      log,
+    };
+  }
+
   async #run(program: Program): Promise<void> {
-    const { machine, name, partitions, leaseSeconds, batchRows, logBytesMax, postgres, clickhouse } = this.#options;
+    const { machine, name, partitions, leaseSeconds, batchRows, logBytesMax, postgres } = this.#options;
     const nats = new SimulatedNatsClient(program, this.#options.nats, machine.link);
     this.client = nats;
     await nats.connected();
@@ -86,17 +119,8 @@ export class IngestInstance {
     const stampLog = () =>
       keepLogStream(nats, stream, (line) => log({}, line), { time, isOwner: true, installationId });
     await stampLog();
-    const stored = new SimulatedRecords(clickhouse, program, machine);
     const allowStrays = (partition: number) => owned.allowStrays(partition);
-    const sink = {
-      checkpoints,
-      store: new SimulatedStore(clickhouse, program, machine),
-      former: new ThinFormer(new FirstSeenGroup({ stored, clock: time.now, partitions, allowStrays })),
-      refusedRows: { find: () => Promise.resolve(new Set<string>()) },
-      failpoints: noFailpoints,
-      time,
-      log,
-    };
+    const sink = this.#sinkOf(program, checkpoints, allowStrays, log);
     const owned: OwnedPartitions = new OwnedPartitions({
       owner: name,
       partitions,

@@ -1,5 +1,6 @@
 /** What stands in the simulated Postgres, and how ingest's transactions change it. All of it is replaced and never changed. */
 import type { LaneMarks } from '#common/log/marks.ts';
+import type { Cursor } from '#ingest/attribution/late-cursors.ts';
 import { type BatchEntry, type Lease, LeaseLost, type Revision } from '#ingest/checkpoints.ts';
 import type { Member } from '#ingest/members.ts';
 import type { ClaimRows } from './simulated-claims.ts';
@@ -29,6 +30,8 @@ export interface State {
   readonly streamTimes: ReadonlyMap<number, number>;
   readonly batches: ReadonlyMap<string, { readonly partition: number; readonly entry: BatchEntry }>;
   readonly claims: ClaimRows;
+  /** How far installs were looked at for the events of each partition. */
+  readonly lateCursors: ReadonlyMap<number, Cursor>;
   /** What an operator has asked for and is not done. */
   readonly revisions: ReadonlyMap<number, Revision>;
 }
@@ -42,6 +45,7 @@ export const nothing: State = {
   batches: new Map(),
   revisions: new Map(),
   claims: new Map(),
+  lateCursors: new Map(),
 };
 export function isOwned(state: State, lease: Lease): boolean {
   const row = state.leases.get(lease.partition);
@@ -92,4 +96,15 @@ export function partial(state: State, lease: Lease, batchNo: number): State {
   if (batch === undefined) return state;
   const entry = { ...batch.entry, is_partial: true };
   return { ...state, batches: new Map(state.batches).set(key, { ...batch, entry }) };
+}
+
+/** Of each partition, the number up to which all of its batches are decided. */
+export function decidedIn({ leases, batches }: State): Cursor {
+  const decided: Record<number, number> = {};
+  for (const [partition, { lastBatchNo }] of leases) decided[partition] = lastBatchNo;
+  for (const { partition, entry } of batches.values()) {
+    const below = entry.is_partial ? Number.POSITIVE_INFINITY : entry.batch_no - 1;
+    decided[partition] = Math.min(decided[partition] ?? 0, below);
+  }
+  return decided;
 }

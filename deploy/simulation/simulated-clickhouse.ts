@@ -25,6 +25,12 @@ export interface SimulatedRow {
   readonly time: number;
   /** Of an event or install, by which it is known when it comes again; empty for a click. */
   readonly id: string;
+  /** Of an event: the install that it belongs to, which is its own link; empty without any. */
+  readonly install: string;
+  /** -1 for what takes another row back. */
+  readonly sign: 1 | -1;
+  /** Stored once the install of an event was known. */
+  readonly isLearned: boolean;
 }
 
 interface Cell {
@@ -78,7 +84,8 @@ function cellsOf(rollup: string, row: SimulatedRow): { key: string; bucket: numb
   if (rollupsOf(row.table).length === 0) return [];
   const day = dayOf(row.time);
   const of = `${row.table}:${row.log_partition}`;
-  if (rollup === 'by_link') return [{ key: `${of}:${row.n % linksMax}:${day}`, bucket: day }];
+  const link = row.table === 'events' ? row.install : row.n % linksMax;
+  if (rollup === 'by_link') return [{ key: `${of}:${link}:${day}`, bucket: day }];
   const quarter = Math.floor(row.time / quarterMs) * quarterMs;
   return [
     { key: `${of}:d:${day}`, bucket: day },
@@ -338,12 +345,12 @@ export class SimulatedClickHouse extends CallableServer {
   }
 
   #add(cells: Map<string, Cell>, rollup: string, row: SimulatedRow): void {
-    const { table, log_partition, month, batch_no } = row;
+    const { table, log_partition, month, batch_no, sign } = row;
     for (const { key, bucket } of cellsOf(rollup, row)) {
       const cell = cells.get(key);
-      if (cell === undefined) cells.set(key, { table, month, log_partition, bucket, rows: 1, batch_no });
+      if (cell === undefined) cells.set(key, { table, month, log_partition, bucket, rows: sign, batch_no });
       else {
-        cell.rows++;
+        cell.rows += sign;
         cell.batch_no = Math.max(cell.batch_no, batch_no);
       }
     }

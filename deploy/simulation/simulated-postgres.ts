@@ -5,11 +5,13 @@
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/postgres.ts';
 import type { ClaimStore, NewClaim, StoredClaims } from '#gateway/match/claim-store.ts';
+import type { LateCursors } from '#ingest/attribution/late-cursors.ts';
 import {
   type Checkpoints,
   type LaneName,
   type Lease,
   LeaseLost,
+  learningDays,
   marksReadDays,
   type Revision,
 } from '#ingest/checkpoints.ts';
@@ -18,6 +20,7 @@ import { STRAYS_RECENT_SECONDS } from '#ingest/postgres-members.ts';
 import type { Machine } from './machine.ts';
 import {
   begun,
+  decidedIn,
   isOwned,
   type LeaseRow,
   learned,
@@ -116,6 +119,16 @@ export class SimulatedPostgres extends CallableServer {
       find: (clickIds, devices) => read(({ claims }) => claimsFound(claims, clickIds, devices)),
       opened: () => Promise.resolve(),
       byMatchId: (id) => read(({ claims }) => [...claims.values()].find(({ match_id }) => match_id === id) ?? null),
+    };
+  }
+
+  lateCursorsOf(program: Program, machine: Machine): LateCursors {
+    const { read, write } = this.#transactionsOf(program, machine);
+    return {
+      read: (partition) => read((state) => state.lateCursors.get(partition) ?? null),
+      write: (partition, cursor) =>
+        write((state) => [{ ...state, lateCursors: new Map(state.lateCursors).set(partition, cursor) }, undefined]),
+      decided: () => read(decidedIn),
     };
   }
 
@@ -243,13 +256,16 @@ export class SimulatedPostgres extends CallableServer {
   #retired(state: State, partition: number, owner: string): [State, boolean] {
     const lease = state.leases.get(partition);
     const isKept =
-      [...state.marks.values()].some((lane) => lane.partition === partition && this.#isRead(lane)) ||
-      [...state.batches.values()].some((batch) => batch.partition === partition);
+      [...state.marks.values()].some(
+        (lane) => lane.partition === partition && lane.updatedAt > this.now - learningDays * dayMs,
+      ) || [...state.batches.values()].some((batch) => batch.partition === partition);
     if (lease?.owner !== owner || lease.expiresAt <= this.now || isKept) return [state, false];
     const [leases, streamTimes] = [new Map(state.leases), new Map(state.streamTimes)];
+    const lateCursors = new Map(state.lateCursors);
+    lateCursors.delete(partition);
     leases.delete(partition);
     streamTimes.delete(partition);
-    return [{ ...state, leases, streamTimes }, true];
+    return [{ ...state, leases, streamTimes, lateCursors }, true];
   }
 
   #commit(state: State): void {

@@ -12,7 +12,7 @@ import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import { type Caller, call } from './server-call.ts';
 import type { SimulatedClickHouse, SimulatedRow } from './simulated-clickhouse.ts';
-import { simulatedApp } from './thin-former.ts';
+import { deviceOf, simulatedApp } from './thin-former.ts';
 
 const timeoutMs = 60_000;
 
@@ -52,9 +52,17 @@ export class SimulatedRecords implements StoredRecords {
     );
   }
 
-  /** Attribution is not simulated. */
-  newestInstalls(): Promise<readonly StoredInstall[]> {
-    return Promise.resolve([]);
+  newestInstalls(column: 'install_id' | 'device_id', apps: readonly string[], ids: readonly string[]) {
+    if (column === 'install_id' || apps.length === 0) return Promise.resolve([]);
+    const wanted = new Set(ids);
+    return this.#ask(() => {
+      const newest = new Map<string, SimulatedRow>();
+      for (const row of this.#server.rows) {
+        const device = row.table === 'installs' ? deviceOf(row.id) : '';
+        if (wanted.has(device) && (newest.get(device)?.time ?? 0) <= row.time) newest.set(device, row);
+      }
+      return [...newest].map(([device_id, row]): StoredInstall => ({ ...factsOf(row), device_id }));
+    });
   }
 
   #rowsOf(kind: IdKind, { receivedFromMs }: StoredRange): SimulatedRow[] {
@@ -64,4 +72,10 @@ export class SimulatedRecords implements StoredRecords {
   #ask<T>(carryOut: () => T): Promise<T> {
     return call(this.#caller, this.#server, carryOut);
   }
+}
+
+/** What an event inherits of an install: only its id matters here, and stands for its link too. */
+export function factsOf({ id }: SimulatedRow) {
+  const utm = { campaign: '', utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  return { app_id: simulatedApp, install_id: id, link_id: id, click_id: '', platform: '', country: '', ...utm };
 }

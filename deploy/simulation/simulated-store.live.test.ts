@@ -30,6 +30,9 @@ function thin({ batch }: FormedBatch, frame: LogFrame, times: readonly number[])
     producer_id,
     frame_no,
     id: '',
+    install: '',
+    sign: 1 as const,
+    isLearned: false,
   };
   const rows = times.map(
     (time, idx): SimulatedRow => ({ ...of, n: frame_no * 100 + idx, month: partitionOf(time), idx, time }),

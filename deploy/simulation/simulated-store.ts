@@ -110,7 +110,7 @@ export class SimulatedStore implements RawStore {
     return this.#ask(() => {
       const lanes = new Map<string, { producer_id: string; kind: RecordKind; frames: Set<number> }>();
       for (const row of this.#server.rows) {
-        if (row.log_partition !== partition || row.batch_no <= batchNo) continue;
+        if (row.log_partition !== partition || row.batch_no <= batchNo || row.isLearned) continue;
         if (producerId !== undefined && row.producer_id !== producerId) continue;
         const key = row.producer_id + row.table;
         const lane = lanes.get(key) ?? { producer_id: row.producer_id, kind: kindOf(row), frames: new Set() };
@@ -128,7 +128,7 @@ export class SimulatedStore implements RawStore {
   placesOf(partition: number, batchNo: number, frames: readonly FrameSpan[]): Promise<readonly StoredPlace[]> {
     return this.#ask(() =>
       this.#server.rows
-        .filter((row) => row.log_partition === partition && row.batch_no > batchNo)
+        .filter((row) => row.log_partition === partition && row.batch_no > batchNo && !row.isLearned)
         .filter((row) =>
           frames.some(
             (span) =>

@@ -8,11 +8,18 @@ import { payloadOf } from '#common/log/frame.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Claim } from '#ingest/attribution/first-seen.ts';
 import type { FirstSeenGroup } from '#ingest/attribution/first-seen-group.ts';
-import type { FormChanges, FormedBatch, LogFrame } from '#ingest/batch.ts';
+import type { InstallLookup } from '#ingest/attribution/install-lookup.ts';
+import type { FormChanges, FormedBatch, FormedPart, LogFrame } from '#ingest/batch.ts';
 import { rowKey } from '#ingest/refused-rows.ts';
 import type { SimulatedRow } from './simulated-clickhouse.ts';
 
 export const simulatedApp = 'app';
+const devices = 100;
+
+/** The device of an install or event, by its id: events and installs of the same one come in any order. */
+export function deviceOf(id: string): string {
+  return `device-${Number(id.slice(id.indexOf('-') + 1)) % devices}`;
+}
 
 /** A record as it stands in the log. */
 export interface SimulatedRecord {
@@ -37,9 +44,11 @@ type Read = SimulatedRecord & {
 
 export class ThinFormer {
   readonly #firstSeen: FirstSeenGroup;
+  readonly #installs: InstallLookup;
 
-  constructor(firstSeen: FirstSeenGroup) {
+  constructor(firstSeen: FirstSeenGroup, installs: InstallLookup) {
     this.#firstSeen = firstSeen;
+    this.#installs = installs;
   }
 
   async begin(partition: number, untilMs: number): Promise<void> {
@@ -53,9 +62,14 @@ export class ThinFormer {
     });
     const claims = read.flatMap((one) => claimOf(one) ?? []);
     const verdicts = claims.length === 0 ? [] : await this.#firstSeen.at(batch.partition).settle(claims);
+    const sources = read.flatMap(({ kind, id = '' }) =>
+      kind === 'event' ? [{ app_id: simulatedApp, install_id: '', device_id: deviceOf(id) }] : [],
+    );
+    const installs = (await this.#installs.find(sources)).values();
     let at = 0;
     const parts = new Map<string, SimulatedRow[]>();
     for (const one of read) {
+      const install = one.kind === 'event' ? (installs.next().value?.install_id ?? '') : '';
       if (claimOf(one) !== undefined && verdicts[at++] === false) continue;
       const { n, time, id = '', kind, producer_id, frame_no, idx } = one;
       const table = tableOf(kind);
@@ -64,18 +78,9 @@ export class ThinFormer {
       const rows = parts.get(table + month) ?? [];
       parts.set(table + month, rows);
       const of = { log_partition: batch.partition, batch_no: batch.batch_no };
-      rows.push({ n, table, month, producer_id, frame_no, idx, time, id, ...of });
+      rows.push({ n, table, month, producer_id, frame_no, idx, time, id, install, sign: 1, isLearned: false, ...of });
     }
-    const formed = [...parts.values()].map((rows) => ({
-      table: rows[0]?.table ?? '',
-      partition: rows[0]?.month ?? '',
-      rows: rows.length,
-      time_from: rows.reduce((least, row) => Math.min(least, row.time), Number.POSITIVE_INFINITY),
-      time_to: rows.reduce((most, row) => Math.max(most, row.time), 0),
-      columns: [],
-      places: [],
-      body: Buffer.from(JSON.stringify(rows)),
-    }));
+    const formed = [...parts.values()].map(partOf);
     return {
       batch,
       frames,
@@ -85,6 +90,20 @@ export class ThinFormer {
       rejections: new Map(),
     };
   }
+}
+
+/** Rows of one table and month. */
+export function partOf(rows: readonly SimulatedRow[]): FormedPart {
+  return {
+    table: rows[0]?.table ?? '',
+    partition: rows[0]?.month ?? '',
+    rows: rows.length,
+    time_from: rows.reduce((least, row) => Math.min(least, row.time), Number.POSITIVE_INFINITY),
+    time_to: rows.reduce((most, row) => Math.max(most, row.time), 0),
+    columns: [],
+    places: [],
+    body: Buffer.from(JSON.stringify(rows)),
+  };
 }
 
 function claimOf({ kind, id = '', time, producer_id, frame_no, idx }: Read): Claim | undefined {

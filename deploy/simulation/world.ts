@@ -1,7 +1,7 @@
 /** All that a seed simulates: machines with edges and publishers, the log, and who reads it. Whatever dies is started again. */
 import { readFrame } from '#common/log/frame.ts';
-import { Answers, nameOf } from './answers.ts';
-import type { ClickFacts } from './click-line.ts';
+import { Answers, nameOf, wronglyAttributed } from './answers.ts';
+import { type ClickFacts, windowHours } from './click-line.ts';
 import { EdgeSlot, journalRoot, type RecentId } from './edge-program.ts';
 import { GatewayProgram } from './gateway-program.ts';
 import { IngestInstance } from './ingest-program.ts';
@@ -49,6 +49,7 @@ const logShareMax = 0.76;
 /** Redis gets the clicks of the last six hours back. */
 const fedMs = 5 * 3_600_000;
 const watchMs = 100;
+const hourMs = 3_600_000;
 const restartMsMax = 1_500;
 /** How long before the time that a replay must cover an operator lets it begin. */
 const replayMarginMs = 120_000;
@@ -291,6 +292,9 @@ export class World {
     if (lost.length > 0 && !this.isJudged) return found;
     const { rollupDifference } = this.clickhouse;
     if (rollupDifference > 0) found.push(`the rollups differ from the raw rows by ${rollupDifference}`);
+    const wrong = wronglyAttributed(this.clickhouse.rows, windowHours.attribution_window_hours * hourMs);
+    if (wrong.length > 0)
+      found.push(`${wrong.length} events are not attributed as they should be, the first: ${wrong[0]}`);
     const unfed = this.#unfed();
     if (unfed.length > 0) found.push(`${unfed.length} clicks are not in Redis, the first ${unfed[0]?.click_id}`);
     return found;

@@ -17,6 +17,7 @@ import type { Rejection } from '#ingest/record-decoder.ts';
 import { type CountryDatabase, normalizedIp, storedIp } from '#ingest/steps/address.ts';
 import type { Claim, FirstSeen } from './first-seen.ts';
 import type { InstallLookup } from './install-lookup.ts';
+import { ownCountry, waitingKeys } from './waiting-keys.ts';
 
 const ADDRESSES_MAX = 50_000;
 
@@ -156,6 +157,7 @@ export class Attribution {
       link_id: event.link_id || from?.link_id || '',
       click_id: own?.click_id || (event.link_id === '' ? (install?.click_id ?? '') : '') || '',
       platform: event.platform || install?.platform || '',
+      waiting_keys: install === null && event.link_id === '' && own === null ? this.#waitingKeys(event) : none,
       campaign: event.campaign || from?.campaign || '',
       utm_source: event.utm_source || from?.utm_source || '',
       utm_medium: event.utm_medium || from?.utm_medium || '',
@@ -172,6 +174,13 @@ export class Attribution {
     );
   }
 
+  /** What an event that found no install is found by later. */
+  #waitingKeys(event: EventRecord): readonly string[] {
+    const keys = waitingKeys(event);
+    if (keys.length > 0 && this.#countryOf(event.device_ip) !== '') keys.push(ownCountry);
+    return keys;
+  }
+
   #countryOf(text: string): string {
     if (text === '') return '';
     let country = this.#countries.get(text);
@@ -185,6 +194,7 @@ export class Attribution {
 }
 
 const systems = { ios: 'iOS', android: 'Android', web: '' } as const;
+const none: readonly string[] = [];
 const nobody = { app_id: '', install_id: '', device_id: '' } as const;
 
 /** Whether an event needs no install: its own click or link says it all but the device's platform. */

@@ -83,6 +83,30 @@ test('an install that is told to Redis while ClickHouse is asked about the one b
   expect(await linkAt(deviceKey(app_id, 'e'))).toBe('link-new');
 });
 
+test('an event that comes after an install has appeared finds it, though an earlier one was still looking for it', async () => {
+  let letGo: () => void = () => undefined;
+  const held = new Promise<void>((done) => {
+    letGo = done;
+  });
+  let isAsked = false;
+  class SlowRecords extends ClickHouseRecords {
+    override async newestInstalls(...asked: Parameters<ClickHouseRecords['newestInstalls']>) {
+      const found = await super.newestInstalls(...asked);
+      isAsked = true;
+      await held;
+      return found;
+    }
+  }
+  const lookup = new InstallLookup(null, new SlowRecords(clickhouse));
+  const early = lookup.find([source({ device_id: 'late' })]);
+  await expect.poll(() => isAsked).toBe(true);
+  await store('late', 1);
+  lookup.appeared([deviceKey(app_id, 'late')]);
+  letGo();
+  expect(linksOf(await early)).toEqual([null]);
+  expect(linksOf(await lookup.find([source({ device_id: 'late' })]))).toEqual(['link-0']);
+});
+
 test('of a device id that very many share only the newest install is sent for, and kept', async () => {
   await store('00000000', 20_000);
   const lookup = new InstallLookup(recent, new ClickHouseRecords(clickhouse));

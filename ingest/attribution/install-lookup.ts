@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache';
 import { deviceKey, type InstallFacts, installKey, type RecentInstalls } from '#common/recent-installs.ts';
 import { isRedisUnavailable } from '#common/redis.ts';
+import type { Time } from '#common/time.ts';
 import type { StoredInstall, StoredRecords } from './stored-records.ts';
 
 const REMEMBERED_MAX = 50_000;
@@ -24,12 +25,18 @@ export class InstallLookup {
   readonly counters = { redis_hits: 0, clickhouse_hits: 0, clickhouse_lookups: 0, unknown: 0 };
   readonly #recent: RecentInstalls | null;
   readonly #stored: StoredRecords;
-  readonly #known = new LRUCache<string, { facts: InstallFacts | null }>({ max: REMEMBERED_MAX });
-  readonly #notStored = new LRUCache<string, true>({ max: REMEMBERED_MAX, ttl: STORED_ABSENT_MS });
+  readonly #known: LRUCache<string, { facts: InstallFacts | null }>;
+  readonly #notStored: LRUCache<string, true>;
+  /** How often installs have appeared: a question that was under way then may have missed them. */
+  #appearances = 0;
 
-  constructor(recent: RecentInstalls | null, stored: StoredRecords) {
+  /** @param time by which what is remembered ages; that of the system if absent. */
+  constructor(recent: RecentInstalls | null, stored: StoredRecords, time?: Pick<Time, 'elapsed'>) {
     this.#recent = recent;
     this.#stored = stored;
+    const aging = time && { perf: { now: () => time.elapsed() }, ttlResolution: 0 };
+    this.#known = new LRUCache({ max: REMEMBERED_MAX, ...aging });
+    this.#notStored = new LRUCache({ max: REMEMBERED_MAX, ttl: STORED_ABSENT_MS, ...aging });
   }
 
   /** Facts for each source, in their order; null where there is no install. @throws ClickHouseFailure */
@@ -38,8 +45,9 @@ export class InstallLookup {
     for (const source of sources) {
       for (const key of keysOf(source)) if (!this.#known.has(key)) wanted.add(key);
     }
+    const appearances = this.#appearances;
     const missing = await this.#fromRedis([...wanted]);
-    if (missing.length > 0) await this.#fromClickHouse(missing);
+    if (missing.length > 0) await this.#fromClickHouse(missing, appearances);
     return sources.map((source) => {
       for (const key of keysOf(source)) {
         const facts = this.#known.get(key)?.facts ?? null;
@@ -47,6 +55,15 @@ export class InstallLookup {
       }
       return null;
     });
+  }
+
+  /** These installs are there now: a question that begins later finds them. */
+  appeared(keys: readonly string[]): void {
+    this.#appearances++;
+    for (const key of keys) {
+      if (this.#known.get(key)?.facts === null) this.#known.delete(key);
+      this.#notStored.delete(key);
+    }
   }
 
   /** The keys that Redis does not have either. */
@@ -67,12 +84,13 @@ export class InstallLookup {
     });
   }
 
-  async #fromClickHouse(keys: readonly string[]): Promise<void> {
+  async #fromClickHouse(keys: readonly string[], appearances: number): Promise<void> {
     const unasked = keys.filter((key) => !this.#notStored.has(key));
     for (let at = 0; at < unasked.length; at += LOOKUP_MAX) await this.#read(unasked.slice(at, at + LOOKUP_MAX));
     for (const key of keys) {
       if (this.#known.has(key)) continue;
       this.counters.unknown++;
+      if (appearances !== this.#appearances) continue;
       this.#known.set(key, { facts: null }, { ttl: ABSENT_MS });
       this.#notStored.set(key, true);
     }

@@ -1,7 +1,7 @@
 -- Ingest keeps its own tables, reads whom it has to blank, and deletes claims that have expired.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_ingest;
-GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.checkpoint, ingest.last_batch, ingest.lease, ingest.member,
-  ingest.progress, ingest.stray, ingest.visitor_salt TO signpost_ingest;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.checkpoint, ingest.last_batch, ingest.late_cursor, ingest.lease,
+  ingest.member, ingest.progress, ingest.stray, ingest.visitor_salt TO signpost_ingest;
 GRANT SELECT, INSERT, UPDATE ON ingest.mark TO signpost_ingest;
 GRANT SELECT, INSERT ON ingest.installation TO signpost_ingest;
 GRANT SELECT, UPDATE ON ingest.revision TO signpost_ingest;

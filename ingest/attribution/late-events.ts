@@ -1,0 +1,244 @@
+/**
+ * Events that came before their install, and what became known of them since. The owner of a partition asks for installs that it
+ * has not looked at and finds the events of its own partition that wait for them; docs/adr/0033 says why this is once.
+ *
+ *   find installs ──▶ what was thought absent is forgotten ──every batch that was being formed is stored──▶ find events ──▶ pairs
+ *                                                                                                              └── again until none is left
+ *
+ * Must stay true:
+ * - Only the owner of an event's partition writes about it, between two of its batches, so what it finds is all that there is.
+ * - The rows that take an event back and give it again are one insert. An event that has them is not found again.
+ * - An event that is formed after installs were found finds them itself; one that was being formed then is stored before events are
+ *   looked for. So each install is looked at once, and no event falls between.
+ */
+import type { BatchName } from '#clickhouse/rows.ts';
+import type { EventRow } from '#clickhouse/rows-events.ts';
+import { defaultWindows, type Windows } from '#common/attribution-windows.ts';
+import { deviceKey, installKey } from '#common/recent-installs.ts';
+import { isRedisUnavailable } from '#common/redis.ts';
+import type { Time } from '#common/time.ts';
+import type { FormedPart } from '#ingest/batch.ts';
+import type { Erasures } from '#ingest/erasures.ts';
+import type { InstallLookup } from './install-lookup.ts';
+import type { Cursor, LateCursors } from './late-cursors.ts';
+import type { BatchOfInstalls, KnownInstall, LateStore } from './late-store.ts';
+import { attributed, InstallsByKey, type LearnedEvent } from './learned-events.ts';
+import { waitingKeys } from './waiting-keys.ts';
+
+const hourMs = 3_600_000;
+/** Installs of one look, unless a single batch has more; batches that are read about; installs of one question. */
+const installsMax = 2_000;
+const batchesMax = 1_000;
+const installsPerQuestion = 500;
+/** Events of one batch, and the characters of their two rows. */
+const eventsMax = 1_000;
+const charsMax = 2 * 1_048_576;
+/** The cursor is written this often at most: after a restart so much is looked at again. */
+const keepIntervalMs = 30_000;
+/** How far apart the clocks are, at most, by which batches of different partitions are numbered. */
+const numberMarginMs = 86_400_000;
+
+export interface LateEventsParts {
+  readonly store: LateStore;
+  readonly cursors: LateCursors;
+  readonly installs: Pick<InstallLookup, 'appeared'>;
+  readonly windows: (appIds: ReadonlySet<string>) => Promise<ReadonlyMap<string, Windows>>;
+  readonly partsOf: (events: readonly LearnedEvent[], batch: BatchName) => FormedPart[];
+  readonly erasures?: Erasures;
+  readonly time: Time;
+}
+
+/** Installs that were not looked at before, and up to where they reach. */
+export interface FoundInstalls {
+  readonly installs: readonly KnownInstall[];
+  readonly windows: ReadonlyMap<string, Windows>;
+  readonly to: Cursor;
+}
+
+/** Events that waited for them. */
+export interface Look {
+  readonly events: readonly LearnedEvent[];
+  /** More are left. */
+  readonly isCut: boolean;
+}
+
+interface Progress {
+  cursor: Cursor;
+  keptMs: number;
+}
+
+export class LateEvents {
+  /** Since the start of the process. */
+  readonly counters = { looks: 0, installs: 0 };
+  readonly #parts: LateEventsParts;
+  readonly #progress = new Map<number, Progress>();
+
+  constructor(parts: LateEventsParts) {
+    this.#parts = parts;
+  }
+
+  /** Called when a partition was taken. @throws ClickHouseFailure, PostgresUnavailable */
+  async begin(partition: number): Promise<void> {
+    const { cursors, store } = this.#parts;
+    let cursor = await cursors.read(partition);
+    if (cursor === null) {
+      // New, or lost: from before the first event that waits, if there is any.
+      const decided = await cursors.decided();
+      const first = await store.firstWaiting(partition);
+      const from = first === 0 ? Number.POSITIVE_INFINITY : Math.max(0, first - numberMarginMs);
+      cursor = Object.fromEntries(Object.entries(decided).map(([of, no]) => [of, Math.min(no, from)]));
+      await cursors.write(partition, cursor);
+    }
+    this.#progress.set(partition, { cursor, keptMs: this.#parts.time.elapsed() });
+  }
+
+  /** Null when there is none, or an app's window can't be known now. @throws ClickHouseFailure, PostgresUnavailable */
+  async find(partition: number): Promise<FoundInstalls | null> {
+    const { cursors, store } = this.#parts;
+    const progress = this.#progress.get(partition);
+    if (progress === undefined) return null;
+    const { cursor } = progress;
+    const decided = Object.entries(await cursors.decided()).map(([of, no]) => [Number(of), no] as const);
+    const ahead = decided.filter(([of, no]) => no > (cursor[of] ?? 0));
+    if (ahead.length === 0) return null;
+    const upTo = Object.fromEntries(ahead);
+    const all = await store.batchesWithInstalls(cursor, upTo, batchesMax);
+    const some = cutAt(all, installsMax);
+    const isCut = all.length === batchesMax || some.length < all.length;
+    const to = raised(cursor, upTo, some, isCut);
+    if (some.length === 0) {
+      progress.cursor = to;
+      await this.#keep(partition, progress);
+      return null;
+    }
+    const installs = await store.installsOf(some);
+    const windows = await this.#windowsOf(new Set(installs.map(({ app_id }) => app_id)));
+    if (windows === null) return null;
+    this.#parts.installs.appeared(
+      installs.flatMap(({ app_id, install_id, device_id }) => [
+        installKey(app_id, install_id),
+        deviceKey(app_id, device_id),
+      ]),
+    );
+    this.counters.installs += installs.length;
+    return { installs, windows, to };
+  }
+
+  /** Not before every batch that was being formed when the installs were found is stored. @throws ClickHouseFailure */
+  async look(partition: number, { installs, windows }: FoundInstalls): Promise<Look> {
+    this.counters.looks++;
+    const { erasures } = this.#parts;
+    const windowMs = (appId: string) => (windows.get(appId) ?? defaultWindows).attribution_window_hours * hourMs;
+    const byKey = new InstallsByKey(installs, windowMs);
+    const found = new Map<string, LearnedEvent>();
+    let chars = 0;
+    for (let at = 0; at < installs.length; at += installsPerQuestion) {
+      const some = installs.slice(at, at + installsPerQuestion);
+      for await (const row of this.#waiting(partition, some, windowMs)) {
+        const install = byKey.installOf(row);
+        // Erased meanwhile: it does not wait any more.
+        const before = erasures?.event(row) ?? row;
+        const place = `${row.producer_id} ${row.frame_no} ${row.idx}`;
+        if (install === null || before !== row || found.has(place)) continue;
+        chars += charsOf(row);
+        if (found.size >= eventsMax || (chars > charsMax && found.size > 0)) {
+          return { events: [...found.values()], isCut: true };
+        }
+        const after = attributed(row, install);
+        found.set(place, { before: { ...row, properties: '' }, after: erasures?.event(after) ?? after });
+      }
+    }
+    return { events: [...found.values()], isCut: false };
+  }
+
+  /** The rows of a look. */
+  partsOf({ events }: Look, batch: BatchName): FormedPart[] {
+    return this.#parts.partsOf(events, batch);
+  }
+
+  /** All events that waited for these installs are stored. @throws PostgresUnavailable */
+  async passed(partition: number, { to }: FoundInstalls): Promise<void> {
+    const progress = this.#progress.get(partition);
+    if (progress === undefined) return;
+    progress.cursor = to;
+    await this.#keep(partition, progress);
+  }
+
+  /** The log is read again from about here: events above may lack what was learned of them. @throws PostgresUnavailable */
+  async rewind(partition: number, batchNo: number): Promise<void> {
+    const { cursors } = this.#parts;
+    const kept = (await cursors.read(partition)) ?? {};
+    const back = Object.entries(kept).map(([of, no]) => [of, Math.min(no, batchNo)]);
+    await cursors.write(partition, Object.fromEntries(back));
+  }
+
+  async #keep(partition: number, progress: Progress): Promise<void> {
+    const now = this.#parts.time.elapsed();
+    if (now - progress.keptMs < keepIntervalMs) return;
+    await this.#parts.cursors.write(partition, progress.cursor);
+    progress.keptMs = now;
+  }
+
+  async *#waiting(
+    partition: number,
+    installs: readonly KnownInstall[],
+    windowMs: (appId: string) => number,
+  ): AsyncGenerator<EventRow> {
+    const distinct = (of: (install: KnownInstall) => string[]) => [...new Set(installs.flatMap(of))];
+    const wanted = {
+      partition,
+      organizations: distinct((one) => [one.organization_id]),
+      apps: distinct((one) => [one.app_id]),
+      keys: distinct(waitingKeys),
+      sinceMs: Math.max(0, Math.min(...installs.map((one) => one.time_ms - windowMs(one.app_id)))),
+      eventsMax,
+    };
+    if (wanted.keys.length === 0) return;
+    let after: EventRow | null = null;
+    do {
+      const rows: readonly EventRow[] = await this.#parts.store.waiting({ ...wanted, after });
+      yield* rows;
+      after = rows.length < eventsMax ? null : (rows.at(-1) ?? null);
+    } while (after !== null);
+  }
+
+  /** Null while Redis is unavailable: what is given to an install is never taken back, so its window must be right. */
+  async #windowsOf(appIds: ReadonlySet<string>): Promise<ReadonlyMap<string, Windows> | null> {
+    try {
+      return await this.#parts.windows(appIds);
+    } catch (error) {
+      if (!isRedisUnavailable(error)) throw error;
+      return null;
+    }
+  }
+}
+
+/** The first of them, until there are enough installs. */
+function cutAt(batches: readonly BatchOfInstalls[], max: number): readonly BatchOfInstalls[] {
+  let installs = 0;
+  const end = batches.findIndex(({ n }, at) => {
+    installs += n;
+    return at > 0 && installs > max;
+  });
+  return end === -1 ? batches : batches.slice(0, end);
+}
+
+/** A cursor behind these batches too, and behind all that have no install. @param isCut there are more batches with installs. */
+function raised(cursor: Cursor, upTo: Cursor, batches: readonly BatchOfInstalls[], isCut: boolean): Cursor {
+  const next: Record<number, number> = { ...cursor };
+  const reach = (of: number, no: number) => {
+    next[of] = Math.max(next[of] ?? 0, no);
+  };
+  // They are ordered by their numbers.
+  const last = isCut ? (batches.at(-1)?.batch_no ?? 0) - 1 : Number.POSITIVE_INFINITY;
+  for (const [of, no] of Object.entries(upTo)) reach(Number(of), Math.min(no, last));
+  for (const { log_partition, batch_no } of batches) reach(log_partition, batch_no);
+  return next;
+}
+
+function charsOf(row: EventRow): number {
+  let chars = row.properties.length;
+  for (const value of Object.values(row)) if (typeof value === 'string') chars += 2 * value.length;
+  for (const key of row.waiting_keys) chars += key.length;
+  return chars;
+}

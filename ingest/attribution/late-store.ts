@@ -1,0 +1,143 @@
+/** What ClickHouse is asked about installs that came after events: one question each, cheap where nothing waits. */
+import type { ClickHouse } from '#clickhouse/client.ts';
+import { isInstall } from '#clickhouse/rollups.ts';
+import type { EventRow } from '#clickhouse/rows-events.ts';
+import type { Cursor } from './late-cursors.ts';
+
+export interface BatchOfInstalls {
+  readonly log_partition: number;
+  readonly batch_no: number;
+  /** Installs in it. */
+  readonly n: number;
+}
+
+export interface KnownInstall {
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly install_id: string;
+  readonly device_id: string;
+  readonly time_ms: number;
+  readonly link_id: string;
+  readonly click_id: string;
+  readonly platform: string;
+  readonly country: string;
+  readonly campaign: string;
+  readonly utm_source: string;
+  readonly utm_medium: string;
+  readonly utm_campaign: string;
+  readonly utm_term: string;
+  readonly utm_content: string;
+}
+
+/** Which events are asked for. */
+export interface WaitingFor {
+  readonly partition: number;
+  readonly organizations: readonly string[];
+  readonly apps: readonly string[];
+  readonly keys: readonly string[];
+  /** Events that happened on this UTC day or later, epoch ms. */
+  readonly sinceMs: number;
+  /** Only those behind this place. */
+  readonly after: Pick<EventRow, 'producer_id' | 'frame_no' | 'idx'> | null;
+  readonly eventsMax: number;
+}
+
+/** Each throws ClickHouseFailure. */
+export interface LateStore {
+  /** Batches with installs above one cursor and up to another, of the partitions that the other one names, oldest first. */
+  batchesWithInstalls(above: Cursor, upTo: Cursor, batchesMax: number): Promise<readonly BatchOfInstalls[]>;
+  installsOf(batches: readonly BatchOfInstalls[]): Promise<readonly KnownInstall[]>;
+  /** Events without an install that have one of these keys, by their places. */
+  waiting(wanted: WaitingFor): Promise<readonly EventRow[]>;
+  /** The number of the first batch of a partition with an event that was stored without its install; 0 without any. */
+  firstWaiting(partition: number): Promise<number>;
+}
+
+const texts =
+  'event_id organization_id app_id name install_id device_id user_id session_id link_id click_id platform country campaign utm_source utm_medium utm_campaign utm_term utm_content revenue_currency properties'.split(
+    ' ',
+  );
+
+type WaitingRow = Omit<EventRow, 'time' | 'received_at' | 'revenue_amount'> & {
+  readonly time_ms: number;
+  readonly received_ms: number;
+  readonly amount: string | null;
+};
+
+export class ClickHouseLateStore implements LateStore {
+  readonly #clickhouse: Pick<ClickHouse, 'query'>;
+
+  constructor(clickhouse: Pick<ClickHouse, 'query'>) {
+    this.#clickhouse = clickhouse;
+  }
+
+  async batchesWithInstalls(above: Cursor, upTo: Cursor, batchesMax: number): Promise<readonly BatchOfInstalls[]> {
+    const of = Object.keys(upTo).map(Number);
+    const low = of.map((partition) => above[partition] ?? 0);
+    const high = Object.values(upTo);
+    const rows = await this.#clickhouse.query<BatchOfInstalls>(
+      `SELECT log_partition, batch_no, count() AS n FROM installs
+        WHERE ${isInstall} AND batch_no > {low:UInt64} AND batch_no <= {high:UInt64}
+          AND batch_no > transform(log_partition, {of:Array(UInt16)}, {above:Array(UInt64)}, {high:UInt64})
+          AND batch_no <= transform(log_partition, {of:Array(UInt16)}, {up_to:Array(UInt64)}, toUInt64(0))
+        GROUP BY log_partition, batch_no ORDER BY batch_no, log_partition LIMIT {batches_max:UInt32}`,
+      { low: Math.min(...low), high: Math.max(...high), of, above: low, up_to: high, batches_max: batchesMax },
+    );
+    return rows.map((row) => ({ ...row, batch_no: Number(row.batch_no), n: Number(row.n) }));
+  }
+
+  async installsOf(batches: readonly BatchOfInstalls[]): Promise<readonly KnownInstall[]> {
+    const numbers = batches.map(({ batch_no }) => batch_no);
+    return await this.#clickhouse.query<KnownInstall>(
+      `SELECT organization_id, app_id, install_id, device_id, toUnixTimestamp64Milli(time) AS time_ms, link_id, click_id,
+              platform, country, campaign, utm_source, utm_medium, utm_campaign, utm_term, utm_content
+         FROM installs WHERE ${isInstall} AND batch_no >= {first:UInt64} AND batch_no <= {last:UInt64}
+          AND has(arrayZip({of:Array(UInt16)}, {numbers:Array(UInt64)}), (log_partition, batch_no))`,
+      {
+        ...{ first: Math.min(...numbers), last: Math.max(...numbers) },
+        ...{ of: batches.map(({ log_partition }) => log_partition), numbers },
+      },
+    );
+  }
+
+  /** The row that takes an event back has its keys too: with it the event does not wait any more. */
+  async waiting({ partition, organizations, apps, keys, sinceMs, after, eventsMax }: WaitingFor): Promise<EventRow[]> {
+    const behind =
+      'AND (e.producer_id, e.frame_no, e.idx) > ({after_producer:String}, {after_frame:UInt64}, {after_idx:UInt32})';
+    const rows = await this.#clickhouse.query<WaitingRow>(
+      `SELECT producer_id, frame_no, idx, ${texts.map((name) => `any(e.${name}) AS ${name}`).join(', ')},
+              any(e.is_conversion) AS is_conversion, any(e.waiting_keys) AS waiting_keys,
+              toUnixTimestamp64Milli(any(e.time)) AS time_ms, toUnixTimestamp64Milli(any(e.received_at)) AS received_ms,
+              any(toString(e.revenue_amount)) AS amount
+         FROM events AS e
+        WHERE e.organization_id IN {organizations:Array(String)} AND e.app_id IN {apps:Array(String)}
+          AND toDate(e.time) >= toDate(fromUnixTimestamp64Milli({since_ms:Int64}, 'UTC')) AND e.log_partition = {partition:UInt16}
+          AND hasAny(e.waiting_keys, {keys:Array(String)}) ${after === null ? '' : behind}
+        GROUP BY producer_id, frame_no, idx HAVING max(e.is_learned) = 0
+        ORDER BY producer_id, frame_no, idx LIMIT {events_max:UInt32}`,
+      {
+        ...{ organizations, apps, keys, since_ms: sinceMs, partition, events_max: eventsMax },
+        ...(after && { after_producer: after.producer_id, after_frame: after.frame_no, after_idx: after.idx }),
+      },
+    );
+    return rows.map(eventOf);
+  }
+
+  async firstWaiting(partition: number): Promise<number> {
+    const [row] = await this.#clickhouse.query<{ first: number }>(
+      'SELECT min(batch_no) AS first FROM events WHERE log_partition = {partition:UInt16} AND notEmpty(waiting_keys)',
+      { partition },
+    );
+    return Number(row?.first ?? 0);
+  }
+}
+
+function eventOf({ time_ms, received_ms, amount, ...row }: WaitingRow): EventRow {
+  return {
+    ...row,
+    frame_no: Number(row.frame_no),
+    time: time_ms,
+    received_at: received_ms,
+    revenue_amount: amount ?? '',
+  };
+}

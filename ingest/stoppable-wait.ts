@@ -1,0 +1,45 @@
+/** Waits of something that may be asked to stop meanwhile. */
+import { PostgresUnavailable } from '#common/postgres.ts';
+import type { Time } from '#common/time.ts';
+
+const retryMs = 500;
+
+export class StoppableWait {
+  readonly #time: Time;
+  readonly #isStopping: () => boolean;
+  #wake: (() => void) | undefined;
+
+  constructor(time: Time, isStopping: () => boolean) {
+    this.#time = time;
+    this.#isStopping = isStopping;
+  }
+
+  /** Runs a step until Postgres is there. @throws PostgresUnavailable once it is to stop. */
+  async whenThere<T>(step: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await step();
+      } catch (error) {
+        if (!(error instanceof PostgresUnavailable)) throw error;
+        await this.pause(retryMs);
+        if (this.#isStopping()) throw error;
+      }
+    }
+  }
+
+  pause(ms: number): Promise<void> {
+    return new Promise((done) => {
+      const timer = this.#time.after(ms, () => this.#wake?.());
+      this.#wake = () => {
+        this.#time.clear(timer);
+        this.#wake = undefined;
+        done();
+      };
+    });
+  }
+
+  /** Ends the pause, if there is one. */
+  wake(): void {
+    this.#wake?.();
+  }
+}
