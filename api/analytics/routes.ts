@@ -3,6 +3,7 @@ import type { Route } from '#common/http/route.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { exportRecords } from './export.ts';
 import { linkStats } from './link-stats.ts';
+import { readMatchQuality } from './match-quality.ts';
 import { listMatches, readMatch } from './matches.ts';
 import { overview } from './overview.ts';
 import { timeseries } from './timeseries.ts';
@@ -17,5 +18,6 @@ export const analyticsRoutes: readonly Route<AnalyticsDeps>[] = [
   exportRecords,
   listMatches,
   readMatch,
+  readMatchQuality,
   linkStats,
 ];

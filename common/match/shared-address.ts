@@ -50,3 +50,17 @@ export function networkKindOf(ip: string): NetworkKind {
   if (isSharedAddress(bare)) return ip.endsWith('/64') ? 'shared_household' : 'shared';
   return ip.endsWith('/64') ? 'household' : 'many';
 }
+
+const examples: Readonly<Record<NetworkKind, string>> = {
+  unknown: '',
+  local: '10.0.0.1',
+  shared: '100.64.0.1',
+  shared_household: '2a02:26f7::/64',
+  household: '2001:db8::/64',
+  many: '203.0.113.1',
+};
+
+/** An address of that kind: by it the rules decide as by the one that was. */
+export function exampleOf(kind: NetworkKind): string {
+  return examples[kind];
+}
