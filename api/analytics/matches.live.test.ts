@@ -169,3 +169,38 @@ test('matches are exported with all that is kept, and go on behind a cursor', as
   const narrowed = await stage.get(viewer, '/analytics/export?kind=matches&country=DE');
   expect([narrowed.status, narrowed.body.error.details.field]).toEqual([400, 'country']);
 });
+
+test('precision and recall come from matches whose click was named, with no ratio of too few, also under other settings', async () => {
+  const tenant = makeTenant(1, 2, nowMs);
+  await storeTenant(stage.db, tenant);
+  const of = { organization_id: tenant.organization_id, app_id: tenant.apps[0]?.id ?? '' };
+  const [a = '', b = ''] = tenant.apps[0]?.links.map((one) => one.id) ?? [];
+  const truth = (shadow: Partial<MatchRecord>, confidence: number) =>
+    plainMatch(of, {
+      ...{ time: nowMs - 60_000, outcome: 'matched', match_type: 'clipboard', link_id: a, browser: 'Instagram' },
+      ...{ shadow_outcome: 'low_confidence', ...shadow, shadow_confidence: shadow.shadow_link_id ? confidence : 0 },
+      detail: { candidates: [candidate({ link_id: shadow.shadow_link_id ?? a, confidence })], candidates_total: 1 },
+    });
+  const right = { shadow_outcome: 'matched', shadow_link_id: a };
+  const wrong = { shadow_outcome: 'matched', shadow_link_id: b };
+  await store(
+    ...Array.from({ length: 18 }, () => truth(right, 0.95)),
+    ...Array.from({ length: 3 }, () => truth(wrong, 0.65)),
+    ...Array.from({ length: 4 }, () => truth({}, 0.5)),
+  );
+  const member = memberOf(tenant.organization_id);
+  const { status, body } = await stage.get(member, '/analytics/match-quality?min_confidence=0.4');
+  expect(status).toBe(200);
+  expect(body.totals).toEqual({ right: 18, wrong: 3, missed: 4, precision: 0.8571, recall: 0.72 });
+  expect(body.by_confidence).toEqual([
+    { from: 0.6, right: 0, wrong: 3, precision: null },
+    { from: 0.9, right: 18, wrong: 0, precision: null },
+  ]);
+  expect(body.by_platform).toMatchObject([{ platform: 'ios', right: 18, wrong: 3, missed: 4 }]);
+  expect(body.by_browser).toMatchObject([{ browser: 'Instagram', right: 18 }]);
+  expect(body.what_if).toMatchObject({ right: 22, wrong: 3, missed: 0, unknown: 0, is_sample: false });
+  const strict = await stage.get(member, '/analytics/match-quality?min_confidence=0.8');
+  expect(strict.body.what_if).toMatchObject({ right: 18, wrong: 0, missed: 7 });
+  const stranger = await stage.get(memberOf(other.organization_id), '/analytics/match-quality');
+  expect(stranger.body.totals).toEqual({ right: 0, wrong: 0, missed: 0, precision: null, recall: null });
+});
