@@ -11,7 +11,7 @@ const rooms = ['api', 'clickhouse', 'common', 'deploy', 'gateway', 'ingest', 'pg
 const entries = [
   'api/admin.ts',
   'api/main.ts',
-  'common/log/publisher-main.ts',
+  'publisher/main.ts',
   'deploy/local/clickhouse/main.ts',
   'deploy/local/migrate.ts',
   'deploy/local/origin.ts',
@@ -19,7 +19,7 @@ const entries = [
   'deploy/local/start.ts',
   'gateway/main.ts',
   // Tests kill this one.
-  'ingest/fixtures/ingest-to-kill.ts',
+  'ingest/testing/ingest-to-kill.ts',
   'ingest/main.ts',
   'redirector/main.ts',
 ];

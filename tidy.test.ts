@@ -36,9 +36,9 @@ const walls: Record<Room, readonly Room[]> = {
 /** Each vendor's package has one door; everybody else goes through it. */
 const vendors: Record<string, readonly string[]> = {
   'uWebSockets.js': ['common/http/uws.ts'],
-  nats: ['common/nats.ts'],
-  pg: ['common/postgres.ts'],
-  ioredis: ['common/redis.ts'],
+  nats: ['common/stores/nats.ts'],
+  pg: ['common/stores/postgres.ts'],
+  ioredis: ['common/stores/redis.ts'],
   '@clickhouse/client': ['clickhouse/client.ts'],
   chdb: ['deploy/local/clickhouse/'],
   'fast-jwt': ['common/access-token.ts'],
@@ -119,8 +119,8 @@ test('each vendor is imported by its one file alone', () => {
   expect(faults.filter((fault) => !fault.startsWith('bench/'))).toEqual([]);
 });
 
-test('the environment is read in common/config.ts alone', () => {
-  const readers = code.filter((file) => file !== 'common/config.ts' && /process\.env\b/.test(textOf(file)));
+test('the environment is read in common/process/config.ts alone', () => {
+  const readers = code.filter((file) => file !== 'common/process/config.ts' && /process\.env\b/.test(textOf(file)));
   expect(readers).toEqual([]);
 });
 

@@ -18,7 +18,7 @@ export default defineConfig({
         test: {
           ...shared,
           name: 'unit',
-          setupFiles: ['common/fixtures/property-sizes.ts'],
+          setupFiles: ['testing/property-sizes.ts'],
           include: ['**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**', 'deploy/simulation/**'],
           // Properties are tried hundreds of times: seconds on a busy machine.
@@ -44,7 +44,7 @@ export default defineConfig({
           name: 'live',
           include: ['**/*.live.test.ts'],
           exclude: [...shared.exclude, 'deploy/journeys/**'],
-          globalSetup: ['deploy/local/test-build.ts', 'deploy/local/test-setup.ts'],
+          globalSetup: ['testing/build.ts', 'testing/setup.ts'],
           testTimeout: 60_000,
           hookTimeout: 60_000,
           maxWorkers: 3,
@@ -57,7 +57,7 @@ export default defineConfig({
           ...shared,
           name: 'journeys',
           include: ['deploy/journeys/**/*.test.ts'],
-          globalSetup: ['deploy/local/test-build.ts'],
+          globalSetup: ['testing/build.ts'],
           testTimeout: 60_000,
           hookTimeout: 120_000,
           maxWorkers: 2,

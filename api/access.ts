@@ -1,7 +1,7 @@
 /** A user's access: read in their organizations, write where they are not a viewer. */
 import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
-import type { TenantQueries } from '#common/tenancy.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
 import type { UserCaller } from './route.ts';
 
 /** Ids of every organization the user belongs to. */

@@ -1,10 +1,10 @@
 /** `npm run admin -- <command>`: manages users, organizations and keys, and audits the analytics. */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
-import { ConfigError, closeNewFiles, loadConfig } from '#common/config.ts';
-import { Nats } from '#common/nats.ts';
-import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
-import { Redis } from '#common/redis.ts';
+import { ConfigError, closeNewFiles, loadConfig } from '#common/process/config.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
+import { Redis } from '#common/stores/redis.ts';
 import type { AdminParts } from './admin/accounts.ts';
 import { addAuditCommand } from './admin/audit.ts';
 import { adminProgram } from './admin/commands.ts';

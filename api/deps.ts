@@ -1,10 +1,10 @@
 /** Dependencies of the API's handlers. Created once, in main.ts; an entity uses the parts it needs. */
 import type { ApiKeys } from '#common/api-key.ts';
-import type { AppSnapshots } from '#common/app-snapshot.ts';
+import type { AppSnapshots } from '#common/links/app-snapshot.ts';
 import type { Clock } from '#common/clock.ts';
-import type { LinkChange } from '#common/link-cache.ts';
-import type { Postgres } from '#common/postgres.ts';
-import type { Tenancy } from '#common/tenancy.ts';
+import type { LinkChange } from '#common/links/link-cache.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
+import type { Tenancy } from '#common/stores/tenancy.ts';
 import type { AnalyticsParts } from './analytics/deps.ts';
 import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';

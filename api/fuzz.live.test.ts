@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { linkChangesBody, newLinkBody } from '#common/link/fields.ts';
+import { linkChangesBody, newLinkBody } from '#common/links/link-fields.ts';
 import { appChangesBody, newAppBody } from './apps/fields.ts';
-import { type ApiForTest, apiForTest, type Member } from './fixtures/api-for-test.ts';
+import { type ApiForTest, apiForTest, type Member } from './testing/running-api.ts';
 
 let api: ApiForTest;
 let owner: Member;

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { systemClock } from '#common/clock.ts';
-import { LinkCache } from '#common/link-cache.ts';
-import { Redis } from '#common/redis.ts';
+import { LinkCache } from '#common/links/link-cache.ts';
+import { Redis } from '#common/stores/redis.ts';
 import { TcpProxy } from '#deploy/faults/tcp-proxy.ts';
-import { type ApiForTest, apiForTest, type Member } from './fixtures/api-for-test.ts';
+import { type ApiForTest, apiForTest, type Member } from './testing/running-api.ts';
 
 let api: ApiForTest;
 let owner: Member;

@@ -9,11 +9,11 @@
  * Bounds: `batchMax` changes at a time, one pass at a time; a change older than `worthMs` is dropped, because no cache
  * trusts an entry for that long.
  */
-import type { AppSnapshots } from '#common/app-snapshot.ts';
-import { type LinkChange, tellCaches } from '#common/link-cache.ts';
-import type { Postgres } from '#common/postgres.ts';
-import type { Redis } from '#common/redis.ts';
-import type { Log } from '#common/telemetry.ts';
+import type { AppSnapshots } from '#common/links/app-snapshot.ts';
+import { type LinkChange, tellCaches } from '#common/links/link-cache.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
+import type { Redis } from '#common/stores/redis.ts';
+import type { Log } from '#common/process/telemetry.ts';
 
 const batchMax = 500;
 const lookMs = 1_000;

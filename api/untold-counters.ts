@@ -1,6 +1,6 @@
 /** Metrics of the change outbox. */
 import type { Registry } from 'prom-client';
-import { exposeCounter, exposeGauge } from '#common/telemetry.ts';
+import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
 import type { UntoldChanges } from './untold-changes.ts';
 
 export function exposeUntold(registry: Registry, untold: UntoldChanges): void {

@@ -8,7 +8,7 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { matchRetentionDaysMax } from '#common/log/match-record.ts';
-import { packageRoot } from '#common/paths.ts';
+import { packageRoot } from '#common/process/paths.ts';
 import type { ClickHouse } from './client.ts';
 
 export interface MigrateOptions {

@@ -6,13 +6,13 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Clock, systemClock } from './clock.ts';
-import type { ProcessConfig } from './config-roles.ts';
+import type { ProcessConfig } from './process/config-roles.ts';
 import type { CountedAddresses } from './counted-addresses.ts';
 import type { Quota } from './http/exchange.ts';
 import { type ChargedNetwork, limitAddress, limitNetworks } from './http/peer.ts';
 import { type Rejection, rateLimited, unavailable } from './http/rejection.ts';
 import type { LimitClass } from './http/route.ts';
-import type { Script } from './redis.ts';
+import type { Script } from './stores/redis.ts';
 
 export const WINDOW_MS = 60_000;
 /** Maximum keys counted in this process while Redis is unavailable; beyond it the least recently seen are dropped. */

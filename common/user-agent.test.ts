@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { familyOf } from './device-family.ts';
-import { type CorpusLine, userAgentCorpus } from './fixtures/user-agent-corpus.ts';
+import { type CorpusLine, userAgentCorpus } from './testing/user-agent-corpus.ts';
 import { readUserAgent, versionOf } from './user-agent.ts';
 
 const corpus = userAgentCorpus();

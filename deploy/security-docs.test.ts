@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { packageRoot } from '#common/paths.ts';
+import { packageRoot } from '#common/process/paths.ts';
 
 const pages = ['security.md', 'security-asvs.md', 'data-protection.md', 'durability.md'];
 

@@ -1,5 +1,5 @@
 /** Who calls the SDK endpoints: an app, by its API key. */
-import type { AppSnapshot } from '#common/app-snapshot.ts';
+import type { AppSnapshot } from '#common/links/app-snapshot.ts';
 
 export interface AppCaller {
   readonly kind: 'app';

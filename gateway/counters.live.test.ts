@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { SdkEdge } from './testing/sdk-edge.ts';
 
 let edge: SdkEdge;
 beforeAll(async () => {

@@ -1,8 +1,8 @@
 /** What the SDK edge counts, and how /metrics shows it. The parts count in plain numbers of their own. */
 import type { Registry } from 'prom-client';
-import type { Journal } from '#common/log/journal.ts';
-import { exposeJournal } from '#common/log/journal-counters.ts';
-import { exposeCounter } from '#common/telemetry.ts';
+import type { Journal } from '#common/journal/journal.ts';
+import { exposeJournal } from '#common/journal/journal-counters.ts';
+import { exposeCounter } from '#common/process/telemetry.ts';
 import type { EventTracking } from './events/tracking.ts';
 import type { ForeignTracking } from './foreign/foreign-tracking.ts';
 import type { Installation } from './install/installation.ts';

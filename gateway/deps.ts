@@ -1,8 +1,8 @@
 /** What the handlers of the SDK endpoints are given. */
 import type { Clock } from '#common/clock.ts';
 import { routesOf } from '#common/http/route.ts';
-import type { LinkChange } from '#common/link-cache.ts';
-import type { Tenancy } from '#common/tenancy.ts';
+import type { LinkChange } from '#common/links/link-cache.ts';
+import type { Tenancy } from '#common/stores/tenancy.ts';
 import type { AppCaller } from './caller.ts';
 import type { EventTracking } from './events/tracking.ts';
 import type { ForeignTracking } from './foreign/foreign-tracking.ts';

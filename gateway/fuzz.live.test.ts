@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seededRandom } from '#common/seeded-random.ts';
-import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { SdkEdge } from './testing/sdk-edge.ts';
 
 /** FAULTS_REQUESTS sends more. */
 const REQUESTS = Number(process.env['FAULTS_REQUESTS'] ?? 3_000);

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '#common/clock.ts';
-import { loadConfig } from '#common/config.ts';
+import { loadConfig } from '#common/process/config.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
-import type { Queries } from '#common/postgres.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 import { configuredLimits } from '#common/rate-limit.ts';
-import { Redis } from '#common/redis.ts';
+import { Redis } from '#common/stores/redis.ts';
 import { TcpProxy } from '#deploy/faults/tcp-proxy.ts';
-import { SdkEdge } from './fixtures/sdk-edge.ts';
+import { SdkEdge } from './testing/sdk-edge.ts';
 import { KeyCheck } from './key-check.ts';
 
 const addressesForTest = new CountedAddresses(parseSecretKeys(newSecretKey('test')));

@@ -18,13 +18,13 @@ import {
   readAppByKey,
   snapshotKey,
   snapshotLua,
-} from '#common/app-snapshot.ts';
+} from '#common/links/app-snapshot.ts';
 import type { Clock } from '#common/clock.ts';
 import type { CountedAddresses } from '#common/counted-addresses.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import { type Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
 import type { LimitClass } from '#common/http/route.ts';
-import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
+import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import {
   type Charge,
   chargeOf,
@@ -35,7 +35,7 @@ import {
   type Window,
   windowOf,
 } from '#common/rate-limit.ts';
-import type { Redis, Script } from '#common/redis.ts';
+import type { Redis, Script } from '#common/stores/redis.ts';
 import { TransientMap } from '#common/transient-map.ts';
 
 const KEYS_REMEMBERED_MAX = 10_000;

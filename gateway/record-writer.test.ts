@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Journal } from '#common/log/journal.ts';
+import { Journal } from '#common/journal/journal.ts';
 import { type PendingRecord, RecordWriter } from './record-writer.ts';
 
 let root: string;

@@ -4,7 +4,7 @@ import { newId } from '#common/ids.ts';
 import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { partitionOf } from '#common/log/partition.ts';
-import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';

@@ -1,9 +1,9 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Journal } from '#common/log/journal.ts';
-import { nodeSystem } from '#common/log/system.ts';
-import { testClick, WayForTest } from './way-for-test.ts';
+import { Journal } from '#common/journal/journal.ts';
+import { nodeSystem } from '#common/journal/system.ts';
+import { testClick, WayForTest } from './testing/pipeline-harness.ts';
 
 let way: WayForTest;
 

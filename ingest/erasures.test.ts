@@ -5,7 +5,7 @@ import { erasedIdHash } from '#common/erased-ids.ts';
 import type { Click } from '#common/log/record.ts';
 import { Erasures } from './erasures.ts';
 import { decodeClick } from './record-decoder.ts';
-import { testClick } from './way-for-test.ts';
+import { testClick } from './testing/pipeline-harness.ts';
 
 const untilMs = 1_700_000_000_000;
 const click = decodeClick(testClick(untilMs)) as Click;

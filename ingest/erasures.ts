@@ -12,7 +12,7 @@ import { networkOf, withoutHash } from '#common/address-writer.ts';
 import { familyOf } from '#common/device-family.ts';
 import { type ErasableKind, erasedIdHash } from '#common/erased-ids.ts';
 import type { Click } from '#common/log/record.ts';
-import type { Queries } from '#common/postgres.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 import { devicesIn } from './attribution/waiting-keys.ts';
 
 interface Erasure {

@@ -5,7 +5,7 @@ import type { RecordKind } from '#common/log/record.ts';
 import type { LogFrame } from './batch.ts';
 import { isClockRight, withLogTime } from './frame-clock.ts';
 import { decodeClicks } from './record-decoder.ts';
-import { testClick } from './way-for-test.ts';
+import { testClick } from './testing/pipeline-harness.ts';
 
 const streamTime = Date.UTC(2026, 10, 22);
 const year = 365 * 86_400_000;

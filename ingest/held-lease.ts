@@ -3,7 +3,7 @@
  * clock that goes on while the process is stopped and the machine is suspended; so an owner that slept too long finds out
  * before it sends anything.
  */
-import { PostgresUnavailable } from '#common/postgres.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
 import { type Checkpoints, type Lease, LeaseLost } from './checkpoints.ts';
 

@@ -1,16 +1,16 @@
 /** All parts of ingest put together: what main.ts runs, and what tests run with places to die at. */
 import { hostname } from 'node:os';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { AttributionWindows, defaultWindows } from '#common/attribution-windows.ts';
+import { AttributionWindows, defaultWindows } from '#common/attribution/attribution-windows.ts';
 import { systemClock } from '#common/clock.ts';
-import type { ProcessConfig } from '#common/config-roles.ts';
+import type { ProcessConfig } from '#common/process/config-roles.ts';
 import { isObject, keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
-import { Nats } from '#common/nats.ts';
-import { Postgres, PostgresUnavailable } from '#common/postgres.ts';
-import { RecentClicks } from '#common/recent-clicks.ts';
-import { RecentInstalls } from '#common/recent-installs.ts';
-import { Redis } from '#common/redis.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { RecentInstalls } from '#common/attribution/recent-installs.ts';
+import { Redis } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { AppWindows } from './attribution/app-windows.ts';
 import { Attribution } from './attribution/attribution.ts';

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { logFill } from '#common/log/log-stream.ts';
-import { WayForTest } from './way-for-test.ts';
+import { WayForTest } from './testing/pipeline-harness.ts';
 
 const logBytesMax = 16_777_216;
 let way: WayForTest;

@@ -1,6 +1,6 @@
 /** Which partitions the log has messages of, whatever LOG_PARTITIONS says today. */
 import { isObject } from '#common/log/log-stream.ts';
-import type { NatsClient } from '#common/nats.ts';
+import type { NatsClient } from '#common/stores/nats.ts';
 
 /** As many as LOG_PARTITIONS may say. */
 const partitionsMax = 64;

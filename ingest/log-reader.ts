@@ -15,7 +15,7 @@ import { randomUUID } from 'node:crypto';
 import { frameRecordsMax, readFrame } from '#common/log/frame.ts';
 import { isObject } from '#common/log/log-stream.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import type { NatsClient, NatsMessage } from '#common/nats.ts';
+import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import type { Time, Timer } from '#common/time.ts';
 import type { LogFrame } from './batch.ts';
 import { CommittedSequence } from './committed-sequence.ts';

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream, logFill } from '#common/log/log-stream.ts';
-import { Nats } from '#common/nats.ts';
-import { PostgresUnavailable } from '#common/postgres.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
-import { natsForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { natsForTest, type TestServer } from '#testing/servers.ts';
 import type { Revision } from './checkpoints.ts';
 import { LogRoom, type ReadPartition } from './log-room.ts';
 

@@ -10,8 +10,8 @@
  */
 import { frameBytesMax } from '#common/log/frame.ts';
 import { type LogFill, logFill, purgeLog } from '#common/log/log-stream.ts';
-import type { NatsClient } from '#common/nats.ts';
-import { PostgresUnavailable } from '#common/postgres.ts';
+import type { NatsClient } from '#common/stores/nats.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Time, Timer } from '#common/time.ts';
 import type { Checkpoints } from './checkpoints.ts';
 

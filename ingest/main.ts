@@ -2,10 +2,10 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
-import { processConfig } from '#common/config.ts';
-import { Lifecycle } from '#common/lifecycle.ts';
-import { SlotLock } from '#common/log/slot-lock.ts';
-import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/telemetry.ts';
+import { processConfig } from '#common/process/config.ts';
+import { Lifecycle } from '#common/process/lifecycle.ts';
+import { SlotLock } from '#common/journal/slot-lock.ts';
+import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/process/telemetry.ts';
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';
 

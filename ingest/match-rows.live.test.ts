@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { audit } from '#clickhouse/queries/audit.ts';
-import { plainMatch } from '#common/fixtures/match-record.ts';
+import { plainMatch } from '#common/testing/match-record.ts';
 import { newId } from '#common/ids.ts';
 import { matchJson } from '#common/log/match-record.ts';
 import type { FailpointName } from './failpoints.ts';
-import { WayForTest } from './way-for-test.ts';
+import { WayForTest } from './testing/pipeline-harness.ts';
 
 const organization_id = newId('org', 1);
 let way: WayForTest;

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
-import { Nats } from '#common/nats.ts';
-import { WayForTest } from './way-for-test.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { WayForTest } from './testing/pipeline-harness.ts';
 
 let way: WayForTest;
 beforeAll(async () => {

@@ -2,13 +2,13 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
 import { eventJson, eventPrefix } from '#common/log/event-record.ts';
-import { Journal, type JournalLane } from '#common/log/journal.ts';
+import { Journal, type JournalLane } from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
-import { Postgres } from '#common/postgres.ts';
-import { redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { redisForTest, type TestServer } from '#testing/servers.ts';
 import type { Ingest } from './ingest.ts';
 import { PostgresMembers } from './postgres-members.ts';
-import { WayForTest } from './way-for-test.ts';
+import { WayForTest } from './testing/pipeline-harness.ts';
 
 const organization_id = newId('org', 1);
 let app_id = '';

@@ -5,7 +5,7 @@
  * Must stay true: a record in another partition than its id belongs to is settled only while all partitions are owned
  * here, each with everything settled that an earlier owner left behind; and none is let go of before such a batch is decided.
  */
-import { PostgresUnavailable } from '#common/postgres.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
 import type { Members, Membership } from './members.ts';
 import type { PartitionOwner } from './partition-owner.ts';

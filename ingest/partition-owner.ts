@@ -8,8 +8,8 @@
  * formed, but batches are stored one after the other, so the committed time only goes forward.
  */
 import { encodeAnnouncements, type LaneFloor, type LaneMarks, laneKey } from '#common/log/marks.ts';
-import type { NatsClient } from '#common/nats.ts';
-import { PostgresUnavailable } from '#common/postgres.ts';
+import type { NatsClient } from '#common/stores/nats.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Time } from '#common/time.ts';
 import type { FormedBatch } from './batch.ts';
 import { LeaseLost } from './checkpoints.ts';

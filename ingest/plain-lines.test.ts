@@ -7,7 +7,7 @@ import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import { Devices } from '#redirector/device.ts';
 import { LinkPlan } from '#redirector/plan.ts';
-import { testApp, testLink } from '#redirector/test-snapshots.ts';
+import { testApp, testLink } from '#redirector/testing/snapshots.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { type LaneMarks, rangesOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import type { Postgres, Queries } from '#common/postgres.ts';
+import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import {
   type BatchEntry,
   type Checkpoints,

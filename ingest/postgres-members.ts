@@ -1,5 +1,5 @@
 /** Heartbeats of ingests in Postgres. */
-import type { Postgres } from '#common/postgres.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
 import { learningDays } from './checkpoints.ts';
 import type { Member, Members, Membership, OwnedPartition } from './members.ts';
 

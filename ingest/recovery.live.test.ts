@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { failpointNames } from './failpoints.ts';
-import { WayForTest } from './way-for-test.ts';
+import { WayForTest } from './testing/pipeline-harness.ts';
 
 let way: WayForTest;
 beforeAll(async () => {

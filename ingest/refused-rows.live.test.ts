@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { testClick, WayForTest } from './way-for-test.ts';
+import { testClick, WayForTest } from './testing/pipeline-harness.ts';
 
 let way: WayForTest;
 beforeAll(async () => {

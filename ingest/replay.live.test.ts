@@ -8,8 +8,8 @@ import { audit } from '#clickhouse/queries/audit.ts';
 import { newId } from '#common/ids.ts';
 import { installTextMax } from '#common/log/install-record.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import { Postgres } from '#common/postgres.ts';
-import { WayForTest } from './way-for-test.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { WayForTest } from './testing/pipeline-harness.ts';
 
 let way: WayForTest;
 let postgres: Postgres;

@@ -5,7 +5,7 @@
  */
 
 import { kinds } from '#clickhouse/rollups.ts';
-import type { NatsClient } from '#common/nats.ts';
+import type { NatsClient } from '#common/stores/nats.ts';
 import type { Time } from '#common/time.ts';
 import type { Revision } from './checkpoints.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';

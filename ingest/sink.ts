@@ -25,7 +25,7 @@
  */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
-import { PostgresUnavailable } from '#common/postgres.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time } from '#common/time.ts';
 import type { LateEvents } from './attribution/late-events.ts';
 import {

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { childEnvironment } from '#common/config.ts';
+import { childEnvironment } from '#common/process/config.ts';
 import { freePort } from '#deploy/local/ports.ts';
 
 test('while NATS is not there, ingest lives, says what it waits for, and ends when told to', async () => {

@@ -1,5 +1,5 @@
 /** Waits of something that may be asked to stop meanwhile. */
-import { PostgresUnavailable } from '#common/postgres.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Time } from '#common/time.ts';
 
 const retryMs = 500;

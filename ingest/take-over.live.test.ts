@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { Postgres } from '#common/postgres.ts';
-import { HoldingProxy } from './fixtures/holding-proxy.ts';
-import { WayForTest } from './way-for-test.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { HoldingProxy } from './testing/holding-proxy.ts';
+import { WayForTest } from './testing/pipeline-harness.ts';
 
 let way: WayForTest;
 let postgres: Postgres;

@@ -2,10 +2,10 @@ import { copyFileSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { readApps } from '#common/link-snapshot.ts';
-import { packageRoot } from '#common/paths.ts';
-import { Postgres } from '#common/postgres.ts';
-import { postgresForTest } from '#deploy/local/test-servers.ts';
+import { readApps } from '#common/links/link-snapshot.ts';
+import { packageRoot } from '#common/process/paths.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { postgresForTest } from '#testing/servers.ts';
 import { migratePostgres } from './migrate.ts';
 
 test('the project migrates, and a second time there is nothing to do', async () => {

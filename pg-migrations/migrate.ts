@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { runner } from 'node-pg-migrate';
-import { packageRoot } from '#common/paths.ts';
+import { packageRoot } from '#common/process/paths.ts';
 import { grantProcessRoles } from './role-rights.ts';
 
 export interface PostgresMigrationOptions {

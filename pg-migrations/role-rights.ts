@@ -4,8 +4,8 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { packageRoot } from '#common/paths.ts';
-import { Postgres } from '#common/postgres.ts';
+import { packageRoot } from '#common/process/paths.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 
 export const processRoles = [
   'signpost_api_process',

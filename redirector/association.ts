@@ -1,5 +1,5 @@
 /** The two files that tell phones which app opens the links of a host. */
-import type { AppSnapshot } from '#common/link-snapshot.ts';
+import type { AppSnapshot } from '#common/links/link-snapshot.ts';
 
 /**
  * Apple, "Supporting associated domains": `components` for iOS 13 and later, `paths` and `appID` for older ones.

@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { ownPostgresForTest, redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { ownPostgresForTest, redisForTest, type TestServer } from '#testing/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
-import { Rows, TestEdge, until } from './test-edge.ts';
+import { Rows, TestEdge, until } from './testing/running-edge.ts';
 
 const host = 'myapp.localhost';
 const first = 'https://example.com/first';

@@ -1,9 +1,9 @@
 /** The redirector's counters and metrics. Plain numbers, because a label look-up per request would cost more than the answer. */
 import type { Registry } from 'prom-client';
-import type { LinkCache } from '#common/link-cache.ts';
-import type { Journal } from '#common/log/journal.ts';
-import { exposeJournal } from '#common/log/journal-counters.ts';
-import { exposeCounter, exposeGauge } from '#common/telemetry.ts';
+import type { LinkCache } from '#common/links/link-cache.ts';
+import type { Journal } from '#common/journal/journal.ts';
+import { exposeJournal } from '#common/journal/journal-counters.ts';
+import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
 import type { Shelf } from './shelf.ts';
 import { beaconOutcomes, type SignalBeacon } from './signal-beacon.ts';
 

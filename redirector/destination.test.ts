@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { type Destination, destinationOf, expiredDestinationOf, locationOf } from './destination.ts';
 import type { Platform } from './device.ts';
-import { testApp, testLink } from './test-snapshots.ts';
+import { testApp, testLink } from './testing/snapshots.ts';
 
 const app = {
   ...testApp,

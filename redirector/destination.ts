@@ -11,7 +11,7 @@
  * A destination is never taken from the query. The result is written by the URL parser, so it is ASCII
  * without control characters.
  */
-import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
+import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { redirectHead } from './answer.ts';
 import type { Platform } from './device.ts';
 

@@ -4,8 +4,8 @@ import { request } from 'node:https';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { certificate } from '#deploy/local/made-once.ts';
-import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
-import { get, Rows, TestEdge } from './test-edge.ts';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
+import { get, Rows, TestEdge } from './testing/running-edge.ts';
 
 const host = 'myapp.localhost';
 const iphone =

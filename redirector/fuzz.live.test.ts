@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
-import { differences, fuzz } from './fuzz-for-test.ts';
-import { Rows, TestEdge, until } from './test-edge.ts';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
+import { differences, fuzz } from './testing/fuzz.ts';
+import { Rows, TestEdge, until } from './testing/running-edge.ts';
 
 const host = 'myapp.localhost';
 let database: TestDatabase;

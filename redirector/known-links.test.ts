@@ -1,11 +1,11 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import type { LinkCache } from '#common/link-cache.ts';
-import type { LinkSnapshot } from '#common/link-snapshot.ts';
+import type { LinkCache } from '#common/links/link-cache.ts';
+import type { LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { Devices, deviceOf } from './device.ts';
 import { KnownLinks } from './known-links.ts';
-import { testApp, testLink } from './test-snapshots.ts';
+import { testApp, testLink } from './testing/snapshots.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');

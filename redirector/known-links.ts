@@ -1,7 +1,7 @@
 /** Recently visited links by the raw Host header and path: one look-up per visit instead of four. */
-import type { LinkCache } from '#common/link-cache.ts';
-import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
-import type { Kept } from '#common/snapshot-cache.ts';
+import type { LinkCache } from '#common/links/link-cache.ts';
+import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { Kept } from '#common/links/snapshot-cache.ts';
 import { LinkPlan } from './plan.ts';
 import { hostOf, isHostHeader } from './visitor.ts';
 

@@ -4,10 +4,10 @@ import { Agent, request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { childEnvironment } from '#common/config.ts';
+import { childEnvironment } from '#common/process/config.ts';
 import { freePort } from '#deploy/local/ports.ts';
-import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
-import { get, journalClicks, Rows, until } from './test-edge.ts';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
+import { get, journalClicks, Rows, until } from './testing/running-edge.ts';
 
 const host = 'myapp.localhost';
 let database: TestDatabase;

@@ -1,5 +1,5 @@
 /** The pages that are not redirects. Small, without scripts or external resources, all text escaped. */
-import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
+import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
 
 const escapes: Readonly<Record<string, string>> = {
   '&': '&amp;',

@@ -1,5 +1,5 @@
 /** The result of a visit. The parts that do not depend on the visitor are computed once per link and change. */
-import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
+import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import {
   type ClickLinkFields,
   clickHead,

@@ -14,7 +14,7 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { BoundedMap } from '#common/bounded-map.ts';
 import type { Clock } from '#common/clock.ts';
-import type { LinkShelf } from '#common/link-cache.ts';
+import type { LinkShelf } from '#common/links/link-cache.ts';
 
 export const shelfLimits = {
   fileBytesMax: 33_554_432,

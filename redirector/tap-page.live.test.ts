@@ -3,12 +3,12 @@ import { type IncomingMessage, request } from 'node:http';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
-import { signalsKey } from '#common/tap-page.ts';
+import { signalsKey } from '#common/links/tap-page.ts';
 import { findProgram } from '#deploy/local/programs.ts';
-import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
-import { skipWithout } from '#deploy/local/test-skip.ts';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
+import { skipWithout } from '#testing/skip.ts';
 import { BEACON_BYTES_MAX, BEACONS_MAX } from './signal-beacon.ts';
-import { Rows, TestEdge, until } from './test-edge.ts';
+import { Rows, TestEdge, until } from './testing/running-edge.ts';
 
 const host = 'go.localhost';
 const iphone =

@@ -4,8 +4,8 @@
  * PAGE_BYTES_MAX is cut or left out.
  */
 
-import { shortUrl } from '#common/link/link.ts';
-import type { AppSnapshot, LinkSnapshot } from '#common/link-snapshot.ts';
+import { shortUrl } from '#common/links/link.ts';
+import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { cut } from '#common/log/record.ts';
 import { type Destination, locationOf } from './destination.ts';
 import { escapeHtml } from './page.ts';

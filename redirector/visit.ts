@@ -1,6 +1,6 @@
 /** An answer that is held until its click is in the journal; implements the journal's waiter, one object per visit. */
 import type { HttpResponse } from '#common/http/uws.ts';
-import type { Waiter } from '#common/log/journal.ts';
+import type { Waiter } from '#common/journal/journal.ts';
 import { sendPage, sendRedirect } from './answer.ts';
 import type { Counters } from './counters.ts';
 

@@ -4,7 +4,7 @@ import { endSessions } from '#api/auth/sessions.ts';
 import type { Role } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { isId, newId } from '#common/ids.ts';
-import type { Postgres, Queries } from '#common/postgres.ts';
+import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import { lastOwner, lockUser, noUser, ownedAlone } from './owners.ts';
 import { passwordRule } from './password-strength.ts';
 import { type Refused, refused } from './refusal.ts';

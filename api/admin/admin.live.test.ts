@@ -3,11 +3,11 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { verifyPassword } from '#api/auth/password.ts';
 import { ApiKeys, newApiKey } from '#common/api-key.ts';
 import { systemClock } from '#common/clock.ts';
-import { childEnvironment } from '#common/config.ts';
+import { childEnvironment } from '#common/process/config.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
-import { Postgres } from '#common/postgres.ts';
-import { postgresForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { postgresForTest, type TestDatabase } from '#testing/servers.ts';
 import {
   type AdminParts,
   addMember,

@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { addAuditCommand } from './audit.ts';
 
 let store: TestDatabase;

@@ -2,8 +2,8 @@
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { type ErasureScope, idsBeside, type PersonIds } from '#clickhouse/queries/erase.ts';
 import { type ErasableKind, erasableKinds } from '#common/erased-ids.ts';
-import type { Queries } from '#common/postgres.ts';
-import type { Redis } from '#common/redis.ts';
+import type { Queries } from '#common/stores/postgres.ts';
+import type { Redis } from '#common/stores/redis.ts';
 import { AdminError } from './questions.ts';
 
 /** More devices, installs or clicks than one person has: such an id is shared, for example a placeholder device id. */

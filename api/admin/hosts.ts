@@ -1,5 +1,5 @@
 /** Commands on hosts: verifies one without a DNS record, or releases one from its owner. */
-import { violatedConstraint } from '#common/postgres.ts';
+import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { AdminParts } from './accounts.ts';
 import { type Refused, refused } from './refusal.ts';
 

@@ -3,7 +3,7 @@
  * rejects each of these keys, so npm start asks for confirmation before it continues.
  */
 import { type ApiKeys, newApiKey } from '#common/api-key.ts';
-import type { Queries } from '#common/postgres.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 
 const APPS_AT_ONCE = 500;
 

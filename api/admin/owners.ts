@@ -1,5 +1,5 @@
 /** The owners of an organization. The last one cannot be removed. */
-import type { Queries } from '#common/postgres.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 import { type Refused, refused } from './refusal.ts';
 
 export interface Owned {

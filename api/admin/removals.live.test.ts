@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type ApiForTest, apiForTest, type Member } from '#api/fixtures/api-for-test.ts';
+import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { ApiKeys } from '#common/api-key.ts';
-import { AppSnapshots, readAppByKey } from '#common/app-snapshot.ts';
+import { AppSnapshots, readAppByKey } from '#common/links/app-snapshot.ts';
 import { systemClock } from '#common/clock.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import { type AdminParts, addMember, listAccounts, resetPassword } from './accounts.ts';

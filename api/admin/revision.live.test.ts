@@ -1,7 +1,7 @@
 import { Command } from 'commander';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Postgres } from '#common/postgres.ts';
-import { postgresForTest, type TestPostgres } from '#deploy/local/test-servers.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
 import { addRevisionCommands } from './revision.ts';
 
 let database: TestPostgres;

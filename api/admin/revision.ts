@@ -2,7 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { missingFrames } from '#clickhouse/queries/missing-frames.ts';
-import type { Postgres } from '#common/postgres.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
 import { AdminError } from './questions.ts';
 
 export interface RevisionContext {

@@ -2,7 +2,7 @@
 import { contextOf } from '#api/auth/second-factor.ts';
 import type { ApiKeys } from '#common/api-key.ts';
 import { type Encryption, keyIdOf } from '#common/encryption.ts';
-import type { Postgres } from '#common/postgres.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
 
 const ROWS_AT_ONCE = 200;
 

@@ -1,5 +1,5 @@
 /** Waits until the API has published a committed change to Redis and the redirectors. */
-import type { Queries } from '#common/postgres.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 
 const patienceMs = 5_000;
 const pauseMs = 50;

@@ -15,8 +15,8 @@ import {
   sources,
   storeRecords,
   type TestRecord,
-} from './records-for-test.ts';
-import { memberOf, type Stage, startStage, storeTenant } from './stage-for-test.ts';
+} from '#api/testing/records.ts';
+import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 
 const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
 const fromMs = Date.parse('2026-02-01T00:00:00Z');

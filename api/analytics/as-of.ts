@@ -1,4 +1,4 @@
-import type { Postgres } from '#common/postgres.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
 
 /** The instant (epoch ms) before which everything that any machine answered is in the figures, as ingest says; 0 before it ever spoke. */
 export function asOfFrom(db: Pick<Postgres, 'query'>): () => Promise<number> {

@@ -3,7 +3,7 @@ import { FairQueue } from '#api/fair-queue.ts';
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import type { BreakdownRow } from '#clickhouse/queries/link.ts';
 import type { Clock } from '#common/clock.ts';
-import type { Tenancy } from '#common/tenancy.ts';
+import type { Tenancy } from '#common/stores/tenancy.ts';
 import { KeptFigures } from './kept-figures.ts';
 import type { Amount } from './metrics.ts';
 

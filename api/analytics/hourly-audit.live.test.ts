@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
-import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { HourlyAudit } from './hourly-audit.ts';
 
 const nowMs = Date.parse('2026-04-10T12:30:00Z');

@@ -6,8 +6,8 @@ import { Gauge, type Registry } from 'prom-client';
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { type AuditFigures, auditHour } from '#clickhouse/queries/audit.ts';
 import type { Clock } from '#common/clock.ts';
-import type { Part } from '#common/lifecycle.ts';
-import type { Log } from '#common/telemetry.ts';
+import type { Part } from '#common/process/lifecycle.ts';
+import type { Log } from '#common/process/telemetry.ts';
 
 const hourMs = 3_600_000;
 /** After the end of an hour. */

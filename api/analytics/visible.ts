@@ -4,7 +4,7 @@
  */
 import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
-import type { Tenancy } from '#common/tenancy.ts';
+import type { Tenancy } from '#common/stores/tenancy.ts';
 
 export interface LinkFace {
   readonly id: string;

@@ -1,11 +1,11 @@
 /** An app as stored in Postgres and as answered by the API. */
 import { Type } from 'typebox';
 import { absent } from '#api/access.ts';
-import type { AppSettings } from '#common/app-snapshot.ts';
+import type { AppSettings } from '#common/links/app-snapshot.ts';
 import type { Rejection } from '#common/http/rejection.ts';
-import { nullable } from '#common/link/fields.ts';
-import { type TapPageMode, tapPageModes } from '#common/tap-page.ts';
-import type { TenantQueries } from '#common/tenancy.ts';
+import { nullable } from '#common/links/link-fields.ts';
+import { type TapPageMode, tapPageModes } from '#common/links/tap-page.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { type AppFields, defaultSettings } from './fields.ts';
 import { type HostRules, hostRecord, isOwnHost } from './host.ts';
 import type { HostProblem } from './host-checks.ts';

@@ -1,9 +1,9 @@
-/** The order of steps of every app change; common/app-snapshot.ts explains it. */
+/** The order of steps of every app change; common/links/app-snapshot.ts explains it. */
 import { organizationsOf, refuseWrite } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import type { UserCaller } from '#api/route.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
-import type { TenantQueries } from '#common/tenancy.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { type AppRow, findApp } from './app.ts';
 
 export interface AppChange {

@@ -5,7 +5,7 @@ import { route, type UserCaller } from '#api/route.ts';
 import { newApiKey } from '#common/api-key.ts';
 import { forbidden, invalid, notFound, Rejection } from '#common/http/rejection.ts';
 import { isId, newId } from '#common/ids.ts';
-import { violatedConstraint } from '#common/postgres.ts';
+import { violatedConstraint } from '#common/stores/postgres.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appSchema } from './app.ts';
 import { type AppFields, appFaults, changedApp, emptyApp, newAppBody } from './fields.ts';
 import { hostFault, hostLabel, isOwnHost } from './host.ts';

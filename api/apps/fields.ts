@@ -1,10 +1,10 @@
 /** The writable fields of an app: schemas, defaults, and the rules that a schema can't express. */
 import { type Static, type TSchema, Type } from 'typebox';
-import type { AppSettings } from '#common/app-snapshot.ts';
+import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { type FieldError, invalidFields, type Rejection } from '#common/http/rejection.ts';
-import { nullable } from '#common/link/fields.ts';
-import { type TapPageMode, tapPageModes } from '#common/tap-page.ts';
-import { hostOf, URL_CHARACTERS_MAX, urlFaults } from '#common/web-address.ts';
+import { nullable } from '#common/links/link-fields.ts';
+import { type TapPageMode, tapPageModes } from '#common/links/tap-page.ts';
+import { hostOf, URL_CHARACTERS_MAX, urlFaults } from '#common/links/web-address.ts';
 
 export const defaultSettings: AppSettings = {
   attribution_window_hours: 168,

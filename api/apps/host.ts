@@ -1,7 +1,7 @@
 /** The hosts that an app may have, and which of them need verification. */
 import { isIP } from 'node:net';
-import type { Config } from '#common/config.ts';
-import type { TenantQueries } from '#common/tenancy.ts';
+import type { Config } from '#common/process/config.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
 
 const LABEL_CHARACTERS_MAX = 40;
 

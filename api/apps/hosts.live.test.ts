@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { releaseHost, verifyHost } from '#api/admin/hosts.ts';
-import { type ApiForTest, apiForTest, type Member } from '#api/fixtures/api-for-test.ts';
-import { type DnsForTest, dnsForTest } from '#api/fixtures/dns-for-test.ts';
+import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
+import { type DnsForTest, dnsForTest } from '#api/testing/dns-server.ts';
 import { systemClock } from '#common/clock.ts';
-import { LinkCache } from '#common/link-cache.ts';
-import { Redis } from '#common/redis.ts';
+import { LinkCache } from '#common/links/link-cache.ts';
+import { Redis } from '#common/stores/redis.ts';
 import { HostChecks } from './host-checks.ts';
 
 let api: ApiForTest;

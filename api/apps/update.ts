@@ -1,6 +1,6 @@
 import { route } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
-import { violatedConstraint } from '#common/postgres.ts';
+import { violatedConstraint } from '#common/stores/postgres.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appParams, appSchema } from './app.ts';
 import { changeApp } from './change.ts';
 import { appChangesBody, appFaults, changedApp } from './fields.ts';

@@ -1,7 +1,7 @@
 /** The users that may log in. */
 import type { Clock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
-import type { Postgres, Queries } from '#common/postgres.ts';
+import type { Postgres, Queries } from '#common/stores/postgres.ts';
 
 export interface Account {
   readonly id: string;

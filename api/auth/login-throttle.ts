@@ -10,7 +10,7 @@
 import type { Clock } from '#common/clock.ts';
 import { KeyedHash, type SecretKey } from '#common/encryption.ts';
 import { limitNetworks } from '#common/http/peer.ts';
-import type { Redis, Script } from '#common/redis.ts';
+import type { Redis, Script } from '#common/stores/redis.ts';
 import { plainEmail } from './accounts.ts';
 
 const delayFirstMs = 1_000;

@@ -1,7 +1,7 @@
 /** Started, unfinished logins through a provider: valid once, for 10 minutes. */
 import { createHash, randomBytes } from 'node:crypto';
 import type { Clock } from '#common/clock.ts';
-import type { Postgres } from '#common/postgres.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
 import type { LoginAttempt } from './oauth-client.ts';
 import type { ProviderName } from './oauth-provider.ts';
 

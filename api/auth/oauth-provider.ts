@@ -1,6 +1,6 @@
 /** A person's identity from Google (OpenID Connect) or GitHub (OAuth 2.0 and an API). */
 import { createHash } from 'node:crypto';
-import type { ProcessConfig } from '#common/config-roles.ts';
+import type { ProcessConfig } from '#common/process/config-roles.ts';
 import { type Identity, plainEmail } from './accounts.ts';
 import { type ClientCredentials, type LoginAttempt, OAuthClient, outcomeOf, providerUrl } from './oauth-client.ts';
 

@@ -2,11 +2,11 @@
 import { Type } from 'typebox';
 import type { AccessTokens } from '#common/access-token.ts';
 import type { Clock } from '#common/clock.ts';
-import type { ProcessConfig } from '#common/config-roles.ts';
+import type { ProcessConfig } from '#common/process/config-roles.ts';
 import { Encryption, type SecretKey } from '#common/encryption.ts';
 import { routesOf } from '#common/http/route.ts';
-import type { Postgres } from '#common/postgres.ts';
-import type { Redis } from '#common/redis.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
+import type { Redis } from '#common/stores/redis.ts';
 import { Accounts } from './accounts.ts';
 import { LoginThrottle } from './login-throttle.ts';
 import { OAuthAttempts } from './oauth-attempts.ts';

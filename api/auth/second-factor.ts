@@ -10,7 +10,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import type { Clock } from '#common/clock.ts';
 import type { Encryption } from '#common/encryption.ts';
-import type { Postgres, Queries } from '#common/postgres.ts';
+import type { Postgres, Queries } from '#common/stores/postgres.ts';
 
 const SECRET_BYTES = 20;
 const STEPS_AROUND = 1;

@@ -3,9 +3,9 @@ import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { resetTotp } from '#api/admin/second-factor.ts';
 import { systemClock } from '#common/clock.ts';
-import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
-import { type GithubFixture, githubSettings, startGithubFixture } from './github-fixture.ts';
-import { pairOf, startTestOrigin, type TestAnswer, type TestOrigin } from './test-origin.ts';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
+import { type GithubFixture, githubSettings, startGithubFixture } from '#api/testing/github.ts';
+import { pairOf, startTestOrigin, type TestAnswer, type TestOrigin } from '#api/testing/origin.ts';
 
 const redirectUri = 'https://dashboard.example.com/callback';
 

@@ -12,7 +12,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
 import { ACCESS_TOKEN_SECONDS, type AccessTokens } from '#common/access-token.ts';
 import type { Clock } from '#common/clock.ts';
-import type { Postgres, Queries } from '#common/postgres.ts';
+import type { Postgres, Queries } from '#common/stores/postgres.ts';
 
 /** interface: refresh tokens expire after 24 hours. */
 export const REFRESH_TOKEN_MS = 24 * 60 * 60 * 1000;

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { resetPassword } from '#api/admin/accounts.ts';
 import { requireTotp, resetTotp } from '#api/admin/second-factor.ts';
 import { reencryptSecondFactors } from '#api/admin/secret-rotation.ts';
-import { type ApiForTest, apiForTest, type Member } from '#api/fixtures/api-for-test.ts';
+import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { systemClock } from '#common/clock.ts';
 import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { SecondFactor } from './second-factor.ts';

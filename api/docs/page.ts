@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { packageRoot } from '#common/paths.ts';
+import { packageRoot } from '#common/process/paths.ts';
 
 const compress = promisify(gzip);
 

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { organizationsOf, refuseWrite } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { linkExample } from '#common/link/link.ts';
+import { linkExample } from '#common/links/link.ts';
 import { findLink, linkParams } from './read.ts';
 
 const markDeleted = `UPDATE links SET deleted_at = $3, updated_at = $3

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type ApiForTest, apiForTest, type Member } from '#api/fixtures/api-for-test.ts';
+import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { newId } from '#common/ids.ts';
-import type { Subscription } from '#common/redis.ts';
+import type { Subscription } from '#common/stores/redis.ts';
 
 let api: ApiForTest;
 let owner: Member;

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type ApiForTest, apiForTest, type Member } from '#api/fixtures/api-for-test.ts';
+import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { newId } from '#common/ids.ts';
 
 let api: ApiForTest;

@@ -2,7 +2,7 @@ import QRCode from 'qrcode';
 import { Type } from 'typebox';
 import { route } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { shortUrl } from '#common/link/link.ts';
+import { shortUrl } from '#common/links/link.ts';
 import { linkParams, readLink } from './read.ts';
 
 const SIZE_DEFAULT = 300;

@@ -2,8 +2,8 @@ import { Type } from 'typebox';
 import { absent, organizationsOf } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/link/link.ts';
-import type { Tenancy, TenantQueries } from '#common/tenancy.ts';
+import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
+import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
 
 export const linkParams = Type.Object({ id: Type.String({ examples: [linkExample.id] }) });
 

@@ -4,8 +4,8 @@
  */
 import type { RankedLink } from '#api/deps.ts';
 import type { Page } from '#api/listing.ts';
-import { type LinkRow, linkColumns } from '#common/link/link.ts';
-import type { TenantQueries } from '#common/tenancy.ts';
+import { type LinkRow, linkColumns } from '#common/links/link.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
 
 export interface LinkFilters {
   readonly app_id?: string;

@@ -2,10 +2,10 @@ import { organizationsOf, refuseWrite } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
-import { type LinkChanges, linkChangesBody, linkFaults, linkFieldNames, storedValue } from '#common/link/fields.ts';
-import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/link/link.ts';
-import { violatedConstraint } from '#common/postgres.ts';
-import type { Tenancy } from '#common/tenancy.ts';
+import { type LinkChanges, linkChangesBody, linkFaults, linkFieldNames, storedValue } from '#common/links/link-fields.ts';
+import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
+import { violatedConstraint } from '#common/stores/postgres.ts';
+import type { Tenancy } from '#common/stores/tenancy.ts';
 import { findLink, linkParams } from './read.ts';
 
 export const update = route({

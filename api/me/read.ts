@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { Role, UserCaller } from '#api/route.ts';
 import { unauthorized } from '#common/http/rejection.ts';
 import { type Route, routesOf } from '#common/http/route.ts';
-import type { Postgres } from '#common/postgres.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
 
 export interface MeDeps {
   readonly db: Postgres;

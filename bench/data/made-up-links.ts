@@ -3,7 +3,7 @@
  * Postgres each make the same ones without being told.
  */
 import type { ClickHouse } from '#clickhouse/client.ts';
-import type { Postgres } from '#common/postgres.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
 
 export const tenants = 1_000;
 export const appsOfTenant = 3;

@@ -4,8 +4,8 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { localDatabaseUrl } from '#api/admin/local-store.ts';
-import { packageRoot } from '#common/paths.ts';
-import { Postgres } from '#common/postgres.ts';
+import { packageRoot } from '#common/process/paths.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { Wire } from '#deploy/journeys/fuzz/wire.ts';
 import { login, Stack } from '#deploy/journeys/stack.ts';
 

@@ -2,10 +2,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { AddressWriter } from '#common/address-writer.ts';
-import { defaultWindows } from '#common/attribution-windows.ts';
+import { defaultWindows } from '#common/attribution/attribution-windows.ts';
 import { newId } from '#common/ids.ts';
-import { RecentClicks } from '#common/recent-clicks.ts';
-import { Redis } from '#common/redis.ts';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { Redis } from '#common/stores/redis.ts';
 import { post, type RequestOf } from './post-client.ts';
 import { openSdkStage, requestBytes, type SdkStage } from './sdk-stage.ts';
 import { treeCpuUs } from './subject.ts';

@@ -1,7 +1,7 @@
 /** What the rules make of a population whose truth is known, with and without a tap page (docs/matching.md). No server is needed. */
 import { parseArgs } from 'node:util';
-import { type Recall, simulate, type TapPage } from '#gateway/fixtures/match-simulation.ts';
-import { STRANGERS } from '#gateway/fixtures/simulated-people.ts';
+import { type Recall, simulate, type TapPage } from '#gateway/testing/match-simulation.ts';
+import { STRANGERS } from '#gateway/testing/simulated-people.ts';
 
 const percent = (part: number, whole: number) => `${((100 * part) / Math.max(1, whole)).toFixed(2)} %`;
 const recall = ({ found, findable }: Recall) => ({ findable, found, recall: percent(found, findable) });

@@ -13,8 +13,8 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { decodeAnnouncement } from '#common/log/marks.ts';
-import { Nats } from '#common/nats.ts';
-import { packageRoot } from '#common/paths.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { packageRoot } from '#common/process/paths.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { startNats, startPostgres, startRedis } from '#deploy/local/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
@@ -150,7 +150,7 @@ class PathStage {
       options.profile === name ? ['--cpu-prof', `--cpu-prof-dir=${join(tmpdir(), 'signpost-path-profiles')}`] : [];
     const source = Subject.start('source', 'bench/load/click-source.ts', settings, profiling('source'), [options.turn]);
     await source.line(/"ready"/);
-    const publisher = Subject.start('publisher', 'common/log/publisher-main.ts', settings, profiling('publisher'));
+    const publisher = Subject.start('publisher', 'publisher/main.ts', settings, profiling('publisher'));
     const ingest = Subject.start('ingest', 'ingest/main.ts', settings, profiling('ingest'));
     await Promise.all([publisher.line(/"part":"publisher"/), ingest.line(/"part":"ingest"/)]);
     const measured = new Map<string, Server>([

@@ -8,7 +8,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { packageRoot } from '#common/paths.ts';
+import { packageRoot } from '#common/process/paths.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { freePort } from '#deploy/local/ports.ts';
 import { cannonLoad } from './cannon.ts';

@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { ApiKeys, newApiKey } from '#common/api-key.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
-import { packageRoot } from '#common/paths.ts';
-import { Postgres } from '#common/postgres.ts';
+import { packageRoot } from '#common/process/paths.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { openStage } from './stage.ts';
 import { Subject } from './subject.ts';
 

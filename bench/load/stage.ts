@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Postgres } from '#common/postgres.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { type LocalServer, startPostgres, startRedis } from '#deploy/local/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 

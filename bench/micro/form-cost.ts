@@ -14,7 +14,7 @@ import { linkStep } from '#ingest/steps/link.ts';
 import { Visitors, visitorStep } from '#ingest/steps/visitor.ts';
 import { Devices } from '#redirector/device.ts';
 import { LinkPlan } from '#redirector/plan.ts';
-import { testApp, testLink } from '#redirector/test-snapshots.ts';
+import { testApp, testLink } from '#redirector/testing/snapshots.ts';
 
 const [rounds = 6] = process.argv.slice(2).map(Number);
 const [framesPerRound, clicksPerFrame] = [250, 40];

@@ -10,7 +10,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { RowWriter } from '#clickhouse/row-binary.ts';
 import { newId } from '#common/ids.ts';
-import { packageRoot } from '#common/paths.ts';
+import { packageRoot } from '#common/process/paths.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 

@@ -1,7 +1,7 @@
 /** The API server as a lifecycle part, configured from the settings. */
-import type { ProcessConfig } from '#common/config-roles.ts';
-import type { Part } from '#common/lifecycle.ts';
-import type { Log } from '#common/telemetry.ts';
+import type { ProcessConfig } from '#common/process/config-roles.ts';
+import type { Part } from '#common/process/lifecycle.ts';
+import type { Log } from '#common/process/telemetry.ts';
 import type { Guard, MountedRoute } from './mount.ts';
 import { HttpServer } from './server.ts';
 

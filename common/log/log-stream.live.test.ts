@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Nats } from '#common/nats.ts';
-import { natsForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { natsForTest, type TestServer } from '#testing/servers.ts';
 import { defaultInstallation } from './log-names.ts';
 import { ensureLogStream, keepLogStream, logFill } from './log-stream.ts';
 

@@ -3,7 +3,7 @@
  * read back, because a server silently drops fields it does not know. Settings that an operator may change while there are
  * records in it are changed by ingest only, so that processes with different settings do not conflict.
  */
-import type { NatsClient } from '#common/nats.ts';
+import type { NatsClient } from '#common/stores/nats.ts';
 import { sleep, systemTime, type Time } from '#common/time.ts';
 import type { LogNames } from './log-names.ts';
 

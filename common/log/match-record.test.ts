@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { plainMatch } from '#common/fixtures/match-record.ts';
+import { plainMatch } from '#common/testing/match-record.ts';
 import { newId } from '#common/ids.ts';
 import { decodeMatch, type MatchCandidate, matchJson } from './match-record.ts';
 

@@ -1,5 +1,5 @@
 /** A decision by score made again from what its record keeps, under the settings of then or under others. */
-import type { AppSettings } from '#common/app-snapshot.ts';
+import type { AppSettings } from '#common/links/app-snapshot.ts';
 import type { KeptSignals, MatchCandidate, MatchDetail } from '#common/log/match-record.ts';
 import { AMBIGUITY_MARGIN, decideByScore, type ScoredClick } from './rules.ts';
 import { exampleOf } from './shared-address.ts';

@@ -3,7 +3,7 @@
  * where it can't be used there is none. Else clicks are scored by what they have in common with the device; what one side doesn't know is left out of the sum
  * and out of what it is divided by. If two different links come close to each other, nobody gets either.
  */
-import type { AppSettings } from '#common/app-snapshot.ts';
+import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { relateVersions, sameLanguage, sameModel, sameScreen, sameText, sameVersion } from './comparisons.ts';
 import { crowdPart, isSamePlatform } from './crowd.ts';
 import { comparePhones } from './phone-models.ts';

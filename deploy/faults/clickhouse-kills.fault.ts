@@ -11,7 +11,7 @@ import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn
 import { LeaseLost } from '#ingest/checkpoints.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
 import { newSinkCounters } from '#ingest/sink-counters.ts';
-import { SinkForTest } from '#ingest/sink-for-test.ts';
+import { SinkForTest } from '#ingest/testing/sink-stage.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { Dice } from './dice.ts';
 import { Store } from './store.ts';

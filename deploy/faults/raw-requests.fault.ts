@@ -1,7 +1,7 @@
 /** Bytes that no browser would send, by the hundred thousand: the process lives, its memory stays flat, each redirect is one click. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { residentMib } from '#deploy/journeys/memory.ts';
-import { differences, fuzz, type SeenClick } from '#redirector/fuzz-for-test.ts';
+import { differences, fuzz, type SeenClick } from '#redirector/testing/fuzz.ts';
 import { Stage } from './stage.ts';
 import { seed, sized } from './test-sizes.ts';
 

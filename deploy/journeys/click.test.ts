@@ -4,8 +4,8 @@ import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findProgram } from '#deploy/local/programs.ts';
-import { skipWithout } from '#deploy/local/test-skip.ts';
-import userAgents from './fixtures/user-agents.json' with { type: 'json' };
+import { skipWithout } from '#testing/skip.ts';
+import userAgents from './testing/user-agents.json' with { type: 'json' };
 import { isRunning, login, Stack } from './stack.ts';
 
 interface Totals {

@@ -8,7 +8,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { searchPath } from '#common/config.ts';
+import { searchPath } from '#common/process/config.ts';
 
 /** Size at which a log file is set aside (one older file is kept). */
 export const logBytesMax = 16 * 1024 * 1024;

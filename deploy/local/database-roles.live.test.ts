@@ -2,14 +2,14 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readApps, readLinks } from '#common/link-snapshot.ts';
-import { Postgres } from '#common/postgres.ts';
-import { Tenancy } from '#common/tenancy.ts';
+import { readApps, readLinks } from '#common/links/link-snapshot.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { Tenancy } from '#common/stores/tenancy.ts';
 import { ExpiredClaims } from '#ingest/attribution/expired-claims.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { type ProcessRoleName, processRoles } from '#pg-migrations/role-rights.ts';
 import { ensureDatabaseRoles } from './database-roles.ts';
-import { ownPostgresForTest, postgresForTest, type TestPostgres } from './test-servers.ts';
+import { ownPostgresForTest, postgresForTest, type TestPostgres } from '#testing/servers.ts';
 
 let database: TestPostgres;
 let owner: Postgres;

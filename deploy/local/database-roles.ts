@@ -1,6 +1,6 @@
 /** The users of Postgres as which our processes connect, in the server that npm start runs. */
 import { join } from 'node:path';
-import { Postgres } from '#common/postgres.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import type { ProcessRoleName } from '#pg-migrations/role-rights.ts';
 import { keptPassword } from './kept-password.ts';
 import type { DatabaseUrls } from './launch-plan.ts';

@@ -1,6 +1,6 @@
 import { createFirstUser } from '#api/admin/accounts.ts';
 import { systemClock } from '#common/clock.ts';
-import { Postgres } from '#common/postgres.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { StartupError } from './child.ts';
 import type { FirstLogin } from './made-once.ts';
 

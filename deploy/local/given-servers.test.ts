@@ -1,6 +1,6 @@
 import { createServer } from 'node:net';
 import { expect, test } from 'vitest';
-import { loadConfig } from '#common/config.ts';
+import { loadConfig } from '#common/process/config.ts';
 import { unreachableServers } from './given-servers.ts';
 import { freePort } from './ports.ts';
 

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { defaultInstallation as installation, defaultNames as names } from '#common/log/log-names.ts';
 import { ensureLogStream } from '#common/log/log-stream.ts';
-import { inboxPrefixOf, Nats } from '#common/nats.ts';
+import { inboxPrefixOf, Nats } from '#common/stores/nats.ts';
 import { type NatsServer, startNats } from './nats.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'signpost-nats-users-'));

@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import type { LogNames } from '#common/log/log-names.ts';
-import { inboxPrefixOf } from '#common/nats.ts';
+import { inboxPrefixOf } from '#common/stores/nats.ts';
 import { keptPassword } from './kept-password.ts';
 
 export type NatsRole = 'publisher' | 'ingest' | 'gateway' | 'operator' | 'system';

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
-import { Nats } from '#common/nats.ts';
+import { Nats } from '#common/stores/nats.ts';
 import { Ballast } from '#deploy/faults/ballast.ts';
 import { mountDisk, unmountDisk } from '#deploy/faults/store.ts';
 import { startNats } from './nats.ts';

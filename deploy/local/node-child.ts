@@ -1,7 +1,7 @@
 import { copyFileSync, statSync, truncateSync } from 'node:fs';
 import { get } from 'node:http';
 import { join } from 'node:path';
-import { nodeOptions } from '#common/node-options.ts';
+import { nodeOptions } from '#common/process/node-options.ts';
 import { type Child, logBytesMax, startChild, waitUntilReady } from './child.ts';
 
 export interface NodeProcess {

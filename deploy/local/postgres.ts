@@ -3,7 +3,7 @@ import { chownSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
-import { searchPath } from '#common/config.ts';
+import { searchPath } from '#common/process/config.ts';
 import { StartupError } from './child.ts';
 import { keptPassword } from './kept-password.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';

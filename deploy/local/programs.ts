@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import { createRequire } from 'node:module';
 import { delimiter, join } from 'node:path';
-import { searchPath } from '#common/config.ts';
+import { searchPath } from '#common/process/config.ts';
 
 function isExecutable(file: string): boolean {
   try {

@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { createRedisCommandExecutor, RedisServerState, Resp2Server } from 'js-redis-server/core';
-import { closeNewFiles } from '#common/config.ts';
+import { closeNewFiles } from '#common/process/config.ts';
 import { keptPassword } from './kept-password.ts';
 
 closeNewFiles();

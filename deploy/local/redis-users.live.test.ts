@@ -4,7 +4,7 @@ import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Redis } from '#common/redis.ts';
+import { Redis } from '#common/stores/redis.ts';
 import { findRedis, type RedisRole, type RedisServer, startRedis } from './redis.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'signpost-redis-users-'));

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { Postgres, type Queries } from '#common/postgres.ts';
+import { Postgres, type Queries } from '#common/stores/postgres.ts';
 import { startClickHouse } from './clickhouse/spawn.ts';
 import { migrateStores } from './migrate-stores.ts';
 import { startPostgres } from './postgres.ts';

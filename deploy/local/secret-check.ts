@@ -1,8 +1,8 @@
 import { appsWithLostKey, replaceLostKeys } from '#api/admin/lost-keys.ts';
 import { ApiKeys } from '#common/api-key.ts';
-import type { Config } from '#common/config.ts';
+import type { Config } from '#common/process/config.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
-import { Postgres } from '#common/postgres.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { StartupError } from './child.ts';
 
 export interface SecretCheck {

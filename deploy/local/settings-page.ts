@@ -1,5 +1,5 @@
 /** docs/settings.md, written from the table of settings. */
-import { settings } from '#common/config.ts';
+import { settings } from '#common/process/config.ts';
 
 export function settingsPage(): string {
   const rows = Object.entries(settings).map(([name, setting]) => {
@@ -10,7 +10,7 @@ export function settingsPage(): string {
     '# Settings',
     '',
     'Every setting is a variable of the environment. A value that is out of bounds stops the process at its start, and all',
-    'faults are named at once. Written by `npm run generate` from `common/config.ts`.',
+    'faults are named at once. Written by `npm run generate` from `common/process/config.ts`.',
     '',
     '| Name | Default | What it is |',
     '|---|---|---|',

@@ -1,5 +1,5 @@
 /** An edge process of a simulated machine: the real journal, and clients who send records and note what was answered. */
-import { Journal } from '#common/log/journal.ts';
+import { Journal } from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Dice } from '#deploy/faults/dice.ts';

@@ -1,5 +1,5 @@
 /** A simulated machine: its disk, its clocks, the locks of its programs, and its way to NATS. */
-import type { System } from '#common/log/system.ts';
+import type { System } from '#common/journal/system.ts';
 import { type MachineClock, Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 import { SimulatedDisk } from './simulated-disk.ts';

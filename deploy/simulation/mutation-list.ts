@@ -15,7 +15,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     without: 'ending the segment of an idle process',
-    file: 'common/log/journal.ts',
+    file: 'common/journal/journal.ts',
     from: 'const idleTicksMax = 30;',
     to: 'const idleTicksMax = 1e9;',
   },
@@ -75,7 +75,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     without: 'syncing the segment that a sync began with',
-    file: 'common/log/journal.ts',
+    file: 'common/journal/journal.ts',
     from: 'await current?.sync();',
     to: 'await this.#segment?.sync();',
   },
@@ -87,7 +87,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     without: 'publishing again what the log has thrown out for its age',
-    file: 'common/log/lane-progress.ts',
+    file: 'publisher/lane-progress.ts',
     from: 'now - logAgeMaxMs',
     to: '0',
   },

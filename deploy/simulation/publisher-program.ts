@@ -1,6 +1,6 @@
 /** The publisher of a simulated machine: the real one, on simulated ports. */
 import { keepLogStream } from '#common/log/log-stream.ts';
-import { Publisher } from '#common/log/publisher.ts';
+import { Publisher } from '#publisher/publisher.ts';
 import { journalRoot } from './edge-program.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';

@@ -4,7 +4,7 @@
  * removed may come back until then.
  */
 import { basename, dirname } from 'node:path';
-import type { Disk } from '#common/log/disk.ts';
+import type { Disk } from '#common/journal/disk.ts';
 import type { Dice } from '#deploy/faults/dice.ts';
 import { Killed, type Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';

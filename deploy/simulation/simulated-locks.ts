@@ -1,5 +1,5 @@
 /** Locks on folders of a simulated machine: each dies with its program, and a frozen program still holds its own. */
-import type { SlotLocks } from '#common/log/slot-lock.ts';
+import type { SlotLocks } from '#common/journal/slot-lock.ts';
 import type { Program } from './program.ts';
 
 const askMsMax = 1;

@@ -3,7 +3,7 @@
  * connection breaks is lost. It connects again by itself, as the real client does.
  */
 import { defaultNames } from '#common/log/log-names.ts';
-import type { NatsClient, NatsMessage } from '#common/nats.ts';
+import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import type { LinkCondition } from './machine.ts';
 import type { Program } from './program.ts';
 import type { Peer, SimulatedNats, WireMessage } from './simulated-nats.ts';

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { ensureLogStream, logFill, purgeLog } from '#common/log/log-stream.ts';
-import { Nats, type NatsClient } from '#common/nats.ts';
+import { Nats, type NatsClient } from '#common/stores/nats.ts';
 import { Dice } from '#deploy/faults/dice.ts';
-import { natsForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { natsForTest, type TestServer } from '#testing/servers.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
 import { Scheduler } from './scheduler.ts';

@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { LaneMarks } from '#common/log/marks.ts';
-import { Postgres } from '#common/postgres.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { Dice } from '#deploy/faults/dice.ts';
-import { postgresForTest, type TestPostgres } from '#deploy/local/test-servers.ts';
+import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
 import type { BatchEntry, Checkpoints, Lease } from '#ingest/checkpoints.ts';
 import { PostgresCheckpoints } from '#ingest/postgres-checkpoints.ts';
 import { simulated } from './conformance.ts';

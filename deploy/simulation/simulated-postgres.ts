@@ -3,7 +3,7 @@
  * copy had that was behind, or to a backup.
  */
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
-import { PostgresUnavailable } from '#common/postgres.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { ClaimStore, NewClaim, StoredClaims } from '#gateway/match/claim-store.ts';
 import type { LateCursors } from '#ingest/attribution/late-cursors.ts';
 import {

@@ -2,7 +2,7 @@
  * The simulated Redis: texts and sorted sets that expire, and the three scripts of `RecentClicks` by what they do. It keeps nothing over
  * a death, forgets keys of its own accord, and may be full.
  */
-import type { Redis } from '#common/redis.ts';
+import type { Redis } from '#common/stores/redis.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import { CallableServer, type Caller, call } from './server-call.ts';

@@ -3,7 +3,7 @@ import { partitionOf } from '#clickhouse/rows.ts';
 import { Dice } from '#deploy/faults/dice.ts';
 import type { FormedBatch, LogFrame } from '#ingest/batch.ts';
 import type { RawStore, SentPart } from '#ingest/raw-store.ts';
-import { SinkForTest } from '#ingest/sink-for-test.ts';
+import { SinkForTest } from '#ingest/testing/sink-stage.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
 import { Scheduler } from './scheduler.ts';

@@ -1,5 +1,5 @@
 /** Names of devices and users that an app has declared to be the same. */
-import type { Queries } from '#common/postgres.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 import type { Alias } from './fields.ts';
 
 export class AliasStore {

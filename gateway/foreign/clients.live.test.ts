@@ -2,7 +2,7 @@ import { Analytics, type Context } from '@segment/analytics-node';
 import { PostHog } from 'posthog-node';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { newApiKey } from '#common/api-key.ts';
-import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 
 let edge: SdkEdge;
 beforeAll(async () => {

@@ -1,7 +1,7 @@
 /** A batch of another service's client on its way to the journal: aliases are kept, calls are counted, events are tracked. */
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { aliasesMax } from '#common/log/event-record.ts';
-import { PostgresUnavailable } from '#common/postgres.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { type ForeignEvent, readEvents } from '#gateway/events/batch.ts';
 import type { EventTracking, Sender, Tracked } from '#gateway/events/tracking.ts';
 import type { AliasStore } from './alias-store.ts';

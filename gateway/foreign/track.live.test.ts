@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newApiKey } from '#common/api-key.ts';
-import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 
 let edge: SdkEdge;
 beforeAll(async () => {

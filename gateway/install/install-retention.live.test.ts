@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
-import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 import { InstallRetention } from './install-retention.ts';
 
 let edge: SdkEdge;

@@ -3,9 +3,9 @@
  * once take different rows. A device that comes back later is a new install.
  */
 import type { Clock } from '#common/clock.ts';
-import type { Part } from '#common/lifecycle.ts';
-import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
-import type { Log } from '#common/telemetry.ts';
+import type { Part } from '#common/process/lifecycle.ts';
+import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
+import type { Log } from '#common/process/telemetry.ts';
 
 const dayMs = 86_400_000;
 const lookMs = 3_600_000;

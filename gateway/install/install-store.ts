@@ -1,5 +1,5 @@
 /** Installs as they are kept for good: under any concurrency and across restarts, the first answer stands. */
-import { type Queries, violatedConstraint } from '#common/postgres.ts';
+import { type Queries, violatedConstraint } from '#common/stores/postgres.ts';
 
 /** What an install was answered, as far as it does not follow from its link. */
 export interface InstallAnswer {

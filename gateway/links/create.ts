@@ -1,8 +1,8 @@
 import { forbidden, invalid, invalidFields } from '#common/http/rejection.ts';
-import { createLink } from '#common/link/creation.ts';
-import { linkFaults, newSdkLinkBody } from '#common/link/fields.ts';
-import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/link/link.ts';
-import type { Tenancy } from '#common/tenancy.ts';
+import { createLink } from '#common/links/link-creation.ts';
+import { linkFaults, newSdkLinkBody } from '#common/links/link-fields.ts';
+import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
+import type { Tenancy } from '#common/stores/tenancy.ts';
 import { route } from '#gateway/deps.ts';
 
 /** Fields that lead a visitor somewhere. */

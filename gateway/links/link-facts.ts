@@ -4,9 +4,9 @@
  */
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
-import type { LinkCache, LinkChange } from '#common/link-cache.ts';
-import { linkKey } from '#common/link-snapshot.ts';
-import { PostgresUnavailable, type Queries } from '#common/postgres.ts';
+import type { LinkCache, LinkChange } from '#common/links/link-cache.ts';
+import { linkKey } from '#common/links/link-snapshot.ts';
+import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 
 const LINKS_MAX = 50_000;
 const FRESH_MS = 30_000;

@@ -1,5 +1,5 @@
 /** Claims as they stand in Postgres, and their only SQL on the edge's side. Ingest deletes expired ones. */
-import type { Queries } from '#common/postgres.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 
 export interface Claim {
   readonly click_id: string;

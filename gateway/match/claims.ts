@@ -2,7 +2,7 @@
  * One click, one device; one device, one first answer. Claims of one turn of the event loop are stored by one statement, and while
  * enough statements are under way the next ones gather. Postgres decides; a claim is answered after its commit.
  */
-import { PostgresUnavailable } from '#common/postgres.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
 import type { Claim, ClaimStore, DeviceName, NewClaim } from './claim-store.ts';
 

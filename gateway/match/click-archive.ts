@@ -1,8 +1,8 @@
 /** Where clicks are found that Redis has lost: ingest is asked, which has ClickHouse. */
 import { LRUCache } from 'lru-cache';
-import { type ArchiveAnswer, readArchiveAnswer } from '#common/click-archive.ts';
+import { type ArchiveAnswer, readArchiveAnswer } from '#common/attribution/click-archive.ts';
 import { timeOfId } from '#common/ids.ts';
-import type { Nats } from '#common/nats.ts';
+import type { Nats } from '#common/stores/nats.ts';
 import { CLICK_KNOWN_WITHIN_MS } from './young-clicks.ts';
 
 export interface ClickArchive {

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
 import { decodeMatch, type MatchDetail, type MatchRecord } from '#common/log/match-record.ts';
-import { RecentClicks } from '#common/recent-clicks.ts';
-import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 
 const safari =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';

@@ -18,7 +18,7 @@ import { cut } from '#common/log/record.ts';
 import { type Decision, decideByScore, type JudgedClick, type MatchInput } from '#common/match/rules.ts';
 import { networkKindOf } from '#common/match/shared-address.ts';
 import type { Signals } from '#common/match/signals.ts';
-import type { ClickAtAddress } from '#common/recent-clicks.ts';
+import type { ClickAtAddress } from '#common/attribution/recent-clicks.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
 import type { NamedClick } from './evidence.ts';
 import type { MatchFields } from './match-schema.ts';

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AddressWriter, addressName } from '#common/address-writer.ts';
 import { newId } from '#common/ids.ts';
-import { announceChange } from '#common/link-cache.ts';
-import { RecentClicks } from '#common/recent-clicks.ts';
-import { signalsKey } from '#common/tap-page.ts';
-import { addressKey, SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { announceChange } from '#common/links/link-cache.ts';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { signalsKey } from '#common/links/tap-page.ts';
+import { addressKey, SdkEdge } from '#gateway/testing/sdk-edge.ts';
 
 const safari =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';

@@ -1,6 +1,6 @@
 import { isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
-import { shortUrl } from '#common/link/link.ts';
+import { shortUrl } from '#common/links/link.ts';
 import { route } from '#gateway/deps.ts';
 import { installNameOf } from '#gateway/install/install-store.ts';
 import type { LinkFacts } from '#gateway/links/link-facts.ts';

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { newId, timeOfId } from '#common/ids.ts';
 import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
-import { RecentClicks } from '#common/recent-clicks.ts';
-import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 import { decodeClick } from '#ingest/record-decoder.ts';
 
 const safari =

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { simulate, type TapPage } from '#gateway/fixtures/match-simulation.ts';
+import { simulate, type TapPage } from '#gateway/testing/match-simulation.ts';
 
 /** The whole is `npm run bench -- matching`: a sample this small tells a rule that broke from one that holds, and no more. */
 test.each<[TapPage, number, 'all' | 'ios', number]>([

@@ -1,6 +1,6 @@
 /** How long clicks of each app are kept for matching, as the SDK edge last said; asked for again after a few seconds. */
 import { LRUCache } from 'lru-cache';
-import type { Windows } from '#common/attribution-windows.ts';
+import type { Windows } from '#common/attribution/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
 
 const FRESH_MS = 5_000;

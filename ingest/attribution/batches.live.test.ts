@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { isEventBatch } from '#common/log/event-batch.ts';
 import { decimalOf } from '#common/revenue.ts';
-import { SdkEdge } from '#gateway/fixtures/sdk-edge.ts';
-import { WayForTest } from '#ingest/way-for-test.ts';
+import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
+import { WayForTest } from '#ingest/testing/pipeline-harness.ts';
 
 const PARTS = 6;
 const PER_PART = 50;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { Postgres } from '#common/postgres.ts';
-import { postgresForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { postgresForTest, type TestDatabase } from '#testing/servers.ts';
 import { ExpiredClaims } from './expired-claims.ts';
 
 let database: TestDatabase;

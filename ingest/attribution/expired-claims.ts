@@ -1,5 +1,5 @@
 /** Claims that nobody can use any more are deleted, a bounded number at a time. */
-import type { Queries } from '#common/postgres.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 
 const STEP_ROWS = 5_000;
 const STEPS_MAX = 20;

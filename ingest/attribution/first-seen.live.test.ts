@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { partitionOf } from '#common/log/partition.ts';
-import { clickhouseForTest, type TestDatabase } from '#deploy/local/test-servers.ts';
+import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { ClickHouseRecords } from './clickhouse-records.ts';
 import { type Claim, FirstSeen, type FirstSeenOptions, newIdFilters } from './first-seen.ts';
 import { FirstSeenGroup } from './first-seen-group.ts';

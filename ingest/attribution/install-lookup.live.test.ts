@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { deviceKey, type InstallFacts, installKey, RecentInstalls } from '#common/recent-installs.ts';
-import { Redis } from '#common/redis.ts';
-import { clickhouseForTest, redisForTest, type TestDatabase, type TestServer } from '#deploy/local/test-servers.ts';
+import { deviceKey, type InstallFacts, installKey, RecentInstalls } from '#common/attribution/recent-installs.ts';
+import { Redis } from '#common/stores/redis.ts';
+import { clickhouseForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
 import { ClickHouseRecords } from './clickhouse-records.ts';
 import { type EventSource, InstallLookup } from './install-lookup.ts';
 

@@ -1,7 +1,7 @@
 /** The install that an event came from: this process's memory, then Redis, then ClickHouse for what Redis has lost. */
 import { LRUCache } from 'lru-cache';
-import { deviceKey, type InstallFacts, installKey, type RecentInstalls } from '#common/recent-installs.ts';
-import { isRedisUnavailable } from '#common/redis.ts';
+import { deviceKey, type InstallFacts, installKey, type RecentInstalls } from '#common/attribution/recent-installs.ts';
+import { isRedisUnavailable } from '#common/stores/redis.ts';
 import type { Time } from '#common/time.ts';
 import type { StoredInstall, StoredRecords } from './stored-records.ts';
 

@@ -1,5 +1,5 @@
 /** How far installs were looked at for the events of a partition: of each partition of the log, the number of the last batch. */
-import type { Queries } from '#common/postgres.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 
 export type Cursor = Readonly<Record<number, number>>;
 

@@ -5,10 +5,10 @@ import { type EventExtras, eventJson, eventPrefix, extrasJson } from '#common/lo
 import { type InstallRecord, installJson, installTextMax } from '#common/log/install-record.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import { Redis } from '#common/redis.ts';
-import { redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
+import { Redis } from '#common/stores/redis.ts';
+import { redisForTest, type TestServer } from '#testing/servers.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
-import { WayForTest } from '#ingest/way-for-test.ts';
+import { WayForTest } from '#ingest/testing/pipeline-harness.ts';
 
 const organization_id = newId('org', 1);
 const link_id = newId('lnk', 1);

@@ -13,9 +13,9 @@
  */
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
-import { defaultWindows, type Windows } from '#common/attribution-windows.ts';
-import { deviceKey, installKey } from '#common/recent-installs.ts';
-import { isRedisUnavailable } from '#common/redis.ts';
+import { defaultWindows, type Windows } from '#common/attribution/attribution-windows.ts';
+import { deviceKey, installKey } from '#common/attribution/recent-installs.ts';
+import { isRedisUnavailable } from '#common/stores/redis.ts';
 import type { Time } from '#common/time.ts';
 import type { FormedPart } from '#ingest/batch.ts';
 import type { Erasures } from '#ingest/erasures.ts';

@@ -4,7 +4,7 @@ import { newId } from '#common/ids.ts';
 import { systemTime } from '#common/time.ts';
 import { LateLearner } from '#ingest/late-learner.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
-import { SinkForTest, type TestOwner } from '#ingest/sink-for-test.ts';
+import { SinkForTest, type TestOwner } from '#ingest/testing/sink-stage.ts';
 
 const hourMs = 3_600_000;
 const organization_id = newId('org', 1);

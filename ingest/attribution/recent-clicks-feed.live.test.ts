@@ -4,14 +4,14 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { encodeFrame } from '#common/log/frame.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
-import { Nats } from '#common/nats.ts';
-import { RecentClicks } from '#common/recent-clicks.ts';
-import { Redis } from '#common/redis.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { Redis } from '#common/stores/redis.ts';
 import { systemTime, type Time } from '#common/time.ts';
 import { findRedis } from '#deploy/local/redis.ts';
-import { natsForTest, redisForTest, type TestServer } from '#deploy/local/test-servers.ts';
-import { skipWithout } from '#deploy/local/test-skip.ts';
-import { testClick } from '#ingest/way-for-test.ts';
+import { natsForTest, redisForTest, type TestServer } from '#testing/servers.ts';
+import { skipWithout } from '#testing/skip.ts';
+import { testClick } from '#ingest/testing/pipeline-harness.ts';
 import { type FeedOptions, RecentClicksFeed } from './recent-clicks-feed.ts';
 
 let natsServer: TestServer;

@@ -21,12 +21,12 @@
 import { isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
 import { addressName } from '#common/address-writer.ts';
-import { AttributionWindows } from '#common/attribution-windows.ts';
+import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
-import type { NatsClient } from '#common/nats.ts';
-import type { ClickToPut, RecentClicks } from '#common/recent-clicks.ts';
-import { isRedisFull, isRedisUnavailable, isReplyError, type Redis } from '#common/redis.ts';
+import type { NatsClient } from '#common/stores/nats.ts';
+import type { ClickToPut, RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { isRedisFull, isRedisUnavailable, isReplyError, type Redis } from '#common/stores/redis.ts';
 import type { Time, Timer } from '#common/time.ts';
 import type { LogFrame } from '#ingest/batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';

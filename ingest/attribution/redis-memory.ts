@@ -1,5 +1,5 @@
 /** What Redis does when it is full, and whether Signpost can live with it. */
-import type { Redis } from '#common/redis.ts';
+import type { Redis } from '#common/stores/redis.ts';
 
 export interface MemoryPolicy {
   readonly policy: string;

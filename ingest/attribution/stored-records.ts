@@ -1,6 +1,6 @@
 /** What is asked of the stored installs and events while new ones are made into rows. */
 import type { RowOrigin } from '#clickhouse/rows.ts';
-import type { InstallFacts } from '#common/recent-installs.ts';
+import type { InstallFacts } from '#common/attribution/recent-installs.ts';
 
 export type IdKind = 'install' | 'event';
 

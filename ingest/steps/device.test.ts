@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { userAgentCorpus } from '#common/fixtures/user-agent-corpus.ts';
+import { userAgentCorpus } from '#common/testing/user-agent-corpus.ts';
 import { readUserAgent } from '#common/user-agent.ts';
 import { deviceOf } from './device.ts';
 

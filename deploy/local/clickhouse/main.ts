@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { closeNewFiles } from '#common/config.ts';
+import { closeNewFiles } from '#common/process/config.ts';
 import { Engine } from './engine.ts';
 import { ClickHouseServer, defaultLimits } from './http-server.ts';
 import { clickhousePasswords, Users } from './users.ts';

@@ -2,8 +2,8 @@
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { searchPath } from '#common/config.ts';
-import { packageRoot } from '#common/paths.ts';
+import { searchPath } from '#common/process/config.ts';
+import { packageRoot } from '#common/process/paths.ts';
 import { StartupError } from '#deploy/local/child.ts';
 import { type LocalServer, startServer } from '#deploy/local/local-server.ts';
 import { answers } from '#deploy/local/ports.ts';

@@ -1,0 +1,142 @@
+/** Shared components of the OpenAPI document: credentials, headers, and the six errors with examples. */
+import { type ErrorCode, statusOf } from '#common/http/rejection.ts';
+
+const errorTexts: Readonly<Record<ErrorCode, { description: string; message: string; details?: object }>> = {
+  VALIDATION_ERROR: {
+    description:
+      'The request is not valid. `details.field` names the field; `details.errors` lists all errors if there are several.',
+    message: 'path: is required',
+    details: { field: 'path' },
+  },
+  UNAUTHORIZED: {
+    description: 'Credentials are missing, not valid, or expired.',
+    message: 'Authentication is missing or not valid.',
+  },
+  FORBIDDEN: {
+    description:
+      'Not allowed: the resource belongs to another organization, your role is not sufficient, the endpoint does not accept this kind of credential, or the request did not use HTTPS.',
+    message: 'This belongs to another organization.',
+  },
+  NOT_FOUND: { description: 'The resource does not exist.', message: 'The requested resource does not exist.' },
+  RATE_LIMITED: {
+    description: 'Too many requests. `Retry-After` gives the number of seconds to wait.',
+    message: 'Too many requests. Try again in 37 s.',
+  },
+  INTERNAL_ERROR: {
+    description: 'An internal error, or a part of the service is unavailable. Nothing was changed; try again.',
+    message: 'A part of the service is unavailable. Try again later.',
+  },
+};
+
+const headers = {
+  'X-Request-Id': text('Identifies the request; quote it when you report a problem.', 'req_01kzg3v5k2'),
+  'X-RateLimit-Limit': whole('Requests allowed per minute.', 100),
+  'X-RateLimit-Remaining': whole('Requests left in this window.', 99),
+  'X-RateLimit-Reset': whole('Unix time in seconds at which the window ends.', 1_790_000_060),
+  'Retry-After': whole('Seconds to wait.', 37),
+  'WWW-Authenticate': text('The expected kind of credential.', 'Bearer'),
+};
+
+type HeaderName = keyof typeof headers;
+
+/** Headers that stand on every answer of the API. */
+export const everyAnswer: readonly HeaderName[] = [
+  'X-Request-Id',
+  'X-RateLimit-Limit',
+  'X-RateLimit-Remaining',
+  'X-RateLimit-Reset',
+];
+
+/** The `components` of the document. */
+export function components(): object {
+  return {
+    securitySchemes: {
+      bearer: {
+        type: 'http',
+        scheme: 'bearer',
+        bearerFormat: 'JWT',
+        description: 'The access token of POST /auth/login.',
+      },
+      api_key: {
+        type: 'apiKey',
+        in: 'header',
+        name: 'X-API-Key',
+        description: "An app's API key; on /sdk endpoints only.",
+      },
+      api_key_bearer: { type: 'http', scheme: 'bearer', description: "An app's API key as the bearer token." },
+      api_key_basic: {
+        type: 'http',
+        scheme: 'basic',
+        description: "An app's API key as the user name; the password is ignored.",
+      },
+    },
+    headers,
+    schemas: { Error: errorSchema },
+    responses: Object.fromEntries(
+      Object.entries(errorTexts).map(([code, texts]) => [code, errorResponse(code, texts)]),
+    ),
+  };
+}
+
+function errorResponse(code: string, texts: { description: string; message: string; details?: object }): object {
+  const more = code === 'RATE_LIMITED' || code === 'INTERNAL_ERROR' ? (['Retry-After'] as const) : [];
+  const asks = code === 'UNAUTHORIZED' ? (['WWW-Authenticate'] as const) : [];
+  const error = { code, message: texts.message, ...(texts.details ? { details: texts.details } : {}) };
+  return {
+    description: texts.description,
+    headers: headerRefs([...everyAnswer, ...more, ...asks]),
+    content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' }, example: { error } } },
+  };
+}
+
+/** References to headers by name, for one answer. */
+export function headerRefs(names: readonly HeaderName[]): object {
+  return Object.fromEntries(names.map((name) => [name, { $ref: `#/components/headers/${name}` }]));
+}
+
+const fieldName = {
+  type: 'string',
+  description: 'Path of the field, such as `ios.bundle_id` or `events[3].name`; `body` for the whole body.',
+};
+
+const errorSchema = {
+  type: 'object',
+  required: ['error'],
+  properties: {
+    error: {
+      type: 'object',
+      required: ['code', 'message'],
+      properties: {
+        code: { type: 'string', enum: Object.keys(statusOf) },
+        message: { type: 'string' },
+        details: {
+          type: 'object',
+          properties: {
+            field: fieldName,
+            reason: {
+              type: 'string',
+              description: 'Machine-readable reason: `totp_required`, `totp_invalid` or `totp_setup_required`.',
+            },
+            errors: {
+              type: 'array',
+              maxItems: 100,
+              items: {
+                type: 'object',
+                required: ['field', 'message'],
+                properties: { field: fieldName, message: { type: 'string' } },
+              },
+            },
+          },
+        },
+      },
+    },
+  },
+};
+
+function text(description: string, example: string): object {
+  return { description, schema: { type: 'string' }, example };
+}
+
+function whole(description: string, example: number): object {
+  return { description, schema: { type: 'integer' }, example };
+}

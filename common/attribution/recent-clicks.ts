@@ -1,0 +1,346 @@
+/**
+ * Clicks and claims in Redis: what ingest writes as clicks come in and the SDK edge matches devices against.
+ *
+ *   click:<click_id>              the click as later events need it, for the app's attribution window
+ *   recent:<app_id>:<address>     sorted by time: clicks from one address (its name, see address-writer.ts) with their user
+ *                                 agents, for the app's probabilistic window; the newest PER_ADDRESS_MAX
+ *   signals:<click_id>            what its tap page sent, written by the redirector (see tap-page.ts)
+ *   claim:<click_id>              a copy: the device that has it, for the attribution window
+ *   match:<app_id>:<device>       the first answer a device got
+ *   match_id:<match_id>           the same answer, by its id
+ *
+ * All of it can be lost: claims and their answers are in Postgres, clicks are in ClickHouse.
+ */
+import type { Windows } from './attribution-windows.ts';
+import { jsonText } from '#common/log/record.ts';
+import type { Redis, Script } from '#common/stores/redis.ts';
+import { readTapSignals, type TapSignals } from '#common/links/tap-page.ts';
+import { systemTime, type Time } from '#common/time.ts';
+
+export const PER_ADDRESS_MAX = 100;
+const CLICKS_PER_CALL_MAX = 200;
+/** Of so many of the clicks at an address all is answered at once: nearly always one of them is the one. */
+const WHOLE_NEAR_MAX = 4;
+const COPIES_PER_CALL_MAX = 200;
+const COPY_DELAY_MS = 10;
+/** Copies that may wait; beyond it they are left out, as with Redis unavailable. */
+const COPIES_WAITING_MAX = 20_000;
+const HOUR_MS = 3_600_000;
+
+/** A click as attribution needs it. */
+export interface RecentClick {
+  readonly click_id: string;
+  readonly app_id: string;
+  readonly link_id: string;
+  /** Epoch milliseconds. */
+  readonly time: number;
+  readonly query: string;
+  readonly campaign: string;
+  readonly utm_source: string;
+  readonly utm_medium: string;
+  readonly utm_campaign: string;
+  readonly utm_term: string;
+  readonly utm_content: string;
+  readonly is_bot: boolean;
+}
+
+/** What tells one device at an address from another. Only of apps that match by it, and not of bots. */
+export interface ClickTraces {
+  readonly user_agent: string;
+  /** The Accept-Language header. */
+  readonly language: string;
+}
+
+/** A click as it is put in: the same object may be click and traces. */
+export interface ClickToPut {
+  readonly click: Omit<RecentClick, 'is_bot'>;
+  readonly is_bot: boolean;
+  readonly traces: ClickTraces | null;
+  /** The name under which it is found (see address-writer.ts); empty for a click that is not matched by its address. */
+  readonly address: string;
+  readonly windows: Windows;
+}
+
+/** A click at an address, and who has it already. */
+export interface ClickAtAddress extends ClickTraces {
+  readonly click_id: string;
+  readonly link_id: string;
+  readonly time: number;
+  readonly claimed_by: string;
+  /** The click as it is kept by its id; empty where it was not asked for. */
+  readonly json: string;
+  /** What its tap page sent; null where there was none, and for a click that is claimed. */
+  readonly signals: TapSignals | null;
+}
+
+function clickKey(clickId: string): string {
+  return `click:${clickId}`;
+}
+function addressKey(appId: string, address: string): string {
+  return `recent:${appId}:${address}`;
+}
+
+/** ARGV in groups of seven: click key, JSON, TTL in ms; address key or empty, member, TTL in ms, time. */
+const putScript = `
+for at = 1, #ARGV, 7 do
+  redis.call('SET', ARGV[at], ARGV[at + 1], 'PX', ARGV[at + 2])
+  local key = ARGV[at + 3]
+  if key ~= '' then
+    redis.call('ZADD', key, ARGV[at + 6], ARGV[at + 4])
+    if redis.call('ZCARD', key) > ${PER_ADDRESS_MAX} then redis.call('ZREMRANGEBYRANK', key, 0, -${PER_ADDRESS_MAX + 1}) end
+    redis.call('PEXPIRE', key, ARGV[at + 5])
+  end
+end
+return 1
+`;
+
+/**
+ * KEYS: answer of the device, address key, then click keys. ARGV: whether to look at the address, and of how many unclaimed clicks there
+ * to answer all. Answers {answer, {member, owner, json, signals, ...}, {json, owner, ...}}.
+ */
+const gatherScript = `
+local answer = redis.call('GET', KEYS[1])
+local near = {}
+local whole = tonumber(ARGV[2])
+if ARGV[1] == '1' then
+  for _, member in ipairs(redis.call('ZREVRANGE', KEYS[2], 0, ${PER_ADDRESS_MAX - 1})) do
+    local id = string.sub(member, 1, 30)
+    local owner = redis.call('GET', 'claim:' .. id) or ''
+    local json = ''
+    local signals = ''
+    if owner == '' then signals = redis.call('GET', 'signals:' .. id) or '' end
+    if owner == '' and whole > 0 then
+      json = redis.call('GET', 'click:' .. id) or ''
+      whole = whole - 1
+    end
+    near[#near + 1] = member
+    near[#near + 1] = owner
+    near[#near + 1] = json
+    near[#near + 1] = signals
+  end
+end
+local named = {}
+for at = 3, #KEYS do
+  named[#named + 1] = redis.call('GET', KEYS[at]) or ''
+  named[#named + 1] = redis.call('GET', 'claim:' .. string.sub(KEYS[at], 7)) or ''
+end
+return {answer or '', near, named}
+`;
+
+/** ARGV in groups of six: keys of the claim, of the answer by id and by device (or empty); who has the click, answer, TTL in ms. */
+const copyScript = `
+for at = 1, #ARGV, 6 do
+  redis.call('SET', ARGV[at], ARGV[at + 3], 'PX', ARGV[at + 5])
+  redis.call('SET', ARGV[at + 1], ARGV[at + 4], 'PX', ARGV[at + 5])
+  if ARGV[at + 2] ~= '' then redis.call('SET', ARGV[at + 2], ARGV[at + 4], 'PX', ARGV[at + 5]) end
+end
+return 1
+`;
+
+export interface ClaimToCopy {
+  readonly click_id: string;
+  readonly app_id: string;
+  readonly device: string;
+  readonly match_id: string;
+  readonly answer: string;
+  /** It is what the device is answered when it asks again. */
+  readonly is_first: boolean;
+}
+
+export interface Gathered {
+  /** The first answer this device got, or empty. */
+  readonly answer: string;
+  readonly near: readonly ClickAtAddress[];
+  /** In the order asked for; null for a click that is not known. */
+  readonly named: readonly ({ readonly click: RecentClick; readonly claimed_by: string } | null)[];
+}
+
+/** Every method throws when Redis is unavailable. */
+export class RecentClicks {
+  readonly #redis: Redis;
+  readonly #time: Pick<Time, 'after'>;
+  readonly #put: Script;
+  readonly #gather: Script;
+  readonly #copy: Script;
+  #copies: { readonly claim: ClaimToCopy; readonly ttlMs: number }[] = [];
+
+  constructor(redis: Redis, time: Pick<Time, 'after'> = systemTime) {
+    this.#redis = redis;
+    this.#time = time;
+    this.#put = redis.script(putScript);
+    this.#gather = redis.script(gatherScript);
+    this.#copy = redis.script(copyScript);
+  }
+
+  /** Writing the same click again changes nothing. */
+  async put(clicks: readonly ClickToPut[]): Promise<void> {
+    for (let from = 0; from < clicks.length; from += CLICKS_PER_CALL_MAX) {
+      const args: (string | number)[] = [];
+      for (const { click, is_bot, traces, address, windows } of clicks.slice(from, from + CLICKS_PER_CALL_MAX)) {
+        const { click_id, app_id, time } = click;
+        args.push(clickKey(click_id), compact(click, is_bot), windows.attribution_window_hours * HOUR_MS);
+        if (traces && address !== '' && windows.probabilistic_window_hours > 0) {
+          args.push(
+            addressKey(app_id, address),
+            memberOf(click, traces),
+            windows.probabilistic_window_hours * HOUR_MS,
+            time,
+          );
+        } else {
+          args.push('', '', 0, 0);
+        }
+      }
+      await this.#put([], args);
+    }
+  }
+
+  /**
+   * Everything a match is decided by, in one round trip. An empty device has no earlier answer.
+   * @param address the name of the device's address; empty to look for no clicks there.
+   */
+  async gather(appId: string, device: string, address: string, clickIds: readonly string[]): Promise<Gathered> {
+    const keys = [answerKey(appId, device), addressKey(appId, address), ...clickIds.map(clickKey)];
+    const whole = clickIds.length === 0 ? WHOLE_NEAR_MAX : 0;
+    const reply = await this.#gather(keys, [address === '' ? '0' : '1', whole]);
+    const [answer, near, named] = Array.isArray(reply) ? reply : [];
+    return {
+      answer: typeof answer === 'string' && device !== '' ? answer : '',
+      near: clicksAtAddress(near),
+      named: pairs(named).map(([json, owner], at) =>
+        json === '' ? null : { click: expand(clickIds[at] ?? '', json), claimed_by: owner },
+      ),
+    };
+  }
+
+  /**
+   * Copies a claim that stands in Postgres, soon: those of a few milliseconds share a command. Until then, and where it fails, the next
+   * question costs a look-up in Postgres.
+   */
+  copyClaim(claim: ClaimToCopy, ttlMs: number): void {
+    if (this.#copies.length >= COPIES_WAITING_MAX) return;
+    if (this.#copies.length === 0) this.#time.after(COPY_DELAY_MS, () => this.#copyAll());
+    this.#copies.push({ claim, ttlMs });
+  }
+
+  #copyAll(): void {
+    const copies = this.#copies;
+    this.#copies = [];
+    for (let from = 0; from < copies.length; from += COPIES_PER_CALL_MAX) {
+      const args: (string | number)[] = [];
+      for (const { claim, ttlMs } of copies.slice(from, from + COPIES_PER_CALL_MAX)) {
+        const { click_id, app_id, device, match_id, answer, is_first } = claim;
+        const ofDevice = device === '' || !is_first ? '' : answerKey(app_id, device);
+        args.push(`claim:${click_id}`, matchKey(match_id), ofDevice, device || match_id, answer, ttlMs);
+      }
+      this.#copy([], args).catch(() => undefined);
+    }
+  }
+
+  /** The answer by its match_id; null if it is not known (any more). */
+  answerOf(matchId: string): Promise<string | null> {
+    return this.#redis.commands.get(matchKey(matchId));
+  }
+
+  /** An answer that claims no click, by its match_id for as long as an install may refer to it. */
+  async keepAnswer(matchId: string, answer: string, ttlMs: number): Promise<void> {
+    await this.#redis.commands.set(matchKey(matchId), answer, 'PX', ttlMs);
+  }
+
+  /** The same answer under a name of its own, for a while. */
+  async keepOpen(name: string, answer: string, ttlMs: number): Promise<void> {
+    await this.#redis.commands.set(`open:${name}`, answer, 'PX', ttlMs);
+  }
+
+  keptAnswer(name: string): Promise<string | null> {
+    return this.#redis.commands.get(`open:${name}`);
+  }
+
+  /** Clicks by id, in the order asked for. */
+  async byIds(clickIds: readonly string[]): Promise<(RecentClick | null)[]> {
+    if (clickIds.length === 0) return [];
+    const found = await this.#redis.commands.mget(clickIds.map(clickKey));
+    return found.map((json, at) => (json === null ? null : expand(clickIds[at] ?? '', json)));
+  }
+}
+
+function answerKey(appId: string, device: string): string {
+  return `match:${appId}:${device}`;
+}
+function matchKey(matchId: string): string {
+  return `match_id:${matchId}`;
+}
+
+/** The click's JSON without its id and without what is empty. Joined by hand: every click goes through here. */
+function compact(click: ClickToPut['click'], is_bot: boolean): string {
+  return (
+    `{"app_id":${jsonText(click.app_id)},"link_id":${jsonText(click.link_id)},"time":${click.time}` +
+    field('query', click.query) +
+    field('campaign', click.campaign) +
+    field('utm_source', click.utm_source) +
+    field('utm_medium', click.utm_medium) +
+    field('utm_campaign', click.utm_campaign) +
+    field('utm_term', click.utm_term) +
+    field('utm_content', click.utm_content) +
+    (is_bot ? ',"is_bot":true}' : '}')
+  );
+}
+
+function field(name: keyof ClickToPut['click'], text: string): string {
+  return text === '' ? '' : `,"${name}":${jsonText(text)}`;
+}
+
+/** What stands at an address: the click's id, a space, and what tells its device from another. */
+function memberOf({ click_id, link_id, time }: ClickToPut['click'], { user_agent, language }: ClickTraces): string {
+  return (
+    `${click_id} {"link_id":${jsonText(link_id)},"time":${time}` +
+    `,"user_agent":${jsonText(user_agent)},"language":${jsonText(language)}}`
+  );
+}
+
+function clicksAtAddress(list: unknown): ClickAtAddress[] {
+  const found: ClickAtAddress[] = [];
+  if (!Array.isArray(list)) return found;
+  for (let at = 0; at + 3 < list.length; at += 4) {
+    const member = String(list[at]);
+    const { link_id, time, user_agent, language } = JSON.parse(member.slice(31));
+    const [claimed_by, json] = [String(list[at + 1]), String(list[at + 2])];
+    const signals = signalsOf(String(list[at + 3]));
+    found.push({ click_id: member.slice(0, 30), link_id, time, user_agent, language, claimed_by, json, signals });
+  }
+  return found;
+}
+
+function signalsOf(json: string): TapSignals | null {
+  return json === '' ? null : readTapSignals(JSON.parse(json));
+}
+
+/** The query of a click that was answered with `json`. */
+export function queryOf(json: string): string {
+  const { query } = JSON.parse(json);
+  return typeof query === 'string' ? query : '';
+}
+
+const noClick: Omit<RecentClick, 'click_id'> = {
+  app_id: '',
+  link_id: '',
+  time: 0,
+  query: '',
+  campaign: '',
+  utm_source: '',
+  utm_medium: '',
+  utm_campaign: '',
+  utm_term: '',
+  utm_content: '',
+  is_bot: false,
+};
+
+function expand(click_id: string, json: string): RecentClick {
+  return { click_id, ...noClick, ...JSON.parse(json) };
+}
+
+function pairs(list: unknown): [string, string][] {
+  if (!Array.isArray(list)) return [];
+  const found: [string, string][] = [];
+  for (let at = 0; at + 1 < list.length; at += 2) found.push([String(list[at]), String(list[at + 1])]);
+  return found;
+}

@@ -1,0 +1,134 @@
+/** What is appended in one turn of the event loop: a frame per lane, more if it is large, in one buffer that is used again. */
+import {
+  encodeFrame,
+  encodeHeader,
+  type FrameHeader,
+  frameBytesMax,
+  frameHeaderBytes,
+  frameRecordsMax,
+  type Lane,
+} from '#common/log/frame.ts';
+import { type RecordKind, recordCharsMax } from '#common/log/record.ts';
+
+/** Open lanes of this process. Made by `Journal.lane`. */
+export interface JournalLane extends Lane {
+  frame_no: number;
+  records: number;
+  text: string;
+}
+
+/** UTF-8 takes at most three bytes for one UTF-16 code unit. */
+const bytesPerChar = 3;
+const frameCharsMax = Math.floor((frameBytesMax - frameHeaderBytes) / bytesPerChar);
+/** Most characters of one turn; a turn that has more is far beyond what a core can answer. */
+export const groupCharsMax = 5_000_000;
+const firstBytes = 1_048_576;
+
+/** Characters that a record takes of a turn; infinite when it is too long for one. */
+export function roomOf(json: string): number {
+  const chars = json.length + 1;
+  return chars > recordCharsMax ? Number.POSITIVE_INFINITY : chars;
+}
+
+/** As `roomOf`, for a record whose middle is there as bytes of UTF-8, a character for each. */
+export function roomAround(head: string, body: string, tail: string): number {
+  const room = bytesPerChar * (head.length + tail.length + 1) + body.length;
+  return room > frameBytesMax - frameHeaderBytes ? Number.POSITIVE_INFINITY : room;
+}
+
+export class FrameGroup {
+  readonly #now: () => number;
+  readonly #lanes: JournalLane[] = [];
+  #producer = '';
+  #out = Buffer.allocUnsafeSlow(firstBytes);
+  #outBytes = 0;
+  #chars = 0;
+  #frames = 0;
+
+  /** @param now the wall clock that frames are stamped with, in epoch ms. */
+  constructor(now: () => number) {
+    this.#now = now;
+  }
+
+  lane(kind: RecordKind, partition: number): JournalLane {
+    const known = this.#lanes.find((lane) => lane.kind === kind && lane.partition === partition);
+    if (known !== undefined) return known;
+    const lane = { kind, partition, frame_no: 0, records: 0, text: '' };
+    this.#lanes.push(lane);
+    return lane;
+  }
+
+  /** Frames are of another producer from now on, and counted from 1. Nothing may have been added since `take`. */
+  begin(producer: string): void {
+    this.#producer = producer;
+    for (const lane of this.#lanes) lane.frame_no = 0;
+  }
+
+  /** Whether the turn takes so many characters more. */
+  hasRoom(chars: number): boolean {
+    return this.#chars + chars <= groupCharsMax;
+  }
+
+  /** @returns whether the record was taken: it is not too long, nor the turn. */
+  add(lane: JournalLane, json: string): boolean {
+    const chars = roomOf(json);
+    if (!this.hasRoom(chars)) return false;
+    if (lane.records === frameRecordsMax || lane.text.length + chars > frameCharsMax) this.#seal(lane);
+    lane.text += `${json}\n`;
+    lane.records++;
+    this.#chars += chars;
+    return true;
+  }
+
+  /**
+   * As `add`, for a record whose middle is there as bytes of UTF-8 without line breaks, a character for each. It becomes a
+   * frame of its own.
+   */
+  addAround(lane: JournalLane, head: string, body: string, tail: string): boolean {
+    const room = roomAround(head, body, tail);
+    if (!this.hasRoom(room)) return false;
+    if (lane.records > 0) this.#seal(lane);
+    this.#makeRoom(frameHeaderBytes + room);
+    const at = this.#outBytes;
+    let end = at + frameHeaderBytes;
+    end += this.#out.write(head, end, 'utf8');
+    end += this.#out.write(body, end, 'latin1');
+    end += this.#out.write(`${tail}\n`, end, 'utf8');
+    lane.records = 1;
+    this.#outBytes += encodeHeader(this.#out, at, this.#nextHeader(lane), end - at - frameHeaderBytes);
+    this.#chars += room;
+    return true;
+  }
+
+  /** The frames of the turn. The bytes are written over by the next one. */
+  take(): { readonly bytes: Buffer; readonly frames: number } {
+    for (const lane of this.#lanes) if (lane.records > 0) this.#seal(lane);
+    const taken = { bytes: this.#out.subarray(0, this.#outBytes), frames: this.#frames };
+    this.#outBytes = 0;
+    this.#chars = 0;
+    this.#frames = 0;
+    return taken;
+  }
+
+  /** Turns what a lane has collected into a frame. */
+  #seal(lane: JournalLane): void {
+    this.#makeRoom(frameHeaderBytes + bytesPerChar * lane.text.length);
+    this.#outBytes += encodeFrame(this.#out, this.#outBytes, this.#nextHeader(lane), lane.text);
+    lane.text = '';
+  }
+
+  #nextHeader(lane: JournalLane): Omit<FrameHeader, 'payloadBytes'> {
+    lane.frame_no++;
+    this.#frames++;
+    const { kind, partition, frame_no, records } = lane;
+    lane.records = 0;
+    return { kind, partition, frame_no, records, producer_id: this.#producer, written_at: this.#now() };
+  }
+
+  #makeRoom(bytes: number): void {
+    if (this.#out.length - this.#outBytes >= bytes) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.#out.length * 2, this.#outBytes + bytes));
+    this.#out.copy(larger, 0, 0, this.#outBytes);
+    this.#out = larger;
+  }
+}

@@ -1,0 +1,408 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { afterEach, expect, test, vi } from 'vitest';
+import { type Disk, nodeDisk } from './disk.ts';
+import { type FrameHeader, payloadOf, readFrame } from '#common/log/frame.ts';
+import { Journal, type JournalOptions } from './journal.ts';
+import type { RecordKind } from '#common/log/record.ts';
+import { Segment } from './segment.ts';
+import { nodeSystem, type System } from './system.ts';
+
+const folders: string[] = [];
+const open: Journal[] = [];
+afterEach(async () => {
+  vi.restoreAllMocks();
+  for (const journal of open.splice(0)) await journal.close();
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
+});
+
+function root(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'journal-'));
+  folders.push(folder);
+  return folder;
+}
+
+async function journalOf(
+  options: Partial<JournalOptions> & { root: string },
+  system: System = nodeSystem,
+): Promise<Journal> {
+  const defaults = {
+    slot: 'edge-0',
+    segmentBytes: 1_000_000,
+    bytesMax: 100_000_000,
+    sync: 'after_answer',
+  } as const;
+  const journal = await Journal.open({ ...defaults, ...options }, system);
+  open.push(journal);
+  return journal;
+}
+
+/** Appends and waits for the verdict. */
+function append(
+  journal: Journal,
+  json: string,
+  partition = 0,
+  kind: RecordKind = 'click',
+): Promise<'committed' | 'refused'> {
+  return new Promise((done) => {
+    journal.append(journal.lane(kind, partition), json, {
+      committed: () => done('committed'),
+      refused: () => done('refused'),
+    });
+  });
+}
+
+interface Stored {
+  header: FrameHeader;
+  lines: string[];
+}
+
+function stored(folder: string): Stored[] {
+  const frames: Stored[] = [];
+  for (const producer of readdirSync(folder)
+    .filter((name) => !name.startsWith('.'))
+    .sort()) {
+    for (const name of readdirSync(join(folder, producer)).sort()) {
+      const bytes = readFileSync(join(folder, producer, name));
+      for (let at = 0; at < bytes.length; ) {
+        const read = readFrame(bytes, at);
+        if (read.state !== 'frame') throw new Error(`${read.state} at ${at} of ${name}`);
+        frames.push({ header: read.header, lines: payloadOf(bytes, read.header, at).toString().trimEnd().split('\n') });
+        at += read.bytes;
+      }
+    }
+  }
+  return frames;
+}
+
+test('what was committed stands in the file, in order, one frame per turn and lane', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder });
+  await Promise.all([append(journal, '{"n":1}'), append(journal, '{"n":2}'), append(journal, '{"n":3}', 7)]);
+  expect(await append(journal, '{"n":4}')).toBe('committed');
+  expect(await append(journal, '{"n":"ü😀"}', 0, 'event')).toBe('committed');
+  const frames = stored(join(folder, 'edge-0'));
+  expect(frames.map(({ header, lines }) => [header.partition, header.frame_no, header.records, lines])).toEqual([
+    [0, 1, 2, ['{"n":1}', '{"n":2}']],
+    [7, 1, 1, ['{"n":3}']],
+    [0, 2, 1, ['{"n":4}']],
+    [0, 1, 1, ['{"n":"ü😀"}']],
+  ]);
+  expect(new Set(frames.map((frame) => frame.header.producer_id))).toEqual(new Set([journal.producerId]));
+});
+
+test('a record around bytes stands between those before and after it, as it came', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder });
+  const lane = journal.lane('event', 0);
+  const verdicts: string[] = [];
+  const waiter = { committed: () => verdicts.push('committed'), refused: () => verdicts.push('refused') };
+  const body = Buffer.from('{"text":"ü😀"}').toString('latin1');
+  journal.append(lane, '{"n":1}', waiter);
+  journal.appendAround(lane, '{"ä":', body, '}', waiter);
+  journal.append(lane, '{"n":2}', waiter);
+  journal.appendAround(lane, '', 'x'.repeat(262_144), '', waiter);
+  await expect.poll(() => verdicts).toHaveLength(4);
+  expect(verdicts).toEqual(['committed', 'committed', 'committed', 'refused']);
+  expect(stored(join(folder, 'edge-0')).map(({ header, lines }) => [header.frame_no, header.records, lines])).toEqual([
+    [1, 1, ['{"n":1}']],
+    [2, 1, ['{"ä":{"text":"ü😀"}}']],
+    [3, 1, ['{"n":2}']],
+  ]);
+});
+
+test('a turn with more than a frame holds becomes several frames without a gap', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, segmentBytes: 300_000 });
+  const line = `{"text":"${'€'.repeat(1000)}"}`;
+  const verdicts = await Promise.all(Array.from({ length: 1200 }, () => append(journal, line)));
+  expect(new Set(verdicts)).toEqual(new Set(['committed']));
+  await Promise.all(Array.from({ length: 1200 }, () => append(journal, '{}')));
+  const frames = stored(join(folder, 'edge-0'));
+  expect(frames.map((frame) => frame.header.frame_no)).toEqual(frames.map((_, index) => index + 1));
+  expect(frames.flatMap((frame) => frame.lines)).toHaveLength(2400);
+  expect(Math.max(...frames.map((frame) => frame.header.payloadBytes))).toBeLessThanOrEqual(262_144 - 64);
+  expect(Math.max(...frames.map((frame) => frame.header.records))).toBe(500);
+});
+
+test('each start is a producer of its own, and sorts behind the earlier ones', async () => {
+  const folder = root();
+  const first = await journalOf({ root: folder });
+  await append(first, '{"n":1}');
+  await first.close();
+  open.pop();
+  const second = await journalOf({ root: folder });
+  await append(second, '{"n":2}');
+  expect(second.producerId > first.producerId).toBe(true);
+  expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1, 1]);
+});
+
+test('a second process on one slot is refused, and takes it once the first has let go', async () => {
+  const folder = root();
+  const first = await journalOf({ root: folder });
+  await expect(journalOf({ root: folder })).rejects.toThrow('belongs to another process');
+  await first.close();
+  open.splice(0);
+  await journalOf({ root: folder });
+});
+
+test('a journal at its bound refuses, and takes records again once space was freed', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, bytesMax: 2_000, segmentBytes: 500 });
+  const line = `{"text":"${'x'.repeat(500)}"}`;
+  const verdicts: string[] = [];
+  for (let n = 0; n < 8; n++) verdicts.push(await append(journal, line));
+  expect(verdicts.slice(0, 3)).toEqual(['committed', 'committed', 'committed']);
+  expect(verdicts.at(-1)).toBe('refused');
+  const producer = join(folder, 'edge-0', journal.producerId);
+  for (const name of readdirSync(producer).sort().slice(0, -1)) rmSync(join(producer, name));
+  await expect.poll(() => append(journal, line), { timeout: 5_000 }).toBe('committed');
+});
+
+test('a record that is too long is refused and its neighbours are kept', async () => {
+  const journal = await journalOf({ root: root() });
+  const verdicts = await Promise.all([
+    append(journal, '{}'),
+    append(journal, 'x'.repeat(80_001)),
+    append(journal, '{}'),
+  ]);
+  expect(verdicts).toEqual(['committed', 'refused', 'committed']);
+});
+
+test('with before_answer the waiter hears only after an fdatasync', async () => {
+  const journal = await journalOf({ root: root(), sync: 'before_answer' });
+  const verdicts = await Promise.all(Array.from({ length: 10 }, () => append(journal, '{}')));
+  expect(new Set(verdicts)).toEqual(new Set(['committed']));
+  expect(journal.counters.syncs).toBeGreaterThan(0);
+});
+
+test('with before_answer a record is committed only after the sync of its own segment, also when the next one was begun meanwhile', async () => {
+  const paths = new Map<number, string>();
+  const begun: { name: string; end: () => void }[] = [];
+  const synced: string[] = [];
+  let isHeld = true;
+  const disk: Disk = {
+    ...nodeSystem.disk,
+    create: (path) => {
+      const file = nodeSystem.disk.create(path);
+      paths.set(file, basename(path));
+      return file;
+    },
+    sync: (file) => {
+      const name = paths.get(file) ?? '';
+      return new Promise((done) => {
+        const end = () => {
+          synced.push(name);
+          done();
+        };
+        if (isHeld) begun.push({ name, end });
+        else end();
+      });
+    },
+  };
+  const journal = await journalOf({ root: root(), sync: 'before_answer', segmentBytes: 10 }, { ...nodeSystem, disk });
+  const endNext = async (name: string) => {
+    await expect.poll(() => begun[0]?.name).toBe(name);
+    begun.shift()?.end();
+  };
+  const first = append(journal, '{"n":1}');
+  await expect.poll(() => begun).toHaveLength(1);
+  let syncedBefore: string[] = [];
+  const second = new Promise<void>((done, fail) => {
+    const committed = () => {
+      syncedBefore = [...synced];
+      done();
+    };
+    journal.append(journal.lane('click', 0), '{"n":2}', { committed, refused: fail });
+  });
+  await expect.poll(() => journal.counters.writes).toBe(2);
+  await endNext('00000001.seg');
+  expect(await first).toBe('committed');
+  // Now the first segment is synced once more, as one that is retired. The third begins before it is done.
+  await expect.poll(() => begun).toHaveLength(1);
+  const third = append(journal, '{"n":3}');
+  await expect.poll(() => journal.counters.writes).toBe(3);
+  isHeld = false;
+  for (const { end } of begun.splice(0)) end();
+  await second;
+  expect(syncedBefore).toContain('00000002.seg');
+  expect(await third).toBe('committed');
+});
+
+test('when nothing can be written, records are refused and then kept under a new producer', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, segmentBytes: 10 });
+  await append(journal, '{"n":1}');
+  const before = journal.producerId;
+  await appendToFullDisk(journal);
+  await expect.poll(() => append(journal, '{"n":3}'), { timeout: 5_000 }).toBe('committed');
+  expect(journal.producerId > before).toBe(true);
+  expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1, 1]);
+});
+
+test('a journal that gave up takes records again by itself, also for those who ask before they append', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, segmentBytes: 10 });
+  await append(journal, '{"n":1}');
+  await appendToFullDisk(journal);
+  expect(journal.isWritable).toBe(false);
+  await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
+  expect(await append(journal, '{"n":3}')).toBe('committed');
+});
+
+/** The next fdatasync hangs until the test makes it fail. */
+function hangingSync(): { readonly isBegun: () => boolean; readonly fail: () => void } {
+  let fail = () => {};
+  const sync = vi.spyOn(Segment.prototype, 'sync').mockImplementationOnce(
+    () =>
+      new Promise((_, refuse) => {
+        fail = () => refuse(new Error('EIO'));
+      }),
+  );
+  return { isBegun: () => sync.mock.calls.length > 0, fail: () => fail() };
+}
+
+/** Appends one while nothing can be written, so that the producer is given up. */
+async function appendToFullDisk(journal: Journal): Promise<void> {
+  const full = () => {
+    throw new Error('ENOSPC');
+  };
+  const appending = vi.spyOn(Segment.prototype, 'append').mockImplementation(full);
+  const create = vi.spyOn(Segment, 'create').mockImplementation(full);
+  expect(await append(journal, '{"n":"refused"}')).toBe('refused');
+  appending.mockRestore();
+  create.mockRestore();
+}
+
+test('a sync that fails after its producer was given up writes nothing into the journal of the next one', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder });
+  const sync = hangingSync();
+  const before = journal.producerId;
+  await append(journal, '{"n":1}');
+  await expect.poll(sync.isBegun).toBe(true);
+  await append(journal, '{"n":2}');
+  await appendToFullDisk(journal);
+  await expect.poll(() => append(journal, '{"n":3}'), { timeout: 5_000 }).toBe('committed');
+  sync.fail();
+  await expect.poll(() => journal.counters.sync_failures).toBe(1);
+  await append(journal, '{"n":4}');
+  expect(
+    stored(join(folder, 'edge-0')).map(({ header, lines }) => [header.producer_id, header.frame_no, ...lines]),
+  ).toEqual([
+    [before, 1, '{"n":1}'],
+    [before, 2, '{"n":2}'],
+    [journal.producerId, 1, '{"n":3}'],
+    // Written again, since the sync that failed is of all that was there.
+    [journal.producerId, 1, '{"n":3}'],
+    [journal.producerId, 2, '{"n":4}'],
+  ]);
+});
+
+test('with before_answer, who waits for a sync that fails after its producer was given up is refused', async () => {
+  const journal = await journalOf({ root: root(), sync: 'before_answer' });
+  const sync = hangingSync();
+  const first = append(journal, '{"n":1}');
+  await expect.poll(sync.isBegun).toBe(true);
+  const second = append(journal, '{"n":2}');
+  await appendToFullDisk(journal);
+  await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
+  const third = append(journal, '{"n":3}');
+  sync.fail();
+  expect(await Promise.all([first, second, third])).toEqual(['refused', 'refused', 'committed']);
+});
+
+test('records of turns one after the other are kept, in frames that are no larger than they may be', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder });
+  const line = `"${'€'.repeat(20_000)}"`;
+  for (let turn = 0; turn < 9; turn++) {
+    const verdicts = await Promise.all(Array.from({ length: 30 }, () => append(journal, line, 0, 'event')));
+    expect(new Set(verdicts)).toEqual(new Set(['committed']));
+  }
+  const frames = stored(join(folder, 'edge-0'));
+  expect(frames.flatMap(({ lines }) => lines)).toHaveLength(270);
+  expect(Math.max(...frames.map(({ header }) => header.payloadBytes))).toBeLessThanOrEqual(262_144 - 64);
+});
+
+test('with before_answer no waiter is answered before the sync, and records of a failed sync are refused', async () => {
+  const journal = await journalOf({ root: root(), sync: 'before_answer' });
+  const order: string[] = [];
+  const sync = vi.spyOn(Segment.prototype, 'sync').mockImplementation(async () => {
+    await new Promise((laterTurn) => setImmediate(laterTurn));
+    order.push('synced');
+  });
+  await append(journal, '{}').then((verdict) => order.push(verdict));
+  expect(order).toEqual(['synced', 'committed']);
+  sync.mockRejectedValue(new Error('EIO'));
+  expect(await append(journal, '{}')).toBe('refused');
+});
+
+test('what was answered is found again when its segment is deleted while it is written to', async () => {
+  const folder = root();
+  const lines: string[] = [];
+  const journal = await journalOf({ root: folder, log: (line) => lines.push(line) });
+  await append(journal, '{"n":1}');
+  await append(journal, '{"n":2}', 3);
+  rmSync(join(folder, 'edge-0', journal.producerId, '00000001.seg'));
+  await append(journal, '{"n":3}');
+  const numbers = () => stored(join(folder, 'edge-0')).map((frame) => [frame.header.frame_no, ...frame.lines]);
+  await expect.poll(numbers, { timeout: 5_000 }).toHaveLength(3);
+  await append(journal, '{"n":4}');
+  expect(numbers()).toEqual([
+    [1, '{"n":1}'],
+    [1, '{"n":2}'],
+    [2, '{"n":3}'],
+    [3, '{"n":4}'],
+  ]);
+  expect(journal.counters.deleted_segments).toBe(1);
+  expect(lines).toEqual([expect.stringContaining('deleted while it was written to')]);
+});
+
+test('what was answered is found again when its segment is deleted while the disk is full, once there is room', async () => {
+  let room = Number.POSITIVE_INFINITY;
+  const disk: Disk = {
+    ...nodeDisk,
+    write: (file, bytes, at) => {
+      const count = Math.min(room, bytes.length - at);
+      if (count <= 0) throw new Error('ENOSPC');
+      room -= count;
+      return nodeDisk.write(file, bytes.subarray(0, at + count), at);
+    },
+  };
+  const folder = root();
+  const lines: string[] = [];
+  const options = { root: folder, segmentBytes: 10_000_000, log: (line: string) => lines.push(line) };
+  const journal = await journalOf(options, { ...nodeSystem, disk });
+  const kept: string[] = [];
+  const send = async (text: string) => {
+    if ((await append(journal, text)) === 'committed') kept.push(text);
+  };
+  for (let n = 0; n < 50; n++) await send(`{"n":${n},"text":"${'x'.repeat(60_000)}"}`);
+  rmSync(join(folder, 'edge-0', journal.producerId, '00000001.seg'));
+  // Enough for a part of it.
+  room = 1_500_000;
+  await expect.poll(() => lines.length, { timeout: 5_000 }).toBe(2);
+  for (let n = 0; n < 20; n++) await send(`{"m":${n},"text":"${'x'.repeat(60_000)}"}`);
+  room = Number.POSITIVE_INFINITY;
+  await expect.poll(() => lines.at(-1), { timeout: 5_000 }).toContain('are written again');
+  await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
+  await send('{"last":1}');
+  const found = stored(join(folder, 'edge-0')).flatMap((frame) => frame.lines);
+  expect(kept.filter((text) => !found.includes(text)).map((text) => text.slice(0, 10))).toEqual([]);
+  expect(kept.length).toBeGreaterThan(50);
+});
+
+test('the whole folder of a producer can be deleted under it, and nothing is lost that was answered before it noticed', async () => {
+  const folder = root();
+  const journal = await journalOf({ root: folder, segmentBytes: 1_000 });
+  const line = `{"text":"${'x'.repeat(300)}"}`;
+  await append(journal, line);
+  rmSync(join(folder, 'edge-0', journal.producerId), { recursive: true });
+  // The third of them needs another segment.
+  for (let n = 0; n < 4; n++) expect(await append(journal, line)).toBe('committed');
+  await journal.close();
+  open.pop();
+  expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1, 2, 3, 4, 5]);
+});

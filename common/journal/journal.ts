@@ -1,0 +1,391 @@
+/**
+ * The journal of an edge process, which makes answered records durable.
+ *
+ *   <root>/<slot>/<producer_id>/00000001.seg, 00000002.seg …
+ *
+ * The slot is the name of the process on its machine and is locked while the process lives. Each start creates a
+ * new producer, so nothing is ever appended after a torn tail. All appends of one event loop turn form one group:
+ * one frame per lane (more if it is large), one write, then the waiters, in order.
+ *
+ *   idle ──append──▶ collecting ──end of turn──▶ written ──▶ waiters committed (sync after_answer)
+ *                        │                          └─fdatasync─▶ waiters committed (sync before_answer)
+ *                        └─write fails─▶ new segment, the same frames again ─fails─▶ waiters refused, producer given up
+ *   given up ──100 ms, then at the end of a turn or within a second──▶ a new producer ─fails─▶ given up
+ *
+ * Invariants:
+ * - A waiter gets exactly one call of committed() or refused(), never from inside append().
+ * - Per producer and lane, frame numbers on disk have no gap; the same number always has the same bytes. After a group
+ *   could not be written at all, its numbers are used up, so the producer is abandoned and a new one begins.
+ * - Data of a failed fdatasync is rewritten into a new segment, because Linux reports such a failure only once. It is never
+ *   rewritten into another producer's folder: pending waiters of an abandoned producer are refused.
+ */
+import { join } from 'node:path';
+import type { Timer } from '#common/time.ts';
+import { FolderSize } from './folder-size.ts';
+import { FrameGroup, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-buffer.ts';
+import { newProducerId } from './journal-folders.ts';
+import type { RecordKind } from '#common/log/record.ts';
+import { makeFolder, Segment } from './segment.ts';
+import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
+import type { HeldLock } from './slot-lock.ts';
+import { nodeSystem, type System } from './system.ts';
+import { UnsyncedGroups, type Waiter } from './sync-ring.ts';
+
+export { groupCharsMax, type JournalLane, roomAround, roomOf, type Waiter };
+
+export interface JournalOptions {
+  readonly root: string;
+  readonly slot: string;
+  readonly segmentBytes: number;
+  /** Most bytes of this slot that the sink has not committed yet. */
+  readonly bytesMax: number;
+  readonly sync: 'after_answer' | 'before_answer';
+  /** Most bytes that are kept in memory until they are synced; a turn's records must fit. */
+  readonly unsyncedBytesMax?: number;
+  /** Called with problems that need an operator's attention. */
+  readonly log?: (line: string) => void;
+}
+
+/** With the sync itself this stays within 10 ms. */
+const syncDelayMs = 8;
+const syncFailuresMax = 3;
+const measureIntervalMs = 1000;
+const restartDelayMs = 100;
+/** A segment that nothing was written to for so many measurements is ended, so that it can be deleted once it is committed. */
+const idleTicksMax = 30;
+
+export class Journal {
+  /** Since the start of the process. */
+  readonly counters = {
+    records: 0,
+    refused: 0,
+    frames: 0,
+    bytes: 0,
+    writes: 0,
+    syncs: 0,
+    write_failures: 0,
+    sync_failures: 0,
+    deleted_segments: 0,
+  };
+  readonly #options: JournalOptions;
+  readonly #system: System;
+  readonly #folder: string;
+  readonly #lock: HeldLock;
+  readonly #group: FrameGroup;
+  readonly #unsynced: UnsyncedGroups;
+  readonly #size: FolderSize;
+  #producer = '';
+  #segment: Segment | undefined;
+  #retiring: Segment[] = [];
+  readonly #copies: WaitingCopies;
+  #restartAt = 0;
+  #waiting: Waiter[] = [];
+  #turnedAway: Waiter[] = [];
+  #isScheduled = false;
+  #isSyncing = false;
+  #syncFailuresInRow = 0;
+  #syncTimer: Timer | undefined;
+  readonly #measureTimer: Timer;
+  #isClosed = false;
+  #isLockLost = false;
+  /** How long the segment was at the last tick, and for how many ticks. */
+  #idleBytes = 0;
+  #idleTicks = 0;
+  readonly #onTurnEnd = () => this.#commit();
+
+  private constructor(options: JournalOptions, system: System, folder: string, lock: HeldLock) {
+    this.#options = options;
+    this.#system = system;
+    this.#folder = folder;
+    this.#lock = lock;
+    this.#group = new FrameGroup(system.time.now);
+    this.#copies = new WaitingCopies((line) => options.log?.(line));
+    this.#unsynced = new UnsyncedGroups(options.unsyncedBytesMax);
+    this.#size = new FolderSize(system.disk, folder);
+    this.#measureTimer = system.time.every(measureIntervalMs, () => this.#tick());
+  }
+
+  /** @throws Error when another process has the slot, or when the folder can't be written. */
+  static async open(options: JournalOptions, system = nodeSystem): Promise<Journal> {
+    const folder = join(options.root, options.slot);
+    makeFolder(system.disk, folder);
+    const lock = await system.locks.take(folder);
+    if (lock === undefined) throw new Error(`The journal ${folder} belongs to another process that is running.`);
+    const journal = new Journal(options, system, folder, lock);
+    await journal.#size.measure();
+    journal.#begin();
+    return journal;
+  }
+
+  /** The name of this start of the process in frames and marks; a new one after the disk refused a group. */
+  get producerId(): string {
+    return this.#producer;
+  }
+
+  /** Whether appends are taken: there is room and the last write went well. */
+  get isWritable(): boolean {
+    return !this.#isClosed && this.#size.bytes < this.#options.bytesMax && this.#segment !== undefined;
+  }
+
+  /** Bytes on disk of this slot, those of earlier producers included. */
+  get bytesOnDisk(): number {
+    return this.#size.bytes;
+  }
+
+  /** The handle to append with; ask once, keep it. */
+  lane(kind: RecordKind, partition: number): JournalLane {
+    return this.#group.lane(kind, partition);
+  }
+
+  /** Whether this turn has room for records of so many more characters (`roomOf`): checked before records that belong together. */
+  hasRoom(chars: number): boolean {
+    return this.#group.hasRoom(chars);
+  }
+
+  /** Takes one record: a line of JSON without its newline, at most recordCharsMax long. */
+  append(lane: JournalLane, json: string, waiter: Waiter): void {
+    this.#take(this.#mayTake() && this.#group.add(lane, json), waiter);
+  }
+
+  /** As `append`, for a record whose middle is there as bytes of UTF-8 without line breaks, a character for each. */
+  appendAround(lane: JournalLane, head: string, body: string, tail: string, waiter: Waiter): void {
+    this.#take(this.#mayTake() && this.#group.addAround(lane, head, body, tail), waiter);
+  }
+
+  #mayTake(): boolean {
+    return !this.#isClosed && this.#size.bytes < this.#options.bytesMax;
+  }
+
+  #take(isTaken: boolean, waiter: Waiter): void {
+    if (!this.#isScheduled) {
+      this.#isScheduled = true;
+      this.#system.time.atTurnEnd(this.#onTurnEnd);
+    }
+    (isTaken ? this.#waiting : this.#turnedAway).push(waiter);
+  }
+
+  /** Writes and syncs all appended records, then releases the slot. */
+  async close(): Promise<void> {
+    this.#commit();
+    this.#saveDeleted();
+    this.#saveLater();
+    this.#copies.abandonAll();
+    this.#isClosed = true;
+    const { time } = this.#system;
+    time.clear(this.#measureTimer);
+    time.clear(this.#syncTimer);
+    while (this.#isSyncing) await new Promise<void>((done) => time.atTurnEnd(done));
+    await this.#sync();
+    for (const segment of this.#retiring) segment.close();
+    this.#segment?.close();
+    this.#segment = undefined;
+    await this.#lock.release();
+  }
+
+  /** The end of a turn: everything appended is written at once. */
+  #commit(): void {
+    this.#isScheduled = false;
+    const { bytes, frames } = this.#group.take();
+    const waiters = this.#waiting;
+    const turnedAway = this.#turnedAway;
+    this.#waiting = [];
+    this.#turnedAway = [];
+    if (bytes.length > 0 && this.#write(bytes)) {
+      this.counters.records += waiters.length;
+      this.counters.frames += frames;
+      this.#keepUntilSynced(bytes, waiters);
+    } else {
+      turnedAway.push(...waiters);
+    }
+    this.counters.refused += turnedAway.length;
+    for (const waiter of turnedAway) waiter.refused();
+    this.#beginAgain();
+  }
+
+  /** Also without appends: a caller that checks isWritable first would otherwise wait forever for another append. */
+  #tick(): void {
+    // Frames of a turn that is under way have their numbers already, and are refused at its end.
+    if (!this.#isScheduled) this.#beginAgain();
+    void this.#keepLock();
+    this.#saveDeleted();
+    this.#saveLater();
+    this.#endIdle();
+    void this.#size.measure();
+  }
+
+  #beginAgain(): void {
+    if (this.#segment !== undefined || this.#isClosed) return;
+    if (this.#system.time.elapsed() >= this.#restartAt) this.#begin();
+  }
+
+  #write(bytes: Buffer): boolean {
+    if (this.#segment === undefined) return false;
+    try {
+      if (this.#segment.bytes > 0 && this.#segment.bytes + bytes.length > this.#options.segmentBytes) this.#rotate();
+      this.#segment.append(bytes);
+    } catch {
+      this.counters.write_failures++;
+      if (!this.#writeAgain([bytes])) return false;
+    }
+    this.counters.writes++;
+    this.counters.bytes += bytes.length;
+    this.#size.add(bytes.length);
+    return true;
+  }
+
+  /** The same frames into a new segment. When that fails too, the producer is given up. */
+  #writeAgain(groups: Buffer[]): boolean {
+    try {
+      this.#rotate();
+      for (const bytes of groups) this.#segment?.append(bytes);
+      return this.#segment !== undefined;
+    } catch {
+      this.counters.write_failures++;
+      this.#giveUp();
+      return false;
+    }
+  }
+
+  async #keepLock(): Promise<void> {
+    const isHeld = await this.#lock.renew();
+    if (!isHeld && !this.#isLockLost)
+      this.#options.log?.(`${this.#folder} was taken by another process that is running`);
+    this.#isLockLost = !isHeld;
+  }
+
+  /**
+   * A segment that was deleted while it is written to is written again into a new one. Frames of it that are committed already
+   * come a second time and are dropped by the marks.
+   */
+  #saveDeleted(): void {
+    const deleted = this.#segment;
+    if (deleted === undefined || !deleted.isDeleted) return;
+    this.counters.deleted_segments++;
+    this.#options.log?.(
+      `segment ${deleted.no} of ${join(this.#folder, this.#producer)} was deleted while it was written to: ` +
+        `its ${deleted.bytes} bytes are written again`,
+    );
+    const copy = new SegmentCopy(this.#system.disk, join(this.#folder, this.#producer), deleted);
+    try {
+      this.#segment = copy.proceed();
+      this.#retiring.push(deleted);
+      this.#syncSoon();
+    } catch (error) {
+      this.#options.log?.(`they can't be written again yet, it is tried every second: ${String(error)}`);
+      this.counters.write_failures++;
+      this.#segment = undefined;
+      this.#giveUp();
+      this.#copies.add(copy);
+    }
+  }
+
+  /** Deleted segments that the disk had no room for. */
+  #saveLater(): void {
+    const { written, failures } = this.#copies.proceed();
+    this.counters.write_failures += failures;
+    if (written.length === 0) return;
+    this.#retiring.push(...written);
+    this.#syncSoon();
+  }
+
+  #endIdle(): void {
+    const bytes = this.#segment?.bytes ?? 0;
+    this.#idleTicks = bytes > 0 && bytes === this.#idleBytes ? this.#idleTicks + 1 : 0;
+    this.#idleBytes = bytes;
+    if (this.#idleTicks < idleTicksMax) return;
+    this.#idleTicks = 0;
+    try {
+      this.#rotate();
+      this.#syncSoon();
+    } catch {
+      // As full as the disk is, nothing is lost: the segment stays, and it is tried again.
+      this.counters.write_failures++;
+    }
+  }
+
+  #rotate(): void {
+    this.#saveDeleted();
+    const old = this.#segment;
+    if (old === undefined) return;
+    this.#segment = Segment.create(this.#system.disk, join(this.#folder, this.#producer), old.no + 1);
+    this.#retiring.push(old);
+  }
+
+  #giveUp(): void {
+    if (this.#segment !== undefined) this.#retiring.push(this.#segment);
+    this.#segment = undefined;
+    this.#unsynced.giveUp();
+    this.#restartAt = this.#system.time.elapsed() + restartDelayMs;
+  }
+
+  /** A new producer: its own folder, its frames counted from 1. */
+  #begin(): void {
+    let producer: string;
+    try {
+      makeFolder(this.#system.disk, this.#folder);
+      producer = newProducerId(this.#system, this.#folder, this.#producer);
+      makeFolder(this.#system.disk, join(this.#folder, producer));
+      this.#segment = Segment.create(this.#system.disk, join(this.#folder, producer), 1);
+    } catch (error) {
+      if (this.#producer === '') throw error;
+      this.counters.write_failures++;
+      this.#giveUp();
+      return;
+    }
+    this.#producer = producer;
+    this.#group.begin(producer);
+  }
+
+  #keepUntilSynced(bytes: Buffer, waiters: Waiter[]): void {
+    const isAnsweredLater = this.#options.sync === 'before_answer';
+    this.#unsynced.add(bytes, isAnsweredLater ? waiters : []);
+    if (isAnsweredLater) {
+      if (!this.#isSyncing) void this.#sync();
+      return;
+    }
+    if (this.#syncTimer === undefined && !this.#isSyncing) this.#syncTimer = this.#syncLater();
+    for (const waiter of waiters) waiter.committed();
+  }
+
+  #syncSoon(): void {
+    if (this.#syncTimer === undefined && !this.#isSyncing && !this.#isClosed) this.#syncTimer = this.#syncLater();
+  }
+
+  #syncLater(): Timer {
+    return this.#system.time.after(syncDelayMs, () => void this.#sync());
+  }
+
+  /** One fdatasync at a time, each for everything that was written before it began. */
+  async #sync(): Promise<void> {
+    this.#isSyncing = true;
+    this.#syncTimer = undefined;
+    const { seq } = this.#unsynced;
+    // As they are now: an append during the first sync may go on to another segment, and then this one is a retired one.
+    const current = this.#segment;
+    const retired = this.#retiring;
+    this.#retiring = [];
+    let isSynced = true;
+    try {
+      for (const segment of retired) await segment.sync();
+      await current?.sync();
+      this.counters.syncs++;
+      this.#syncFailuresInRow = 0;
+    } catch {
+      this.counters.sync_failures++;
+      isSynced = false;
+    }
+    for (const segment of retired) segment.close();
+    this.#isSyncing = false;
+    if (isSynced) this.#unsynced.settle(seq, true);
+    else this.#afterFailedSync();
+    if (this.#unsynced.isEmpty && this.#retiring.length === 0) return;
+    if (this.#options.sync === 'before_answer') void this.#sync();
+    else if (!this.#isClosed) this.#syncTimer = this.#syncLater();
+  }
+
+  /** Rewrites the producer's unsynced frames into a new segment. Waiters of frames that can't be rewritten are refused. */
+  #afterFailedSync(): void {
+    if (++this.#syncFailuresInRow >= syncFailuresMax || !this.#writeAgain(this.#unsynced.bytes)) this.#giveUp();
+    this.#unsynced.refuseGivenUp();
+  }
+}

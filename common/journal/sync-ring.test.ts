@@ -1,0 +1,82 @@
+import { expect, test } from 'vitest';
+import { UnsyncedGroups } from './sync-ring.ts';
+
+/** Bytes that tell which group they are of. */
+function group(n: number, bytes: number): Buffer {
+  return Buffer.alloc(bytes, n);
+}
+
+function kept(groups: UnsyncedGroups): [number | undefined, number][] {
+  return groups.bytes.map((bytes) => {
+    expect(bytes.equals(group(bytes[0] ?? 0, bytes.length))).toBe(true);
+    return [bytes[0], bytes.length];
+  });
+}
+
+test('what was not synced is there as it was written, oldest first, also when the buffer it came in is used again', () => {
+  const groups = new UnsyncedGroups();
+  const buffer = group(1, 1_000);
+  groups.add(buffer, []);
+  buffer.fill(9);
+  groups.add(group(2, 2_000), []);
+  const { seq } = groups;
+  groups.add(group(3, 500), []);
+  expect(kept(groups)).toEqual([
+    [1, 1_000],
+    [2, 2_000],
+    [3, 500],
+  ]);
+  groups.settle(seq, true);
+  expect(kept(groups)).toEqual([[3, 500]]);
+  expect(groups.isEmpty).toBe(false);
+});
+
+test('over many rounds only the oldest are forgotten, and none is damaged by a later one', () => {
+  const groups = new UnsyncedGroups();
+  const sizes = Array.from({ length: 30 }, (_, n) => 1_000_003 + ((n * 7_919) % 5) * 700_001);
+  for (const [n, bytes] of sizes.entries()) {
+    groups.add(group(n % 256, bytes), []);
+    const found = kept(groups);
+    const wanted = sizes
+      .slice(n + 1 - found.length, n + 1)
+      .map((size, at) => [(n + 1 - found.length + at) % 256, size]);
+    expect(found).toEqual(wanted);
+    if (n > 20) expect(found.reduce((sum, [, size]) => sum + size, 0)).toBeGreaterThan(8_000_000);
+  }
+});
+
+test('those who wait for a sync hear once what became of it', () => {
+  const groups = new UnsyncedGroups();
+  const heard: string[] = [];
+  const waiter = (name: string) => ({
+    committed: () => heard.push(`${name} committed`),
+    refused: () => heard.push(`${name} refused`),
+  });
+  groups.add(group(1, 10), [waiter('a'), waiter('b')]);
+  const { seq } = groups;
+  groups.add(group(2, 10), [waiter('c')]);
+  groups.settle(seq, true);
+  groups.settle(groups.seq, false);
+  groups.settle(groups.seq, true);
+  expect(heard).toEqual(['a committed', 'b committed', 'c refused']);
+});
+
+test('of a producer that was given up nothing is written again, and who waits is refused once a sync has failed', () => {
+  const groups = new UnsyncedGroups();
+  const heard: string[] = [];
+  const waiter = (name: string) => ({
+    committed: () => heard.push(`${name} committed`),
+    refused: () => heard.push(`${name} refused`),
+  });
+  groups.add(group(1, 10), [waiter('a')]);
+  const { seq } = groups;
+  groups.add(group(2, 10), [waiter('b')]);
+  groups.giveUp();
+  groups.add(group(3, 10), [waiter('c')]);
+  expect(kept(groups)).toEqual([[3, 10]]);
+  groups.settle(seq, true);
+  groups.refuseGivenUp();
+  expect(heard).toEqual(['a committed', 'b refused']);
+  groups.settle(groups.seq, true);
+  expect(heard).toEqual(['a committed', 'b refused', 'c committed']);
+});

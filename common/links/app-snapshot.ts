@@ -1,0 +1,155 @@
+/**
+ * Apps by API key in Redis, for the SDK edge, with immediate revocation of keys in every process.
+ *
+ * Postgres is authoritative. Redis has `key:<hash>` → a snapshot of the app, so that an SDK request needs no Postgres, and
+ * `app_version:<app_id>` → the lowest valid version of that app. No process caches keys in memory.
+ *
+ * Steps of an app change (rotation, settings, deletion): version + 1 in Postgres, uncommitted → the new version to
+ * Redis → commit → delete the snapshot → answer. From the second step on, a snapshot of an older version is
+ * ignored, even if a slow reader of Postgres writes it late: a rotated key is invalid when the rotation is answered.
+ * While Redis is unavailable, the change is rejected, because it could not be announced.
+ */
+import type { PrivacyMode } from '#common/log/record.ts';
+import type { Queries } from '#common/stores/postgres.ts';
+import type { Redis, Script } from '#common/stores/redis.ts';
+import type { TapPageMode } from './tap-page.ts';
+
+/** How an app wants its figures made. */
+export interface AppSettings {
+  readonly attribution_window_hours: number;
+  readonly probabilistic_window_hours: number;
+  readonly min_confidence: number;
+  readonly privacy_mode: PrivacyMode;
+  readonly conversion_events: readonly string[];
+  /** Absent in apps that were made before it: off. */
+  readonly tap_page?: TapPageMode;
+}
+
+/** An app as an SDK request needs it. `version` is the app's at the time of reading. */
+export interface AppSnapshot {
+  readonly app_id: string;
+  readonly organization_id: string;
+  readonly version: number;
+  readonly name: string;
+  readonly host: string;
+  readonly ios: unknown;
+  readonly android: unknown;
+  readonly fallback_url: string | null;
+  readonly allowed_destination_hosts: readonly string[];
+  readonly settings: AppSettings;
+}
+
+/** A snapshot is read again from Postgres after this long, whatever happened. */
+export const SNAPSHOT_SECONDS = 300;
+/** Longer than any snapshot lives, and than any process can stand still between reading Postgres and writing here. */
+export const VERSION_SECONDS = 3600;
+/**
+ * Until a change is committed its version holds for this long only: longer than the commit may take, so that one that
+ * failed does not keep the app's snapshots out for an hour.
+ */
+const PENDING_SECONDS = 30;
+
+/** `hash` is ApiKeys.hash of the API key. */
+export function snapshotKey(hash: Buffer): string {
+  return `key:${hash.toString('base64url')}`;
+}
+
+const versionKeyPrefix = 'app_version:';
+
+function versionKey(appId: string): string {
+  return versionKeyPrefix + appId;
+}
+
+/**
+ * The look-up as a Lua function, for scripts that do more in the same round trip.
+ * `snapshot(key)` returns the snapshot as JSON text and its app id, or nothing when there is none that may be used.
+ * The value in Redis is `<version> <app_id> <json>`, so that no JSON is parsed in Redis.
+ */
+export const snapshotLua = `
+local function snapshot(key)
+  local value = redis.call('GET', key)
+  if not value then return nil end
+  local version, app_id, json = string.match(value, '^(%d+) (%S+) (.*)$')
+  local lowest = redis.call('GET', '${versionKeyPrefix}' .. app_id)
+  if not lowest or tonumber(version) < tonumber(lowest) then return nil end
+  return json, app_id
+end
+`;
+
+const readScript = `${snapshotLua}
+local json = snapshot(KEYS[1])
+return json
+`;
+
+/** KEYS: snapshot key, version key. ARGV: version, app id, JSON, seconds of the snapshot, seconds of the version. */
+const writeScript = `
+local lowest = redis.call('GET', KEYS[2])
+if lowest and tonumber(ARGV[1]) < tonumber(lowest) then return 0 end
+redis.call('SET', KEYS[2], ARGV[1], 'EX', ARGV[5])
+redis.call('SET', KEYS[1], ARGV[1] .. ' ' .. ARGV[2] .. ' ' .. ARGV[3], 'EX', ARGV[4])
+return 1
+`;
+
+/** KEYS: version key. ARGV: version, seconds. A version never goes down. */
+const raiseScript = `
+local lowest = redis.call('GET', KEYS[1])
+if lowest and tonumber(ARGV[1]) < tonumber(lowest) then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
+return 1
+`;
+
+/** Snapshots in Redis. Every method throws when Redis is unavailable. */
+export class AppSnapshots {
+  readonly #redis: Redis;
+  readonly #read: Script;
+  readonly #write: Script;
+  readonly #raise: Script;
+
+  constructor(redis: Redis) {
+    this.#redis = redis;
+    this.#read = redis.script(readScript);
+    this.#write = redis.script(writeScript);
+    this.#raise = redis.script(raiseScript);
+  }
+
+  /** The app of a key, if Redis knows it in a version that may be used. */
+  async read(hash: Buffer): Promise<AppSnapshot | null> {
+    const json = await this.#read([snapshotKey(hash)], []);
+    return typeof json === 'string' ? parseSnapshot(json) : null;
+  }
+
+  /** Keeps what was read from Postgres, unless the app has changed since. */
+  async write(hash: Buffer, app: AppSnapshot): Promise<void> {
+    const keys = [snapshotKey(hash), versionKey(app.app_id)];
+    await this.#write(keys, [app.version, app.app_id, JSON.stringify(app), SNAPSHOT_SECONDS, VERSION_SECONDS]);
+  }
+
+  /** Before the commit of a change: no process uses a snapshot below this version again. */
+  async raise(appId: string, version: number): Promise<void> {
+    await this.#raise([versionKey(appId)], [version, PENDING_SECONDS]);
+  }
+
+  /** After the commit: deletes the old key's snapshot, which is already invalid; the version stays. */
+  async settle(hash: Buffer, appId: string, version: number): Promise<void> {
+    await Promise.all([this.#raise([versionKey(appId)], [version, VERSION_SECONDS]), this.forget(hash)]);
+  }
+
+  async forget(hash: Buffer): Promise<void> {
+    await this.#redis.commands.del(snapshotKey(hash));
+  }
+}
+
+/** A snapshot as Redis keeps it; the shape was ours when it was written. */
+export function parseSnapshot(json: string): AppSnapshot {
+  return JSON.parse(json) as AppSnapshot;
+}
+
+const byHash = `
+  SELECT id AS app_id, organization_id, version, name, host, ios, android, fallback_url, allowed_destination_hosts, settings
+    FROM apps WHERE api_key_hash = ANY ($1) AND deleted_at IS NULL`;
+
+/** The app of a key as Postgres has it. `hashes` is ApiKeys.hashes of the API key. */
+export async function readAppByKey(db: Queries, hashes: readonly Buffer[]): Promise<AppSnapshot | null> {
+  const [app] = await db.query<AppSnapshot>(byHash, [hashes], 'app_by_key');
+  return app ?? null;
+}

@@ -1,0 +1,82 @@
+/** Making a link. The dashboard and the SDK endpoints both do it here. */
+import { randomBytes } from 'node:crypto';
+import type { Clock } from '#common/clock.ts';
+import { newId } from '#common/ids.ts';
+import { violatedConstraint } from '#common/stores/postgres.ts';
+import type { Tenancy } from '#common/stores/tenancy.ts';
+import { linkFieldNames, type NewLink, storedValue } from './link-fields.ts';
+import { type LinkRow, linkColumns } from './link.ts';
+
+const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+const CODE_CHARACTERS = 7;
+/** 58^7 codes: a second collision in a row is next to impossible below a billion links of one app. */
+const ATTEMPTS_MAX = 5;
+
+/** Seven random base58 characters. */
+export function newShortCode(): string {
+  let code = '';
+  while (code.length < CODE_CHARACTERS) {
+    // 232 is the largest multiple of 58 in a byte; larger values are discarded, so that all characters are equally likely.
+    for (const byte of randomBytes(12))
+      if (byte < 232 && code.length < CODE_CHARACTERS) code += base58.charAt(byte % 58);
+  }
+  return code;
+}
+
+export interface LinkOwner {
+  readonly organization_id: string;
+  readonly app_id: string;
+}
+
+export type LinkCreation =
+  | { readonly kind: 'created'; readonly link: LinkRow }
+  /** Another link of the app has it; for a short code that link may be a deleted one. */
+  | { readonly kind: 'taken'; readonly field: 'short_code' | 'external_id' }
+  /** The app was deleted in the meantime. */
+  | { readonly kind: 'no_app' };
+
+/** Fields were validated by `newLinkBody` and `linkFaults`. */
+export async function createLink(
+  { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
+  owner: LinkOwner,
+  source: LinkRow['source'],
+  fields: NewLink,
+): Promise<LinkCreation> {
+  for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+    const nowMs = clock();
+    const given = { ...fields, short_code: fields.short_code ?? newShortCode() };
+    try {
+      const link = await insert(tenancy, owner, source, given, nowMs);
+      return link ? { kind: 'created', link } : { kind: 'no_app' };
+    } catch (error) {
+      const constraint = violatedConstraint(error);
+      if (constraint === 'links_external_id_key') return { kind: 'taken', field: 'external_id' };
+      if (constraint !== 'links_short_code_key') throw error;
+      if (fields.short_code !== undefined) return { kind: 'taken', field: 'short_code' };
+    }
+  }
+  throw new Error(`${ATTEMPTS_MAX} random short codes in a row were taken`);
+}
+
+async function insert(
+  tenancy: Tenancy,
+  owner: LinkOwner,
+  source: LinkRow['source'],
+  fields: NewLink,
+  nowMs: number,
+): Promise<LinkRow | undefined> {
+  const names = linkFieldNames.filter((name) => fields[name] !== undefined);
+  const columns = names.map((name) => `, ${name}`).join('');
+  const values = names.map((_, at) => `, $${at + 6}`).join('');
+  const sql = `
+    WITH a AS (SELECT id, organization_id, host FROM apps
+                WHERE id = $3 AND organization_id = ANY ($1) AND deleted_at IS NULL),
+         l AS (INSERT INTO links (id, organization_id, app_id, source, created_at, updated_at${columns})
+               SELECT $2, a.organization_id, a.id, $4, $5, $5${values} FROM a RETURNING *)
+    SELECT ${linkColumns} FROM l JOIN a ON a.id = l.app_id`;
+  const stored = names.map((name) => storedValue(name, fields[name]));
+  const [row] = await tenancy.within([owner.organization_id], (tenant) =>
+    tenant.query<LinkRow>(sql, [newId('lnk', nowMs), owner.app_id, source, new Date(nowMs), ...stored]),
+  );
+  return row;
+}

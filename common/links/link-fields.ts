@@ -1,0 +1,162 @@
+/** The fields of a link that a caller may write: their shapes, and the rules that a schema can't say. */
+import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
+import type { FieldError } from '#common/http/rejection.ts';
+import { type TapPageMode, tapPageModes } from './tap-page.ts';
+import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';
+
+const DATA_BYTES_MAX = 10_240;
+const PATH_CHARACTERS_MAX = 2048;
+/** As long as the log keeps of it with each click. */
+const CAMPAIGN_CHARACTERS_MAX = 255;
+
+/** The schema, and null, which clears the field. One type list and not a union, so that a fault is reported once. */
+export function nullable<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> {
+  const { type } = schema as { type?: unknown };
+  return Type.Unsafe<Static<S> | null>({ ...schema, type: [type, 'null'] });
+}
+
+const text = (maxLength: number, description: string) => nullable(Type.String({ maxLength, description }));
+const address = (description: string) =>
+  nullable(Type.String({ minLength: 1, maxLength: URL_CHARACTERS_MAX, description }));
+const utm = (name: string) =>
+  text(CAMPAIGN_CHARACTERS_MAX, `Added to web destinations as ${name}, and stored with each click.`);
+
+/** Every field that may be written, each as it stands in a body. */
+export const linkFields = {
+  path: Type.String({
+    minLength: 1,
+    maxLength: PATH_CHARACTERS_MAX,
+    pattern: '^[^\\u0000-\\u001f\\u007f]*$',
+    description: 'In-app path. A leading / is added if it is missing.',
+  }),
+  short_code: Type.String({
+    pattern: '^[A-Za-z0-9_-]{3,64}$',
+    description: 'Case-sensitive. Generated at random if absent. A code that is taken or reserved is rejected.',
+  }),
+  campaign: nullable(Type.String({ minLength: 1, maxLength: CAMPAIGN_CHARACTERS_MAX })),
+  archived: Type.Boolean({ description: 'An archived link answers 404 and keeps its statistics.' }),
+  title: text(300, 'Label for your team; not shown to visitors.'),
+  data: nullable(
+    Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: `Passed to the app when it opens. At most ${DATA_BYTES_MAX} bytes, nested at most 31 levels deep. Numbers are stored as doubles.`,
+      },
+    ),
+  ),
+  tags: nullable(Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 20, uniqueItems: true })),
+  external_id: nullable(
+    Type.String({ minLength: 1, maxLength: 255, description: "Your own identifier, unique among the app's links." }),
+  ),
+  ios_url: address('Destination on iOS instead of the App Store.'),
+  android_url: address('Destination on Android instead of the Play Store.'),
+  fallback_url: address("Destination on every other platform. Default: the app's fallback_url."),
+  utm_source: utm('utm_source'),
+  utm_medium: utm('utm_medium'),
+  utm_campaign: utm('utm_campaign'),
+  utm_term: utm('utm_term'),
+  utm_content: utm('utm_content'),
+  og_title: text(300, 'Title of the link preview (Open Graph).'),
+  og_description: text(1000, 'Text of the link preview (Open Graph).'),
+  og_image_url: address('Image of the link preview (Open Graph).'),
+  expires_at: nullable(
+    Type.String({
+      format: 'date-time',
+      description: 'From this time on, visitors are sent to expired_url, or get 410.',
+    }),
+  ),
+  expired_url: address('Destination once the link has expired.'),
+  tap_page: Type.Unsafe<TapPageMode | null>({
+    type: ['string', 'null'],
+    enum: [...tapPageModes, null],
+    description: 'Platforms on which a page with a button is shown before the store. null: use the app’s setting.',
+  }),
+};
+
+type Optional<P> = { [K in keyof P]: P[K] extends TSchema ? ReturnType<typeof Type.Optional<P[K]>> : never };
+
+function optional<P extends Record<string, TSchema>>(fields: P): Optional<P> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, schema]) => [name, Type.Optional(schema)]),
+  ) as Optional<P>;
+}
+
+const { path, ...others } = linkFields;
+const app_id = Type.Optional(Type.String({ description: 'Optional for a user with access to exactly one app.' }));
+
+/** The body that makes a link. */
+export const newLinkBody = Type.Object({ app_id, path, ...optional(others) }, { additionalProperties: false });
+/** The same for SDKs, whose unknown fields are ignored: old ones live for years. */
+export const newSdkLinkBody = Type.Object({ app_id, path, ...optional(others) });
+/** The body that changes a link: any of the fields, at least one. */
+export const linkChangesBody = Type.Object(optional(linkFields), { additionalProperties: false, minProperties: 1 });
+
+export type NewLink = Static<typeof newLinkBody>;
+export type LinkChanges = Static<typeof linkChangesBody>;
+export type LinkFieldName = keyof typeof linkFields;
+export const linkFieldNames = Object.keys(linkFields) as LinkFieldName[];
+
+/** Codes that mean something else on a short-link host, whatever their case. */
+const reservedCodes = new Set(['apple-app-site-association', 'healthz', 'readyz', 'metrics', 'robots', 'favicon']);
+
+const addresses = ['ios_url', 'android_url', 'fallback_url', 'og_image_url', 'expired_url'] as const;
+
+/** What the schemas of links can't say. Any object may be given; values of a wrong type are the schemas' to name. */
+export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): FieldError[] {
+  const { path, short_code, data, expires_at } = link;
+  const faults: FieldError[] = urlFaults(link, addresses);
+  // In characters, as the schema counts them: half of a surrogate pair is none.
+  if (typeof path === 'string' && [...storedPath(path)].length > PATH_CHARACTERS_MAX) {
+    faults.push({ field: 'path', message: `must have at most ${PATH_CHARACTERS_MAX} characters with its leading /` });
+  }
+  if (typeof short_code === 'string' && reservedCodes.has(short_code.toLowerCase())) {
+    faults.push({ field: 'short_code', message: 'is reserved' });
+  }
+  if (data && Buffer.byteLength(JSON.stringify(data)) > DATA_BYTES_MAX) {
+    faults.push({ field: 'data', message: `must have at most ${DATA_BYTES_MAX} bytes` });
+  }
+  const infinite = infiniteNumber(data, 'data');
+  if (infinite !== null) faults.push({ field: infinite, message: 'is a number too large to be kept' });
+  if (typeof expires_at === 'string' && !isStorableTime(expires_at)) {
+    faults.push({ field: 'expires_at', message: 'must be a time in ISO 8601 with its time zone, from 1970 to 9999' });
+  }
+  return faults;
+}
+
+/** Where the first number stands that JSON has and a double has not, such as 1e400; null if there is none. */
+function infiniteNumber(value: unknown, at: string): string | null {
+  if (typeof value === 'number' && !Number.isFinite(value)) return at;
+  if (typeof value !== 'object' || value === null) return null;
+  for (const [key, entry] of Object.entries(value)) {
+    const found = infiniteNumber(entry, Array.isArray(value) ? `${at}[${key}]` : `${at}.${key}`);
+    if (found !== null) return found;
+  }
+  return null;
+}
+
+/** Whether the text is a time that every store keeps as it is. Its parts are joined by a T: a space is another format. */
+export function isStorableTime(text: string): boolean {
+  const ms = /\s/.test(text) ? Number.NaN : Date.parse(text);
+  return ms >= Date.UTC(1970, 0, 1) && ms < Date.UTC(10_000, 0, 1);
+}
+
+function storedPath(given: string): string {
+  return given.startsWith('/') ? given : `/${given}`;
+}
+
+/** A value as its column keeps it. Null clears; the columns that can't be null take their empty value. */
+export function storedValue(name: LinkFieldName, value: unknown): unknown {
+  switch (name) {
+    case 'path':
+      return storedPath(String(value));
+    case 'data':
+      return JSON.stringify(value ?? {});
+    case 'tags':
+      return value ?? [];
+    case 'expires_at':
+      return typeof value === 'string' ? new Date(value) : null;
+    default:
+      return value === '' ? null : (value ?? null);
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * What a redirect and an attribution need to know, as it is kept in Redis and in memory: the link, and the app that owns
+ * its host. Two snapshots and not one, so that a change of an app is one entry and not one per link.
+ */
+import { type PrivacyMode, privacyModes } from '#common/log/record.ts';
+import { type TapPageMode, tapPageModeOf } from './tap-page.ts';
+
+export interface LinkSnapshot {
+  readonly id: string;
+  readonly app_id: string;
+  readonly short_code: string;
+  readonly campaign: string | null;
+  readonly archived: boolean;
+  readonly title: string | null;
+  readonly ios_url: string | null;
+  readonly android_url: string | null;
+  readonly fallback_url: string | null;
+  readonly utm_source: string | null;
+  readonly utm_medium: string | null;
+  readonly utm_campaign: string | null;
+  readonly utm_term: string | null;
+  readonly utm_content: string | null;
+  readonly og_title: string | null;
+  readonly og_description: string | null;
+  readonly og_image_url: string | null;
+  /** Epoch milliseconds. */
+  readonly expires_at: number | null;
+  readonly expired_url: string | null;
+  /** Null takes the app's. */
+  readonly tap_page: TapPageMode | null;
+}
+
+export interface AppSnapshot {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly host: string;
+  readonly ios: {
+    readonly bundle_id: string | null;
+    readonly team_id: string | null;
+    readonly app_store_id: string | null;
+    readonly uri_scheme: string | null;
+  } | null;
+  readonly android: {
+    readonly package_name: string | null;
+    readonly sha256_cert_fingerprints: readonly string[];
+    readonly uri_scheme: string | null;
+  } | null;
+  readonly fallback_url: string | null;
+  readonly privacy_mode: PrivacyMode;
+  readonly tap_page: TapPageMode;
+  /** For so long devices are matched to its clicks by what they have in common; 0 for never. */
+  readonly probabilistic_window_hours: number;
+}
+
+/** The part of the Postgres wrapper that the look-ups need. */
+export interface LinkDatabase {
+  query<Row extends object>(sql: string, values: readonly unknown[]): Promise<readonly Row[]>;
+}
+
+/** The key of a link: host and short code as in the URL, `myapp.localhost/summer`. */
+export function linkKey(host: string, shortCode: string): string {
+  return `${host}/${shortCode}`;
+}
+
+const linksByKey = `
+SELECT a.host, l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
+       l.ios_url, l.android_url, l.fallback_url,
+       l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
+       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page
+  FROM unnest($1::text[], $2::text[]) AS k(host, short_code)
+  JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL AND a.host_verified_at IS NOT NULL
+  JOIN links l ON l.app_id = a.id AND l.short_code = k.short_code AND l.deleted_at IS NULL`;
+
+interface LinkRow extends Omit<LinkSnapshot, 'expires_at'> {
+  readonly host: string;
+  readonly expires_at: Date | null;
+}
+
+/** Links by key, archived ones included, deleted ones and those of a host that is not verified not. Keys that are not in the answer do not exist. */
+export async function readLinks(db: LinkDatabase, keys: readonly string[]): Promise<Map<string, LinkSnapshot>> {
+  const hosts: string[] = [];
+  const codes: string[] = [];
+  for (const key of keys) {
+    const slash = key.indexOf('/');
+    hosts.push(key.slice(0, slash));
+    codes.push(key.slice(slash + 1));
+  }
+  const found = new Map<string, LinkSnapshot>();
+  for (const { host, ...row } of await db.query<LinkRow>(linksByKey, [hosts, codes])) {
+    const expires_at = row.expires_at === null ? null : new Date(row.expires_at).getTime();
+    found.set(linkKey(host, row.short_code), { ...row, expires_at });
+  }
+  return found;
+}
+
+const appsByHost = `
+SELECT id, organization_id, host, ios, android, fallback_url, settings
+  FROM apps
+ WHERE host = ANY($1::text[]) AND deleted_at IS NULL AND host_verified_at IS NOT NULL`;
+
+interface AppRow {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly host: string;
+  readonly ios: Readonly<Record<string, unknown>> | null;
+  readonly android: Readonly<Record<string, unknown>> | null;
+  readonly fallback_url: string | null;
+  readonly settings: Readonly<Record<string, unknown>> | null;
+}
+
+/** Apps by host, deleted ones and those whose host is not verified not. */
+export async function readApps(db: LinkDatabase, hosts: readonly string[]): Promise<Map<string, AppSnapshot>> {
+  const found = new Map<string, AppSnapshot>();
+  for (const row of await db.query<AppRow>(appsByHost, [hosts])) found.set(row.host, appOf(row));
+  return found;
+}
+
+function appOf(row: AppRow): AppSnapshot {
+  const { ios, android, settings } = row;
+  const fingerprints = android?.['sha256_cert_fingerprints'];
+  return {
+    id: row.id,
+    organization_id: row.organization_id,
+    host: row.host,
+    ios: ios && {
+      bundle_id: textOf(ios['bundle_id']),
+      team_id: textOf(ios['team_id']),
+      app_store_id: textOf(ios['app_store_id']),
+      uri_scheme: textOf(ios['uri_scheme']),
+    },
+    android: android && {
+      package_name: textOf(android['package_name']),
+      sha256_cert_fingerprints: Array.isArray(fingerprints) ? fingerprints.map(String) : [],
+      uri_scheme: textOf(android['uri_scheme']),
+    },
+    fallback_url: row.fallback_url,
+    privacy_mode: privacyModes.find((mode) => mode === settings?.['privacy_mode']) ?? 'anonymize_ip',
+    ...tapSettingsOf(settings ?? {}),
+  };
+}
+
+function tapSettingsOf(settings: Readonly<Record<string, unknown>>) {
+  const { tap_page, probabilistic_window_hours: hours } = settings;
+  return {
+    tap_page: tapPageModeOf(tap_page) ?? 'off',
+    probabilistic_window_hours: typeof hours === 'number' ? hours : 0,
+  } as const;
+}
+
+function textOf(value: unknown): string | null {
+  return typeof value === 'string' && value !== '' ? value : null;
+}
+
+/**
+ * A link as text: its fields in the order of the interface. Half the length of an object and half the time to read it,
+ * which is most of what a link costs that Redis knows. The key in Redis carries the version of this order.
+ */
+export function encodeLink(link: LinkSnapshot): string {
+  return JSON.stringify([
+    ...[link.id, link.app_id, link.short_code, link.campaign, link.archived, link.title],
+    ...[link.ios_url, link.android_url, link.fallback_url],
+    ...[link.utm_source, link.utm_medium, link.utm_campaign, link.utm_term, link.utm_content],
+    ...[link.og_title, link.og_description, link.og_image_url, link.expires_at, link.expired_url],
+    link.tap_page,
+  ]);
+}
+
+const linkFields = 20;
+/** Those of processes before the tap page, which may run beside this one during an upgrade. */
+const linkFieldsMin = 19;
+
+/** Undefined when the text is none of `encodeLink`. */
+export function decodeLink(text: string): LinkSnapshot | undefined {
+  const f = parsed(text);
+  if (!Array.isArray(f) || f.length < linkFieldsMin || f.length > linkFields || typeof f[0] !== 'string')
+    return undefined;
+  return {
+    id: f[0],
+    app_id: f[1],
+    short_code: f[2],
+    campaign: f[3],
+    archived: f[4],
+    title: f[5],
+    ios_url: f[6],
+    android_url: f[7],
+    fallback_url: f[8],
+    utm_source: f[9],
+    utm_medium: f[10],
+    utm_campaign: f[11],
+    utm_term: f[12],
+    utm_content: f[13],
+    og_title: f[14],
+    og_description: f[15],
+    og_image_url: f[16],
+    expires_at: f[17],
+    expired_url: f[18],
+    tap_page: tapPageModeOf(f[19]),
+  };
+}
+
+export function decodeApp(text: string): AppSnapshot | undefined {
+  const value = parsed(text);
+  return isAppSnapshot(value) ? { ...value, ...tapSettingsOf({ ...value }) } : undefined;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isAppSnapshot(value: unknown): value is AppSnapshot {
+  return isRecord(value) && typeof value['id'] === 'string' && typeof value['organization_id'] === 'string';
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}

@@ -1,0 +1,106 @@
+/** A link as Postgres keeps it and as the API answers it. */
+import { Type } from 'typebox';
+import type { TapPageMode } from './tap-page.ts';
+import { linkFields, nullable } from './link-fields.ts';
+
+/** A row of `links`, with the host of its app. */
+export interface LinkRow {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly host: string;
+  readonly short_code: string;
+  readonly path: string;
+  readonly campaign: string | null;
+  readonly source: 'dashboard' | 'sdk';
+  readonly archived: boolean;
+  readonly title: string | null;
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly tags: readonly string[];
+  readonly external_id: string | null;
+  readonly ios_url: string | null;
+  readonly android_url: string | null;
+  readonly fallback_url: string | null;
+  readonly utm_source: string | null;
+  readonly utm_medium: string | null;
+  readonly utm_campaign: string | null;
+  readonly utm_term: string | null;
+  readonly utm_content: string | null;
+  readonly og_title: string | null;
+  readonly og_description: string | null;
+  readonly og_image_url: string | null;
+  readonly expires_at: Date | null;
+  readonly expired_url: string | null;
+  readonly tap_page: TapPageMode | null;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+}
+
+/** The columns of LinkRow, from `links l` and `apps a`. */
+export const linkColumns = `l.id, l.organization_id, l.app_id, a.host, l.short_code, l.path, l.campaign, l.source, l.archived,
+  l.title, l.data, l.tags, l.external_id, l.ios_url, l.android_url, l.fallback_url,
+  l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
+  l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.created_at, l.updated_at`;
+
+export function shortUrl(host: string, shortCode: string): string {
+  return `https://${host}/${shortCode}`;
+}
+
+/** A link as it is answered. */
+export function linkAnswer(row: LinkRow): object {
+  const { organization_id: _, host, expires_at, created_at, updated_at, ...fields } = row;
+  return {
+    ...fields,
+    url: shortUrl(host, row.short_code),
+    expires_at: expires_at === null ? null : expires_at.toISOString(),
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  };
+}
+
+const time = Type.String({ format: 'date-time' });
+
+/** The answer's schema. */
+export const linkSchema = Type.Object({
+  id: Type.String(),
+  app_id: Type.String(),
+  url: Type.String(),
+  source: Type.Union([Type.Literal('dashboard'), Type.Literal('sdk')]),
+  ...linkFields,
+  data: Type.Object({}, { additionalProperties: true }),
+  tags: Type.Array(Type.String()),
+  expires_at: nullable(time),
+  created_at: time,
+  updated_at: time,
+});
+
+export const linkExample = {
+  id: 'lnk_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  app_id: 'app_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  short_code: 'summer',
+  url: 'https://shop.example.com/summer',
+  path: '/products/42',
+  campaign: 'summer_sale',
+  source: 'dashboard',
+  archived: false,
+  title: 'Summer sale',
+  data: { coupon: 'SUN' },
+  tags: ['sale'],
+  external_id: null,
+  ios_url: null,
+  android_url: null,
+  fallback_url: 'https://www.example.com/sale',
+  utm_source: 'newsletter',
+  utm_medium: 'email',
+  utm_campaign: 'summer_sale',
+  utm_term: null,
+  utm_content: null,
+  og_title: null,
+  og_description: null,
+  og_image_url: null,
+  expires_at: null,
+  expired_url: null,
+  tap_page: null,
+  created_at: '2026-01-15T09:30:00.000Z',
+  updated_at: '2026-01-15T09:30:00.000Z',
+};

@@ -1,0 +1,339 @@
+/**
+ * Snapshots by key: process → Redis → Postgres.
+ *
+ * An entry is in one of four states:
+ *   fresh    checked within `freshMs`, and since announcements were last missed: returned immediately
+ *   suspect  older: the request waits for a look-up, at most `staleWaitMs`; an entry announced as changed is
+ *            looked up immediately, without that bound on the wait
+ *   stale    suspect, and the stores do not answer: still returned, for `staleMaxMs`, with a look-up in the background
+ *   absent   a negative answer, cached separately so that a scan of unknown keys can't evict entries in use
+ *
+ * Invariants:
+ * - One look-up in flight per key; Redis is queried once per event loop turn for all keys of that turn, Postgres at most
+ *   `1000 / queryIntervalMs` times per second, regardless of the number of unknown keys.
+ * - An entry counts as checked from the moment its look-up began, so a change during a look-up is never lost.
+ * - No outdated snapshot enters Redis after a change: a change leaves a marker for `markerMs`, longer than any look-up may take,
+ *   and entries are only added with SET NX, which fails while the marker exists.
+ * - `get` creates no promise and parses nothing.
+ */
+import { BoundedMap, type Sized } from '#common/bounded-map.ts';
+import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
+import { TransientMap } from '#common/transient-map.ts';
+
+/** What an entry takes besides its text: objects, map slots. */
+const entryBytes = 300;
+
+/** A snapshot in memory. A caller may hold it to save the look-up, but must check `isCurrent` before each use. */
+export interface Kept<T> extends Sized {
+  readonly value: T | null;
+  checkedMs: number;
+}
+
+interface Entry<T> extends Kept<T> {
+  /** After a failed look-up: until then the entry is given without trying again. */
+  retryMs: number;
+}
+
+interface Lookup<T> {
+  readonly key: string;
+  readonly startedMs: number;
+  readonly promise: Promise<T | null | undefined>;
+  readonly settle: (value: T | null | undefined) => void;
+  /** Given when the stores do not answer. */
+  stale: Entry<T> | undefined;
+  isChanged: boolean;
+}
+
+export class SnapshotCache<T extends object> {
+  /** Since the start of the process. */
+  readonly counters = {
+    process_hits: 0,
+    redis_hits: 0,
+    postgres_hits: 0,
+    absent: 0,
+    stale: 0,
+    last_resort_hits: 0,
+    unavailable: 0,
+    queries: 0,
+    redis_failures: 0,
+    postgres_failures: 0,
+  };
+  readonly #options: SnapshotCacheOptions<T>;
+  readonly #present: BoundedMap<Entry<T>>;
+  readonly #absent: BoundedMap<Entry<T>>;
+  readonly #lookups = new TransientMap<string, Lookup<T>>();
+  #freshMs: number = snapshotLimits.freshUnheardMs;
+  #validSinceMs = 0;
+  #trustedSinceMs = 0;
+  #wasHeard = false;
+  #forRedis: Lookup<T>[] = [];
+  #forPostgres: Lookup<T>[] = [];
+  #isAsking = false;
+  #redisRestUntilMs = 0;
+  #postgresRestUntilMs = 0;
+  #sweeper: NodeJS.Timeout | undefined;
+
+  constructor(options: SnapshotCacheOptions<T>) {
+    this.#options = options;
+    // An evicted entry no longer receives changes, so callers that still hold it must not treat it as fresh.
+    this.#present = new BoundedMap(options.entriesMax, options.bytesMax, (entry) => {
+      entry.checkedMs = 0;
+    });
+    this.#absent = new BoundedMap(Math.min(snapshotLimits.absentMax, options.entriesMax), options.bytesMax);
+  }
+
+  get size(): number {
+    return this.#present.size;
+  }
+
+  /** Look-ups that wait for a store. */
+  get waiting(): number {
+    return this.#lookups.size;
+  }
+
+  /** The snapshot, null when there is none, undefined when a look-up has to be waited for (`load`). */
+  get(key: string, nowMs: number): T | null | undefined {
+    const entry = this.#present.get(key) ?? this.#absent.get(key);
+    if (entry === undefined) return undefined;
+    if (this.#isFresh(entry, nowMs)) {
+      this.counters.process_hits++;
+      return entry.value;
+    }
+    if (nowMs < entry.retryMs && this.#isUsable(entry, nowMs)) {
+      this.counters.stale++;
+      return entry.value;
+    }
+    // Postgres did not answer last time, so requests do not wait for it now.
+    if (this.#postgresRestUntilMs > 0 && this.#isUsable(entry, nowMs)) {
+      void this.load(key);
+      this.counters.stale++;
+      return entry.value;
+    }
+    return undefined;
+  }
+
+  /** The entry of a snapshot that is fresh, to be kept and asked about with `isCurrent`. */
+  keep(key: string, nowMs: number): Kept<T> | undefined {
+    const entry = this.#present.peek(key);
+    return entry !== undefined && this.#isFresh(entry, nowMs) ? entry : undefined;
+  }
+
+  /** Whether what was kept is still what `get` would give. Counts as a use. */
+  isCurrent(kept: Kept<T>, nowMs: number): boolean {
+    if (nowMs - kept.checkedMs >= this.#freshMs || kept.checkedMs < this.#validSinceMs) return false;
+    kept.isUsed = true;
+    this.counters.process_hits++;
+    return true;
+  }
+
+  /** As `get`, and waits for the stores; undefined when none of them answers and nothing is known. Never rejects. */
+  load(key: string): Promise<T | null | undefined> {
+    const running = this.#lookups.get(key);
+    if (running !== undefined) return running.promise;
+    const nowMs = this.#options.clock();
+    const known = this.#present.get(key) ?? this.#absent.get(key);
+    const stale = known !== undefined && this.#isUsable(known, nowMs) ? known : undefined;
+    if (this.#lookups.size >= snapshotLimits.lookupsMax) {
+      this.counters[stale === undefined ? 'unavailable' : 'stale']++;
+      return Promise.resolve(stale?.value);
+    }
+    let settle: Lookup<T>['settle'] = () => {};
+    const promise = new Promise<T | null | undefined>((done) => {
+      settle = done;
+    });
+    const lookup: Lookup<T> = { key, startedMs: nowMs, promise, settle, stale, isChanged: false };
+    this.#lookups.set(key, lookup);
+    if (this.#forRedis.length === 0) setImmediate(() => void this.#askRedis());
+    this.#forRedis.push(lookup);
+    this.#sweeper ??= setInterval(() => this.#sweep(), snapshotLimits.staleWaitMs / 2).unref();
+    return promise;
+  }
+
+  /** Announced as changed: the old value is no longer returned, and the new one is looked up while the stores are available. */
+  changed(key: string): void {
+    this.#absent.delete(key);
+    const entry = this.#present.peek(key);
+    if (entry !== undefined) {
+      entry.checkedMs = 0;
+      entry.retryMs = 0;
+    }
+    const lookup = this.#lookups.get(key);
+    if (lookup !== undefined) {
+      lookup.isChanged = true;
+      // In an outage the old value may still be right; after a change it is certainly wrong, so waiters do not get it.
+      lookup.stale = undefined;
+    } else if (entry !== undefined) {
+      void this.load(key);
+    }
+  }
+
+  /** Whether announcements arrive. When they arrive again, every older entry is suspect. */
+  setHeard(isHeard: boolean): void {
+    this.#freshMs = isHeard ? snapshotLimits.freshMs : snapshotLimits.freshUnheardMs;
+    if (!isHeard) return;
+    this.#validSinceMs = this.#options.clock();
+    // A Redis that was unavailable may have missed changes too; its older contents are trusted only on the first start.
+    if (this.#wasHeard) this.#trustedSinceMs = this.#validSinceMs;
+    this.#wasHeard = true;
+  }
+
+  #isFresh(entry: Entry<T>, nowMs: number): boolean {
+    const freshMs = entry.value === null ? Math.min(this.#freshMs, snapshotLimits.absentFreshMs) : this.#freshMs;
+    return nowMs - entry.checkedMs < freshMs && entry.checkedMs >= this.#validSinceMs;
+  }
+
+  #isUsable(entry: Entry<T>, nowMs: number): boolean {
+    return entry.value !== null && nowMs - Math.max(entry.checkedMs, entry.retryMs) < snapshotLimits.staleMaxMs;
+  }
+
+  async #askRedis(): Promise<void> {
+    const lookups = this.#forRedis;
+    this.#forRedis = [];
+    const { clock, source, store } = this.#options;
+    for (let at = 0; at < lookups.length; at += snapshotLimits.keysPerQueryMax) {
+      const some = lookups.slice(at, at + snapshotLimits.keysPerQueryMax);
+      if (clock() < this.#redisRestUntilMs) {
+        this.#queueForPostgres(some);
+        continue;
+      }
+      try {
+        const texts = await within(
+          store.mget(some.map((lookup) => source.prefix + lookup.key)),
+          snapshotLimits.staleWaitMs,
+        );
+        this.#queueForPostgres(some.filter((lookup, n) => !this.#takeFromRedis(lookup, texts[n] ?? null)));
+      } catch {
+        this.counters.redis_failures++;
+        this.#redisRestUntilMs = clock() + snapshotLimits.retryMs;
+        this.#queueForPostgres(some);
+      }
+    }
+  }
+
+  /** Whether the text settles the look-up. Redis entries are the time of the check, a space, and the snapshot. */
+  #takeFromRedis(lookup: Lookup<T>, text: string | null): boolean {
+    if (text === null || text === changeMarker) return false;
+    const checkedMs = Number(text.slice(0, text.indexOf(' ')));
+    if (!(checkedMs > this.#trustedSinceMs)) return false;
+    const json = text.slice(text.indexOf(' ') + 1);
+    const value = this.#options.source.decode(json);
+    if (value === undefined) return false;
+    this.counters.redis_hits++;
+    this.#finish(lookup, value, json);
+    return true;
+  }
+
+  #queueForPostgres(lookups: readonly Lookup<T>[]): void {
+    this.#forPostgres.push(...lookups);
+    if (!this.#isAsking && this.#forPostgres.length > 0) void this.#askPostgres();
+  }
+
+  /** One query at a time, never sooner than queryIntervalMs after the one before. */
+  async #askPostgres(): Promise<void> {
+    this.#isAsking = true;
+    const { clock, source } = this.#options;
+    while (this.#forPostgres.length > 0) {
+      const lookups = this.#forPostgres.splice(0, snapshotLimits.keysPerQueryMax);
+      if (clock() < this.#postgresRestUntilMs) {
+        await Promise.all(lookups.map((lookup) => this.#fail(lookup)));
+        continue;
+      }
+      try {
+        this.counters.queries++;
+        const found = await within(source.read(lookups.map((lookup) => lookup.key)), snapshotLimits.lookupMs);
+        this.#postgresRestUntilMs = 0;
+        this.#takeFromPostgres(lookups, found);
+      } catch {
+        this.counters.postgres_failures++;
+        this.#postgresRestUntilMs = clock() + snapshotLimits.retryMs;
+        await Promise.all(lookups.map((lookup) => this.#fail(lookup)));
+      }
+      await new Promise((done) => setTimeout(done, snapshotLimits.queryIntervalMs));
+    }
+    this.#isAsking = false;
+  }
+
+  #takeFromPostgres(lookups: readonly Lookup<T>[], found: ReadonlyMap<string, T>): void {
+    const { clock, source, store } = this.#options;
+    const entries: { key: string; value: string; ttlMs: number }[] = [];
+    for (const lookup of lookups) {
+      const value = found.get(lookup.key) ?? null;
+      const json = value === null ? '' : source.encode(value);
+      this.counters[value === null ? 'absent' : 'postgres_hits']++;
+      this.#finish(lookup, value, json);
+      // Negative answers stay in the process: a scan of unknown keys would fill Redis with them.
+      if (value === null) continue;
+      entries.push({
+        key: source.prefix + lookup.key,
+        value: `${lookup.startedMs} ${json}`,
+        ttlMs: snapshotLimits.redisTtlMs,
+      });
+    }
+    if (entries.length === 0 || clock() < this.#redisRestUntilMs) return;
+    within(store.addMissing(entries), snapshotLimits.staleWaitMs).catch(() => {
+      this.counters.redis_failures++;
+      this.#redisRestUntilMs = clock() + snapshotLimits.retryMs;
+    });
+  }
+
+  #finish(lookup: Lookup<T>, value: T | null, json: string): void {
+    const bytes = 2 * (json.length + lookup.key.length) + entryBytes;
+    const entry = { value, checkedMs: lookup.isChanged ? 0 : lookup.startedMs, retryMs: 0, bytes, isUsed: false };
+    if (value === null) {
+      this.#present.delete(lookup.key);
+      this.#absent.set(lookup.key, entry);
+    } else {
+      this.#absent.delete(lookup.key);
+      this.#present.set(lookup.key, entry);
+    }
+    // A value read before the change must not be stored elsewhere as newer than the change.
+    if (!lookup.isChanged) this.#options.onChecked?.(lookup.key, value === null ? null : json);
+    this.#end(lookup, value);
+    if (lookup.isChanged) void this.load(lookup.key);
+  }
+
+  /** No store answered: returns the cached value, or else the one from the last resort. */
+  async #fail(lookup: Lookup<T>): Promise<void> {
+    const retryMs = this.#options.clock() + snapshotLimits.retryMs;
+    if (lookup.stale !== undefined) {
+      lookup.stale.retryMs = retryMs;
+      this.counters.stale++;
+      this.#end(lookup, lookup.stale.value);
+      return;
+    }
+    const json = await this.#options.lastResort?.(lookup.key).catch(() => undefined);
+    const value = json === undefined ? undefined : this.#options.source.decode(json);
+    // What changed since the look-up began may have been found as it was before: the next look-up seeks again.
+    if (value === undefined || json === undefined || lookup.isChanged) {
+      this.counters.unavailable++;
+      this.#end(lookup, undefined);
+      return;
+    }
+    this.counters.last_resort_hits++;
+    const bytes = 2 * (json.length + lookup.key.length) + entryBytes;
+    this.#present.set(lookup.key, { value, checkedMs: 0, retryMs, bytes, isUsed: false });
+    this.#end(lookup, value);
+  }
+
+  #end(lookup: Lookup<T>, value: T | null | undefined): void {
+    lookup.settle(value);
+    if (this.#lookups.get(lookup.key) === lookup) this.#lookups.delete(lookup.key);
+    if (this.#lookups.size > 0) return;
+    clearInterval(this.#sweeper);
+    this.#sweeper = undefined;
+  }
+
+  /** Gives the known to those that waited long enough, and up on look-ups that take too long. */
+  #sweep(): void {
+    const nowMs = this.#options.clock();
+    for (const lookup of this.#lookups.values()) {
+      const waitedMs = nowMs - lookup.startedMs;
+      if (waitedMs < snapshotLimits.staleWaitMs) return;
+      if (lookup.stale !== undefined) {
+        lookup.stale.retryMs = nowMs + snapshotLimits.retryMs;
+        lookup.settle(lookup.stale.value);
+      }
+      if (waitedMs >= snapshotLimits.lookupMs + 2 * snapshotLimits.staleWaitMs) void this.#fail(lookup);
+    }
+  }
+}

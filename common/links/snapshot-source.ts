@@ -1,0 +1,66 @@
+/** The sources of a snapshot cache, and its timeouts and freshness limits. */
+import type { Clock } from '#common/clock.ts';
+
+export const snapshotLimits = {
+  /** How long an entry is taken as it is while changes are announced … */
+  freshMs: 60_000,
+  /** … and while announcements do not arrive. */
+  freshUnheardMs: 1_000,
+  absentFreshMs: 5_000,
+  staleMaxMs: 86_400_000,
+  staleWaitMs: 250,
+  lookupMs: 2_000,
+  retryMs: 1_000,
+  redisTtlMs: 300_000,
+  markerMs: 10_000,
+  queryIntervalMs: 10,
+  keysPerQueryMax: 500,
+  lookupsMax: 10_000,
+  absentMax: 50_000,
+} as const;
+
+/** What Redis holds under a key for a while after a change. */
+export const changeMarker = '!';
+
+/** The part of the Redis wrapper that the cache needs. */
+export interface SharedStore {
+  mget(keys: readonly string[]): Promise<readonly (string | null)[]>;
+  /** Adds entries whose key is not there yet; the rest is left as it is. */
+  addMissing(entries: readonly { key: string; value: string; ttlMs: number }[]): Promise<void>;
+}
+
+export interface SnapshotSource<T> {
+  /** Prefix of the keys in Redis; changes with the shape of the snapshot. */
+  readonly prefix: string;
+  /** A snapshot as text … */
+  readonly encode: (value: T) => string;
+  /** … and back; undefined when the text is none. */
+  readonly decode: (text: string) => T | undefined;
+  /** The truth. Keys without an entry in the answer do not exist. Rejects when it can't be asked. */
+  readonly read: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
+}
+
+export interface SnapshotCacheOptions<T> {
+  readonly source: SnapshotSource<T>;
+  readonly store: SharedStore;
+  readonly clock: Clock;
+  readonly entriesMax: number;
+  readonly bytesMax: number;
+  /** Called with each snapshot read from a store (null: none), so that it can be stored elsewhere too. */
+  readonly onChecked?: (key: string, text: string | null) => void;
+  /** Asked when no store answers and nothing is in memory: the text that onChecked was given, if it is known. */
+  readonly lastResort?: (key: string) => Promise<string | undefined>;
+}
+
+/** The promise, or a rejection after so many milliseconds. */
+export async function within<R>(promise: Promise<R>, ms: number): Promise<R> {
+  let timer: NodeJS.Timeout | undefined;
+  const deadline = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
+  });
+  try {
+    return await Promise.race([promise, deadline]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

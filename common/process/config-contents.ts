@@ -1,0 +1,98 @@
+/** What settings lead to, looked into before anything is started with them: keys, certificates, files, providers. */
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
+import type { Config } from './config.ts';
+import { parseSecretKeys } from '#common/encryption.ts';
+
+/** One sentence for each fault; empty when all is well. Settings that are empty have none. */
+export function contentFaults(config: Config): string[] {
+  return [...secretFaults(config), ...certificateFaults(config), ...countryFaults(config), ...providerFaults(config)];
+}
+
+const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+
+function secretFaults({ SECRET_KEY }: Config): string[] {
+  if (SECRET_KEY === '') return [];
+  try {
+    parseSecretKeys(SECRET_KEY);
+    return [];
+  } catch (error) {
+    return [reasonOf(error)];
+  }
+}
+
+/** What a file becomes, or the sentence that says why it does not. */
+function read<T>(name: keyof Config, file: string, what: string, parse: (bytes: Buffer) => T): T | string {
+  let bytes: Buffer;
+  try {
+    bytes = readFileSync(file);
+  } catch (error) {
+    return `${name} can't be read: ${reasonOf(error)}`;
+  }
+  try {
+    return parse(bytes);
+  } catch {
+    return `${name} is no ${what} in PEM form: ${file}`;
+  }
+}
+
+function certificateFaults({ TLS_CERT_FILE, TLS_KEY_FILE }: Config): string[] {
+  if (TLS_CERT_FILE === '' && TLS_KEY_FILE === '') return [];
+  if (TLS_CERT_FILE === '') return ['TLS_KEY_FILE is set and TLS_CERT_FILE is not: both or none'];
+  if (TLS_KEY_FILE === '') return ['TLS_CERT_FILE is set and TLS_KEY_FILE is not: both or none'];
+  const found = [
+    read('TLS_CERT_FILE', TLS_CERT_FILE, 'certificate', (bytes) => new X509Certificate(bytes)),
+    read('TLS_KEY_FILE', TLS_KEY_FILE, 'private key', (bytes) => createPrivateKey(bytes)),
+  ] as const;
+  const [certificate, key] = found;
+  if (typeof certificate === 'string' || typeof key === 'string') return found.filter((one) => typeof one === 'string');
+  if (!certificate.checkPrivateKey(key))
+    return ['TLS_KEY_FILE is not the private key of the certificate in TLS_CERT_FILE'];
+  if (Date.parse(certificate.validTo) < Date.now()) return [`TLS_CERT_FILE expired on ${certificate.validTo}`];
+  return [];
+}
+
+/** Stands before the metadata, within the last 128 KiB (MaxMind DB file format specification 2.0). */
+const metadataMark = Buffer.from('\xab\xcd\xefMaxMind.com', 'latin1');
+const metadataBytesMax = 131_072;
+
+function countryFaults({ GEOIP_DB }: Config): string[] {
+  if (GEOIP_DB === '') return [];
+  try {
+    const file = openSync(GEOIP_DB, 'r');
+    try {
+      const tail = Buffer.alloc(Math.min(metadataBytesMax, fstatSync(file).size));
+      readSync(file, tail, 0, tail.length, fstatSync(file).size - tail.length);
+      return tail.includes(metadataMark) ? [] : [`GEOIP_DB is no database in MaxMind's format: ${GEOIP_DB}`];
+    } finally {
+      closeSync(file);
+    }
+  } catch (error) {
+    return [`GEOIP_DB can't be read: ${reasonOf(error)}`];
+  }
+}
+
+const isWebAddress = (text: string) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+
+function providerFaults(config: Config): string[] {
+  const faults: string[] = [];
+  const providers = { GOOGLE: ['OAUTH_GOOGLE_ISSUER'], GITHUB: ['OAUTH_GITHUB_URL', 'OAUTH_GITHUB_API_URL'] } as const;
+  for (const name of ['GOOGLE', 'GITHUB'] as const) {
+    if (config[`OAUTH_${name}_CLIENT_ID`] === '') continue;
+    if (config[`OAUTH_${name}_CLIENT_SECRET`] === '') {
+      faults.push(`OAUTH_${name}_CLIENT_ID is set and OAUTH_${name}_CLIENT_SECRET is not`);
+    }
+    if (config.OAUTH_REDIRECT_URIS.length === 0) {
+      faults.push(
+        `OAUTH_${name}_CLIENT_ID is set and OAUTH_REDIRECT_URIS is not: logins could not return. Set OAUTH_REDIRECT_URIS`,
+      );
+    }
+    for (const url of providers[name]) {
+      if (!isWebAddress(config[url])) faults.push(`${url} must be a URL, not ${JSON.stringify(config[url])}`);
+    }
+  }
+  for (const uri of config.OAUTH_REDIRECT_URIS) {
+    if (!URL.canParse(uri)) faults.push(`OAUTH_REDIRECT_URIS holds ${JSON.stringify(uri)}, which is no URL`);
+  }
+  return faults;
+}

@@ -1,0 +1,185 @@
+/**
+ * The connection to NATS, and the only file that knows its client. JetStream is spoken through its own JSON API
+ * (docs.nats.io, "JetStream wire API"), because what Signpost needs of it are a raw publish with a reply inbox, a pull
+ * with one, and a stream whose configuration is read back.
+ */
+import { connect, createInbox, Empty, Events, headers, type Msg, type NatsConnection } from 'nats';
+import { LogNames } from '#common/log/log-names.ts';
+
+/** One message as the rooms see it. */
+export interface NatsMessage {
+  readonly subject: string;
+  /** Subject for an answer; for a stream delivery, its position in the stream. Empty if there is none. */
+  readonly reply: string;
+  readonly bytes: Buffer;
+  /** Status of an answer without content (404 no messages, 408 timeout, 503 no responders), or 0. */
+  readonly status: number;
+  header(name: string): string;
+}
+
+/** What the record path asks of NATS. */
+export interface NatsClient {
+  /** What the installation calls its stream and subjects. */
+  readonly names: LogNames;
+  readonly isConnected: boolean;
+  readonly isClosed: boolean;
+  /**
+   * Calls back each time that a connection was lost and is there again: whatever was under way may be lost.
+   * @returns a function that ends it.
+   */
+  onReconnect(callback: () => void): () => void;
+  publish(subject: string, bytes: Uint8Array, options?: { reply?: string; messageId?: string }): void;
+  /** @returns a function that ends the subscription. */
+  subscribe(subject: string, callback: (message: NatsMessage) => void): () => void;
+  /** A unique subject. */
+  inbox(): string;
+  /** Sends a request. Resolves with the answer, or `undefined` if none arrives in time. */
+  request(subject: string, bytes?: Uint8Array, timeoutMs?: number): Promise<NatsMessage | undefined>;
+  /** Waits until the server has seen everything that was published. */
+  flush(): Promise<void>;
+}
+
+export interface NatsOptions {
+  readonly installation: string;
+  readonly url: string;
+  readonly name: string;
+  /** Given one line when the server refuses something, a subject that this user may not use, say. */
+  readonly onRefusal?: (line: string) => void;
+  /** false: the first connection is tried once, and its failure thrown. */
+  readonly waitsForServer?: boolean;
+}
+
+const pingIntervalMs = 2_000;
+const reconnectMs = 250;
+/** Names of users that may stand in a subject. */
+const subjectToken = /^[A-Za-z0-9_-]+$/;
+
+/** What the inboxes of a user begin with, so that a server can allow each user its own alone. */
+export function inboxPrefixOf(user: string): string {
+  return subjectToken.test(user) ? `_INBOX.${user}` : '_INBOX';
+}
+
+export class Nats implements NatsClient {
+  readonly names: LogNames;
+  readonly #connection: NatsConnection;
+  readonly #inboxPrefix: string;
+  readonly #onRefusal: NatsOptions['onRefusal'];
+  #isConnected = true;
+  readonly #reconnected = new Set<() => void>();
+
+  private constructor(
+    connection: NatsConnection,
+    names: LogNames,
+    inboxPrefix: string,
+    onRefusal: NatsOptions['onRefusal'],
+  ) {
+    this.names = names;
+    this.#connection = connection;
+    this.#inboxPrefix = inboxPrefix;
+    this.#onRefusal = onRefusal;
+    void this.#watch();
+  }
+
+  /** Connects, waiting for as long as the server takes to be there, and connects again whenever it comes back. */
+  static async connect(options: NatsOptions): Promise<Nats> {
+    const url = new URL(options.url);
+    const user = decodeURIComponent(url.username);
+    const inboxPrefix = inboxPrefixOf(user);
+    const connection = await connect({
+      servers: url.host,
+      name: options.name,
+      inboxPrefix,
+      ...(user === '' ? {} : { user, pass: decodeURIComponent(url.password) }),
+      ...(url.protocol === 'tls:' ? { tls: {} } : {}),
+      maxReconnectAttempts: -1,
+      waitOnFirstConnect: options.waitsForServer ?? true,
+      reconnectTimeWait: reconnectMs,
+      reconnectJitter: 100,
+      pingInterval: pingIntervalMs,
+      maxPingOut: 2,
+    });
+    return new Nats(connection, new LogNames(options.installation), inboxPrefix, options.onRefusal);
+  }
+
+  get isConnected(): boolean {
+    return this.#isConnected;
+  }
+
+  get isClosed(): boolean {
+    return this.#connection.isClosed();
+  }
+
+  onReconnect(callback: () => void): () => void {
+    this.#reconnected.add(callback);
+    return () => this.#reconnected.delete(callback);
+  }
+
+  publish(subject: string, bytes: Uint8Array, options: { reply?: string; messageId?: string } = {}): void {
+    if (options.messageId === undefined) {
+      this.#connection.publish(subject, bytes, options.reply === undefined ? {} : { reply: options.reply });
+      return;
+    }
+    const head = headers();
+    head.set('Nats-Msg-Id', options.messageId);
+    this.#connection.publish(
+      subject,
+      bytes,
+      options.reply === undefined ? { headers: head } : { reply: options.reply, headers: head },
+    );
+  }
+
+  subscribe(subject: string, callback: (message: NatsMessage) => void): () => void {
+    const subscription = this.#connection.subscribe(subject, {
+      callback: (error, message) => {
+        if (error === null) callback(messageOf(message));
+      },
+    });
+    return () => subscription.unsubscribe();
+  }
+
+  inbox(): string {
+    return createInbox(this.#inboxPrefix);
+  }
+
+  async request(subject: string, bytes: Uint8Array = Empty, timeoutMs = 5_000): Promise<NatsMessage | undefined> {
+    try {
+      return messageOf(await this.#connection.request(subject, bytes, { timeout: timeoutMs }));
+    } catch {
+      return undefined;
+    }
+  }
+
+  async flush(): Promise<void> {
+    await this.#connection.flush();
+  }
+
+  async close(): Promise<void> {
+    this.#reconnected.clear();
+    await this.#connection.close();
+  }
+
+  async #watch(): Promise<void> {
+    for await (const status of this.#connection.status()) {
+      if (status.type === Events.Error) {
+        const { operation = '', subject = '' } = status.permissionContext ?? {};
+        this.#onRefusal?.(`NATS refuses ${`${operation} ${subject}`.trim() || 'this connection'}: ${status.data}`);
+      }
+      if (status.type === Events.Disconnect) this.#isConnected = false;
+      if (status.type === Events.Reconnect) {
+        this.#isConnected = true;
+        for (const callback of this.#reconnected) callback();
+      }
+    }
+  }
+}
+
+function messageOf(message: Msg): NatsMessage {
+  const { data } = message;
+  return {
+    subject: message.subject,
+    reply: message.reply ?? '',
+    bytes: Buffer.from(data.buffer, data.byteOffset, data.byteLength),
+    status: message.headers?.code ?? 0,
+    header: (name) => message.headers?.get(name) ?? '',
+  };
+}

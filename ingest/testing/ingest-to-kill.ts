@@ -1,0 +1,17 @@
+/** Ingest as tests run it: a process that dies at the place named on its command line, `before:2` say. */
+import { loadConfig } from '#common/process/config.ts';
+import { deadlyFailpoint, noFailpoints } from '#ingest/failpoints.ts';
+import { Ingest } from '#ingest/ingest.ts';
+
+const spec = process.argv[2];
+const ingest = await Ingest.create({
+  config: loadConfig(['INGEST_DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL']),
+  failpoints: spec === undefined || spec === '' ? noFailpoints : deadlyFailpoint(spec),
+  log: (fields, line) => process.stdout.write(`${line} ${JSON.stringify(fields)}\n`),
+});
+ingest.start();
+process.on('SIGTERM', () => {
+  void ingest.stop().then(() => {
+    process.stdout.write(`${JSON.stringify(ingest.counters)}\n`, () => process.exit(0));
+  });
+});

@@ -1,0 +1,242 @@
+/** The whole way of a record for tests: journal and publisher in this process, real servers, ingest as a child to be killed. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { migrateClickHouse } from '#clickhouse/migrate.ts';
+import { childEnvironment, loadConfig } from '#common/process/config.ts';
+import { newId } from '#common/ids.ts';
+import { clickJson } from '#common/log/click-line.ts';
+import { Journal } from '#common/journal/journal.ts';
+import { defaultInstallation } from '#common/log/log-names.ts';
+import { keepLogStream } from '#common/log/log-stream.ts';
+import { Publisher } from '#publisher/publisher.ts';
+import type { Click } from '#common/log/record.ts';
+import { nodeSystem } from '#common/journal/system.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { packageRoot } from '#common/process/paths.ts';
+import {
+  natsForTest,
+  ownClickhouseForTest,
+  postgresForTest,
+  type TestPostgres,
+  type TestServer,
+} from '#testing/servers.ts';
+import { noFailpoints } from '#ingest/failpoints.ts';
+import { Ingest } from '#ingest/ingest.ts';
+
+const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
+
+export function testClick(time: number, privacy_mode: Click['privacy_mode'] = 'anonymize_ip'): string {
+  return clickJson({
+    click_id: newId('clk', time),
+    organization_id,
+    app_id,
+    link_id,
+    time,
+    ip: '8.8.8.8',
+    privacy_mode,
+    user_agent:
+      'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 Version/17.4 Mobile/15E148 Safari/604.1',
+    language: 'de-DE,de;q=0.9',
+    referrer: 'https://example.com/a',
+    query: 'a=b',
+    campaign: 'spring',
+    utm_source: '',
+    utm_medium: '',
+    utm_campaign: '',
+    utm_term: '',
+    utm_content: '',
+    trigger: 'link',
+    is_prefetch: false,
+    is_preview: false,
+  });
+}
+
+/** What stands in ClickHouse, and how far the rollups are from it. */
+export interface Figures {
+  rows: number;
+  distinct: number;
+  dead_letters: number;
+  /** Sum over the buckets and rollups of what is too much or too little. */
+  rollup_difference: number;
+}
+
+export interface IngestChild {
+  readonly process: ChildProcess;
+  readonly exited: Promise<void>;
+  output: string;
+  stop(): Promise<void>;
+}
+
+export class WayForTest {
+  readonly folder: string;
+  readonly postgres: TestPostgres;
+  readonly clickhouse: TestServer;
+  readonly nats: TestServer;
+  readonly client: ClickHouse;
+  readonly journal: Journal;
+  readonly publisher: Publisher;
+  readonly damage: string[];
+  readonly #logBytesMax: number;
+  readonly #connection: Nats;
+  readonly #ingests: IngestChild[] = [];
+  /** Records whose append was answered. */
+  kept = 0;
+  /** Settings of ingests that are started from now on, beside those of every test. */
+  more: Record<string, string> = {};
+
+  private constructor(parts: {
+    folder: string;
+    postgres: TestPostgres;
+    clickhouse: TestServer;
+    nats: TestServer;
+    client: ClickHouse;
+    journal: Journal;
+    publisher: Publisher;
+    connection: Nats;
+    damage: string[];
+    logBytesMax: number;
+  }) {
+    this.folder = parts.folder;
+    this.postgres = parts.postgres;
+    this.clickhouse = parts.clickhouse;
+    this.nats = parts.nats;
+    this.client = parts.client;
+    this.journal = parts.journal;
+    this.publisher = parts.publisher;
+    this.damage = parts.damage;
+    this.#connection = parts.connection;
+    this.#logBytesMax = parts.logBytesMax;
+  }
+
+  static async start({ logBytesMax = 1_073_741_824 } = {}): Promise<WayForTest> {
+    const folder = mkdtempSync(join(tmpdir(), 'way-'));
+    const root = join(folder, 'journal');
+    const [postgres, clickhouse, nats] = await Promise.all([postgresForTest(), ownClickhouseForTest(), natsForTest()]);
+    const client = new ClickHouse({ url: `${clickhouse.url}/test`, requestTimeoutMs: 10_000 });
+    await migrateClickHouse(client, { retentionDays: 730 });
+    const options = { root, slot: 'edge-0', segmentBytes: 100_000, bytesMax: 1e9, sync: 'after_answer' } as const;
+    const journal = await Journal.open(options);
+    const connection = await Nats.connect({ url: nats.url, name: 'test', installation: defaultInstallation });
+    const damage: string[] = [];
+    const publisher = new Publisher({
+      root,
+      machine: 'test',
+      nats: connection,
+      system: nodeSystem,
+      ensureLog: () => keepLogStream(connection, { bytesMax: logBytesMax, replicas: 1 }, () => undefined),
+      onDamage: (_, reason) => damage.push(reason),
+      log: () => undefined,
+    });
+    await publisher.start();
+    return new WayForTest({
+      ...{ folder, postgres, clickhouse, nats, client, journal, publisher, connection, damage, logBytesMax },
+    });
+  }
+
+  /** Appends clicks, some in a turn, and waits until all are answered. */
+  async keep(count: number, perTurn = 5): Promise<void> {
+    const lane = this.journal.lane('click', 0);
+    for (let n = 0; n < count; n += perTurn) {
+      const turn = Array.from({ length: Math.min(perTurn, count - n) }, () => {
+        return new Promise<void>((done, fail) => {
+          this.journal.append(lane, testClick(Date.now()), {
+            committed: done,
+            refused: () => fail(new Error('refused')),
+          });
+        });
+      });
+      await Promise.all(turn);
+      this.kept += turn.length;
+    }
+  }
+
+  /** Ingest in this process, not started. */
+  ingestHere(instance = 'ingest-0'): Promise<Ingest> {
+    const config = loadConfig(['INGEST_DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL'], this.#settings(instance, 3));
+    return Ingest.create({ config, failpoints: noFailpoints, log: () => undefined });
+  }
+
+  #settings(instance: string, leaseSeconds: number): Record<string, string> {
+    return {
+      INGEST_DATABASE_URL: this.postgres.urlAs('signpost_ingest'),
+      CLICKHOUSE_URL: `${this.clickhouse.url}/test`,
+      NATS_URL: this.nats.url,
+      INSTANCE: instance,
+      LOG_BYTES_MAX: String(this.#logBytesMax),
+      LEASE_SECONDS: String(leaseSeconds),
+      INGEST_FLUSH_INTERVAL_MS: '20',
+      ...this.more,
+    };
+  }
+
+  /** @param failpoint where it dies, if it shall. */
+  ingest(failpoint = '', instance = 'ingest-0', leaseSeconds = 3, clickhouse = this.clickhouse.url): IngestChild {
+    const child = spawn(process.execPath, [join(packageRoot(), 'dist/ingest/fixtures/ingest-to-kill.js'), failpoint], {
+      env: childEnvironment({ ...this.#settings(instance, leaseSeconds), CLICKHOUSE_URL: `${clickhouse}/test` }),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const exited = new Promise<void>((done) => child.once('exit', () => done()));
+    const ingest: IngestChild = {
+      process: child,
+      exited,
+      output: '',
+      stop: async () => {
+        child.kill('SIGCONT');
+        child.kill('SIGTERM');
+        await exited;
+      },
+    };
+    const hear = (text: string) => {
+      ingest.output += text;
+    };
+    this.#ingests.push(ingest);
+    child.stdout.setEncoding('utf8').on('data', hear);
+    child.stderr.setEncoding('utf8').on('data', hear);
+    return ingest;
+  }
+
+  /** Ends whatever a test has left running. */
+  async stopIngests(): Promise<void> {
+    for (const { process: child, exited } of this.#ingests.splice(0)) {
+      if (child.exitCode !== null || child.signalCode !== null) continue;
+      child.kill('SIGKILL');
+      await exited;
+    }
+  }
+
+  async figures(): Promise<Figures> {
+    const [raw] = await this.client.query<{ rows: number; distinct: number; dead_letters: number }>(
+      `SELECT count() AS rows, uniqExact(producer_id, frame_no, idx) AS distinct,
+              (SELECT count() FROM dead_letters) AS dead_letters FROM clicks`,
+    );
+    const sums = await this.client.query<{ rows: number }>(
+      `SELECT sum(rows) AS rows FROM clicks_by_link
+       UNION ALL SELECT sum(rows) FROM clicks_by_dimension WHERE dimension = 'day'
+       UNION ALL SELECT sum(rows) FROM clicks_by_dimension WHERE dimension = 'quarter'`,
+    );
+    const rows = Number(raw?.rows);
+    return {
+      rows,
+      distinct: Number(raw?.distinct),
+      dead_letters: Number(raw?.dead_letters),
+      rollup_difference: sums.reduce((difference, sum) => difference + Math.abs(Number(sum.rows) - rows), 0),
+    };
+  }
+
+  /** What the figures must come to. */
+  get wanted(): Figures {
+    return { rows: this.kept, distinct: this.kept, dead_letters: 0, rollup_difference: 0 };
+  }
+
+  async stop(): Promise<void> {
+    await this.journal.close();
+    await this.publisher.stop();
+    await this.#connection.close();
+    await this.client.close();
+    await Promise.all([this.postgres.stop(), this.clickhouse.stop(), this.nats.stop()]);
+    rmSync(this.folder, { recursive: true });
+  }
+}

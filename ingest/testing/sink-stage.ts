@@ -1,0 +1,232 @@
+/** Owners of partitions for tests: the sink and its recovery on a real Postgres and ClickHouse, with frames that a test makes up. */
+import { ClickHouse } from '#clickhouse/client.ts';
+import { columnsOf, rollups } from '#clickhouse/rollups.ts';
+import { encodeFrame, readFrame } from '#common/log/frame.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { systemTime, type Time } from '#common/time.ts';
+import {
+  clickhouseForTest,
+  postgresForTest,
+  type TestDatabase,
+  type TestPostgres,
+} from '#testing/servers.ts';
+import { Attribution } from '#ingest/attribution/attribution.ts';
+import { ClickHouseRecords } from '#ingest/attribution/clickhouse-records.ts';
+import { FirstSeen, newIdFilters } from '#ingest/attribution/first-seen.ts';
+import { InstallLookup } from '#ingest/attribution/install-lookup.ts';
+import { PostgresLateCursors } from '#ingest/attribution/late-cursors.ts';
+import { LateEvents } from '#ingest/attribution/late-events.ts';
+import { ClickHouseLateStore } from '#ingest/attribution/late-store.ts';
+import { partsOfLearned } from '#ingest/attribution/learned-events.ts';
+import { BatchFormer, type LogFrame } from '#ingest/batch.ts';
+import { ClickHouseStore } from '#ingest/clickhouse-store.ts';
+import { Erasures } from '#ingest/erasures.ts';
+import { noFailpoints } from '#ingest/failpoints.ts';
+import { FrameQueue } from '#ingest/frame-queue.ts';
+import { HeldLease } from '#ingest/held-lease.ts';
+import { PipelineRun } from '#ingest/pipeline.ts';
+import { PostgresCheckpoints } from '#ingest/postgres-checkpoints.ts';
+import type { RawStore } from '#ingest/raw-store.ts';
+import { recoverBatches } from '#ingest/recovery.ts';
+import { RefusedRows } from '#ingest/refused-rows.ts';
+import { Sink } from '#ingest/sink.ts';
+import { newSinkCounters } from '#ingest/sink-counters.ts';
+import { addressStep, openCountryDatabase } from '#ingest/steps/address.ts';
+import { deviceStep } from '#ingest/steps/device.ts';
+import { headersStep } from '#ingest/steps/headers.ts';
+import { linkStep } from '#ingest/steps/link.ts';
+import { Visitors, visitorStep } from '#ingest/steps/visitor.ts';
+import { testClick } from './pipeline-harness.ts';
+
+const leaseSeconds = 30;
+const limits = { batchRows: 10_000, batchBytes: 8_000_000, flushIntervalMs: 10 };
+const countries = openCountryDatabase('');
+const visitors = new Visitors(() => 'salt', 1_000);
+
+type Owned = Pick<TestPostgres, 'url' | 'urlAs' | 'stop'>;
+
+export interface TestOwner {
+  readonly partition: number;
+  readonly sink: Sink;
+  readonly late: LateEvents;
+  readonly queue: FrameQueue;
+  readonly log: string[];
+  /** Gone, as after a kill: nothing is let go of. */
+  die(): void;
+}
+
+export class SinkForTest {
+  postgres: Postgres;
+  readonly clickhouse: ClickHouse;
+  checkpoints: PostgresCheckpoints;
+  readonly erasures: Erasures;
+  readonly store: ClickHouseStore;
+  readonly #databases: readonly [postgres: Owned, clickhouse: Pick<TestDatabase, 'url' | 'stop'>];
+  readonly #time: Time;
+  readonly #owners: TestOwner[] = [];
+  #owner = 0;
+  #frameNo = 0;
+
+  /** @param time that of the sinks. */
+  constructor(
+    databases: readonly [postgres: Owned, clickhouse: Pick<TestDatabase, 'url' | 'stop'>],
+    time: Time = systemTime,
+  ) {
+    this.#databases = databases;
+    this.#time = time;
+    this.postgres = new Postgres({ url: databases[0].urlAs('signpost_ingest'), name: 'test' });
+    this.clickhouse = new ClickHouse({ url: databases[1].url });
+    this.checkpoints = new PostgresCheckpoints(this.postgres);
+    this.store = new ClickHouseStore(this.clickhouse, systemTime);
+    this.erasures = new Erasures(this.postgres);
+  }
+
+  static async start(): Promise<SinkForTest> {
+    return new SinkForTest([await postgresForTest(), await clickhouseForTest()]);
+  }
+
+  /** With new sessions, to which new settings of the database apply. */
+  async reconnect(): Promise<void> {
+    await this.postgres.close();
+    this.postgres = new Postgres({ url: this.#databases[0].urlAs('signpost_ingest'), name: 'test' });
+    this.checkpoints = new PostgresCheckpoints(this.postgres);
+  }
+
+  /** As the operator, who may more than ingest. */
+  async administer(sql: string, params: readonly unknown[] = []): Promise<void> {
+    const owner = new Postgres({ url: this.#databases[0].url, name: 'test-operator' });
+    await owner.execute(sql, params);
+    await owner.close();
+  }
+
+  /** A new owner of a partition, as after a restart: it has settled what was left. */
+  async own(partition = 0, store: RawStore = this.store): Promise<TestOwner> {
+    const { checkpoints, postgres, clickhouse } = this;
+    await postgres.execute("UPDATE ingest.lease SET expires_at = now() - interval '1 second' WHERE partition = $1", [
+      partition,
+    ]);
+    const askedAt = systemTime.elapsed();
+    const lease = await checkpoints.acquire(partition, `owner-${++this.#owner}`, leaseSeconds);
+    if (lease === undefined) throw new Error('the lease is held');
+    const held = new HeldLease({
+      checkpoints,
+      lease,
+      seconds: leaseSeconds,
+      time: systemTime,
+      askedAt,
+      onLost: () => undefined,
+    });
+    const queue = new FrameQueue(limits, await checkpoints.marks(partition), systemTime, () => undefined);
+    const log: string[] = [];
+    const note = (fields: object, line: string) => void log.push(`${line} ${JSON.stringify(fields)}`);
+    const refusedRows = new RefusedRows(clickhouse);
+    const late = this.#late();
+    const parts = {
+      checkpoints,
+      store,
+      former: this.#former(),
+      refusedRows,
+      failpoints: noFailpoints,
+      late,
+      time: this.#time,
+      log: note,
+    };
+    const sink = new Sink(parts, held, queue, newSinkCounters());
+    const owner = { partition, sink, queue, late, log, die: () => held.abandon() };
+    this.#owners.push(owner);
+    const [entries, marks] = [await checkpoints.batches(partition), await checkpoints.marks(partition)];
+    await recoverBatches({ lease, checkpoints, entries, marks, sink, store, log: note });
+    await late.begin(partition);
+    return owner;
+  }
+
+  #late(): LateEvents {
+    return new LateEvents({
+      store: new ClickHouseLateStore(this.clickhouse),
+      cursors: new PostgresLateCursors(this.postgres),
+      installs: { appeared: () => undefined },
+      windows: async () => new Map(),
+      partsOf: partsOfLearned,
+      erasures: this.erasures,
+      time: this.#time,
+    });
+  }
+
+  #former(): BatchFormer {
+    const { erasures } = this;
+    const stored = new ClickHouseRecords(this.clickhouse);
+    const seen = { stored, clock: Date.now, partitions: 2, filters: newIdFilters() };
+    return new BatchFormer({
+      pipeline: new PipelineRun([
+        ['link', linkStep(100, 100_000)],
+        ['device', deviceStep(100)],
+        ['headers', headersStep(100)],
+        ['address', addressStep(countries, 100)],
+        ['visitor', visitorStep(visitors, 100)],
+      ]),
+      visitors,
+      days: { has: () => true, prepare: async () => undefined },
+      attribution: new Attribution({
+        firstSeen: [0, 1].map((partition) => new FirstSeen({ ...seen, partition })),
+        installs: new InstallLookup(null, stored),
+        clicks: null,
+        countries,
+      }),
+      erasures,
+    });
+  }
+
+  /** The next frame of clicks of a partition, one for each time. */
+  frame(times: readonly number[], partition = 0): LogFrame {
+    const payload = times.map((time) => `${testClick(time)}\n`).join('');
+    const bytes = Buffer.alloc(64 + 3 * payload.length);
+    const place = { kind: 'click', partition, producer_id: 'p'.repeat(26), frame_no: ++this.#frameNo } as const;
+    const length = encodeFrame(bytes, 0, { ...place, records: times.length, written_at: Date.now() }, payload);
+    const read = readFrame(bytes, 0);
+    if (read.state !== 'frame') throw new Error(read.state);
+    return { header: read.header, bytes: bytes.subarray(0, length), streamTime: Date.now() };
+  }
+
+  /** Views that add nothing while work runs: what a crash between the raw table and a rollup leaves behind. */
+  async withoutViews<T>(views: readonly string[], work: () => Promise<T>): Promise<T> {
+    const kept = await this.clickhouse.query<{ name: string; as_select: string }>(
+      'SELECT name, as_select FROM system.tables WHERE database = currentDatabase() AND name IN {views:Array(String)}',
+      { views },
+    );
+    for (const { name, as_select } of kept) {
+      await this.clickhouse.command(`ALTER TABLE ${name} MODIFY QUERY SELECT * FROM (${as_select}) WHERE 0`);
+    }
+    try {
+      return await work();
+    } finally {
+      for (const { name, as_select } of kept) {
+        await this.clickhouse.command(`ALTER TABLE ${name} MODIFY QUERY ${as_select}`);
+      }
+    }
+  }
+
+  /** What stands in ClickHouse: rows, distinct places of records, and rows by which cells of rollups differ from the raw ones. */
+  async figures() {
+    const [raw] = await this.clickhouse.query<{ rows: number; places: number }>(
+      'SELECT count() AS rows, uniqExact(log_partition, producer_id, frame_no, idx) AS places FROM clicks',
+    );
+    let rollup_difference = 0;
+    for (const rollup of rollups.filter((one) => one.raw === 'clicks')) {
+      const cell = columnsOf(rollup).filter((name) => name !== 'rows' && name !== 'visitors' && name !== 'batch_no');
+      const [row] = await this.clickhouse.query<{ n: number }>(
+        `SELECT sum(abs(d)) AS n FROM (SELECT sum(n) AS d FROM (
+           SELECT ${cell.join(', ')}, toInt64(rows) AS n FROM ${rollup.table}
+           UNION ALL SELECT ${cell.join(', ')}, -toInt64(rows) AS n FROM (${rollup.select('1')})) GROUP BY ${cell.join(', ')})`,
+      );
+      rollup_difference += Number(row?.n);
+    }
+    return { ...raw, rollup_difference };
+  }
+
+  async stop(): Promise<void> {
+    for (const owner of this.#owners) owner.die();
+    await this.postgres.close();
+    await this.clickhouse.close();
+    for (const database of this.#databases) await database.stop();
+  }
+}

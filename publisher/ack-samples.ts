@@ -1,0 +1,60 @@
+/**
+ * What a publisher remembers of a lane's uncommitted frames: not each of them, but a sample of when they were written and
+ * acknowledged, fine while they are few and coarser when they are many.
+ */
+import type { FrameSet } from '#common/log/marks.ts';
+
+const samplesMax = 4_096;
+const sampleMs = 100;
+
+interface Sample {
+  /** Last frame that it stands for. */
+  to: number;
+  /** Earliest time of writing among them. */
+  readonly writtenAt: number;
+  /** Latest time of acknowledgement among them; 0 while one is not acknowledged. */
+  acknowledgedAt: number;
+}
+
+export class ProgressLog {
+  #samples: Sample[] = [];
+
+  saw(frameNo: number, writtenAt: number): void {
+    const last = this.#samples.at(-1);
+    if (last !== undefined && frameNo <= last.to) return;
+    if (last !== undefined && (writtenAt - last.writtenAt < sampleMs || this.#samples.length >= samplesMax)) {
+      last.to = frameNo;
+      last.acknowledgedAt = 0;
+    } else {
+      this.#samples.push({ to: frameNo, writtenAt, acknowledgedAt: 0 });
+    }
+  }
+
+  acknowledged(frameNo: number, at: number): void {
+    const sample = this.#samples.findLast((one) => one.to === frameNo);
+    if (sample !== undefined) sample.acknowledgedAt = at;
+  }
+
+  /** The sink has committed all frames up to this one. */
+  forget(mark: number): void {
+    let known = 0;
+    while ((this.#samples[known]?.to ?? Number.POSITIVE_INFINITY) <= mark) known++;
+    if (known > 0) this.#samples.splice(0, known);
+  }
+
+  /** Time of writing of the oldest frame that is not committed, at the latest; `undefined` if all are. */
+  committedTo(mark: number): number | undefined {
+    return this.#samples.find((sample) => sample.to > mark)?.writtenAt;
+  }
+
+  /** Whether frames acknowledged before that time are still not committed. */
+  isPassedOver(marks: FrameSet, before: number): boolean {
+    const oldest = this.#samples.find((sample) => sample.to > marks.mark);
+    return oldest !== undefined && oldest.acknowledgedAt !== 0 && oldest.acknowledgedAt < before;
+  }
+
+  /** All of them go out once more, so none counts as acknowledged. */
+  publishAgain(): void {
+    for (const sample of this.#samples) sample.acknowledgedAt = 0;
+  }
+}

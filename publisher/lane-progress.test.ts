@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { LaneProgress } from './lane-progress.ts';
+import { logAgeMaxMs } from '#common/log/log-stream.ts';
+import { laneKeyOf } from '#common/log/marks.ts';
+
+const header = {
+  producer_id: 'p',
+  kind: 'click' as const,
+  partition: 3,
+  frame_no: 1,
+  records: 1,
+  written_at: 0,
+  payloadBytes: 0,
+};
+/** Of a partition that has an owner; the third has none. */
+const announcement = { installation_id: 'i', partition: 0, committed_to: 0, lanes: [] };
+
+test('frames that expired from the log are published again, even if their partition has no owner', () => {
+  const lanes = new LaneProgress();
+  const [key, acknowledgedAt] = [laneKeyOf(header), 1_000_000];
+  lanes.saw(header, key);
+  lanes.acknowledged(header, acknowledgedAt);
+  expect(lanes.passedOver(announcement, acknowledgedAt + logAgeMaxMs)).toEqual([]);
+  const passed = lanes.passedOver(announcement, acknowledgedAt + logAgeMaxMs + 1);
+  expect(passed).toEqual([{ key, producerId: 'p', mark: 0 }]);
+  // Once; then they are on their way.
+  expect(lanes.passedOver(announcement, acknowledgedAt + logAgeMaxMs + 2)).toEqual([]);
+});
+
+test.each([
+  ['like', 0],
+  ['an hour behind', -3_600_000],
+])("with a clock %s the sink's, a frame is published again only a minute after it was acknowledged", (_, offset) => {
+  const lanes = new LaneProgress();
+  const sentAt = 1_000_000_000;
+  lanes.saw(header, laneKeyOf(header));
+  lanes.acknowledged(header, sentAt + offset);
+  const passed = (ms: number) =>
+    lanes.passedOver({ ...announcement, partition: 3, committed_to: sentAt + ms }, sentAt + ms + offset).length;
+  expect([passed(5_000), passed(59_000), passed(61_000)]).toEqual([0, 0, 1]);
+});

@@ -1,0 +1,115 @@
+/** The publisher of a machine: a process of its own, so that a dead edge's journal still drains. */
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { Counter, Gauge } from 'prom-client';
+import { processConfig } from '#common/process/config.ts';
+import { Lifecycle } from '#common/process/lifecycle.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
+import { keepInstallation, keptInstallation } from './kept-installation.ts';
+import { keepLogStream } from '#common/log/log-stream.ts';
+import { machineName } from './machine-name.ts';
+import { Publisher } from './publisher.ts';
+import { SlotLock } from '#common/journal/slot-lock.ts';
+import { nodeSystem } from '#common/journal/system.ts';
+
+const config = processConfig('publisher', ['NATS_URL']);
+const log = createLog('publisher', config);
+const metrics = createMetrics('publisher');
+const root = join(config.DATA_DIR, 'journal');
+
+mkdirSync(root, { recursive: true });
+const lock = await SlotLock.take(root);
+if (lock === undefined) {
+  log.fatal({ root }, 'another publisher works on this folder');
+  process.exit(1);
+}
+
+const lockCheckMs = 1_000;
+
+async function keepLock(of: SlotLock): Promise<void> {
+  if (await of.renew()) return;
+  log.fatal({ root }, 'another publisher has taken this folder');
+  process.exit(1);
+}
+
+setInterval(() => void keepLock(lock), lockCheckMs).unref();
+
+/** There once the log is; its counters are shown from then on. */
+let running: { readonly nats: Nats; readonly publisher: Publisher } | undefined;
+
+function publisherOn(nats: Nats): Publisher {
+  const stream = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
+  return new Publisher({
+    root,
+    machine: machineName(root),
+    nats,
+    system: nodeSystem,
+    ensureLog: () =>
+      keepLogStream(nats, stream, (line) => log.warn(line), { installationId: keptInstallation(root) }).then((id) =>
+        keepInstallation(root, id),
+      ),
+    onDamage: (producer_id, reason) =>
+      log.error({ producer_id, reason }, 'a journal is damaged; its files are left as they are'),
+    log: (line) => log.warn(line),
+  });
+}
+
+function expose(publisher: Publisher): void {
+  for (const name of Object.keys(publisher.counters) as (keyof typeof publisher.counters)[]) {
+    new Counter({
+      name: `publisher_${name}_total`,
+      help: `Since the start of the process: ${name.replaceAll('_', ' ')}.`,
+      registers: [metrics],
+      collect() {
+        this.reset();
+        this.inc(publisher.counters[name]);
+      },
+    });
+  }
+  const gauges: Record<string, () => number> = {
+    messages_in_flight: () => publisher.messagesInFlight,
+    log_refuses: () => (publisher.refusal === '' ? 0 : 1),
+    damaged_journals: () => publisher.damaged.length,
+    uncommitted_seconds: () => Math.max(0, (nodeSystem.time.now() - publisher.committedTo) / 1000),
+  };
+  for (const [name, read] of Object.entries(gauges)) {
+    new Gauge({
+      name: `publisher_${name}`,
+      help: `Now: ${name.replaceAll('_', ' ')}.`,
+      registers: [metrics],
+      collect() {
+        this.set(read());
+      },
+    });
+  }
+}
+
+await new Lifecycle({ log }).run([
+  { name: 'lock', stop: () => lock.release() },
+  telemetryPart(config, metrics, {
+    log: () => running !== undefined || 'not there yet',
+    log_takes_records: () => running?.publisher.refusal || true,
+    nats: () => running?.nats.isConnected || 'not connected',
+    journals: () => !running?.publisher.damaged.length || `${running.publisher.damaged.length} damaged`,
+  }),
+  {
+    name: 'publisher',
+    start: async () => {
+      const nats = await Nats.connect({
+        url: config.NATS_URL,
+        name: 'publisher',
+        installation: config.INSTALLATION,
+        onRefusal: (line) => log.error(line),
+      });
+      const publisher = publisherOn(nats);
+      await publisher.start();
+      expose(publisher);
+      running = { nats, publisher };
+    },
+    stop: async () => {
+      await running?.publisher.stop();
+      await running?.nats.close();
+    },
+  },
+]);

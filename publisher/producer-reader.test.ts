@@ -1,0 +1,170 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { nodeDisk } from '#common/journal/disk.ts';
+import { encodeFrame } from '#common/log/frame.ts';
+import { ProducerReader, type ReadOutcome } from './producer-reader.ts';
+import { segmentName } from '#common/journal/segment.ts';
+
+let folder: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'reader-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const producer_id = '0'.repeat(26);
+
+function frame(frame_no: number, partition = 0, payload = `{"n":${frame_no}}\n`): Buffer {
+  const bytes = Buffer.alloc(64 + payload.length * 3);
+  const header = { kind: 'click', partition, producer_id, frame_no, records: 1, written_at: 1 } as const;
+  return bytes.subarray(0, encodeFrame(bytes, 0, header, payload));
+}
+
+function segment(no: number, ...frames: Buffer[]): void {
+  writeFileSync(join(folder, segmentName(no)), Buffer.concat(frames));
+}
+
+function readerOf(isAlive: boolean): ProducerReader {
+  const reader = new ProducerReader(nodeDisk, folder, producer_id);
+  reader.isAlive = isAlive;
+  reader.scan();
+  return reader;
+}
+
+/** Frame numbers up to the end or the damage. */
+function readAll(reader: ProducerReader): { numbers: number[]; end: ReadOutcome['state'] } {
+  const numbers: number[] = [];
+  for (;;) {
+    const read = reader.next();
+    if (read.state !== 'frame') return { numbers, end: read.state };
+    numbers.push(read.frame.header.frame_no);
+  }
+}
+
+function flipped(bytes: Buffer, at: number): Buffer {
+  const copy = Buffer.from(bytes);
+  copy[at] = (copy[at] ?? 0) ^ 1;
+  return copy;
+}
+
+test('segments are read in order, whatever the size of their frames', () => {
+  const large = (no: number) => frame(no, 0, `"${'x'.repeat(70_000)}"\n`);
+  segment(1, frame(1), ...Array.from({ length: 40 }, (_, n) => large(n + 2)));
+  segment(2, frame(42), frame(1, 1));
+  const reader = readerOf(false);
+  const { numbers, end } = readAll(reader);
+  expect(numbers).toEqual([...Array.from({ length: 42 }, (_, n) => n + 1), 1]);
+  expect(end).toBe('end');
+  expect(reader.isFinished).toBe(true);
+});
+
+test('the torn tail of a dead producer is cut at every possible length', () => {
+  const whole = frame(2);
+  for (let length = 0; length < whole.length; length++) {
+    segment(1, frame(1), whole.subarray(0, length));
+    const reader = readerOf(false);
+    expect(readAll(reader)).toEqual({ numbers: [1], end: 'end' });
+    expect(reader.tornBytes).toBe(length);
+    expect(reader.isFinished).toBe(true);
+    reader.close();
+  }
+});
+
+test('the torn tail of a living producer is waited for', () => {
+  const whole = frame(2);
+  segment(1, frame(1), whole.subarray(0, 70));
+  const reader = readerOf(true);
+  expect(readAll(reader)).toEqual({ numbers: [1], end: 'end' });
+  expect(reader.isFinished).toBe(false);
+  segment(1, frame(1), whole);
+  expect(readAll(reader)).toEqual({ numbers: [2], end: 'end' });
+});
+
+test('a producer that was taken for dead and lives is not finished', () => {
+  segment(1, frame(1));
+  const reader = readerOf(false);
+  readAll(reader);
+  expect(reader.isFinished).toBe(true);
+  reader.isAlive = true;
+  expect(reader.isFinished).toBe(false);
+  segment(1, frame(1), frame(2));
+  expect(readAll(reader)).toEqual({ numbers: [2], end: 'end' });
+  expect(reader.isFinished).toBe(false);
+});
+
+test('a segment that has grown since it was read to its end is not deleted before the rest of it was read', () => {
+  segment(1, frame(1), frame(2).subarray(0, 70));
+  const reader = readerOf(false);
+  expect(readAll(reader).numbers).toEqual([1]);
+  segment(1, frame(1), frame(2));
+  expect(reader.removeFirst()).toBe(false);
+  expect(reader.isFinished).toBe(false);
+  expect(readAll(reader).numbers).toEqual([2]);
+  expect(reader.isFinished).toBe(true);
+  expect(reader.removeFirst()).toBe(true);
+  expect(reader.segments).toEqual([]);
+});
+
+test('any flipped byte before a sound frame is damage, and the frames before it are still read', () => {
+  const middle = frame(2);
+  for (let at = 0; at < middle.length; at++) {
+    segment(1, frame(1), flipped(middle, at), frame(3), frame(4));
+    const reader = readerOf(false);
+    expect(readAll(reader)).toEqual({ numbers: [1], end: 'damaged' });
+    expect(reader.isFinished).toBe(false);
+    reader.close();
+  }
+});
+
+test('frames that were written again after an error are read once', () => {
+  segment(1, frame(1), frame(2), frame(3).subarray(0, 80));
+  segment(2, frame(2), frame(3), frame(4));
+  expect(readAll(readerOf(false))).toEqual({ numbers: [1, 2, 3, 4], end: 'end' });
+});
+
+test('a gap in the numbers of a lane is damage', () => {
+  segment(1, frame(1), frame(2));
+  segment(2, frame(4));
+  expect(readAll(readerOf(false))).toEqual({ numbers: [1, 2], end: 'damaged' });
+});
+
+test('reading goes on from a position, and from the first segment that is left', () => {
+  segment(1, frame(1), frame(2));
+  segment(2, frame(3), frame(4), frame(5));
+  segment(3, frame(6));
+  const reader = readerOf(true);
+  const positions = [];
+  for (let read = reader.next(); read.state === 'frame'; read = reader.next()) positions.push(read.frame.position);
+  reader.rewind(positions[3]);
+  expect(readAll(reader).numbers).toEqual([4, 5, 6]);
+  reader.removeFirst();
+  reader.rewind();
+  expect(readAll(reader).numbers).toEqual([3, 4, 5, 6]);
+});
+
+test('a gap is damage for good, at the first frame of a producer too', () => {
+  segment(1, frame(1), frame(3));
+  const reader = readerOf(false);
+  expect(readAll(reader)).toEqual({ numbers: [1], end: 'damaged' });
+  expect(readAll(reader)).toEqual({ numbers: [], end: 'damaged' });
+  expect(reader.isFinished).toBe(false);
+  segment(1, frame(2), frame(3));
+  expect(readAll(readerOf(false))).toEqual({ numbers: [], end: 'damaged' });
+});
+
+test('frames as large as they may be are read in any number', () => {
+  const large = (no: number) => frame(no, 0, `"${'x'.repeat(220_000)}"\n`);
+  segment(1, ...Array.from({ length: 10 }, (_, n) => large(n + 1)));
+  expect(readAll(readerOf(false)).numbers).toHaveLength(10);
+});
+
+test('a segment that is being reread is not finished', () => {
+  segment(1, frame(1));
+  segment(2, frame(2));
+  const reader = readerOf(true);
+  readAll(reader);
+  expect(reader.segments.map((one) => one.isFinished)).toEqual([true, false]);
+  reader.rewind();
+  expect(reader.segments.map((one) => one.isFinished)).toEqual([false, false]);
+});

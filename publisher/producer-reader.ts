@@ -1,0 +1,268 @@
+/**
+ * Reads the journal of one producer from its first segment on, while it is being written or after its process has died.
+ *
+ * An incomplete or damaged end of a segment means: not written yet (the last segment of a live producer), cut off by a
+ * crash (the last segment of a dead one), or rewritten in the next segment after an error. A damaged frame with intact
+ * ones after it, or a gap in a lane's frame numbers, means that the disk lost data: reading stops there permanently,
+ * the files are kept, and an operator has to examine them.
+ */
+import { join } from 'node:path';
+import type { Disk } from '#common/journal/disk.ts';
+import { type FrameHeader, frameBytesMax, type Lane, readFrame } from '#common/log/frame.ts';
+import { type LaneFloor, laneKeyOf } from '#common/log/marks.ts';
+import { segmentName, segmentShape } from '#common/journal/segment.ts';
+
+export interface JournalFrame {
+  readonly header: FrameHeader;
+  /** The whole frame, in memory that is not written again. */
+  readonly bytes: Buffer;
+  readonly position: Position;
+}
+
+export interface Position {
+  readonly segment: number;
+  readonly offset: number;
+}
+
+export type ReadOutcome =
+  | { readonly state: 'frame'; readonly frame: JournalFrame }
+  /** Nothing more now. */
+  | { readonly state: 'end' }
+  | { readonly state: 'damaged'; readonly reason: string };
+
+/** The state of one file. */
+export interface SegmentState {
+  readonly no: number;
+  readonly name: string;
+  /** First and last frame number seen in it, by lane. */
+  readonly frames: Map<string, { readonly lane: Lane; first: number; last: number }>;
+  /** Read to its end, and nothing will be appended to it. */
+  isFinished: boolean;
+  /** How long it was when it was finished. */
+  bytes: number;
+}
+
+const chunkBytes = 1_048_576;
+const empty = Buffer.alloc(0);
+/** Shared read buffer; the bytes are then copied into memory of their own size. */
+const chunk = Buffer.allocUnsafeSlow(chunkBytes);
+const magicText = Buffer.from('SPF1');
+
+export class ProducerReader {
+  readonly folder: string;
+  readonly producerId: string;
+  readonly #disk: Disk;
+  /** Bytes of torn tails that were passed over. */
+  tornBytes = 0;
+  #isAlive = true;
+  #segments: SegmentState[] = [];
+  #at = 0;
+  #offset = 0;
+  #file = -1;
+  /** Bytes of the file from #offset on stand in #buffer from #from to #to. */
+  #buffer = empty;
+  #from = 0;
+  #to = 0;
+  #isWhole = true;
+  #lastFrame = new Map<string, number>();
+  #damage = '';
+
+  constructor(disk: Disk, folder: string, producerId: string) {
+    this.#disk = disk;
+    this.folder = folder;
+    this.producerId = producerId;
+  }
+
+  /** Whether its process may still write. Set by who looks at the slot's lock, before the last read. */
+  get isAlive(): boolean {
+    return this.#isAlive;
+  }
+
+  set isAlive(isAlive: boolean) {
+    this.#isAlive = isAlive;
+    // It was taken for dead, as one is that starts while its lock is looked at: more may come.
+    const last = this.#segments.at(-1);
+    if (isAlive && last !== undefined) last.isFinished = false;
+  }
+
+  get segments(): readonly SegmentState[] {
+    return this.#segments;
+  }
+
+  /** The oldest frame on disk of each lane that was read. */
+  get floors(): LaneFloor[] {
+    const floors = new Map<string, LaneFloor>();
+    for (const segment of this.#segments) {
+      for (const [key, { lane, first }] of segment.frames) {
+        if (!floors.has(key)) floors.set(key, { ...lane, producer_id: this.producerId, floor: first });
+      }
+    }
+    return [...floors.values()];
+  }
+
+  /** Read to the end of a dead producer's last segment. */
+  get isFinished(): boolean {
+    return this.#damage === '' && this.#segments.every((segment) => segment.isFinished);
+  }
+
+  /** Learns of new segments. */
+  scan(): void {
+    const known = new Set(this.#segments.map((segment) => segment.name));
+    const names = this.#disk.names(this.folder).filter((name) => segmentShape.test(name) && !known.has(name));
+    if (this.#segments.length === 0 && names.length > 0) this.#isWhole = names.sort()[0] === segmentName(1);
+    for (const name of names.sort()) {
+      this.#segments.push({ no: Number.parseInt(name, 10), name, frames: new Map(), isFinished: false, bytes: 0 });
+    }
+  }
+
+  next(): ReadOutcome {
+    if (this.#damage !== '') return { state: 'damaged', reason: this.#damage };
+    for (;;) {
+      const segment = this.#segments[this.#at];
+      if (segment === undefined) return { state: 'end' };
+      const read = this.#readAt(segment);
+      if (read.state === 'frame') return read;
+      if (read.state === 'damaged') {
+        this.#damage = read.reason;
+        return read;
+      }
+      if (this.#at === this.#segments.length - 1) {
+        if (!this.#isAlive) this.#finish(segment);
+        return { state: 'end' };
+      }
+      this.#finish(segment);
+      this.#enter(this.#at + 1, 0);
+    }
+  }
+
+  /** Goes back to a position, or to the first segment that is left. */
+  rewind(position?: Position): void {
+    const at = position === undefined ? 0 : this.#segments.findIndex((segment) => segment.no === position.segment);
+    const segment = this.#segments[Math.max(at, 0)];
+    const offset = at === -1 ? 0 : (position?.offset ?? 0);
+    this.#damage = '';
+    this.#lastFrame = new Map();
+    this.#isWhole = segment === undefined || (segment.no === 1 && offset === 0);
+    for (const segment of this.#segments.slice(Math.max(at, 0))) segment.isFinished = false;
+    this.#enter(Math.max(at, 0), offset);
+  }
+
+  /**
+   * Deletes the first segment, which has been read to its end.
+   * @returns false, keeping the file, when it has grown since: its supposedly dead writer is alive.
+   */
+  removeFirst(): boolean {
+    const segment = this.#segments[0];
+    if (segment === undefined) return false;
+    const path = join(this.folder, segment.name);
+    if ((this.#disk.bytesOf(path) ?? 0) > segment.bytes) {
+      segment.isFinished = false;
+      return false;
+    }
+    this.#segments.shift();
+    if (this.#at === 0) this.#enter(0, 0);
+    else this.#at--;
+    this.#disk.removeFile(path);
+    return true;
+  }
+
+  /** Deletes the empty folder of a dead producer. */
+  removeFolder(): void {
+    this.close();
+    this.#disk.removeEmptyFolder(this.folder);
+  }
+
+  /** Closes the file; the next read continues at the same position. */
+  close(): void {
+    if (this.#file !== -1) this.#disk.close(this.#file);
+    this.#file = -1;
+    this.#buffer = empty;
+    this.#from = 0;
+    this.#to = 0;
+  }
+
+  #finish(segment: SegmentState): void {
+    segment.isFinished = true;
+    segment.bytes = this.#offset + this.#to - this.#from;
+  }
+
+  #enter(at: number, offset: number): void {
+    this.close();
+    this.#at = at;
+    this.#offset = offset;
+  }
+
+  #readAt(segment: SegmentState): ReadOutcome {
+    for (;;) {
+      const readable = this.#buffer.subarray(this.#from, this.#to);
+      const read = readFrame(readable, 0);
+      if (read.state === 'frame') {
+        const frame = {
+          header: read.header,
+          bytes: readable.subarray(0, read.bytes),
+          position: { segment: segment.no, offset: this.#offset },
+        };
+        this.#offset += read.bytes;
+        this.#from += read.bytes;
+        const outcome = this.#accept(segment, frame);
+        if (outcome !== undefined) return outcome;
+      } else if (this.#refill(segment) === 0) {
+        return this.#tail(segment, read.state === 'bad', this.#buffer.subarray(this.#from, this.#to));
+      }
+    }
+  }
+
+  /** Checks a frame's number. `undefined` for one that was written again after an error and is known. */
+  #accept(segment: SegmentState, frame: JournalFrame): ReadOutcome | undefined {
+    const key = laneKeyOf(frame.header);
+    const { frame_no } = frame.header;
+    const expected = (this.#lastFrame.get(key) ?? (this.#isWhole ? 0 : frame_no - 1)) + 1;
+    if (frame_no < expected) return undefined;
+    if (frame_no > expected) {
+      return { state: 'damaged', reason: `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}` };
+    }
+    this.#lastFrame.set(key, frame_no);
+    const seen = segment.frames.get(key);
+    if (seen === undefined) {
+      const { kind, partition } = frame.header;
+      segment.frames.set(key, { lane: { kind, partition }, first: frame_no, last: frame_no });
+    } else {
+      seen.first = Math.min(seen.first, frame_no);
+      seen.last = Math.max(seen.last, frame_no);
+    }
+    return { state: 'frame', frame };
+  }
+
+  /** Reads on. @returns how many bytes came. */
+  #refill(segment: SegmentState): number {
+    if (this.#file === -1) this.#file = this.#disk.openToRead(join(this.folder, segment.name));
+    const kept = this.#to - this.#from;
+    if (kept > frameBytesMax) return 0;
+    const bytes = this.#disk.read(this.#file, chunk, this.#offset + kept);
+    if (bytes === 0) return 0;
+    // Frames that were given out still stand in the old buffer.
+    const larger = Buffer.allocUnsafeSlow(kept + bytes);
+    this.#buffer.copy(larger, 0, this.#from, this.#to);
+    chunk.copy(larger, kept, 0, bytes);
+    this.#buffer = larger;
+    this.#from = 0;
+    this.#to = larger.length;
+    return bytes;
+  }
+
+  /** The end of what can be read of a segment: nothing, a torn tail, or damage. */
+  #tail(segment: SegmentState, isBad: boolean, tail: Buffer): ReadOutcome {
+    if (tail.length === 0) return { state: 'end' };
+    const damaged: ReadOutcome = {
+      state: 'damaged',
+      reason: `a damaged frame at byte ${this.#offset} of ${segment.name}`,
+    };
+    if (isBad && tail.length > frameBytesMax) return damaged;
+    for (let at = tail.indexOf(magicText, 1); at !== -1; at = tail.indexOf(magicText, at + 1)) {
+      if (readFrame(tail, at).state === 'frame') return damaged;
+    }
+    const isLast = this.#at === this.#segments.length - 1;
+    if (!isLast || !this.#isAlive) this.tornBytes += tail.length;
+    return { state: 'end' };
+  }
+}

@@ -1,0 +1,356 @@
+/**
+ * The publisher carries frames from the journals of a machine to the log, for live and dead processes with the
+ * same code. It stores no state: the journals and the sink's marks determine where it continues.
+ *
+ *             ┌──────────── connected again: go back to the marks ───────────┐
+ *   asking ──marks or 1 s──▶ publishing ──ack refused or late──▶ waiting ──back-off over──┘ (go back to the oldest unacknowledged)
+ *
+ * Invariants:
+ * - At most `windowMessages` messages and `windowBytes` bytes are unacknowledged; at the bound reading stops.
+ * - A lane's frames are published in order, those of one read in one message; after a failure, from the oldest unacknowledged frame on. JetStream drops
+ *   duplicates by message id, the sink by its marks.
+ * - A segment is deleted only when the sink has committed each of its frames, so a wiped log loses nothing.
+ * - Marks are trusted only if they belong to the stream's installation.
+ * - A frame that the sink has skipped (it reports that it has committed everything up to a time well after the frame was
+ *   acknowledged) is republished under another message id.
+ */
+import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
+import { sleep, type Timer } from '#common/time.ts';
+import { messageIdOf } from '#common/log/frame.ts';
+import { type MissingLocks, type Producer, scanJournals } from '#common/journal/journal-folders.ts';
+import { LaneProgress } from './lane-progress.ts';
+import { decodeAnnouncement, encodeMarksRequest, laneKeyOf } from '#common/log/marks.ts';
+import type { JournalFrame } from './producer-reader.ts';
+import { type FrameRunMessage, MessageCollector, PublishWindow } from './publish-window.ts';
+import type { System } from '#common/journal/system.ts';
+
+const windowMessages = 128;
+const windowBytes = 16_777_216;
+const ackTimeoutMs = 5_000;
+const scanIntervalMs = 250;
+const progressIntervalMs = 500;
+const pollMinMs = 8;
+const pollMaxMs = 50;
+const backoffMinMs = 100;
+const backoffMaxMs = 5_000;
+/** Status of an answer when no stream takes the subject. */
+const nobodyThere = 503;
+const marksWaitMs = 1_000;
+/** An announcement can be lost, and nothing follows it when the edge is idle. */
+const marksIntervalMs = 10_000;
+/** Maximum frames read per turn, so that acknowledgements are processed in between. */
+const framesPerTurn = 256;
+export interface PublisherOptions {
+  readonly root: string;
+  /** Name of this machine in its progress reports. */
+  readonly machine: string;
+  readonly nats: NatsClient;
+  readonly system: System;
+  /** Called once per producer whose journal can't be read further. */
+  readonly onDamage: (producerId: string, reason: string) => void;
+  readonly log: (line: string) => void;
+  /** Creates the stream if absent. @returns the installation that owns it, empty while unknown. Called after each connection and until it is answered. */
+  readonly ensureLog: () => Promise<string>;
+}
+
+export class Publisher {
+  readonly counters = {
+    messages: 0,
+    frames: 0,
+    bytes: 0,
+    records: 0,
+    acknowledged: 0,
+    duplicates: 0,
+    failures: 0,
+    refusals: 0,
+    passed_over: 0,
+    torn_bytes: 0,
+    segments_deleted: 0,
+  };
+  readonly #options: PublisherOptions;
+  readonly #producers = new Map<string, Producer>();
+  readonly #missingLocks: MissingLocks = new Map();
+  readonly #lanes = new LaneProgress();
+  readonly #window = new PublishWindow(windowMessages, windowBytes);
+  readonly #collector = new MessageCollector((message) => this.#publish(message));
+  readonly #inbox: string;
+  /** What JetStream last said against a message; empty since it took one. */
+  #refusal = '';
+  /** Whose log it is: marks of others are not for these journals. Empty until ingest has stamped it. */
+  #installationId = '';
+  #isLearning = false;
+  #backoffMs = 0;
+  #waitUntil = 0;
+  #scanAt = 0;
+  /** Wall clock at the beginning of the last scan. */
+  #scanBeganAt = 0;
+  /** The beginning of the last scan whose files were read to their ends. */
+  #scannedAt = 0;
+  #turnBeganAt = 0;
+  #toldAt = 0;
+  #askAt = 0;
+  #pollMs = pollMinMs;
+  #timer: Timer | undefined;
+  #ends: (() => void)[] = [];
+  #isStopped = false;
+  #isRunning = false;
+
+  constructor(options: PublisherOptions) {
+    this.#options = options;
+    this.#inbox = options.nats.inbox();
+  }
+
+  async start(): Promise<void> {
+    const { nats } = this.#options;
+    this.#ends.push(nats.subscribe(`${this.#inbox}.*`, (message) => this.#onAck(message)));
+    const heard = new Promise<void>((done) => {
+      this.#ends.push(
+        nats.subscribe(nats.names.marks, (message) => {
+          this.#onMarks(message);
+          done();
+        }),
+      );
+    });
+    this.#ends.push(nats.onReconnect(() => void this.#restart()));
+    this.#installationId = await this.#options.ensureLog();
+    await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
+    this.#askForMarks();
+    await Promise.race([heard, sleep(this.#options.system.time, marksWaitMs)]);
+    this.#schedule(0);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    const { time } = this.#options.system;
+    time.clear(this.#timer);
+    for (const end of this.#ends) end();
+    while (this.#isRunning) await new Promise<void>((done) => time.atTurnEnd(done));
+    for (const producer of this.#producers.values()) producer.reader.close();
+  }
+
+  /** Producers whose journal is damaged. */
+  get damaged(): { producer_id: string; reason: string }[] {
+    return [...this.#producers.values()]
+      .filter((producer) => producer.damage !== '')
+      .map((producer) => ({ producer_id: producer.reader.producerId, reason: producer.damage }));
+  }
+
+  /** Why the log rejects records; empty while it accepts them. */
+  get refusal(): string {
+    return this.#refusal;
+  }
+
+  get messagesInFlight(): number {
+    return this.#window.messages;
+  }
+
+  /** Time up to which everything that was answered on this machine is committed by the sink. Epoch ms. */
+  get committedTo(): number {
+    return this.#lanes.committedTo(this.#scannedAt);
+  }
+
+  #askForMarks(): void {
+    this.#askAt = this.#options.system.time.elapsed() + marksIntervalMs;
+    const floors = [...this.#producers.values()].flatMap(({ reader }) => reader.floors);
+    const producerIds = encodeMarksRequest(this.#producers.keys(), floors);
+    const { nats } = this.#options;
+    nats.publish(nats.names.marksRequest, producerIds, { reply: nats.names.marks });
+  }
+
+  /** The connection or the stream was lost, so the contents of the log are unknown. */
+  async #restart(): Promise<void> {
+    this.#window.clear();
+    this.#waitUntil = Number.POSITIVE_INFINITY;
+    this.#installationId = await this.#options.ensureLog();
+    this.#askForMarks();
+    this.#window.clear();
+    for (const producer of this.#producers.values()) producer.reader.rewind();
+    this.#waitUntil = this.#options.system.time.elapsed() + Math.max(backoffMinMs, this.#backoffMs);
+  }
+
+  #schedule(delayMs: number): void {
+    if (!this.#isStopped) this.#timer = this.#options.system.time.after(delayMs, () => void this.#turn());
+  }
+
+  async #turn(): Promise<void> {
+    this.#isRunning = true;
+    try {
+      const { time } = this.#options.system;
+      const now = time.elapsed();
+      this.#turnBeganAt = now;
+      if (now >= this.#scanAt) {
+        this.#scanBeganAt = time.now();
+        await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
+        this.#scanAt = now + scanIntervalMs;
+        this.#expire(now);
+        this.#sweep();
+        this.#tellProgress(now);
+        if (now >= this.#askAt) this.#askForMarks();
+      }
+      const isBusy = !this.#isStopped && this.#publishSome(now);
+      this.#pollMs = isBusy ? pollMinMs : Math.min(pollMaxMs, this.#pollMs * 1.5);
+      this.#schedule(this.#pollMs);
+    } finally {
+      this.#isRunning = false;
+    }
+  }
+
+  #tellProgress(now: number): void {
+    if (now - this.#toldAt < progressIntervalMs || this.#scannedAt === 0) return;
+    this.#toldAt = now;
+    const progress = { machine: this.#options.machine, committed_to: this.committedTo };
+    const { nats } = this.#options;
+    nats.publish(nats.names.progress, Buffer.from(JSON.stringify(progress)));
+  }
+
+  /** @returns whether there was anything to read. */
+  #publishSome(now: number): boolean {
+    if (now < this.#waitUntil || !this.#options.nats.isConnected) return false;
+    let turns = 0;
+    let isCaughtUp = true;
+    for (const producer of this.#producers.values()) {
+      if (producer.damage !== '') continue;
+      for (;;) {
+        if (turns >= framesPerTurn || this.#window.isFullWith(this.#collector.bytes)) {
+          isCaughtUp = false;
+          break;
+        }
+        const read = producer.reader.next();
+        if (read.state === 'end') break;
+        if (read.state === 'damaged') {
+          producer.damage = read.reason;
+          this.#options.onDamage(producer.reader.producerId, read.reason);
+          break;
+        }
+        turns++;
+        this.#collect(producer, read.frame);
+      }
+      this.#collector.flush();
+    }
+    if (isCaughtUp) this.#scannedAt = this.#scanBeganAt;
+    return turns > 0 || !isCaughtUp;
+  }
+
+  #collect({ reader }: Producer, frame: JournalFrame): void {
+    const key = laneKeyOf(frame.header);
+    if (this.#lanes.marksOf(key).has(frame.header.frame_no)) return;
+    this.#lanes.saw(frame.header, key);
+    this.#collector.add(key, reader, frame);
+  }
+
+  /** Read again, frames may go out in other company and so under another id: what comes twice is dropped by the marks. */
+  #publish(message: FrameRunMessage): void {
+    const [first] = message.headers;
+    if (first === undefined) return;
+    const token = this.#window.add(message, this.#turnBeganAt);
+    const attempt = this.#producers.get(first.producer_id)?.attempt ?? 0;
+    const last = message.headers.at(-1)?.frame_no ?? first.frame_no;
+    const run = last === first.frame_no ? '' : `-${last}`;
+    const messageId = `${messageIdOf(first)}${run}${attempt === 0 ? '' : `:${attempt}`}`;
+    const { nats } = this.#options;
+    nats.publish(nats.names.subjectOf(first), message.bytes, { reply: `${this.#inbox}.${token}`, messageId });
+    this.counters.messages++;
+    this.counters.bytes += message.bytes.length;
+    for (const { records } of message.headers) {
+      this.counters.frames++;
+      this.counters.records += records;
+    }
+  }
+
+  #onAck(message: NatsMessage): void {
+    const token = Number(message.subject.slice(this.#inbox.length + 1));
+    if (!this.#window.has(token)) return;
+    const ack = message.status === 0 ? message.bytes.toString() : '';
+    if (!ack.includes('"seq"') || ack.includes('"error"')) {
+      this.#refused(ack);
+      this.#backOff();
+      if (message.status === nobodyThere) void this.#restart();
+      return;
+    }
+    const wasFull = this.#window.isFullWith(0);
+    const now = this.#options.system.time.now();
+    for (const header of this.#window.acknowledge(token)) {
+      this.counters.acknowledged++;
+      if (ack.includes('"duplicate":')) this.counters.duplicates++;
+      this.#lanes.acknowledged(header, now);
+    }
+    this.#backoffMs = 0;
+    if (this.#refusal !== '') {
+      this.#refusal = '';
+      this.#options.log('the log takes records again');
+    }
+    if (wasFull && !this.#window.isFullWith(0)) {
+      this.#options.system.time.clear(this.#timer);
+      if (!this.#isRunning) this.#schedule(0);
+    }
+  }
+
+  /** One line when it begins; it is tried again for as long as it takes. */
+  #refused(ack: string): void {
+    const reason = /"description":"([^"]{1,200})/.exec(ack)?.[1];
+    if (reason === undefined) return;
+    this.counters.refusals++;
+    if (this.#refusal === '') this.#options.log(`the log refuses records, which wait in the journals: ${reason}`);
+    this.#refusal = reason;
+  }
+
+  /** An acknowledgement that never comes is one that was refused. */
+  #expire(now: number): void {
+    const oldest = this.#window.oldestSentAt;
+    if (oldest !== undefined && now - oldest > ackTimeoutMs) this.#backOff();
+  }
+
+  /** The log refuses or is silent: wait, then go on from the oldest frame that it has not acknowledged. */
+  #backOff(): void {
+    this.counters.failures++;
+    this.#backoffMs = Math.min(backoffMaxMs, Math.max(backoffMinMs, this.#backoffMs * 2));
+    this.#waitUntil = this.#options.system.time.elapsed() + this.#backoffMs;
+    this.#window.rewind();
+  }
+
+  #onMarks(message: NatsMessage): void {
+    const announcement = decodeAnnouncement(message.bytes);
+    if (announcement === undefined) return;
+    if (announcement.installation_id !== this.#installationId) {
+      if (this.#installationId === '') void this.#learnInstallation();
+      return;
+    }
+    this.#lanes.announced(announcement, (producerId) => this.#producers.has(producerId));
+    for (const { key, producerId, mark } of this.#lanes.passedOver(announcement, this.#options.system.time.now())) {
+      const producer = this.#producers.get(producerId);
+      if (producer === undefined) continue;
+      producer.attempt++;
+      this.counters.passed_over++;
+      this.#options.log(`${key} was passed over by the sink after frame ${mark}: publishing it again`);
+      producer.reader.rewind();
+    }
+  }
+
+  /** The stream was made here, and ingest has stamped it since. */
+  async #learnInstallation(): Promise<void> {
+    if (this.#isLearning) return;
+    this.#isLearning = true;
+    this.#installationId = await this.#options.ensureLog();
+    this.#isLearning = false;
+    if (this.#installationId !== '') this.#askForMarks();
+  }
+
+  /** Deletes what the sink has committed. */
+  #sweep(): void {
+    for (const [producerId, producer] of this.#producers) {
+      const { reader } = producer;
+      for (;;) {
+        const first = reader.segments[0];
+        if (first === undefined || !first.isFinished) break;
+        if (![...first.frames].every(([key, seen]) => this.#lanes.marksOf(key).hasAll(seen.first, seen.last))) break;
+        if (!reader.removeFirst()) break;
+        this.counters.segments_deleted++;
+      }
+      if (reader.isAlive || reader.segments.length > 0 || producer.damage !== '') continue;
+      this.counters.torn_bytes += reader.tornBytes;
+      reader.removeFolder();
+      this.#producers.delete(producerId);
+      this.#lanes.forget(producerId);
+    }
+  }
+}

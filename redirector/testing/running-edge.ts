@@ -1,0 +1,244 @@
+/** An edge on real servers for tests: a Postgres database, a Redis, a journal in a temporary folder, one port. */
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { type IncomingHttpHeaders, request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { AddressWriter } from '#common/address-writer.ts';
+import { type Clock, systemClock } from '#common/clock.ts';
+import { newId } from '#common/ids.ts';
+import { announceChange, LinkCache, type LinkChange } from '#common/links/link-cache.ts';
+import type { LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { payloadOf, readFrame } from '#common/log/frame.ts';
+import { Journal } from '#common/journal/journal.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { QueryFilter } from '#common/links/query-filter.ts';
+import { Redis } from '#common/stores/redis.ts';
+import { Edge } from '#redirector/edge.ts';
+import { RedirectorServer } from '#redirector/server.ts';
+import { Shelf } from '#redirector/shelf.ts';
+import { SignalBeacon } from '#redirector/signal-beacon.ts';
+import { SignalTokens } from '#redirector/signal-token.ts';
+
+export interface Reply {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+type LinkRow = Partial<Omit<LinkSnapshot, 'expires_at'>> & {
+  short_code: string;
+  path?: string;
+  expires_at?: Date;
+  deleted_at?: Date;
+};
+
+export interface AppRow {
+  host: string;
+  ios?: object | null;
+  android?: object | null;
+  fallback_url?: string | null;
+  settings?: object;
+  deleted_at?: Date | null;
+}
+
+/** Writes the rows that the redirector reads, as the API would. */
+export class Rows {
+  readonly db: Postgres;
+  readonly organization_id = newId('org', Date.now());
+
+  constructor(url: string) {
+    this.db = new Postgres({ url, name: 'test-rows', connectionsMax: 2 });
+  }
+
+  async begin(): Promise<void> {
+    await this.db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'Test')`, [this.organization_id]);
+  }
+
+  async app(row: AppRow): Promise<string> {
+    const id = newId('app', Date.now());
+    await this.db.execute(
+      `INSERT INTO apps (host_verified_at, id, organization_id, name, host, ios, android, fallback_url, settings, deleted_at,
+         api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at)
+       VALUES (now(), $1, $2, 'App', $3, $4, $5, $6, $7, $8, 'x', $9, 'x', now(), now())`,
+      [
+        id,
+        this.organization_id,
+        row.host,
+        row.ios ?? null,
+        row.android ?? null,
+        row.fallback_url ?? null,
+        row.settings ?? { privacy_mode: 'full_ip' },
+        row.deleted_at ?? null,
+        createHash('sha256').update(id).digest(),
+      ],
+    );
+    return id;
+  }
+
+  async link(app_id: string, row: LinkRow): Promise<string> {
+    const id = newId('lnk', Date.now());
+    const { short_code, path = '/', ...rest } = row;
+    const names = ['id', 'organization_id', 'app_id', 'short_code', 'path', 'source', 'created_at', 'updated_at'];
+    const now = new Date();
+    const values: unknown[] = [id, this.organization_id, app_id, short_code, path, 'dashboard', now, now];
+    for (const [name, value] of Object.entries(rest)) {
+      names.push(name);
+      values.push(value);
+    }
+    const places = values.map((_, n) => `$${n + 1}`).join(', ');
+    await this.db.execute(`INSERT INTO links (${names.join(', ')}) VALUES (${places})`, values);
+    return id;
+  }
+
+  async set(table: 'apps' | 'links', id: string, column: string, value: unknown): Promise<void> {
+    await this.db.execute(`UPDATE ${table} SET ${column} = $2, updated_at = now() WHERE id = $1`, [id, value]);
+  }
+}
+
+export class TestEdge {
+  readonly folder: string;
+  readonly shelf: Shelf;
+  readonly redis: Redis;
+  readonly db: Postgres;
+  readonly journal: Journal;
+  readonly cache: LinkCache;
+  readonly beacon: SignalBeacon;
+  readonly edge: Edge;
+  readonly server: RedirectorServer;
+  readonly port: number;
+
+  private constructor(
+    parts: Pick<
+      TestEdge,
+      'folder' | 'shelf' | 'redis' | 'db' | 'journal' | 'cache' | 'beacon' | 'edge' | 'server' | 'port'
+    >,
+  ) {
+    this.folder = parts.folder;
+    this.shelf = parts.shelf;
+    this.redis = parts.redis;
+    this.db = parts.db;
+    this.journal = parts.journal;
+    this.cache = parts.cache;
+    this.beacon = parts.beacon;
+    this.edge = parts.edge;
+    this.server = parts.server;
+    this.port = parts.port;
+  }
+
+  static async start(
+    urls: { redis: string; postgres: string },
+    options: { journalBytesMax?: number; trustedProxies?: string[]; shelfFolder?: string; beaconClock?: Clock } = {},
+  ): Promise<TestEdge> {
+    const folder = mkdtempSync(join(tmpdir(), 'signpost-redirector-'));
+    const redis = new Redis({ url: urls.redis, name: 'redirector', commandTimeoutMs: 250 });
+    const db = new Postgres({ url: urls.postgres, name: 'redirector', connectionsMax: 2, statementTimeoutMs: 1_500 });
+    const journal = await Journal.open({
+      root: join(folder, 'journal'),
+      slot: 'redirector-0',
+      segmentBytes: 1_048_576,
+      bytesMax: options.journalBytesMax ?? 67_108_864,
+      sync: 'after_answer',
+    });
+    await redis.connect();
+    const shelf = new Shelf(
+      options.shelfFolder ?? join(folder, 'links'),
+      `redirector-${process.hrtime.bigint()}`,
+      systemClock,
+    );
+    const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, shelf });
+    const lane = journal.lane('click', 0);
+    const trustedProxies = options.trustedProxies ?? [];
+    const tokens = new SignalTokens('a key of a test that is long enough');
+    const beacon = new SignalBeacon({ redis, tokens, clock: options.beaconClock ?? systemClock });
+    const edge = new Edge({
+      tokens,
+      beacon,
+      cache,
+      journal,
+      lane,
+      clock: systemClock,
+      trustedProxies,
+      addresses: new AddressWriter('a key of a test that is long enough'),
+      queryFilter: new QueryFilter(['token', 'password', 'email', 'code', 'signature']),
+    });
+    const server = new RedirectorServer(edge, systemClock);
+    await cache.start();
+    const port = await server.listen({ host: '127.0.0.1', port: 0 });
+    return new TestEdge({ folder, shelf, redis, db, journal, cache, beacon, edge, server, port });
+  }
+
+  async stop(): Promise<void> {
+    await this.server.stop(500);
+    await this.cache.stop();
+    await this.shelf.close();
+    await this.redis.close();
+    await this.db.close();
+    await this.journal.close();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  announce(...changes: LinkChange[]): Promise<boolean> {
+    return announceChange(this.redis, ...changes);
+  }
+
+  get(host: string, path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Reply> {
+    return get(this.port, host, path, headers, method);
+  }
+
+  /** Every click in the journal, in order. */
+  clicks(): Record<string, unknown>[] {
+    return journalClicks(join(this.folder, 'journal'));
+  }
+}
+
+/** Every click in the journals of a folder, slot by slot. */
+export function journalClicks(root: string): Record<string, unknown>[] {
+  const found: Record<string, unknown>[] = [];
+  for (const name of readdirSync(root, { recursive: true, encoding: 'utf8' }).sort()) {
+    if (!name.endsWith('.seg')) continue;
+    const bytes = readFileSync(join(root, name));
+    for (let at = 0; ; ) {
+      const read = readFrame(bytes, at);
+      if (read.state !== 'frame') break;
+      for (const line of payloadOf(bytes, read.header, at).toString().trimEnd().split('\n'))
+        found.push(JSON.parse(line));
+      at += read.bytes;
+    }
+  }
+  return found;
+}
+
+/** One request on a connection of its own; redirects are not followed. */
+export function get(
+  port: number,
+  host: string,
+  path: string,
+  headers: Record<string, string | string[]> = {},
+  method = 'GET',
+): Promise<Reply> {
+  return new Promise((done, fail) => {
+    const sent = request(
+      { port, host: '127.0.0.1', path, method, headers: { host, ...headers }, agent: false, timeout: 10_000 },
+      (answer) => {
+        let body = '';
+        answer.setEncoding('utf8');
+        answer.on('data', (chunk: string) => {
+          body += chunk;
+        });
+        answer.on('end', () => done({ status: answer.statusCode ?? 0, headers: answer.headers, body }));
+      },
+    );
+    sent.on('error', fail);
+    sent.end();
+  });
+}
+
+/** Waits until the condition holds. @throws after five seconds. */
+export async function until(condition: () => boolean | Promise<boolean>, what: string, ms = 5_000): Promise<void> {
+  const end = Date.now() + ms;
+  while (!(await condition())) {
+    if (Date.now() > end) throw new Error(`waited ${ms} ms in vain: ${what}`);
+    await new Promise((next) => setTimeout(next, 10));
+  }
+}

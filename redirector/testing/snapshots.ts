@@ -1,0 +1,37 @@
+/** A link and an app with nothing set, for tests to add to. */
+import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
+
+export const testApp: AppSnapshot = {
+  id: 'app_1',
+  organization_id: 'org_1',
+  host: 'myapp.localhost',
+  ios: null,
+  android: null,
+  fallback_url: null,
+  privacy_mode: 'anonymize_ip',
+  tap_page: 'off',
+  probabilistic_window_hours: 6,
+};
+
+export const testLink: LinkSnapshot = {
+  id: 'lnk_1',
+  app_id: 'app_1',
+  short_code: 'summer',
+  campaign: null,
+  archived: false,
+  title: null,
+  ios_url: null,
+  android_url: null,
+  fallback_url: null,
+  utm_source: null,
+  utm_medium: null,
+  utm_campaign: null,
+  utm_term: null,
+  utm_content: null,
+  og_title: null,
+  og_description: null,
+  og_image_url: null,
+  expires_at: null,
+  expired_url: null,
+  tap_page: null,
+};
