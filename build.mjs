@@ -6,12 +6,21 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const root = dirname(fileURLToPath(import.meta.url));
-const rooms = ['api', 'clickhouse', 'common', 'deploy', 'gateway', 'ingest', 'pg-migrations', 'redirector'];
+const rooms = [
+  'api',
+  'clickhouse',
+  'common',
+  'deploy',
+  'gateway',
+  'ingest',
+  'pg-migrations',
+  'publisher',
+  'redirector',
+];
 
 const entries = [
   'api/admin.ts',
   'api/main.ts',
-  'publisher/main.ts',
   'deploy/local/clickhouse/main.ts',
   'deploy/local/migrate.ts',
   'deploy/local/origin.ts',
@@ -21,6 +30,7 @@ const entries = [
   // Tests kill this one.
   'ingest/testing/ingest-to-kill.ts',
   'ingest/main.ts',
+  'publisher/main.ts',
   'redirector/main.ts',
 ];
 

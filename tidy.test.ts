@@ -10,6 +10,7 @@ import { expect, test } from 'vitest';
 const rooms = [
   'common',
   'gateway',
+  'publisher',
   'ingest',
   'api',
   'redirector',
@@ -17,6 +18,7 @@ const rooms = [
   'pg-migrations',
   'bench',
   'deploy',
+  'testing',
 ] as const;
 type Room = (typeof rooms)[number];
 
@@ -27,10 +29,12 @@ const walls: Record<Room, readonly Room[]> = {
   'pg-migrations': ['common'],
   gateway: ['common'],
   redirector: ['common'],
+  publisher: ['common'],
   ingest: ['common', 'clickhouse'],
   api: ['common', 'clickhouse'],
   bench: rooms,
   deploy: rooms,
+  testing: rooms,
 };
 
 /** Each vendor's package has one door; everybody else goes through it. */
@@ -53,9 +57,10 @@ const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--excl
   .split('\n')
   .filter((file) => file !== '' && existsSync(file));
 const sources = tracked.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
-/** Tests, and what only tests import: `test-edge.ts`, `way-for-test.ts`, fixtures. */
-const isTest = (file: string) =>
-  /\.test\.ts$|(?:^|\/)(?:test-[\w-]+|[\w-]+-(?:for-test|fixture))\.ts$|\/fixtures\//.test(file);
+/** Tests, and what only tests import. */
+const isTest = (file: string) => /\.test\.ts$|(?:^|\/)testing\//.test(file);
+/** Suites that are started by commands of their own, and what they use. */
+const isSuite = (file: string) => /^bench\/|^deploy\/(?:faults|journeys|simulation)\//.test(file);
 const textOf = (file: string) => readFileSync(file, 'utf8');
 const roomOf = (path: string) => rooms.find((room) => path.startsWith(`${room}/`));
 
@@ -91,6 +96,39 @@ test('a room imports only the rooms on its list', () => {
     });
   });
   expect(faults).toEqual([]);
+});
+
+test('no product code imports what only tests use', () => {
+  const faults = code
+    .filter((file) => !isSuite(file))
+    .flatMap((file) =>
+      importsOf(file)
+        .filter((target) => isTest(target.replace('#', '')))
+        .map((target) => `${file} → ${target}`),
+    );
+  expect(faults).toEqual([]);
+});
+
+test('no file imports itself through others, not even for a type', () => {
+  const imports = new Map(
+    code.map((file) => [
+      file,
+      importsOf(file)
+        .filter((target) => /^[.#]/.test(target))
+        .map((target) => (target.startsWith('#') ? target.slice(1) : join(dirname(file), target))),
+    ]),
+  );
+  const circles: string[] = [];
+  const settled = new Set<string>();
+  const walk = (file: string, path: readonly string[]): void => {
+    const at = path.indexOf(file);
+    if (at !== -1) circles.push([...path.slice(at), file].join(' → '));
+    if (at !== -1 || settled.has(file)) return;
+    for (const target of imports.get(file) ?? []) walk(target, [...path, file]);
+    settled.add(file);
+  };
+  for (const file of imports.keys()) walk(file, []);
+  expect(circles).toEqual([]);
 });
 
 test('within api, no entity imports another, and only analytics imports ClickHouse', () => {

@@ -1,7 +1,7 @@
 /** Dependencies of the API's handlers. Created once, in main.ts; an entity uses the parts it needs. */
 import type { ApiKeys } from '#common/api-key.ts';
-import type { AppSnapshots } from '#common/links/app-snapshot.ts';
 import type { Clock } from '#common/clock.ts';
+import type { AppSnapshots } from '#common/links/app-snapshot.ts';
 import type { LinkChange } from '#common/links/link-cache.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';

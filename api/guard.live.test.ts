@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccessTokens } from '#common/access-token.ts';
 import { newApiKey } from '#common/api-key.ts';
-import { loadConfig } from '#common/process/config.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import type { GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import { emptyBody } from '#common/http/raw-body.ts';
 import { newId } from '#common/ids.ts';
-import { Postgres } from '#common/stores/postgres.ts';
+import { loadConfig } from '#common/process/config.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import {
   ownPostgresForTest,
@@ -17,8 +17,8 @@ import {
   type TestDatabase,
   type TestServer,
 } from '#testing/servers.ts';
-import { startTestOrigin, type TestOrigin } from './testing/origin.ts';
 import { apiGuard } from './guard.ts';
+import { startTestOrigin, type TestOrigin } from './testing/origin.ts';
 
 let database: TestDatabase;
 let redis: TestServer;

@@ -6,8 +6,8 @@ import type { AccessClaims, AccessTokens } from '#common/access-token.ts';
 import { isApiKey } from '#common/api-key.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { forbidden, type Rejection, unauthorized, unavailable } from '#common/http/rejection.ts';
-import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Charge, RateLimiter } from '#common/rate-limit.ts';
+import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { onlyViewing } from './access.ts';
 import type { Membership, UserCaller } from './route.ts';
 

@@ -1,13 +1,13 @@
 /** The dashboard's API as a separate process. On one machine, the origin serves it together with the SDK endpoints. */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
-import { processConfig } from '#common/process/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
+import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
-import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { docsRoutes } from './docs/routes.ts';
 import { apiParts, readLimits } from './parts.ts';

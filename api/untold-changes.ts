@@ -11,9 +11,9 @@
  */
 import type { AppSnapshots } from '#common/links/app-snapshot.ts';
 import { type LinkChange, tellCaches } from '#common/links/link-cache.ts';
+import type { Log } from '#common/process/telemetry.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
-import type { Log } from '#common/process/telemetry.ts';
 
 const batchMax = 500;
 const lookMs = 1_000;

@@ -6,12 +6,12 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Clock, systemClock } from './clock.ts';
-import type { ProcessConfig } from './process/config-roles.ts';
 import type { CountedAddresses } from './counted-addresses.ts';
 import type { Quota } from './http/exchange.ts';
 import { type ChargedNetwork, limitAddress, limitNetworks } from './http/peer.ts';
 import { type Rejection, rateLimited, unavailable } from './http/rejection.ts';
 import type { LimitClass } from './http/route.ts';
+import type { ProcessConfig } from './process/config-roles.ts';
 import type { Script } from './stores/redis.ts';
 
 export const WINDOW_MS = 60_000;

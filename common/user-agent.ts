@@ -1,7 +1,7 @@
 /**
  * What a user agent reveals about a device, limited to facts that the device itself would report. Browsers say less than they
  * seem to: what is frozen, reduced or made up is unknown here, because a wrong "known" costs a right match. The strings that
- * this rests on stand in fixtures/user-agents.tsv, each with its date and the truth beside it.
+ * this rests on stand in testing/user-agents.tsv, each with its date and the truth beside it.
  *
  *   Safari from iOS 26 on        `OS 18_6` or `18_7` for ever; `Version/` is the system's     webkit.org/blog/17333, 2025-09
  *   web views from iOS 26 on     the same, without `Version/`; some apps put the real         device-detector #8330, 2026-07

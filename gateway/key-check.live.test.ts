@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { systemClock } from '#common/clock.ts';
-import { loadConfig } from '#common/process/config.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
-import type { Queries } from '#common/stores/postgres.ts';
+import { loadConfig } from '#common/process/config.ts';
 import { configuredLimits } from '#common/rate-limit.ts';
+import type { Queries } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { TcpProxy } from '#deploy/faults/tcp-proxy.ts';
-import { SdkEdge } from './testing/sdk-edge.ts';
 import { KeyCheck } from './key-check.ts';
+import { SdkEdge } from './testing/sdk-edge.ts';
 
 const addressesForTest = new CountedAddresses(parseSecretKeys(newSecretKey('test')));
 let edge: SdkEdge;

@@ -11,6 +11,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { ApiKeys } from '#common/api-key.ts';
+import type { Clock } from '#common/clock.ts';
+import type { CountedAddresses } from '#common/counted-addresses.ts';
+import { limitAddress } from '#common/http/peer.ts';
+import { type Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
+import type { LimitClass } from '#common/http/route.ts';
 import {
   type AppSnapshot,
   AppSnapshots,
@@ -19,12 +24,6 @@ import {
   snapshotKey,
   snapshotLua,
 } from '#common/links/app-snapshot.ts';
-import type { Clock } from '#common/clock.ts';
-import type { CountedAddresses } from '#common/counted-addresses.ts';
-import { limitAddress } from '#common/http/peer.ts';
-import { type Rejection, rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
-import type { LimitClass } from '#common/http/route.ts';
-import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import {
   type Charge,
   chargeOf,
@@ -35,6 +34,7 @@ import {
   type Window,
   windowOf,
 } from '#common/rate-limit.ts';
+import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
 import { TransientMap } from '#common/transient-map.ts';
 

@@ -1,15 +1,15 @@
 /** The SDK edge in a process of its own: keys, matches, installs, events. */
 import { systemClock } from '#common/clock.ts';
-import { processConfig } from '#common/process/config.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
-import { Lifecycle } from '#common/process/lifecycle.ts';
-import { LinkCache } from '#common/links/link-cache.ts';
 import { openEdgeJournal } from '#common/journal/edge-journal.ts';
+import { LinkCache } from '#common/links/link-cache.ts';
+import { processConfig } from '#common/process/config.ts';
+import { Lifecycle } from '#common/process/lifecycle.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
-import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { exposeGateway } from './counters.ts';
 import { InstallRetention } from './install/install-retention.ts';
 import { NatsClickArchive, noArchive } from './match/click-archive.ts';

@@ -1,6 +1,13 @@
 /** Records of one request on their way into the journal, and the one answer that all of them wait for. */
 import { setImmediate as turnEnd } from 'node:timers/promises';
-import { groupCharsMax, type Journal, type JournalLane, roomAround, roomOf, type Waiter } from '#common/journal/journal.ts';
+import {
+  groupCharsMax,
+  type Journal,
+  type JournalLane,
+  roomAround,
+  roomOf,
+  type Waiter,
+} from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import { type RecordKind, recordKinds } from '#common/log/record.ts';
 

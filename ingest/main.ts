@@ -2,9 +2,9 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
+import { SlotLock } from '#common/journal/slot-lock.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
-import { SlotLock } from '#common/journal/slot-lock.ts';
 import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/process/telemetry.ts';
 import { noFailpoints } from './failpoints.ts';
 import { Ingest } from './ingest.ts';

@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { audit } from '#clickhouse/queries/audit.ts';
-import { plainMatch } from '#common/testing/match-record.ts';
 import { newId } from '#common/ids.ts';
 import { matchJson } from '#common/log/match-record.ts';
+import { plainMatch } from '#common/testing/match-record.ts';
 import type { FailpointName } from './failpoints.ts';
 import { WayForTest } from './testing/pipeline-harness.ts';
 

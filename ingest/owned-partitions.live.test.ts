@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
-import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { Journal, type JournalLane } from '#common/journal/journal.ts';
+import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { redisForTest, type TestServer } from '#testing/servers.ts';

@@ -3,8 +3,8 @@ import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { runsOf } from './batch.ts';
 import { LeaseLost } from './checkpoints.ts';
 import type { RawStore } from './raw-store.ts';
-import { SinkForTest } from './testing/sink-stage.ts';
 import { testClick } from './testing/pipeline-harness.ts';
+import { SinkForTest } from './testing/sink-stage.ts';
 
 let place: SinkForTest;
 beforeEach(async () => {

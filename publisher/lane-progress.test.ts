@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { LaneProgress } from './lane-progress.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
 import { laneKeyOf } from '#common/log/marks.ts';
+import { LaneProgress } from './lane-progress.ts';
 
 const header = {
   producer_id: 'p',

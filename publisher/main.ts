@@ -2,16 +2,16 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
-import { processConfig } from '#common/process/config.ts';
-import { Lifecycle } from '#common/process/lifecycle.ts';
-import { Nats } from '#common/stores/nats.ts';
-import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
-import { keepInstallation, keptInstallation } from './kept-installation.ts';
-import { keepLogStream } from '#common/log/log-stream.ts';
-import { machineName } from './machine-name.ts';
-import { Publisher } from './publisher.ts';
 import { SlotLock } from '#common/journal/slot-lock.ts';
 import { nodeSystem } from '#common/journal/system.ts';
+import { keepLogStream } from '#common/log/log-stream.ts';
+import { processConfig } from '#common/process/config.ts';
+import { Lifecycle } from '#common/process/lifecycle.ts';
+import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { keepInstallation, keptInstallation } from './kept-installation.ts';
+import { machineName } from './machine-name.ts';
+import { Publisher } from './publisher.ts';
 
 const config = processConfig('publisher', ['NATS_URL']);
 const log = createLog('publisher', config);

@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { nodeDisk } from '#common/journal/disk.ts';
+import { segmentName } from '#common/journal/segment.ts';
 import { encodeFrame } from '#common/log/frame.ts';
 import { ProducerReader, type ReadOutcome } from './producer-reader.ts';
-import { segmentName } from '#common/journal/segment.ts';
 
 let folder: string;
 beforeEach(() => {

@@ -8,9 +8,9 @@
  */
 import { join } from 'node:path';
 import type { Disk } from '#common/journal/disk.ts';
+import { segmentName, segmentShape } from '#common/journal/segment.ts';
 import { type FrameHeader, frameBytesMax, type Lane, readFrame } from '#common/log/frame.ts';
 import { type LaneFloor, laneKeyOf } from '#common/log/marks.ts';
-import { segmentName, segmentShape } from '#common/journal/segment.ts';
 
 export interface JournalFrame {
   readonly header: FrameHeader;

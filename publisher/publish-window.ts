@@ -2,8 +2,9 @@
  * What a publisher has sent and the log has not acknowledged. A message is one or more frames of a lane, one after the other:
  * what a message costs the log hardly depends on its size, and an edge writes a frame per turn of its event loop.
  */
-import { TransientMap } from '#common/transient-map.ts';
+
 import { type FrameHeader, frameBytesMax } from '#common/log/frame.ts';
+import { TransientMap } from '#common/transient-map.ts';
 import type { JournalFrame, Position, ProducerReader } from './producer-reader.ts';
 
 /** Frames of one lane that go out together: consecutive numbers, so that the first and the last tell what is in it. */

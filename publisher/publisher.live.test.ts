@@ -2,15 +2,15 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Nats } from '#common/stores/nats.ts';
-import { natsForTest, type TestServer } from '#testing/servers.ts';
-import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { Journal } from '#common/journal/journal.ts';
+import { nodeSystem } from '#common/journal/system.ts';
+import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { ensureLogStream, keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest, encodeAnnouncements } from '#common/log/marks.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { natsForTest, type TestServer } from '#testing/servers.ts';
 import { Publisher } from './publisher.ts';
-import { nodeSystem } from '#common/journal/system.ts';
 
 let root: string;
 let server: TestServer;

@@ -14,15 +14,16 @@
  * - A frame that the sink has skipped (it reports that it has committed everything up to a time well after the frame was
  *   acknowledged) is republished under another message id.
  */
+
+import { type MissingLocks, type Producer, scanJournals } from '#common/journal/journal-folders.ts';
+import type { System } from '#common/journal/system.ts';
+import { messageIdOf } from '#common/log/frame.ts';
+import { decodeAnnouncement, encodeMarksRequest, laneKeyOf } from '#common/log/marks.ts';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import { sleep, type Timer } from '#common/time.ts';
-import { messageIdOf } from '#common/log/frame.ts';
-import { type MissingLocks, type Producer, scanJournals } from '#common/journal/journal-folders.ts';
 import { LaneProgress } from './lane-progress.ts';
-import { decodeAnnouncement, encodeMarksRequest, laneKeyOf } from '#common/log/marks.ts';
 import type { JournalFrame } from './producer-reader.ts';
 import { type FrameRunMessage, MessageCollector, PublishWindow } from './publish-window.ts';
-import type { System } from '#common/journal/system.ts';
 
 const windowMessages = 128;
 const windowBytes = 16_777_216;

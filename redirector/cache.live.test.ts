@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { ownPostgresForTest, redisForTest, type TestServer } from '#testing/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { ownPostgresForTest, redisForTest, type TestServer } from '#testing/servers.ts';
 import { Rows, TestEdge, until } from './testing/running-edge.ts';
 
 const host = 'myapp.localhost';

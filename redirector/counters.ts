@@ -1,8 +1,8 @@
 /** The redirector's counters and metrics. Plain numbers, because a label look-up per request would cost more than the answer. */
 import type { Registry } from 'prom-client';
-import type { LinkCache } from '#common/links/link-cache.ts';
 import type { Journal } from '#common/journal/journal.ts';
 import { exposeJournal } from '#common/journal/journal-counters.ts';
+import type { LinkCache } from '#common/links/link-cache.ts';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
 import type { Shelf } from './shelf.ts';
 import { beaconOutcomes, type SignalBeacon } from './signal-beacon.ts';

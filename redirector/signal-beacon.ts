@@ -5,9 +5,9 @@
 import type { Clock } from '#common/clock.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import type { HttpResponse } from '#common/http/uws.ts';
+import { readTapSignals, signalsKey } from '#common/links/tap-page.ts';
 import { LocalWindows } from '#common/rate-limit.ts';
 import type { Redis } from '#common/stores/redis.ts';
-import { readTapSignals, signalsKey } from '#common/links/tap-page.ts';
 import type { SignalTokens } from './signal-token.ts';
 
 export const BEACON_PATH = '/-/tap';

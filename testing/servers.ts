@@ -11,13 +11,13 @@ import { inject } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import type { ProcessRoleName } from '#pg-migrations/role-rights.ts';
 import { childrenOf, isAlive } from '#deploy/local/ancestry.ts';
 import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
 import { startNats } from '#deploy/local/nats.ts';
 import { startPostgres } from '#deploy/local/postgres.ts';
 import { startRedis } from '#deploy/local/redis.ts';
+import type { ProcessRoleName } from '#pg-migrations/role-rights.ts';
 import { urlAsRole } from './roles.ts';
 
 export interface TestDatabase {

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { Postgres } from '#common/stores/postgres.ts';
-import { migratePostgres } from '#pg-migrations/migrate.ts';
-import { processRoles } from '#pg-migrations/role-rights.ts';
 import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { ensureRole } from '#deploy/local/database-roles.ts';
 import { refuseMissingServers } from '#deploy/local/missing-servers.ts';
 import { startPostgres } from '#deploy/local/servers.ts';
+import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { processRoles } from '#pg-migrations/role-rights.ts';
 import { rolePasswordForTest } from './roles.ts';
 
 declare module 'vitest' {

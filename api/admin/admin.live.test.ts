@@ -3,9 +3,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { verifyPassword } from '#api/auth/password.ts';
 import { ApiKeys, newApiKey } from '#common/api-key.ts';
 import { systemClock } from '#common/clock.ts';
-import { childEnvironment } from '#common/process/config.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
+import { childEnvironment } from '#common/process/config.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { postgresForTest, type TestDatabase } from '#testing/servers.ts';
 import {

@@ -1,8 +1,9 @@
 /** Erases a person, or all people of an organization, from Postgres, Redis and the log. */
+
+import { signalsKey } from '#common/links/tap-page.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
-import { signalsKey } from '#common/links/tap-page.ts';
 import { installNames, matchKeys, type Person } from './erase-person.ts';
 import { AdminError } from './questions.ts';
 

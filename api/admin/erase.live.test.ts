@@ -5,23 +5,27 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
-import { loadConfig } from '#common/process/config.ts';
-import { plainMatch } from '#common/testing/match-record.ts';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { newId } from '#common/ids.ts';
+import { Journal } from '#common/journal/journal.ts';
+import { nodeSystem } from '#common/journal/system.ts';
 import { eventJson, eventPrefix, extrasJson } from '#common/log/event-record.ts';
 import { decodeInstall, installJson } from '#common/log/install-record.ts';
-import { Journal } from '#common/journal/journal.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { matchJson } from '#common/log/match-record.ts';
-import { Publisher } from '#publisher/publisher.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import { nodeSystem } from '#common/journal/system.ts';
+import { loadConfig } from '#common/process/config.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import { RecentClicks } from '#common/attribution/recent-clicks.ts';
-import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { plainMatch } from '#common/testing/match-record.ts';
+import { noFailpoints } from '#ingest/failpoints.ts';
+import { Ingest } from '#ingest/ingest.ts';
+import { testClick } from '#ingest/testing/pipeline-harness.ts';
+import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { Publisher } from '#publisher/publisher.ts';
 import {
   natsForTest,
   ownClickhouseForTest,
@@ -29,10 +33,6 @@ import {
   redisForTest,
   type TestServer,
 } from '#testing/servers.ts';
-import { noFailpoints } from '#ingest/failpoints.ts';
-import { Ingest } from '#ingest/ingest.ts';
-import { testClick } from '#ingest/testing/pipeline-harness.ts';
-import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { type EraseRequest, type EraseStores, erase, requestOf } from './erase.ts';
 
 const minuteMs = 60_000;

@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { ApiKeys } from '#common/api-key.ts';
-import { AppSnapshots, readAppByKey } from '#common/links/app-snapshot.ts';
 import { systemClock } from '#common/clock.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
+import { AppSnapshots, readAppByKey } from '#common/links/app-snapshot.ts';
 import { type AdminParts, addMember, listAccounts, resetPassword } from './accounts.ts';
 import { deleteOrganization, deleteUser, disableUser, enableUser, removeMember } from './removals.ts';
 import { untilTold } from './told-changes.ts';

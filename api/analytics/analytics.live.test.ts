@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { newId } from '#common/ids.ts';
-import { seededRandom } from '#common/seeded-random.ts';
+import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 import {
   campaigns,
   countries,
@@ -16,7 +15,8 @@ import {
   storeRecords,
   type TestRecord,
 } from '#api/testing/records.ts';
-import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
+import { newId } from '#common/ids.ts';
+import { seededRandom } from '#common/seeded-random.ts';
 
 const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
 const fromMs = Date.parse('2026-02-01T00:00:00Z');

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { isLearned, makeRecords, makeTenant, storeRecords } from '#api/testing/records.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { audit, auditHour } from '#clickhouse/queries/audit.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
-import { isLearned, makeRecords, makeTenant, storeRecords } from '#api/testing/records.ts';
 
 const from_ms = Date.parse('2026-03-28T00:00:00Z');
 const to_ms = Date.parse('2026-04-02T00:00:00Z');

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
+import { isOpen, makeRecords, makeTenant, storeRecords } from '#api/testing/records.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { ndjsonLine } from './export-lines.ts';
-import { isOpen, makeRecords, makeTenant, storeRecords } from '#api/testing/records.ts';
-import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 
 const nowMs = Date.parse('2026-04-10T12:00:00Z');
 const fromMs = nowMs - 20 * 86_400_000;

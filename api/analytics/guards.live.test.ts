@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { memberOf, readLimits, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
+import { makeRecords, makeTenant, plainFigures, storeRecords } from '#api/testing/records.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { Postgres } from '#common/stores/postgres.ts';
 import { seededRandom } from '#common/seeded-random.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { postgresForTest } from '#testing/servers.ts';
 import { asOfFrom } from './as-of.ts';
 import { rejectionOf } from './ask.ts';
-import { makeRecords, makeTenant, plainFigures, storeRecords } from '#api/testing/records.ts';
-import { memberOf, readLimits, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 
 const dayMs = 86_400_000;
 const nowMs = Date.parse('2026-04-10T12:00:00Z');

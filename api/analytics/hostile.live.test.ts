@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { seededRandom } from '#common/seeded-random.ts';
-import { makeRecords, makeTenant, pick, storeRecords } from '#api/testing/records.ts';
 import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
+import { makeRecords, makeTenant, pick, storeRecords } from '#api/testing/records.ts';
+import { seededRandom } from '#common/seeded-random.ts';
 
 const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
 const fromMs = nowMs - 5 * 86_400_000;

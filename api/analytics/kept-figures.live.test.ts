@@ -1,8 +1,8 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
+import { makeRecords, makeTenant, plainFigures, storeRecords, type TestRecord } from '#api/testing/records.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { seededRandom } from '#common/seeded-random.ts';
-import { makeRecords, makeTenant, plainFigures, storeRecords, type TestRecord } from '#api/testing/records.ts';
-import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 
 const dayMs = 86_400_000;
 const nowMs = Date.parse('2026-04-10T12:00:00Z');

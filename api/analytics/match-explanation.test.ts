@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import type { AppSettings, AppSnapshot } from '#common/links/app-snapshot.ts';
 import { newId } from '#common/ids.ts';
+import type { AppSettings, AppSnapshot } from '#common/links/app-snapshot.ts';
 import { decodeMatch, type MatchDetail } from '#common/log/match-record.ts';
 import { decide, type Evidence, type EvidenceType, type MatchInput, type ScoredClick } from '#common/match/rules.ts';
 import { type ClickFields, clickSignals, type DeviceFields, deviceSignals } from '#common/match/signals.ts';

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
+import { makeTenant } from '#api/testing/records.ts';
 import { RowWriter } from '#clickhouse/row-binary.ts';
 import { matchColumns, writeMatchRow } from '#clickhouse/rows-matches.ts';
-import { plainMatch } from '#common/testing/match-record.ts';
 import { newId } from '#common/ids.ts';
 import type { MatchCandidate, MatchRecord } from '#common/log/match-record.ts';
-import { makeTenant } from '#api/testing/records.ts';
-import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
+import { plainMatch } from '#common/testing/match-record.ts';
 
 const dayMs = 86_400_000;
 /** Of late: ClickHouse drops what is too old by its own clock. */

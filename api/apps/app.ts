@@ -1,8 +1,8 @@
 /** An app as stored in Postgres and as answered by the API. */
 import { Type } from 'typebox';
 import { absent } from '#api/access.ts';
-import type { AppSettings } from '#common/links/app-snapshot.ts';
 import type { Rejection } from '#common/http/rejection.ts';
+import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import { type TapPageMode, tapPageModes } from '#common/links/tap-page.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';

@@ -2,10 +2,10 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { verifyHost } from '#api/admin/hosts.ts';
 import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { ApiKeys, isApiKey } from '#common/api-key.ts';
-import { AppSnapshots, readAppByKey } from '#common/links/app-snapshot.ts';
 import { systemClock } from '#common/clock.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
+import { AppSnapshots, readAppByKey } from '#common/links/app-snapshot.ts';
 
 let api: ApiForTest;
 let owner: Member;

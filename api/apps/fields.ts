@@ -1,7 +1,7 @@
 /** The writable fields of an app: schemas, defaults, and the rules that a schema can't express. */
 import { type Static, type TSchema, Type } from 'typebox';
-import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { type FieldError, invalidFields, type Rejection } from '#common/http/rejection.ts';
+import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import { type TapPageMode, tapPageModes } from '#common/links/tap-page.ts';
 import { hostOf, URL_CHARACTERS_MAX, urlFaults } from '#common/links/web-address.ts';

@@ -7,9 +7,9 @@
  */
 import { Resolver } from 'node:dns/promises';
 import type { Clock } from '#common/clock.ts';
+import type { Log } from '#common/process/telemetry.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
-import type { Log } from '#common/process/telemetry.ts';
 import { hostRecord } from './host.ts';
 
 const lookMs = 5_000;

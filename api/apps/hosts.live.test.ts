@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { releaseHost, verifyHost } from '#api/admin/hosts.ts';
-import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { type DnsForTest, dnsForTest } from '#api/testing/dns-server.ts';
+import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { systemClock } from '#common/clock.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { Redis } from '#common/stores/redis.ts';

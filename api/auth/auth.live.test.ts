@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { resetPassword } from '#api/admin/accounts.ts';
+import { pairOf, startTestOrigin, type TestOrigin } from '#api/testing/origin.ts';
 import { systemClock } from '#common/clock.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
-import { pairOf, startTestOrigin, type TestOrigin } from '#api/testing/origin.ts';
 
 let database: TestDatabase;
 let redis: TestServer;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
 import { startTestOrigin, type TestOrigin } from '#api/testing/origin.ts';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
 
 let database: TestDatabase;
 let redis: TestServer;

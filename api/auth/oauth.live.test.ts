@@ -2,12 +2,12 @@ import { createHash } from 'node:crypto';
 import { OAuth2Server } from 'oauth2-mock-server';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { disableUser } from '#api/admin/removals.ts';
+import { type GithubFixture, githubSettings, startGithubFixture } from '#api/testing/github.ts';
+import { pairOf, startTestOrigin, type TestOrigin } from '#api/testing/origin.ts';
 import { systemClock } from '#common/clock.ts';
 import { loadConfig } from '#common/process/config.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
-import { type GithubFixture, githubSettings, startGithubFixture } from '#api/testing/github.ts';
 import { oauthProviders } from './oauth-provider.ts';
-import { pairOf, startTestOrigin, type TestOrigin } from '#api/testing/origin.ts';
 
 const redirectUri = 'https://dashboard.example.com/callback';
 const otherRedirectUri = 'https://other.example.com/back';

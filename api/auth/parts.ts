@@ -2,9 +2,9 @@
 import { Type } from 'typebox';
 import type { AccessTokens } from '#common/access-token.ts';
 import type { Clock } from '#common/clock.ts';
-import type { ProcessConfig } from '#common/process/config-roles.ts';
 import { Encryption, type SecretKey } from '#common/encryption.ts';
 import { routesOf } from '#common/http/route.ts';
+import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
 import { Accounts } from './accounts.ts';

@@ -2,10 +2,10 @@ import { createHash, randomBytes } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { resetTotp } from '#api/admin/second-factor.ts';
-import { systemClock } from '#common/clock.ts';
-import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
 import { type GithubFixture, githubSettings, startGithubFixture } from '#api/testing/github.ts';
 import { pairOf, startTestOrigin, type TestAnswer, type TestOrigin } from '#api/testing/origin.ts';
+import { systemClock } from '#common/clock.ts';
+import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
 
 const redirectUri = 'https://dashboard.example.com/callback';
 

@@ -2,9 +2,9 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { apiRoutes } from '#api/routes.ts';
 import { mountRoutes } from '#common/http/mount.ts';
-import { openapi } from './openapi.ts';
 import type { Route } from '#common/http/route.ts';
 import { HttpServer } from '#common/http/server.ts';
+import { openapi } from './openapi.ts';
 import { docsRoutes } from './routes.ts';
 
 const about = {

@@ -3,9 +3,10 @@
  * Source: https://spec.openapis.org/oas/v3.1.1.html. What every route shares (the six errors, the headers, who may
  * call) is written here once.
  */
-import { components, everyAnswer, headerRefs } from './openapi-components.ts';
+
 import { type ErrorCode, statusOf } from '#common/http/rejection.ts';
 import type { CallerKind, LimitClass, Route } from '#common/http/route.ts';
+import { components, everyAnswer, headerRefs } from './openapi-components.ts';
 import { exampleOf, fileExample } from './schema-example.ts';
 
 /** A route as far as a document shows it; every route of every room is one. */

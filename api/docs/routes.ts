@@ -1,8 +1,8 @@
 /** The API reference: as an OpenAPI document and as a web page. */
 import { Type } from 'typebox';
-import { type About, openapi } from './openapi.ts';
 import { notFound } from '#common/http/rejection.ts';
 import { type Route, routesOf } from '#common/http/route.ts';
+import { type About, openapi } from './openapi.ts';
 import { PageAssets, page, pagePolicy } from './page.ts';
 
 const route = routesOf<unknown, unknown>();

@@ -1,9 +1,9 @@
 import { absent, organizationsOf, refuseWrite } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
+import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
 import { createLink, type LinkOwner } from '#common/links/link-creation.ts';
 import { linkFaults, newLinkBody } from '#common/links/link-fields.ts';
-import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 
 export const create = route({

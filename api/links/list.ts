@@ -3,8 +3,8 @@ import { absent, organizationsOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
-import { isStorableTime } from '#common/links/link-fields.ts';
 import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
+import { isStorableTime } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { rankedPage, timedPage } from './selection.ts';
 

@@ -2,8 +2,14 @@ import { organizationsOf, refuseWrite } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
-import { type LinkChanges, linkChangesBody, linkFaults, linkFieldNames, storedValue } from '#common/links/link-fields.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
+import {
+  type LinkChanges,
+  linkChangesBody,
+  linkFaults,
+  linkFieldNames,
+  storedValue,
+} from '#common/links/link-fields.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import { findLink, linkParams } from './read.ts';

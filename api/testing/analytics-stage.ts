@@ -1,4 +1,7 @@
 /** The analytics endpoints over real stores, called through their own validation but without a socket. */
+
+import { analyticsParts } from '#api/analytics/deps.ts';
+import { analyticsRoutes } from '#api/analytics/routes.ts';
 import type { UserCaller } from '#api/route.ts';
 import { ClickHouse, type Settings } from '#clickhouse/client.ts';
 import { type MountedRoute, mountRoutes } from '#common/http/mount.ts';
@@ -7,9 +10,7 @@ import { Rejection, statusOf } from '#common/http/rejection.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Tenancy } from '#common/stores/tenancy.ts';
 import { clickhouseForTest, postgresForTest } from '#testing/servers.ts';
-import { analyticsParts } from '#api/analytics/deps.ts';
 import type { Tenant } from './records.ts';
-import { analyticsRoutes } from '#api/analytics/routes.ts';
 
 export interface Reply {
   readonly status: number;

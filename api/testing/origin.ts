@@ -1,23 +1,23 @@
 /** For tests: the authentication endpoints behind the real HTTP server, guard and stores, without TLS on loopback. */
 import { randomBytes } from 'node:crypto';
+import { authParts } from '#api/auth/parts.ts';
+import { hashPassword } from '#api/auth/password.ts';
+import { authRoutes } from '#api/auth/routes.ts';
 import { apiGuard } from '#api/guard.ts';
 import { meRoutes } from '#api/me/read.ts';
 import { isOutage } from '#api/parts.ts';
 import { AccessTokens } from '#common/access-token.ts';
 import { systemClock } from '#common/clock.ts';
-import { loadConfig } from '#common/process/config.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { HttpServer } from '#common/http/server.ts';
 import { newId } from '#common/ids.ts';
-import { Postgres } from '#common/stores/postgres.ts';
+import { loadConfig } from '#common/process/config.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { urlAsRole } from '#testing/roles.ts';
-import { authParts } from '#api/auth/parts.ts';
-import { hashPassword } from '#api/auth/password.ts';
-import { authRoutes } from '#api/auth/routes.ts';
 
 export interface TestAnswer {
   readonly status: number;

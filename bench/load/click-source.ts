@@ -6,11 +6,11 @@
 
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { loadConfig } from '#common/process/config.ts';
 import { newId } from '#common/ids.ts';
-import { clickJson } from '#common/log/click-line.ts';
 import { Journal } from '#common/journal/journal.ts';
+import { clickJson } from '#common/log/click-line.ts';
 import type { Click } from '#common/log/record.ts';
+import { loadConfig } from '#common/process/config.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { zipf } from './traffic.ts';
 

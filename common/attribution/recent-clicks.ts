@@ -11,11 +11,12 @@
  *
  * All of it can be lost: claims and their answers are in Postgres, clicks are in ClickHouse.
  */
-import type { Windows } from './attribution-windows.ts';
+
+import { readTapSignals, type TapSignals } from '#common/links/tap-page.ts';
 import { jsonText } from '#common/log/record.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
-import { readTapSignals, type TapSignals } from '#common/links/tap-page.ts';
 import { systemTime, type Time } from '#common/time.ts';
+import type { Windows } from './attribution-windows.ts';
 
 export const PER_ADDRESS_MAX = 100;
 const CLICKS_PER_CALL_MAX = 200;

@@ -1,8 +1,8 @@
 /** The journals of a machine as a publisher finds them: those of living processes and of dead ones. */
 import { join } from 'node:path';
 import { isId, timeOfId } from '#common/ids.ts';
-import type { Disk } from './disk.ts';
 import { ProducerReader } from '#publisher/producer-reader.ts';
+import type { Disk } from './disk.ts';
 import type { System } from './system.ts';
 
 export class Producer {

@@ -2,10 +2,10 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
-import { type Disk, nodeDisk } from './disk.ts';
 import { type FrameHeader, payloadOf, readFrame } from '#common/log/frame.ts';
-import { Journal, type JournalOptions } from './journal.ts';
 import type { RecordKind } from '#common/log/record.ts';
+import { type Disk, nodeDisk } from './disk.ts';
+import { Journal, type JournalOptions } from './journal.ts';
 import { Segment } from './segment.ts';
 import { nodeSystem, type System } from './system.ts';
 

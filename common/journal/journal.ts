@@ -20,16 +20,16 @@
  *   rewritten into another producer's folder: pending waiters of an abandoned producer are refused.
  */
 import { join } from 'node:path';
+import type { RecordKind } from '#common/log/record.ts';
 import type { Timer } from '#common/time.ts';
 import { FolderSize } from './folder-size.ts';
 import { FrameGroup, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-buffer.ts';
 import { newProducerId } from './journal-folders.ts';
-import type { RecordKind } from '#common/log/record.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
 import type { HeldLock } from './slot-lock.ts';
-import { nodeSystem, type System } from './system.ts';
 import { UnsyncedGroups, type Waiter } from './sync-ring.ts';
+import { nodeSystem, type System } from './system.ts';
 
 export { groupCharsMax, type JournalLane, roomAround, roomOf, type Waiter };
 

@@ -8,6 +8,7 @@
 import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
+import type { Redis, RedisCommands, Subscription } from '#common/stores/redis.ts';
 import {
   type AppSnapshot,
   decodeApp,
@@ -19,7 +20,6 @@ import {
   readApps,
   readLinks,
 } from './link-snapshot.ts';
-import type { Redis, RedisCommands, Subscription } from '#common/stores/redis.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import { changeMarker, type SharedStore, snapshotLimits } from './snapshot-source.ts';
 

@@ -4,8 +4,8 @@ import type { Clock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
-import { linkFieldNames, type NewLink, storedValue } from './link-fields.ts';
 import { type LinkRow, linkColumns } from './link.ts';
+import { linkFieldNames, type NewLink, storedValue } from './link-fields.ts';
 
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const CODE_CHARACTERS = 7;

@@ -1,7 +1,7 @@
 /** A link as Postgres keeps it and as the API answers it. */
 import { Type } from 'typebox';
-import type { TapPageMode } from './tap-page.ts';
 import { linkFields, nullable } from './link-fields.ts';
+import type { TapPageMode } from './tap-page.ts';
 
 /** A row of `links`, with the host of its app. */
 export interface LinkRow {

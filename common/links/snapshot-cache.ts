@@ -17,8 +17,8 @@
  * - `get` creates no promise and parses nothing.
  */
 import { BoundedMap, type Sized } from '#common/bounded-map.ts';
-import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
 import { TransientMap } from '#common/transient-map.ts';
+import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
 
 /** What an entry takes besides its text: objects, map slots. */
 const entryBytes = 300;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { plainMatch } from '#common/testing/match-record.ts';
 import { newId } from '#common/ids.ts';
+import { plainMatch } from '#common/testing/match-record.ts';
 import { decodeMatch, type MatchCandidate, matchJson } from './match-record.ts';
 
 const now = 1_790_000_000_000;

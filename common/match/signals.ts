@@ -5,8 +5,8 @@
 import { LRUCache } from 'lru-cache';
 import type { DeviceFamily } from '#common/device-family.ts';
 import { limitAddress } from '#common/http/peer.ts';
-import type { SdkPlatform } from '#common/log/event-record.ts';
 import type { TapSignals } from '#common/links/tap-page.ts';
+import type { SdkPlatform } from '#common/log/event-record.ts';
 import { readUserAgent, versionOf } from '#common/user-agent.ts';
 
 export interface Signals {

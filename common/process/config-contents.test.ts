@@ -3,9 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { generate } from 'selfsigned';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newSecretKey } from '#common/encryption.ts';
 import { loadConfig } from './config.ts';
 import { contentFaults } from './config-contents.ts';
-import { newSecretKey } from '#common/encryption.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'signpost-config-'));
 const place = (name: string) => join(folder, name);

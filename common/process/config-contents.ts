@@ -1,8 +1,8 @@
 /** What settings lead to, looked into before anything is started with them: keys, certificates, files, providers. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
-import type { Config } from './config.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
+import type { Config } from './config.ts';
 
 /** One sentence for each fault; empty when all is well. Settings that are empty have none. */
 export function contentFaults(config: Config): string[] {

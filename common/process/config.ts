@@ -2,10 +2,11 @@
  * Every setting of every process, and the only place that reads the environment.
  * A setting is a row: name, type, default, bounds and one sentence. All faults are reported at once.
  */
+
+import { defaultInstallation, installationShape } from '#common/log/log-names.ts';
 import { contentFaults } from './config-contents.ts';
 import { baseUrlOf, dnsServerOf, domainOf, networkOf, originOf } from './config-formats.ts';
 import { type ProcessConfig, type ProcessRole, settingsOfRole } from './config-roles.ts';
-import { defaultInstallation, installationShape } from '#common/log/log-names.ts';
 
 interface Setting<T> {
   readonly about: string;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { postgresForTest, type TestDatabase } from '#testing/servers.ts';
 import { newId } from '#common/ids.ts';
+import { postgresForTest, type TestDatabase } from '#testing/servers.ts';
 import { Postgres } from './postgres.ts';
 import { Tenancy } from './tenancy.ts';
 

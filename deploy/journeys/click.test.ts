@@ -5,8 +5,8 @@ import { chromium } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findProgram } from '#deploy/local/programs.ts';
 import { skipWithout } from '#testing/skip.ts';
-import userAgents from './testing/user-agents.json' with { type: 'json' };
 import { isRunning, login, Stack } from './stack.ts';
+import userAgents from './testing/user-agents.json' with { type: 'json' };
 
 interface Totals {
   readonly clicks: number;

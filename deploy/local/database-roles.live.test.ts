@@ -8,8 +8,8 @@ import { Tenancy } from '#common/stores/tenancy.ts';
 import { ExpiredClaims } from '#ingest/attribution/expired-claims.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { type ProcessRoleName, processRoles } from '#pg-migrations/role-rights.ts';
-import { ensureDatabaseRoles } from './database-roles.ts';
 import { ownPostgresForTest, postgresForTest, type TestPostgres } from '#testing/servers.ts';
+import { ensureDatabaseRoles } from './database-roles.ts';
 
 let database: TestPostgres;
 let owner: Postgres;

@@ -4,11 +4,11 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { openapi } from '#api/docs/openapi.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { aboutApi } from '#api/parts.ts';
 import { apiRoutes } from '#api/routes.ts';
 import { loadConfig } from '#common/process/config.ts';
-import { openapi } from '#api/docs/openapi.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { gatewayRoutes } from '#gateway/routes.ts';
 import { settingsPage } from './settings-page.ts';

@@ -79,7 +79,7 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
   const redirectors = Array.from({ length: redirectorCount(config) }, (_, n) => `redirector-${n}`);
   return [
     plan('ingest', 'ingest', join('ingest', 'main.js'), ingest),
-    plan('publisher', 'publisher', join('common', 'log', 'publisher-main.js'), {
+    plan('publisher', 'publisher', join('publisher', 'main.js'), {
       DATA_DIR: facts.dataDir,
       NATS_URL: nats.publisher,
     }),

@@ -1,9 +1,9 @@
 import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { searchPath } from '#common/process/config.ts';
 import { defaultInstallation, LogNames } from '#common/log/log-names.ts';
-import { Nats } from '#common/stores/nats.ts';
+import { searchPath } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
+import { Nats } from '#common/stores/nats.ts';
 import { StartupError } from './child.ts';
 import { type LocalServer, type ServerPlace, startServer } from './local-server.ts';
 import { type NatsRole, natsPasswords, natsUsers } from './nats-users.ts';

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ApiKeys, newApiKey } from '#common/api-key.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import { checkSecret } from './secret-check.ts';
 import { postgresForTest, type TestDatabase } from '#testing/servers.ts';
+import { checkSecret } from './secret-check.ts';
 
 let database: TestDatabase;
 let db: Postgres;

@@ -1,9 +1,10 @@
 /** An SDK gateway of a simulated machine, and devices who ask it for their click: the real matching and claims, on simulated stores. */
-import type { AppSnapshot } from '#common/links/app-snapshot.ts';
+
 import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
-import { Rejection } from '#common/http/rejection.ts';
-import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import type { AppSnapshot } from '#common/links/app-snapshot.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { Claims } from '#gateway/match/claims.ts';
 import { Matching, type MatchingParts } from '#gateway/match/matching.ts';
 import { type ClickFacts, clickAddress, clickApp, clickLink, windowHours } from './click-line.ts';

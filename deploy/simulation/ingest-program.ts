@@ -1,8 +1,9 @@
 /** An ingest process: the real owners of partitions with the real sink and recovery, on simulated stores. */
+
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
-import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { sleep, type Time } from '#common/time.ts';
 import { FirstSeenGroup } from '#ingest/attribution/first-seen-group.ts';
 import { InstallLookup } from '#ingest/attribution/install-lookup.ts';

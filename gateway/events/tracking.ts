@@ -1,7 +1,9 @@
 /** From a batch that was read to an answer: each event to its link, to the journal, and counted. */
-import type { AppSnapshot } from '#common/links/app-snapshot.ts';
+
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
+import { roomAround } from '#common/journal/journal.ts';
+import type { AppSnapshot } from '#common/links/app-snapshot.ts';
 import { aroundEventBatch, madeId } from '#common/log/event-batch.ts';
 import {
   eventJson,
@@ -11,7 +13,6 @@ import {
   refusalReasons,
   refusedJson,
 } from '#common/log/event-record.ts';
-import { roomAround } from '#common/journal/journal.ts';
 import { jsonText } from '#common/log/record.ts';
 import { isConversion } from '#common/revenue.ts';
 import type { LinkFacts, LinkIndex } from '#gateway/links/link-facts.ts';

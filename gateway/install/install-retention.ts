@@ -4,8 +4,8 @@
  */
 import type { Clock } from '#common/clock.ts';
 import type { Part } from '#common/process/lifecycle.ts';
-import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 
 const dayMs = 86_400_000;
 const lookMs = 3_600_000;

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { newId } from '#common/ids.ts';
-import { decodeInstall } from '#common/log/install-record.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
+import { newId } from '#common/ids.ts';
+import { decodeInstall } from '#common/log/install-record.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 
 let edge: SdkEdge;

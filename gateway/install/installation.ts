@@ -4,11 +4,11 @@
  * that got there twice has the same install_id and is counted once.
  */
 import { keptAddress, networkOf } from '#common/address-writer.ts';
+import type { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { type Clock, isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { installJson, reinstallJson } from '#common/log/install-record.ts';
-import type { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import type { LinkIndex } from '#gateway/links/link-facts.ts';
 import { linkBrief } from '#gateway/match/match.ts';
 import type { Asker, Match, Matching } from '#gateway/match/matching.ts';

@@ -1,7 +1,7 @@
 import { forbidden, invalid, invalidFields } from '#common/http/rejection.ts';
+import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
 import { createLink } from '#common/links/link-creation.ts';
 import { linkFaults, newSdkLinkBody } from '#common/links/link-fields.ts';
-import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import { route } from '#gateway/deps.ts';
 

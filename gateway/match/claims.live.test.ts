@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { newId } from '#common/ids.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import { RecentClicks } from '#common/attribution/recent-clicks.ts';
-import type { TestServer } from '#testing/servers.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
+import type { TestServer } from '#testing/servers.ts';
 import { type NewClaim, PostgresClaimStore } from './claim-store.ts';
 import { Claims } from './claims.ts';
 

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { newId } from '#common/ids.ts';
 import { decodeMatch, type MatchDetail, type MatchRecord } from '#common/log/match-record.ts';
-import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 
 const safari =

@@ -3,6 +3,8 @@
  * as that of an install does, so that a match that was answered can be looked at. Where evidence decided, what would have been decided
  * without it is kept too: against the evidence, an app's precision can be measured.
  */
+
+import type { ClickAtAddress } from '#common/attribution/recent-clicks.ts';
 import { timeOfId } from '#common/ids.ts';
 import { inAppBrowser } from '#common/in-app-browser.ts';
 import {
@@ -18,7 +20,6 @@ import { cut } from '#common/log/record.ts';
 import { type Decision, decideByScore, type JudgedClick, type MatchInput } from '#common/match/rules.ts';
 import { networkKindOf } from '#common/match/shared-address.ts';
 import type { Signals } from '#common/match/signals.ts';
-import type { ClickAtAddress } from '#common/attribution/recent-clicks.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
 import type { NamedClick } from './evidence.ts';
 import type { MatchFields } from './match-schema.ts';

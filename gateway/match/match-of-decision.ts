@@ -1,7 +1,8 @@
 /** From what Redis knows of clicks to what the rules are asked, and from their decision to a match. */
+
+import type { ClickAtAddress, Gathered, RecentClick } from '#common/attribution/recent-clicks.ts';
 import type { CandidateClick, Decision, ScoredClick } from '#common/match/rules.ts';
 import { clickSignals } from '#common/match/signals.ts';
-import type { ClickAtAddress, Gathered, RecentClick } from '#common/attribution/recent-clicks.ts';
 import type { Match } from './matching.ts';
 
 /** Who has a click, as far as Postgres was asked. */

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AddressWriter, addressName } from '#common/address-writer.ts';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { newId } from '#common/ids.ts';
 import { announceChange } from '#common/links/link-cache.ts';
-import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { signalsKey } from '#common/links/tap-page.ts';
 import { addressKey, SdkEdge } from '#gateway/testing/sdk-edge.ts';
 

@@ -6,15 +6,15 @@
  */
 
 import type { AddressWriter } from '#common/address-writer.ts';
-import type { AppSnapshot } from '#common/links/app-snapshot.ts';
 import type { AttributionWindows } from '#common/attribution/attribution-windows.ts';
+import { type Gathered, queryOf, type RecentClick, type RecentClicks } from '#common/attribution/recent-clicks.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId, timeOfId } from '#common/ids.ts';
+import type { AppSnapshot } from '#common/links/app-snapshot.ts';
 import { decide, type MatchInput, type NoMatchReason } from '#common/match/rules.ts';
 import { deviceSignals } from '#common/match/signals.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
-import { type Gathered, queryOf, type RecentClick, type RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { isRedisUnavailable, isReplyError } from '#common/stores/redis.ts';
 import type { AppOpens } from './app-opens.ts';
 import type { Claim } from './claim-store.ts';

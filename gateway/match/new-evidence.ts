@@ -1,7 +1,8 @@
 /** What is new in the question of a device that was answered before. */
+
+import type { Gathered } from '#common/attribution/recent-clicks.ts';
 import { timeOfId } from '#common/ids.ts';
 import type { CandidateClick, Decision, Evidence } from '#common/match/rules.ts';
-import type { Gathered } from '#common/attribution/recent-clicks.ts';
 import type { NamedClick } from './evidence.ts';
 import type { Match } from './matching.ts';
 

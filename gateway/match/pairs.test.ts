@@ -3,9 +3,9 @@
  * behind an address that nobody else used.
  */
 import { afterAll, expect, test } from 'vitest';
-import { userAgentCorpus } from '#common/testing/user-agent-corpus.ts';
 import { decide } from '#common/match/rules.ts';
 import { clickSignals, deviceSignals } from '#common/match/signals.ts';
+import { userAgentCorpus } from '#common/testing/user-agent-corpus.ts';
 import { devicePairs, type Pair, timeCases } from '#gateway/testing/match-pairs.ts';
 
 const now = 1_800_000_000_000;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { newId, timeOfId } from '#common/ids.ts';
 import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
-import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 import { decodeClick } from '#ingest/record-decoder.ts';
 

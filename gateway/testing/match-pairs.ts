@@ -1,6 +1,7 @@
 /** The cases of gateway/match/pairs.test.ts. */
-import type { CorpusLine } from '#common/testing/user-agent-corpus.ts';
+
 import type { ClickFields, DeviceFields } from '#common/match/signals.ts';
+import type { CorpusLine } from '#common/testing/user-agent-corpus.ts';
 
 export interface Pair {
   readonly kind: 'device' | 'time';

@@ -2,10 +2,11 @@
  * A population whose truth is known: people with phones at home, in offices, behind carriers, relays and VPNs, who click links in
  * browsers and apps and install an app, or install it without any click. What the rules make of it is compared with what was.
  */
+
+import { PER_ADDRESS_MAX } from '#common/attribution/recent-clicks.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import { decide, type Evidence, type ScoredClick } from '#common/match/rules.ts';
 import { type ClickFields, clickSignals, deviceSignals } from '#common/match/signals.ts';
-import { PER_ADDRESS_MAX } from '#common/attribution/recent-clicks.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { browserOf } from './simulated-browsers.ts';
 import {

@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { readArchiveAnswer } from '#common/attribution/click-archive.ts';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { newId } from '#common/ids.ts';
 import { clickJson } from '#common/log/click-line.ts';
 import { type EventDecision, eventJson, eventPrefix, refusedJson } from '#common/log/event-record.ts';
@@ -7,12 +9,10 @@ import { type InstallRecord, installJson } from '#common/log/install-record.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { Nats } from '#common/stores/nats.ts';
-import { RecentClicks } from '#common/attribution/recent-clicks.ts';
-import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { Redis } from '#common/stores/redis.ts';
-import { redisForTest, type TestServer } from '#testing/servers.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
 import { WayForTest } from '#ingest/testing/pipeline-harness.ts';
+import { redisForTest, type TestServer } from '#testing/servers.ts';
 
 const organization_id = newId('org', 1);
 let app_id = newId('app', 1);

@@ -1,9 +1,9 @@
 /** Answers the SDK edge's questions about clicks that Redis has lost. */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { type ArchiveAnswer, type ArchiveQuestion, readQuestion } from '#common/attribution/click-archive.ts';
+import type { RecentClick } from '#common/attribution/recent-clicks.ts';
 import { isId, timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/stores/nats.ts';
-import type { RecentClick } from '#common/attribution/recent-clicks.ts';
 
 /** Questions that are looked up at once; more are not answered, and the asker does without. */
 const OPEN_MAX = 20;

@@ -6,9 +6,9 @@ import { type InstallRecord, installJson, installTextMax } from '#common/log/ins
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { Redis } from '#common/stores/redis.ts';
-import { redisForTest, type TestServer } from '#testing/servers.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
 import { WayForTest } from '#ingest/testing/pipeline-harness.ts';
+import { redisForTest, type TestServer } from '#testing/servers.ts';
 
 const organization_id = newId('org', 1);
 const link_id = newId('lnk', 1);

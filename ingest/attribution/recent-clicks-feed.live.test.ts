@@ -1,17 +1,17 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { encodeFrame } from '#common/log/frame.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { Nats } from '#common/stores/nats.ts';
-import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { systemTime, type Time } from '#common/time.ts';
 import { findRedis } from '#deploy/local/redis.ts';
+import { testClick } from '#ingest/testing/pipeline-harness.ts';
 import { natsForTest, redisForTest, type TestServer } from '#testing/servers.ts';
 import { skipWithout } from '#testing/skip.ts';
-import { testClick } from '#ingest/testing/pipeline-harness.ts';
 import { type FeedOptions, RecentClicksFeed } from './recent-clicks-feed.ts';
 
 let natsServer: TestServer;

@@ -5,17 +5,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
-import { childEnvironment, loadConfig } from '#common/process/config.ts';
 import { newId } from '#common/ids.ts';
-import { clickJson } from '#common/log/click-line.ts';
 import { Journal } from '#common/journal/journal.ts';
+import { nodeSystem } from '#common/journal/system.ts';
+import { clickJson } from '#common/log/click-line.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
-import { Publisher } from '#publisher/publisher.ts';
 import type { Click } from '#common/log/record.ts';
-import { nodeSystem } from '#common/journal/system.ts';
-import { Nats } from '#common/stores/nats.ts';
+import { childEnvironment, loadConfig } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
+import { Nats } from '#common/stores/nats.ts';
+import { noFailpoints } from '#ingest/failpoints.ts';
+import { Ingest } from '#ingest/ingest.ts';
+import { Publisher } from '#publisher/publisher.ts';
 import {
   natsForTest,
   ownClickhouseForTest,
@@ -23,8 +25,6 @@ import {
   type TestPostgres,
   type TestServer,
 } from '#testing/servers.ts';
-import { noFailpoints } from '#ingest/failpoints.ts';
-import { Ingest } from '#ingest/ingest.ts';
 
 const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
 
@@ -174,7 +174,7 @@ export class WayForTest {
 
   /** @param failpoint where it dies, if it shall. */
   ingest(failpoint = '', instance = 'ingest-0', leaseSeconds = 3, clickhouse = this.clickhouse.url): IngestChild {
-    const child = spawn(process.execPath, [join(packageRoot(), 'dist/ingest/fixtures/ingest-to-kill.js'), failpoint], {
+    const child = spawn(process.execPath, [join(packageRoot(), 'dist/ingest/testing/ingest-to-kill.js'), failpoint], {
       env: childEnvironment({ ...this.#settings(instance, leaseSeconds), CLICKHOUSE_URL: `${clickhouse}/test` }),
       stdio: ['ignore', 'pipe', 'pipe'],
     });

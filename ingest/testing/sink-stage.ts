@@ -4,12 +4,6 @@ import { columnsOf, rollups } from '#clickhouse/rollups.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
-import {
-  clickhouseForTest,
-  postgresForTest,
-  type TestDatabase,
-  type TestPostgres,
-} from '#testing/servers.ts';
 import { Attribution } from '#ingest/attribution/attribution.ts';
 import { ClickHouseRecords } from '#ingest/attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from '#ingest/attribution/first-seen.ts';
@@ -36,6 +30,7 @@ import { deviceStep } from '#ingest/steps/device.ts';
 import { headersStep } from '#ingest/steps/headers.ts';
 import { linkStep } from '#ingest/steps/link.ts';
 import { Visitors, visitorStep } from '#ingest/steps/visitor.ts';
+import { clickhouseForTest, postgresForTest, type TestDatabase, type TestPostgres } from '#testing/servers.ts';
 import { testClick } from './pipeline-harness.ts';
 
 const leaseSeconds = 30;
