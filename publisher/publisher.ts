@@ -15,12 +15,12 @@
  *   acknowledged) is republished under another message id.
  */
 
-import { type MissingLocks, type Producer, scanJournals } from '#common/journal/journal-folders.ts';
 import type { System } from '#common/journal/system.ts';
 import { messageIdOf } from '#common/log/frame.ts';
 import { decodeAnnouncement, encodeMarksRequest, laneKeyOf } from '#common/log/marks.ts';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import { sleep, type Timer } from '#common/time.ts';
+import { type MissingLocks, type Producer, scanJournals } from './journal-scanner.ts';
 import { LaneProgress } from './lane-progress.ts';
 import type { JournalFrame } from './producer-reader.ts';
 import { type FrameRunMessage, MessageCollector, PublishWindow } from './publish-window.ts';

@@ -5,7 +5,6 @@ import type { Role } from '#api/route.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import {
-  type AdminParts,
   addMember,
   createFirstUser,
   createOrganization,
@@ -15,6 +14,7 @@ import {
   nameFault,
   resetPassword,
 } from './accounts.ts';
+import type { AdminContext } from './admin-context.ts';
 import { addHostCommands } from './host-commands.ts';
 import { passwordRule } from './password-strength.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
@@ -23,18 +23,6 @@ import { addSecondFactorCommands } from './second-factor-commands.ts';
 import { reencryptApiKeys, reencryptSecondFactors } from './secret-rotation.ts';
 
 const roles: readonly Role[] = ['owner', 'member', 'viewer'];
-
-/** What the commands run on. Opened only when one needs it, so that --help works without a database. */
-export interface AdminContext {
-  /** @throws AdminError when no database is set and none runs on this machine. */
-  readonly parts: () => AdminParts;
-  readonly adminEmail: string;
-  readonly adminPassword: string;
-  /** SECRET_KEY. */
-  readonly secretKey: string;
-  readonly print: (line: string) => void;
-  readonly warn: (line: string) => void;
-}
 
 export function adminProgram(context: AdminContext): Command {
   const program = new Command('admin')

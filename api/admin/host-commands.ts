@@ -1,6 +1,6 @@
 /** `npm run admin`: commands on the hosts of short links. */
 import type { Command } from 'commander';
-import type { AdminContext } from './commands.ts';
+import type { AdminContext } from './admin-context.ts';
 import { hostNameFault, releaseHost, verifyHost } from './hosts.ts';
 import { ask, done } from './questions.ts';
 import { untilTold } from './told-changes.ts';

@@ -1,7 +1,7 @@
 /** `npm run admin`: commands that remove users and organizations. */
 import type { Command } from 'commander';
 import { emailFault, nameFault } from './accounts.ts';
-import type { AdminContext } from './commands.ts';
+import type { AdminContext } from './admin-context.ts';
 import { ask, done } from './questions.ts';
 import { deleteOrganization, deleteUser, disableUser, enableUser, removeMember } from './removals.ts';
 import { untilTold } from './told-changes.ts';

@@ -1,7 +1,7 @@
 /** `npm run admin`: commands on second factors. */
 import type { Command } from 'commander';
 import { emailFault, nameFault } from './accounts.ts';
-import type { AdminContext } from './commands.ts';
+import type { AdminContext } from './admin-context.ts';
 import { ask, done } from './questions.ts';
 import { requireTotp, resetTotp } from './second-factor.ts';
 

@@ -1,6 +1,6 @@
 /** The hosts that an app may have, and which of them need verification. */
 import { isIP } from 'node:net';
-import type { Config } from '#common/process/config.ts';
+import type { Config } from '#common/process/settings.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 
 const LABEL_CHARACTERS_MAX = 40;

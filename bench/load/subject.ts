@@ -1,8 +1,9 @@
 /** A process under load: started by us, measured through /proc, ended through the pipe it reads. Linux only. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { childEnvironment, type SettingName } from '#common/process/config.ts';
+import { childEnvironment } from '#common/process/config.ts';
 import { nodeOptions } from '#common/process/node-options.ts';
+import type { SettingName } from '#common/process/settings.ts';
 
 export interface Reading {
   /** CPU time in user and kernel since the process began, in microseconds. */

@@ -24,7 +24,7 @@ import type { RecordKind } from '#common/log/record.ts';
 import type { Timer } from '#common/time.ts';
 import { FolderSize } from './folder-size.ts';
 import { FrameGroup, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-buffer.ts';
-import { newProducerId } from './journal-folders.ts';
+import { newProducerId } from './producer-names.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
 import type { HeldLock } from './slot-lock.ts';

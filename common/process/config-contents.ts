@@ -2,7 +2,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
 import { parseSecretKeys } from '#common/encryption.ts';
-import type { Config } from './config.ts';
+import type { Config } from './settings.ts';
 
 /** One sentence for each fault; empty when all is well. Settings that are empty have none. */
 export function contentFaults(config: Config): string[] {

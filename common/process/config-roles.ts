@@ -2,7 +2,7 @@
  * Which settings each process of ours reads. A process gets these and no others, so a secret is only where it is used; and the
  * code of a process can't read another setting, because its type has none.
  */
-import type { Config, SettingName } from './config.ts';
+import type { Config, SettingName } from './settings.ts';
 
 const metrics = ['METRICS_HOST', 'METRICS_HOST_NAMES', 'METRICS_PORT'] as const;
 const everyProcess = ['DATA_DIR', 'INSTANCE', 'LOG_LEVEL', ...metrics] as const;

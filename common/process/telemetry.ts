@@ -3,8 +3,8 @@ import { createServer, type Server } from 'node:http';
 import { isIP } from 'node:net';
 import { type DestinationStream, type Logger, type LoggerOptions, pino } from 'pino';
 import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client';
-import type { Config } from './config.ts';
 import type { Part } from './lifecycle.ts';
+import type { Config } from './settings.ts';
 
 export type Log = Logger;
 

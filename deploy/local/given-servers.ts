@@ -1,6 +1,6 @@
 /** Checks before startup that the servers in the configured URLs accept connections. */
 import { connect } from 'node:net';
-import type { Config } from '#common/process/config.ts';
+import type { Config } from '#common/process/settings.ts';
 
 const answerMsMax = 3_000;
 

@@ -1,8 +1,8 @@
 /** The processes that run on one machine, and the settings of each. Pure function: tested without starting anything. */
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import type { Config, SettingName } from '#common/process/config.ts';
 import type { ProcessRole } from '#common/process/config-roles.ts';
+import type { Config, SettingName } from '#common/process/settings.ts';
 
 /** Postgres, with one role per process. */
 export interface DatabaseUrls {

@@ -9,8 +9,9 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type Config, processEnvironment } from '#common/process/config.ts';
+import { processEnvironment } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
+import type { Config } from '#common/process/settings.ts';
 import { StartupError } from './child.ts';
 import { builtClickHouse, startClickHouse } from './clickhouse/spawn.ts';
 import { ensureDatabaseRoles } from './database-roles.ts';

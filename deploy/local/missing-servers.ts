@@ -1,5 +1,5 @@
 /** Finds, before startup, all servers that have no configured URL and are not installed on this machine. */
-import type { Config } from '#common/process/config.ts';
+import type { Config } from '#common/process/settings.ts';
 import { StartupError } from './child.ts';
 import { findChdb } from './clickhouse/spawn.ts';
 import { findNats } from './nats.ts';

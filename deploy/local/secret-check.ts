@@ -1,7 +1,7 @@
 import { appsWithLostKey, replaceLostKeys } from '#api/admin/lost-keys.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
-import type { Config } from '#common/process/config.ts';
+import type { Config } from '#common/process/settings.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { StartupError } from './child.ts';
 

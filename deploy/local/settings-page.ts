@@ -1,5 +1,5 @@
 /** docs/settings.md, written from the table of settings. */
-import { settings } from '#common/process/config.ts';
+import { settings } from '#common/process/settings.ts';
 
 export function settingsPage(): string {
   const rows = Object.entries(settings).map(([name, setting]) => {

@@ -1,9 +1,8 @@
 /** The journals of a machine as a publisher finds them: those of living processes and of dead ones. */
 import { join } from 'node:path';
-import { isId, timeOfId } from '#common/ids.ts';
-import { ProducerReader } from '#publisher/producer-reader.ts';
-import type { Disk } from './disk.ts';
-import type { System } from './system.ts';
+import { foldersIn, producersOf } from '#common/journal/producer-names.ts';
+import type { System } from '#common/journal/system.ts';
+import { ProducerReader } from './producer-reader.ts';
 
 export class Producer {
   readonly reader: ProducerReader;
@@ -49,31 +48,5 @@ export async function scanJournals(
       producer.reader.scan();
       producer.reader.isAlive = isHeld && producerId === newest;
     }
-  }
-}
-
-/**
- * The name of a new producer in a slot. It sorts behind all that are there and behind the one before, also when the clock went
- * back in between: of a slot that is held the last one is the one that lives.
- * @throws what the file system says when the slot can't be read.
- */
-export function newProducerId(system: System, slotFolder: string, before: string): string {
-  const names = producersOf([...system.disk.folders(slotFolder), before]);
-  const last = names.at(-1);
-  const ms = Math.max(system.time.now(), last === undefined ? 0 : timeOfId(`evt_${last}`) + 1);
-  return system.producerId(ms);
-}
-
-/** The names that are valid producer ids, oldest first. Other folders are not ours. */
-function producersOf(names: readonly string[]): string[] {
-  return names.filter((name) => isId('evt', `evt_${name}`)).sort();
-}
-
-/** Names of the folders in a folder; none if it is not there yet. */
-function foldersIn(disk: Disk, folder: string): string[] {
-  try {
-    return disk.folders(folder);
-  } catch {
-    return [];
   }
 }

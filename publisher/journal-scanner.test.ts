@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { isId, newId } from '#common/ids.ts';
-import { Journal } from './journal.ts';
-import { newProducerId, type Producer, scanJournals } from './journal-folders.ts';
-import { nodeSystem } from './system.ts';
+import { Journal } from '#common/journal/journal.ts';
+import { newProducerId } from '#common/journal/producer-names.ts';
+import { nodeSystem } from '#common/journal/system.ts';
+import { type Producer, scanJournals } from './journal-scanner.ts';
 
 let root: string;
 beforeEach(() => {
