@@ -46,7 +46,7 @@ export interface InsertOptions {
   readonly queryId?: string;
 }
 
-export type InsertOutcome =
+export type InsertAnswer =
   /** `rows` counts what views wrote as well: at least the rows sent, also when the token was known already. */
   | { readonly kind: 'written'; readonly rows: number }
   | { readonly kind: 'unavailable' | 'refused'; readonly code: number; readonly message: string };
@@ -180,7 +180,7 @@ export class ClickHouse {
     table: string,
     bytes: Uint8Array,
     { token, format, columns, queryId }: InsertOptions,
-  ): Promise<InsertOutcome> {
+  ): Promise<InsertAnswer> {
     const query = `INSERT INTO ${identifier(table)} (${columns.map(identifier).join(', ')}) FORMAT ${format}`;
     try {
       const result = await this.#library.exec({

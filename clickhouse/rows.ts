@@ -41,7 +41,7 @@ let monthTo = 0;
 let monthName = '';
 
 /** The partition of the raw tables that a time falls into: toYYYYMM in UTC. */
-export function partitionOf(epochMs: number): string {
+export function monthOf(epochMs: number): string {
   if (epochMs < monthFrom || epochMs >= monthTo) {
     const date = new Date(epochMs);
     const [year, month] = [date.getUTCFullYear(), date.getUTCMonth()];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AddressWriter, addressName, keptAddress, networkOf, withoutHash } from './address-writer.ts';
+import { AddressWriter, addressName, keptAddress, addressNetworkOf, withoutHash } from './address-writer.ts';
 
 const writer = new AddressWriter('a key of a test that is long enough');
 const [ip, neighbour] = ['203.0.113.57', '203.0.113.58'];
@@ -53,7 +53,7 @@ test.each([
   ['not an address', ''],
   ['', ''],
 ])('the network of %j is %j', (address, network) => {
-  expect(networkOf(address)).toBe(network);
+  expect(addressNetworkOf(address)).toBe(network);
   expect(keptAddress(address, 'anonymize_ip')).toBe(network);
   expect(keptAddress(address, 'no_ip')).toBe('');
 });

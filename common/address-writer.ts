@@ -41,12 +41,12 @@ export class AddressWriter {
     if (mode === 'full_ip' || ip === '') return ip;
     const known = this.#look(ip);
     if (mode === 'anonymize_ip') {
-      if (known.anonymized === '') known.anonymized = networkOf(ip) + mark + this.#hash('match', limitAddress(ip));
+      if (known.anonymized === '') known.anonymized = addressNetworkOf(ip) + mark + this.#hash('match', limitAddress(ip));
       return known.anonymized;
     }
     const day = Math.floor(nowMs / dayMs);
     if (known.day !== day) {
-      known.hidden = networkOf(ip) + mark + this.#hash(`day ${day}`, limitAddress(ip));
+      known.hidden = addressNetworkOf(ip) + mark + this.#hash(`day ${day}`, limitAddress(ip));
       known.day = day;
     }
     return known.hidden;
@@ -91,7 +91,7 @@ export function withoutHash(recorded: string): string {
 const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
 
 /** The address cut to its network, IPv4 to /24 and IPv6 to /48; empty for what is no address. */
-export function networkOf(ip: string): string {
+export function addressNetworkOf(ip: string): string {
   if (!ipaddr.isValid(ip)) return '';
   const plain = plainIpv4.test(ip) ? ip : ipaddr.process(ip).toString();
   if (!plain.includes(':')) return `${plain.slice(0, plain.lastIndexOf('.'))}.0`;
@@ -102,5 +102,5 @@ export function networkOf(ip: string): string {
 /** What an install keeps of its address. */
 export function keptAddress(ip: string, mode: PrivacyMode): string {
   if (mode === 'no_ip') return '';
-  return mode === 'full_ip' ? ip : networkOf(ip);
+  return mode === 'full_ip' ? ip : addressNetworkOf(ip);
 }

@@ -23,4 +23,4 @@ export interface GatewayDeps {
 }
 
 /** A route for apps. */
-export const route = routesOf<GatewayDeps, AppCaller>();
+export const sdkRoute = routesOf<GatewayDeps, AppCaller>();

@@ -30,7 +30,7 @@ import { LinkIndex } from './links/link-facts.ts';
 import { AppOpens } from './match/app-opens.ts';
 import { PostgresClaimStore } from './match/claim-store.ts';
 import { Claims } from './match/claims.ts';
-import { type ClickArchive, noArchive } from './match/click-archive.ts';
+import { type ClickLookup, noArchive } from './match/click-archive.ts';
 import { LinkOpens } from './match/link-opens.ts';
 import { MatchLog } from './match/match-log.ts';
 import { Matching } from './match/matching.ts';
@@ -43,7 +43,7 @@ export interface GatewayClients {
   readonly journal: Journal;
   /** Finds links by URL; started and stopped by whoever made it. */
   readonly cache: LinkCache;
-  readonly archive?: ClickArchive;
+  readonly archive?: ClickLookup;
 }
 
 export interface GatewayParts {

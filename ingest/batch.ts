@@ -4,7 +4,7 @@ import { type ByteText, RowWriter } from '#clickhouse/row-binary.ts';
 import {
   type BatchName,
   deadLetterColumns,
-  partitionOf,
+  monthOf,
   type RowOrigin,
   writeDeadLetterRow,
 } from '#clickhouse/rows.ts';
@@ -164,14 +164,14 @@ class Forming {
 
   /** @returns false when they are of more than one partition. */
   addClicks({ rows, timeFrom, timeTo }: RowsOfFrame, columns: readonly string[], count: number): boolean {
-    if (partitionOf(timeFrom) !== partitionOf(timeTo)) return false;
+    if (monthOf(timeFrom) !== monthOf(timeTo)) return false;
     const body = this.#bodyFor('clicks', columns, timeFrom);
     body.addSome(count, timeFrom, timeTo).encoded(rows);
     return true;
   }
 
   #bodyFor(table: string, columns: readonly string[], time: number): PartBody {
-    const partition = partitionOf(time);
+    const partition = monthOf(time);
     const key = table + partition;
     let body = this.#bodies.get(key);
     if (body === undefined) {

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Journal } from '#common/journal/journal.ts';
 import { nodeSystem } from '#common/journal/system.ts';
-import { testClick, WayForTest } from './testing/pipeline-harness.ts';
+import { testClick, PipelineHarness } from './testing/pipeline-harness.ts';
 
-let way: WayForTest;
+let way: PipelineHarness;
 
 beforeAll(async () => {
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
 });
 afterAll(() => way.stop());
 

@@ -8,7 +8,7 @@
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { InstallRow } from '#clickhouse/rows-installs.ts';
 import type { MatchRow } from '#clickhouse/rows-matches.ts';
-import { networkOf, withoutHash } from '#common/address-writer.ts';
+import { addressNetworkOf, withoutHash } from '#common/address-writer.ts';
 import { familyOf } from '#common/device-family.ts';
 import { type ErasableKind, erasedIdHash } from '#common/erased-ids.ts';
 import type { Click } from '#common/log/record.ts';
@@ -69,7 +69,7 @@ export class Erasures {
       ...click,
       click_id: '',
       privacy_mode: 'no_ip',
-      ip: networkOf(withoutHash(click.ip)),
+      ip: addressNetworkOf(withoutHash(click.ip)),
       user_agent: plainAgents[familyOf(click.user_agent)],
       language: '',
       query: '',

@@ -14,7 +14,7 @@ import { Redis } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { AppWindows } from './attribution/app-windows.ts';
 import { Attribution } from './attribution/attribution.ts';
-import { ClickArchive } from './attribution/click-archive.ts';
+import { ClickLookupServer } from './attribution/click-archive.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { ExpiredClaims } from './attribution/expired-claims.ts';
 import { FirstSeenGroup } from './attribution/first-seen-group.ts';
@@ -79,7 +79,7 @@ export class Ingest {
   readonly #options: IngestOptions;
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
-  readonly #archive: ClickArchive;
+  readonly #archive: ClickLookupServer;
   readonly #installationId: string;
   readonly #claims: ExpiredClaims;
   readonly #erasures: Erasures;
@@ -99,7 +99,7 @@ export class Ingest {
     this.pipeline = pipelineOf(countries, visitors);
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
-    this.#archive = new ClickArchive(this.clickhouse);
+    this.#archive = new ClickLookupServer(this.clickhouse);
     this.#claims = new ExpiredClaims(this.postgres);
     const partitions = config.LOG_PARTITIONS;
     const stored = new ClickHouseRecords(this.clickhouse);

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { logFill } from '#common/log/log-stream.ts';
-import { WayForTest } from './testing/pipeline-harness.ts';
+import { PipelineHarness } from './testing/pipeline-harness.ts';
 
 const logBytesMax = 16_777_216;
-let way: WayForTest;
+let way: PipelineHarness;
 
 beforeAll(async () => {
-  way = await WayForTest.start({ logBytesMax });
+  way = await PipelineHarness.start({ logBytesMax });
 });
 afterAll(() => way.stop());
 

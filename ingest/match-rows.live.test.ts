@@ -4,12 +4,12 @@ import { newId } from '#common/ids.ts';
 import { matchJson } from '#common/log/match-record.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
 import type { FailpointName } from './failpoints.ts';
-import { WayForTest } from './testing/pipeline-harness.ts';
+import { PipelineHarness } from './testing/pipeline-harness.ts';
 
 const organization_id = newId('org', 1);
-let way: WayForTest;
+let way: PipelineHarness;
 beforeAll(async () => {
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
 });
 afterEach(() => way.stopIngests());
 afterAll(() => way.stop());

@@ -2,10 +2,10 @@
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { MatchRow } from '#clickhouse/rows-matches.ts';
 import { decodeMatch } from '#common/log/match-record.ts';
-import type { Rejection } from './record-decoder.ts';
+import type { RecordRejection } from './record-decoder.ts';
 import { normalizedIp, storedIp } from './steps/address.ts';
 
-export function matchRow(line: string, origin: RowOrigin): MatchRow | Rejection {
+export function matchRow(line: string, origin: RowOrigin): MatchRow | RecordRejection {
   const record = decodeMatch(line);
   if (typeof record === 'string') return { reason: record };
   return { ...record, ...origin, ip: storedIp(normalizedIp(record.ip), record.privacy_mode) };

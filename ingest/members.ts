@@ -12,7 +12,7 @@ export interface OwnedPartition {
   readonly owner: string | null;
 }
 
-export interface Membership {
+export interface IngestMembership {
   /** Those that live, in the order in which they joined. */
   readonly members: readonly Member[];
   /** Every partition of which anything is kept. */
@@ -24,7 +24,7 @@ export interface Membership {
 /** Each operation may fail with PostgresUnavailable and may be repeated. */
 export interface Members {
   /** A heartbeat: lives for so many seconds more. @returns what there is, as of now. */
-  announce(me: Member, seconds: number): Promise<Membership>;
+  announce(me: Member, seconds: number): Promise<IngestMembership>;
   leave(owner: string): Promise<void>;
   reportStrays(): Promise<void>;
   /**

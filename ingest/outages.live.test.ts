@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { Nats } from '#common/stores/nats.ts';
-import { WayForTest } from './testing/pipeline-harness.ts';
+import { PipelineHarness } from './testing/pipeline-harness.ts';
 
-let way: WayForTest;
+let way: PipelineHarness;
 beforeAll(async () => {
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
 });
 afterAll(() => way.stop());
 afterEach(() => way.stopIngests());

@@ -8,17 +8,17 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { redisForTest, type TestServer } from '#testing/servers.ts';
 import type { Ingest } from './ingest.ts';
 import { PostgresMembers } from './postgres-members.ts';
-import { WayForTest } from './testing/pipeline-harness.ts';
+import { PipelineHarness } from './testing/pipeline-harness.ts';
 
 const organization_id = newId('org', 1);
 let app_id = '';
-let way: WayForTest;
+let way: PipelineHarness;
 let db: Postgres;
 let redis: TestServer;
 const here: Ingest[] = [];
 
 beforeAll(async () => {
-  [way, redis] = await Promise.all([WayForTest.start(), redisForTest()]);
+  [way, redis] = await Promise.all([PipelineHarness.start(), redisForTest()]);
   db = new Postgres({ url: way.postgres.url, name: 'test' });
 });
 beforeEach(() => {

@@ -7,7 +7,7 @@
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
-import type { Members, Membership } from './members.ts';
+import type { Members, IngestMembership } from './members.ts';
 import type { PartitionOwner } from './partition-owner.ts';
 import { type Share, shareOf } from './partition-share.ts';
 
@@ -131,7 +131,7 @@ export class OwnedPartitions {
     this.#apply(membership, shareOf(owner, membership, this.#inLog ?? [], areStraysHere));
   }
 
-  #apply(membership: Membership, share: Share): void {
+  #apply(membership: IngestMembership, share: Share): void {
     this.#members = membership.members.length;
     this.#share = share;
     for (const partition of share.letGo) {

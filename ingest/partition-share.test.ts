@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Membership } from './members.ts';
+import type { IngestMembership } from './members.ts';
 import { shareOf } from './partition-share.ts';
 
 /** Ingests that look and act one after the other, in any order, until nothing changes. */
@@ -9,7 +9,7 @@ class Cluster {
   members: { owner: string; partitions: number }[] = [];
   areStraysRecent = false;
 
-  get membership(): Membership {
+  get membership(): IngestMembership {
     const owned = [...this.owners].map(([partition, owner]) => ({ partition, owner: owner === '' ? null : owner }));
     return { members: this.members, owned, areStraysRecent: this.areStraysRecent };
   }

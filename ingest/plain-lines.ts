@@ -23,7 +23,7 @@ import { behind, LineText, utf8 } from './line-text.ts';
 import type { PipelineRun } from './pipeline.ts';
 import { decodeClick, isRejection, isTime } from './record-decoder.ts';
 import { visitorAddress } from './steps/address.ts';
-import { dayOf, type Visitors, type Worded } from './steps/visitor.ts';
+import { dayOf, type Visitors, type HashedText } from './steps/visitor.ts';
 
 export interface PlainLinesOptions {
   readonly clickRows: ClickRows;
@@ -48,10 +48,10 @@ interface LinkPiece extends Piece {
   /** Its fields as they stand in a line. */
   readonly text: string;
   readonly mode: PrivacyMode;
-  readonly app: Worded;
+  readonly app: HashedText;
 }
 interface VisitorPiece extends Piece {
-  readonly worded: Worded;
+  readonly worded: HashedText;
 }
 
 const idChars = 30;

@@ -1,7 +1,7 @@
 /** Heartbeats of ingests in Postgres. */
 import type { Postgres } from '#common/stores/postgres.ts';
 import { learningDays } from './checkpoints.ts';
-import type { Member, Members, Membership, OwnedPartition } from './members.ts';
+import type { Member, Members, IngestMembership, OwnedPartition } from './members.ts';
 
 /** How long after the last stray one ingest keeps all partitions. Longer than a lease, so that a successor knows of it. */
 export const STRAYS_RECENT_SECONDS = 60;
@@ -13,7 +13,7 @@ export class PostgresMembers implements Members {
     this.#postgres = postgres;
   }
 
-  async announce(me: Member, seconds: number): Promise<Membership> {
+  async announce(me: Member, seconds: number): Promise<IngestMembership> {
     await this.#postgres.execute(
       `INSERT INTO ingest.member AS member (owner, partitions, expires_at)
        VALUES ($1, $2, clock_timestamp() + make_interval(secs => $3))

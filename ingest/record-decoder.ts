@@ -32,7 +32,7 @@ export const rejectionReasons = [
 ] as const;
 export type RejectionReason = (typeof rejectionReasons)[number];
 
-export interface Rejection {
+export interface RecordRejection {
   readonly reason: RejectionReason;
 }
 
@@ -40,16 +40,16 @@ export { isRecordTime as isTime } from '#common/event-time.ts';
 
 const loneSurrogate = /\p{Surrogate}/u;
 
-export function isRejection(value: object): value is Rejection {
+export function isRejection(value: object): value is RecordRejection {
   return 'reason' in value;
 }
 
-function rejection(reason: RejectionReason): Rejection {
+function rejection(reason: RejectionReason): RecordRejection {
   return { reason };
 }
 
 /** The object in a line, or why there is none. */
-export function decodeObject(line: string): Record<string, unknown> | Rejection {
+export function decodeObject(line: string): Record<string, unknown> | RecordRejection {
   if (line.length > recordCharsMax) return rejection('too_long');
   let parsed: unknown;
   try {
@@ -74,7 +74,7 @@ export function isBadText(text: string): boolean {
   return text.includes('\0') || loneSurrogate.test(text);
 }
 
-export function decodeClick(line: string): Click | Rejection {
+export function decodeClick(line: string): Click | RecordRejection {
   const object = decodeObject(line);
   return isRejection(object) ? object : clickIn(object, mayHoldBadText(line));
 }
@@ -120,7 +120,7 @@ function isText(value: unknown, lengthMax: number): value is string {
   return typeof value === 'string' && value.length <= lengthMax;
 }
 
-function clickIn(object: Record<string, unknown>, isSuspect: boolean): Click | Rejection {
+function clickIn(object: Record<string, unknown>, isSuspect: boolean): Click | RecordRejection {
   const { click_id, organization_id, app_id, link_id, time } = object;
   if (typeof click_id !== 'string' || !isId('clk', click_id)) return rejection('bad_id');
   if (typeof organization_id !== 'string' || !isId('org', organization_id)) return rejection('bad_id');

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { failpointNames } from './failpoints.ts';
-import { WayForTest } from './testing/pipeline-harness.ts';
+import { PipelineHarness } from './testing/pipeline-harness.ts';
 
-let way: WayForTest;
+let way: PipelineHarness;
 beforeAll(async () => {
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
 });
 afterAll(() => way.stop());
 afterEach(() => way.stopIngests());

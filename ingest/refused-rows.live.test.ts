@@ -1,9 +1,9 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { testClick, WayForTest } from './testing/pipeline-harness.ts';
+import { testClick, PipelineHarness } from './testing/pipeline-harness.ts';
 
-let way: WayForTest;
+let way: PipelineHarness;
 beforeAll(async () => {
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
 });
 afterAll(() => way.stop());
 afterEach(() => way.stopIngests());

@@ -9,9 +9,9 @@ import { newId } from '#common/ids.ts';
 import { installTextMax } from '#common/log/install-record.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import { WayForTest } from './testing/pipeline-harness.ts';
+import { PipelineHarness } from './testing/pipeline-harness.ts';
 
-let way: WayForTest;
+let way: PipelineHarness;
 let postgres: Postgres;
 let backup: string;
 beforeAll(() => {
@@ -19,7 +19,7 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(backup, { recursive: true, force: true }));
 beforeEach(async () => {
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
   postgres = new Postgres({ url: way.postgres.url, name: 'test', connectionsMax: 2 });
 });
 afterEach(async () => {

@@ -4,11 +4,11 @@ import { runsOf } from './batch.ts';
 import { LeaseLost } from './checkpoints.ts';
 import type { RawStore } from './raw-store.ts';
 import { testClick } from './testing/pipeline-harness.ts';
-import { SinkForTest } from './testing/sink-stage.ts';
+import { SinkStage } from './testing/sink-stage.ts';
 
-let place: SinkForTest;
+let place: SinkStage;
 beforeEach(async () => {
-  place = await SinkForTest.start();
+  place = await SinkStage.start();
 });
 afterEach(() => place.stop());
 

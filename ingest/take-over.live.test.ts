@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { Postgres } from '#common/stores/postgres.ts';
 import { HoldingProxy } from './testing/holding-proxy.ts';
-import { WayForTest } from './testing/pipeline-harness.ts';
+import { PipelineHarness } from './testing/pipeline-harness.ts';
 
-let way: WayForTest;
+let way: PipelineHarness;
 let postgres: Postgres;
 beforeAll(async () => {
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
   postgres = new Postgres({ url: way.postgres.url, name: 'test', connectionsMax: 2 });
 });
 afterAll(async () => {

@@ -16,7 +16,7 @@ interface Sample {
   acknowledgedAt: number;
 }
 
-export class ProgressLog {
+export class AckSamples {
   #samples: Sample[] = [];
 
   saw(frameNo: number, writtenAt: number): void {

@@ -3,7 +3,7 @@
 import type { FrameHeader } from '#common/log/frame.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
 import { type Announcement, FrameSet, laneKey, laneKeyOf } from '#common/log/marks.ts';
-import { ProgressLog } from './ack-samples.ts';
+import { AckSamples } from './ack-samples.ts';
 
 /**
  * How far behind the sink's time an uncommitted frame counts as passed over; clocks of machines differ. One that is further ahead
@@ -20,7 +20,7 @@ interface PassedOver {
 
 export class LaneProgress {
   readonly #committed = new Map<string, FrameSet>();
-  readonly #published = new Map<string, ProgressLog>();
+  readonly #published = new Map<string, AckSamples>();
 
   /** What the sink has committed of a lane. */
   marksOf(key: string): FrameSet {
@@ -79,10 +79,10 @@ export class LaneProgress {
     }
   }
 
-  #logOf(key: string): ProgressLog {
+  #logOf(key: string): AckSamples {
     let log = this.#published.get(key);
     if (log === undefined) {
-      log = new ProgressLog();
+      log = new AckSamples();
       this.#published.set(key, log);
     }
     return log;

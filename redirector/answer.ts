@@ -1,9 +1,9 @@
 /** Writes answers. Only text that was made here or came out of the URL parser reaches a header. */
 import { endHead, type HttpResponse } from '#common/http/uws.ts';
-import { type RefusalReason, refusals } from './page.ts';
+import { type PageReason, refusals } from './page.ts';
 
 /** How an answer goes out. */
-export interface Manner {
+export interface ResponseOptions {
   readonly isHead: boolean;
   readonly wantsJson: boolean;
   /** The connection is to end with this answer: the process is stopping. */
@@ -31,7 +31,7 @@ export function sendText(
   status: string,
   contentType: string,
   text: string,
-  manner: Manner,
+  manner: ResponseOptions,
   headers: Readonly<Record<string, string>>,
 ): void {
   res.writeStatus(status);
@@ -43,14 +43,14 @@ export function sendText(
 }
 
 /** @param policy its Content-Security-Policy; empty for that of pages without scripts. */
-export function sendPage(res: HttpResponse, html: string, manner: Manner, policy = ''): void {
+export function sendPage(res: HttpResponse, html: string, manner: ResponseOptions, policy = ''): void {
   sendText(res, '200 OK', 'text/html; charset=utf-8', html, manner, {
     'Cache-Control': 'private, no-store',
     'Content-Security-Policy': policy || securityHeaders,
   });
 }
 
-export function sendRefusal(res: HttpResponse, reason: RefusalReason, manner: Manner): void {
+export function sendRefusal(res: HttpResponse, reason: PageReason, manner: ResponseOptions): void {
   const { status, html, json } = refusals[reason];
   const headers: Record<string, string> = { 'Cache-Control': 'private, no-store', Vary: 'Accept' };
   if (reason === 'method_not_allowed') headers['Allow'] = 'GET, HEAD';

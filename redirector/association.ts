@@ -1,11 +1,11 @@
 /** The two files that tell phones which app opens the links of a host. */
-import type { AppSnapshot } from '#common/links/link-snapshot.ts';
+import type { LinkedApp } from '#common/links/link-snapshot.ts';
 
 /**
  * Apple, "Supporting associated domains": `components` for iOS 13 and later, `paths` and `appID` for older ones.
  * Null when the app has no iOS bundle or team.
  */
-export function appleAssociation(app: AppSnapshot): string | null {
+export function appleAssociation(app: LinkedApp): string | null {
   const { bundle_id, team_id } = app.ios ?? {};
   if (!bundle_id || !team_id) return null;
   const appId = `${team_id}.${bundle_id}`;
@@ -17,7 +17,7 @@ export function appleAssociation(app: AppSnapshot): string | null {
 }
 
 /** Google, "Digital Asset Links: statement lists". Null when the app has no package or no fingerprints. */
-export function androidAssociation(app: AppSnapshot): string | null {
+export function androidAssociation(app: LinkedApp): string | null {
   const { package_name, sha256_cert_fingerprints = [] } = app.android ?? {};
   if (!package_name || sha256_cert_fingerprints.length === 0) return null;
   return JSON.stringify([

@@ -4,7 +4,7 @@ import type { Journal } from '#common/journal/journal.ts';
 import { exposeJournal } from '#common/journal/journal-counters.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
-import type { Shelf } from './shelf.ts';
+import type { DiskCache } from './shelf.ts';
 import { beaconOutcomes, type SignalBeacon } from './signal-beacon.ts';
 
 export const answerKinds = [
@@ -51,7 +51,7 @@ export interface Counted {
   readonly counters: Counters;
   readonly cache: LinkCache;
   readonly journal: Journal;
-  readonly shelf: Shelf;
+  readonly shelf: DiskCache;
   readonly beacon: SignalBeacon;
   /** Requests that wait for the journal or for a look-up. */
   readonly waiting: () => number;

@@ -11,7 +11,7 @@
  * A destination is never taken from the query. The result is written by the URL parser, so it is ASCII
  * without control characters.
  */
-import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { redirectHead } from './answer.ts';
 import type { Platform } from './device.ts';
 
@@ -70,7 +70,7 @@ export function effectiveUtm(own: UtmFields, query: string): UtmFields {
   };
 }
 
-export function destinationOf(link: LinkSnapshot, app: AppSnapshot, platform: Platform): Destination | null {
+export function destinationOf(link: LinkSnapshot, app: LinkedApp, platform: Platform): Destination | null {
   const utm = utmOf(link);
   switch (platform) {
     case 'ios':
@@ -179,7 +179,7 @@ function append(url: URL, pairs: readonly string[]): void {
 }
 
 /** `apps.apple.com/app/id…` finds the visitor's own country (Apple, "Linking to the App Store"). */
-function appStorePage(app: AppSnapshot): Destination | null {
+function appStorePage(app: LinkedApp): Destination | null {
   const id = /^(?:id)?(\d{1,19})$/.exec(app.ios?.app_store_id ?? '')?.[1];
   if (id === undefined) return null;
   const href = `https://apps.apple.com/app/id${id}`;
@@ -188,7 +188,7 @@ function appStorePage(app: AppSnapshot): Destination | null {
 
 const clickIdPlaceholder = 'clk_placeholder';
 
-function playPage(app: AppSnapshot, utm: UtmFields): Destination | null {
+function playPage(app: LinkedApp, utm: UtmFields): Destination | null {
   const packageName = app.android?.package_name ?? '';
   // Android, "Configure the app module": letters, digits and underscores in dotted segments.
   if (!/^[A-Za-z]\w*(?:\.[A-Za-z]\w*)+$/.test(packageName)) return null;

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Devices, deviceOf, type Platform } from './device.ts';
+import { Devices, visitorDeviceOf, type Platform } from './device.ts';
 
 const webkit = 'AppleWebKit/605.1.15 (KHTML, like Gecko)';
 const iphone = 'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X)';
@@ -119,7 +119,7 @@ test.each<[string, Platform, string]>([
   ['curl', 'other', 'curl/8.7.1'],
   ['nothing', 'other', ''],
 ])('%s is %s and shows no preview', (_, platform, userAgent) => {
-  expect(deviceOf(userAgent)).toMatchObject({ platform, isPreviewCrawler: false });
+  expect(visitorDeviceOf(userAgent)).toMatchObject({ platform, isPreviewCrawler: false });
 });
 
 test.each([
@@ -140,7 +140,7 @@ test.each([
   'Mastodon/4.3.0 (http.rb/5.2.0; +https://mastodon.social/)',
   'Iframely/1.3.1 (+https://iframely.com/docs/about)',
 ])('%s shows previews', (userAgent) => {
-  expect(deviceOf(userAgent).isPreviewCrawler).toBe(true);
+  expect(visitorDeviceOf(userAgent).isPreviewCrawler).toBe(true);
 });
 
 test('a device is worked out once per user agent', () => {

@@ -10,7 +10,7 @@ import { inOnePiece } from './one-piece.ts';
 
 export type Platform = DeviceFamily;
 
-export interface Device {
+export interface VisitorDevice {
   readonly platform: Platform;
   /** Fetches the page to show a preview of it in a chat or feed. */
   readonly isPreviewCrawler: boolean;
@@ -66,7 +66,7 @@ const previewCrawler = new RegExp(
   'i',
 );
 
-export function deviceOf(userAgent: string): Device {
+export function visitorDeviceOf(userAgent: string): VisitorDevice {
   return {
     platform: familyOf(userAgent),
     isPreviewCrawler: previewCrawler.test(userAgent),
@@ -76,7 +76,7 @@ export function deviceOf(userAgent: string): Device {
 }
 
 /** As ingest judges it. Not worked out with the rest: most links do not ask, and it costs more than a redirect. */
-export function isBot(device: Device, userAgent: string): boolean {
+export function isBot(device: VisitorDevice, userAgent: string): boolean {
   device.isBot ??= isbot(userAgent);
   return device.isBot;
 }
@@ -85,19 +85,19 @@ export function isBot(device: Device, userAgent: string): boolean {
 const devicesMax = 20_000;
 const bytesMax = 33_554_432;
 /** The key of two-byte characters at worst, the record's ASCII, and the objects around them. */
-const bytesOf = (userAgent: string, device: Device) => 2 * userAgent.length + device.json.length + 300;
+const bytesOf = (userAgent: string, device: VisitorDevice) => 2 * userAgent.length + device.json.length + 300;
 
 /** Devices by user agent. */
 export class Devices {
-  readonly #known = new Map<string, Device>();
+  readonly #known = new Map<string, VisitorDevice>();
   #bytes = 0;
 
-  of(userAgent: string): Device {
+  of(userAgent: string): VisitorDevice {
     const known = this.#known.get(userAgent);
     if (known !== undefined) return known;
     // Longer than any browser's and than the recorded part: not worth caching or scanning to the end.
-    if (userAgent.length > clickTextMax.user_agent) return deviceOf(cut(userAgent, clickTextMax.user_agent));
-    const device = deviceOf(userAgent);
+    if (userAgent.length > clickTextMax.user_agent) return visitorDeviceOf(cut(userAgent, clickTextMax.user_agent));
+    const device = visitorDeviceOf(userAgent);
     if (this.#known.size >= devicesMax || this.#bytes >= bytesMax) {
       this.#known.clear();
       this.#bytes = 0;

@@ -11,21 +11,21 @@ import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
 import { newId } from '#common/ids.ts';
 import type { Journal, JournalLane } from '#common/journal/journal.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
-import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
-import { type Manner, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
+import { type ResponseOptions, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
 import { androidAssociation, appleAssociation } from './association.ts';
 import { Counters } from './counters.ts';
 import { redirectOf } from './destination.ts';
-import { type Device, Devices, isBot } from './device.ts';
+import { type VisitorDevice, Devices, isBot } from './device.ts';
 import { KnownLinks } from './known-links.ts';
-import type { RefusalReason } from './page.ts';
+import type { PageReason } from './page.ts';
 import { LinkPlan, rootDestinationOf } from './plan.ts';
 import type { SignalBeacon } from './signal-beacon.ts';
 import type { SignalTokens } from './signal-token.ts';
 import type { TapPage } from './tap-page.ts';
 import { Visit, type VisitState } from './visit.ts';
-import { hostOf, isAmbiguous, isHost, isShortCodePath, readVisitor, type Visitor, wantsJson } from './visitor.ts';
+import { requestHostOf, isAmbiguous, isHost, isShortCodePath, readVisitor, type Visitor, wantsJson } from './visitor.ts';
 
 export interface EdgeOptions {
   readonly cache: LinkCache;
@@ -98,7 +98,7 @@ export class Edge {
       this.#refuseForGood(res, 'bad_request', { ...manner, isLast: true });
       return;
     }
-    const host = hostOf(req.getHeader('host'));
+    const host = requestHostOf(req.getHeader('host'));
     const path = req.getUrl();
     if (path === '/robots.txt' || path === '/favicon.ico') {
       this.counters.answers.static++;
@@ -151,7 +151,7 @@ export class Edge {
    * What follows may be a body that was never meant to be read as a request, so the connection ends here. Answered in a later
    * turn: what came in the same bytes finds a request that waits, and uWebSockets.js ends the connection instead of reading it.
    */
-  #refuseForGood(res: HttpResponse, reason: RefusalReason, manner: Manner): void {
+  #refuseForGood(res: HttpResponse, reason: PageReason, manner: ResponseOptions): void {
     const laterTurn = new Promise<void>((settle) => setImmediate(settle));
     this.#wait(res, laterTurn, () => this.#refuse(res, reason, manner));
   }
@@ -182,10 +182,10 @@ export class Edge {
   /** The page for a visitor in a browser; null for visitors who are redirected without one. */
   #tapPage(
     tap: TapPage,
-    { privacy_mode, probabilistic_window_hours: hours }: AppSnapshot,
+    { privacy_mode, probabilistic_window_hours: hours }: LinkedApp,
     accept: string | HttpRequest,
     { user_agent, language, query, is_prefetch }: Visitor,
-    device: Device,
+    device: VisitorDevice,
     clickId: string,
   ): string | null {
     const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
@@ -196,7 +196,7 @@ export class Edge {
   }
 
   /** The visitor without what the app, or the operator, does not want written. */
-  #recorded(visitor: Visitor, { privacy_mode }: AppSnapshot, nowMs: number): Visitor {
+  #recorded(visitor: Visitor, { privacy_mode }: LinkedApp, nowMs: number): Visitor {
     const { ip, user_agent, language, referrer, query, is_prefetch } = visitor;
     return {
       ip: privacy_mode === 'full_ip' ? ip : this.#addresses.ofClick(ip, privacy_mode, nowMs),
@@ -208,7 +208,7 @@ export class Edge {
     };
   }
 
-  #answerHead(res: HttpResponse, visitor: Visitor, app: AppSnapshot, link: LinkSnapshot, manner: Manner): void {
+  #answerHead(res: HttpResponse, visitor: Visitor, app: LinkedApp, link: LinkSnapshot, manner: ResponseOptions): void {
     const decision = new LinkPlan(app, link).decide(this.#devices.of(visitor.user_agent), this.#clock());
     switch (decision.kind) {
       case 'not_found':
@@ -226,12 +226,12 @@ export class Edge {
     }
   }
 
-  async #loadApp(host: string): Promise<AppSnapshot | null | undefined> {
+  async #loadApp(host: string): Promise<LinkedApp | null | undefined> {
     const known = this.#cache.apps.get(host, this.#clock());
     return known === undefined ? await this.#cache.apps.load(host) : known;
   }
 
-  #answerForApp(res: HttpResponse, app: AppSnapshot, path: string, query: string, manner: Manner): void {
+  #answerForApp(res: HttpResponse, app: LinkedApp, path: string, query: string, manner: ResponseOptions): void {
     if (path === '/') {
       const destination = rootDestinationOf(app);
       if (destination === null) {
@@ -251,7 +251,7 @@ export class Edge {
     sendText(res, '200 OK', 'application/json', json, manner, { 'Cache-Control': 'public, max-age=60' });
   }
 
-  #refuse(res: HttpResponse, reason: RefusalReason, manner: Manner): void {
+  #refuse(res: HttpResponse, reason: PageReason, manner: ResponseOptions): void {
     this.counters.answers[reason]++;
     sendRefusal(res, reason, manner);
   }

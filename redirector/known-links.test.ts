@@ -3,7 +3,7 @@ import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { LinkSnapshot } from '#common/links/link-snapshot.ts';
-import { Devices, deviceOf } from './device.ts';
+import { Devices, visitorDeviceOf } from './device.ts';
 import { KnownLinks } from './known-links.ts';
 import { testApp, testLink } from './testing/snapshots.ts';
 
@@ -63,7 +63,7 @@ test('Host headers with long inventions for a port take no room', () => {
 test('what is kept of links is bounded by its bytes, and a link that went is back with its next visit', () => {
   const long = 'https://example.com/'.padEnd(8_000, 'x');
   const known = knownLinks({ ...testLink, fallback_url: long, ios_url: long, android_url: long, og_image_url: long });
-  const visit = (n: number) => known.find(`myapp.localhost:${n}`, '/summer', 0)?.decide(deviceOf('curl'), 0);
+  const visit = (n: number) => known.find(`myapp.localhost:${n}`, '/summer', 0)?.decide(visitorDeviceOf('curl'), 0);
   const all = Array.from({ length: 6_000 }, (_, n) => n);
   expect(heldAfter(all.length, visit)).toBeLessThan(60);
   expect(all.every(visit)).toBe(true);

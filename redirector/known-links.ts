@@ -1,13 +1,13 @@
 /** Recently visited links by the raw Host header and path: one look-up per visit instead of four. */
 import type { LinkCache } from '#common/links/link-cache.ts';
-import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
-import type { Kept } from '#common/links/snapshot-cache.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { CachedSnapshot } from '#common/links/snapshot-cache.ts';
 import { LinkPlan } from './plan.ts';
-import { hostOf, isHostHeader } from './visitor.ts';
+import { requestHostOf, isHostHeader } from './visitor.ts';
 
 interface KnownLink {
-  readonly app: Kept<AppSnapshot>;
-  readonly link: Kept<LinkSnapshot>;
+  readonly app: CachedSnapshot<LinkedApp>;
+  readonly link: CachedSnapshot<LinkSnapshot>;
   readonly plan: LinkPlan;
 }
 
@@ -15,7 +15,7 @@ interface KnownLink {
 const linksMax = 50_000;
 const bytesMax = 134_217_728;
 /** A plan's text takes about as much as its snapshot's, once in memory and once more as it is sent and recorded. */
-const bytesOf = (header: string, path: string, link: Kept<LinkSnapshot>) =>
+const bytesOf = (header: string, path: string, link: CachedSnapshot<LinkSnapshot>) =>
   2 * (header.length + path.length + link.bytes);
 
 /**
@@ -51,7 +51,7 @@ export class KnownLinks {
   #learn(path: string, nowMs: number): LinkPlan | undefined {
     // Only what a browser would send: each of a client's inventions for one link would take its room.
     if (!isHostHeader(this.#header)) return undefined;
-    const host = hostOf(this.#header);
+    const host = requestHostOf(this.#header);
     const app = this.#cache.apps.keep(host, nowMs);
     const link = this.#cache.links.keep(host + path, nowMs);
     if (!app?.value || !link?.value || link.value.app_id !== app.value.id) return undefined;

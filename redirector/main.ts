@@ -13,7 +13,7 @@ import { Redis } from '#common/stores/redis.ts';
 import { exposeCounters } from './counters.ts';
 import { Edge } from './edge.ts';
 import { RedirectorServer } from './server.ts';
-import { Shelf } from './shelf.ts';
+import { DiskCache } from './shelf.ts';
 import { SignalBeacon } from './signal-beacon.ts';
 import { SignalTokens } from './signal-token.ts';
 
@@ -36,7 +36,7 @@ const db = new Postgres({
 });
 
 const journal = await openEdgeJournal(config, instance, (line) => log.error(line));
-const shelf = new Shelf(join(config.DATA_DIR, 'links'), instance, systemClock);
+const shelf = new DiskCache(join(config.DATA_DIR, 'links'), instance, systemClock);
 const cache = new LinkCache({
   shelf,
   redis,

@@ -1,5 +1,5 @@
 /** The pages that are not redirects. Small, without scripts or external resources, all text escaped. */
-import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 
 const escapes: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -55,7 +55,7 @@ export const refusals = {
   },
 } as const;
 
-export type RefusalReason = keyof typeof refusals;
+export type PageReason = keyof typeof refusals;
 
 /** Whether the link has its own preview fields. */
 export function hasPreview(link: LinkSnapshot): boolean {
@@ -63,7 +63,7 @@ export function hasPreview(link: LinkSnapshot): boolean {
 }
 
 /** Open Graph (ogp.me) and Twitter card tags for crawlers that show previews. */
-export function previewPage(link: LinkSnapshot, app: AppSnapshot): string {
+export function previewPage(link: LinkSnapshot, app: LinkedApp): string {
   const url = escapeHtml(`https://${app.host}/${link.short_code}`);
   const title = escapeHtml(link.og_title ?? link.title ?? app.host);
   const description = escapeHtml(link.og_description ?? '');

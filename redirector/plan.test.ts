@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { clickJson } from '#common/log/click-line.ts';
-import { deviceOf } from './device.ts';
+import { visitorDeviceOf } from './device.ts';
 import { LinkPlan } from './plan.ts';
 import { testApp, testLink } from './testing/snapshots.ts';
 
@@ -21,13 +21,13 @@ test('the record of a visit is the one that clickJson writes, whatever the heade
   const link: fc.Arbitrary<LinkSnapshot> = fc
     .record({ campaign: fc.option(text), utm_source: fc.option(text), utm_term: fc.option(text) })
     .map((some) => ({ ...testLink, ...some }));
-  const app: fc.Arbitrary<AppSnapshot> = fc
+  const app: fc.Arbitrary<LinkedApp> = fc
     .constantFrom('anonymize_ip' as const, 'full_ip' as const, 'no_ip' as const)
     .map((privacy_mode) => ({ ...testApp, privacy_mode }));
   fc.assert(
     fc.property(app, link, visitor, fc.boolean(), (oneApp, oneLink, oneVisitor, isPreview) => {
       const plan = new LinkPlan(oneApp, oneLink);
-      const device = deviceOf(oneVisitor.user_agent);
+      const device = visitorDeviceOf(oneVisitor.user_agent);
       const record: Record<string, unknown> = JSON.parse(
         plan.record('clk_1', oneVisitor, device, isPreview, 1_700_000_000_000),
       );
@@ -40,7 +40,7 @@ test('the record of a visit is the one that clickJson writes, whatever the heade
 
 test('the record of a visit says the time, the query and the fields of this visit, each cut as a record is', () => {
   const plan = new LinkPlan(testApp, { ...testLink, utm_source: 'own' });
-  const device = deviceOf('x'.repeat(2_000));
+  const device = visitorDeviceOf('x'.repeat(2_000));
   for (const [time, query] of [
     [1, 'utm_source=a%00b'],
     [2, 'q'.repeat(3_000)],

@@ -1,5 +1,5 @@
 /** The result of a visit. The parts that do not depend on the visitor are computed once per link and change. */
-import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import {
   type ClickLinkFields,
   clickHead,
@@ -21,13 +21,13 @@ import {
   utmOf,
   webDestination,
 } from './destination.ts';
-import type { Device, Platform } from './device.ts';
+import type { VisitorDevice, Platform } from './device.ts';
 import { inOnePiece } from './one-piece.ts';
 import { hasPreview, previewPage } from './page.ts';
 import { TapPage } from './tap-page.ts';
 import type { Visitor } from './visitor.ts';
 
-export type Decision =
+export type RedirectDecision =
   | {
       readonly kind: 'redirect' | 'expired';
       readonly destination: Destination;
@@ -60,24 +60,24 @@ function timeText(ms: number): string {
   return timeJson;
 }
 
-const notFound: Decision = { kind: 'not_found' };
-const gone: Decision = { kind: 'gone' };
+const notFound: RedirectDecision = { kind: 'not_found' };
+const gone: RedirectDecision = { kind: 'gone' };
 
 export class LinkPlan {
-  readonly app: AppSnapshot;
+  readonly app: LinkedApp;
   readonly link: LinkSnapshot;
   readonly #utm: UtmFields;
   readonly #constant: ConstantFields;
   #constantJson: string;
   readonly #isArchived: boolean;
   /** Worked out by the first visitor who needs it, since parsing URLs is most of what a new link costs. */
-  #onIos: Decision | undefined;
-  #onAndroid: Decision | undefined;
-  #onOther: Decision | undefined;
+  #onIos: RedirectDecision | undefined;
+  #onAndroid: RedirectDecision | undefined;
+  #onOther: RedirectDecision | undefined;
   readonly #expiresMs: number;
-  readonly #preview: Decision | null;
+  readonly #preview: RedirectDecision | null;
 
-  constructor(app: AppSnapshot, link: LinkSnapshot) {
+  constructor(app: LinkedApp, link: LinkSnapshot) {
     this.app = app;
     this.link = link;
     this.#utm = utmOf(link);
@@ -101,7 +101,7 @@ export class LinkPlan {
     return this;
   }
 
-  decide(device: Device, nowMs: number): Decision {
+  decide(device: VisitorDevice, nowMs: number): RedirectDecision {
     if (this.#isArchived) return notFound;
     if (nowMs >= this.#expiresMs) return this.#expired();
     if (device.isPreviewCrawler && this.#preview !== null) return this.#preview;
@@ -118,12 +118,12 @@ export class LinkPlan {
     }
   }
 
-  #expired(): Decision {
+  #expired(): RedirectDecision {
     const destination = expiredDestinationOf(this.link);
     return destination === null ? gone : { kind: 'expired', destination, tap: null };
   }
 
-  #decisionOn(platform: Platform): Decision {
+  #decisionOn(platform: Platform): RedirectDecision {
     const destination = destinationOf(this.link, this.app, platform);
     if (destination === null) return notFound;
     const tap = platform === 'other' ? null : TapPage.of(this.link, this.app, platform, destination);
@@ -131,7 +131,7 @@ export class LinkPlan {
   }
 
   /** The record of a visit, as `clickJson` writes it. */
-  record(clickId: string, visitor: Visitor, device: Device, isPreview: boolean, nowMs: number): string {
+  record(clickId: string, visitor: Visitor, device: VisitorDevice, isPreview: boolean, nowMs: number): string {
     if (visitor.query.includes('utm_')) return clickJson(this.click(clickId, visitor, isPreview, nowMs));
     const { ip, language, referrer, query } = visitor;
     // Few pieces with long constants between them: each `+` is a node that the journal has to walk.
@@ -159,6 +159,6 @@ export class LinkPlan {
 const noUtm: UtmFields = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
 
 /** Where the bare host leads. */
-export function rootDestinationOf(app: AppSnapshot): Destination | null {
+export function rootDestinationOf(app: LinkedApp): Destination | null {
   return webDestination(app.fallback_url, noUtm);
 }

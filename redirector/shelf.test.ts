@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { Shelf, shelfLimits } from './shelf.ts';
+import { DiskCache, shelfLimits } from './shelf.ts';
 
 const key = 'link myapp.localhost/summer';
 
@@ -16,9 +16,9 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const shelf = (instance: string) => new Shelf(folder, instance, () => nowMs++);
+const shelf = (instance: string) => new DiskCache(folder, instance, () => nowMs++);
 
-async function closed(instance: string, change: (one: Shelf) => void): Promise<void> {
+async function closed(instance: string, change: (one: DiskCache) => void): Promise<void> {
   const one = shelf(instance);
   change(one);
   await one.close();

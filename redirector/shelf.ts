@@ -39,7 +39,7 @@ interface Place {
   readonly ms: number;
 }
 
-export class Shelf implements LinkShelf {
+export class DiskCache implements LinkShelf {
   readonly counters = { lines: 0, dropped: 0, write_failures: 0 };
   readonly #folder: string;
   readonly #file: string;

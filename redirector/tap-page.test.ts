@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
-import { deviceOf } from './device.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { visitorDeviceOf } from './device.ts';
 import { LinkPlan } from './plan.ts';
 import { PAGE_BYTES_MAX, type TapPage } from './tap-page.ts';
 import { tapScript } from './tap-page-assets.ts';
@@ -16,7 +16,7 @@ const instagram =
   'Mozilla/5.0 (Linux; Android 14; Pixel 8 Build/UQ1A; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/140.0.0.0 Mobile Safari/537.36 Instagram 350.0.0.0 Android (34/14; 420dpi; 1080x2131; Google/google; Pixel 8; shiba; shiba; de_DE; 1)';
 const desktop = 'Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36';
 const clickId = 'clk_01j9z3k4m5n6p7q8r9s0t1v2w3';
-const app: AppSnapshot = {
+const app: LinkedApp = {
   ...testApp,
   tap_page: 'mobile',
   ios: { bundle_id: 'com.example.app', team_id: null, app_store_id: '123456789', uri_scheme: null },
@@ -24,14 +24,14 @@ const app: AppSnapshot = {
   fallback_url: 'https://example.com/',
 };
 
-function pageOf(link: Partial<LinkSnapshot>, userAgent: string, of: Partial<AppSnapshot> = {}): TapPage | null {
-  const decision = new LinkPlan({ ...app, ...of }, { ...testLink, ...link }).decide(deviceOf(userAgent), 1);
+function pageOf(link: Partial<LinkSnapshot>, userAgent: string, of: Partial<LinkedApp> = {}): TapPage | null {
+  const decision = new LinkPlan({ ...app, ...of }, { ...testLink, ...link }).decide(visitorDeviceOf(userAgent), 1);
   return decision.kind === 'redirect' ? decision.tap : null;
 }
 
 const visit = { clickId, query: '', user_agent: iphone, language: 'en', token: 'clk.6.abc' };
 
-test.each<[string, Partial<LinkSnapshot>, Partial<AppSnapshot>, string, boolean]>([
+test.each<[string, Partial<LinkSnapshot>, Partial<LinkedApp>, string, boolean]>([
   ['off', {}, { tap_page: 'off' }, iphone, false],
   ['iOS alone, on an iPhone', {}, { tap_page: 'ios' }, iphone, true],
   ['iOS alone, on Android', {}, { tap_page: 'ios' }, pixel, false],

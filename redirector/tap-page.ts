@@ -5,7 +5,7 @@
  */
 
 import { shortUrl } from '#common/links/link.ts';
-import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { cut } from '#common/log/record.ts';
 import { type Destination, locationOf } from './destination.ts';
 import { escapeHtml } from './page.ts';
@@ -59,7 +59,7 @@ export class TapPage {
   /** Null where no tap page is wanted, or the way does not lead to a store. */
   static of(
     link: LinkSnapshot,
-    app: AppSnapshot,
+    app: LinkedApp,
     platform: 'ios' | 'android',
     destination: Destination,
   ): TapPage | null {
@@ -69,7 +69,7 @@ export class TapPage {
     return store === null ? null : new TapPage(link, app, destination, store);
   }
 
-  private constructor(link: LinkSnapshot, app: AppSnapshot, destination: Destination, store: Store) {
+  private constructor(link: LinkSnapshot, app: LinkedApp, destination: Destination, store: Store) {
     this.#destination = destination;
     this.#store = store;
     this.#url = shortUrl(app.host, link.short_code);

@@ -20,7 +20,7 @@ export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: Truste
     ip: proxies?.has(ip) ? proxies.peer(ip, false, forwardedFor(req), '').ip : ip,
     user_agent: req.getHeader('user-agent'),
     language: req.getHeader('accept-language'),
-    referrer: originOf(req.getHeader('referer')),
+    referrer: requestOriginOf(req.getHeader('referer')),
     // Undefined when there is no question mark, whatever its type says.
     query: req.getQuery() ?? '',
     is_prefetch: isPrefetch(req),
@@ -30,7 +30,7 @@ export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: Truste
 const schemeAndAuthority = /^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i;
 
 /** Scheme and host of a referrer. For privacy, its path and query are not recorded. */
-export function originOf(referrer: string): string {
+export function requestOriginOf(referrer: string): string {
   if (referrer === '') return '';
   const origin = schemeAndAuthority.exec(referrer)?.[0] ?? '';
   const at = origin.lastIndexOf('@');
@@ -98,7 +98,7 @@ function compressed(bytes: Uint8Array): string {
 }
 
 /** The Host header without its port, in lower case. */
-export function hostOf(header: string): string {
+export function requestHostOf(header: string): string {
   const colon = header.indexOf(':');
   return (colon === -1 ? header : header.slice(0, colon)).toLowerCase();
 }

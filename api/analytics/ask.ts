@@ -14,7 +14,7 @@ const tooLarge = new Set([
   396, // TOO_MANY_ROWS_OR_BYTES
 ]);
 
-export class Asking {
+export class QueryRunner {
   readonly #parts: AnalyticsParts;
   readonly #tenant: string;
 

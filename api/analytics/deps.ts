@@ -4,15 +4,15 @@ import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import type { BreakdownRow } from '#clickhouse/queries/link.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
-import { KeptFigures } from './kept-figures.ts';
+import { CountKeyedCache } from './kept-figures.ts';
 import type { Amount } from './metrics.ts';
 
 /** What need not be counted again. */
-export interface Kept {
-  readonly uniqueClicks: KeptFigures<number>;
-  readonly revenue: KeptFigures<readonly Amount[]>;
-  readonly linksOfCampaigns: KeptFigures<number>;
-  readonly breakdowns: KeptFigures<readonly BreakdownRow[]>;
+export interface FigureCaches {
+  readonly uniqueClicks: CountKeyedCache<number>;
+  readonly revenue: CountKeyedCache<readonly Amount[]>;
+  readonly linksOfCampaigns: CountKeyedCache<number>;
+  readonly breakdowns: CountKeyedCache<readonly BreakdownRow[]>;
 }
 
 export interface AnalyticsParts {
@@ -26,7 +26,7 @@ export interface AnalyticsParts {
   readonly asOf: () => Promise<number>;
   /** Age in days beyond which records are dropped: nothing older is shown, whether it is gone already or not. */
   readonly retentionDays: number;
-  readonly kept: Kept;
+  readonly kept: FigureCaches;
   /** What one question may cost. */
   readonly limits: Settings;
 }
@@ -60,10 +60,10 @@ export function analyticsParts(parts: Omit<AnalyticsParts, 'queue' | 'exports' |
     queue: new FairQueue(queueLimits),
     exports: new FairQueue(exportLimits),
     kept: {
-      uniqueClicks: new KeptFigures(keptNumbersMax),
-      revenue: new KeptFigures(keptNumbersMax, (amounts) => amounts.length),
-      linksOfCampaigns: new KeptFigures(keptNumbersMax),
-      breakdowns: new KeptFigures(keptBreakdownRowsMax, (rows) => rows.length),
+      uniqueClicks: new CountKeyedCache(keptNumbersMax),
+      revenue: new CountKeyedCache(keptNumbersMax, (amounts) => amounts.length),
+      linksOfCampaigns: new CountKeyedCache(keptNumbersMax),
+      breakdowns: new CountKeyedCache(keptBreakdownRowsMax, (rows) => rows.length),
     },
   };
 }

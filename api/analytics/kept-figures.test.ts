@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Scope } from '#clickhouse/queries/scope.ts';
-import { KeptFigures, keyOfScope } from './kept-figures.ts';
+import { CountKeyedCache, keyOfScope } from './kept-figures.ts';
 
 const scope: Scope = {
   organization_ids: ['org_1'],
@@ -11,7 +11,7 @@ const scope: Scope = {
 };
 
 test('a figure is known for the count that it was found with, and for no other', () => {
-  const kept = new KeptFigures<string>(10);
+  const kept = new CountKeyedCache<string>(10);
   kept.put('a', 3, 'three');
   expect(kept.get('a', 3)).toBe('three');
   expect(kept.get('a', 4)).toBeUndefined();
@@ -20,7 +20,7 @@ test('a figure is known for the count that it was found with, and for no other',
 });
 
 test('no more figures are kept than were allowed, and the least used go first', () => {
-  const kept = new KeptFigures<number>(2);
+  const kept = new CountKeyedCache<number>(2);
   kept.put('a', 1, 1);
   kept.put('b', 1, 2);
   kept.get('a', 1);
@@ -29,7 +29,7 @@ test('no more figures are kept than were allowed, and the least used go first', 
 });
 
 test('a figure whose count moved is not waited for until it has stood still once', () => {
-  const kept = new KeptFigures<number>(2);
+  const kept = new CountKeyedCache<number>(2);
   expect(kept.isAtRest('a')).toBe(false);
   kept.put('a', 1, 1);
   expect(kept.isAtRest('a')).toBe(true);

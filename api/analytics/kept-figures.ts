@@ -17,7 +17,7 @@ interface Kept<Figure> {
   readonly isAtRest: boolean;
 }
 
-export class KeptFigures<Figure> {
+export class CountKeyedCache<Figure> {
   readonly #kept: LRUCache<string, Kept<Figure>>;
 
   /** @param max of all figures together, each as large as `sizeOf` says; 1 if absent. */

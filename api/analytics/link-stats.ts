@@ -6,14 +6,14 @@ import { type FigureRow, series } from '#clickhouse/queries/series.ts';
 import { isoTime } from '#common/clock.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
-import type { Asking } from './ask.ts';
+import type { QueryRunner } from './ask.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { keyOfScope } from './kept-figures.ts';
 import { exampleMetrics, metricsFields, type Totals, totalsFields, totalsOf } from './metrics.ts';
 import { linkStatsQuery, querySchema, readFilters } from './parameters.ts';
-import { type Asked, finishQuestion, oldestShownMs } from './question.ts';
+import { type AnalyticsQuestion, finishQuestion, oldestShownMs } from './question.ts';
 import { bucketsOf, seriesOf } from './timeseries.ts';
-import { Visible } from './visible.ts';
+import { VisibleLinks } from './visible.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
 /** Values of a breakdown; all others are one more, `other`. */
@@ -80,7 +80,7 @@ export const linkStats = route({
   },
   async handle(deps, { caller, params, query }) {
     const organizationIds = caller.memberships.map((membership) => membership.organization_id);
-    const visible = new Visible(deps.tenancy, organizationIds);
+    const visible = new VisibleLinks(deps.tenancy, organizationIds);
     const face = (await visible.links([params.id])).get(params.id);
     if (!face)
       return (
@@ -135,7 +135,7 @@ interface LinkFigures {
 }
 
 async function figuresOfLink(
-  { scope, asking, kept }: Asked,
+  { scope, asking, kept }: AnalyticsQuestion,
   startsMs: readonly number[],
   deps: AnalyticsDeps,
 ): Promise<LinkFigures | Rejection> {
@@ -166,7 +166,7 @@ async function figuresOfLink(
 }
 
 /** 0 without any. Most links that are looked at were clicked lately, and few months are found sooner than all. */
-async function lastClickMs(asking: Asking, scope: Scope, deps: AnalyticsDeps): Promise<number | Rejection> {
+async function lastClickMs(asking: QueryRunner, scope: Scope, deps: AnalyticsDeps): Promise<number | Rejection> {
   const oldestMs = oldestShownMs(deps);
   for (const sinceMs of [Math.max(deps.clock() - recentDays * dayMs, oldestMs), oldestMs]) {
     const rows = await asking.rows<{ last_ms: number }>(lastClick(scope, sinceMs));

@@ -7,7 +7,7 @@ import { isoTime } from '#common/clock.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { decideAgain, type OtherSettings } from '#common/match/decision-again.ts';
-import type { Asking } from './ask.ts';
+import type { QueryRunner } from './ask.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { detailOf } from './match-answer.ts';
 import { oldestMatchMs } from './matches.ts';
@@ -112,7 +112,7 @@ export const readMatchQuality = route({
   },
 });
 
-async function whatIf(asking: Asking, scope: Scope, other: OtherSettings): Promise<object | Rejection> {
+async function whatIf(asking: QueryRunner, scope: Scope, other: OtherSettings): Promise<object | Rejection> {
   const rows = await asking.rows<TruthRow>(knownTruths(scope, decidedAgainMax + 1));
   if (rows instanceof Rejection) return rows;
   const sum = { right: 0, wrong: 0, missed: 0 };

@@ -7,7 +7,7 @@ import { notFound, Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { isId } from '#common/ids.ts';
 import { matchRetentionDaysMax } from '#common/log/match-record.ts';
-import { Asking } from './ask.ts';
+import { QueryRunner } from './ask.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import {
   explainedFields,
@@ -148,7 +148,7 @@ export const readMatch = route({
     if (!isId('mat', params.match_id)) return absent;
     const end_ms = deps.clock() + dayMs;
     const scope = { organization_ids, start_ms: oldestMatchMs(deps), end_ms, filters: {}, include_bots: true };
-    const asking = new Asking(deps.analytics, organization_ids[0] ?? caller.user_id);
+    const asking = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
     const rows = await asking.rows<StoredMatch>(matchById(scope, params.match_id));
     if (rows instanceof Rejection) return rows;
     const [match] = rows;

@@ -3,20 +3,20 @@ import type { UserCaller } from '#api/route.ts';
 import { firstDay } from '#clickhouse/queries/link.ts';
 import type { Filters, Scope } from '#clickhouse/queries/scope.ts';
 import { forbidden, Rejection } from '#common/http/rejection.ts';
-import { Asking } from './ask.ts';
-import type { AnalyticsDeps, Kept } from './deps.ts';
+import { QueryRunner } from './ask.ts';
+import type { AnalyticsDeps, FigureCaches } from './deps.ts';
 import { type CommonQuery, readFilters } from './parameters.ts';
 import { type Period, periodOf } from './period.ts';
-import { Visible } from './visible.ts';
+import { VisibleLinks } from './visible.ts';
 
 const dayMs = 86_400_000;
 
-export interface Asked {
+export interface AnalyticsQuestion {
   readonly period: Period;
   readonly scope: Scope;
-  readonly asking: Asking;
-  readonly visible: Visible;
-  readonly kept: Kept;
+  readonly asking: QueryRunner;
+  readonly visible: VisibleLinks;
+  readonly kept: FigureCaches;
 }
 
 /** The scope of a period other than the one asked for. Nothing beyond the retention is shown. */
@@ -37,7 +37,7 @@ export async function readQuestion(
   deps: AnalyticsDeps,
   caller: UserCaller,
   query: CommonQuery,
-): Promise<Asked | Rejection> {
+): Promise<AnalyticsQuestion | Rejection> {
   const mine = caller.memberships.map((membership) => membership.organization_id);
   if (query.organization_id !== undefined && !mine.includes(query.organization_id)) {
     return forbidden('You are not a member of this organization.');
@@ -45,7 +45,7 @@ export async function readQuestion(
   const organization_ids = query.organization_id === undefined ? mine : [query.organization_id];
   const filters = readFilters(query);
   if (filters instanceof Rejection) return filters;
-  const visible = new Visible(deps.tenancy, organization_ids);
+  const visible = new VisibleLinks(deps.tenancy, organization_ids);
   for (const [kind, filter] of [
     ['app', filters.app_id],
     ['link', filters.link_id],
@@ -63,13 +63,13 @@ export async function finishQuestion(
     readonly query: CommonQuery;
     readonly filters: Filters;
     readonly organization_ids: readonly string[];
-    readonly visible: Visible;
+    readonly visible: VisibleLinks;
   },
-): Promise<Asked | Rejection> {
+): Promise<AnalyticsQuestion | Rejection> {
   const { caller, query, filters, organization_ids, visible } = known;
   const include_bots = query.include_bots === true;
   // A caller without an organization waits in a lane of their own.
-  const asking = new Asking(deps.analytics, organization_ids[0] ?? caller.user_id);
+  const asking = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
   const bare: Scope = { organization_ids, start_ms: 0, end_ms: 0, filters, include_bots };
   const period = await periodOf(query, deps.clock(), async () => {
     const rows = await asking.rows<{ first_ms: number }>(firstDay(bare));

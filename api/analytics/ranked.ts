@@ -13,9 +13,9 @@ import {
 } from '#clickhouse/queries/ranking.ts';
 import type { Scope } from '#clickhouse/queries/scope.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { type KeptFigures, keyOfScope } from './kept-figures.ts';
+import { type CountKeyedCache, keyOfScope } from './kept-figures.ts';
 import { type Amount, byCurrency, type Metrics, metricsOfRanked } from './metrics.ts';
-import type { Asked } from './question.ts';
+import type { AnalyticsQuestion } from './question.ts';
 
 export interface RankedPage {
   readonly rows: readonly { readonly id: string; readonly metrics: Metrics }[];
@@ -34,7 +34,7 @@ interface Order {
 
 /** @param beside what else is to be found out about the rows of the page, at the same time as their unique clicks. */
 export async function rankedPage<Beside>(
-  asked: Asked,
+  asked: AnalyticsQuestion,
   column: RankedColumn,
   sortBy: RankedBy,
   page: Page,
@@ -64,11 +64,11 @@ export async function rankedPage<Beside>(
  * that gave the order. Ids without have `none`.
  */
 export async function figuresOfPage<Figure>(
-  { scope }: Asked,
+  { scope }: AnalyticsQuestion,
   column: RankedColumn,
   rows: readonly RankedRow[],
   figure: {
-    readonly kept: KeptFigures<Figure>;
+    readonly kept: CountKeyedCache<Figure>;
     readonly none: Figure;
     readonly countOf: (row: RankedRow) => number;
     /** Under which the figure of a row is kept; null when it can't be. Its id, unless records can leave it for another row. */
@@ -100,7 +100,7 @@ export async function figuresOfPage<Figure>(
 }
 
 async function orderOf(
-  { asking, scope }: Asked,
+  { asking, scope }: AnalyticsQuestion,
   column: RankedColumn,
   sortBy: RankedBy,
   page: Page,
@@ -118,7 +118,7 @@ async function orderOf(
 }
 
 async function uniquesOfPage(
-  asked: Asked,
+  asked: AnalyticsQuestion,
   column: RankedColumn,
   sortBy: RankedBy,
   rows: readonly RankedRow[],
@@ -154,7 +154,7 @@ interface AmountRow {
 }
 
 async function revenueOfPage(
-  asked: Asked,
+  asked: AnalyticsQuestion,
   column: RankedColumn,
   rows: readonly RankedRow[],
 ): Promise<Map<string, readonly Amount[]> | Rejection> {

@@ -9,7 +9,7 @@ import type { AnalyticsDeps } from './deps.ts';
 import { bySlot, exampleMetrics, type Metrics, metricsFields, metricsOf } from './metrics.ts';
 import { commonQuery, oneOf, querySchema } from './parameters.ts';
 import type { Period } from './period.ts';
-import { type Asked, readQuestion } from './question.ts';
+import { type AnalyticsQuestion, readQuestion } from './question.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
 /** Groups that a series is split into; all others are one more, `other`. */
@@ -94,12 +94,12 @@ export const timeseries = route({
   },
 });
 
-async function plain({ scope, asking }: Asked, { starts }: Buckets): Promise<unknown[] | Rejection> {
+async function plain({ scope, asking }: AnalyticsQuestion, { starts }: Buckets): Promise<unknown[] | Rejection> {
   const rows = await asking.together<FigureRow>(series(scope, starts));
   return rows instanceof Rejection ? rows : seriesOf(starts, rows);
 }
 
-async function grouped(asked: Asked, { starts }: Buckets, by: Grouping): Promise<unknown[] | Rejection> {
+async function grouped(asked: AnalyticsQuestion, { starts }: Buckets, by: Grouping): Promise<unknown[] | Rejection> {
   const found = await groupsOf(asked, starts, by);
   if (found instanceof Rejection) return found;
   const { rows, top } = found;
@@ -131,7 +131,7 @@ function nameOf(by: Grouping, key: string): object {
  * visitors of the rest are added up. Campaigns share visitors: the store must put the rest together.
  */
 async function groupsOf(
-  { scope, asking }: Asked,
+  { scope, asking }: AnalyticsQuestion,
   starts: readonly number[],
   by: Grouping,
 ): Promise<{ rows: FigureRow[]; top: Set<string> } | Rejection> {

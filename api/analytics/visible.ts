@@ -24,7 +24,7 @@ const faces = `
     FROM links l JOIN apps a ON a.id = l.app_id
    WHERE l.organization_id = ANY ($1) AND l.id = ANY ($2)`;
 
-export class Visible {
+export class VisibleLinks {
   readonly #tenancy: Tenancy;
   readonly #organizationIds: readonly string[];
 

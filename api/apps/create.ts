@@ -10,7 +10,7 @@ import { type AppRow, appAnswer, appColumns, appExample, appSchema } from './app
 import { type AppFields, appFaults, changedApp, emptyApp, newAppBody } from './fields.ts';
 import { hostFault, hostLabel, isOwnHost } from './host.ts';
 
-export const create = route({
+export const createAppRoute = route({
   method: 'POST',
   path: '/apps',
   caller: 'user',

@@ -7,7 +7,7 @@ import { changeApp } from './change.ts';
 const markDeleted = `UPDATE apps SET deleted_at = $3, updated_at = $3, version = version + 1
   WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING ${appColumns}`;
 
-export const remove = route({
+export const deleteAppRoute = route({
   method: 'DELETE',
   path: '/apps/{id}',
   caller: 'user',

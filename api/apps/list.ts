@@ -10,7 +10,7 @@ const count = 'SELECT count(*) AS total FROM apps WHERE organization_id = ANY ($
 const newest = `SELECT ${appColumns} FROM apps WHERE organization_id = ANY ($1) AND deleted_at IS NULL
   ORDER BY created_at DESC, id DESC LIMIT $2 OFFSET $3`;
 
-export const list = route({
+export const listApps = route({
   method: 'GET',
   path: '/apps',
   caller: 'user',

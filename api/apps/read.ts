@@ -3,7 +3,7 @@ import { route } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { appAnswer, appExample, appParams, findApp, readAppSchema } from './app.ts';
 
-export const read = route({
+export const readAppRoute = route({
   method: 'GET',
   path: '/apps/{id}',
   caller: 'user',

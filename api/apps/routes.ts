@@ -1,10 +1,10 @@
 import type { ApiDeps } from '#api/deps.ts';
 import type { Route } from '#common/http/route.ts';
-import { create } from './create.ts';
-import { remove } from './delete.ts';
-import { list } from './list.ts';
-import { read } from './read.ts';
+import { createAppRoute } from './create.ts';
+import { deleteAppRoute } from './delete.ts';
+import { listApps } from './list.ts';
+import { readAppRoute } from './read.ts';
 import { rotateKey } from './rotate-key.ts';
-import { update } from './update.ts';
+import { updateAppRoute } from './update.ts';
 
-export const appRoutes: readonly Route<ApiDeps>[] = [list, create, read, update, remove, rotateKey];
+export const appRoutes: readonly Route<ApiDeps>[] = [listApps, createAppRoute, readAppRoute, updateAppRoute, deleteAppRoute, rotateKey];

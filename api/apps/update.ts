@@ -12,7 +12,7 @@ const write = `
                   host_verified_at = CASE WHEN host = $4 THEN host_verified_at ELSE $11 END
    WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING ${appColumns}`;
 
-export const update = route({
+export const updateAppRoute = route({
   method: 'PATCH',
   path: '/apps/{id}',
   caller: 'user',

@@ -1,12 +1,12 @@
 import { Type } from 'typebox';
 import { rateLimited, unauthorized, unavailable } from '#common/http/rejection.ts';
-import { route, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
+import { authRoute, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
 import { codeInvalid, codeRequired } from './second-step.ts';
 
 /** A full queue of passwords drains in about this time. */
 const BUSY_SECONDS = 2;
 
-export const login = route({
+export const login = authRoute({
   method: 'POST',
   path: '/auth/login',
   caller: 'public',

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { unauthorized } from '#common/http/rejection.ts';
-import { RefreshTokenBody, route, tag, tokenPairExample } from './parts.ts';
+import { RefreshTokenBody, authRoute, tag, tokenPairExample } from './parts.ts';
 
-export const logout = route({
+export const logout = authRoute({
   method: 'POST',
   path: '/auth/logout',
   caller: 'public',

@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
 import { forbidden, notFound, unauthorized, unavailable } from '#common/http/rejection.ts';
 import { shownBindings } from './oauth-binding.ts';
-import { route, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
+import { authRoute, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
 import { refusedSecondStep } from './second-step.ts';
 
-export const oauthCallback = route({
+export const oauthCallback = authRoute({
   method: 'POST',
   path: '/auth/oauth/{provider}/callback',
   caller: 'public',

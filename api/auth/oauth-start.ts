@@ -2,9 +2,9 @@ import { Type } from 'typebox';
 import { invalid, notFound, unavailable } from '#common/http/rejection.ts';
 import { ATTEMPT_SECONDS } from './oauth-attempts.ts';
 import { newBinding } from './oauth-binding.ts';
-import { route, tag } from './parts.ts';
+import { authRoute, tag } from './parts.ts';
 
-export const oauthStart = route({
+export const oauthStart = authRoute({
   method: 'POST',
   path: '/auth/oauth/{provider}/start',
   caller: 'public',

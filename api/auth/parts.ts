@@ -59,7 +59,7 @@ export function authParts({ db, redis, secrets, tokens, config, clock }: AuthOpt
 }
 
 /** Route builder of this folder: public routes without a caller. */
-export const route = routesOf<AuthDeps, null>();
+export const authRoute = routesOf<AuthDeps, null>();
 
 export const tag = 'Authentication';
 

@@ -1,7 +1,7 @@
 import { unauthorized } from '#common/http/rejection.ts';
-import { RefreshTokenBody, route, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
+import { RefreshTokenBody, authRoute, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
 
-export const refresh = route({
+export const refresh = authRoute({
   method: 'POST',
   path: '/auth/refresh',
   caller: 'public',

@@ -6,7 +6,7 @@ import { createLink, type LinkOwner } from '#common/links/link-creation.ts';
 import { linkFaults, newLinkBody } from '#common/links/link-fields.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 
-export const create = route({
+export const createLinkRoute = route({
   method: 'POST',
   path: '/links',
   caller: 'user',

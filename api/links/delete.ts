@@ -8,7 +8,7 @@ import { findLink, linkParams } from './read.ts';
 const markDeleted = `UPDATE links SET deleted_at = $3, updated_at = $3
   WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
 
-export const remove = route({
+export const deleteLinkRoute = route({
   method: 'DELETE',
   path: '/links/{id}',
   caller: 'user',

@@ -6,7 +6,7 @@ import { invalid, type Rejection } from '#common/http/rejection.ts';
 import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
 import { isStorableTime } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
-import { rankedPage, timedPage } from './selection.ts';
+import { linksByClicks, timedPage } from './selection.ts';
 
 const query = Type.Object(
   {
@@ -37,7 +37,7 @@ const query = Type.Object(
   { additionalProperties: false },
 );
 
-export const list = route({
+export const listLinks = route({
   method: 'GET',
   path: '/links',
   caller: 'user',
@@ -63,7 +63,7 @@ export const list = route({
       const refused = await refuseApp(tenant, query.app_id);
       if (refused) return refused;
       const { total, rows } = await (ranking
-        ? rankedPage(tenant, filters, page, ranking)
+        ? linksByClicks(tenant, filters, page, ranking)
         : timedPage(tenant, filters, page));
       return listAnswer(rows.map(linkAnswer), total, page);
     });

@@ -7,7 +7,7 @@ import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
 
 export const linkParams = Type.Object({ id: Type.String({ examples: [linkExample.id] }) });
 
-export const read = route({
+export const readLinkRoute = route({
   method: 'GET',
   path: '/links/{id}',
   caller: 'user',

@@ -1,10 +1,10 @@
 import type { ApiDeps } from '#api/deps.ts';
 import type { Route } from '#common/http/route.ts';
-import { create } from './create.ts';
-import { remove } from './delete.ts';
-import { list } from './list.ts';
+import { createLinkRoute } from './create.ts';
+import { deleteLinkRoute } from './delete.ts';
+import { listLinks } from './list.ts';
 import { qr } from './qr.ts';
-import { read } from './read.ts';
-import { update } from './update.ts';
+import { readLinkRoute } from './read.ts';
+import { updateLinkRoute } from './update.ts';
 
-export const linkRoutes: readonly Route<ApiDeps>[] = [list, create, read, update, remove, qr];
+export const linkRoutes: readonly Route<ApiDeps>[] = [listLinks, createLinkRoute, readLinkRoute, updateLinkRoute, deleteLinkRoute, qr];

@@ -136,7 +136,7 @@ async function searchedPage(tenant: TenantQueries, filters: LinkFilters, page: P
 }
 
 /** A page of the links by clicks: those of the ranking first, then the newest of the others. */
-export async function rankedPage(
+export async function linksByClicks(
   tenant: TenantQueries,
   filters: LinkFilters,
   page: Page,

@@ -14,7 +14,7 @@ import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import { findLink, linkParams } from './read.ts';
 
-export const update = route({
+export const updateLinkRoute = route({
   method: 'PATCH',
   path: '/links/{id}',
   caller: 'user',

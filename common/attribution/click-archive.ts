@@ -12,7 +12,7 @@ export interface ArchiveQuestion {
 export type ArchiveAnswer = { readonly click: RecentClick; readonly claimed_by: string } | null;
 
 /** Reads a question; null for what is none. */
-export function readQuestion(bytes: Buffer): ArchiveQuestion | null {
+export function readArchiveQuestion(bytes: Buffer): ArchiveQuestion | null {
   const value = parse(bytes);
   if (!isObject(value)) return null;
   const { app_id, click_id } = value;

@@ -38,7 +38,7 @@ function walk(value: object, path: (string | number)[], checkStrings: boolean, e
   }
   for (const [key, entry] of Object.entries(value)) {
     if (errors.length >= ERRORS_MAX) return;
-    if (checkStrings && !isStorable(key)) {
+    if (checkStrings && !isStorableText(key)) {
       errors.push({ field: fieldOf(path), message: 'has a key that contains a NUL or an unpaired surrogate' });
     }
     walkEntry(entry, key, path, checkStrings, errors);
@@ -57,7 +57,7 @@ function walkEntry(
     path.push(step);
     walk(value, path, checkStrings, errors);
     path.pop();
-  } else if (checkStrings && typeof value === 'string' && !isStorable(value)) {
+  } else if (checkStrings && typeof value === 'string' && !isStorableText(value)) {
     errors.push({ field: fieldOf([...path, step]), message: 'contains a NUL or an unpaired surrogate' });
   }
 }
@@ -69,6 +69,6 @@ function fieldOf(path: readonly (string | number)[]): string {
 }
 
 /** Whether every store keeps the text as it is. */
-export function isStorable(text: string): boolean {
+export function isStorableText(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();
 }

@@ -36,7 +36,7 @@ export function roomAround(head: string, body: string, tail: string): number {
   return room > frameBytesMax - frameHeaderBytes ? Number.POSITIVE_INFINITY : room;
 }
 
-export class FrameGroup {
+export class FrameBuffer {
   readonly #now: () => number;
   readonly #lanes: JournalLane[] = [];
   #producer = '';

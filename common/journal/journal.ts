@@ -23,12 +23,12 @@ import { join } from 'node:path';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Timer } from '#common/time.ts';
 import { FolderSize } from './folder-size.ts';
-import { FrameGroup, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-buffer.ts';
+import { FrameBuffer, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-buffer.ts';
 import { newProducerId } from './producer-names.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
 import type { HeldLock } from './slot-lock.ts';
-import { UnsyncedGroups, type Waiter } from './sync-ring.ts';
+import { SyncRing, type Waiter } from './sync-ring.ts';
 import { nodeSystem, type System } from './system.ts';
 
 export { groupCharsMax, type JournalLane, roomAround, roomOf, type Waiter };
@@ -71,8 +71,8 @@ export class Journal {
   readonly #system: System;
   readonly #folder: string;
   readonly #lock: HeldLock;
-  readonly #group: FrameGroup;
-  readonly #unsynced: UnsyncedGroups;
+  readonly #group: FrameBuffer;
+  readonly #unsynced: SyncRing;
   readonly #size: FolderSize;
   #producer = '';
   #segment: Segment | undefined;
@@ -98,9 +98,9 @@ export class Journal {
     this.#system = system;
     this.#folder = folder;
     this.#lock = lock;
-    this.#group = new FrameGroup(system.time.now);
+    this.#group = new FrameBuffer(system.time.now);
     this.#copies = new WaitingCopies((line) => options.log?.(line));
-    this.#unsynced = new UnsyncedGroups(options.unsyncedBytesMax);
+    this.#unsynced = new SyncRing(options.unsyncedBytesMax);
     this.#size = new FolderSize(system.disk, folder);
     this.#measureTimer = system.time.every(measureIntervalMs, () => this.#tick());
   }

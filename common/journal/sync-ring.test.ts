@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { UnsyncedGroups } from './sync-ring.ts';
+import { SyncRing } from './sync-ring.ts';
 
 /** Bytes that tell which group they are of. */
 function group(n: number, bytes: number): Buffer {
   return Buffer.alloc(bytes, n);
 }
 
-function kept(groups: UnsyncedGroups): [number | undefined, number][] {
+function kept(groups: SyncRing): [number | undefined, number][] {
   return groups.bytes.map((bytes) => {
     expect(bytes.equals(group(bytes[0] ?? 0, bytes.length))).toBe(true);
     return [bytes[0], bytes.length];
@@ -14,7 +14,7 @@ function kept(groups: UnsyncedGroups): [number | undefined, number][] {
 }
 
 test('what was not synced is there as it was written, oldest first, also when the buffer it came in is used again', () => {
-  const groups = new UnsyncedGroups();
+  const groups = new SyncRing();
   const buffer = group(1, 1_000);
   groups.add(buffer, []);
   buffer.fill(9);
@@ -32,7 +32,7 @@ test('what was not synced is there as it was written, oldest first, also when th
 });
 
 test('over many rounds only the oldest are forgotten, and none is damaged by a later one', () => {
-  const groups = new UnsyncedGroups();
+  const groups = new SyncRing();
   const sizes = Array.from({ length: 30 }, (_, n) => 1_000_003 + ((n * 7_919) % 5) * 700_001);
   for (const [n, bytes] of sizes.entries()) {
     groups.add(group(n % 256, bytes), []);
@@ -46,7 +46,7 @@ test('over many rounds only the oldest are forgotten, and none is damaged by a l
 });
 
 test('those who wait for a sync hear once what became of it', () => {
-  const groups = new UnsyncedGroups();
+  const groups = new SyncRing();
   const heard: string[] = [];
   const waiter = (name: string) => ({
     committed: () => heard.push(`${name} committed`),
@@ -62,7 +62,7 @@ test('those who wait for a sync hear once what became of it', () => {
 });
 
 test('of a producer that was given up nothing is written again, and who waits is refused once a sync has failed', () => {
-  const groups = new UnsyncedGroups();
+  const groups = new SyncRing();
   const heard: string[] = [];
   const waiter = (name: string) => ({
     committed: () => heard.push(`${name} committed`),

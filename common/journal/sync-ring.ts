@@ -16,7 +16,7 @@ interface Group {
 }
 
 /** The groups' bytes are in one ring buffer, each contiguous, so that keeping them creates no garbage. */
-export class UnsyncedGroups {
+export class SyncRing {
   readonly #ring: Buffer;
   #groups: Group[] = [];
   #end = 0;

@@ -10,7 +10,7 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
 import type { Redis, RedisCommands, Subscription } from '#common/stores/redis.ts';
 import {
-  type AppSnapshot,
+  type LinkedApp,
   decodeApp,
   decodeLink,
   encodeLink,
@@ -87,12 +87,12 @@ function sharedStore(commands: RedisCommands): SharedStore {
 }
 
 export interface FoundLink {
-  readonly app: AppSnapshot;
+  readonly app: LinkedApp;
   readonly link: LinkSnapshot;
 }
 
 function together(
-  app: AppSnapshot | null | undefined,
+  app: LinkedApp | null | undefined,
   link: LinkSnapshot | null | undefined,
 ): FoundLink | null | undefined {
   if (app === null || link === null) return null;
@@ -129,7 +129,7 @@ export class LinkCache {
   /** By host and short code (`linkKey`). */
   readonly links: SnapshotCache<LinkSnapshot>;
   /** By host. */
-  readonly apps: SnapshotCache<AppSnapshot>;
+  readonly apps: SnapshotCache<LinkedApp>;
   readonly #redis: Redis;
   readonly #clock: Clock;
   readonly #shelf: LinkShelf | undefined;
@@ -208,7 +208,7 @@ export class LinkCache {
   }
 
   #fitting(
-    app: AppSnapshot | null | undefined,
+    app: LinkedApp | null | undefined,
     link: LinkSnapshot | null | undefined,
     host: string,
     shortCode: string,

@@ -30,7 +30,7 @@ export interface LinkSnapshot {
   readonly tap_page: TapPageMode | null;
 }
 
-export interface AppSnapshot {
+export interface LinkedApp {
   readonly id: string;
   readonly organization_id: string;
   readonly host: string;
@@ -109,13 +109,13 @@ interface AppRow {
 }
 
 /** Apps by host, deleted ones and those whose host is not verified not. */
-export async function readApps(db: LinkDatabase, hosts: readonly string[]): Promise<Map<string, AppSnapshot>> {
-  const found = new Map<string, AppSnapshot>();
+export async function readApps(db: LinkDatabase, hosts: readonly string[]): Promise<Map<string, LinkedApp>> {
+  const found = new Map<string, LinkedApp>();
   for (const row of await db.query<AppRow>(appsByHost, [hosts])) found.set(row.host, appOf(row));
   return found;
 }
 
-function appOf(row: AppRow): AppSnapshot {
+function appOf(row: AppRow): LinkedApp {
   const { ios, android, settings } = row;
   const fingerprints = android?.['sha256_cert_fingerprints'];
   return {
@@ -198,7 +198,7 @@ export function decodeLink(text: string): LinkSnapshot | undefined {
   };
 }
 
-export function decodeApp(text: string): AppSnapshot | undefined {
+export function decodeApp(text: string): LinkedApp | undefined {
   const value = parsed(text);
   return isAppSnapshot(value) ? { ...value, ...tapSettingsOf({ ...value }) } : undefined;
 }
@@ -211,7 +211,7 @@ function parsed(text: string): unknown {
   }
 }
 
-function isAppSnapshot(value: unknown): value is AppSnapshot {
+function isAppSnapshot(value: unknown): value is LinkedApp {
   return isRecord(value) && typeof value['id'] === 'string' && typeof value['organization_id'] === 'string';
 }
 

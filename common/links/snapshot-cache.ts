@@ -24,12 +24,12 @@ import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from 
 const entryBytes = 300;
 
 /** A snapshot in memory. A caller may hold it to save the look-up, but must check `isCurrent` before each use. */
-export interface Kept<T> extends Sized {
+export interface CachedSnapshot<T> extends Sized {
   readonly value: T | null;
   checkedMs: number;
 }
 
-interface Entry<T> extends Kept<T> {
+interface Entry<T> extends CachedSnapshot<T> {
   /** After a failed look-up: until then the entry is given without trying again. */
   retryMs: number;
 }
@@ -113,13 +113,13 @@ export class SnapshotCache<T extends object> {
   }
 
   /** The entry of a snapshot that is fresh, to be kept and asked about with `isCurrent`. */
-  keep(key: string, nowMs: number): Kept<T> | undefined {
+  keep(key: string, nowMs: number): CachedSnapshot<T> | undefined {
     const entry = this.#present.peek(key);
     return entry !== undefined && this.#isFresh(entry, nowMs) ? entry : undefined;
   }
 
   /** Whether what was kept is still what `get` would give. Counts as a use. */
-  isCurrent(kept: Kept<T>, nowMs: number): boolean {
+  isCurrent(kept: CachedSnapshot<T>, nowMs: number): boolean {
     if (nowMs - kept.checkedMs >= this.#freshMs || kept.checkedMs < this.#validSinceMs) return false;
     kept.isUsed = true;
     this.counters.process_hits++;

@@ -3,7 +3,7 @@
  * what only the edge knows (who sent it, when, from where) and what it decided (id, time, money, conversion).
  * `sent` was checked against the schema of events at the edge; the decoder here checks it again and never throws.
  */
-import { networkOf } from '#common/address-writer.ts';
+import { addressNetworkOf } from '#common/address-writer.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
 import { hasLongNumber, propertiesIn } from './long-numbers.ts';
@@ -93,7 +93,7 @@ export function eventPrefix(origin: EventOrigin): string {
 }
 
 function addressJson(name: 'ip' | 'device_ip', ip: string): string {
-  const network = networkOf(ip);
+  const network = addressNetworkOf(ip);
   return network === '' ? '' : `,"${name}":"${network}"`;
 }
 
@@ -147,11 +147,11 @@ export const refusalReasons = [
   'not_an_object',
   'bad_field',
 ] as const;
-export type RefusalReason = (typeof refusalReasons)[number];
-export type EventFault = 'not_json' | 'bad_text' | RefusalReason;
+export type ItemRefusalReason = (typeof refusalReasons)[number];
+export type EventFault = 'not_json' | 'bad_text' | ItemRefusalReason;
 
 /** The line of an item that was refused: it becomes a dead letter. `excerpt` is JSON text of what can be shown of it. */
-export function refusedJson(prefix: string, reason: RefusalReason, message: string, excerpt: string): string {
+export function refusedJson(prefix: string, reason: ItemRefusalReason, message: string, excerpt: string): string {
   return `${prefix},"refused":"${reason}","message":${jsonText(message)},"excerpt":${excerpt}}`;
 }
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { crowdPart } from './crowd.ts';
 import {
   type CandidateClick,
-  type Decision,
+  type MatchDecision,
   decayOf,
   decide,
   type Gate,
@@ -50,7 +50,7 @@ function click(more: Partial<ScoredClick> = {}): ScoredClick {
   };
 }
 
-function decided(more: Partial<MatchInput> = {}): Decision {
+function decided(more: Partial<MatchInput> = {}): MatchDecision {
   return decide({ app_id: 'a', claimant: 'd1', device, evidence: [], candidates: [], settings, nowMs: now, ...more });
 }
 

@@ -118,7 +118,7 @@ export const noMatchReasons = [
 export type NoMatchReason = (typeof noMatchReasons)[number];
 
 /** `judged` are all candidates that were looked at, in their order: none where evidence decided. */
-export type Decision =
+export type MatchDecision =
   | {
       readonly matched: true;
       readonly type: EvidenceType | 'probabilistic';
@@ -144,7 +144,7 @@ export interface Score {
 }
 
 /** Which click the device gets. */
-export function decide(input: MatchInput): Decision {
+export function decide(input: MatchInput): MatchDecision {
   for (const { type, click } of input.evidence) {
     if (click && isNamedClickValid(click, input)) {
       return { matched: true, type, click, confidence: 1, factors: [type], judged: [] };
@@ -167,7 +167,7 @@ function isNamedClickValid(click: CandidateClick, { app_id, claimant, settings, 
 }
 
 /** Which click the device would get if it had no evidence. */
-export function decideByScore(input: MatchInput): Decision {
+export function decideByScore(input: MatchInput): MatchDecision {
   const { settings, device, candidates, nowMs } = input;
   const windowMs = settings.probabilistic_window_hours * HOUR_MS;
   if (windowMs === 0) return unmatched('off', []);
@@ -186,7 +186,7 @@ export function decideByScore(input: MatchInput): Decision {
   return { matched: true, type: 'probabilistic', click, confidence, factors: agreeing, judged };
 }
 
-function unmatched(reason: NoMatchReason, judged: readonly JudgedClick[], competing_links = 0): Decision {
+function unmatched(reason: NoMatchReason, judged: readonly JudgedClick[], competing_links = 0): MatchDecision {
   return { matched: false, reason, competing_links, judged };
 }
 

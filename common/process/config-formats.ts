@@ -4,7 +4,7 @@ import { TrustedProxies } from '#common/http/peer.ts';
 import { hostOf } from '#common/links/web-address.ts';
 
 /** A network in CIDR form, or one address, as TRUSTED_PROXIES takes it. */
-export function networkOf(text: string): string | null {
+export function parseNetwork(text: string): string | null {
   try {
     new TrustedProxies([text]);
     return text;
@@ -24,7 +24,7 @@ export function dnsServerOf(text: string): string | null {
 }
 
 /** What a browser writes into Origin: scheme, host and port alone. Any other text would match no request ever. */
-export function originOf(text: string): string | null {
+export function parseOrigin(text: string): string | null {
   if (!URL.canParse(text)) return null;
   const { protocol, origin } = new URL(text);
   if (protocol === 'http:' || protocol === 'https:') return origin === text ? text : null;

@@ -1,6 +1,6 @@
 /** Every setting of every process: a row with its name, type, default, bounds and one sentence. */
 import { defaultInstallation, installationShape } from '#common/log/log-names.ts';
-import { baseUrlOf, dnsServerOf, domainOf, networkOf, originOf } from './config-formats.ts';
+import { baseUrlOf, dnsServerOf, domainOf, parseNetwork, parseOrigin } from './config-formats.ts';
 
 export interface Setting<T> {
   readonly about: string;
@@ -156,12 +156,12 @@ export const settings = {
   ),
   TRUSTED_PROXIES: list(
     'Networks (CIDR) whose X-Forwarded-* headers are believed.',
-    networkOf,
+    parseNetwork,
     'addresses and networks (CIDR)',
   ),
   CORS_ORIGINS: list(
     'Origins that may call the dashboard endpoints from a browser.',
-    originOf,
+    parseOrigin,
     'origins (scheme://host or scheme://host:port)',
   ),
 

@@ -11,9 +11,9 @@ import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn
 import { LeaseLost } from '#ingest/checkpoints.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
 import { newSinkCounters } from '#ingest/sink-counters.ts';
-import { SinkForTest } from '#ingest/testing/sink-stage.ts';
+import { SinkStage } from '#ingest/testing/sink-stage.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
-import { Dice } from './dice.ts';
+import { SeededRandom } from './dice.ts';
 import { Store } from './store.ts';
 import { seed, times } from './test-sizes.ts';
 
@@ -35,7 +35,7 @@ const entry = existsSync(builtClickHouse()) ? builtClickHouse() : undefined;
 const start = (port = 0) => startClickHouse({ dataDir: folder, port, ...(entry === undefined ? {} : { entry }) });
 
 test('ClickHouse killed a thousand times in the middle of an insert loses nothing and counts nothing twice', async () => {
-  const dice = new Dice(seed);
+  const dice = new SeededRandom(seed);
   const postgres = await Store.start('postgres');
   let server = await start();
   const url = `${server.url}/kills`;
@@ -44,7 +44,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
   await migrateClickHouse(client, { retentionDays: 36_500 });
   await client.close();
   const nothing = async () => undefined;
-  const place = new SinkForTest(
+  const place = new SinkStage(
     [
       { url: postgres.directUrl, urlAs: () => postgres.directUrl, stop: nothing },
       { url, stop: nothing },

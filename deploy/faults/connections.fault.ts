@@ -1,7 +1,7 @@
 /** Connections to the stores that are slow, reset in the middle of an answer, refused, or silent for good. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Dice } from './dice.ts';
+import type { SeededRandom } from './dice.ts';
 import { runFault } from './fault-run.ts';
 import { Stage } from './stage.ts';
 import { storeNames } from './store.ts';
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-const faults: Record<string, (proxy: TcpProxy, dice: Dice) => Promise<void>> = {
+const faults: Record<string, (proxy: TcpProxy, dice: SeededRandom) => Promise<void>> = {
   slow: async (proxy, dice) => {
     proxy.slow(dice.between(20, 400));
     await pause(dice.between(1_000, 4_000));

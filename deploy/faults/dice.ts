@@ -1,7 +1,7 @@
 /** Chance that can be repeated. */
 import { seededRandom } from '#common/seeded-random.ts';
 
-export class Dice {
+export class SeededRandom {
   readonly seed: number;
   readonly #random: () => number;
 

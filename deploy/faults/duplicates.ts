@@ -1,7 +1,7 @@
 /** Events of which many are sent again while the SDK edge and ingest are killed; then all figures, from raw and through the API. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { residentMib } from '#deploy/journeys/memory.ts';
-import { Dice } from './dice.ts';
+import { SeededRandom } from './dice.ts';
 import { Purchases, type Sums, sumOf } from './purchases.ts';
 import { RepeatedLoad } from './repeated-load.ts';
 import type { Stage } from './stage.ts';
@@ -34,7 +34,7 @@ const settleMaxMs = 600_000;
 
 export async function runDuplicates(stage: Stage, options: DuplicatesOptions): Promise<DuplicatesReport> {
   const { events, batchEvents, seed } = options;
-  const dice = new Dice(seed);
+  const dice = new SeededRandom(seed);
   const links = [await stage.newLink('/one'), await stage.newLink('/two'), await stage.newLink('/three')];
   const tag = `twice-${links[0]?.id}`;
   const purchases = new Purchases(
@@ -84,7 +84,7 @@ export async function runDuplicates(stage: Stage, options: DuplicatesOptions): P
 }
 
 /** One kill at each of so many equal parts of the way, the edge and ingest in turns. */
-async function killAlong(stage: Stage, load: RepeatedLoad, kills: number, dice: Dice): Promise<number> {
+async function killAlong(stage: Stage, load: RepeatedLoad, kills: number, dice: SeededRandom): Promise<number> {
   let killed = 0;
   for (const [at, name] of Array.from({ length: kills }, () => ['origin', 'ingest'])
     .flat()

@@ -3,7 +3,7 @@
  * the same ids, until it is answered with 202; and now and then a batch that was answered is sent once more.
  */
 import { Agent, request } from 'node:https';
-import type { Dice } from './dice.ts';
+import type { SeededRandom } from './dice.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface EventLoadOptions {
@@ -12,7 +12,7 @@ export interface EventLoadOptions {
   /** Begins every event_id. */
   readonly tag: string;
   readonly ledger: Ledger;
-  readonly dice: Dice;
+  readonly dice: SeededRandom;
   readonly batchEvents: number;
   readonly senders: number;
   readonly pauseMs: number;

@@ -4,7 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises';
 import { ClickLoad } from './click-load.ts';
-import { Dice } from './dice.ts';
+import { SeededRandom } from './dice.ts';
 import { EventLoad } from './event-load.ts';
 import { Ledger, type LedgerCounts, type Verdict } from './ledger.ts';
 import type { Stage } from './stage.ts';
@@ -26,7 +26,7 @@ export interface RunOptions {
 
 /** What a fault may use and tell while it runs. */
 export interface Scene {
-  readonly dice: Dice;
+  readonly dice: SeededRandom;
   readonly clicks: ClickLoad;
   /** Tells that a fault has really hit. */
   hit(what: string): void;
@@ -62,7 +62,7 @@ export async function runFault(
   fault: (scene: Scene) => Promise<void>,
 ): Promise<Report> {
   const { name, seed, clicksPerSecond = 1_000, eventSenders = 2, repeats = 0.3, settleMs = 60_000 } = options;
-  const dice = new Dice(seed);
+  const dice = new SeededRandom(seed);
   const link = await stage.newLink(`/${name.replaceAll(/[^a-z0-9]+/gi, '-')}`);
   const ledgers = { clicks: new Ledger(), events: new Ledger() };
   const clicks = new ClickLoad({

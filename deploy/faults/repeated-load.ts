@@ -4,7 +4,7 @@
  */
 import { Agent, request } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Dice } from './dice.ts';
+import type { SeededRandom } from './dice.ts';
 
 export interface RepeatedLoadOptions {
   readonly port: number;
@@ -15,7 +15,7 @@ export interface RepeatedLoadOptions {
   readonly senders: number;
   /** Share of the requests that are sent again. */
   readonly repeats: number;
-  readonly dice: Dice;
+  readonly dice: SeededRandom;
 }
 
 interface Sending {
@@ -139,7 +139,7 @@ function planOf({ events, batchEvents, repeats, dice }: RepeatedLoadOptions): Se
   return [...plan, ...last.map(repeat)];
 }
 
-function shuffled(numbers: readonly number[], dice: Dice): number[] {
+function shuffled(numbers: readonly number[], dice: SeededRandom): number[] {
   return numbers
     .map((number) => [dice.next(), number] as const)
     .sort(([a], [b]) => a - b)

@@ -2,7 +2,7 @@
 import { Journal } from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import type { Dice } from '#deploy/faults/dice.ts';
+import type { SeededRandom } from '#deploy/faults/dice.ts';
 import type { Answers } from './answers.ts';
 import { type ClickFacts, clickFields, idOf } from './click-line.ts';
 import type { Machine } from './machine.ts';
@@ -136,7 +136,7 @@ export class EdgeSlot {
     next();
   }
 
-  #draw(dice: Dice, now: number): { kind: RecordKind; id: string; time: number } {
+  #draw(dice: SeededRandom, now: number): { kind: RecordKind; id: string; time: number } {
     if (dice.next() < clickShare)
       return { kind: 'click', id: '', time: dice.next() < oldClickShare ? now - oldClickMs : now };
     const { recentIds } = this.#options;

@@ -1,5 +1,5 @@
 /** What goes wrong in a simulation: a seed draws a few kinds of faults, how often they hit and how long they last. */
-import type { Dice } from '#deploy/faults/dice.ts';
+import type { SeededRandom } from '#deploy/faults/dice.ts';
 import { type Fault, faults } from './faults.ts';
 import type { World } from './world.ts';
 
@@ -19,7 +19,7 @@ const themesOfMatching = [['Redis'], ['Redis', 'Postgres'], ['Redis', 'log']];
 const themedShare = 0.4;
 const withTheme = ['process killed', 'process killed between a question and its answer', 'power lost'];
 
-function kindsOf(dice: Dice, all: readonly Fault[], themes: readonly (readonly string[])[]): readonly Fault[] {
+function kindsOf(dice: SeededRandom, all: readonly Fault[], themes: readonly (readonly string[])[]): readonly Fault[] {
   if (dice.next() < themedShare) {
     const theme = dice.pick(themes);
     return all.filter(({ name }) => theme.some((word) => name.includes(word)) || withTheme.includes(name));

@@ -1,7 +1,7 @@
 /** Claims as the simulated Postgres keeps them: one for each click, one first one for each device with a name. No device has an install. */
-import type { Claim, DeviceName, NewClaim } from '#gateway/match/claim-store.ts';
+import type { ClickClaim, DeviceName, NewClaim } from '#gateway/match/claim-store.ts';
 
-export type ClaimRows = ReadonlyMap<string, Claim & { readonly expiresAt: number }>;
+export type ClaimRows = ReadonlyMap<string, ClickClaim & { readonly expiresAt: number }>;
 
 const hourMs = 3_600_000;
 
@@ -17,7 +17,7 @@ export function claimed(
   let stored = 0;
   for (const claim of [...given].sort((one, other) => (one.click_id < other.click_id ? -1 : 1))) {
     const { click_id, app_id, device, match_id, answer, hours, is_first } = claim;
-    const isOwn = (one: Claim) => device !== '' && one.app_id === app_id && one.device === device && one.is_first;
+    const isOwn = (one: ClickClaim) => device !== '' && one.app_id === app_id && one.device === device && one.is_first;
     if (claims.has(click_id) || (is_first && [...claims.values()].some(isOwn))) continue;
     const kept = { click_id, app_id, device, match_id, answer, is_first, is_open_due: false };
     claims.set(click_id, { ...kept, expiresAt: now + hours * hourMs });
@@ -27,7 +27,7 @@ export function claimed(
 }
 
 /** The claims on these clicks, and the first ones of these devices. */
-export function claimsFound(claims: ClaimRows, clickIds: readonly string[], devices: readonly DeviceName[]): Claim[] {
+export function claimsFound(claims: ClaimRows, clickIds: readonly string[], devices: readonly DeviceName[]): ClickClaim[] {
   return [...claims.values()].filter(
     ({ click_id, app_id, device, is_first }) =>
       clickIds.includes(click_id) ||

@@ -5,7 +5,7 @@
  */
 import { basename, dirname } from 'node:path';
 import type { Disk } from '#common/journal/disk.ts';
-import type { Dice } from '#deploy/faults/dice.ts';
+import type { SeededRandom } from '#deploy/faults/dice.ts';
 import { Killed, type Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 import { SimulatedFile, SimulatedFolder } from './simulated-files.ts';
@@ -51,7 +51,7 @@ export class SimulatedDisk {
   /** How often each of its faults hit. */
   readonly hits = { write_failed: 0, disk_full: 0, sync_failed: 0, killed_in_write: 0, power_lost: 0 };
   readonly #scheduler: Scheduler;
-  readonly #dice: Dice;
+  readonly #dice: SeededRandom;
   #faults = noDiskFaults();
   #hinderedFrom = 0;
   #hinderedTo = Number.NEGATIVE_INFINITY;

@@ -1,6 +1,6 @@
 /** What is asked about installs that came after events, answered by the simulated ClickHouse; and the rows that follow. */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
-import { type BatchName, partitionOf } from '#clickhouse/rows.ts';
+import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { Cursor } from '#ingest/attribution/late-cursors.ts';
 import type { BatchOfInstalls, KnownInstall, LateStore, WaitingFor } from '#ingest/attribution/late-store.ts';
@@ -105,7 +105,7 @@ export function simulatedPartsOf(events: readonly LearnedEvent[], batch: BatchNa
       [before, -1],
       [after, 1],
     ] as const) {
-      const month = partitionOf(event.time);
+      const month = monthOf(event.time);
       const rows = months.get(month) ?? [];
       months.set(month, rows);
       const { time, producer_id, frame_no, idx, event_id: id, install_id: install } = event;

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { ensureLogStream, logFill, purgeLog } from '#common/log/log-stream.ts';
 import { Nats, type NatsClient } from '#common/stores/nats.ts';
-import { Dice } from '#deploy/faults/dice.ts';
+import { SeededRandom } from '#deploy/faults/dice.ts';
 import { natsForTest, type TestServer } from '#testing/servers.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
@@ -90,7 +90,7 @@ async function consumed(nats: NatsClient, name: string, filter: string, batch: n
 }
 
 test('the simulated log stores, refuses, knows repeats, purges and delivers as the real one does', async () => {
-  const dice = new Dice(seed);
+  const dice = new SeededRandom(seed);
   await same('create', (nats) => ensureLogStream(nats, stream, { isOwner: true, installationId: 'one' }));
   let last = 0;
   for (let at = 0; at < operations; at++) {

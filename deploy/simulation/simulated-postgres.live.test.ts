@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { LaneMarks } from '#common/log/marks.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import { Dice } from '#deploy/faults/dice.ts';
+import { SeededRandom } from '#deploy/faults/dice.ts';
 import type { BatchEntry, Checkpoints, Lease } from '#ingest/checkpoints.ts';
 import { PostgresCheckpoints } from '#ingest/postgres-checkpoints.ts';
 import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
@@ -56,7 +56,7 @@ async function askForReplay(): Promise<void> {
 }
 
 test('the simulated Postgres keeps leases, batches, marks and requests as the real one does', async () => {
-  const dice = new Dice(seed);
+  const dice = new SeededRandom(seed);
   const scheduler = new Scheduler(seed);
   const machine = new Machine('machine', scheduler, Date.now());
   const server = new SimulatedPostgres(scheduler, Date.now());

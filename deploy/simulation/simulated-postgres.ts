@@ -15,7 +15,7 @@ import {
   marksReadDays,
   type Revision,
 } from '#ingest/checkpoints.ts';
-import type { Member, Members, Membership } from '#ingest/members.ts';
+import type { Member, Members, IngestMembership } from '#ingest/members.ts';
 import { STRAYS_RECENT_SECONDS } from '#ingest/postgres-members.ts';
 import type { Machine } from './machine.ts';
 import {
@@ -232,7 +232,7 @@ export class SimulatedPostgres extends CallableServer {
     return [claims === state.claims ? state : { ...state, claims }, { stored, open_due: [] }];
   }
 
-  #announced(state: State, me: Member, seconds: number): [State, Membership] {
+  #announced(state: State, me: Member, seconds: number): [State, IngestMembership] {
     const { now } = this;
     const known = state.members.get(me.owner);
     const joinedAt = known === undefined || known.expiresAt < now ? now : known.joinedAt;

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { partitionOf } from '#clickhouse/rows.ts';
-import { Dice } from '#deploy/faults/dice.ts';
+import { monthOf } from '#clickhouse/rows.ts';
+import { SeededRandom } from '#deploy/faults/dice.ts';
 import type { FormedBatch, LogFrame } from '#ingest/batch.ts';
 import type { RawStore, SentPart } from '#ingest/raw-store.ts';
-import { SinkForTest } from '#ingest/testing/sink-stage.ts';
+import { SinkStage } from '#ingest/testing/sink-stage.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
 import { Scheduler } from './scheduler.ts';
@@ -14,9 +14,9 @@ const seed = 7;
 const operations = 20;
 const dayMs = 86_400_000;
 
-let place: SinkForTest;
+let place: SinkStage;
 beforeEach(async () => {
-  place = await SinkForTest.start();
+  place = await SinkStage.start();
 });
 afterEach(() => place.stop());
 
@@ -35,7 +35,7 @@ function thin({ batch }: FormedBatch, frame: LogFrame, times: readonly number[])
     isLearned: false,
   };
   const rows = times.map(
-    (time, idx): SimulatedRow => ({ ...of, n: frame_no * 100 + idx, month: partitionOf(time), idx, time }),
+    (time, idx): SimulatedRow => ({ ...of, n: frame_no * 100 + idx, month: monthOf(time), idx, time }),
   );
   return [...new Set(rows.map(({ month }) => month))].map((partition) => {
     const own = rows.filter(({ month }) => month === partition);
@@ -62,7 +62,7 @@ function plain(value: unknown, rollups: readonly string[]): unknown {
 }
 
 test('the simulated ClickHouse stores, fences, finds and corrects as the real one does', async () => {
-  const dice = new Dice(seed);
+  const dice = new SeededRandom(seed);
   const scheduler = new Scheduler(seed);
   const machine = new Machine('machine', scheduler, Date.now());
   const server = new SimulatedClickHouse(scheduler);

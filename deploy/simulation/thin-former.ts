@@ -3,10 +3,10 @@
  * leaves out (rows that are stored already, and repeats of installs and events) it leaves out as the real one does.
  */
 import { tableOf } from '#clickhouse/rollups.ts';
-import { type BatchName, partitionOf } from '#clickhouse/rows.ts';
+import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import type { Claim } from '#ingest/attribution/first-seen.ts';
+import type { IdUse } from '#ingest/attribution/first-seen.ts';
 import type { FirstSeenGroup } from '#ingest/attribution/first-seen-group.ts';
 import type { InstallLookup } from '#ingest/attribution/install-lookup.ts';
 import type { FormChanges, FormedBatch, FormedPart, LogFrame } from '#ingest/batch.ts';
@@ -74,7 +74,7 @@ export class ThinFormer {
       const { n, time, id = '', kind, producer_id, frame_no, idx } = one;
       const table = tableOf(kind);
       if (changes.stored?.has(rowKey(table, producer_id, frame_no, idx)) === true) continue;
-      const month = partitionOf(time);
+      const month = monthOf(time);
       const rows = parts.get(table + month) ?? [];
       parts.set(table + month, rows);
       const of = { log_partition: batch.partition, batch_no: batch.batch_no };
@@ -106,7 +106,7 @@ export function partOf(rows: readonly SimulatedRow[]): FormedPart {
   };
 }
 
-function claimOf({ kind, id = '', time, producer_id, frame_no, idx }: Read): Claim | undefined {
+function claimOf({ kind, id = '', time, producer_id, frame_no, idx }: Read): IdUse | undefined {
   if (kind === 'click' || kind === 'match') return undefined;
   return { kind, app_id: simulatedApp, id, received_at: time, origin: { producer_id, frame_no, idx } };
 }

@@ -3,7 +3,7 @@
  * when nothing of it can be taken.
  */
 import { eventTime } from '#common/event-time.ts';
-import { isStorable } from '#common/http/json.ts';
+import { isStorableText } from '#common/http/json.ts';
 import type { RawBody } from '#common/http/raw-body.ts';
 import { type FieldError, invalid, invalidFields, type Rejection } from '#common/http/rejection.ts';
 import { bodyValidator } from '#common/http/validation.ts';
@@ -120,7 +120,7 @@ function contextFault(context: Fields): Rejection | null {
   const fault = checkContext(context);
   const errors: FieldError[] = [...(fault?.errors ?? [])];
   for (const [name, entry] of Object.entries(context)) {
-    if (typeof entry === 'string' && !isStorable(entry)) errors.push({ field: name, message: unstorable });
+    if (typeof entry === 'string' && !isStorableText(entry)) errors.push({ field: name, message: unstorable });
   }
   if (errors.length === 0) return null;
   return invalidFields(
@@ -252,13 +252,13 @@ const knownFields = [
 
 /** What no store can keep as it is. */
 function faultWithin(value: unknown, at: string, depth: number): FieldError | null {
-  if (typeof value === 'string') return isStorable(value) ? null : { field: at, message: unstorable };
+  if (typeof value === 'string') return isStorableText(value) ? null : { field: at, message: unstorable };
   if (typeof value === 'number')
     return Number.isFinite(value) ? null : { field: at, message: 'is a number out of range' };
   if (typeof value !== 'object' || value === null) return null;
   if (depth >= DEPTH_MAX) return { field: at, message: `is nested more than ${DEPTH_MAX} levels deep` };
   for (const [key, entry] of Object.entries(value)) {
-    if (!isStorable(key)) return { field: at, message: `has a key that ${unstorable}` };
+    if (!isStorableText(key)) return { field: at, message: `has a key that ${unstorable}` };
     const field = Array.isArray(value) ? `${at}[${key}]` : at === '' ? key : `${at}.${key}`;
     const found = faultWithin(entry, field, depth + 1);
     if (found) return found;

@@ -1,8 +1,8 @@
 /** Why an event was refused, in a closed list, and as much of it as can be shown. */
-import type { RefusalReason } from '#common/log/event-record.ts';
+import type { ItemRefusalReason } from '#common/log/event-record.ts';
 import type { EventError } from './batch.ts';
 
-const byField: Readonly<Record<string, RefusalReason>> = {
+const byField: Readonly<Record<string, ItemRefusalReason>> = {
   '': 'not_an_object',
   'revenue.currency': 'bad_currency',
   'revenue.amount': 'bad_amount',
@@ -13,7 +13,7 @@ const byField: Readonly<Record<string, RefusalReason>> = {
   properties: 'bad_properties',
 };
 
-export function reasonOf({ field }: Pick<EventError, 'field'>): RefusalReason {
+export function reasonOf({ field }: Pick<EventError, 'field'>): ItemRefusalReason {
   return byField[field] ?? (field.startsWith('properties') ? 'bad_properties' : 'bad_field');
 }
 

@@ -1,13 +1,13 @@
 import type { RawBody } from '#common/http/raw-body.ts';
 import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
-import { route } from '#gateway/deps.ts';
+import { sdkRoute } from '#gateway/deps.ts';
 import { readBatch } from './batch.ts';
 import { BatchSchema, TrackedSchema } from './event-schema.ts';
 import type { EventTracking, Sender, Tracked } from './tracking.ts';
 
 const BODY_BYTES_MAX = 1_048_576;
 
-export const trackEvents = route({
+export const trackEvents = sdkRoute({
   method: 'POST',
   path: '/sdk/events',
   caller: 'app',

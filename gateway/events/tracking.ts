@@ -9,7 +9,7 @@ import {
   eventJson,
   eventPrefix,
   extrasJson,
-  type RefusalReason,
+  type ItemRefusalReason,
   refusalReasons,
   refusedJson,
 } from '#common/log/event-record.ts';
@@ -40,7 +40,7 @@ export class EventTracking {
   /** Since the start of the process. */
   readonly counters = { accepted: 0, duplicates: 0, rejected: 0, refused_batches: 0 };
   /** Events that were refused, by reason. */
-  readonly refusals = new Map<RefusalReason, number>(refusalReasons.map((reason) => [reason, 0]));
+  readonly refusals = new Map<ItemRefusalReason, number>(refusalReasons.map((reason) => [reason, 0]));
   readonly #records: RecordWriter;
   readonly #links: Pick<LinkIndex, 'ofApp'>;
   readonly #recent = new RecentIds();

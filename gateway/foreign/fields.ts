@@ -1,6 +1,6 @@
 /** Reading what other services' clients send: fields of an object whose shape is theirs. */
 import { hash } from 'node:crypto';
-import { isStorable } from '#common/http/json.ts';
+import { isStorableText } from '#common/http/json.ts';
 import { eventTextMax } from '#common/log/event-record.ts';
 import type { ForeignEvent } from '#gateway/events/batch.ts';
 
@@ -50,5 +50,5 @@ export function revenueIn(properties: Fields): Fields | undefined {
 
 export function aliasOf(id: string | undefined, previous_id: string | undefined): Alias | null {
   if (id === undefined || previous_id === undefined || id === previous_id) return null;
-  return isStorable(id) && isStorable(previous_id) ? { id, previous_id } : null;
+  return isStorableText(id) && isStorableText(previous_id) ? { id, previous_id } : null;
 }

@@ -2,7 +2,7 @@
  * Segment's calls as events.
  * Source: segment.com/docs/connections/sources/catalog/libraries/server/http-api and .../spec (common fields, six calls).
  */
-import { isStorable } from '#common/http/json.ts';
+import { isStorableText } from '#common/http/json.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
 import {
   aliasOf,
@@ -52,7 +52,7 @@ const utmCharsMax = 255;
 function utmOf(campaign: Fields): Record<string, string> {
   const text = (name: string) => {
     const found = textAt(campaign, name, utmCharsMax) ?? '';
-    return isStorable(found) ? found : '';
+    return isStorableText(found) ? found : '';
   };
   return {
     utm_source: text('source'),

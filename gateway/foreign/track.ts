@@ -4,7 +4,7 @@ import { parseObject } from '#common/http/json.ts';
 import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
 import type { Answer, Request } from '#common/http/route.ts';
 import type { AppCaller } from '#gateway/caller.ts';
-import { type GatewayDeps, route } from '#gateway/deps.ts';
+import { type GatewayDeps, sdkRoute } from '#gateway/deps.ts';
 import { EVENTS_MAX } from '#gateway/events/batch.ts';
 import { TrackedSchema } from '#gateway/events/event-schema.ts';
 import { keyConflict } from '#gateway/guard.ts';
@@ -18,7 +18,7 @@ const batchSchema = Type.Array(Type.Object({}, { additionalProperties: true }));
 const { rejected, errors } = TrackedSchema.properties;
 const refusedSchema = { rejected: Type.Optional(rejected), errors: Type.Optional(errors) };
 
-export const trackSegment = route({
+export const trackSegment = sdkRoute({
   method: 'POST',
   path: '/sdk/segment/v1/batch',
   caller: 'app',
@@ -43,7 +43,7 @@ export const trackSegment = route({
   handle: (deps, request) => track(deps, request, '/sdk/segment/v1/batch', segmentItem, { success: true }),
 });
 
-export const trackPosthog = route({
+export const trackPosthog = sdkRoute({
   method: 'POST',
   path: '/sdk/posthog/batch/',
   caller: 'app',

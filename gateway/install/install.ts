@@ -1,14 +1,14 @@
 import { installTime } from '#common/event-time.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { hasLongNumber, propertiesIn } from '#common/log/long-numbers.ts';
-import { route } from '#gateway/deps.ts';
+import { sdkRoute } from '#gateway/deps.ts';
 import { InstallAnswerSchema, InstallBody } from './install-schema.ts';
 
 const PROPERTIES_BYTES_MAX = 32_768;
 
 const description = 'The install and its attribution, if any.';
 
-export const trackInstall = route({
+export const trackInstall = sdkRoute({
   method: 'POST',
   path: '/sdk/install',
   caller: 'app',

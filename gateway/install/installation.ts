@@ -3,7 +3,7 @@
  * in the journal: should the process that kept an install die before that, the next one to ask puts it there. A record
  * that got there twice has the same install_id and is counted once.
  */
-import { keptAddress, networkOf } from '#common/address-writer.ts';
+import { keptAddress, addressNetworkOf } from '#common/address-writer.ts';
 import type { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { type Clock, isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
@@ -144,7 +144,7 @@ export class Installation {
       click_id: match?.click_id ?? '',
       platform: fields.platform,
       country: '',
-      network: networkOf(keptAddress(ip, app.settings.privacy_mode)),
+      network: addressNetworkOf(keptAddress(ip, app.settings.privacy_mode)),
       ...campaignOf(link),
     };
     await this.#parts.installs.put(app.app_id, fields.device_id ?? '', facts).catch(() => undefined);

@@ -3,13 +3,13 @@ import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '
 import { createLink } from '#common/links/link-creation.ts';
 import { linkFaults, newSdkLinkBody } from '#common/links/link-fields.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
-import { route } from '#gateway/deps.ts';
+import { sdkRoute } from '#gateway/deps.ts';
 
 /** Fields that lead a visitor somewhere. */
 const destinations = ['ios_url', 'android_url', 'fallback_url', 'expired_url'] as const;
 const foreignHost = 'is on no host that the app allows for links made with its key';
 
-export const createSdkLink = route({
+export const createSdkLink = sdkRoute({
   method: 'POST',
   path: '/sdk/links',
   caller: 'app',

@@ -1,7 +1,7 @@
 /** Claims as they stand in Postgres, and their only SQL on the edge's side. Ingest deletes expired ones. */
 import type { Queries } from '#common/stores/postgres.ts';
 
-export interface Claim {
+export interface ClickClaim {
   readonly click_id: string;
   readonly app_id: string;
   /** Empty where the app names no device. */
@@ -15,7 +15,7 @@ export interface Claim {
   readonly is_open_due: boolean;
 }
 
-export interface NewClaim extends Omit<Claim, 'is_open_due'> {
+export interface NewClaim extends Omit<ClickClaim, 'is_open_due'> {
   readonly hours: number;
   /** Epoch milliseconds at which the click was made. */
   readonly clicked_at: number;
@@ -42,8 +42,8 @@ export interface ClaimStore {
    */
   insert(claims: readonly NewClaim[]): Promise<StoredClaims>;
   /** The claims on these clicks, and the first ones of these devices. */
-  find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<Claim[]>;
-  byMatchId(matchId: string): Promise<Claim | null>;
+  find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<ClickClaim[]>;
+  byMatchId(matchId: string): Promise<ClickClaim | null>;
   /** The journal has the opening. */
   opened(clickId: string): Promise<void>;
 }
@@ -88,8 +88,8 @@ export class PostgresClaimStore implements ClaimStore {
     return row ?? { stored: 0, open_due: [] };
   }
 
-  async find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<Claim[]> {
-    return await this.#db.query<Claim>(
+  async find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<ClickClaim[]> {
+    return await this.#db.query<ClickClaim>(
       `SELECT ${columns} FROM claims c WHERE click_id = ANY ($1::text[])
        UNION
        SELECT ${columns}
@@ -100,8 +100,8 @@ export class PostgresClaimStore implements ClaimStore {
     );
   }
 
-  async byMatchId(matchId: string): Promise<Claim | null> {
-    const [row] = await this.#db.query<Claim>(
+  async byMatchId(matchId: string): Promise<ClickClaim | null> {
+    const [row] = await this.#db.query<ClickClaim>(
       `SELECT ${columns} FROM claims c WHERE match_id = $1`,
       [matchId],
       'claim_by_match',

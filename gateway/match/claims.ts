@@ -4,7 +4,7 @@
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
-import type { Claim, ClaimStore, DeviceName, NewClaim } from './claim-store.ts';
+import type { ClickClaim, ClaimStore, DeviceName, NewClaim } from './claim-store.ts';
 
 const BATCH_MAX = 500;
 /** Statements at once. An insert waits for the disk, a question does not; fewer statements carry more each. */
@@ -20,7 +20,7 @@ const TRIES_MAX = 3;
  */
 export interface ClaimOutcome {
   readonly state: 'claimed' | 'kept' | 'taken' | 'answered';
-  readonly claim: Claim;
+  readonly claim: ClickClaim;
 }
 
 interface Waiting {
@@ -34,16 +34,16 @@ interface WaitingClaim extends Waiting {
 interface WaitingQuestion extends Waiting {
   readonly device: DeviceName;
   readonly clickIds: readonly string[];
-  readonly done: (found: Claim[]) => void;
+  readonly done: (found: ClickClaim[]) => void;
 }
 
 /** Who has a click by this claim. */
-export function holderOf({ device, match_id }: Claim): string {
+export function holderOf({ device, match_id }: ClickClaim): string {
   return device || match_id;
 }
 
 /** Whether a claim is what the device is answered unless it brings new evidence. */
-export function isFirstOf(claim: Claim, appId: string, device: string): boolean {
+export function isFirstOf(claim: ClickClaim, appId: string, device: string): boolean {
   return claim.is_first && device !== '' && claim.app_id === appId && claim.device === device;
 }
 
@@ -69,12 +69,12 @@ export class Claims {
   }
 
   /** The device's first claim and those on the clicks. @throws PostgresUnavailable */
-  find(device: DeviceName, clickIds: readonly string[]): Promise<Claim[]> {
+  find(device: DeviceName, clickIds: readonly string[]): Promise<ClickClaim[]> {
     return new Promise((done, failed) => this.#questions.add({ device: storable(device), clickIds, done, failed }));
   }
 
   /** @throws PostgresUnavailable */
-  byMatchId(matchId: string): Promise<Claim | null> {
+  byMatchId(matchId: string): Promise<ClickClaim | null> {
     return this.#store.byMatchId(storableText(matchId)).then((claim) => claim);
   }
 
@@ -184,7 +184,7 @@ class Batches<T extends Waiting> {
   }
 }
 
-function firstsOf(claims: readonly Claim[]): Map<string, Claim> {
+function firstsOf(claims: readonly ClickClaim[]): Map<string, ClickClaim> {
   return new Map(claims.flatMap((claim) => (claim.is_first ? [[deviceKey(claim), claim] as const] : [])));
 }
 

@@ -5,19 +5,19 @@ import { timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/stores/nats.ts';
 import { CLICK_KNOWN_WITHIN_MS } from './young-clicks.ts';
 
-export interface ClickArchive {
+export interface ClickLookup {
   /** The click and the device that has it; null when there is none, or when nobody can say. `clickId` is well-formed. */
   find(appId: string, clickId: string): Promise<ArchiveAnswer>;
 }
 
 /** For an edge without one: what Redis has lost is not found. */
-export const noArchive: ClickArchive = { find: () => Promise.resolve(null) };
+export const noArchive: ClickLookup = { find: () => Promise.resolve(null) };
 
 const TIMEOUT_MS = 1_000;
 const OPEN_MAX = 50;
 const AGE_MAX_MS = 91 * 86_400_000;
 
-export class NatsClickArchive implements ClickArchive {
+export class NatsClickArchive implements ClickLookup {
   readonly #absent = new LRUCache<string, true>({ max: 50_000, ttl: 60_000 });
   #nats: Nats | null = null;
   #open = 0;

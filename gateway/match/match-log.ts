@@ -17,7 +17,7 @@ import {
   matchTextMax,
 } from '#common/log/match-record.ts';
 import { cut } from '#common/log/record.ts';
-import { type Decision, decideByScore, type JudgedClick, type MatchInput } from '#common/match/rules.ts';
+import { type MatchDecision, decideByScore, type JudgedClick, type MatchInput } from '#common/match/rules.ts';
 import { networkKindOf } from '#common/match/shared-address.ts';
 import type { Signals } from '#common/match/signals.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
@@ -28,7 +28,7 @@ import type { Asker, Match } from './matching.ts';
 /** A decision on its way into a match; absent where no rules were asked. */
 export interface Decided {
   readonly input: MatchInput;
-  readonly decision: Decision;
+  readonly decision: MatchDecision;
   readonly given: readonly NamedClick[];
   /** The clicks at the address, as they are kept there. */
   readonly near: readonly ClickAtAddress[];
@@ -111,7 +111,7 @@ function recordOf({ fields, asker, startedMs }: Question, match: Match, decided:
 }
 
 function shadowOf(
-  shadow: Decision | null,
+  shadow: MatchDecision | null,
 ): Pick<MatchRecord, 'shadow_outcome' | 'shadow_click_id' | 'shadow_link_id' | 'shadow_confidence'> {
   const nothing = { shadow_click_id: '', shadow_link_id: '', shadow_confidence: 0 };
   if (shadow === null) return { shadow_outcome: '', ...nothing };

@@ -1,7 +1,7 @@
 /** From what Redis knows of clicks to what the rules are asked, and from their decision to a match. */
 
 import type { ClickAtAddress, Gathered, RecentClick } from '#common/attribution/recent-clicks.ts';
-import type { CandidateClick, Decision, ScoredClick } from '#common/match/rules.ts';
+import type { CandidateClick, MatchDecision, ScoredClick } from '#common/match/rules.ts';
 import { clickSignals } from '#common/match/signals.ts';
 import type { Match } from './matching.ts';
 
@@ -41,7 +41,7 @@ export const noMatch = {
 } as const;
 
 export function matchOf(
-  decision: Decision,
+  decision: MatchDecision,
   match_id: string,
   app_id: string,
   byId: ReadonlyMap<string, RecentClick>,

@@ -1,7 +1,7 @@
 import { isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { shortUrl } from '#common/links/link.ts';
-import { route } from '#gateway/deps.ts';
+import { sdkRoute } from '#gateway/deps.ts';
 import { installNameOf } from '#gateway/install/install-store.ts';
 import type { LinkFacts } from '#gateway/links/link-facts.ts';
 import { queryParams } from './evidence.ts';
@@ -9,7 +9,7 @@ import { MatchAnswerSchema, MatchBody } from './match-schema.ts';
 import type { Match } from './matching.ts';
 import { ASK_AGAIN_MS } from './young-clicks.ts';
 
-export const matchDevice = route({
+export const matchDevice = sdkRoute({
   method: 'POST',
   path: '/sdk/match',
   caller: 'app',

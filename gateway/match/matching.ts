@@ -17,9 +17,9 @@ import { deviceSignals } from '#common/match/signals.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { isRedisUnavailable, isReplyError } from '#common/stores/redis.ts';
 import type { AppOpens } from './app-opens.ts';
-import type { Claim } from './claim-store.ts';
+import type { ClickClaim } from './claim-store.ts';
 import { type ClaimOutcome, type Claims, holderOf, isFirstOf } from './claims.ts';
-import type { ClickArchive } from './click-archive.ts';
+import type { ClickLookup } from './click-archive.ts';
 import { namedClicks } from './evidence.ts';
 import type { LinkOpen, LinkOpens } from './link-opens.ts';
 import type { Decided, MatchLog } from './match-log.ts';
@@ -72,7 +72,7 @@ export interface MatchingParts {
   readonly opens: LinkOpens;
   readonly appOpens: AppOpens;
   readonly addresses: AddressWriter;
-  readonly archive: ClickArchive;
+  readonly archive: ClickLookup;
   readonly log: MatchLog;
   readonly clock: Clock;
 }
@@ -263,7 +263,7 @@ export class Matching {
   }
 
   /** The answer of a claim; null when it is a re-engagement whose opening can't be recorded now. */
-  async #opened(claim: Claim, fields: MatchFields, asker: Asker): Promise<Match | null> {
+  async #opened(claim: ClickClaim, fields: MatchFields, asker: Asker): Promise<Match | null> {
     const match = parseMatch(claim.answer);
     if (!claim.is_open_due) return match;
     if (!(await this.#parts.appOpens.byClick(match, fields, asker))) return null;
@@ -280,7 +280,7 @@ export class Matching {
    * The device's own claim and those on the clicks, as far as Redis does not know them. With Postgres unavailable there are
    * none: a match that claims nothing is still answered.
    */
-  async #knownClaims(app: AppSnapshot, device: string, clickIds: readonly string[]): Promise<readonly Claim[]> {
+  async #knownClaims(app: AppSnapshot, device: string, clickIds: readonly string[]): Promise<readonly ClickClaim[]> {
     if (device === '' && clickIds.length === 0) return [];
     try {
       const found = await this.#parts.claims.find({ app_id: app.app_id, device }, clickIds);
@@ -293,7 +293,7 @@ export class Matching {
   }
 
   /** Puts claims into Redis, where the next question looks first; not before the opening is recorded, which is seen in Postgres. */
-  #copy(claims: readonly Claim[], app: AppSnapshot): void {
+  #copy(claims: readonly ClickClaim[], app: AppSnapshot): void {
     for (const claim of claims) {
       if (!claim.is_open_due) this.#parts.clicks.copyClaim(claim, attributionWindowMs(app));
     }

@@ -2,7 +2,7 @@
 
 import type { Gathered } from '#common/attribution/recent-clicks.ts';
 import { timeOfId } from '#common/ids.ts';
-import type { CandidateClick, Decision, Evidence } from '#common/match/rules.ts';
+import type { CandidateClick, MatchDecision, Evidence } from '#common/match/rules.ts';
 import type { NamedClick } from './evidence.ts';
 import type { Match } from './matching.ts';
 
@@ -18,7 +18,7 @@ function isNewer({ time }: Pick<CandidateClick, 'time'>, { match_id }: Match): b
 }
 
 /** Of a device that was answered before: a click that it names and was not answered with, or one that was made since then. */
-export function isNewEvidence({ type, click }: Extract<Decision, { matched: true }>, first: Match): boolean {
+export function isNewEvidence({ type, click }: Extract<MatchDecision, { matched: true }>, first: Match): boolean {
   return click.click_id !== first.click_id && (type !== 'probabilistic' || isNewer(click, first));
 }
 

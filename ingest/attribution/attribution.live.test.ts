@@ -11,13 +11,13 @@ import type { RecordKind } from '#common/log/record.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Redis } from '#common/stores/redis.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
-import { WayForTest } from '#ingest/testing/pipeline-harness.ts';
+import { PipelineHarness } from '#ingest/testing/pipeline-harness.ts';
 import { redisForTest, type TestServer } from '#testing/servers.ts';
 
 const organization_id = newId('org', 1);
 let app_id = newId('app', 1);
 const link_id = newId('lnk', 1);
-let way: WayForTest;
+let way: PipelineHarness;
 let redisServer: TestServer;
 let redis: Redis;
 let clicks: RecentClicks;
@@ -28,7 +28,7 @@ beforeAll(async () => {
   redis = new Redis({ url: redisServer.url, name: 'test' });
   await redis.connect();
   clicks = new RecentClicks(redis);
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
 });
 afterEach(() => way.stopIngests());
 afterAll(async () => {

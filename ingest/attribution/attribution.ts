@@ -6,16 +6,16 @@ import { LRUCache } from 'lru-cache';
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { InstallRow } from '#clickhouse/rows-installs.ts';
-import { networkOf } from '#common/address-writer.ts';
+import { addressNetworkOf } from '#common/address-writer.ts';
 import type { RecentClick, RecentClicks } from '#common/attribution/recent-clicks.ts';
 import type { InstallFacts } from '#common/attribution/recent-installs.ts';
 import { decodeEventBatch, isEventBatch } from '#common/log/event-batch.ts';
 import { decodeEvent, type EventRecord } from '#common/log/event-record.ts';
 import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
 import { isRedisUnavailable } from '#common/stores/redis.ts';
-import type { Rejection } from '#ingest/record-decoder.ts';
+import type { RecordRejection } from '#ingest/record-decoder.ts';
 import { type CountryDatabase, normalizedIp, storedIp } from '#ingest/steps/address.ts';
-import type { Claim, FirstSeen } from './first-seen.ts';
+import type { IdUse, FirstSeen } from './first-seen.ts';
 import type { InstallLookup } from './install-lookup.ts';
 import { ownCountry, waitingKeys } from './waiting-keys.ts';
 
@@ -48,7 +48,7 @@ export function decodeSdkRecords(
   kind: SdkRecord['kind'],
   line: string,
   origin: RowOrigin,
-): readonly (SdkRecord | (Rejection & { readonly origin: RowOrigin }))[] {
+): readonly (SdkRecord | (RecordRejection & { readonly origin: RowOrigin }))[] {
   if (kind !== 'event' || !isEventBatch(line)) {
     const one = decodeSdkRecord(kind, line, origin);
     return ['reason' in one ? { ...one, origin } : one];
@@ -61,7 +61,7 @@ export function decodeSdkRecords(
   });
 }
 
-function decodeSdkRecord(kind: SdkRecord['kind'], line: string, origin: RowOrigin): SdkRecord | Rejection {
+function decodeSdkRecord(kind: SdkRecord['kind'], line: string, origin: RowOrigin): SdkRecord | RecordRejection {
   if (kind === 'install') {
     const record = decodeInstall(line);
     return typeof record === 'string' ? { reason: record } : { kind, record, origin };
@@ -110,7 +110,7 @@ export class Attribution {
   }
 
   async #firsts(firstSeen: FirstSeen, records: readonly SdkRecord[]): Promise<SdkRecord[]> {
-    const claims: Claim[] = [];
+    const claims: IdUse[] = [];
     for (const one of records) if (hasClaim(one)) claims.push(claimOf(one));
     const verdicts = claims.length === 0 ? [] : await firstSeen.settle(claims);
     let at = 0;
@@ -138,7 +138,7 @@ export class Attribution {
     const { privacy_mode, ip } = install;
     return {
       os: systems[install.platform],
-      country: this.#countryOf(networkOf(ip)),
+      country: this.#countryOf(addressNetworkOf(ip)),
       ...origin,
       ...install,
       ip: storedIp(normalizedIp(ip), privacy_mode),
@@ -206,7 +206,7 @@ function hasClaim(one: SdkRecord): boolean {
   return one.kind === 'install' || !one.record.is_id_made;
 }
 
-function claimOf(one: SdkRecord): Claim {
+function claimOf(one: SdkRecord): IdUse {
   const { origin, kind } = one;
   const { app_id } = one.record;
   return one.kind === 'install'

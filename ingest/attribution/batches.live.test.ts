@@ -4,16 +4,16 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { isEventBatch } from '#common/log/event-batch.ts';
 import { decimalOf } from '#common/revenue.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
-import { WayForTest } from '#ingest/testing/pipeline-harness.ts';
+import { PipelineHarness } from '#ingest/testing/pipeline-harness.ts';
 
 const PARTS = 6;
 const PER_PART = 50;
 const EVENTS = PARTS * PER_PART;
 
-let way: WayForTest;
+let way: PipelineHarness;
 let edge: SdkEdge;
 beforeAll(async () => {
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
   edge = await SdkEdge.start({}, join(way.folder, 'journal'));
   process.env['REDIS_URL'] = edge.redisServer.url;
 });

@@ -1,6 +1,6 @@
 /** Answers the SDK edge's questions about clicks that Redis has lost. */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
-import { type ArchiveAnswer, type ArchiveQuestion, readQuestion } from '#common/attribution/click-archive.ts';
+import { type ArchiveAnswer, type ArchiveQuestion, readArchiveQuestion } from '#common/attribution/click-archive.ts';
 import type { RecentClick } from '#common/attribution/recent-clicks.ts';
 import { isId, timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/stores/nats.ts';
@@ -10,7 +10,7 @@ const OPEN_MAX = 20;
 /** A click's id is made a moment before its time at most. */
 const MARGIN_MS = 60_000;
 
-export class ClickArchive {
+export class ClickLookupServer {
   /** Since the start of the process. */
   readonly counters = { questions: 0, found: 0, turned_away: 0, failures: 0 };
   readonly #clickhouse: ClickHouse;
@@ -23,7 +23,7 @@ export class ClickArchive {
   /** @returns a function that ends it. */
   serve(nats: Nats): () => void {
     return nats.subscribe(nats.names.archive, ({ bytes, reply }) => {
-      const question = readQuestion(bytes);
+      const question = readArchiveQuestion(bytes);
       if (!question || reply === '') return;
       if (this.#open >= OPEN_MAX) {
         this.counters.turned_away++;

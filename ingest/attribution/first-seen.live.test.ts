@@ -3,7 +3,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { ClickHouseRecords } from './clickhouse-records.ts';
-import { type Claim, FirstSeen, type FirstSeenOptions, newIdFilters } from './first-seen.ts';
+import { type IdUse, FirstSeen, type FirstSeenOptions, newIdFilters } from './first-seen.ts';
 import { FirstSeenGroup } from './first-seen-group.ts';
 
 let database: TestDatabase;
@@ -23,7 +23,7 @@ function firstSeen(options: Partial<FirstSeenOptions> = {}): FirstSeen {
 }
 
 /** Events of one batch, each with the id of its number. */
-function batch(frame_no: number, from: number, count: number): Claim[] {
+function batch(frame_no: number, from: number, count: number): IdUse[] {
   return Array.from({ length: count }, (_, idx) => ({
     ...{ kind: 'event' as const, app_id: 'app_x', id: `event-${from + idx}`, received_at: Date.now() },
     origin: { producer_id: 'p', frame_no, idx },
@@ -44,7 +44,7 @@ async function store(table: 'events' | 'installs', id: string, receivedMs: numbe
 }
 
 const HOUR_MS = 3_600_000;
-const one = (kind: Claim['kind'], id: string, received_at: number): Claim => ({
+const one = (kind: IdUse['kind'], id: string, received_at: number): IdUse => ({
   ...{ kind, app_id: 'app_x', id, received_at, origin: { producer_id: 'later', frame_no: 1, idx: 0 } },
 });
 
@@ -81,7 +81,7 @@ test('an event that comes late counts once, also when its first came before what
 
 test('an id that is used again days later counts once each time, in whatever order its records come', async () => {
   const now = Date.now();
-  const record = (frame_no: number, daysAgo: number): Claim => {
+  const record = (frame_no: number, daysAgo: number): IdUse => {
     const claim = one('event', 'days-apart', now - daysAgo * 24 * HOUR_MS);
     return { ...claim, origin: { ...claim.origin, frame_no } };
   };

@@ -39,7 +39,7 @@ const LOOKUP_IDS_MAX = 5_000;
 /** With more the filter would say "maybe" to nearly everything, and learning them would keep the partition waiting for nothing. */
 const LOADED_IDS_MAX = 20_000_000;
 
-export interface Claim {
+export interface IdUse {
   readonly kind: 'install' | 'event';
   readonly app_id: string;
   readonly id: string;
@@ -55,7 +55,7 @@ interface Holder {
   readonly isItself: boolean;
 }
 
-export type IdFilters = Readonly<Record<Claim['kind'], IdFilter>>;
+export type IdFilters = Readonly<Record<IdUse['kind'], IdFilter>>;
 
 export function newIdFilters(): IdFilters {
   return { event: new IdFilter(), install: new IdFilter() };
@@ -90,8 +90,8 @@ export class FirstSeen {
   /** Whatever came in since then, epoch milliseconds, is in the filter. */
   readonly #loadedFromMs = { event: Number.POSITIVE_INFINITY, install: Number.POSITIVE_INFINITY };
   /** By id: one claim, or several that are more than a day apart, the last ones to come. */
-  #young = new Map<string, readonly Claim[]>();
-  #old = new Map<string, readonly Claim[]>();
+  #young = new Map<string, readonly IdUse[]>();
+  #old = new Map<string, readonly IdUse[]>();
   /** How many batches brought ids to the young generation. */
   #batches = 0;
 
@@ -110,7 +110,7 @@ export class FirstSeen {
     for (const kind of ['event', 'install'] as const) await this.#load(kind, untilMs - LOAD_BACK_MS);
   }
 
-  async #load(kind: Claim['kind'], fromMs: number): Promise<void> {
+  async #load(kind: IdUse['kind'], fromMs: number): Promise<void> {
     const { stored, clock, partitions, filters, loadedIdsMax = LOADED_IDS_MAX } = this.#options;
     const range = { receivedFromMs: fromMs, timeFromMs: fromMs - EVENT_TIME_BACK_MS };
     this.#loadedFromMs[kind] = Number.POSITIVE_INFINITY;
@@ -130,14 +130,14 @@ export class FirstSeen {
   /**
    * For each claim of a batch, whether its record is the one that counts. @throws ClickHouseFailure, and may be asked again then.
    */
-  async settle(claims: readonly Claim[]): Promise<boolean[]> {
+  async settle(claims: readonly IdUse[]): Promise<boolean[]> {
     const { together, partition } = this.#options;
     if (together === undefined) return await this.#settle(claims);
     if (claims.some((claim) => !this.#isOwn(claim))) await together.allowStrays(partition);
     return await together.oneAfterTheOther(() => this.#settle(claims));
   }
 
-  async #settle(claims: readonly Claim[]): Promise<boolean[]> {
+  async #settle(claims: readonly IdUse[]): Promise<boolean[]> {
     const recent = claims.map((claim) => this.#recent(claim));
     const maybe = claims.filter((claim, at) => recent[at] === undefined && this.#isMaybe(claim));
     const stored = maybe.length === 0 ? new Map<string, StoredRecord[]>() : await this.#lookUp(maybe);
@@ -154,7 +154,7 @@ export class FirstSeen {
     return verdicts;
   }
 
-  #recent(claim: Claim): Holder | undefined {
+  #recent(claim: IdUse): Holder | undefined {
     const key = keyOf(claim);
     const own = this.#kept(key, claim, true);
     if (own !== undefined) return own;
@@ -168,7 +168,7 @@ export class FirstSeen {
   }
 
   /** The claim's own row if it is stored, else the first that makes it a duplicate. */
-  #earliest(claim: Claim, stored: readonly StoredRecord[] | undefined): Holder | undefined {
+  #earliest(claim: IdUse, stored: readonly StoredRecord[] | undefined): Holder | undefined {
     if (!stored) return undefined;
     const { partition } = this.#options;
     const own = stored.find((row) => row.log_partition === partition && isSamePlace(row, claim.origin));
@@ -178,11 +178,11 @@ export class FirstSeen {
   }
 
   /** The claim itself, or one that it repeats. One of another day says nothing. */
-  #kept(key: string, claim: Claim, isOwn: boolean): Holder | undefined {
+  #kept(key: string, claim: IdUse, isOwn: boolean): Holder | undefined {
     return holderIn(this.#young.get(key), claim, isOwn) ?? holderIn(this.#old.get(key), claim, isOwn);
   }
 
-  #isMaybe(claim: Claim): boolean {
+  #isMaybe(claim: IdUse): boolean {
     const filter = this.#options.filters[claim.kind];
     // An install is written again with the time of the first; the first of an event may be a day older.
     const firstFromMs = claim.kind === 'install' ? claim.received_at : claim.received_at - DAY_MS;
@@ -191,7 +191,7 @@ export class FirstSeen {
   }
 
   /** @returns 0 for a record that is kept already: a batch that is formed once more brings nothing. */
-  #keep(claim: Claim): 0 | 1 {
+  #keep(claim: IdUse): 0 | 1 {
     if (this.#recent(claim)?.isItself === true) return 0;
     const key = keyOf(claim);
     const others = this.#young.get(key);
@@ -200,7 +200,7 @@ export class FirstSeen {
     return 1;
   }
 
-  #isOwn({ app_id, id }: Pick<Claim, 'app_id' | 'id'>): boolean {
+  #isOwn({ app_id, id }: Pick<IdUse, 'app_id' | 'id'>): boolean {
     const { partition, partitions } = this.#options;
     return partitionOf(app_id, id, partitions) === partition;
   }
@@ -212,7 +212,7 @@ export class FirstSeen {
     this.#batches = 0;
   }
 
-  async #lookUp(claims: readonly Claim[]): Promise<Map<string, StoredRecord[]>> {
+  async #lookUp(claims: readonly IdUse[]): Promise<Map<string, StoredRecord[]>> {
     const found = new Map<string, StoredRecord[]>();
     for (const kind of ['event', 'install'] as const) {
       const ofKind = claims.filter((claim) => claim.kind === kind);
@@ -229,7 +229,7 @@ export class FirstSeen {
     return found;
   }
 
-  async #rowsOf(kind: Claim['kind'], claims: readonly Claim[]): Promise<readonly StoredRecord[]> {
+  async #rowsOf(kind: IdUse['kind'], claims: readonly IdUse[]): Promise<readonly StoredRecord[]> {
     this.counters.lookups++;
     this.counters.looked_up_ids += claims.length;
     const earliestMs = claims.reduce((least, claim) => Math.min(least, claim.received_at), Number.POSITIVE_INFINITY);
@@ -245,18 +245,18 @@ export class FirstSeen {
   }
 }
 
-function keyOf({ kind, app_id, id }: Pick<Claim, 'kind' | 'app_id' | 'id'>): string {
+function keyOf({ kind, app_id, id }: Pick<IdUse, 'kind' | 'app_id' | 'id'>): string {
   return `${kind} ${app_id} ${id}`;
 }
 
-function holderOf({ received_at }: Pick<Claim, 'received_at'>, isItself: boolean): Holder {
+function holderOf({ received_at }: Pick<IdUse, 'received_at'>, isItself: boolean): Holder {
   return { received_at, isItself };
 }
 
 /** @param isOwn whether they are of the claim's partition. */
-function holderIn(kept: readonly Claim[] | undefined, claim: Claim, isOwn: boolean): Holder | undefined {
+function holderIn(kept: readonly IdUse[] | undefined, claim: IdUse, isOwn: boolean): Holder | undefined {
   if (kept === undefined) return undefined;
-  let near: Claim | undefined;
+  let near: IdUse | undefined;
   for (const known of kept) {
     if (isOwn && isSamePlace(known.origin, claim.origin)) return holderOf(known, true);
     if (near === undefined && !isPast(known, claim)) near = known;
@@ -270,6 +270,6 @@ function isSamePlace(a: RowOrigin, b: RowOrigin): boolean {
 }
 
 /** An event's id counts for a day. An install's record is written again with the time of the first, so it never is past. */
-function isPast(holder: Pick<Holder, 'received_at'>, claim: Claim): boolean {
+function isPast(holder: Pick<Holder, 'received_at'>, claim: IdUse): boolean {
   return claim.kind === 'event' && Math.abs(claim.received_at - holder.received_at) > DAY_MS;
 }

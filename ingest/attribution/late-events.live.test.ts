@@ -7,14 +7,14 @@ import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { Redis } from '#common/stores/redis.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
-import { WayForTest } from '#ingest/testing/pipeline-harness.ts';
+import { PipelineHarness } from '#ingest/testing/pipeline-harness.ts';
 import { redisForTest, type TestServer } from '#testing/servers.ts';
 
 const organization_id = newId('org', 1);
 const link_id = newId('lnk', 1);
 const hourMs = 3_600_000;
 let app_id = '';
-let way: WayForTest;
+let way: PipelineHarness;
 let redisServer: TestServer;
 let redis: Redis;
 
@@ -23,7 +23,7 @@ beforeAll(async () => {
   process.env['REDIS_URL'] = redisServer.url;
   redis = new Redis({ url: redisServer.url, name: 'test' });
   await redis.connect();
-  way = await WayForTest.start();
+  way = await PipelineHarness.start();
 });
 afterEach(() => way.stopIngests());
 afterAll(async () => {

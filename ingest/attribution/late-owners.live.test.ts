@@ -4,17 +4,17 @@ import { newId } from '#common/ids.ts';
 import { systemTime } from '#common/time.ts';
 import { LateLearner } from '#ingest/late-learner.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
-import { SinkForTest, type TestOwner } from '#ingest/testing/sink-stage.ts';
+import { SinkStage, type TestOwner } from '#ingest/testing/sink-stage.ts';
 
 const hourMs = 3_600_000;
 const organization_id = newId('org', 1);
 const link_id = newId('lnk', 1);
 let app_id = '';
-let place: SinkForTest;
+let place: SinkStage;
 const owners: TestOwner[] = [];
 
 beforeAll(async () => {
-  place = await SinkForTest.start();
+  place = await SinkStage.start();
 });
 afterEach(() => {
   for (const owner of owners.splice(0)) owner.die();

@@ -1,6 +1,6 @@
 /** An event that came before its install, as it was stored and as it would have been stored after it: two rows. */
 import { RowWriter } from '#clickhouse/row-binary.ts';
-import { type BatchName, partitionOf } from '#clickhouse/rows.ts';
+import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import { type EventRow, learnedEventColumns, writeLearnedEventRow } from '#clickhouse/rows-events.ts';
 import type { FormedPart } from '#ingest/batch.ts';
 import type { KnownInstall } from './late-store.ts';
@@ -67,7 +67,7 @@ export function attributed(event: EventRow, install: KnownInstall): EventRow {
 export function partsOfLearned(events: readonly LearnedEvent[], batch: BatchName): FormedPart[] {
   const months = new Map<string, { writer: RowWriter; rows: number; from: number; to: number }>();
   for (const { before, after } of events) {
-    const month = partitionOf(before.time);
+    const month = monthOf(before.time);
     const part = months.get(month) ?? { writer: new RowWriter(), rows: 0, from: before.time, to: before.time };
     months.set(month, part);
     writeLearnedEventRow(part.writer, before, -1, batch);

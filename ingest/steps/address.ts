@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import ipaddr from 'ipaddr.js';
 import { Reader } from 'maxmind';
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
-import { networkOf, withoutHash } from '#common/address-writer.ts';
+import { addressNetworkOf, withoutHash } from '#common/address-writer.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
 import type { PrivacyMode } from '#common/log/record.ts';
 import type { Step } from '#ingest/pipeline.ts';
@@ -31,7 +31,7 @@ export function normalizedIp(recorded: string): string {
 /** The address as the app may keep it: IPv4 cut to /24, IPv6 to /48, whole, or none. */
 export function storedIp(ip: string, mode: PrivacyMode): string {
   if (ip === '' || mode === 'no_ip') return '';
-  return mode === 'full_ip' ? ip : networkOf(ip);
+  return mode === 'full_ip' ? ip : addressNetworkOf(ip);
 }
 
 export interface CountryDatabase {

@@ -11,10 +11,10 @@ import { readUserAgent } from '#common/user-agent.ts';
 import type { Step } from '#ingest/pipeline.ts';
 
 export const platforms = ['ios', 'android', 'desktop', 'other'] as const;
-export type Platform = (typeof platforms)[number];
+export type ClickPlatform = (typeof platforms)[number];
 
-export interface Device {
-  readonly platform: Platform;
+export interface ClickDevice {
+  readonly platform: ClickPlatform;
   readonly os: string;
   readonly os_version: string;
   readonly browser: string;
@@ -27,7 +27,7 @@ const desktopSystems = new Set(['Windows', 'macOS', 'Linux', 'Chrome OS', 'FreeB
 const columnCharsMax = 64;
 
 /** Phones and tablets as matching reads them; of a desktop what the parser says. */
-export function deviceOf(userAgent: string): Device {
+export function detectDevice(userAgent: string): ClickDevice {
   const { browser, os, platform } = Bowser.parse(userAgent === '' ? ' ' : userAgent);
   const facts = readUserAgent(userAgent);
   const system = os.name ?? '';
@@ -96,7 +96,7 @@ export function deviceStep(agentsMax: number): Step {
 }
 
 function columnsOf(userAgent: string): DeviceColumns {
-  const { platform, os, os_version, browser, device_model, isBot } = deviceOf(userAgent);
+  const { platform, os, os_version, browser, device_model, isBot } = detectDevice(userAgent);
   const encoded = [userAgent, platform, os, os_version, browser, device_model].map(stringBytes).join('');
   return { encoded, isBot, bytes: entryBytes + userAgent.length + encoded.length, isUsed: false };
 }

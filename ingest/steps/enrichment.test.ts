@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Click } from '#common/log/record.ts';
 import { addressStep, normalizedIp, openCountryDatabase, storedIp } from './address.ts';
-import { deviceOf } from './device.ts';
+import { detectDevice } from './device.ts';
 import { firstLanguage, referrerHost } from './headers.ts';
 import { Visitors } from './visitor.ts';
 
@@ -52,7 +52,7 @@ test.each([
   ['curl/8.4.0', 'other', '', '', '', '', true],
   ['', 'other', '', '', '', '', false],
 ])('%s', (agent, platform, os, os_version, browser, device_model, isBot) => {
-  expect(deviceOf(agent)).toEqual({ platform, os, os_version, browser, device_model, isBot });
+  expect(detectDevice(agent)).toEqual({ platform, os, os_version, browser, device_model, isBot });
 });
 
 test.each([

@@ -100,7 +100,7 @@ class WordHash {
 }
 
 /** A text, an address in one spelling say, and what it was made into last. */
-export interface Worded {
+export interface HashedText {
   readonly text: string;
   words: Words | undefined;
 }
@@ -121,18 +121,18 @@ export class Visitors {
   }
 
   /** The visitor's number, encoded. */
-  encoded(day: number, appId: string, address: Worded, userAgent: string): ByteText {
+  encoded(day: number, appId: string, address: HashedText, userAgent: string): ByteText {
     const app = this.#kept(this.#apps, day, 'app', appId);
     return this.#mixed(day, app, this.#wordsOf(day, 'ip', address), this.#kept(this.#agents, day, 'agent', userAgent));
   }
 
   /** The same of texts that the caller keeps with what they were made into. */
-  encodedOf(day: number, app: Worded, address: Worded, agent: Worded): ByteText {
+  encodedOf(day: number, app: HashedText, address: HashedText, agent: HashedText): ByteText {
     const words = this.#wordsOf(day, 'app', app);
     return this.#mixed(day, words, this.#wordsOf(day, 'ip', address), this.#wordsOf(day, 'agent', agent));
   }
 
-  #wordsOf(day: number, what: 'app' | 'ip' | 'agent', from: Worded): Words {
+  #wordsOf(day: number, what: 'app' | 'ip' | 'agent', from: HashedText): Words {
     if (from.words?.day !== day) from.words = wordsOf(day, this.#salts(day), what, from.text);
     return from.words;
   }
@@ -158,7 +158,7 @@ export class Visitors {
   }
 }
 
-interface KeptAddress extends Worded {
+interface KeptAddress extends HashedText {
   readonly bytes: number;
   isUsed: boolean;
 }

@@ -70,7 +70,7 @@ export interface IngestChild {
   stop(): Promise<void>;
 }
 
-export class WayForTest {
+export class PipelineHarness {
   readonly folder: string;
   readonly postgres: TestPostgres;
   readonly clickhouse: TestServer;
@@ -111,7 +111,7 @@ export class WayForTest {
     this.#logBytesMax = parts.logBytesMax;
   }
 
-  static async start({ logBytesMax = 1_073_741_824 } = {}): Promise<WayForTest> {
+  static async start({ logBytesMax = 1_073_741_824 } = {}): Promise<PipelineHarness> {
     const folder = mkdtempSync(join(tmpdir(), 'way-'));
     const root = join(folder, 'journal');
     const [postgres, clickhouse, nats] = await Promise.all([postgresForTest(), ownClickhouseForTest(), natsForTest()]);
@@ -131,7 +131,7 @@ export class WayForTest {
       log: () => undefined,
     });
     await publisher.start();
-    return new WayForTest({
+    return new PipelineHarness({
       ...{ folder, postgres, clickhouse, nats, client, journal, publisher, connection, damage, logBytesMax },
     });
   }

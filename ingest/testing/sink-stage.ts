@@ -50,7 +50,7 @@ export interface TestOwner {
   die(): void;
 }
 
-export class SinkForTest {
+export class SinkStage {
   postgres: Postgres;
   readonly clickhouse: ClickHouse;
   checkpoints: PostgresCheckpoints;
@@ -76,8 +76,8 @@ export class SinkForTest {
     this.erasures = new Erasures(this.postgres);
   }
 
-  static async start(): Promise<SinkForTest> {
-    return new SinkForTest([await postgresForTest(), await clickhouseForTest()]);
+  static async start(): Promise<SinkStage> {
+    return new SinkStage([await postgresForTest(), await clickhouseForTest()]);
   }
 
   /** With new sessions, to which new settings of the database apply. */

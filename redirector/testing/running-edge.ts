@@ -16,7 +16,7 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { Edge } from '#redirector/edge.ts';
 import { RedirectorServer } from '#redirector/server.ts';
-import { Shelf } from '#redirector/shelf.ts';
+import { DiskCache } from '#redirector/shelf.ts';
 import { SignalBeacon } from '#redirector/signal-beacon.ts';
 import { SignalTokens } from '#redirector/signal-token.ts';
 
@@ -98,7 +98,7 @@ export class Rows {
 
 export class TestEdge {
   readonly folder: string;
-  readonly shelf: Shelf;
+  readonly shelf: DiskCache;
   readonly redis: Redis;
   readonly db: Postgres;
   readonly journal: Journal;
@@ -141,7 +141,7 @@ export class TestEdge {
       sync: 'after_answer',
     });
     await redis.connect();
-    const shelf = new Shelf(
+    const shelf = new DiskCache(
       options.shelfFolder ?? join(folder, 'links'),
       `redirector-${process.hrtime.bigint()}`,
       systemClock,

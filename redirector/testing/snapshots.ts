@@ -1,7 +1,7 @@
 /** A link and an app with nothing set, for tests to add to. */
-import type { AppSnapshot, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 
-export const testApp: AppSnapshot = {
+export const testApp: LinkedApp = {
   id: 'app_1',
   organization_id: 'org_1',
   host: 'myapp.localhost',

@@ -7,7 +7,7 @@ import { constants, createGzip } from 'node:zlib';
 import type { Written } from './engine.ts';
 import { type Failure, httpStatus, toFailure } from './failure.ts';
 
-export interface AnswerKind {
+export interface AnswerFormat {
   readonly queryId: string;
   readonly format: string;
   readonly wantsGzip: boolean;
@@ -22,7 +22,7 @@ function contentType(format: string): string {
   return 'text/plain; charset=UTF-8';
 }
 
-function headersOf(kind: AnswerKind): Record<string, string> {
+function headersOf(kind: AnswerFormat): Record<string, string> {
   return {
     'Content-Type': contentType(kind.format),
     'X-ClickHouse-Query-Id': kind.queryId,
@@ -64,7 +64,7 @@ export function answerFailure(response: ServerResponse, queryId: string, failed:
   response.end(`${failed.message}\n`);
 }
 
-export function answerWritten(response: ServerResponse, kind: AnswerKind, written: Written): void {
+export function answerWritten(response: ServerResponse, kind: AnswerFormat, written: Written): void {
   response.writeHead(200, { ...headersOf(kind), 'X-ClickHouse-Summary': summary(written) });
   response.end();
 }
@@ -88,7 +88,7 @@ async function writeAll(sink: Writable, chunk: Uint8Array): Promise<void> {
  */
 export async function answerParts(
   response: ServerResponse,
-  kind: AnswerKind,
+  kind: AnswerFormat,
   parts: AsyncGenerator<Uint8Array>,
 ): Promise<boolean> {
   // The first part is awaited without a header sent: most failures show here.

@@ -3,10 +3,10 @@
  * users, no TLS, loopback only. Pages in a browser are refused, and so is every statement that Signpost does not send.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { type AnswerKind, answerFailure, answerParts, answerText, answerWritten } from './answer.ts';
+import { type AnswerFormat, answerFailure, answerParts, answerText, answerWritten } from './answer.ts';
 import type { Engine, Written } from './engine.ts';
 import { failure, toFailure } from './failure.ts';
-import { Lane } from './lane.ts';
+import { StatementLane } from './lane.ts';
 import { type ClickHouseRequest, readRequest } from './request.ts';
 import { isStreamable, readStatement, type Statement } from './statement.ts';
 import { checkStatement, type StatementRules } from './statement-rules.ts';
@@ -51,16 +51,16 @@ export class ClickHouseServer {
   readonly #engine: Engine;
   readonly #admission: Admission;
   readonly #limits: ServerLimits;
-  readonly #queries: Lane;
-  readonly #inserts: Lane;
+  readonly #queries: StatementLane;
+  readonly #inserts: StatementLane;
   readonly http: Server;
 
   constructor(engine: Engine, admission: Admission, limits: ServerLimits) {
     this.#engine = engine;
     this.#admission = admission;
     this.#limits = limits;
-    this.#queries = new Lane(limits.queriesMax, limits.waitingMax);
-    this.#inserts = new Lane(limits.insertsMax, limits.waitingMax);
+    this.#queries = new StatementLane(limits.queriesMax, limits.waitingMax);
+    this.#inserts = new StatementLane(limits.insertsMax, limits.waitingMax);
     this.http = createServer({ keepAliveTimeout: 10_000, requestTimeout: 120_000, maxHeaderSize: 1024 * 1024 });
     this.http.on('request', (request, response) => void this.#serve(request, response));
   }
@@ -101,7 +101,7 @@ export class ClickHouseServer {
     this.#check(asked, sql);
     const statement = singleOf(sql);
     const format = statement.format === '' ? asked.defaultFormat : statement.format;
-    const kind: AnswerKind = { queryId: asked.at.queryId, format, wantsGzip: asked.wantsGzip };
+    const kind: AnswerFormat = { queryId: asked.at.queryId, format, wantsGzip: asked.wantsGzip };
     const isStream = statement.kind === 'select' && isStreamable(format);
     const parts = isStream ? this.#engine.stream(asked.at, sql, format) : this.#whole(asked, sql, format);
     await this.#within(this.#queries, () => this.#answer(response, kind, parts));
@@ -144,7 +144,7 @@ export class ClickHouseServer {
   }
 
   /** A caller that goes away takes its query along. */
-  async #answer(response: ServerResponse, kind: AnswerKind, parts: AsyncGenerator<Uint8Array>): Promise<void> {
+  async #answer(response: ServerResponse, kind: AnswerFormat, parts: AsyncGenerator<Uint8Array>): Promise<void> {
     if (response.destroyed) return;
     let isRunning = true;
     response.once('close', () => {
@@ -158,7 +158,7 @@ export class ClickHouseServer {
     }
   }
 
-  async #within<T>(lane: Lane, work: () => Promise<T>): Promise<T> {
+  async #within<T>(lane: StatementLane, work: () => Promise<T>): Promise<T> {
     if (lane.isFull) throw failure(202, 'TOO_MANY_SIMULTANEOUS_QUERIES', 'Too many queries are waiting');
     return await lane.run(work);
   }

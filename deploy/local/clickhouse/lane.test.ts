@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { Lane } from './lane.ts';
+import { StatementLane } from './lane.ts';
 
 test('no more run than may, the others in the order they came, and a full lane says so', async () => {
-  const lane = new Lane(2, 1);
+  const lane = new StatementLane(2, 1);
   const order: string[] = [];
   const ends: (() => void)[] = [];
   const work = (name: string) => () => {
@@ -22,7 +22,7 @@ test('no more run than may, the others in the order they came, and a full lane s
 });
 
 test('work that fails gives its place back', async () => {
-  const lane = new Lane(1, 0);
+  const lane = new StatementLane(1, 0);
   await expect(lane.run(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
   expect(await lane.run(() => Promise.resolve(7))).toBe(7);
 });

@@ -1,5 +1,5 @@
 /** Lets so many run at once and so many more wait; beyond that there is no place. */
-export class Lane {
+export class StatementLane {
   readonly #runningMax: number;
   readonly #waitingMax: number;
   readonly #waiting: (() => void)[] = [];

@@ -59,7 +59,7 @@ export interface StatementRules {
   readonly tableFunctionsOfEngine: ReadonlySet<string>;
 }
 
-export interface Asked {
+export interface StatementRequest {
   readonly sql: string;
   /** Only statements that read. */
   readonly isReader: boolean;
@@ -143,7 +143,7 @@ class TablePlaces {
 }
 
 /** @throws Failure (ACCESS_DENIED) that says what is refused. */
-export function checkStatement(rules: StatementRules, asked: Asked): void {
+export function checkStatement(rules: StatementRules, asked: StatementRequest): void {
   const words = wordsOf(asked.sql);
   const lower = words.map((word) => (isString(word) ? word : word.toLowerCase()));
   const beginning = `${lower.slice(0, 5).join(' ')} `;
