@@ -30,7 +30,7 @@ export interface ApiDeps {
   /** Announces new links to the redirectors; false when that failed, and they find out within seconds. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;
   /** Announces every committed change to the redirectors; false when that failed and will be retried. */
-  readonly tellChanges: () => Promise<boolean>;
+  readonly deliverChanges: () => Promise<boolean>;
   /**
    * Links of these organizations (of one app, if given) by clicks, most first, at most RANKED_LINKS_MAX.
    * Figures are kept in another store, which the links' own folder does not know.

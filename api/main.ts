@@ -10,8 +10,8 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { docsRoutes } from './docs/routes.ts';
+import { exposeOutbox } from './outbox-metrics.ts';
 import { apiParts, readLimits } from './parts.ts';
-import { exposeUntold } from './untold-counters.ts';
 
 const config = processConfig('api', [
   ['API_DATABASE_URL', 'DATABASE_URL'],
@@ -29,7 +29,7 @@ const redis = new Redis({ url: config.REDIS_URL, name, onError: (err) => log.deb
 const clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, reads: readLimits });
 
 const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
-exposeUntold(metrics, api.untold);
+exposeOutbox(metrics, api.outbox);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
 
 const server = new ServerPart(config, log, [...mountRoutes(api.mount), ...mountRoutes(docs)], api.guard);
@@ -39,7 +39,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'clickhouse', stop: () => clickhouse.close() },
   new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
-  { name: 'untold changes', start: () => api.untold.start(), stop: () => api.untold.stop() },
+  { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
   telemetryPart(config, metrics, {
     listening: server.check,

@@ -23,8 +23,8 @@ import { rankByClicks } from './click-ranking.ts';
 import type { ApiDeps } from './deps.ts';
 import type { About } from './docs/openapi.ts';
 import { apiGuard } from './guard.ts';
+import { Outbox } from './outbox.ts';
 import { apiRoutes } from './routes.ts';
-import { UntoldChanges } from './untold-changes.ts';
 
 export interface ApiClients {
   readonly db: Postgres;
@@ -40,8 +40,8 @@ export interface ApiParts {
   readonly guard: Guard;
   readonly about: About;
   /** Started after Redis, stopped before it. */
-  readonly untold: UntoldChanges;
-  /** Started after `untold`, stopped before it. */
+  readonly outbox: Outbox;
+  /** Started after `outbox`, stopped before it. */
   readonly hostChecks: HostChecks;
 }
 
@@ -60,7 +60,7 @@ export function apiParts(
   const limiter = new RateLimiter(redis.script(limitScript), limits, new CountedAddresses(secrets), clock);
   const guard = apiGuard({ db, limiter, tokens });
   const appSnapshots = new AppSnapshots(redis);
-  const untold = new UntoldChanges({ db, redis, appSnapshots, log });
+  const outbox = new Outbox({ db, redis, appSnapshots, log });
   const deps: ApiDeps = {
     db,
     tenancy: new Tenancy(db),
@@ -70,13 +70,13 @@ export function apiParts(
     apiKeys: new ApiKeys(secrets),
     appSnapshots,
     announce: (...changes) => announceChange(redis, ...changes),
-    tellChanges: () => untold.tell(),
+    deliverChanges: () => outbox.tell(),
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
     hosts: hostRules(config),
   };
-  const tellChanges = () => untold.tell();
-  const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, tellChanges });
-  return { mount: { routes: apiRoutes, deps, guard, isOutage }, guard, about: aboutApi(config), untold, hostChecks };
+  const deliverChanges = () => outbox.tell();
+  const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, deliverChanges });
+  return { mount: { routes: apiRoutes, deps, guard, isOutage }, guard, about: aboutApi(config), outbox, hostChecks };
 }
 
 /** Whether a handler's error means that a store is unavailable. */

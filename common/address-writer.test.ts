@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { AddressWriter, addressName, keptAddress, addressNetworkOf, withoutHash } from './address-writer.ts';
+import { AddressWriter, addressName, addressNetworkOf, keptAddress, withoutHash } from './address-writer.ts';
+import { DAY_MS } from './durations.ts';
 
 const writer = new AddressWriter('a key of a test that is long enough');
 const [ip, neighbour] = ['203.0.113.57', '203.0.113.58'];
 const now = Date.UTC(2026, 0, 1);
-const dayMs = 86_400_000;
 
 test('an address is written whole for full_ip alone; otherwise only its network can be read', () => {
   expect(writer.ofClick(ip, 'full_ip', now)).toBe(ip);
@@ -28,7 +28,7 @@ test('a device finds the clicks from its own address, of IPv6 from its /64, and 
 });
 
 test('in no_ip mode clicks match no device, and the address hash changes every day', () => {
-  const [today, tomorrow] = [writer.ofClick(ip, 'no_ip', now), writer.ofClick(ip, 'no_ip', now + dayMs)];
+  const [today, tomorrow] = [writer.ofClick(ip, 'no_ip', now), writer.ofClick(ip, 'no_ip', now + DAY_MS)];
   expect(addressName(today, 'no_ip')).toBe('');
   expect(writer.ofDevice(ip, 'no_ip')).toBe('');
   expect(tomorrow).not.toBe(today);

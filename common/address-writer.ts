@@ -10,13 +10,13 @@
  */
 import { hash } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
+import { DAY_MS } from './durations.ts';
 import { limitAddress } from './http/peer.ts';
 import type { PrivacyMode } from './log/record.ts';
 
 const mark = '~';
 /** 96 bits: no two addresses that are met share them. */
 const hashChars = 16;
-const dayMs = 86_400_000;
 /** Addresses that are remembered with what is written of them. */
 const knownMax = 10_000;
 
@@ -41,10 +41,11 @@ export class AddressWriter {
     if (mode === 'full_ip' || ip === '') return ip;
     const known = this.#look(ip);
     if (mode === 'anonymize_ip') {
-      if (known.anonymized === '') known.anonymized = addressNetworkOf(ip) + mark + this.#hash('match', limitAddress(ip));
+      if (known.anonymized === '')
+        known.anonymized = addressNetworkOf(ip) + mark + this.#hash('match', limitAddress(ip));
       return known.anonymized;
     }
-    const day = Math.floor(nowMs / dayMs);
+    const day = Math.floor(nowMs / DAY_MS);
     if (known.day !== day) {
       known.hidden = addressNetworkOf(ip) + mark + this.#hash(`day ${day}`, limitAddress(ip));
       known.day = day;

@@ -1,6 +1,6 @@
 /** When something happened, as apps say it: ISO 8601 with an offset, or epoch milliseconds as a number or its digits. */
+import { DAY_MS } from './durations.ts';
 
-const DAY_MS = 86_400_000;
 export const EVENT_AGE_MAX_MS = 90 * DAY_MS;
 export const EVENT_AHEAD_MAX_MS = 3_600_000;
 

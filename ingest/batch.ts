@@ -1,13 +1,7 @@
 /** From frames to the bodies of inserts: decode, enrich, rows, one part per table and ClickHouse partition. */
 import { tableOf } from '#clickhouse/rollups.ts';
 import { type ByteText, RowWriter } from '#clickhouse/row-binary.ts';
-import {
-  type BatchName,
-  deadLetterColumns,
-  monthOf,
-  type RowOrigin,
-  writeDeadLetterRow,
-} from '#clickhouse/rows.ts';
+import { type BatchName, deadLetterColumns, monthOf, type RowOrigin, writeDeadLetterRow } from '#clickhouse/rows.ts';
 import { type EventRow, eventColumns, writeEventRow } from '#clickhouse/rows-events.ts';
 import { type InstallRow, installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
 import { matchColumns, writeMatchRow } from '#clickhouse/rows-matches.ts';
@@ -16,11 +10,11 @@ import { type FrameHeader, frameRecordsMax, payloadOf } from '#common/log/frame.
 import { type Click, cut } from '#common/log/record.ts';
 import { type Attribution, decodeSdkRecords, type SdkRecord } from './attribution/attribution.ts';
 import type { FrameRun } from './checkpoints.ts';
+import { ClickFastPath } from './click-fast-path.ts';
 import { ClickRows } from './click-rows.ts';
 import type { Erasures } from './erasures.ts';
 import { matchRow } from './match-rows.ts';
 import type { PipelineRun } from './pipeline.ts';
-import { PlainLines } from './plain-lines.ts';
 import type { SentPart } from './raw-store.ts';
 import { decodeClick, decodeClicks, isRejection, type RejectionReason } from './record-decoder.ts';
 import { type RowPlace, rowKey } from './refused-rows.ts';
@@ -198,13 +192,13 @@ class Forming {
 export class BatchFormer {
   readonly #options: FormerOptions;
   readonly #clickRows: ClickRows;
-  readonly #plainLines: PlainLines;
+  readonly #fastPath: ClickFastPath;
 
   constructor(options: FormerOptions) {
     this.#options = options;
     const { pipeline, visitors, days } = options;
     this.#clickRows = new ClickRows(pipeline);
-    this.#plainLines = new PlainLines({ clickRows: this.#clickRows, pipeline, visitors, isDayKnown: days.has });
+    this.#fastPath = new ClickFastPath({ clickRows: this.#clickRows, pipeline, visitors, isDayKnown: days.has });
   }
 
   /** Before the first batch after a partition was taken, and again once what its last owner left was settled. */
@@ -256,10 +250,10 @@ export class BatchFormer {
     if (forming.isChanged || this.#options.erasures?.mayCover(written_at) === true) return false;
     const origin = { batch: forming.batch, producer_id, frame_no };
     const payload = payloadOf(frame.bytes, frame.header);
-    let read = this.#plainLines.rowsOf(payload, records, origin);
+    let read = this.#fastPath.rowsOf(payload, records, origin);
     while (read !== undefined && 'unknownDay' in read) {
       await this.#options.days.prepare(new Set([read.unknownDay]));
-      read = this.#plainLines.rowsOf(payload, records, origin);
+      read = this.#fastPath.rowsOf(payload, records, origin);
     }
     return read !== undefined && forming.addClicks(read, this.#clickRows.columns, records);
   }

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { type ClickHouse, ClickHouseFailure, identifier, type Params } from '#clickhouse/client.ts';
 import { columnsOf, kinds, type Rollup, rollups } from '#clickhouse/rollups.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { sleep, type Time } from '#common/time.ts';
 import type { BatchPart } from './checkpoints.ts';
@@ -19,7 +20,6 @@ import type {
 } from './raw-store.ts';
 import { isAboutData } from './refused-rows.ts';
 
-const dayMs = 86_400_000;
 const violatedConstraint = 469;
 const endPollMs = 20;
 /** How long inserts that were asked to end are waited for; then ClickHouse counts as unavailable, and it is tried again. */
@@ -217,7 +217,7 @@ export class ClickHouseStore implements RawStore {
   }
 
   async correct(partition: number, { table, dayMs: from }: TableDay, fence: Fence): Promise<number> {
-    const params = { partition, from, to: from + dayMs };
+    const params = { partition, from, to: from + DAY_MS };
     await this.#endInserts(partition);
     let cells = 0;
     for (const rollup of rollupsOf(table)) {
@@ -331,7 +331,7 @@ function paramsOf(batch: BatchName, part: BatchPart): Params {
     batch_no: batch.batch_no,
     month: part.partition,
     from: part.time_from,
-    day_from: Math.floor(part.time_from / dayMs) * dayMs,
+    day_from: Math.floor(part.time_from / DAY_MS) * DAY_MS,
     to: part.time_to + 1,
   };
 }

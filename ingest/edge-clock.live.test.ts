@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Journal } from '#common/journal/journal.ts';
 import { nodeSystem } from '#common/journal/system.ts';
-import { testClick, PipelineHarness } from './testing/pipeline-harness.ts';
+import { PipelineHarness, testClick } from './testing/pipeline-harness.ts';
 
 let way: PipelineHarness;
 

@@ -5,6 +5,7 @@ import { AttributionWindows, defaultWindows } from '#common/attribution/attribut
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { systemClock } from '#common/clock.ts';
+import { MINUTE_MS } from '#common/durations.ts';
 import { isObject, keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
@@ -54,7 +55,6 @@ const headersMax = 20_000;
 const linksMax = 50_000;
 const linkBytesMax = 32_000_000;
 const insertTimeoutMs = 60_000;
-const minuteMs = 60_000;
 const postgresRetryMs = 1_000;
 
 export interface IngestOptions {
@@ -230,7 +230,7 @@ export class Ingest {
     );
     this.#ends.push(this.#archive.serve(this.nats));
     this.partitions.start();
-    const everyMinute = systemTime.every(minuteMs, () => void this.#onMinute());
+    const everyMinute = systemTime.every(MINUTE_MS, () => void this.#onMinute());
     this.#ends.push(() => systemTime.clear(everyMinute));
     const timer = systemTime.every(refreshMs, () => void this.#learnErasures());
     this.#ends.push(() => systemTime.clear(timer));

@@ -85,7 +85,7 @@ export class LateLearner {
       const look = await sink.patiently(() => late.look(partition, found));
       const events = look.events.length;
       const state = events === 0 ? 'stored' : await sink.storeAside((batch) => late.partsOf(look, batch));
-      if (state === 'doubted') {
+      if (state === 'in_doubt') {
         await sleep(time, delayOf(tries));
         continue;
       }

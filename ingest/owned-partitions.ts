@@ -7,7 +7,7 @@
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
-import type { Members, IngestMembership } from './members.ts';
+import type { IngestMembership, Members } from './members.ts';
 import type { PartitionOwner } from './partition-owner.ts';
 import { type Share, shareOf } from './partition-share.ts';
 

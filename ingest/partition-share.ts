@@ -18,7 +18,12 @@ const nothing: Share = { all: [], mode: 'shared', take: [], letGo: [] };
  * one that joined first owns all: only a single process knows what is being stored in two partitions at once.
  * @param inLog partitions that the log has messages of.
  */
-export function shareOf(me: string, membership: IngestMembership, inLog: readonly number[], areStraysHere: boolean): Share {
+export function shareOf(
+  me: string,
+  membership: IngestMembership,
+  inLog: readonly number[],
+  areStraysHere: boolean,
+): Share {
   const { members, owned, areStraysRecent } = membership;
   const rank = members.findIndex(({ owner }) => owner === me);
   if (rank === -1) return nothing;

@@ -1,7 +1,7 @@
 /** Heartbeats of ingests in Postgres. */
 import type { Postgres } from '#common/stores/postgres.ts';
 import { learningDays } from './checkpoints.ts';
-import type { Member, Members, IngestMembership, OwnedPartition } from './members.ts';
+import type { IngestMembership, Member, Members, OwnedPartition } from './members.ts';
 
 /** How long after the last stray one ingest keeps all partitions. Longer than a lease, so that a successor knows of it. */
 export const STRAYS_RECENT_SECONDS = 60;

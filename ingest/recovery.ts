@@ -2,13 +2,13 @@
  * What a new owner of a partition does before it stores anything: it shuts out its predecessors, finds out whether Postgres knows
  * of all that they stored, and settles the batches that they left between BEFORE and AFTER.
  */
+
+import { DAY_MS } from '#common/durations.ts';
 import type { FrameHeader } from '#common/log/frame.ts';
 import { FrameSet, type LaneMarks } from '#common/log/marks.ts';
 import type { BatchEntry, Checkpoints, FrameRun, Lease } from './checkpoints.ts';
 import type { NewestBatch, RawStore } from './raw-store.ts';
 import type { Sink } from './sink.ts';
-
-const dayMs = 86_400_000;
 
 export interface RecoveryOptions {
   readonly lease: Lease;
@@ -32,7 +32,7 @@ export async function recoverBatches(options: RecoveryOptions): Promise<void> {
   if (lease.partition === 0) await withdrawUnnumbered(options);
   for (const entry of entries) {
     if (entry.is_partial) {
-      sink.doubtful.addBatch(entry);
+      sink.inDoubt.addBatch(entry);
       continue;
     }
     const isNewest = newestNo === 0 && entry.batch_no >= lease.lastBatchNo;
@@ -50,7 +50,7 @@ async function withdrawUnnumbered({ lease, sink, store, checkpoints, log }: Reco
   for (const { batch_id, parts } of await sink.patiently(() => checkpoints.unnumberedBatches())) {
     for (const part of parts) await sink.patiently(() => store.deleteUnnumbered(batch_id, part));
     for (const { table, time_from, time_to } of parts) {
-      for (let day = Math.floor(time_from / dayMs) * dayMs; day <= time_to; day += dayMs) {
+      for (let day = Math.floor(time_from / DAY_MS) * DAY_MS; day <= time_to; day += DAY_MS) {
         await sink.correct({ table, dayMs: day });
       }
     }

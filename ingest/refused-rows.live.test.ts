@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { testClick, PipelineHarness } from './testing/pipeline-harness.ts';
+import { PipelineHarness, testClick } from './testing/pipeline-harness.ts';
 
 let way: PipelineHarness;
 beforeAll(async () => {

@@ -5,6 +5,7 @@
  */
 
 import { kinds } from '#clickhouse/rollups.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import type { Time } from '#common/time.ts';
 import type { Revision } from './checkpoints.ts';
@@ -28,9 +29,8 @@ export interface RevisionOptions {
   readonly signal: AbortSignal;
 }
 
-const dayMs = 86_400_000;
 /** How far the clock that numbers batches may have been behind that of the log, and a batch's number behind its frames. */
-const numberMarginMs = dayMs;
+const numberMarginMs = DAY_MS;
 
 /** @throws LeaseLost */
 export async function revise(options: RevisionOptions): Promise<void> {
@@ -54,7 +54,7 @@ export async function revise(options: RevisionOptions): Promise<void> {
 function daysOf({ days_from, days_to }: Revision): TableDay[] | undefined {
   if (days_from === null || days_to === null) return undefined;
   const days: TableDay[] = [];
-  for (let day = days_from; day < days_to; day += dayMs) for (const table of kinds) days.push({ table, dayMs: day });
+  for (let day = days_from; day < days_to; day += DAY_MS) for (const table of kinds) days.push({ table, dayMs: day });
   return days;
 }
 
@@ -73,7 +73,7 @@ async function replay(
   const sink = new Sink(parts, lease, queue, counters);
   sink.follow(recovered);
   await sink.begin(from);
-  sink.doubtful.addAll(above);
+  sink.inDoubt.addAll(above);
   let position = from;
   let isStoring = false;
   let framesWanted = Number.POSITIVE_INFINITY;

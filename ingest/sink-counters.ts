@@ -5,10 +5,10 @@ export interface SinkCounters {
   dead_letters: number;
   retries: number;
   refusals: number;
-  doubted: number;
-  doubted_stored: number;
-  doubted_partial: number;
-  doubted_discarded: number;
+  in_doubt: number;
+  in_doubt_stored: number;
+  in_doubt_partial: number;
+  in_doubt_discarded: number;
   filled_rollups: number;
   /** Rollups that have a batch whose rows are nowhere: they have to be rebuilt by an operator. */
   rollups_ahead: number;
@@ -33,10 +33,10 @@ export function newSinkCounters(): SinkCounters {
     dead_letters: 0,
     retries: 0,
     refusals: 0,
-    doubted: 0,
-    doubted_stored: 0,
-    doubted_partial: 0,
-    doubted_discarded: 0,
+    in_doubt: 0,
+    in_doubt_stored: 0,
+    in_doubt_partial: 0,
+    in_doubt_discarded: 0,
     filled_rollups: 0,
     rollups_ahead: 0,
     stored_before: 0,

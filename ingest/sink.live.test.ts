@@ -47,7 +47,7 @@ test.each([
   });
   first.die();
   const second = await place.own();
-  expect(second.sink.counters).toMatchObject({ doubted_stored: 1, filled_rollups: views.length });
+  expect(second.sink.counters).toMatchObject({ in_doubt_stored: 1, filled_rollups: views.length });
   expect(await place.figures()).toEqual({ rows: 60, places: 60, rollup_difference: 0 });
   expect(second.queue.marks).toMatchObject([{ mark: batch.frames.at(-1)?.header.frame_no }]);
 });
@@ -74,7 +74,7 @@ test('of a batch of two months of which one was stored, the other is stored once
   await expect.poll(() => inserts).toBe(2);
   first.die();
   const second = await place.own();
-  expect(second.sink.counters).toMatchObject({ doubted_partial: 1 });
+  expect(second.sink.counters).toMatchObject({ in_doubt_partial: 1 });
   second.die();
   const third = await place.own();
   // They come again, in other batches.
@@ -251,7 +251,7 @@ test('a batch whose people are erased while it is in doubt is stored once, whole
   const first = await place.own(0, losing);
   await first.sink.store(await first.sink.form(frames));
   await first.sink.store(await first.sink.form([again]));
-  expect(first.sink.counters).toMatchObject({ doubted_partial: 1, doubted_stored: 1, doubted_discarded: 1 });
+  expect(first.sink.counters).toMatchObject({ in_doubt_partial: 1, in_doubt_stored: 1, in_doubt_discarded: 1 });
   expect(await place.figures()).toEqual({ rows: 47, places: 47, rollup_difference: 0 });
   const blank = await place.clickhouse.query(
     "SELECT idx >= 20 AS is_second, frame_no, countIf(click_id = '') AS blank, count() AS all FROM clicks GROUP BY ALL ORDER BY frame_no, is_second",

@@ -37,10 +37,10 @@ import {
   runsOf,
 } from './batch.ts';
 import { type BatchEntry, type BatchPart, type Checkpoints, type FrameRun, LeaseLost } from './checkpoints.ts';
-import { DoubtfulFrames } from './doubtful-frames.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { FrameQueue, Gap } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
+import { InDoubtFrames } from './in-doubt-frames.ts';
 import type { Fence, RawStore, TableDay } from './raw-store.ts';
 import type { RefusedRowsSearch } from './refused-rows.ts';
 import { delayOf } from './retry-delay.ts';
@@ -58,7 +58,7 @@ export interface SinkParts {
   readonly log: (fields: object, line: string) => void;
 }
 
-type InsertState = 'stored' | 'doubted' | 'refused';
+type InsertState = 'stored' | 'in_doubt' | 'refused';
 export type Settled = 'stored' | 'partial' | 'absent';
 
 export class Sink {
@@ -69,7 +69,7 @@ export class Sink {
   readonly #lease: HeldLease;
   readonly #queue: FrameQueue;
   /** Of which rows may be stored although no mark says so. */
-  readonly doubtful: DoubtfulFrames;
+  readonly inDoubt: InDoubtFrames;
   /** The largest number that was given to a batch. */
   #lastNo: number;
   /** The largest number that was written down: one that is not above it comes too late. */
@@ -84,7 +84,7 @@ export class Sink {
     this.#lease = lease;
     this.#queue = queue;
     this.counters = counters;
-    this.doubtful = new DoubtfulFrames(lease.lease.partition);
+    this.inDoubt = new InDoubtFrames(lease.lease.partition);
     this.#lastNo = lease.lease.lastBatchNo;
     this.#begunNo = lease.lease.lastBatchNo;
     const { owner, epoch } = lease.lease;
@@ -116,7 +116,7 @@ export class Sink {
     await this.#recallMarks(frames);
     const fresh = this.#queue.withoutCommitted(frames);
     const batch = await this.patiently(async () => {
-      const stored = await this.doubtful.storedOf(fresh, this.#parts.store);
+      const stored = await this.inDoubt.storedOf(fresh, this.#parts.store);
       const all = stored === undefined ? changes : { ...changes, stored };
       this.counters.stored_before += stored?.size ?? 0;
       return await this.#parts.former.form(this.#nextName(), fresh, all);
@@ -197,10 +197,10 @@ export class Sink {
       const { producer_id, kind, partition } = marks;
       const runs = holes.map(([from, to]): FrameRun => ({ producer_id, kind, from, to }));
       // Of repeats that were dropped there is no row, so installs and events don't say what is missing.
-      const missing = kind === 'click' ? this.doubtful.countOthers(runs) : 0;
+      const missing = kind === 'click' ? this.inDoubt.countOthers(runs) : 0;
       await this.patiently(() => checkpoints.moveMarks(lease, [marks]));
       this.#queue.committed([], [marks]);
-      for (const batchNo of this.doubtful.committed(runs)) {
+      for (const batchNo of this.inDoubt.committed(runs)) {
         await this.patiently(() => checkpoints.discard(lease, batchNo));
       }
       const frames = holes.reduce((sum, [from, to]) => sum + to - from + 1, 0);
@@ -216,7 +216,7 @@ export class Sink {
     const { checkpoints } = this.#parts;
     const { lease } = this.#lease;
     // With the marks: discarded later, it might be by an owner under which Postgres has gone back.
-    const finished = this.doubtful.committed(runsOf(frames));
+    const finished = this.inDoubt.committed(runsOf(frames));
     await this.patiently(() => checkpoints.commit(lease, entry.batch_no, entry.stream_time, marks, finished));
     this.#queue.committed(frames, marks);
     this.#parts.failpoints.pass('after');
@@ -249,7 +249,7 @@ export class Sink {
   async learn(entry: BatchEntry, newestNo: number): Promise<void> {
     await this.patiently(() => this.#parts.checkpoints.learn(this.#lease.lease, entry, newestNo));
     this.#begunNo = Math.max(this.#begunNo, newestNo);
-    this.doubtful.addBatch(entry);
+    this.inDoubt.addBatch(entry);
   }
 
   /** The number that the next batch gets at least: above all that were given, and about the time. */
@@ -267,7 +267,7 @@ export class Sink {
     const { checkpoints, log } = this.#parts;
     const { lease } = this.#lease;
     const batch = { partition: this.#partition, batch_no: entry.batch_no };
-    this.counters.doubted++;
+    this.counters.in_doubt++;
     if (!isEnded && this.#fence <= entry.batch_no) await this.fence(entry.batch_no + 1);
     let there = 0;
     let isWhole = true;
@@ -281,12 +281,12 @@ export class Sink {
     const outcome = isWhole ? 'stored' : there > 0 ? 'partial' : 'absent';
     if (outcome === 'absent') {
       await this.patiently(() => checkpoints.discard(lease, entry.batch_no));
-      this.counters.doubted_discarded++;
+      this.counters.in_doubt_discarded++;
     } else if (outcome === 'partial') {
       await this.patiently(() => checkpoints.keepPartial(lease, entry.batch_no));
-      this.doubtful.addBatch(entry);
-      this.counters.doubted_partial++;
-    } else this.counters.doubted_stored++;
+      this.inDoubt.addBatch(entry);
+      this.counters.in_doubt_partial++;
+    } else this.counters.in_doubt_stored++;
     log({ batch_no: entry.batch_no, outcome }, 'a batch in doubt was looked for');
     return outcome;
   }
@@ -360,14 +360,14 @@ export class Sink {
     if (outcome.kind === 'fenced') {
       this.counters.refusals++;
       this.#parts.log({ table, ...batch }, 'the fence is above this batch');
-      return 'doubted';
+      return 'in_doubt';
     }
     const { code, message } = outcome;
     this.counters[outcome.kind === 'refused' ? 'refusals' : 'retries']++;
     this.#parts.log({ table, rows, code, reason: message.slice(0, 300) }, 'an insert failed');
-    if (outcome.kind === 'unknown') return 'doubted';
+    if (outcome.kind === 'unknown') return 'in_doubt';
     this.refusal = `ClickHouse refuses rows of ${table} (code ${code})`;
-    return outcome.isAboutData ? 'refused' : 'doubted';
+    return outcome.isAboutData ? 'refused' : 'in_doubt';
   }
 
   #nextName(): BatchName {

@@ -21,7 +21,7 @@ test('two processes migrating at once run each migration once', async () => {
   await database.stop();
 });
 
-test('files run in the order of their numbers, other files are passed over, a failing one undoes all', async () => {
+test('files run in the order of their numbers, other files are skipped, a failing one undoes all', async () => {
   const database = await postgresForTest({ isMigrated: false });
   const folder = mkdtempSync(join(tmpdir(), 'signpost-migrations-'));
   writeFileSync(join(folder, '0002_second.sql'), "INSERT INTO steps VALUES ('{second}');");

@@ -11,7 +11,7 @@ export interface PostgresMigrationOptions {
   readonly folder?: string;
 }
 
-/** Every other file of the folder, this one and the dumped schema, is passed over. */
+/** Every other file of the folder, this one and the dumped schema, is skipped. */
 const notMigrations = '(?!\\d{4}_[a-z0-9_]+\\.sql$).*';
 
 /**

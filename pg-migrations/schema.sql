@@ -280,6 +280,19 @@ CREATE TABLE public.organizations (
   CONSTRAINT organizations_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.outbox (
+  id bigint NOT NULL,
+  kind text NOT NULL,
+  host text NOT NULL,
+  short_code text NOT NULL,
+  changed_at timestamp with time zone NOT NULL DEFAULT now(),
+  app_id text,
+  version bigint,
+  api_key_hash bytea,
+  CONSTRAINT outbox_kind_check CHECK ((kind = ANY (ARRAY['link'::text, 'app'::text]))),
+  CONSTRAINT outbox_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE public.pg_migrations (
   id integer NOT NULL DEFAULT nextval('pg_migrations_id_seq'::regclass),
   name character varying(255) NOT NULL,
@@ -314,19 +327,6 @@ CREATE TABLE public.released_hosts (
   released_at timestamp with time zone NOT NULL DEFAULT now(),
   CONSTRAINT released_hosts_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT released_hosts_pkey PRIMARY KEY (host, organization_id)
-);
-
-CREATE TABLE public.untold_changes (
-  id bigint NOT NULL,
-  kind text NOT NULL,
-  host text NOT NULL,
-  short_code text NOT NULL,
-  changed_at timestamp with time zone NOT NULL DEFAULT now(),
-  app_id text,
-  version bigint,
-  api_key_hash bytea,
-  CONSTRAINT untold_changes_kind_check CHECK ((kind = ANY (ARRAY['link'::text, 'app'::text]))),
-  CONSTRAINT untold_changes_pkey PRIMARY KEY (id)
 );
 
 CREATE TABLE public.user_identities (
@@ -536,7 +536,7 @@ CREATE OR REPLACE FUNCTION public.signpost_note_app_change()
  SET search_path TO 'public'
 AS $function$
 BEGIN
-  INSERT INTO untold_changes (kind, host, short_code, app_id, version, api_key_hash)
+  INSERT INTO outbox (kind, host, short_code, app_id, version, api_key_hash)
     SELECT DISTINCT 'app', host, '', NEW.id, NEW.version, OLD.api_key_hash FROM (VALUES (OLD.host), (NEW.host)) AS v (host);
   RETURN NULL;
 END $function$
@@ -567,7 +567,7 @@ CREATE OR REPLACE FUNCTION public.signpost_note_link_change()
  SET search_path TO 'public'
 AS $function$
 BEGIN
-  INSERT INTO untold_changes (kind, host, short_code)
+  INSERT INTO outbox (kind, host, short_code)
     SELECT DISTINCT 'link', a.host, v.short_code
       FROM apps a CROSS JOIN (VALUES (OLD.short_code), (NEW.short_code)) AS v (short_code) WHERE a.id = NEW.app_id;
   RETURN NULL;

@@ -6,7 +6,7 @@ import { ProducerReader } from './producer-reader.ts';
 
 export class Producer {
   readonly reader: ProducerReader;
-  /** Added to message ids once the sink has passed over a frame. */
+  /** Added to message ids once the sink has skipped a frame. */
   attempt = 0;
   /** Why its journal can't be read on, if so. */
   damage = '';

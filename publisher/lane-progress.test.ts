@@ -20,11 +20,11 @@ test('frames that expired from the log are published again, even if their partit
   const [key, acknowledgedAt] = [laneKeyOf(header), 1_000_000];
   lanes.saw(header, key);
   lanes.acknowledged(header, acknowledgedAt);
-  expect(lanes.passedOver(announcement, acknowledgedAt + logAgeMaxMs)).toEqual([]);
-  const passed = lanes.passedOver(announcement, acknowledgedAt + logAgeMaxMs + 1);
+  expect(lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs)).toEqual([]);
+  const passed = lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs + 1);
   expect(passed).toEqual([{ key, producerId: 'p', mark: 0 }]);
   // Once; then they are on their way.
-  expect(lanes.passedOver(announcement, acknowledgedAt + logAgeMaxMs + 2)).toEqual([]);
+  expect(lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs + 2)).toEqual([]);
 });
 
 test.each([
@@ -36,6 +36,6 @@ test.each([
   lanes.saw(header, laneKeyOf(header));
   lanes.acknowledged(header, sentAt + offset);
   const passed = (ms: number) =>
-    lanes.passedOver({ ...announcement, partition: 3, committed_to: sentAt + ms }, sentAt + ms + offset).length;
+    lanes.skipped({ ...announcement, partition: 3, committed_to: sentAt + ms }, sentAt + ms + offset).length;
   expect([passed(5_000), passed(59_000), passed(61_000)]).toEqual([0, 0, 1]);
 });

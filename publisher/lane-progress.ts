@@ -6,10 +6,10 @@ import { type Announcement, FrameSet, laneKey, laneKeyOf } from '#common/log/mar
 import { AckSamples } from './ack-samples.ts';
 
 /**
- * How far behind the sink's time an uncommitted frame counts as passed over; clocks of machines differ. One that is further ahead
+ * How far behind the sink's time an uncommitted frame counts as skipped; clocks of machines differ. One that is further ahead
  * only delays it: nothing is lost, and what comes twice is dropped by the marks.
  */
-const passedOverMs = 60_000;
+const skippedMs = 60_000;
 const nothing = new FrameSet();
 
 interface PassedOver {
@@ -51,12 +51,12 @@ export class LaneProgress {
    * they count as not acknowledged.
    * @param now by this machine's clock: if that is behind the sink's, what the sink has committed seems to be later.
    */
-  passedOver({ partition, committed_to }: Announcement, now: number): PassedOver[] {
+  skipped({ partition, committed_to }: Announcement, now: number): PassedOver[] {
     const found: PassedOver[] = [];
     for (const [key, log] of this.#published) {
       const [producerId = ''] = key.split(':');
       const isRead = key.endsWith(`:${partition}`);
-      const before = Math.max(isRead ? Math.min(committed_to, now) - passedOverMs : 0, now - logAgeMaxMs);
+      const before = Math.max(isRead ? Math.min(committed_to, now) - skippedMs : 0, now - logAgeMaxMs);
       if (!log.isPassedOver(this.marksOf(key), before)) continue;
       log.publishAgain();
       found.push({ key, producerId, mark: this.marksOf(key).mark });

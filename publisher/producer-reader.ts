@@ -52,7 +52,7 @@ export class ProducerReader {
   readonly folder: string;
   readonly producerId: string;
   readonly #disk: Disk;
-  /** Bytes of torn tails that were passed over. */
+  /** Bytes of torn tails that were skipped. */
   tornBytes = 0;
   #isAlive = true;
   #segments: SegmentState[] = [];

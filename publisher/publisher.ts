@@ -64,7 +64,7 @@ export class Publisher {
     duplicates: 0,
     failures: 0,
     refusals: 0,
-    passed_over: 0,
+    skipped: 0,
     torn_bytes: 0,
     segments_deleted: 0,
   };
@@ -317,12 +317,12 @@ export class Publisher {
       return;
     }
     this.#lanes.announced(announcement, (producerId) => this.#producers.has(producerId));
-    for (const { key, producerId, mark } of this.#lanes.passedOver(announcement, this.#options.system.time.now())) {
+    for (const { key, producerId, mark } of this.#lanes.skipped(announcement, this.#options.system.time.now())) {
       const producer = this.#producers.get(producerId);
       if (producer === undefined) continue;
       producer.attempt++;
-      this.counters.passed_over++;
-      this.#options.log(`${key} was passed over by the sink after frame ${mark}: publishing it again`);
+      this.counters.skipped++;
+      this.#options.log(`${key} was skipped by the sink after frame ${mark}: publishing it again`);
       producer.reader.rewind();
     }
   }

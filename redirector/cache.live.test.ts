@@ -31,7 +31,7 @@ beforeEach(async () => {
   await rows.begin();
   appId = await rows.app({ host });
   linkId = await rows.link(appId, { short_code: 'summer', fallback_url: first });
-  folder = mkdtempSync(join(tmpdir(), 'signpost-shelf-'));
+  folder = mkdtempSync(join(tmpdir(), 'signpost-disk-cache-'));
   edges = [];
 });
 
@@ -44,9 +44,9 @@ afterEach(async () => {
 });
 
 async function start(): Promise<TestEdge> {
-  const edge = await TestEdge.start({ redis: redis.url, postgres: postgres.url }, { shelfFolder: folder });
+  const edge = await TestEdge.start({ redis: redis.url, postgres: postgres.url }, { diskCacheFolder: folder });
   edges.push(edge);
-  await until(() => edge.cache.isHeard, 'changes are received');
+  await until(() => edge.cache.isSubscribed, 'changes are received');
   return edge;
 }
 
@@ -116,20 +116,20 @@ test('a change made while Redis was unavailable is seen when it is back', async 
   await until(async () => (await location(edge)) === second, 'without Redis entries are believed for a second', 4_000);
   await rows.set('links', linkId, 'fallback_url', first);
   await redis.restart();
-  await until(() => edge.cache.isHeard, 'changes are received again');
+  await until(() => edge.cache.isSubscribed, 'changes are received again');
   await until(async () => (await location(edge)) === first, 'everything is looked up again', 1_000);
 });
 
 test('a served link redirects while Redis and Postgres are unavailable, also from other and new processes', async () => {
   const [one, other] = [await start(), await start()];
   expect(await location(one)).toBe(first);
-  await one.shelf.close();
+  await one.diskCache.close();
   await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
   for (let turn = 0; turn < 3; turn++) {
     expect(await location(one)).toBe(first);
     expect(await location(other)).toBe(first);
   }
-  const late = await TestEdge.start({ redis: redis.url, postgres: postgres.url }, { shelfFolder: folder });
+  const late = await TestEdge.start({ redis: redis.url, postgres: postgres.url }, { diskCacheFolder: folder });
   edges.push(late);
   expect(await location(late)).toBe(first);
   const unknown = await one.get(host, '/never-seen');
@@ -156,7 +156,7 @@ test('a deleted link is not served in an outage, even if an earlier process had 
   const edge = await start();
   await rows.set('links', linkId, 'deleted_at', new Date());
   await edge.announce({ kind: 'link', host, short_code: 'summer' });
-  await until(() => edge.shelf.counters.lines > 0, 'the change is on the shelf', 1_000);
+  await until(() => edge.diskCache.counters.lines > 0, 'the change is on the disk cache', 1_000);
   await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
   expect(await location(edge)).toBe(503);
 });
@@ -165,7 +165,7 @@ test('hanging stores delay answers only briefly: cached links are served after a
   const edge = await start();
   expect(await location(edge)).toBe(first);
   await Promise.all([redis.kill('SIGSTOP'), postgres.kill('SIGSTOP')]);
-  await until(() => !edge.cache.isHeard, 'the silence is noticed');
+  await until(() => !edge.cache.isSubscribed, 'the silence is noticed');
   const times: number[] = [];
   const end = Date.now() + 3_000;
   while (Date.now() < end) {
@@ -177,7 +177,7 @@ test('hanging stores delay answers only briefly: cached links are served after a
   expect(Math.max(...times)).toBeLessThan(900);
   expect(times.filter((ms) => ms > 100).length).toBeLessThan(5);
   await Promise.all([redis.kill('SIGCONT'), postgres.kill('SIGCONT')]);
-  await until(() => edge.cache.isHeard, 'changes are received again');
+  await until(() => edge.cache.isSubscribed, 'changes are received again');
 });
 
 test('a scan of unknown codes queries Postgres a bounded number of times and always gets 404', async () => {

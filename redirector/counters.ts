@@ -4,7 +4,7 @@ import type { Journal } from '#common/journal/journal.ts';
 import { exposeJournal } from '#common/journal/journal-counters.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
-import type { DiskCache } from './shelf.ts';
+import type { DiskCache } from './disk-cache.ts';
 import { beaconOutcomes, type SignalBeacon } from './signal-beacon.ts';
 
 export const answerKinds = [
@@ -51,7 +51,7 @@ export interface Counted {
   readonly counters: Counters;
   readonly cache: LinkCache;
   readonly journal: Journal;
-  readonly shelf: DiskCache;
+  readonly diskCache: DiskCache;
   readonly beacon: SignalBeacon;
   /** Requests that wait for the journal or for a look-up. */
   readonly waiting: () => number;
@@ -92,5 +92,5 @@ export function exposeCounters(registry: Registry, { counters, cache, journal, b
     'Look-ups that wait for a store.',
     () => cache.links.waiting + cache.apps.waiting,
   );
-  gauge('redirector_changes_heard', '1 while link changes arrive immediately.', () => (cache.isHeard ? 1 : 0));
+  gauge('redirector_changes_heard', '1 while link changes arrive immediately.', () => (cache.isSubscribed ? 1 : 0));
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Devices, visitorDeviceOf, type Platform } from './device.ts';
+import { Devices, type Platform, visitorDeviceOf } from './device.ts';
 
 const webkit = 'AppleWebKit/605.1.15 (KHTML, like Gecko)';
 const iphone = 'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X)';

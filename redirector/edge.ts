@@ -17,7 +17,7 @@ import { type ResponseOptions, sendPage, sendRedirect, sendRefusal, sendText } f
 import { androidAssociation, appleAssociation } from './association.ts';
 import { Counters } from './counters.ts';
 import { redirectOf } from './destination.ts';
-import { type VisitorDevice, Devices, isBot } from './device.ts';
+import { Devices, isBot, type VisitorDevice } from './device.ts';
 import { KnownLinks } from './known-links.ts';
 import type { PageReason } from './page.ts';
 import { LinkPlan, rootDestinationOf } from './plan.ts';
@@ -25,7 +25,15 @@ import type { SignalBeacon } from './signal-beacon.ts';
 import type { SignalTokens } from './signal-token.ts';
 import type { TapPage } from './tap-page.ts';
 import { Visit, type VisitState } from './visit.ts';
-import { requestHostOf, isAmbiguous, isHost, isShortCodePath, readVisitor, type Visitor, wantsJson } from './visitor.ts';
+import {
+  isAmbiguous,
+  isHost,
+  isShortCodePath,
+  readVisitor,
+  requestHostOf,
+  type Visitor,
+  wantsJson,
+} from './visitor.ts';
 
 export interface EdgeOptions {
   readonly cache: LinkCache;

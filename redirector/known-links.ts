@@ -3,7 +3,7 @@ import type { LinkCache } from '#common/links/link-cache.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { CachedSnapshot } from '#common/links/snapshot-cache.ts';
 import { LinkPlan } from './plan.ts';
-import { requestHostOf, isHostHeader } from './visitor.ts';
+import { isHostHeader, requestHostOf } from './visitor.ts';
 
 interface KnownLink {
   readonly app: CachedSnapshot<LinkedApp>;

@@ -11,9 +11,9 @@ import { createLog, createMetrics, telemetryPart } from '#common/process/telemet
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { exposeCounters } from './counters.ts';
+import { DiskCache } from './disk-cache.ts';
 import { Edge } from './edge.ts';
 import { RedirectorServer } from './server.ts';
-import { DiskCache } from './shelf.ts';
 import { SignalBeacon } from './signal-beacon.ts';
 import { SignalTokens } from './signal-token.ts';
 
@@ -36,9 +36,9 @@ const db = new Postgres({
 });
 
 const journal = await openEdgeJournal(config, instance, (line) => log.error(line));
-const shelf = new DiskCache(join(config.DATA_DIR, 'links'), instance, systemClock);
+const diskCache = new DiskCache(join(config.DATA_DIR, 'links'), instance, systemClock);
 const cache = new LinkCache({
-  shelf,
+  diskCache,
   redis,
   db,
   clock: systemClock,
@@ -59,7 +59,14 @@ const edge = new Edge({
   queryFilter: new QueryFilter(config.DROPPED_QUERY_PARAMETERS),
 });
 const server = new RedirectorServer(edge, systemClock);
-exposeCounters(metrics, { counters: edge.counters, cache, journal, shelf, beacon, waiting: () => edge.state.waiting });
+exposeCounters(metrics, {
+  counters: edge.counters,
+  cache,
+  journal,
+  diskCache,
+  beacon,
+  waiting: () => edge.state.waiting,
+});
 
 const host = config.REDIRECTOR_HOST;
 const tls = { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE };
@@ -68,7 +75,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'journal', stop: () => journal.close() },
   { name: 'postgres', stop: () => db.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
-  { name: 'shelf', stop: () => shelf.close() },
+  { name: 'disk cache', stop: () => diskCache.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   telemetryPart(config, metrics, {
     listening: () => server.isListening || 'no port is open',

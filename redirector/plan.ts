@@ -21,7 +21,7 @@ import {
   utmOf,
   webDestination,
 } from './destination.ts';
-import type { VisitorDevice, Platform } from './device.ts';
+import type { Platform, VisitorDevice } from './device.ts';
 import { inOnePiece } from './one-piece.ts';
 import { hasPreview, previewPage } from './page.ts';
 import { TapPage } from './tap-page.ts';

@@ -3,6 +3,7 @@
  * score. There is no other copy: if Redis is unavailable, the click is matched like one without a tap page.
  */
 import type { Clock } from '#common/clock.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import type { HttpResponse } from '#common/http/uws.ts';
 import { readTapSignals, signalsKey } from '#common/links/tap-page.ts';
@@ -14,7 +15,6 @@ export const BEACON_PATH = '/-/tap';
 export const BEACON_BYTES_MAX = 1_024;
 /** A minute, of one address and one process: a phone sends one for each page, and many phones may stand behind one address. */
 export const BEACONS_MAX = 300;
-const HOUR_MS = 3_600_000;
 
 export const beaconOutcomes = ['kept', 'repeated', 'lost', 'invalid', 'too_large', 'rate_limited'] as const;
 export type BeaconOutcome = (typeof beaconOutcomes)[number];

@@ -57,12 +57,7 @@ export class TapPage {
   readonly #picture: string;
 
   /** Null where no tap page is wanted, or the way does not lead to a store. */
-  static of(
-    link: LinkSnapshot,
-    app: LinkedApp,
-    platform: 'ios' | 'android',
-    destination: Destination,
-  ): TapPage | null {
+  static of(link: LinkSnapshot, app: LinkedApp, platform: 'ios' | 'android', destination: Destination): TapPage | null {
     const mode = link.tap_page ?? app.tap_page;
     if (mode === 'off' || (mode === 'ios' && platform !== 'ios')) return null;
     const store = storeOf(destination);

@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { type AuditReport, audit } from '#clickhouse/queries/audit.ts';
+import { DAY_MS } from '#common/durations.ts';
 
 export interface AuditContext {
   /** Opened on first use; the caller closes it. @throws AdminError when none is configured. */
@@ -11,8 +12,6 @@ export interface AuditContext {
   /** Called when something is wrong, for the exit code. */
   readonly onFaults: () => void;
 }
-
-const dayMs = 86_400_000;
 
 function dateOption(text: string): number {
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
@@ -38,8 +37,8 @@ export function addAuditCommand(program: Command, context: AuditContext): void {
     .option('--json', 'print JSON')
     .action(async (options: AuditOptions) => {
       const now = context.nowMs();
-      const to_ms = options.to === undefined ? now : options.to + dayMs;
-      const from_ms = options.from ?? to_ms - 7 * dayMs;
+      const to_ms = options.to === undefined ? now : options.to + DAY_MS;
+      const from_ms = options.from ?? to_ms - 7 * DAY_MS;
       const report = await audit(context.clickhouse(), { from_ms, to_ms });
       for (const line of options.json ? [JSON.stringify(report, null, 2)] : linesOf(report)) context.print(line);
       if (report.faults.length > 0) context.onFaults();

@@ -7,6 +7,7 @@ import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
+import { MINUTE_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { nodeSystem } from '#common/journal/system.ts';
@@ -35,7 +36,6 @@ import {
 } from '#testing/servers.ts';
 import { type EraseRequest, type EraseStores, erase, requestOf } from './erase.ts';
 
-const minuteMs = 60_000;
 const folder = mkdtempSync(join(tmpdir(), 'signpost-erase-'));
 const journalRoot = join(folder, 'journal');
 const organization_id = newId('org', 1);
@@ -79,12 +79,12 @@ beforeAll(async () => {
     redisForTest(),
   ]);
   await migratePostgres({ url: servers.postgres.url });
-  const clickhouse = new ClickHouse({ url: `${servers.clickhouse.url}/test`, requestTimeoutMs: minuteMs });
+  const clickhouse = new ClickHouse({ url: `${servers.clickhouse.url}/test`, requestTimeoutMs: MINUTE_MS });
   await migrateClickHouse(clickhouse, { retentionDays: 730 });
   for (const table of ['clicks', 'installs', 'events', 'matches', 'dead_letters']) {
     await clickhouse.command(`ALTER TABLE ${table} MODIFY SETTING ${inAHurry}`);
   }
-  const db = new Postgres({ url: servers.postgres.url, name: 'erase-test', statementTimeoutMs: minuteMs });
+  const db = new Postgres({ url: servers.postgres.url, name: 'erase-test', statementTimeoutMs: MINUTE_MS });
   await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'Engines')`, [organization_id]);
   await db.execute(
     `INSERT INTO apps (id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview,
@@ -115,14 +115,14 @@ beforeAll(async () => {
   };
   ingest = await Ingest.create({ config: loadConfig([], settings), failpoints: noFailpoints, log: () => undefined });
   ingest.start();
-}, 2 * minuteMs);
+}, 2 * MINUTE_MS);
 afterAll(async () => {
   await ingest.stop();
   await publisher.stop();
   await Promise.all([stores.db.close(), stores.clickhouse.close(), stores.redis.close(), stores.nats.close()]);
   await Promise.all(Object.values(servers).map((server) => server.stop()));
   rmSync(folder, { recursive: true });
-}, minuteMs);
+}, MINUTE_MS);
 
 /** Records of one process of an edge, from its start to its end. */
 async function journalled(lines: readonly (readonly [RecordKind, string])[], root = journalRoot): Promise<void> {
@@ -224,7 +224,7 @@ function eventsOf({ device, install, user, address }: TestPerson, received_at: n
 function earlyEventsOf({ device, address }: TestPerson, received_at: number): [RecordKind, string][] {
   const origin = { organization_id, app_id, received_at, ip: address, privacy_mode: 'full_ip' as const, defaults: {} };
   const extras = extrasJson({ device_ip: '', aliases: [device], utm: {} }, 'full_ip');
-  return [minuteMs, 20 * 86_400_000].map((ago) => {
+  return [MINUTE_MS, 20 * 86_400_000].map((ago) => {
     const decision = { event_id: newId('evt', received_at), time: received_at - ago, is_conversion: false };
     const money = { is_id_made: true, revenue_amount: '', revenue_currency: '', linkFields: extras };
     return ['event', eventJson(eventPrefix(origin), { ...decision, ...money }, '{"name":"early","device_id":"web"}')];
@@ -279,7 +279,7 @@ async function stored(records: number): Promise<void> {
     );
     return Number(row?.rows);
   };
-  await expect.poll(counted, { timeout: minuteMs, interval: 100 }).toBe(records);
+  await expect.poll(counted, { timeout: MINUTE_MS, interval: 100 }).toBe(records);
 }
 
 /** As they stand in files: UTF-8, or JSON in ASCII. */
@@ -320,7 +320,7 @@ const noPerson = {
   install: [],
   user: [],
   isEverybody: false,
-  waitMs: 2 * minuteMs,
+  waitMs: 2 * MINUTE_MS,
 };
 const request = (more: Partial<EraseRequest>): EraseRequest => ({ ...noPerson, ...more });
 
@@ -343,7 +343,7 @@ test(
     const learned =
       'SELECT count() AS rows, sum(sign) AS events, max(link_id) AS link FROM events WHERE is_learned AND name = {name:String}';
     await expect
-      .poll(() => stores.clickhouse.query(learned, { name: 'early' }), { timeout: minuteMs })
+      .poll(() => stores.clickhouse.query(learned, { name: 'early' }), { timeout: MINUTE_MS })
       .toEqual([{ rows: 2, events: 0, link: link_id }]);
     // An edge that is cut off has more of Ada's.
     const lateJournals = join(folder, 'late-journals');
@@ -365,7 +365,7 @@ test(
     expect(lines[0]).toMatch(/^blanked 1 clicks, 2 installs, [68] events, 2 matches, 1 refused records$/);
     expect(await inRedis(texts)).toEqual([]);
     for (const root of [journalRoot, ...Object.values(servers).map(({ dataDir }) => dataDir)]) {
-      await expect.poll(() => found(root, texts), { timeout: 3 * minuteMs, interval: 500 }).toEqual([]);
+      await expect.poll(() => found(root, texts), { timeout: 3 * MINUTE_MS, interval: 500 }).toEqual([]);
     }
     expect(await sums()).toEqual(before);
     const report = await audit(stores.clickhouse, { from_ms: now - 86_400_000, to_ms: now + 86_400_000 });
@@ -407,7 +407,7 @@ test(
     const again = 'SELECT install_id FROM installs WHERE device_id = {id:String}';
     expect(await stores.clickhouse.query(again, { id: ada.device })).toEqual([{ install_id: reinstalled.install }]);
   },
-  6 * minuteMs,
+  6 * MINUTE_MS,
 );
 
 test('ids linked to more ids than one person has are rejected, and nothing is erased', async () => {
@@ -438,7 +438,7 @@ test(
     expect(await inRedis([app_id])).toEqual([]);
     expect(await stores.db.query('SELECT FROM install_names')).toEqual([]);
   },
-  3 * minuteMs,
+  3 * MINUTE_MS,
 );
 
 test('while ingest is behind, an erasure does what it can and reports that it is incomplete', async () => {

@@ -10,6 +10,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { type ErasableTable, eraseOrganization, erasePerson } from '#clickhouse/queries/erase.ts';
 import type { Clock } from '#common/clock.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { erasableKinds, erasedIdHash, erasureDays } from '#common/erased-ids.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import type { Queries } from '#common/stores/postgres.ts';
@@ -47,7 +48,6 @@ export interface EraseRequest {
 /** Ingest rereads the list at shorter intervals than this. */
 const listedMs = 12_000;
 const pollMs = 500;
-const dayMs = 86_400_000;
 
 function ids(text: string, before: readonly string[] = []): string[] {
   // An empty shell variable must not widen or change the request.
@@ -191,7 +191,7 @@ class ErasureList {
     await this.#db.execute('DELETE FROM ingest.erasure WHERE expires_at < now()');
     const [row] = await this.#db.query<{ id: number }>(
       `INSERT INTO ingest.erasure (organization_id, until_ms, salt, hashes, expires_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
-      [this.#organizationId, untilMs, this.#salt, this.#hashesOf(person), new Date(untilMs + erasureDays * dayMs)],
+      [this.#organizationId, untilMs, this.#salt, this.#hashesOf(person), new Date(untilMs + erasureDays * DAY_MS)],
     );
     this.#id = row?.id ?? 0;
   }

@@ -2,8 +2,8 @@
 import type { Command } from 'commander';
 import type { AdminContext } from './admin-context.ts';
 import { hostNameFault, releaseHost, verifyHost } from './hosts.ts';
+import { untilDelivered } from './outbox-wait.ts';
 import { ask, done } from './questions.ts';
-import { untilTold } from './told-changes.ts';
 
 interface HostOptions {
   readonly host?: string;
@@ -22,7 +22,7 @@ export function addHostCommands(program: Command, context: AdminContext): void {
       const host = await hostOf(options);
       const parts = context.parts();
       const { app_id } = done(await verifyHost(parts, host, options.app));
-      await untilTold(parts.db);
+      await untilDelivered(parts.db);
       context.print(`${host} is served for ${app_id}`);
     });
 
@@ -34,7 +34,7 @@ export function addHostCommands(program: Command, context: AdminContext): void {
       const host = await hostOf(options);
       const parts = context.parts();
       const { app_ids } = done(await releaseHost(parts, host));
-      await untilTold(parts.db);
+      await untilDelivered(parts.db);
       const shown = app_ids.length === 0 ? '' : `; no longer served for ${app_ids.join(', ')}`;
       context.print(`${host} is free${shown}`);
     });

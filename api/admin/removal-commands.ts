@@ -2,9 +2,9 @@
 import type { Command } from 'commander';
 import { emailFault, nameFault } from './accounts.ts';
 import type { AdminContext } from './admin-context.ts';
+import { untilDelivered } from './outbox-wait.ts';
 import { ask, done } from './questions.ts';
 import { deleteOrganization, deleteUser, disableUser, enableUser, removeMember } from './removals.ts';
-import { untilTold } from './told-changes.ts';
 
 interface Named {
   readonly email?: string;
@@ -70,6 +70,7 @@ export function addRemovalCommands(program: Command, context: AdminContext): voi
       const parts = context.parts();
       const deleted = done(await deleteOrganization(parts, organization));
       context.print(`${deleted.organization_id} is deleted, with ${deleted.apps} apps`);
-      if (!(await untilTold(parts.db))) context.print('The API is not running. Caches are updated once it runs again.');
+      if (!(await untilDelivered(parts.db)))
+        context.print('The API is not running. Caches are updated once it runs again.');
     });
 }

@@ -5,8 +5,8 @@ import { systemClock } from '#common/clock.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import { AppSnapshots, readAppByKey } from '#common/links/app-snapshot.ts';
 import { type AdminParts, addMember, listAccounts, resetPassword } from './accounts.ts';
+import { untilDelivered } from './outbox-wait.ts';
 import { deleteOrganization, deleteUser, disableUser, enableUser, removeMember } from './removals.ts';
-import { untilTold } from './told-changes.ts';
 
 let api: ApiForTest;
 let parts: AdminParts;
@@ -111,7 +111,7 @@ test('once delete-organization returns, its keys, links and memberships no longe
   if (!known) throw new Error('the app has no snapshot');
   await snapshots.write(keys.hash(app.api_key), known);
   expect(await deleteOrganization(parts, owner.organization_id)).toMatchObject({ kind: 'deleted', apps: 1 });
-  expect(await untilTold(api.db)).toBe(true);
+  expect(await untilDelivered(api.db)).toBe(true);
   expect(await snapshots.read(keys.hash(app.api_key))).toBeNull();
   // A slow reader of Postgres that comes late.
   await snapshots.write(keys.hash(app.api_key), known);

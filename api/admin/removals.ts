@@ -1,6 +1,6 @@
 /**
  * Removes users and organizations. Takes effect with the next request: every request looks its caller up in
- * Postgres, and the copies of apps in Redis are updated from the recorded change (api/untold-changes.ts).
+ * Postgres, and the copies of apps in Redis are updated from the recorded change (api/outbox.ts).
  */
 import { endSessions } from '#api/auth/sessions.ts';
 import { type AdminParts, findOrganization } from './accounts.ts';

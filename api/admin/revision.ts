@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { missingFrames } from '#clickhouse/queries/missing-frames.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import { AdminError } from './questions.ts';
 
@@ -32,11 +33,10 @@ interface AskedRow {
 const requestGone =
   'Postgres no longer has this request: it was restored, or failed over to an older copy. How much of it ingest completed is ' +
   'unknown. Run the command again.';
-const dayMs = 86_400_000;
 const pollMs = 500;
 const remindMs = 10_000;
 /** Same margin as in ingest: a batch's number is roughly the time at which it was stored. */
-const numberMarginMs = dayMs;
+const numberMarginMs = DAY_MS;
 /** Producer ids begin with their creation time: 10 characters of Crockford's base 32. */
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 
@@ -67,8 +67,8 @@ export function addRevisionCommands(program: Command, context: RevisionContext):
     .requiredOption('--from <date>', 'first day (UTC)', timeOption)
     .option('--to <date>', 'last day (UTC), inclusive; default: today', timeOption)
     .action(async ({ from, to = context.nowMs() }: { from: number; to?: number }) => {
-      const [first, last] = [Math.floor(from / dayMs) * dayMs, Math.floor(to / dayMs) * dayMs];
-      await revise(context, { replay_from: null, days_from: first, days_to: last + dayMs });
+      const [first, last] = [Math.floor(from / DAY_MS) * DAY_MS, Math.floor(to / DAY_MS) * DAY_MS];
+      await revise(context, { replay_from: null, days_from: first, days_to: last + DAY_MS });
     });
 }
 

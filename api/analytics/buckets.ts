@@ -1,24 +1,24 @@
 /** The buckets of a time series: all that overlap the range, in order, each with its start. */
+
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Zone } from './zone.ts';
 
 export const granularities = ['hour', 'day', 'week', 'month'] as const;
 export type Granularity = (typeof granularities)[number];
 
 export const bucketsMax = 1_500;
-const hourMs = 3_600_000;
-const dayMs = 86_400_000;
 
 /** Shortest length of each, for refusing a hopeless range without walking through it. */
 const shortestMs: Record<Granularity, number> = {
-  hour: hourMs,
-  day: 23 * hourMs,
-  week: 7 * dayMs - 2 * hourMs,
-  month: 28 * dayMs - 2 * hourMs,
+  hour: HOUR_MS,
+  day: 23 * HOUR_MS,
+  week: 7 * DAY_MS - 2 * HOUR_MS,
+  month: 28 * DAY_MS - 2 * HOUR_MS,
 };
 
 /** Hours for up to two days, days for a quarter, weeks for half a year, then months. */
 export function granularityFor(startMs: number, endMs: number): Granularity {
-  const days = (endMs - startMs) / dayMs;
+  const days = (endMs - startMs) / DAY_MS;
   if (days <= 2.1) return 'hour';
   if (days <= 93) return 'day';
   return days <= 184 ? 'week' : 'month';
@@ -65,7 +65,7 @@ function stepFrom(at: number, granularity: Granularity, zone: Zone, step: number
   switch (granularity) {
     case 'hour':
       // To the next full hour on the wall, which half-hour changes of the clock bring nearer.
-      return at + hourMs * step - (zone.localAt(at) % hourMs);
+      return at + HOUR_MS * step - (zone.localAt(at) % HOUR_MS);
     case 'day':
       return zone.addDays(at, step);
     case 'week':

@@ -4,7 +4,7 @@ import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import type { BreakdownRow } from '#clickhouse/queries/link.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
-import { CountKeyedCache } from './kept-figures.ts';
+import { CountKeyedCache } from './count-keyed-cache.ts';
 import type { Amount } from './metrics.ts';
 
 /** What need not be counted again. */

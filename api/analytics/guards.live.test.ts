@@ -2,17 +2,17 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { memberOf, readLimits, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 import { makeRecords, makeTenant, plainFigures, storeRecords } from '#api/testing/records.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { postgresForTest } from '#testing/servers.ts';
 import { asOfFrom } from './as-of.ts';
 import { rejectionOf } from './ask.ts';
 
-const dayMs = 86_400_000;
 const nowMs = Date.parse('2026-04-10T12:00:00Z');
 const mine = makeTenant(1, 3, nowMs);
 const other = makeTenant(1, 3, nowMs);
-const records = makeRecords(seededRandom(5), mine, 9_000, nowMs - 20 * dayMs, nowMs);
+const records = makeRecords(seededRandom(5), mine, 9_000, nowMs - 20 * DAY_MS, nowMs);
 const caller = memberOf(mine.organization_id);
 let stage: Stage;
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
 afterAll(() => stage.stop());
 
 test('nothing older than the retention is shown, from rollups as from raw rows', async () => {
-  const oldest = Math.ceil(nowMs / dayMs - 10) * dayMs;
+  const oldest = Math.ceil(nowMs / DAY_MS - 10) * DAY_MS;
   for (const filter of ['', '&platform=ios', '&platform=ios&country=DE', '&timezone=Asia/Kolkata']) {
     const { body } = await stage.get(caller, `/analytics/overview?interval=30d${filter}`);
     const its = records.filter(

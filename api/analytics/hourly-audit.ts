@@ -6,10 +6,10 @@ import { Gauge, type Registry } from 'prom-client';
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { type AuditFigures, auditHour } from '#clickhouse/queries/audit.ts';
 import type { Clock } from '#common/clock.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
 
-const hourMs = 3_600_000;
 /** After the end of an hour. */
 const settlingMs = 10 * 60_000;
 /** After ClickHouse could not be asked. */
@@ -60,11 +60,11 @@ export class HourlyAudit implements Part {
   /** Looks at the last hour that is closed now. @returns when to look again, epoch ms. */
   async look(): Promise<number> {
     const { clickhouse, log, clock } = this.#parts;
-    const hour = Math.floor((clock() - settlingMs) / hourMs) * hourMs - hourMs;
+    const hour = Math.floor((clock() - settlingMs) / HOUR_MS) * HOUR_MS - HOUR_MS;
     try {
       const figures = await auditHour(clickhouse, hour);
       this.#show(figures, hour);
-      return hour + 2 * hourMs + settlingMs;
+      return hour + 2 * HOUR_MS + settlingMs;
     } catch (error) {
       if (!(error instanceof ClickHouseFailure)) throw error;
       log.warn({ reason: error.message }, 'the last hour could not be audited');
@@ -74,7 +74,7 @@ export class HourlyAudit implements Part {
 
   #show(figures: AuditFigures, hour: number): void {
     for (const [what, count] of Object.entries(figures)) this.#gauge.set({ what }, count);
-    this.#auditedTo.set((hour + hourMs) / 1000);
+    this.#auditedTo.set((hour + HOUR_MS) / 1000);
     const isClean = Object.values(figures).every((count) => count === 0);
     if (!isClean) {
       const fields = { ...figures, hour: new Date(hour).toISOString() };

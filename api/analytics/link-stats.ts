@@ -4,11 +4,12 @@ import { type Breakdown, type BreakdownRow, breakdownOf, breakdowns, lastClick }
 import type { Scope } from '#clickhouse/queries/scope.ts';
 import { type FigureRow, series } from '#clickhouse/queries/series.ts';
 import { isoTime } from '#common/clock.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { QueryRunner } from './ask.ts';
+import { keyOfScope } from './count-keyed-cache.ts';
 import type { AnalyticsDeps } from './deps.ts';
-import { keyOfScope } from './kept-figures.ts';
 import { exampleMetrics, metricsFields, type Totals, totalsFields, totalsOf } from './metrics.ts';
 import { linkStatsQuery, querySchema, readFilters } from './parameters.ts';
 import { type AnalyticsQuestion, finishQuestion, oldestShownMs } from './question.ts';
@@ -18,7 +19,6 @@ import { VisibleLinks } from './visible.ts';
 const route = routesOf<AnalyticsDeps, UserCaller>();
 /** Values of a breakdown; all others are one more, `other`. */
 const valuesMax = 10;
-const dayMs = 86_400_000;
 const recentDays = 45;
 
 function breakdownSchema(name: Breakdown): TSchema {
@@ -142,7 +142,7 @@ async function figuresOfLink(
   const nowMs = deps.clock();
   const asOfMs = await asking.asOf();
   // Visitors are counted per UTC day: buckets that split no day add up; otherwise the total is queried.
-  const addUp = [scope.start_ms, ...startsMs.slice(1), scope.end_ms].every((ms) => ms % dayMs === 0);
+  const addUp = [scope.start_ms, ...startsMs.slice(1), scope.end_ms].every((ms) => ms % DAY_MS === 0);
   // A range that reaches the present has the last click in it, if it has any click.
   const reachesNow = scope.end_ms > nowMs && !scope.include_bots;
   const key = keyOfScope(scope, 'breakdown');
@@ -168,7 +168,7 @@ async function figuresOfLink(
 /** 0 without any. Most links that are looked at were clicked lately, and few months are found sooner than all. */
 async function lastClickMs(asking: QueryRunner, scope: Scope, deps: AnalyticsDeps): Promise<number | Rejection> {
   const oldestMs = oldestShownMs(deps);
-  for (const sinceMs of [Math.max(deps.clock() - recentDays * dayMs, oldestMs), oldestMs]) {
+  for (const sinceMs of [Math.max(deps.clock() - recentDays * DAY_MS, oldestMs), oldestMs]) {
     const rows = await asking.rows<{ last_ms: number }>(lastClick(scope, sinceMs));
     if (rows instanceof Rejection) return rows;
     const last = rows[0]?.last_ms ?? 0;

@@ -1,4 +1,6 @@
 /** A decision in words for the people of an app: a sentence for what came of the question, and one for each click that it was compared with. */
+
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#common/durations.ts';
 import type { KeptSignals, MatchCandidate, MatchDetail } from '#common/log/match-record.ts';
 import { AMBIGUITY_MARGIN, type Factor, type Gate } from '#common/match/rules.ts';
 
@@ -11,10 +13,6 @@ export interface ExplainedMatch {
   readonly platform: string;
   readonly detail: MatchDetail;
 }
-
-const MINUTE_MS = 60_000;
-const HOUR_MS = 3_600_000;
-const DAY_MS = 86_400_000;
 
 const factorNames: Readonly<Record<Factor, string>> = {
   ip: 'address',

@@ -4,6 +4,7 @@ import type { UserCaller } from '#api/route.ts';
 import { knownTruths, matchQuality, type QualityRow, type TruthRow } from '#clickhouse/queries/match-quality.ts';
 import type { Scope } from '#clickhouse/queries/scope.ts';
 import { isoTime } from '#common/clock.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { decideAgain, type OtherSettings } from '#common/match/decision-again.ts';
@@ -21,7 +22,6 @@ const ratioCountMin = 20;
 const decidedAgainMax = 5_000;
 const decidedAtOnce = 250;
 const whatIfDays = 30;
-const dayMs = 86_400_000;
 
 const ratio = Type.Union([Type.Number(), Type.Null()]);
 const counts = {
@@ -85,7 +85,11 @@ export const readMatchQuality = route({
       ...(min_confidence === undefined ? {} : { min_confidence }),
     };
     const nowMs = deps.clock();
-    const recent = { ...scope, start_ms: Math.max(scope.start_ms, nowMs - whatIfDays * dayMs), end_ms: nowMs + dayMs };
+    const recent = {
+      ...scope,
+      start_ms: Math.max(scope.start_ms, nowMs - whatIfDays * DAY_MS),
+      end_ms: nowMs + DAY_MS,
+    };
     const what_if = Object.keys(other).length === 0 ? null : await whatIf(asked.asking, recent, other);
     if (what_if instanceof Rejection) return what_if;
     return {

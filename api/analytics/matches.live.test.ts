@@ -3,13 +3,13 @@ import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/anal
 import { makeTenant } from '#api/testing/records.ts';
 import { RowWriter } from '#clickhouse/row-binary.ts';
 import { matchColumns, writeMatchRow } from '#clickhouse/rows-matches.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import type { MatchCandidate, MatchRecord } from '#common/log/match-record.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
 
-const dayMs = 86_400_000;
 /** Of late: ClickHouse drops what is too old by its own clock. */
-const nowMs = Math.floor(Date.now() / dayMs) * dayMs - dayMs / 2;
+const nowMs = Math.floor(Date.now() / DAY_MS) * DAY_MS - DAY_MS / 2;
 const mine = makeTenant(2, 2, nowMs);
 const other = makeTenant(1, 1, nowMs);
 const viewer = memberOf(mine.organization_id);
@@ -151,7 +151,7 @@ test('a list has the newest first, page by page, narrowed by outcome, type, devi
 });
 
 test('what is older than ninety days is not shown', async () => {
-  const old = plainMatch(place, { time: nowMs - 91 * dayMs });
+  const old = plainMatch(place, { time: nowMs - 91 * DAY_MS });
   await store(old);
   expect((await stage.get(viewer, `/matches/${old.match_id}`)).status).toBe(404);
   const { body } = await stage.get(viewer, '/matches?start=2025-01-01');

@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';
 import { matchById, matchCount, matchPage, type StoredMatch } from '#clickhouse/queries/matches.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { notFound, Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { isId } from '#common/ids.ts';
@@ -21,7 +22,6 @@ import { commonQuery, oneOf, querySchema } from './parameters.ts';
 import { readQuestion } from './question.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
-const dayMs = 86_400_000;
 
 const { start, end, interval, timezone, app_id, link_id, platform, organization_id } = commonQuery;
 
@@ -146,7 +146,7 @@ export const readMatch = route({
     const absent = notFound('There is no match with this id, it is older than matches are kept, or not stored yet.');
     const organization_ids = caller.memberships.map((membership) => membership.organization_id);
     if (!isId('mat', params.match_id)) return absent;
-    const end_ms = deps.clock() + dayMs;
+    const end_ms = deps.clock() + DAY_MS;
     const scope = { organization_ids, start_ms: oldestMatchMs(deps), end_ms, filters: {}, include_bots: true };
     const asking = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
     const rows = await asking.rows<StoredMatch>(matchById(scope, params.match_id));
@@ -159,5 +159,5 @@ export const readMatch = route({
 /** Nothing older is shown, whether its part is dropped already or not. */
 export function oldestMatchMs({ clock, analytics }: AnalyticsDeps): number {
   const days = Math.min(analytics.retentionDays, matchRetentionDaysMax);
-  return Math.max(0, Math.ceil(clock() / dayMs - days) * dayMs);
+  return Math.max(0, Math.ceil(clock() / DAY_MS - days) * DAY_MS);
 }

@@ -1,4 +1,6 @@
 /** The period of a query as instants, from the caller's parameters. */
+
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { type Zone, zoneNamed } from './zone.ts';
 
@@ -20,9 +22,7 @@ export interface PeriodQuery {
   readonly timezone?: string;
 }
 
-const hourMs = 3_600_000;
-const dayMs = 86_400_000;
-const quarterMs = hourMs / 4;
+const quarterMs = HOUR_MS / 4;
 const daysDefault = 30;
 const earliestMs = Date.UTC(2000, 0, 1);
 const latestMs = Date.UTC(2100, 0, 1);
@@ -57,7 +57,7 @@ export async function periodOf(
 
 /** The beginning of a range of which only the end was said. */
 function daysBefore(endMs: number, zone: Zone): number {
-  return zone.isStartOfDay(endMs) ? zone.addDays(endMs, -daysDefault) : endMs - daysDefault * dayMs;
+  return zone.isStartOfDay(endMs) ? zone.addDays(endMs, -daysDefault) : endMs - daysDefault * DAY_MS;
 }
 
 /** Whole hours or days up to and with the present one. */
@@ -66,10 +66,10 @@ function intervalOf(interval: Exclude<Interval, 'all'>, nowMs: number, zone: Zon
   switch (interval) {
     case '24h': {
       // Every hour that the last 24 touch: mostly 25, so that no minute of them is missing.
-      let end_ms = zone.startOfHour(nowMs) + hourMs;
+      let end_ms = zone.startOfHour(nowMs) + HOUR_MS;
       // An hour in which the clock was put back by half of one is longer.
-      while (end_ms <= nowMs) end_ms += hourMs / 2;
-      return { start_ms: zone.startOfHour(nowMs - dayMs), end_ms, zone };
+      while (end_ms <= nowMs) end_ms += HOUR_MS / 2;
+      return { start_ms: zone.startOfHour(nowMs - DAY_MS), end_ms, zone };
     }
     case '7d':
       return { start_ms: zone.addDays(nowMs, -6), end_ms: tomorrow, zone };
@@ -94,7 +94,7 @@ function readInstant(text: string, zone: Zone, days: number): number | null {
   const midnight = Date.parse(`${date}T00:00:00Z`);
   // Date.parse takes 31 February for 3 March.
   if (Number.isNaN(midnight) || new Date(midnight).toISOString().slice(0, 10) !== date) return null;
-  if (clock === undefined) return zone.instantOf(midnight + days * dayMs);
+  if (clock === undefined) return zone.instantOf(midnight + days * DAY_MS);
   const local = Date.parse(`${date}T${clock}${(offset ?? 'Z').toUpperCase()}`);
   if (Number.isNaN(local)) return null;
   return offset === undefined ? zone.instantOf(local) : local;
@@ -116,7 +116,7 @@ export function previousOf(period: Period, nowMs: number): Period {
 
 function wholePrevious({ start_ms, end_ms, zone }: Period): Period {
   if (zone.isStartOfDay(start_ms) && zone.isStartOfDay(end_ms)) {
-    const days = Math.round((zone.localAt(end_ms) - zone.localAt(start_ms)) / dayMs);
+    const days = Math.round((zone.localAt(end_ms) - zone.localAt(start_ms)) / DAY_MS);
     return { start_ms: zone.addDays(start_ms, -days), end_ms: start_ms, zone };
   }
   return { start_ms: start_ms - (end_ms - start_ms), end_ms: start_ms, zone };

@@ -2,14 +2,13 @@
 import type { UserCaller } from '#api/route.ts';
 import { firstDay } from '#clickhouse/queries/link.ts';
 import type { Filters, Scope } from '#clickhouse/queries/scope.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { forbidden, Rejection } from '#common/http/rejection.ts';
 import { QueryRunner } from './ask.ts';
 import type { AnalyticsDeps, FigureCaches } from './deps.ts';
 import { type CommonQuery, readFilters } from './parameters.ts';
 import { type Period, periodOf } from './period.ts';
 import { VisibleLinks } from './visible.ts';
-
-const dayMs = 86_400_000;
 
 export interface AnalyticsQuestion {
   readonly period: Period;
@@ -30,7 +29,7 @@ export function scopeWithin(scope: Scope, period: Period, deps: AnalyticsDeps): 
  * the day's beginning is too old, its raw rows later.
  */
 export function oldestShownMs({ clock, analytics }: AnalyticsDeps): number {
-  return Math.max(0, Math.ceil(clock() / dayMs - analytics.retentionDays) * dayMs);
+  return Math.max(0, Math.ceil(clock() / DAY_MS - analytics.retentionDays) * DAY_MS);
 }
 
 export async function readQuestion(

@@ -13,7 +13,7 @@ import {
 } from '#clickhouse/queries/ranking.ts';
 import type { Scope } from '#clickhouse/queries/scope.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { type CountKeyedCache, keyOfScope } from './kept-figures.ts';
+import { type CountKeyedCache, keyOfScope } from './count-keyed-cache.ts';
 import { type Amount, byCurrency, type Metrics, metricsOfRanked } from './metrics.ts';
 import type { AnalyticsQuestion } from './question.ts';
 

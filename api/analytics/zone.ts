@@ -2,9 +2,8 @@
  * Local time in a time zone, and the start of local days. The rules come from the tz database inside
  * Node (Intl). A local time is written as the epoch milliseconds that UTC would have at that reading of the clock.
  */
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 
-const hourMs = 3_600_000;
-const dayMs = 86_400_000;
 /** Formatters cost about 20 µs and 10 kB each to make. */
 const zonesMax = 500;
 const zones = new Map<string, Zone>();
@@ -69,8 +68,8 @@ export class Zone {
    */
   instantOf(localMs: number): number {
     if (!this.#format) return localMs;
-    const before = localMs - (this.localAt(localMs - dayMs) - (localMs - dayMs));
-    const after = localMs - (this.localAt(localMs + dayMs) - (localMs + dayMs));
+    const before = localMs - (this.localAt(localMs - DAY_MS) - (localMs - DAY_MS));
+    const after = localMs - (this.localAt(localMs + DAY_MS) - (localMs + DAY_MS));
     if (before === after || this.localAt(before) === localMs) return before;
     if (this.localAt(after) === localMs) return after;
     // A gap: the change lies between the two readings. Changes happen on whole seconds.
@@ -86,7 +85,7 @@ export class Zone {
 
   startOfHour(epochMs: number): number {
     const local = this.localAt(epochMs);
-    const hour = Math.floor(local / hourMs) * hourMs;
+    const hour = Math.floor(local / HOUR_MS) * HOUR_MS;
     const start = epochMs - (local - hour);
     // Otherwise the clock was changed since: by half an hour, say (Lord Howe Island).
     return this.localAt(start) === hour ? start : this.instantOf(hour);
@@ -98,7 +97,7 @@ export class Zone {
 
   /** The local day `days` after the one an instant lies in. */
   addDays(epochMs: number, days: number): number {
-    return this.instantOf(startOfLocalDay(this.localAt(epochMs)) + days * dayMs);
+    return this.instantOf(startOfLocalDay(this.localAt(epochMs)) + days * DAY_MS);
   }
 
   /** The first of the month `months` after the one an instant lies in. */
@@ -111,7 +110,7 @@ export class Zone {
   addWeeks(epochMs: number, weeks: number): number {
     const day = startOfLocalDay(this.localAt(epochMs));
     const sinceMonday = (new Date(day).getUTCDay() + 6) % 7;
-    return this.instantOf(day + (weeks * 7 - sinceMonday) * dayMs);
+    return this.instantOf(day + (weeks * 7 - sinceMonday) * DAY_MS);
   }
 
   isStartOfDay(epochMs: number): boolean {
@@ -120,7 +119,7 @@ export class Zone {
 }
 
 function startOfLocalDay(localMs: number): number {
-  return Math.floor(localMs / dayMs) * dayMs;
+  return Math.floor(localMs / DAY_MS) * DAY_MS;
 }
 
 export const utc = new Zone('UTC');

@@ -16,7 +16,7 @@ export interface AppChange {
  * copy of the old version, commits, and notifies the redirectors. Rejected while Redis is unavailable.
  */
 export async function changeApp(
-  { tenancy, appSnapshots, tellChanges }: ApiDeps,
+  { tenancy, appSnapshots, deliverChanges }: ApiDeps,
   caller: UserCaller,
   id: string,
   write: (tenant: TenantQueries, before: AppRow) => Promise<AppRow | Rejection>,
@@ -45,6 +45,6 @@ export async function changeApp(
   const { before, after } = change;
   // A Redis that fails from here on changes nothing: the raised version has done the work.
   await appSnapshots.settle(before.api_key_hash, id, after.version).catch(() => undefined);
-  await tellChanges();
+  await deliverChanges();
   return change;
 }

@@ -36,7 +36,7 @@ export interface HostChecksOptions {
   /** `address` or `address:port`; empty for the system's. */
   readonly dnsServers: readonly string[];
   /** Notifies redirectors of committed changes. */
-  readonly tellChanges: () => Promise<boolean>;
+  readonly deliverChanges: () => Promise<boolean>;
 }
 
 const takeDue = `
@@ -80,7 +80,7 @@ export class HostChecks {
       const now = new Date(this.#options.clock());
       const due = await this.#options.db.query<Claim>(takeDue, [now], 'take_due_host_checks');
       const verified = await Promise.all(due.map((claim) => this.#check(claim)));
-      if (verified.includes(true)) await this.#options.tellChanges();
+      if (verified.includes(true)) await this.#options.deliverChanges();
     } catch (err) {
       this.#options.log.warn({ err }, 'claimed hosts cannot be checked; retrying');
     }

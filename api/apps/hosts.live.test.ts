@@ -156,7 +156,7 @@ test('claims are looked at again, the rarer the older they are, and never in two
   await due();
   const another = new HostChecks({
     ...{ db: api.db, clock: systemClock, log: { warn: () => undefined, info: () => undefined } },
-    ...{ dnsServers: [dns.address], tellChanges: async () => true },
+    ...{ dnsServers: [dns.address], deliverChanges: async () => true },
   });
   dns.asked.length = 0;
   await Promise.all([api.hostChecks.look(), another.look()]);

@@ -7,4 +7,11 @@ import { readAppRoute } from './read.ts';
 import { rotateKey } from './rotate-key.ts';
 import { updateAppRoute } from './update.ts';
 
-export const appRoutes: readonly Route<ApiDeps>[] = [listApps, createAppRoute, readAppRoute, updateAppRoute, deleteAppRoute, rotateKey];
+export const appRoutes: readonly Route<ApiDeps>[] = [
+  listApps,
+  createAppRoute,
+  readAppRoute,
+  updateAppRoute,
+  deleteAppRoute,
+  rotateKey,
+];

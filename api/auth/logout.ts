@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { unauthorized } from '#common/http/rejection.ts';
-import { RefreshTokenBody, authRoute, tag, tokenPairExample } from './parts.ts';
+import { authRoute, RefreshTokenBody, tag, tokenPairExample } from './parts.ts';
 
 export const logout = authRoute({
   method: 'POST',

@@ -1,5 +1,5 @@
 import { unauthorized } from '#common/http/rejection.ts';
-import { RefreshTokenBody, authRoute, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
+import { authRoute, RefreshTokenBody, TokenPairSchema, tag, tokenPairExample } from './parts.ts';
 
 export const refresh = authRoute({
   method: 'POST',

@@ -24,7 +24,7 @@ export const deleteLinkRoute = route({
       example: { id: linkExample.id, deleted: true },
     },
   },
-  handle: async ({ tenancy, clock, tellChanges }, { caller, params }) => {
+  handle: async ({ tenancy, clock, deliverChanges }, { caller, params }) => {
     const link = await tenancy.within(organizationsOf(caller), async (tenant) => {
       const found = await findLink(tenant, params.id, true);
       if (found instanceof Rejection) return found;
@@ -34,7 +34,7 @@ export const deleteLinkRoute = route({
       return found;
     });
     if (link instanceof Rejection) return link;
-    await tellChanges();
+    await deliverChanges();
     return { status: 200, body: { id: link.id, deleted: true } };
   },
 });

@@ -7,4 +7,11 @@ import { qr } from './qr.ts';
 import { readLinkRoute } from './read.ts';
 import { updateLinkRoute } from './update.ts';
 
-export const linkRoutes: readonly Route<ApiDeps>[] = [listLinks, createLinkRoute, readLinkRoute, updateLinkRoute, deleteLinkRoute, qr];
+export const linkRoutes: readonly Route<ApiDeps>[] = [
+  listLinks,
+  createLinkRoute,
+  readLinkRoute,
+  updateLinkRoute,
+  deleteLinkRoute,
+  qr,
+];

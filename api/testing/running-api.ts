@@ -82,7 +82,7 @@ export async function apiForTest(
     { db: apiDb, redis, clickhouse: reads, log: { warn: () => undefined, info: () => undefined } },
     clock,
   );
-  api.untold.start();
+  api.outbox.start();
   const failures: unknown[] = [];
   const server = await HttpServer.start({
     host: '127.0.0.1',
@@ -120,7 +120,7 @@ export async function apiForTest(
     },
     stop: async () => {
       await server.stop(2_000);
-      await api.untold.stop();
+      await api.outbox.stop();
       await Promise.all([clickhouse.close(), reads.close(), redis.close(), apiDb.close(), db.close()]);
       await Promise.all([postgres.stop(), redisServer.stop(), clickhouseDatabase.stop()]);
     },

@@ -10,6 +10,7 @@ import { Subject } from '#bench/load/subject.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { AccessTokens } from '#common/access-token.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { Postgres } from '#common/stores/postgres.ts';
@@ -39,7 +40,6 @@ export interface ReadSoFar {
 }
 
 const connectionsMax = 64;
-const dayMs = 86_400_000;
 
 export class AnalyticsStage {
   readonly #parts: Parts;
@@ -105,7 +105,7 @@ export class AnalyticsStage {
       "SELECT toUnixTimestamp(max(bucket)) AS s FROM clicks_by_dimension WHERE dimension = 'day'",
     );
     const seconds = rows[0]?.s ?? 0;
-    return seconds > 0 ? seconds * 1000 + dayMs : 0;
+    return seconds > 0 ? seconds * 1000 + DAY_MS : 0;
   }
 
   /**

@@ -4,6 +4,7 @@
  * visitors follow from a person's number. The same numbers always make the same records.
  */
 import type { Kind } from '#clickhouse/rollups.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 
 /** Installs and events for each click. */
 export const shareOf: Record<Kind, number> = { clicks: 1, installs: 0.02, events: 0.12 };
@@ -16,8 +17,6 @@ const hours = [
 ];
 /** Sunday first; their mean is 1. */
 const weekdays = [1.15, 0.95, 0.9, 0.9, 0.95, 1.0, 1.15];
-const dayMs = 86_400_000;
-const hourMs = 3_600_000;
 
 /** Ends (ms of the day) of stretches in each of which as many records fall. */
 const stretches = [0, ...hours.map(endOfStretch)];
@@ -25,7 +24,7 @@ const stretches = [0, ...hours.map(endOfStretch)];
 function endOfStretch(hour: number, at: number): number {
   const before = hours.slice(0, at).filter((one) => one === hour).length + 1;
   const all = hours.filter((one) => one === hour).length;
-  return (hour + before / all) * hourMs;
+  return (hour + before / all) * HOUR_MS;
 }
 
 /** Of eight kinds of device, as often as they are likely. */
@@ -115,7 +114,7 @@ export interface MadeUpDay {
 
 /** Stores the records of one kind and day. */
 export function insertDay(kind: Kind, into: string, { startMs, clicks }: MadeUpDay): string {
-  const day = startMs / dayMs;
+  const day = startMs / DAY_MS;
   const wanted = clicks * (weekdays[new Date(startMs).getUTCDay()] ?? 1) * shareOf[kind];
   const name = new Date(startMs).toISOString().slice(0, 10);
   const columns = { ...shared, ...own[kind], batch_id: `'made-${name}'`, producer_id: `'made-${kind}-${name}'` };

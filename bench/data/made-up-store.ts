@@ -1,6 +1,7 @@
 /** Fills ClickHouse with made-up records, a month after the other from the newest on, each with its rollups. */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { kinds, rollups } from '#clickhouse/rollups.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { makeLinks } from './made-up-links.ts';
 import { insertDay, shareOf } from './made-up-records.ts';
 
@@ -12,7 +13,6 @@ export interface MadeUp {
   readonly endMs: number;
 }
 
-const dayMs = 86_400_000;
 /** Months at once: one for each core of a small machine. */
 const sideBySide = 2;
 const settings: Settings = {
@@ -48,7 +48,7 @@ export async function makeUpRecords(
   onProgress: (done: number, all: number) => void,
 ): Promise<void> {
   await makeLinks(client);
-  const starts = Array.from({ length: wanted.days }, (_, day) => wanted.endMs - (wanted.days - day) * dayMs);
+  const starts = Array.from({ length: wanted.days }, (_, day) => wanted.endMs - (wanted.days - day) * DAY_MS);
   const months = [...new Set(starts.map(monthOf))].reverse();
   const clicks = wanted.clicks / wanted.days;
   const all = clicks * (1 + shareOf.installs + shareOf.events) * (starts.length + rollupWork * starts.length);

@@ -1,6 +1,7 @@
 /** What a dashboard asks, with ends written out, so that records made on another day give the same questions. */
 import { tenantOf } from '#bench/data/made-up-links.ts';
 import type { ClickHouse } from '#clickhouse/client.ts';
+import { HOUR_MS } from '#common/durations.ts';
 
 export interface Question {
   readonly name: string;
@@ -10,8 +11,7 @@ export interface Question {
   readonly isOfBigTenant: boolean;
 }
 
-const hourMs = 3_600_000;
-const dayMs = 24 * hourMs;
+const dayMs = 24 * HOUR_MS;
 const zone = 'timezone=Europe/Berlin';
 
 /** @param endMs the UTC midnight after the last record. */
@@ -33,7 +33,7 @@ function pathsAt(endMs: number, link: string, nowMs: number): readonly (readonly
   const date = (ms: number) => new Date(ms).toISOString().slice(0, 10);
   const month = `start=${date(endMs - 30 * dayMs)}&end=${date(endMs - dayMs)}`;
   // An hour of the early evening, so that no day is whole.
-  const until = endMs - 6 * hourMs;
+  const until = endMs - 6 * HOUR_MS;
   const day = `start=${new Date(until - dayMs).toISOString()}&end=${new Date(until).toISOString()}`;
   const year = `start=${date(endMs - 365 * dayMs)}&end=${date(endMs - dayMs)}`;
   // To the present, as a dashboard asks: the last click is then one of the range.

@@ -11,10 +11,10 @@ import { parseArgs } from 'node:util';
 import { build, type Histogram } from 'hdr-histogram-js';
 import { AnalyticsStage, forgetPeak, peakMb } from '#bench/data/analytics-stage.ts';
 import { makeUpRecords } from '#bench/data/made-up-store.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { type Question, questionsOf } from './analytics-questions.ts';
 import { readProcess } from './subject.ts';
 
-const dayMs = 86_400_000;
 const days = 400;
 /** No question is asked for longer than this, however few rounds it got. */
 const questionMsMax = 20_000;
@@ -86,7 +86,7 @@ async function measure(folder: string, clicks: number, rounds: number): Promise<
     const startedMs = Date.now();
     const wasThere = (await stage.end()) > 0;
     if (!wasThere) {
-      const endMs = Math.floor(startedMs / dayMs) * dayMs;
+      const endMs = Math.floor(startedMs / DAY_MS) * DAY_MS;
       await makeUpRecords(stage.clickhouse, { clicks, days, endMs }, (done, all) => showFilling(done, all, startedMs));
     }
     const making_seconds = wasThere ? null : Math.round((Date.now() - startedMs) / 1000);
@@ -201,7 +201,7 @@ async function measureCrowds(stage: AnalyticsStage, questions: readonly Question
 async function measureExport(stage: AnalyticsStage): Promise<object> {
   progress('an export to a slow client');
   const end = await stage.end();
-  const [start, until] = [end - days * dayMs, end].map((ms) => new Date(ms).toISOString());
+  const [start, until] = [end - days * DAY_MS, end].map((ms) => new Date(ms).toISOString());
   const atRest = Math.round(stage.api.read().rssBytes / 1_048_576);
   forgetPeak(stage.api.pid);
   forgetPeak(stage.storePid);

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { systemTime } from '#common/time.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { ClickHouseStore } from '#ingest/clickhouse-store.ts';
@@ -17,7 +18,6 @@ const batchRows = 20_000;
 const batchesEach = 10;
 const rowsPerInsert = 1_000_000;
 const links = 20_000;
-const dayMs = 86_400_000;
 const views = ['clicks_by_link_view', 'clicks_by_dimension_view'];
 
 /** Clicks as they come: of the hour so far, of links of which few have many. Numbered as batches of the usual size. */
@@ -47,7 +47,7 @@ const client = new ClickHouse({ url: `${server.url}/repair`, requestTimeoutMs: 3
 await migrateClickHouse(client, { retentionDays: 730 });
 const store = new ClickHouseStore(client, systemTime);
 await store.fence(0, 1, 'bench', true);
-const today = Math.floor(Date.now() / dayMs) * dayMs;
+const today = Math.floor(Date.now() / DAY_MS) * DAY_MS;
 const month = new Date(today - 1).toISOString().slice(0, 7).replace('-', '');
 const time_from = today - 60_000;
 const part = { table: 'clicks', partition: month, rows: batchRows, time_from, time_to: today - 1 };
@@ -61,7 +61,7 @@ let batchNo = Date.now();
 
 /** Up to so many rows, spread over the day. */
 async function fill(rows: number): Promise<void> {
-  const [from, step] = [today - dayMs, dayMs / (rows - stored)];
+  const [from, step] = [today - DAY_MS, DAY_MS / (rows - stored)];
   const first = batchNo + 1 - Math.floor(stored / batchRows);
   for (let done = 0, count = rows - stored; done < count; done += rowsPerInsert) {
     const some = Math.min(rowsPerInsert, count - done);

@@ -4,6 +4,7 @@
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { type Kind, type RawKind, type Rollup, rawKinds, rollups } from '#clickhouse/rollups.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { missingClicks } from './audit-frames.ts';
 
 export interface AuditRange {
@@ -44,8 +45,6 @@ export interface AuditReport {
   readonly faults: readonly AuditFault[];
 }
 
-const dayMs = 86_400_000;
-const hourMs = 3_600_000;
 const faultsMax = 100;
 const settings: Settings = { max_execution_time: 600, max_memory_usage: 3_000_000_000, max_rows_to_read: 0 };
 
@@ -76,13 +75,13 @@ export async function audit(
   range: AuditRange,
   onDay: (day: string) => void = () => undefined,
 ): Promise<AuditReport> {
-  const from = Math.floor(range.from_ms / dayMs) * dayMs;
-  const to = Math.ceil(range.to_ms / dayMs) * dayMs;
+  const from = Math.floor(range.from_ms / DAY_MS) * DAY_MS;
+  const to = Math.ceil(range.to_ms / DAY_MS) * DAY_MS;
   const faults: AuditFault[] = [];
   const sums = { records: 0, lost: 0, duplicated: 0, rollup_difference: 0, days: 0 };
-  for (let day = from; day < to; day += dayMs) {
+  for (let day = from; day < to; day += DAY_MS) {
     for (const kind of rawKinds) sums.records += await countOf(client, kind, day);
-    const found = await faultsWithin(client, { pick: '', from: day, to: day + dayMs });
+    const found = await faultsWithin(client, { pick: '', from: day, to: day + DAY_MS });
     addFaults(sums, found);
     faults.push(...found);
     faults.splice(faultsMax);
@@ -103,7 +102,7 @@ export type AuditFigures = Pick<AuditReport, 'lost' | 'duplicated' | 'rollup_dif
  */
 export async function auditHour(client: Pick<ClickHouse, 'query'>, hour_ms: number): Promise<AuditFigures> {
   const sums = { lost: 0, duplicated: 0, rollup_difference: 0 };
-  addFaults(sums, await faultsWithin(client, { pick: "dimension = 'quarter'", from: hour_ms, to: hour_ms + hourMs }));
+  addFaults(sums, await faultsWithin(client, { pick: "dimension = 'quarter'", from: hour_ms, to: hour_ms + HOUR_MS }));
   return sums;
 }
 
@@ -143,7 +142,7 @@ async function confirmed(look: () => Promise<AuditFault[]>): Promise<AuditFault[
 }
 
 const iso = (ms: number) => new Date(ms).toISOString();
-const dayParams = (day: number) => ({ from: day, to: day + dayMs });
+const dayParams = (day: number) => ({ from: day, to: day + DAY_MS });
 
 async function countOf(client: Pick<ClickHouse, 'query'>, kind: RawKind, day: number): Promise<number> {
   const rows = await client.query<{ n: number }>(

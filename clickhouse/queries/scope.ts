@@ -1,7 +1,6 @@
 /** What a question is about, and the one place in which it becomes a condition: tenant first, every value bound. */
 import type { Params } from '#clickhouse/client.ts';
-
-const DAY_MS = 86_400_000;
+import { DAY_MS } from '#common/durations.ts';
 
 /** Columns that every kind of record has and that a question may be narrowed by. */
 export const filterColumns = [

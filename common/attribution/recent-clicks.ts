@@ -12,6 +12,7 @@
  * All of it can be lost: claims and their answers are in Postgres, clicks are in ClickHouse.
  */
 
+import { HOUR_MS } from '#common/durations.ts';
 import { readTapSignals, type TapSignals } from '#common/links/tap-page.ts';
 import { jsonText } from '#common/log/record.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
@@ -26,7 +27,6 @@ const COPIES_PER_CALL_MAX = 200;
 const COPY_DELAY_MS = 10;
 /** Copies that may wait; beyond it they are left out, as with Redis unavailable. */
 const COPIES_WAITING_MAX = 20_000;
-const HOUR_MS = 3_600_000;
 
 /** A click as attribution needs it. */
 export interface RecentClick {

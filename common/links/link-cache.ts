@@ -10,11 +10,11 @@ import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
 import type { Redis, RedisCommands, Subscription } from '#common/stores/redis.ts';
 import {
-  type LinkedApp,
   decodeApp,
   decodeLink,
   encodeLink,
   type LinkDatabase,
+  type LinkedApp,
   type LinkSnapshot,
   linkKey,
   readApps,
@@ -31,7 +31,7 @@ export type LinkChange =
 const channel = 'links:changes';
 const prefixes = { link: 'link:2:', app: 'host:1:' } as const;
 
-const beatIntervalMs = 300;
+const heartbeatIntervalMs = 300;
 /** Silence after which announcements count as lost. */
 const silenceMaxMs = 900;
 /** A link whose app differs from its host's app is revalidated at most once per interval. */
@@ -64,7 +64,7 @@ export async function tellCaches(redis: Pick<Redis, 'commands'>, changes: readon
 
 /**
  * `tellCaches` with a few retries, for new links: a code that a redirector remembers as unknown is looked up again
- * after seconds anyway. Changes to existing links are recorded and published until they arrive (api/untold-changes.ts).
+ * after seconds anyway. Changes to existing links are recorded and published until they arrive (api/outbox.ts).
  */
 export async function announceChange(
   redis: Pick<Redis, 'commands'>,
@@ -101,7 +101,7 @@ function together(
 }
 
 /** Where snapshots are kept besides, for the time when no store answers. */
-export interface LinkShelf {
+export interface LinkDiskCache {
   put(key: string, text: string | null): void;
   /** Nothing that was put before is to be found any more. */
   changed(key: string): void;
@@ -122,7 +122,7 @@ export interface LinkCacheOptions {
   readonly clock: Clock;
   readonly entriesMax: number;
   readonly bytesMax: number;
-  readonly shelf?: LinkShelf;
+  readonly diskCache?: LinkDiskCache;
 }
 
 export class LinkCache {
@@ -132,19 +132,19 @@ export class LinkCache {
   readonly apps: SnapshotCache<LinkedApp>;
   readonly #redis: Redis;
   readonly #clock: Clock;
-  readonly #shelf: LinkShelf | undefined;
-  readonly #beatChannel = `links:beat:${randomBytes(9).toString('base64url')}`;
+  readonly #diskCache: LinkDiskCache | undefined;
+  readonly #heartbeatChannel = `links:heartbeat:${randomBytes(9).toString('base64url')}`;
   readonly #watchers: LinkWatcher[] = [];
   readonly #rereadLately = new LRUCache<string, true>({ max: rereadMax, ttl: rereadPauseMs });
   #subscription: Subscription | undefined;
-  #beat: NodeJS.Timeout | undefined;
+  #heartbeat: NodeJS.Timeout | undefined;
   #heardMs = 0;
-  #isHeard = false;
+  #isSubscribed = false;
 
-  constructor({ redis, db, clock, entriesMax, bytesMax, shelf }: LinkCacheOptions) {
+  constructor({ redis, db, clock, entriesMax, bytesMax, diskCache }: LinkCacheOptions) {
     this.#redis = redis;
     this.#clock = clock;
-    this.#shelf = shelf;
+    this.#diskCache = diskCache;
     const store = sharedStore(redis.commands);
     this.links = new SnapshotCache({
       source: { prefix: prefixes.link, encode: encodeLink, decode: decodeLink, read: (keys) => readLinks(db, keys) },
@@ -152,7 +152,7 @@ export class LinkCache {
       clock,
       entriesMax,
       bytesMax,
-      ...this.#onShelf('link'),
+      ...this.#onDisk('link'),
     });
     this.apps = new SnapshotCache({
       source: { prefix: prefixes.app, encode: JSON.stringify, decode: decodeApp, read: (keys) => readApps(db, keys) },
@@ -160,13 +160,13 @@ export class LinkCache {
       clock,
       entriesMax,
       bytesMax,
-      ...this.#onShelf('app'),
+      ...this.#onDisk('app'),
     });
   }
 
   /** Whether changes currently arrive within a second. */
-  get isHeard(): boolean {
-    return this.#isHeard;
+  get isSubscribed(): boolean {
+    return this.#isSubscribed;
   }
 
   watch(watcher: LinkWatcher): void {
@@ -176,15 +176,15 @@ export class LinkCache {
   /** Begins to listen. Redis need not be there. */
   async start(): Promise<void> {
     this.#subscription = await this.#redis.subscribe(
-      [channel, this.#beatChannel],
+      [channel, this.#heartbeatChannel],
       (from, message) => (from === channel ? this.#hear(message) : this.#hearBeat()),
       () => this.#gap(),
     );
-    this.#beat = setInterval(() => this.#sendBeat(), beatIntervalMs).unref();
+    this.#heartbeat = setInterval(() => this.#sendHeartbeat(), heartbeatIntervalMs).unref();
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#beat);
+    clearInterval(this.#heartbeat);
     await this.#subscription?.close();
   }
 
@@ -236,12 +236,12 @@ export class LinkCache {
     return true;
   }
 
-  #onShelf(kind: LinkChange['kind']) {
-    const shelf = this.#shelf;
-    if (shelf === undefined) return {};
+  #onDisk(kind: LinkChange['kind']) {
+    const diskCache = this.#diskCache;
+    if (diskCache === undefined) return {};
     return {
-      onChecked: (key: string, text: string | null) => shelf.put(`${kind} ${key}`, text),
-      lastResort: (key: string) => shelf.find(`${kind} ${key}`),
+      onChecked: (key: string, text: string | null) => diskCache.put(`${kind} ${key}`, text),
+      lastResort: (key: string) => diskCache.find(`${kind} ${key}`),
     };
   }
 
@@ -252,29 +252,29 @@ export class LinkCache {
     if (!isLink && !message.startsWith('app ')) return;
     (isLink ? this.links : this.apps).changed(key);
     for (const watcher of this.#watchers) watcher.changed(isLink ? 'link' : 'app', key);
-    this.#shelf?.changed(message);
+    this.#diskCache?.changed(message);
   }
 
-  #sendBeat(): void {
-    if (this.#isHeard && this.#clock() - this.#heardMs > silenceMaxMs) this.#setHeard(false);
-    this.#redis.commands.publish(this.#beatChannel, '').catch(() => this.#setHeard(false));
+  #sendHeartbeat(): void {
+    if (this.#isSubscribed && this.#clock() - this.#heardMs > silenceMaxMs) this.#setSubscribed(false);
+    this.#redis.commands.publish(this.#heartbeatChannel, '').catch(() => this.#setSubscribed(false));
   }
 
   #hearBeat(): void {
     this.#heardMs = this.#clock();
-    if (!this.#isHeard) this.#setHeard(true);
+    if (!this.#isSubscribed) this.#setSubscribed(true);
   }
 
   #gap(): void {
     this.#heardMs = this.#clock();
-    this.#setHeard(true);
+    this.#setSubscribed(true);
   }
 
-  #setHeard(isHeard: boolean): void {
-    if (!isHeard && !this.#isHeard) return;
-    this.#isHeard = isHeard;
-    this.links.setHeard(isHeard);
-    this.apps.setHeard(isHeard);
-    if (isHeard) for (const watcher of this.#watchers) watcher.missed();
+  #setSubscribed(isSubscribed: boolean): void {
+    if (!isSubscribed && !this.#isSubscribed) return;
+    this.#isSubscribed = isSubscribed;
+    this.links.setSubscribed(isSubscribed);
+    this.apps.setSubscribed(isSubscribed);
+    if (isSubscribed) for (const watcher of this.#watchers) watcher.missed();
   }
 }

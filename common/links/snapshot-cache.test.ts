@@ -32,7 +32,7 @@ beforeEach(async () => {
     onChecked: (_, text) => void kept.push(text),
     lastResort: () => lastResort(),
   });
-  cache.setHeard(true);
+  cache.setSubscribed(true);
 });
 afterEach(() => vi.useRealTimers());
 

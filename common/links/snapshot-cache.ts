@@ -62,7 +62,7 @@ export class SnapshotCache<T extends object> {
   readonly #present: BoundedMap<Entry<T>>;
   readonly #absent: BoundedMap<Entry<T>>;
   readonly #lookups = new TransientMap<string, Lookup<T>>();
-  #freshMs: number = snapshotLimits.freshUnheardMs;
+  #freshMs: number = snapshotLimits.freshUnsubscribedMs;
   #validSinceMs = 0;
   #trustedSinceMs = 0;
   #wasHeard = false;
@@ -168,9 +168,9 @@ export class SnapshotCache<T extends object> {
   }
 
   /** Whether announcements arrive. When they arrive again, every older entry is suspect. */
-  setHeard(isHeard: boolean): void {
-    this.#freshMs = isHeard ? snapshotLimits.freshMs : snapshotLimits.freshUnheardMs;
-    if (!isHeard) return;
+  setSubscribed(isSubscribed: boolean): void {
+    this.#freshMs = isSubscribed ? snapshotLimits.freshMs : snapshotLimits.freshUnsubscribedMs;
+    if (!isSubscribed) return;
     this.#validSinceMs = this.#options.clock();
     // A Redis that was unavailable may have missed changes too; its older contents are trusted only on the first start.
     if (this.#wasHeard) this.#trustedSinceMs = this.#validSinceMs;

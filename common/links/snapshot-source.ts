@@ -5,7 +5,7 @@ export const snapshotLimits = {
   /** How long an entry is taken as it is while changes are announced … */
   freshMs: 60_000,
   /** … and while announcements do not arrive. */
-  freshUnheardMs: 1_000,
+  freshUnsubscribedMs: 1_000,
   absentFreshMs: 5_000,
   staleMaxMs: 86_400_000,
   staleWaitMs: 250,

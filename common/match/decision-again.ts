@@ -1,4 +1,6 @@
 /** A decision by score made again from what its record keeps, under the settings of then or under others. */
+
+import { HOUR_MS } from '#common/durations.ts';
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import type { KeptSignals, MatchCandidate, MatchDetail } from '#common/log/match-record.ts';
 import { AMBIGUITY_MARGIN, decideByScore, type ScoredClick } from './rules.ts';
@@ -15,8 +17,6 @@ export type DecisionAgain =
   | { readonly state: 'matched'; readonly link_id: string; readonly confidence: number }
   | { readonly state: 'refused' }
   | { readonly state: 'unknown' };
-
-const HOUR_MS = 3_600_000;
 
 export function decideAgain(detail: MatchDetail, { window_hours, min_confidence }: OtherSettings): DecisionAgain {
   const { settings } = detail;

@@ -1,12 +1,13 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
 import { crowdPart } from './crowd.ts';
 import {
   type CandidateClick,
-  type MatchDecision,
   decayOf,
   decide,
   type Gate,
+  type MatchDecision,
   type MatchInput,
   type NoMatchReason,
   type ScoredClick,
@@ -14,7 +15,6 @@ import {
 } from './rules.ts';
 import type { Signals } from './signals.ts';
 
-const HOUR = 3_600_000;
 const now = 1_800_000_000_000;
 const settings = {
   attribution_window_hours: 168,
@@ -73,8 +73,8 @@ test('evidence counts in its order, and the first that is valid wins', () => {
 test.each<[string, Partial<CandidateClick>, boolean]>([
   ['valid', {}, true],
   ['of another app', { app_id: 'b' }, false],
-  ['at the end of the window', { time: now - 168 * HOUR }, true],
-  ['behind the window', { time: now - 168 * HOUR - 1 }, false],
+  ['at the end of the window', { time: now - 168 * HOUR_MS }, true],
+  ['behind the window', { time: now - 168 * HOUR_MS - 1 }, false],
   ['claimed by the same device', { claimed_by: 'd1' }, true],
   ['claimed by another', { claimed_by: 'd2' }, false],
   ['of a bot, but named', { is_bot: true }, true],
@@ -88,7 +88,7 @@ test.each<[string, Partial<ScoredClick>, boolean]>([
   ['of another platform', { signals: { ...device, family: 'android' } }, false],
   ['of a bot', { is_bot: true }, false],
   ['claimed', { claimed_by: 'd2' }, false],
-  ['behind the window', { time: now - 6 * HOUR - 1 }, false],
+  ['behind the window', { time: now - 6 * HOUR_MS - 1 }, false],
   ['of the future', { time: now + 60_000 }, false],
   ['of another major version', { signals: { ...device, os_version: [16] } }, false],
   ['of another address, else the same: just below 0.6', { signals: { ...device, ip: '203.0.113.10' } }, false],
@@ -117,13 +117,13 @@ test('a window of 0 turns scoring off', () => {
 
 test('the confidence is what agrees of what both sides know, times the decay, at most 0.95', () => {
   const of = (signals: Partial<Signals>, ageMs: number) =>
-    scoreOf(device, { signals: { ...device, ...signals }, time: now - ageMs }, now, 6 * HOUR, 1)?.confidence;
+    scoreOf(device, { signals: { ...device, ...signals }, time: now - ageMs }, now, 6 * HOUR_MS, 1)?.confidence;
   expect(of({}, 0)).toBe(0.95);
   expect(of({ os_version: [17, 4] }, 0)).toBe(0.85);
   expect(of({ ip: '1.2.3.4' }, 0)).toBe(0.6);
   expect(of({ timezone: '', screens: [], device_model: '', language: ['fr', 'fr'] }, 0)).toBe(0.8571);
-  expect(of({}, 1.5 * HOUR)).toBe(0.8888);
-  expect([0, HOUR, HOUR + 1, 2 * HOUR, 2 * HOUR + 1, 6 * HOUR, 6 * HOUR + 1].map(decayOf)).toEqual([
+  expect(of({}, 1.5 * HOUR_MS)).toBe(0.8888);
+  expect([0, HOUR_MS, HOUR_MS + 1, 2 * HOUR_MS, 2 * HOUR_MS + 1, 6 * HOUR_MS, 6 * HOUR_MS + 1].map(decayOf)).toEqual([
     1, 1, 0.9, 0.9, 0.75, 0.75, 0.6,
   ]);
 });
@@ -163,7 +163,7 @@ test('many different devices at one address make it say less', () => {
 test('clicks that are too old to be matched make no crowd: who clicked there yesterday is not there now', () => {
   const little = { ...device, timezone: '', screens: [], device_model: '' };
   const gone = Array.from({ length: 20 }, (_, n) =>
-    click({ click_id: `c${n}`, link_id: 'l2', time: now - 7 * HOUR, signals: { ...little, os_version: [16, n] } }),
+    click({ click_id: `c${n}`, link_id: 'l2', time: now - 7 * HOUR_MS, signals: { ...little, os_version: [16, n] } }),
   );
   expect(decided({ candidates: [click({ signals: little }), ...gone] }).matched).toBe(true);
 });
@@ -206,7 +206,7 @@ test.each<[string, Partial<Signals>, Partial<Signals>, Gate | null]>([
 
 test.each<[string, number, Partial<ScoredClick>[], boolean]>([
   ['fresh, and no other device was seen', 60_000, [], true],
-  ['older than an hour', 1.1 * HOUR, [], false],
+  ['older than an hour', 1.1 * HOUR_MS, [], false],
   ['fresh, and another device was seen', 60_000, [{ signals: { ...device, family: 'ios', os_version: [16] } }], false],
 ])('a click that tells nothing of its device but a language, %s', (_, ageMs, others, expected) => {
   const phone: Signals = { ...device, family: 'android', os_version: [14], device_model: 'pixel 8' };
@@ -228,9 +228,9 @@ const signals: fc.Arbitrary<Signals> = fc.record({
   timezone: fc.constantFrom('', 'Europe/Paris', 'Asia/Tokyo'),
   screens: fc.constantFrom<Signals['screens']>([], [[393, 852]], [[360, 800]]),
 });
-const age = fc.integer({ min: 0, max: 6 * HOUR });
+const age = fc.integer({ min: 0, max: 6 * HOUR_MS });
 const confidence = (a: Signals, b: Signals, ageMs: number, crowd = 1) =>
-  scoreOf(a, { signals: b, time: now - ageMs }, now, 6 * HOUR, crowd)?.confidence ?? 0;
+  scoreOf(a, { signals: b, time: now - ageMs }, now, 6 * HOUR_MS, crowd)?.confidence ?? 0;
 
 test('no confidence is above 0.95 or below 0', () => {
   fc.assert(
@@ -348,7 +348,7 @@ test.each<[string, Partial<ScoredClick>, Gate | null]>([
   ['is a bot’s', { is_bot: true }, 'bot'],
   ['is claimed', { claimed_by: 'd2' }, 'claimed'],
   ['comes from the future', { time: now + 60_000 }, 'future'],
-  ['is older than the window', { time: now - 7 * HOUR }, 'window'],
+  ['is older than the window', { time: now - 7 * HOUR_MS }, 'window'],
   ['is of another platform', { signals: { ...device, family: 'android' } }, 'platform'],
   ['is of another major version', { signals: { ...device, os_version: [16] } }, 'os_version'],
   ['is another phone’s', { signals: { ...device, device_model: 'iphone14,5' } }, 'device_model'],

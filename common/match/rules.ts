@@ -3,6 +3,8 @@
  * where it can't be used there is none. Else clicks are scored by what they have in common with the device; what one side doesn't know is left out of the sum
  * and out of what it is divided by. If two different links come close to each other, nobody gets either.
  */
+
+import { HOUR_MS } from '#common/durations.ts';
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { relateVersions, sameLanguage, sameModel, sameScreen, sameText, sameVersion } from './comparisons.ts';
 import { crowdPart, isSamePlatform } from './crowd.ts';
@@ -29,7 +31,6 @@ export const AMBIGUITY_MARGIN = 0.1;
 const SIGNALS_WITHOUT_IP_MIN = 4;
 /** What is left of the points of an address that is known to be shared by many. */
 const SHARED_ADDRESS_PART = 0.25;
-const HOUR_MS = 3_600_000;
 /** How many devices are taken to be behind an address without having been seen there: see unseenDevices. */
 const UNSEEN_DEVICES = 2;
 /** How far the clocks of two of our machines may be apart. */

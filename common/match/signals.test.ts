@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
 import { sameScreen } from './comparisons.ts';
 import { decide, scoreOf } from './rules.ts';
 import { isSharedAddress } from './shared-address.ts';
 import { type ClickFields, clickSignals, type DeviceFields, deviceSignals, languageOf } from './signals.ts';
 
-const HOUR = 3_600_000;
 const now = 1_800_000_000_000;
 const ip = '203.0.113.9';
 
@@ -65,7 +65,7 @@ const galaxy: DeviceFields = { ...pixel, os_version: '13', device_model: 'SM-G99
 
 function score(click: Partial<ClickFields>, device: DeviceFields, deviceIp: string = ip, ageMs = 60_000) {
   const signals = clickSignals({ ip, user_agent: agents.safari17, language: 'en-US,en;q=0.9', ...click });
-  return scoreOf(deviceSignals(device, deviceIp), { signals, time: now - ageMs }, now, 6 * HOUR, 1);
+  return scoreOf(deviceSignals(device, deviceIp), { signals, time: now - ageMs }, now, 6 * HOUR_MS, 1);
 }
 
 function isMatched(click: Partial<ClickFields>, device: DeviceFields, deviceIp: string = ip): boolean {
@@ -307,15 +307,21 @@ test('signals of a tap page that agree never lower a score, alone or together, w
     { requiredKeys: [] },
   );
   fc.assert(
-    fc.property(click, device, signal, fc.integer({ min: 0, max: 6 * HOUR }), (of, some, { speaks, ...tap }, ageMs) => {
-      const asker = { ...tapper, ...some };
-      const languages = speaks ? [asker.language ?? ''] : [];
-      const without = score(of, asker, ip, ageMs);
-      if (without)
-        expect(score({ ...of, tap: { ...tap, languages } }, asker, ip, ageMs)?.confidence).toBeGreaterThanOrEqual(
-          without.confidence,
-        );
-    }),
+    fc.property(
+      click,
+      device,
+      signal,
+      fc.integer({ min: 0, max: 6 * HOUR_MS }),
+      (of, some, { speaks, ...tap }, ageMs) => {
+        const asker = { ...tapper, ...some };
+        const languages = speaks ? [asker.language ?? ''] : [];
+        const without = score(of, asker, ip, ageMs);
+        if (without)
+          expect(score({ ...of, tap: { ...tap, languages } }, asker, ip, ageMs)?.confidence).toBeGreaterThanOrEqual(
+            without.confidence,
+          );
+      },
+    ),
   );
 });
 

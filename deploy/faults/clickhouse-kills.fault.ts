@@ -13,9 +13,9 @@ import type { RawStore } from '#ingest/raw-store.ts';
 import { newSinkCounters } from '#ingest/sink-counters.ts';
 import { SinkStage } from '#ingest/testing/sink-stage.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
-import { SeededRandom } from './dice.ts';
+import { SeededRandom } from '#testing/seeded-random.ts';
+import { seed, times } from './fault-sizes.ts';
 import { Store } from './store.ts';
-import { seed, times } from './test-sizes.ts';
 
 const monthMs = 32 * 86_400_000;
 /** A kill comes at any moment of an insert, and sometimes a little after it. */
@@ -35,7 +35,7 @@ const entry = existsSync(builtClickHouse()) ? builtClickHouse() : undefined;
 const start = (port = 0) => startClickHouse({ dataDir: folder, port, ...(entry === undefined ? {} : { entry }) });
 
 test('ClickHouse killed a thousand times in the middle of an insert loses nothing and counts nothing twice', async () => {
-  const dice = new SeededRandom(seed);
+  const random = new SeededRandom(seed);
   const postgres = await Store.start('postgres');
   let server = await start();
   const url = `${server.url}/kills`;
@@ -78,7 +78,10 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
     while (!isOver) {
       const now = Date.now();
       const frame = place.frame(
-        Array.from({ length: dice.between(5, 200) }, (_, n) => now - (n % 3 === 0 && dice.next() < 0.5 ? monthMs : n)),
+        Array.from(
+          { length: random.between(5, 200) },
+          (_, n) => now - (n % 3 === 0 && random.next() < 0.5 ? monthMs : n),
+        ),
       );
       rows += frame.header.records;
       for (let isStored = false; !isStored; ) {
@@ -98,11 +101,11 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
   const startedMs = Date.now();
   const kills = times(1_000);
   for (let killed = 0; killed < kills; killed++) {
-    const from = inserts + dice.between(0, insertsBeforeMax);
+    const from = inserts + random.between(0, insertsBeforeMax);
     while (inserts <= from || running === 0) await pause(1);
-    await pause(dice.next() * afterInsert * insertMs);
+    await pause(random.next() * afterInsert * insertMs);
     if (running > 0) midway++;
-    if (dice.next() < ownerDies) owner.die();
+    if (random.next() < ownerDies) owner.die();
     server.kill('SIGKILL');
     await server.stop();
     server = await start(server.port);
@@ -111,8 +114,15 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
   isOver = true;
   await fed;
   note();
-  const { doubted_stored, doubted_partial, doubted_discarded, filled_rollups, rollups_ahead, stored_before } = sums;
-  const outcomes = { doubted_stored, doubted_partial, doubted_discarded, filled_rollups, rollups_ahead, stored_before };
+  const { in_doubt_stored, in_doubt_partial, in_doubt_discarded, filled_rollups, rollups_ahead, stored_before } = sums;
+  const outcomes = {
+    in_doubt_stored,
+    in_doubt_partial,
+    in_doubt_discarded,
+    filled_rollups,
+    rollups_ahead,
+    stored_before,
+  };
   const figures = await place.figures();
   const seconds = Math.round((Date.now() - startedMs) / 1_000);
   console.log(

@@ -4,9 +4,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { Ballast } from './ballast.ts';
 import { runFault } from './fault-run.ts';
+import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
 import { mountDisk, type StoreName, unmountDisk } from './store.ts';
-import { nothingWrong, seed, times } from './test-sizes.ts';
 
 const recoversWithinMs = 60_000;
 
@@ -33,9 +33,9 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
 
   test('under the journals leaves redirects as they are and recovers by itself; all that was recorded is counted', async () => {
     const options = { name: 'full journal disk', seed, clicks: 5_000, notRecorded };
-    const report = await runFault(stage, options, async ({ clicks, dice, hit }) => {
+    const report = await runFault(stage, options, async ({ clicks, random, hit }) => {
       for (let rounds = 0; rounds < times(5); rounds++) {
-        await pause(dice.between(500, 1_500));
+        await pause(random.between(500, 1_500));
         const ballast = new Ballast(journals);
         const [before, redirectsBefore] = [await notRecorded(), clicks.answers.get(302) ?? 0];
         await until('clicks without a record', async () => {
@@ -62,11 +62,11 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
   test.each(['nats', 'clickhouse', 'postgres'] as const)('under %s loses nothing', async (name) => {
     const store = stage.stores[name];
     const options = { name: `full disk of ${name}`, seed, clicks: 5_000, settleMs: recoversWithinMs, notRecorded };
-    const report = await runFault(stage, options, async ({ dice, hit }) => {
+    const report = await runFault(stage, options, async ({ random, hit }) => {
       for (let rounds = 0; rounds < times(4); rounds++) {
-        await pause(dice.between(500, 1_500));
+        await pause(random.between(500, 1_500));
         const ballast = new Ballast(store.dataDir);
-        const fullUntil = Date.now() + dice.between(2_000, 6_000);
+        const fullUntil = Date.now() + random.between(2_000, 6_000);
         while (Date.now() < fullUntil) {
           ballast.fill();
           await pause(20);

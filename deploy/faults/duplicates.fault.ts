@@ -1,8 +1,8 @@
 /** Many events, a third of the requests sent again, the SDK edge and ingest killed in between: each counts once, to the last digit. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runDuplicates } from './duplicates.ts';
+import { seed, sized, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
-import { seed, sized, times } from './test-sizes.ts';
 
 /** Batches of 20,000 events are much garbage: what matters is that a run of ten times the size needs no more. */
 const MEMORY_MIB_MAX = 1_200;

@@ -1,7 +1,7 @@
 /** Events of which many are sent again while the SDK edge and ingest are killed; then all figures, from raw and through the API. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { residentMib } from '#deploy/journeys/memory.ts';
-import { SeededRandom } from './dice.ts';
+import { SeededRandom } from '#testing/seeded-random.ts';
 import { Purchases, type Sums, sumOf } from './purchases.ts';
 import { RepeatedLoad } from './repeated-load.ts';
 import type { Stage } from './stage.ts';
@@ -34,7 +34,7 @@ const settleMaxMs = 600_000;
 
 export async function runDuplicates(stage: Stage, options: DuplicatesOptions): Promise<DuplicatesReport> {
   const { events, batchEvents, seed } = options;
-  const dice = new SeededRandom(seed);
+  const random = new SeededRandom(seed);
   const links = [await stage.newLink('/one'), await stage.newLink('/two'), await stage.newLink('/three')];
   const tag = `twice-${links[0]?.id}`;
   const purchases = new Purchases(
@@ -43,7 +43,7 @@ export async function runDuplicates(stage: Stage, options: DuplicatesOptions): P
     Date.now(),
   );
   const load = new RepeatedLoad({
-    ...{ port: stage.stack.apiPort, apiKey: stage.apiKey, events, batchEvents, repeats, dice, senders: 4 },
+    ...{ port: stage.stack.apiPort, apiKey: stage.apiKey, events, batchEvents, repeats, random, senders: 4 },
     event: (number) => purchases.event(number),
   });
   const memory = watchMemory(stage);
@@ -51,7 +51,7 @@ export async function runDuplicates(stage: Stage, options: DuplicatesOptions): P
   let killed = 0;
   try {
     const running = load.run();
-    killed = await killAlong(stage, load, options.kills, dice);
+    killed = await killAlong(stage, load, options.kills, random);
     await running;
     const sentMs = Date.now() - startedMs;
     const settledMs = await settle(stage, tag, events);
@@ -84,12 +84,12 @@ export async function runDuplicates(stage: Stage, options: DuplicatesOptions): P
 }
 
 /** One kill at each of so many equal parts of the way, the edge and ingest in turns. */
-async function killAlong(stage: Stage, load: RepeatedLoad, kills: number, dice: SeededRandom): Promise<number> {
+async function killAlong(stage: Stage, load: RepeatedLoad, kills: number, random: SeededRandom): Promise<number> {
   let killed = 0;
   for (const [at, name] of Array.from({ length: kills }, () => ['origin', 'ingest'])
     .flat()
     .entries()) {
-    const from = (at + dice.next()) / (kills * 2 + 1);
+    const from = (at + random.next()) / (kills * 2 + 1);
     while (load.progress < from) await pause(20);
     await stage.processes.kill(name);
     killed++;

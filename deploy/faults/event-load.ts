@@ -3,7 +3,7 @@
  * the same ids, until it is answered with 202; and now and then a batch that was answered is sent once more.
  */
 import { Agent, request } from 'node:https';
-import type { SeededRandom } from './dice.ts';
+import type { SeededRandom } from '#testing/seeded-random.ts';
 import type { Ledger } from './ledger.ts';
 
 export interface EventLoadOptions {
@@ -12,7 +12,7 @@ export interface EventLoadOptions {
   /** Begins every event_id. */
   readonly tag: string;
   readonly ledger: Ledger;
-  readonly dice: SeededRandom;
+  readonly random: SeededRandom;
   readonly batchEvents: number;
   readonly senders: number;
   readonly pauseMs: number;
@@ -53,9 +53,9 @@ export class EventLoad {
   }
 
   async #send(): Promise<void> {
-    const { ledger, batchEvents, dice, repeats, pauseMs } = this.#options;
+    const { ledger, batchEvents, random, repeats, pauseMs } = this.#options;
     while (!this.#isStopping) {
-      const again = dice.next() < repeats && this.#remembered.length > 0 ? dice.pick(this.#remembered) : undefined;
+      const again = random.next() < repeats && this.#remembered.length > 0 ? random.pick(this.#remembered) : undefined;
       if (again) this.repeated++;
       const batch = again ?? Array.from({ length: batchEvents }, () => ledger.open());
       while ((await this.#post(batch)) !== 202 && Date.now() < this.#givesUpAt) await pause(retryMs);

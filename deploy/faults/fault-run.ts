@@ -3,8 +3,8 @@
  * whole again, and the ledgers are compared with ClickHouse until nothing moves any more.
  */
 import { setTimeout as pause } from 'node:timers/promises';
+import { SeededRandom } from '#testing/seeded-random.ts';
 import { ClickLoad } from './click-load.ts';
-import { SeededRandom } from './dice.ts';
 import { EventLoad } from './event-load.ts';
 import { Ledger, type LedgerCounts, type Verdict } from './ledger.ts';
 import type { Stage } from './stage.ts';
@@ -26,7 +26,7 @@ export interface RunOptions {
 
 /** What a fault may use and tell while it runs. */
 export interface Scene {
-  readonly dice: SeededRandom;
+  readonly random: SeededRandom;
   readonly clicks: ClickLoad;
   /** Tells that a fault has really hit. */
   hit(what: string): void;
@@ -62,7 +62,7 @@ export async function runFault(
   fault: (scene: Scene) => Promise<void>,
 ): Promise<Report> {
   const { name, seed, clicksPerSecond = 1_000, eventSenders = 2, repeats = 0.3, settleMs = 60_000 } = options;
-  const dice = new SeededRandom(seed);
+  const random = new SeededRandom(seed);
   const link = await stage.newLink(`/${name.replaceAll(/[^a-z0-9]+/gi, '-')}`);
   const ledgers = { clicks: new Ledger(), events: new Ledger() };
   const clicks = new ClickLoad({
@@ -70,14 +70,14 @@ export async function runFault(
     ...{ rate: clicksPerSecond, visitors: 32 },
   });
   const events = new EventLoad({
-    ...{ port: stage.stack.apiPort, apiKey: stage.apiKey, tag: link.id, ledger: ledgers.events, dice },
+    ...{ port: stage.stack.apiPort, apiKey: stage.apiKey, tag: link.id, ledger: ledgers.events, random },
     ...{ batchEvents: 20, senders: eventSenders, pauseMs: 40, repeats },
   });
   const hits = new Map<string, number>();
   clicks.start();
   events.start();
   try {
-    await fault({ dice, clicks, hit: (what) => void hits.set(what, (hits.get(what) ?? 0) + 1) });
+    await fault({ random, clicks, hit: (what) => void hits.set(what, (hits.get(what) ?? 0) + 1) });
     while (clicks.sent < options.clicks) await pause(pollMs);
   } finally {
     await Promise.all([clicks.stop(), events.stop(retriesMaxMs)]);

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fuzz } from '#deploy/journeys/fuzz/campaign.ts';
 import { unlimited } from '#deploy/journeys/fuzz/world.ts';
 import { Stack } from '#deploy/journeys/stack.ts';
-import { seed, times } from './test-sizes.ts';
+import { seed, times } from './fault-sizes.ts';
 
 const GROWTH_MIB = 80;
 

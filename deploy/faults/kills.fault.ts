@@ -2,8 +2,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runFault } from './fault-run.ts';
+import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
-import { nothingWrong, seed, times } from './test-sizes.ts';
 
 const redirectors = 4;
 let stage: Stage;
@@ -13,9 +13,9 @@ beforeAll(async () => {
 afterAll(() => stage.stop());
 
 test('redirectors killed a hundred times lose no click that was answered', async () => {
-  const report = await runFault(stage, { name: 'kill redirector', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: 'kill redirector', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(100); kills++) {
-      await pause(dice.between(20, 500));
+      await pause(random.between(20, 500));
       await stage.processes.kill(`redirector-${kills % redirectors}`);
       hit('redirector killed');
     }
@@ -28,9 +28,9 @@ test.each([
   ['publisher', 20],
   ['ingest', 40],
 ])('%s killed %d times at random loses nothing and counts nothing twice', async (name, full) => {
-  const report = await runFault(stage, { name: `kill ${name}`, seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: `kill ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(full); kills++) {
-      await pause(dice.between(50, 2_000));
+      await pause(random.between(50, 2_000));
       await stage.processes.kill(name);
       hit(`${name} killed`);
     }
@@ -40,12 +40,12 @@ test.each([
 
 test('ClickHouse killed during inserts loses nothing and counts nothing twice', async () => {
   const { clickhouse } = stage.stores;
-  const report = await runFault(stage, { name: 'kill clickhouse', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: 'kill clickhouse', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(60); kills++) {
-      await pause(dice.between(20, 1_500));
+      await pause(random.between(20, 1_500));
       await clickhouse.kill();
       hit('clickhouse killed');
-      await pause(dice.between(0, 300));
+      await pause(random.between(0, 300));
       await clickhouse.start();
     }
   });
@@ -54,11 +54,11 @@ test('ClickHouse killed during inserts loses nothing and counts nothing twice', 
 
 test('ClickHouse and ingest killed in the same moment lose nothing and count nothing twice', async () => {
   const { clickhouse } = stage.stores;
-  const report = await runFault(stage, { name: 'kill both', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: 'kill both', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(15); kills++) {
-      await pause(dice.between(20, 1_500));
+      await pause(random.between(20, 1_500));
       const back = stage.processes.kill('ingest');
-      await pause(dice.between(0, 20));
+      await pause(random.between(0, 20));
       await clickhouse.kill();
       hit('both killed');
       await clickhouse.start();

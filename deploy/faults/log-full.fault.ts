@@ -2,8 +2,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runFault } from './fault-run.ts';
+import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
-import { nothingWrong, seed, times } from './test-sizes.ts';
 
 const megabytes = times(2_000);
 /** The log holds a thirtieth of it, but no less than the smallest that there can be. */

@@ -2,10 +2,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runFault } from './fault-run.ts';
+import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { SecondIngest } from './second-ingest.ts';
 import { Stage } from './stage.ts';
 import { storeNames } from './store.ts';
-import { nothingWrong, seed, times } from './test-sizes.ts';
 
 const leaseSeconds = 2;
 let stage: Stage;
@@ -16,12 +16,12 @@ afterAll(() => stage.stop());
 
 test.each(storeNames)('%s standing still loses nothing and counts nothing twice', async (name) => {
   const store = stage.stores[name];
-  const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(4); rounds++) {
-      await pause(dice.between(200, 2_000));
+      await pause(random.between(200, 2_000));
       store.freeze();
       hit('stopped');
-      await pause(dice.between(1_000, 12_000));
+      await pause(random.between(1_000, 12_000));
       store.thaw();
     }
   });
@@ -29,11 +29,11 @@ test.each(storeNames)('%s standing still loses nothing and counts nothing twice'
 });
 
 test.each(['redirector-0', 'origin', 'publisher', 'ingest'])('%s standing still loses nothing', async (name) => {
-  const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(4); rounds++) {
-      await pause(dice.between(200, 2_000));
+      await pause(random.between(200, 2_000));
       hit('stopped');
-      await stage.processes.freeze(name, dice.between(1_000, 10_000));
+      await stage.processes.freeze(name, random.between(1_000, 10_000));
     }
   });
   expect(report).toMatchObject(nothingWrong);
@@ -42,11 +42,11 @@ test.each(['redirector-0', 'origin', 'publisher', 'ingest'])('%s standing still 
 test('an ingest that stands still for longer than its lease, with another one taking over, counts nothing twice', async () => {
   const second = await SecondIngest.start(stage.stack);
   try {
-    const report = await runFault(stage, { name: 'two ingests', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+    const report = await runFault(stage, { name: 'two ingests', seed, clicks: 5_000 }, async ({ random, hit }) => {
       for (let rounds = 0; rounds < times(12); rounds++) {
-        await pause(dice.between(100, 3_000));
-        const forMs = dice.between(leaseSeconds * 1_000 + 200, leaseSeconds * 4_000);
-        const first = dice.next() < 0.5;
+        await pause(random.between(100, 3_000));
+        const forMs = random.between(leaseSeconds * 1_000 + 200, leaseSeconds * 4_000);
+        const first = random.next() < 0.5;
         hit(first ? 'first stopped' : 'second stopped');
         if (first) await stage.processes.freeze('ingest', forMs);
         else await second.freeze(forMs);

@@ -4,8 +4,8 @@ import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runFault } from './fault-run.ts';
+import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
-import { nothingWrong, seed, times } from './test-sizes.ts';
 
 let stage: Stage;
 beforeAll(async () => {

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { residentMib } from '#deploy/journeys/memory.ts';
 import { differences, fuzz, type SeenClick } from '#redirector/testing/fuzz.ts';
+import { seed, sized } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
-import { seed, sized } from './test-sizes.ts';
 
 const GROWTH_MIB = 60;
 const name = 'redirector-0';

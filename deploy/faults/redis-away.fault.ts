@@ -1,9 +1,9 @@
 /** Redis emptied, killed and frozen while devices ask: events are taken, a named click is matched or asked for later, installs count once. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { times } from './fault-sizes.ts';
 import { RedisWire } from './redis-wire.ts';
 import { Stage } from './stage.ts';
-import { times } from './test-sizes.ts';
 
 const ANSWER_MS_MAX = 5_000;
 const installsEach = times(20);

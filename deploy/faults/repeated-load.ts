@@ -4,7 +4,7 @@
  */
 import { Agent, request } from 'node:https';
 import { setTimeout as pause } from 'node:timers/promises';
-import type { SeededRandom } from './dice.ts';
+import type { SeededRandom } from '#testing/seeded-random.ts';
 
 export interface RepeatedLoadOptions {
   readonly port: number;
@@ -15,7 +15,7 @@ export interface RepeatedLoadOptions {
   readonly senders: number;
   /** Share of the requests that are sent again. */
   readonly repeats: number;
-  readonly dice: SeededRandom;
+  readonly random: SeededRandom;
 }
 
 interface Sending {
@@ -72,9 +72,9 @@ export class RepeatedLoad {
   }
 
   #body({ from, isRepeat }: Sending): string {
-    const { events, batchEvents, event, dice } = this.#options;
+    const { events, batchEvents, event, random } = this.#options;
     const numbers = Array.from({ length: Math.min(batchEvents, events - from + 1) }, (_, at) => from + at);
-    return JSON.stringify({ events: (isRepeat ? shuffled(numbers, dice) : numbers).map(event) });
+    return JSON.stringify({ events: (isRepeat ? shuffled(numbers, random) : numbers).map(event) });
   }
 
   #post(body: string): Promise<number> {
@@ -123,14 +123,14 @@ export class RepeatedLoad {
 }
 
 /** A third of the repeats follows at once, a third comes anywhere later, a third when everything else was sent. */
-function planOf({ events, batchEvents, repeats, dice }: RepeatedLoadOptions): Sending[] {
+function planOf({ events, batchEvents, repeats, random }: RepeatedLoadOptions): Sending[] {
   const firsts = Array.from({ length: Math.ceil(events / batchEvents) }, (_, at) => at * batchEvents + 1);
-  const again = shuffled(firsts, dice).slice(0, Math.round(firsts.length * repeats));
+  const again = shuffled(firsts, random).slice(0, Math.round(firsts.length * repeats));
   const after = new Map<number, number[]>();
   const last: number[] = [];
   for (const [at, from] of again.entries()) {
     const own = Math.floor(from / batchEvents);
-    const place = at % 3 === 0 ? own : dice.between(own, firsts.length - 1);
+    const place = at % 3 === 0 ? own : random.between(own, firsts.length - 1);
     if (at % 3 === 2) last.push(from);
     else after.set(place, [...(after.get(place) ?? []), from]);
   }
@@ -139,9 +139,9 @@ function planOf({ events, batchEvents, repeats, dice }: RepeatedLoadOptions): Se
   return [...plan, ...last.map(repeat)];
 }
 
-function shuffled(numbers: readonly number[], dice: SeededRandom): number[] {
+function shuffled(numbers: readonly number[], random: SeededRandom): number[] {
   return numbers
-    .map((number) => [dice.next(), number] as const)
+    .map((number) => [random.next(), number] as const)
     .sort(([a], [b]) => a - b)
     .map(([, number]) => number);
 }

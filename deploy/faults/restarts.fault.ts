@@ -2,8 +2,8 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runFault } from './fault-run.ts';
+import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
-import { nothingWrong, seed, times } from './test-sizes.ts';
 
 const redirectors = 3;
 let stage: Stage;
@@ -30,9 +30,9 @@ test('redirectors restarted one after the other under load fail no request', asy
 });
 
 test.each(['ingest', 'publisher', 'origin'])('%s restarted in an orderly way loses nothing', async (name) => {
-  const report = await runFault(stage, { name: `restart ${name}`, seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: `restart ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(5); rounds++) {
-      await pause(dice.between(200, 2_000));
+      await pause(random.between(200, 2_000));
       await stage.processes.kill(name, 'SIGTERM');
       hit(`${name} restarted`);
     }

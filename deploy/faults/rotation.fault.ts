@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { rotateUnderUse } from '#deploy/journeys/rotation.ts';
 import { Stack } from '#deploy/journeys/stack.ts';
-import { times } from './test-sizes.ts';
+import { times } from './fault-sizes.ts';
 
 let stack: Stack;
 beforeAll(async () => {

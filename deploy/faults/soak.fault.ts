@@ -4,9 +4,9 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runFault } from './fault-run.ts';
+import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
 import { storeNames } from './store.ts';
-import { nothingWrong, seed, times } from './test-sizes.ts';
 
 const minutes = times(60);
 const samplesPerMinute = 4;

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runFault } from './fault-run.ts';
+import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { RedisWire } from './redis-wire.ts';
 import { Stage } from './stage.ts';
 import { storeNames } from './store.ts';
-import { nothingWrong, seed, times } from './test-sizes.ts';
 
 let stage: Stage;
 beforeAll(async () => {
@@ -17,12 +17,12 @@ afterAll(() => stage.stop());
 
 test('the log killed at random loses nothing', async () => {
   const { nats } = stage.stores;
-  const report = await runFault(stage, { name: 'kill nats', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: 'kill nats', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(60); kills++) {
-      await pause(dice.between(20, 1_000));
+      await pause(random.between(20, 1_000));
       await nats.kill();
       hit('nats killed');
-      await pause(dice.between(0, 300));
+      await pause(random.between(0, 300));
       await nats.start();
     }
   });
@@ -31,16 +31,16 @@ test('the log killed at random loses nothing', async () => {
 
 test('the log wiped while the sink lags behind it loses nothing', async () => {
   const { nats } = stage.stores;
-  const report = await runFault(stage, { name: 'wipe nats', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: 'wipe nats', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(8); rounds++) {
-      const lag = stage.processes.freeze('ingest', dice.between(500, 2_500));
-      await pause(dice.between(100, 1_000));
+      const lag = stage.processes.freeze('ingest', random.between(500, 2_500));
+      await pause(random.between(100, 1_000));
       await nats.kill();
       nats.wipe();
       hit('nats wiped');
       await nats.start();
       await lag;
-      await pause(dice.between(200, 2_000));
+      await pause(random.between(200, 2_000));
     }
   });
   expect(report).toMatchObject(nothingWrong);
@@ -48,13 +48,13 @@ test('the log wiped while the sink lags behind it loses nothing', async () => {
 
 test('the tail of the log cut off loses nothing', async () => {
   const { nats } = stage.stores;
-  const report = await runFault(stage, { name: 'cut nats', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: 'cut nats', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(15); rounds++) {
-      await pause(dice.between(100, 1_500));
+      await pause(random.between(100, 1_500));
       await nats.kill();
       for (const file of blocksOf(nats.dataDir)) {
         const { size } = statSync(file);
-        truncateSync(file, Math.max(0, size - dice.between(1, Math.min(size, 200_000))));
+        truncateSync(file, Math.max(0, size - random.between(1, Math.min(size, 200_000))));
         hit('file cut');
       }
       await nats.start();
@@ -80,16 +80,16 @@ function blocksOf(dataDir: string): string[] {
 
 test('Redis killed and emptied loses nothing', async () => {
   const { redis } = stage.stores;
-  const report = await runFault(stage, { name: 'kill redis', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: 'kill redis', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(30); rounds++) {
-      await pause(dice.between(20, 1_000));
-      if (dice.next() < 0.5) {
+      await pause(random.between(20, 1_000));
+      if (random.next() < 0.5) {
         await RedisWire.send(redis.directUrl, 'FLUSHALL');
         hit('redis emptied');
       } else {
         await redis.kill();
         hit('redis killed');
-        await pause(dice.between(0, 500));
+        await pause(random.between(0, 500));
         await redis.start();
       }
     }
@@ -99,12 +99,12 @@ test('Redis killed and emptied loses nothing', async () => {
 
 test('Postgres stopped at once, again and again, loses nothing', async () => {
   const { postgres } = stage.stores;
-  const report = await runFault(stage, { name: 'crash postgres', seed, clicks: 5_000 }, async ({ dice, hit }) => {
+  const report = await runFault(stage, { name: 'crash postgres', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(30); rounds++) {
-      await pause(dice.between(20, 1_500));
+      await pause(random.between(20, 1_500));
       await postgres.crash();
       hit('postgres stopped');
-      await pause(dice.between(0, 500));
+      await pause(random.between(0, 500));
       await postgres.start();
     }
   });

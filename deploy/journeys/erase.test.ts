@@ -4,9 +4,9 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { localClickHouseUrl } from '#api/admin/local-store.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { MINUTE_MS } from '#common/durations.ts';
 import { type Reply, Stack } from './stack.ts';
 
-const minuteMs = 60_000;
 /** On a server that is left alone, ClickHouse keeps replaced files for 8 minutes, and looks for them every 5. */
 const inAHurry =
   'old_parts_lifetime = 1, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1';
@@ -45,7 +45,7 @@ beforeAll(async () => {
   const settings = { settings: { privacy_mode: 'full_ip' } };
   expect((await call(`/apps/${app.id}`, { method: 'PATCH', body: settings })).status).toBe(200);
   link = (await call('/links', { method: 'POST', body: { app_id: app.id, path: '/a' } })).json();
-}, 2 * minuteMs);
+}, 2 * MINUTE_MS);
 afterAll(() => stack.stop());
 
 const visit = ({ address }: Person) =>
@@ -62,7 +62,7 @@ async function lives(who: Person): Promise<void> {
   const { clicks } = await totals();
   expect((await visit(who)).status).toBe(302);
   // An install that arrives before its click is stored is organic, and the click is not linked to this person.
-  await expect.poll(async () => (await totals()).clicks, { timeout: minuteMs, interval: 200 }).toBe(clicks + 1);
+  await expect.poll(async () => (await totals()).clicks, { timeout: MINUTE_MS, interval: 200 }).toBe(clicks + 1);
   const device = { device_id: who.device, platform: 'ios', os_version: '18.5' };
   const install = await sdk('install', who, device);
   expect(install.status, install.text).toBeLessThan(300);
@@ -96,7 +96,7 @@ test(
     await lives(ada);
     await lives(bob);
     const once = { clicks: 2, installs: 2, events: 2 };
-    await expect.poll(totals, { timeout: minuteMs, interval: 500 }).toEqual(once);
+    await expect.poll(totals, { timeout: MINUTE_MS, interval: 500 }).toEqual(once);
     // The search finds who is there: without this it might find nothing because it can't.
     for (const mark of [...marksOf(ada), ...marksOf(bob)]) expect(filesWith(mark), mark).not.toEqual([]);
 
@@ -119,13 +119,13 @@ test(
     }
     const found = () => Object.fromEntries(marksOf(ada).map((mark) => [mark, filesWith(mark)]));
     const nowhere = Object.fromEntries(marksOf(ada).map((mark) => [mark, []]));
-    await expect.poll(found, { timeout: 2 * minuteMs, interval: 1_000 }).toEqual(nowhere);
+    await expect.poll(found, { timeout: 2 * MINUTE_MS, interval: 1_000 }).toEqual(nowhere);
     for (const mark of marksOf(bob)) expect(filesWith(mark), mark).not.toEqual([]);
     const later = { clicks: 2 + more, installs: 2, events: 2 + more };
-    await expect.poll(totals, { timeout: minuteMs, interval: 500 }).toEqual(later);
+    await expect.poll(totals, { timeout: MINUTE_MS, interval: 500 }).toEqual(later);
     // The device is somebody new from now on.
     await lives(ada);
-    await expect.poll(async () => (await totals()).installs, { timeout: minuteMs, interval: 500 }).toBe(3);
+    await expect.poll(async () => (await totals()).installs, { timeout: MINUTE_MS, interval: 500 }).toBe(3);
   },
-  8 * minuteMs,
+  8 * MINUTE_MS,
 );

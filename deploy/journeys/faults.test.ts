@@ -3,9 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runDuplicates } from '#deploy/faults/duplicates.ts';
 import { runFault } from '#deploy/faults/fault-run.ts';
+import { nothingWrong, seed } from '#deploy/faults/fault-sizes.ts';
 import { Stage } from '#deploy/faults/stage.ts';
 import { storeNames } from '#deploy/faults/store.ts';
-import { nothingWrong, seed } from '#deploy/faults/test-sizes.ts';
 
 const redirectors = 2;
 let stage: Stage;
@@ -17,14 +17,14 @@ afterAll(() => stage.stop());
 test('every process and every store killed once under load: nothing is lost, nothing counted twice', async () => {
   const { processes, stores } = stage;
   const options = { name: 'each killed', seed, clicks: 3_000, clicksPerSecond: 500 };
-  const report = await runFault(stage, options, async ({ dice, hit }) => {
+  const report = await runFault(stage, options, async ({ random, hit }) => {
     for (const name of processes.names) {
-      await pause(dice.between(20, 300));
+      await pause(random.between(20, 300));
       await processes.kill(name);
       hit(`${name} killed`);
     }
     for (const name of storeNames) {
-      await pause(dice.between(20, 300));
+      await pause(random.between(20, 300));
       await stores[name].crash();
       hit(`${name} killed`);
       if (name === 'nats') stores[name].wipe();

@@ -89,7 +89,7 @@ const accounts = [
   "INSERT INTO memberships (user_id, organization_id, role) VALUES ('usr_1', 'org_2', 'owner')",
   'SET ROLE signpost_api',
   'SELECT * FROM host_checks',
-  'DELETE FROM untold_changes',
+  'DELETE FROM outbox',
 ];
 const records = ['SELECT * FROM ingest.batch', 'SELECT * FROM ingest.visitor_salt', 'DELETE FROM ingest.mark'];
 const installs = ['SELECT * FROM install_answers', 'SELECT * FROM install_names', 'SELECT * FROM claims'];

@@ -1,8 +1,8 @@
 /** One origin for the whole API on this machine: the dashboard's endpoints and the SDK's, on one port with TLS. */
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
+import { exposeOutbox } from '#api/outbox-metrics.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
-import { exposeUntold } from '#api/untold-counters.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { mountRoutes } from '#common/http/mount.ts';
@@ -47,7 +47,7 @@ const cache = new LinkCache({
 });
 
 const api = apiParts(config, { db: apiDb, redis, clickhouse, log }, systemClock);
-exposeUntold(metrics, api.untold);
+exposeOutbox(metrics, api.outbox);
 // NATS may come later: until then clicks that Redis has lost are not found, and everything else works.
 const onRefusal = (line: string) => log.error(line);
 const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
@@ -72,7 +72,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'clickhouse', stop: () => clickhouse.close() },
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
-  { name: 'untold changes', start: () => api.untold.start(), stop: () => api.untold.stop() },
+  { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
   new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
   new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),

@@ -17,7 +17,7 @@ export function idOf(prefix: string, ms: number, scheduler: Scheduler): string {
   for (let left = ms; stamp.length < stampChars; left = Math.floor(left / 32))
     stamp = idChars.charAt(left % 32) + stamp;
   const chance = Array.from({ length: 16 }, (_, at) =>
-    at === 0 ? 'e' : at === 3 ? '8' : idChars.charAt(Math.floor(scheduler.dice.next() * 32)),
+    at === 0 ? 'e' : at === 3 ? '8' : idChars.charAt(Math.floor(scheduler.random.next() * 32)),
   );
   return `${prefix}_${stamp}${chance.join('')}`;
 }

@@ -2,7 +2,7 @@
 import { Journal } from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import type { SeededRandom } from '#deploy/faults/dice.ts';
+import type { SeededRandom } from '#testing/seeded-random.ts';
 import type { Answers } from './answers.ts';
 import { type ClickFacts, clickFields, idOf } from './click-line.ts';
 import type { Machine } from './machine.ts';
@@ -104,17 +104,17 @@ export class EdgeSlot {
   #send(program: Program, journal: Journal): void {
     const { scheduler } = program;
     const { turnMs, recordsPerTurnMax, partitions, isLoaded, answers, clicks } = this.#options;
-    const { dice } = scheduler;
+    const { random } = scheduler;
     const turn = () => {
       if (!isLoaded()) {
         scheduler.after(idleMs, () => program.enter(turn));
         return;
       }
-      for (let left = dice.between(1, recordsPerTurnMax); left > 0; left--) {
-        const what = this.#draw(dice, program.time.now());
+      for (let left = random.between(1, recordsPerTurnMax); left > 0; left--) {
+        const what = this.#draw(random, program.time.now());
         const { kind, id } = what;
         const partition =
-          kind === 'click' ? dice.between(0, partitions - 1) : partitionOf(simulatedApp, id, partitions);
+          kind === 'click' ? random.between(0, partitions - 1) : partitionOf(simulatedApp, id, partitions);
         const number = answers.open(this.name, scheduler.now, what);
         const click_id = kind === 'click' && clicks !== undefined ? idOf('clk', what.time, scheduler) : undefined;
         const settle = (answer: 'kept' | 'refused') => {
@@ -132,24 +132,24 @@ export class EdgeSlot {
       }
       next();
     };
-    const next = () => void scheduler.after(-Math.log(1 - dice.next()) * turnMs, () => program.enter(turn));
+    const next = () => void scheduler.after(-Math.log(1 - random.next()) * turnMs, () => program.enter(turn));
     next();
   }
 
-  #draw(dice: SeededRandom, now: number): { kind: RecordKind; id: string; time: number } {
-    if (dice.next() < clickShare)
-      return { kind: 'click', id: '', time: dice.next() < oldClickShare ? now - oldClickMs : now };
+  #draw(random: SeededRandom, now: number): { kind: RecordKind; id: string; time: number } {
+    if (random.next() < clickShare)
+      return { kind: 'click', id: '', time: random.next() < oldClickShare ? now - oldClickMs : now };
     const { recentIds } = this.#options;
-    if (recentIds.length > 0 && dice.next() < repeatShare) {
-      const again = dice.pick(recentIds);
+    if (recentIds.length > 0 && random.next() < repeatShare) {
+      const again = random.pick(recentIds);
       // An install is written again with the time of the first.
       return again.kind === 'install' ? again : { ...again, time: now };
     }
-    const share = dice.next();
+    const share = random.next();
     // Nobody sends a match again.
-    if (share >= 1 - matchShare) return { kind: 'match', id: `match-${Math.floor(dice.next() * 1e12)}`, time: now };
+    if (share >= 1 - matchShare) return { kind: 'match', id: `match-${Math.floor(random.next() * 1e12)}`, time: now };
     const kind = share < installShare ? 'install' : 'event';
-    const fresh = { kind, id: `${kind}-${Math.floor(dice.next() * 1e12)}`, time: now } as const;
+    const fresh = { kind, id: `${kind}-${Math.floor(random.next() * 1e12)}`, time: now } as const;
     recentIds.push(fresh);
     if (recentIds.length > recentIdsMax) recentIds.shift();
     return fresh;

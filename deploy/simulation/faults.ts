@@ -1,4 +1,6 @@
 /** Everything that can go wrong in a simulation, each with what ends it. */
+
+import { DAY_MS } from '#common/durations.ts';
 import type { Program } from './program.ts';
 import { type CallableServer, type CallFaults, noCallFaults } from './server-call.ts';
 import { noDiskFaults } from './simulated-disk.ts';
@@ -10,13 +12,12 @@ export interface Fault {
   readonly hit: (world: World) => (() => void) | undefined;
 }
 
-const dayMs = 86_400_000;
-/** Clocks that differ by more than a minute let a publisher wait for as long as they differ before it repeats what the sink has passed over. */
+/** Clocks that differ by more than a minute let a publisher wait for as long as they differ before it repeats what the sink has skipped. */
 const clockOffMsMax = 25_000;
 
 function pickProgram(world: World): Program | undefined {
   const { programs } = world;
-  return programs.length === 0 ? undefined : world.scheduler.dice.pick(programs);
+  return programs.length === 0 ? undefined : world.scheduler.random.pick(programs);
 }
 
 export const faults: readonly Fault[] = [
@@ -34,7 +35,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'power lost',
-    hit: (world) => void world.losePower(world.scheduler.dice.pick(world.edges)),
+    hit: (world) => void world.losePower(world.scheduler.random.pick(world.edges)),
   },
   {
     name: 'log server killed',
@@ -53,7 +54,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'log cut',
     hit: (world) => {
-      world.nats.crash(world.scheduler.dice.between(1, 40));
+      world.nats.crash(world.scheduler.random.between(1, 40));
       return () => world.nats.start();
     },
   },
@@ -76,7 +77,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'network cut',
     hit: (world) => {
-      const { link } = world.scheduler.dice.pick(world.machines);
+      const { link } = world.scheduler.random.pick(world.machines);
       link.isCut = true;
       return () => {
         link.isCut = false;
@@ -86,9 +87,9 @@ export const faults: readonly Fault[] = [
   {
     name: 'network slow',
     hit: (world) => {
-      const { dice } = world.scheduler;
-      const { link } = dice.pick(world.machines);
-      link.latencyMsMax = dice.pick([20, 200, 3_000]);
+      const { random } = world.scheduler;
+      const { link } = random.pick(world.machines);
+      link.latencyMsMax = random.pick([20, 200, 3_000]);
       return () => {
         link.latencyMsMax = 1;
       };
@@ -96,33 +97,33 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'connection reset',
-    hit: (world) => void world.scheduler.dice.pick([...world.publishers, ...world.ingests]).client?.break(),
+    hit: (world) => void world.scheduler.random.pick([...world.publishers, ...world.ingests]).client?.break(),
   },
   {
     name: 'disk full',
-    hit: (world) => diskFault(world, (disk) => ({ bytesMax: disk.bytes + world.scheduler.dice.between(0, 2_000) })),
+    hit: (world) => diskFault(world, (disk) => ({ bytesMax: disk.bytes + world.scheduler.random.between(0, 2_000) })),
   },
   {
     name: 'disk fails writes',
-    hit: (world) => diskFault(world, () => ({ writeFails: world.scheduler.dice.next() ** 2 })),
+    hit: (world) => diskFault(world, () => ({ writeFails: world.scheduler.random.next() ** 2 })),
   },
   {
     name: 'disk fails syncs',
-    hit: (world) => diskFault(world, () => ({ syncFails: world.scheduler.dice.next() })),
+    hit: (world) => diskFault(world, () => ({ syncFails: world.scheduler.random.next() })),
   },
   {
     name: 'disk slow',
-    hit: (world) => diskFault(world, () => ({ syncMsMax: world.scheduler.dice.pick([100, 2_000, 20_000]) })),
+    hit: (world) => diskFault(world, () => ({ syncMsMax: world.scheduler.random.pick([100, 2_000, 20_000]) })),
   },
   {
     name: 'disk slow until its power is lost',
     hit: (world) => {
-      const { dice } = world.scheduler;
-      const machine = dice.pick(world.edges);
+      const { random } = world.scheduler;
+      const machine = random.pick(world.edges);
       // About as long as it takes to fill a segment: one is begun while another is being synced.
-      machine.disk.setFaults({ ...noDiskFaults(), syncMsMax: world.shape.turnMs * dice.pick([0.5, 2, 5]) });
+      machine.disk.setFaults({ ...noDiskFaults(), syncMsMax: world.shape.turnMs * random.pick([0.5, 2, 5]) });
       // What has reached the log in the meantime is not lost with the disk.
-      machine.link.isCut = dice.next() < 0.7;
+      machine.link.isCut = random.next() < 0.7;
       return () => {
         world.losePower(machine);
         machine.link.isCut = false;
@@ -145,17 +146,17 @@ export const faults: readonly Fault[] = [
     name: 'Postgres loses its last commits',
     hit: ({ postgres, scheduler, matches }) => {
       matches.forget();
-      postgres.loseCommits(scheduler.dice.between(1, 20));
+      postgres.loseCommits(scheduler.random.between(1, 20));
       return () => postgres.start();
     },
   },
   {
     name: 'Postgres loses answers',
-    hit: ({ postgres, scheduler }) => callFault(postgres, { lost: scheduler.dice.next() * 0.5 }),
+    hit: ({ postgres, scheduler }) => callFault(postgres, { lost: scheduler.random.next() * 0.5 }),
   },
   {
     name: 'Postgres slow',
-    hit: ({ postgres, scheduler }) => callFault(postgres, { waitMsMax: scheduler.dice.pick([100, 3_000, 30_000]) }),
+    hit: ({ postgres, scheduler }) => callFault(postgres, { waitMsMax: scheduler.random.pick([100, 3_000, 30_000]) }),
   },
   {
     name: 'ClickHouse killed',
@@ -166,17 +167,17 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'ClickHouse loses answers',
-    hit: ({ clickhouse, scheduler }) => callFault(clickhouse, { lost: scheduler.dice.next() * 0.5 }),
+    hit: ({ clickhouse, scheduler }) => callFault(clickhouse, { lost: scheduler.random.next() * 0.5 }),
   },
   {
     name: 'ClickHouse holds questions back',
     hit: ({ clickhouse, scheduler }) =>
-      callFault(clickhouse, { waitMsMax: scheduler.dice.pick([100, 3_000, 30_000, 90_000]) }),
+      callFault(clickhouse, { waitMsMax: scheduler.random.pick([100, 3_000, 30_000, 90_000]) }),
   },
   {
     name: 'ClickHouse slow within an insert',
     hit: ({ clickhouse, scheduler }) => {
-      clickhouse.stepMsMax = scheduler.dice.pick([50, 1_000, 20_000]);
+      clickhouse.stepMsMax = scheduler.random.pick([50, 1_000, 20_000]);
       return () => {
         clickhouse.stepMsMax = 1;
       };
@@ -185,7 +186,7 @@ export const faults: readonly Fault[] = [
   {
     name: 'ClickHouse dies within inserts',
     hit: ({ clickhouse, scheduler }) => {
-      clickhouse.diesInStep = scheduler.dice.next() * 0.3;
+      clickhouse.diesInStep = scheduler.random.next() * 0.3;
       return () => {
         clickhouse.diesInStep = 0;
       };
@@ -193,9 +194,9 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'ClickHouse dies within inserts, and gets late what repairs them',
-    hit: ({ clickhouse, scheduler: { dice } }) => {
+    hit: ({ clickhouse, scheduler: { random } }) => {
       clickhouse.diesInStep = 0.2;
-      clickhouse.repairsLate = dice.next();
+      clickhouse.repairsLate = random.next();
       return () => {
         clickhouse.diesInStep = 0;
         clickhouse.repairsLate = 0;
@@ -204,11 +205,11 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'ClickHouse works on behind lost connections',
-    hit: ({ clickhouse, scheduler: { dice } }) => {
-      const waitMsMax = dice.pick([2, 1_000, 10_000]);
-      const end = callFault(clickhouse, { lost: dice.next() * 0.5, orphaned: dice.next() * 0.5, waitMsMax });
-      clickhouse.stepMsMax = dice.pick([50, 1_000]);
-      clickhouse.diesInStep = dice.next() * 0.2;
+    hit: ({ clickhouse, scheduler: { random } }) => {
+      const waitMsMax = random.pick([2, 1_000, 10_000]);
+      const end = callFault(clickhouse, { lost: random.next() * 0.5, orphaned: random.next() * 0.5, waitMsMax });
+      clickhouse.stepMsMax = random.pick([50, 1_000]);
+      clickhouse.diesInStep = random.next() * 0.2;
       return () => {
         end();
         clickhouse.stepMsMax = 1;
@@ -242,8 +243,8 @@ export const faults: readonly Fault[] = [
   {
     name: 'replay of ClickHouse asked for',
     hit: (world) => {
-      const { dice, now } = world.scheduler;
-      world.askForReplay(Math.min(world.replayFrom, world.postgres.now - dice.next() * now));
+      const { random, now } = world.scheduler;
+      world.askForReplay(Math.min(world.replayFrom, world.postgres.now - random.next() * now));
       return undefined;
     },
   },
@@ -256,7 +257,7 @@ export const faults: readonly Fault[] = [
   },
   {
     name: 'Redis evicts',
-    hit: ({ redis, scheduler }) => void redis?.evict(scheduler.dice.next()),
+    hit: ({ redis, scheduler }) => void redis?.evict(scheduler.random.next()),
   },
   {
     name: 'Redis full',
@@ -271,20 +272,20 @@ export const faults: readonly Fault[] = [
   {
     name: 'Redis loses answers',
     hit: ({ redis, scheduler }) =>
-      redis === undefined ? undefined : callFault(redis, { lost: scheduler.dice.next() }),
+      redis === undefined ? undefined : callFault(redis, { lost: scheduler.random.next() }),
   },
   {
     name: 'process killed between a question and its answer',
     hit: ({ postgres, clickhouse, scheduler }) =>
-      callFault(scheduler.dice.pick([postgres, clickhouse]), { killsCaller: scheduler.dice.next() * 0.2 }),
+      callFault(scheduler.random.pick([postgres, clickhouse]), { killsCaller: scheduler.random.next() * 0.2 }),
   },
   {
     name: 'clock jump',
     hit: (world) => {
-      const { dice } = world.scheduler;
-      const ms = Math.round((2 * dice.next() - 1) * clockOffMsMax);
-      const machine = dice.next() < 0.3 ? undefined : dice.pick(world.machines);
-      if (machine === undefined) dice.pick([world.nats, world.postgres]).clockOffsetMs = ms;
+      const { random } = world.scheduler;
+      const ms = Math.round((2 * random.next() - 1) * clockOffMsMax);
+      const machine = random.next() < 0.3 ? undefined : random.pick(world.machines);
+      if (machine === undefined) random.pick([world.nats, world.postgres]).clockOffsetMs = ms;
       else machine.clock.wallOffsetMs = ms;
       world.scheduler.note(() => `the clock of ${machine?.name ?? 'a server'} is off by ${ms} ms`);
       return undefined;
@@ -293,9 +294,9 @@ export const faults: readonly Fault[] = [
   {
     name: 'leap of time',
     hit: (world) => {
-      const { dice } = world.scheduler;
+      const { random } = world.scheduler;
       for (const slot of world.slots) slot.hindrances.push(world.scheduler.now);
-      world.scheduler.leap(dice.next() * dice.pick([10_000, 3_600_000, 4 * dayMs]));
+      world.scheduler.leap(random.next() * random.pick([10_000, 3_600_000, 4 * DAY_MS]));
       return undefined;
     },
   },
@@ -305,7 +306,7 @@ function diskFault(
   world: World,
   changes: (disk: World['center']['disk']) => Partial<ReturnType<typeof noDiskFaults>>,
 ): () => void {
-  const { disk } = world.scheduler.dice.pick(world.edges);
+  const { disk } = world.scheduler.random.pick(world.edges);
   disk.setFaults({ ...noDiskFaults(), ...changes(disk) });
   return () => disk.setFaults(noDiskFaults());
 }

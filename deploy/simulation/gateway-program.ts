@@ -49,7 +49,7 @@ export class GatewayProgram {
   #run(program: Program): void {
     const { machine, postgres, redis: server, clicks, turnMs, isLoaded } = this.#options;
     const { scheduler, time } = program;
-    const { dice } = scheduler;
+    const { random } = scheduler;
     const redis = server.of(program, machine);
     const parts = {
       clicks: new RecentClicks(redis, time),
@@ -71,12 +71,12 @@ export class GatewayProgram {
     const matching = new Matching(parts);
     const turn = () => {
       if (isLoaded() && clicks.length > 0) {
-        const device = dice.next() < namelessShare ? '' : `device-${dice.between(1, devicesMax)}`;
+        const device = random.next() < namelessShare ? '' : `device-${random.between(1, devicesMax)}`;
         const wanted = clicks.slice(-clicksWanted);
         const fields = {
           platform: 'ios' as const,
           os_version: '17.5',
-          ...(dice.next() < namedClickShare ? { click_id: dice.pick(wanted).click_id } : {}),
+          ...(random.next() < namedClickShare ? { click_id: random.pick(wanted).click_id } : {}),
         };
         const asker = { app: app, ip: clickAddress, device, user_agent: '', install_name: '' };
         matching.match(fields, asker).then(
@@ -91,7 +91,7 @@ export class GatewayProgram {
       }
       next();
     };
-    const next = () => void scheduler.after(-Math.log(1 - dice.next()) * turnMs, () => program.enter(turn));
+    const next = () => void scheduler.after(-Math.log(1 - random.next()) * turnMs, () => program.enter(turn));
     next();
   }
 }

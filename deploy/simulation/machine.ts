@@ -48,12 +48,12 @@ export class Machine {
 
   /** What journal and publisher get of this machine. */
   systemOf(program: Program): System {
-    const { dice } = this.#scheduler;
+    const { random } = this.#scheduler;
     return {
       time: program.time,
       disk: this.disk.of(program),
       locks: this.#locks.of(program),
-      producerId: (ms) => stamped(ms, () => dice.next()),
+      producerId: (ms) => stamped(ms, () => random.next()),
     };
   }
 

@@ -47,7 +47,7 @@ export const mutations: readonly Mutation[] = [
     without: 'writing down what Postgres had lost',
     file: 'ingest/recovery.ts',
     from: 'await sink.learn(entry, Math.max(newest.raw, newest.rolled));',
-    to: 'sink.doubtful.addBatch(entry);',
+    to: 'sink.inDoubt.addBatch(entry);',
   },
   {
     without: 'the fence',

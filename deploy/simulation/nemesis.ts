@@ -1,5 +1,5 @@
 /** What goes wrong in a simulation: a seed draws a few kinds of faults, how often they hit and how long they last. */
-import type { SeededRandom } from '#deploy/faults/dice.ts';
+import type { SeededRandom } from '#testing/seeded-random.ts';
 import { type Fault, faults } from './faults.ts';
 import type { World } from './world.ts';
 
@@ -19,15 +19,19 @@ const themesOfMatching = [['Redis'], ['Redis', 'Postgres'], ['Redis', 'log']];
 const themedShare = 0.4;
 const withTheme = ['process killed', 'process killed between a question and its answer', 'power lost'];
 
-function kindsOf(dice: SeededRandom, all: readonly Fault[], themes: readonly (readonly string[])[]): readonly Fault[] {
-  if (dice.next() < themedShare) {
-    const theme = dice.pick(themes);
+function kindsOf(
+  random: SeededRandom,
+  all: readonly Fault[],
+  themes: readonly (readonly string[])[],
+): readonly Fault[] {
+  if (random.next() < themedShare) {
+    const theme = random.pick(themes);
     return all.filter(({ name }) => theme.some((word) => name.includes(word)) || withTheme.includes(name));
   }
   const left = [...all];
-  return Array.from({ length: dice.between(1, kindsMax) }, () => {
-    const [kind] = left.splice(Math.floor(dice.next() * left.length), 1);
-    return kind ?? dice.pick(all);
+  return Array.from({ length: random.between(1, kindsMax) }, () => {
+    const [kind] = left.splice(Math.floor(random.next() * left.length), 1);
+    return kind ?? random.pick(all);
   });
 }
 
@@ -43,12 +47,12 @@ export class Nemesis {
 
   constructor(world: World) {
     this.#world = world;
-    const { dice } = world.scheduler;
+    const { random } = world.scheduler;
     // Without a Redis nothing can happen to it; with one, mostly something does.
     const all = faults.filter(({ name }) => world.redis !== undefined || !name.includes('Redis'));
-    this.#kinds = kindsOf(dice, all, world.redis === undefined ? themes : themesOfMatching);
-    this.#everyMs = dice.pick([200, 1_000, 5_000]);
-    this.#lastsMs = dice.pick([50, 1_000, 10_000]);
+    this.#kinds = kindsOf(random, all, world.redis === undefined ? themes : themesOfMatching);
+    this.#everyMs = random.pick([200, 1_000, 5_000]);
+    this.#lastsMs = random.pick([50, 1_000, 10_000]);
     this.#next();
   }
 
@@ -65,9 +69,9 @@ export class Nemesis {
 
   #next(): void {
     const { scheduler } = this.#world;
-    scheduler.after(-Math.log(1 - scheduler.dice.next()) * this.#everyMs, () => {
+    scheduler.after(-Math.log(1 - scheduler.random.next()) * this.#everyMs, () => {
       if (this.#isOver) return;
-      this.#hit(scheduler.dice.pick(this.#kinds));
+      this.#hit(scheduler.random.pick(this.#kinds));
       this.#next();
     });
   }
@@ -79,7 +83,7 @@ export class Nemesis {
     const end = fault.hit(this.#world);
     if (end === undefined) return;
     this.#ends.add(end);
-    scheduler.after(scheduler.dice.next() * this.#lastsMs, () => {
+    scheduler.after(scheduler.random.next() * this.#lastsMs, () => {
       if (!this.#ends.delete(end)) return;
       scheduler.note(() => `over: ${fault.name}`);
       end();

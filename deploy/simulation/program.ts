@@ -113,13 +113,13 @@ export class Program {
 
   #timeBy(clock: MachineClock): Time {
     const { scheduler } = this;
-    const { dice } = scheduler;
+    const { random } = scheduler;
     return {
       now: () => Math.floor(clock.wallAtZero + clock.wallOffsetMs + scheduler.now),
       elapsed: () => scheduler.now - clock.bootedAt,
       after: (ms, callback) => {
         const timer: ArmedTimer = { step: undefined, callback };
-        timer.step = scheduler.after(Math.max(1, ms) + dice.next() * timerLateMs, () =>
+        timer.step = scheduler.after(Math.max(1, ms) + random.next() * timerLateMs, () =>
           this.enter(() => timer.callback?.()),
         );
         return timer;
@@ -127,7 +127,7 @@ export class Program {
       every: (ms, callback) => {
         const timer: ArmedTimer = { step: undefined, callback };
         const arm = () => {
-          timer.step = scheduler.after(Math.max(1, ms) + dice.next() * timerLateMs, () => this.enter(fire));
+          timer.step = scheduler.after(Math.max(1, ms) + random.next() * timerLateMs, () => this.enter(fire));
         };
         const fire = () => {
           if (timer.callback !== undefined) arm();
@@ -142,7 +142,7 @@ export class Program {
         if (timer.step !== undefined) scheduler.cancel(timer.step);
         timer.callback = undefined;
       },
-      atTurnEnd: (callback) => void scheduler.after(dice.next() * turnMs, () => this.enter(callback)),
+      atTurnEnd: (callback) => void scheduler.after(random.next() * turnMs, () => this.enter(callback)),
     };
   }
 }

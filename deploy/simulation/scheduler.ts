@@ -3,7 +3,7 @@
  * all promises that it settled run to their end before the next one begins. Nothing waits for a real clock, timer or device,
  * so the same seed gives the same schedule on every machine.
  */
-import { SeededRandom } from '#deploy/faults/dice.ts';
+import { SeededRandom } from '#testing/seeded-random.ts';
 
 export interface Step {
   readonly at: number;
@@ -15,7 +15,7 @@ export interface Step {
 const traceLinesMax = 20_000;
 
 export class Scheduler {
-  readonly dice: SeededRandom;
+  readonly random: SeededRandom;
   /** What happened, for whoever looks at a failing seed; kept only when asked for. */
   readonly trace: string[] = [];
   steps = 0;
@@ -26,7 +26,7 @@ export class Scheduler {
   #fingerprint = 0x811c9dc5;
 
   constructor(seed: number, isTraced = false) {
-    this.dice = new SeededRandom(seed);
+    this.random = new SeededRandom(seed);
     this.#isTraced = isTraced;
   }
 

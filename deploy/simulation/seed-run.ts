@@ -1,5 +1,6 @@
 /** One seed: a world under load and faults, then without either, then the verdict. */
 
+import { DAY_MS } from '#common/durations.ts';
 import { Nemesis } from './nemesis.ts';
 import { Killed } from './program.ts';
 import { Scheduler } from './scheduler.ts';
@@ -36,32 +37,31 @@ const matchingShare = 0.2;
 /** LOG_PARTITIONS is being changed: edges have another number than ingests. */
 const otherPartitionsShare = 0.15;
 const quietDays: readonly number[] = [150, 150, 150, 4_015];
-const dayMs = 86_400_000;
 /** After a start: leases run out, everything is read again. */
 const settledMs = 10_000;
 const resumedMs = 2_000;
 
 function shapeOf(scheduler: Scheduler): WorldShape {
-  const { dice } = scheduler;
-  const partitions = dice.between(1, 2);
-  const isMatching = dice.next() < matchingShare;
-  const journalBytesMax = isMatching ? 100_000 : dice.pick([2_000, 100_000, 100_000]);
+  const { random } = scheduler;
+  const partitions = random.between(1, 2);
+  const isMatching = random.next() < matchingShare;
+  const journalBytesMax = isMatching ? 100_000 : random.pick([2_000, 100_000, 100_000]);
   return {
-    machines: dice.between(1, 2),
-    slots: dice.between(1, 2),
+    machines: random.between(1, 2),
+    slots: random.between(1, 2),
     partitions,
-    edgePartitions: dice.next() < otherPartitionsShare ? dice.between(1, 3) : partitions,
-    sync: dice.pick(['after_answer', 'before_answer'] as const),
-    segmentBytes: isMatching ? 5_000 : dice.pick([300, 1_000, 5_000]),
+    edgePartitions: random.next() < otherPartitionsShare ? random.between(1, 3) : partitions,
+    sync: random.pick(['after_answer', 'before_answer'] as const),
+    segmentBytes: isMatching ? 5_000 : random.pick([300, 1_000, 5_000]),
     journalBytesMax,
-    turnMs: dice.pick([50, 300, 1_000]),
-    recordsPerTurnMax: dice.pick([1, 4]),
+    turnMs: random.pick([50, 300, 1_000]),
+    recordsPerTurnMax: random.pick([1, 4]),
     // A message holds as much as a journal; a log holds many messages.
     logBytesMax: journalBytesMax * 10,
     isMatching,
-    ingests: dice.between(1, 2),
-    leaseSeconds: dice.pick([2, 5]),
-    batchRows: dice.pick([5, 50]),
+    ingests: random.between(1, 2),
+    leaseSeconds: random.pick([2, 5]),
+    batchRows: random.pick([5, 50]),
   };
 }
 
@@ -110,7 +110,7 @@ async function quiet(world: World): Promise<string[]> {
   while (!world.isDrained && scheduler.now < drainedBy) await scheduler.run(scheduler.now + lookMs);
   const isTidy = world.isDrained || world.isDamaged;
   scheduler.note(() => 'months pass');
-  scheduler.leap(scheduler.dice.pick(quietDays) * dayMs);
+  scheduler.leap(scheduler.random.pick(quietDays) * DAY_MS);
   world.isLoaded = true;
   await scheduler.run(scheduler.now + resumedMs);
   world.isLoaded = false;
@@ -132,10 +132,10 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
     const world = new World(scheduler, shapeOf(scheduler));
     const nemesis = new Nemesis(world);
     scheduler.note(() => `${JSON.stringify(world.shape)} ${nemesis.kinds.join(', ')}`);
-    const loadedMs = scheduler.dice.pick([2_000, 6_000, 15_000]);
-    const snapshotMs = scheduler.dice.next() * loadedMs;
+    const loadedMs = scheduler.random.pick([2_000, 6_000, 15_000]);
+    const snapshotMs = scheduler.random.next() * loadedMs;
     await scheduler.run(scheduler.now + snapshotMs);
-    const setBack = scheduler.dice.next() < setBackShare ? scheduler.dice.pick(world.edges).snapshot() : undefined;
+    const setBack = scheduler.random.next() < setBackShare ? scheduler.random.pick(world.edges).snapshot() : undefined;
     await scheduler.run(scheduler.now + loadedMs - snapshotMs);
     nemesis.stop();
     scheduler.note(() => 'no more faults');
@@ -145,7 +145,7 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
     unrest.push(...(await rested(world, () => faults.length > 0)));
     if (unrest.length === 0) {
       // Longer than marks are read at a take-over: what is still on a disk then must not count again.
-      if (scheduler.dice.next() < quietMonthsShare) {
+      if (scheduler.random.next() < quietMonthsShare) {
         unrest.push(...(await quiet(world)), ...(await rested(world, () => faults.length > 0)));
         quietMonths++;
       }

@@ -50,8 +50,8 @@ export class CallableServer {
    * client has given up: a COMMIT that comes late holds its rows until then.
    */
   turnOf(lock: string): number {
-    const { now, dice } = this.scheduler;
-    const at = Math.max(now + dice.next() * this.faults.waitMsMax, lock === '' ? 0 : (this.#locks.get(lock) ?? 0));
+    const { now, random } = this.scheduler;
+    const at = Math.max(now + random.next() * this.faults.waitMsMax, lock === '' ? 0 : (this.#locks.get(lock) ?? 0));
     if (lock !== '') this.#locks.set(lock, at);
     return at;
   }
@@ -73,7 +73,7 @@ export interface Caller {
 export function call<T>(caller: Caller, server: CallableServer, carryOut: () => T | Promise<T>, lock = ''): Promise<T> {
   const { program, link, timeoutMs, unavailable } = caller;
   const { scheduler } = server;
-  const { dice } = scheduler;
+  const { random } = scheduler;
   return new Promise<T>((done, fail) => {
     let isOver = false;
     const answer = (give: () => void) => {
@@ -85,8 +85,8 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
     const failed = (why: string) => answer(() => fail(unavailable(why)));
     // The patience of a program runs while it stands still, but nobody hears of it until it goes on.
     const timer = scheduler.after(timeoutMs, () => failed('no answer in time'));
-    const way = () => dice.next() * link.latencyMsMax;
-    const isLost = () => server.faults.lost > 0 && dice.next() < server.faults.lost;
+    const way = () => random.next() * link.latencyMsMax;
+    const isLost = () => server.faults.lost > 0 && random.next() < server.faults.lost;
     scheduler.after(way(), () => {
       if (link.isCut) return;
       if (!server.isUp || isLost()) {
@@ -94,8 +94,8 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
         return;
       }
       const { run } = server;
-      if (server.faults.orphaned > 0 && dice.next() < server.faults.orphaned)
-        scheduler.after(dice.next() * lostWithinMs, () => failed('the connection was lost'));
+      if (server.faults.orphaned > 0 && random.next() < server.faults.orphaned)
+        scheduler.after(random.next() * lostWithinMs, () => failed('the connection was lost'));
       const reply = (give: () => void) =>
         scheduler.after(way(), () => {
           if (link.isCut) return;
@@ -107,11 +107,11 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
           failed('the server has died');
           return;
         }
-        if (server.faults.killsCaller > 0 && dice.next() < server.faults.killsCaller) {
-          scheduler.after(dice.next() * lostWithinMs, () => program.kill());
+        if (server.faults.killsCaller > 0 && random.next() < server.faults.killsCaller) {
+          scheduler.after(random.next() * lostWithinMs, () => program.kill());
         }
         // The connection can be lost while the server works on, and does not know.
-        if (isLost()) scheduler.after(dice.next() * lostWithinMs, () => failed('the connection was lost'));
+        if (isLost()) scheduler.after(random.next() * lostWithinMs, () => failed('the connection was lost'));
         // In a turn of its own, as a promise: what it throws is its answer.
         void (async () => await carryOut())().then(
           (value) => reply(() => done(value)),

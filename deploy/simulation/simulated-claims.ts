@@ -1,9 +1,9 @@
 /** Claims as the simulated Postgres keeps them: one for each click, one first one for each device with a name. No device has an install. */
+
+import { HOUR_MS } from '#common/durations.ts';
 import type { ClickClaim, DeviceName, NewClaim } from '#gateway/match/claim-store.ts';
 
 export type ClaimRows = ReadonlyMap<string, ClickClaim & { readonly expiresAt: number }>;
-
-const hourMs = 3_600_000;
 
 /** @returns what is kept then, and how many were stored. */
 export function claimed(
@@ -20,14 +20,18 @@ export function claimed(
     const isOwn = (one: ClickClaim) => device !== '' && one.app_id === app_id && one.device === device && one.is_first;
     if (claims.has(click_id) || (is_first && [...claims.values()].some(isOwn))) continue;
     const kept = { click_id, app_id, device, match_id, answer, is_first, is_open_due: false };
-    claims.set(click_id, { ...kept, expiresAt: now + hours * hourMs });
+    claims.set(click_id, { ...kept, expiresAt: now + hours * HOUR_MS });
     stored++;
   }
   return { claims: stored === 0 && claims.size === known.size ? known : claims, stored };
 }
 
 /** The claims on these clicks, and the first ones of these devices. */
-export function claimsFound(claims: ClaimRows, clickIds: readonly string[], devices: readonly DeviceName[]): ClickClaim[] {
+export function claimsFound(
+  claims: ClaimRows,
+  clickIds: readonly string[],
+  devices: readonly DeviceName[],
+): ClickClaim[] {
   return [...claims.values()].filter(
     ({ click_id, app_id, device, is_first }) =>
       clickIds.includes(click_id) ||

@@ -6,6 +6,7 @@
  * It can be restored from a backup, in which each table is of a moment of its own.
  */
 import { kinds, rawKinds } from '#clickhouse/rollups.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { Fence, TableDay } from '#ingest/raw-store.ts';
 import { CallableServer } from './server-call.ts';
 
@@ -67,7 +68,6 @@ export class Fenced extends Error {
 export const rollupNames: readonly string[] = ['by_link', 'by_dimension'];
 export const rawTables: readonly string[] = rawKinds;
 const linksMax = 3;
-const dayMs = 86_400_000;
 const quarterMs = 900_000;
 const restartMsMax = 300;
 const repairLateMsMax = 20_000;
@@ -94,7 +94,7 @@ function cellsOf(rollup: string, row: SimulatedRow): { key: string; bucket: numb
 }
 
 function dayOf(time: number): number {
-  return Math.floor(time / dayMs) * dayMs;
+  return Math.floor(time / DAY_MS) * DAY_MS;
 }
 
 interface Content {
@@ -173,7 +173,7 @@ export class SimulatedClickHouse extends CallableServer {
     copy.fences = new Map(this.#content.fences);
     const left = new Set([...rawTables, ...rollupNames]);
     for (const name of [...left]) {
-      scheduler.after(scheduler.dice.next() * backupMsMax, () => {
+      scheduler.after(scheduler.random.next() * backupMsMax, () => {
         if (this.run !== run || !this.isUp) return;
         copyOver(this.#content, copy, name);
         left.delete(name);
@@ -254,8 +254,8 @@ export class SimulatedClickHouse extends CallableServer {
   /** @returns whether a statement that adds to a rollup was taken away, to be carried out later. */
   isRepairLate(carryOut: () => Promise<void>): boolean {
     const { run, scheduler } = this;
-    if (this.repairsLate === 0 || scheduler.dice.next() >= this.repairsLate) return false;
-    scheduler.after(scheduler.dice.next() * repairLateMsMax, () => {
+    if (this.repairsLate === 0 || scheduler.random.next() >= this.repairsLate) return false;
+    scheduler.after(scheduler.random.next() * repairLateMsMax, () => {
       if (this.isUp && this.run === run) carryOut().catch(() => undefined);
     });
     this.hits.late_repairs++;
@@ -358,7 +358,7 @@ export class SimulatedClickHouse extends CallableServer {
 
   #dieInStep(): void {
     this.crash();
-    this.scheduler.after(this.scheduler.dice.next() * restartMsMax, () => this.start());
+    this.scheduler.after(this.scheduler.random.next() * restartMsMax, () => this.start());
   }
 
   async #run(partition: number, work: (step: () => Promise<void>) => Promise<void>): Promise<void> {
@@ -366,8 +366,8 @@ export class SimulatedClickHouse extends CallableServer {
     this.#running.add(query);
     const step = () =>
       new Promise<void>((done, fail) => {
-        this.scheduler.after(this.scheduler.dice.next() * this.stepMsMax, () => {
-          if (this.diesInStep > 0 && this.scheduler.dice.next() < this.diesInStep) this.#dieInStep();
+        this.scheduler.after(this.scheduler.random.next() * this.stepMsMax, () => {
+          if (this.diesInStep > 0 && this.scheduler.random.next() < this.diesInStep) this.#dieInStep();
           if (query.isKilled) fail(new QueryEnded());
           else done();
         });

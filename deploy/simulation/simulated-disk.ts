@@ -5,7 +5,7 @@
  */
 import { basename, dirname } from 'node:path';
 import type { Disk } from '#common/journal/disk.ts';
-import type { SeededRandom } from '#deploy/faults/dice.ts';
+import type { SeededRandom } from '#testing/seeded-random.ts';
 import { Killed, type Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 import { SimulatedFile, SimulatedFolder } from './simulated-files.ts';
@@ -51,7 +51,7 @@ export class SimulatedDisk {
   /** How often each of its faults hit. */
   readonly hits = { write_failed: 0, disk_full: 0, sync_failed: 0, killed_in_write: 0, power_lost: 0 };
   readonly #scheduler: Scheduler;
-  readonly #dice: SeededRandom;
+  readonly #random: SeededRandom;
   #faults = noDiskFaults();
   #hinderedFrom = 0;
   #hinderedTo = Number.NEGATIVE_INFINITY;
@@ -64,7 +64,7 @@ export class SimulatedDisk {
 
   constructor(scheduler: Scheduler) {
     this.#scheduler = scheduler;
-    this.#dice = scheduler.dice;
+    this.#random = scheduler.random;
     this.#begin();
   }
 
@@ -175,7 +175,7 @@ export class SimulatedDisk {
 
   #later<R>(program: Program, msMax: number, call: () => R): Promise<R> {
     return new Promise((done, fail) => {
-      program.scheduler.after(this.#dice.next() * msMax, () =>
+      program.scheduler.after(this.#random.next() * msMax, () =>
         program.enter(() => {
           try {
             done(call());
@@ -188,7 +188,7 @@ export class SimulatedDisk {
   }
 
   #loseIn(folder: SimulatedFolder): void {
-    folder.lose(this.#dice.between(0, folder.changes.length));
+    folder.lose(this.#random.between(0, folder.changes.length));
     for (const entry of folder.entries.values()) {
       if (entry instanceof SimulatedFolder) this.#loseIn(entry);
       else this.#loseTail(entry);
@@ -197,8 +197,8 @@ export class SimulatedDisk {
 
   #loseTail(file: SimulatedFile): void {
     if (!file.isBroken && file.writtenAt < this.#scheduler.now - writtenBackMs) file.syncedLength = file.length;
-    const left = this.#dice.between(file.syncedLength, file.length);
-    const isZeros = this.#dice.next() < 0.2;
+    const left = this.#random.between(file.syncedLength, file.length);
+    const isZeros = this.#random.next() < 0.2;
     if (isZeros) file.bytes.fill(0, left, file.length);
     else file.length = left;
     file.syncedLength = file.length;
@@ -261,15 +261,15 @@ export class SimulatedDisk {
     const { file, path } = this.#opened(to);
     let count = bytes.length - at;
     const { writeFails, killedInWrite, bytesMax } = this.#faults;
-    if (writeFails > 0 && this.#dice.next() < writeFails) {
+    if (writeFails > 0 && this.#random.next() < writeFails) {
       this.hits.write_failed++;
       // Some of it may have been written before it failed.
-      this.#append(file, bytes.subarray(at, at + this.#dice.between(0, count)));
+      this.#append(file, bytes.subarray(at, at + this.#random.between(0, count)));
       throw failure('EIO', path);
     }
-    if (killedInWrite > 0 && this.#dice.next() < killedInWrite) {
+    if (killedInWrite > 0 && this.#random.next() < killedInWrite) {
       this.hits.killed_in_write++;
-      this.#append(file, bytes.subarray(at, at + this.#dice.between(0, count)));
+      this.#append(file, bytes.subarray(at, at + this.#random.between(0, count)));
       program.kill();
       throw new Killed();
     }
@@ -312,8 +312,8 @@ export class SimulatedDisk {
     program.ensureAlive();
     const { file, path } = this.#opened(which);
     const { length } = file;
-    const fails = this.#faults.syncFails > 0 && this.#dice.next() < this.#faults.syncFails;
-    const ms = this.#dice.next() * this.#faults.syncMsMax;
+    const fails = this.#faults.syncFails > 0 && this.#random.next() < this.#faults.syncFails;
+    const ms = this.#random.next() * this.#faults.syncMsMax;
     this.#syncsEndAt = Math.max(this.#syncsEndAt, program.scheduler.now + ms);
     return new Promise((done, fail) => {
       program.scheduler.after(ms, () => {
@@ -332,7 +332,7 @@ export class SimulatedDisk {
 
   #syncFolder(path: string): void {
     const folder = this.#folder(path);
-    if (this.#faults.writeFails > 0 && this.#dice.next() < this.#faults.writeFails) {
+    if (this.#faults.writeFails > 0 && this.#random.next() < this.#faults.writeFails) {
       this.hits.sync_failed++;
       throw failure('EIO', path);
     }

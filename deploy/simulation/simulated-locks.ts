@@ -12,7 +12,7 @@ export class SimulatedLocks {
     const { scheduler } = program;
     const later = <R>(call: () => R) =>
       new Promise<R>((done) =>
-        scheduler.after(scheduler.dice.next() * askMsMax, () => program.enter(() => done(call()))),
+        scheduler.after(scheduler.random.next() * askMsMax, () => program.enter(() => done(call()))),
       );
     return {
       take: (folder) =>

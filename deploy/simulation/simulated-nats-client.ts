@@ -64,7 +64,7 @@ export class SimulatedNatsClient implements NatsClient {
     const { reply = '', messageId = '' } = options;
     const message = { subject, reply, bytes: Buffer.from(bytes), status: 0, messageId };
     if (this.isConnected) this.#send(message);
-    else if (this.#program.scheduler.dice.next() < keptWhileDown) this.#outbox.push(message);
+    else if (this.#program.scheduler.random.next() < keptWhileDown) this.#outbox.push(message);
   }
 
   subscribe(pattern: string, callback: (message: NatsMessage) => void): () => void {
@@ -102,7 +102,7 @@ export class SimulatedNatsClient implements NatsClient {
   flush(): Promise<void> {
     const { scheduler } = this.#program;
     return new Promise((done) => {
-      scheduler.after(scheduler.dice.next() * 2 * this.#link.latencyMsMax, () => this.#program.enter(done));
+      scheduler.after(scheduler.random.next() * 2 * this.#link.latencyMsMax, () => this.#program.enter(done));
     });
   }
 
@@ -123,7 +123,7 @@ export class SimulatedNatsClient implements NatsClient {
   #send(message: WireMessage): void {
     const { scheduler } = this.#program;
     const generation = this.#generation;
-    this.#lastSent = Math.max(this.#lastSent, scheduler.now + scheduler.dice.next() * this.#link.latencyMsMax);
+    this.#lastSent = Math.max(this.#lastSent, scheduler.now + scheduler.random.next() * this.#link.latencyMsMax);
     scheduler.after(this.#lastSent - scheduler.now, () => {
       if (generation !== this.#generation) return;
       if (this.#link.isCut) this.#notice();
@@ -134,7 +134,10 @@ export class SimulatedNatsClient implements NatsClient {
   #receive(message: WireMessage): void {
     const { scheduler } = this.#program;
     const generation = this.#generation;
-    this.#lastReceived = Math.max(this.#lastReceived, scheduler.now + scheduler.dice.next() * this.#link.latencyMsMax);
+    this.#lastReceived = Math.max(
+      this.#lastReceived,
+      scheduler.now + scheduler.random.next() * this.#link.latencyMsMax,
+    );
     scheduler.after(this.#lastReceived - scheduler.now, () => {
       if (generation !== this.#generation) return;
       if (this.#link.isCut) this.#notice();
@@ -151,7 +154,7 @@ export class SimulatedNatsClient implements NatsClient {
   /** Something did not come through: the pings find out. */
   #notice(): void {
     const generation = ++this.#generation;
-    this.#program.scheduler.after(pingPatienceMs * this.#program.scheduler.dice.next(), () => {
+    this.#program.scheduler.after(pingPatienceMs * this.#program.scheduler.random.next(), () => {
       if (generation !== this.#generation || this.#program.isDead) return;
       this.#drop();
       this.#lost();
@@ -182,7 +185,7 @@ export class SimulatedNatsClient implements NatsClient {
 
   #retry(): void {
     const { scheduler } = this.#program;
-    scheduler.after(reconnectMs + scheduler.dice.next() * reconnectJitterMs, () => this.#tryToConnect());
+    scheduler.after(reconnectMs + scheduler.random.next() * reconnectJitterMs, () => this.#tryToConnect());
   }
 
   #tryToConnect(): void {
@@ -204,7 +207,7 @@ export class SimulatedNatsClient implements NatsClient {
     this.#lastSent = 0;
     this.#lastReceived = 0;
     const { scheduler } = this.#program;
-    scheduler.after(scheduler.dice.next() * this.#link.latencyMsMax, () => {
+    scheduler.after(scheduler.random.next() * this.#link.latencyMsMax, () => {
       if (this.#peer === peer) this.#program.enter(() => this.#onConnected());
     });
   }

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { ensureLogStream, logFill, purgeLog } from '#common/log/log-stream.ts';
 import { Nats, type NatsClient } from '#common/stores/nats.ts';
-import { SeededRandom } from '#deploy/faults/dice.ts';
+import { SeededRandom } from '#testing/seeded-random.ts';
 import { natsForTest, type TestServer } from '#testing/servers.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
@@ -90,22 +90,22 @@ async function consumed(nats: NatsClient, name: string, filter: string, batch: n
 }
 
 test('the simulated log stores, refuses, knows repeats, purges and delivers as the real one does', async () => {
-  const dice = new SeededRandom(seed);
+  const random = new SeededRandom(seed);
   await same('create', (nats) => ensureLogStream(nats, stream, { isOwner: true, installationId: 'one' }));
   let last = 0;
   for (let at = 0; at < operations; at++) {
-    const [chance, partition, size] = [dice.next(), dice.between(0, partitions - 1), dice.between(0, 900)];
+    const [chance, partition, size] = [random.next(), random.between(0, partitions - 1), random.between(0, 900)];
     if (chance < 0.9) {
-      const subject = real.names.subjectOf({ kind: dice.pick(kinds), partition });
-      const id = dice.next() < 0.8 ? `id-${dice.between(1, idsMax) + Math.floor(at / idsMax) * 10}` : undefined;
+      const subject = real.names.subjectOf({ kind: random.pick(kinds), partition });
+      const id = random.next() < 0.8 ? `id-${random.between(1, idsMax) + Math.floor(at / idsMax) * 10}` : undefined;
       await same(`publish ${id}`, (nats) => published(nats, subject, Buffer.alloc(size), id));
       last++;
     } else if (chance < 0.96) {
-      const upTo = dice.between(0, last);
+      const upTo = random.between(0, last);
       await same(`purge ${partition} up to ${upTo}`, (nats) => purgeLog(nats, partition, upTo));
     } else {
-      const filter = dice.next() < 0.5 ? real.names.records : real.names.subjectsOf(partition);
-      const batch = dice.between(1, 30);
+      const filter = random.next() < 0.5 ? real.names.records : real.names.subjectsOf(partition);
+      const batch = random.between(1, 30);
       await same(`consume ${filter}`, (nats) => consumed(nats, `consumer-${at}`, filter, batch));
     }
     await same('fill', filled);

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { LaneMarks } from '#common/log/marks.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import { SeededRandom } from '#deploy/faults/dice.ts';
 import type { BatchEntry, Checkpoints, Lease } from '#ingest/checkpoints.ts';
 import { PostgresCheckpoints } from '#ingest/postgres-checkpoints.ts';
+import { SeededRandom } from '#testing/seeded-random.ts';
 import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
@@ -56,7 +56,7 @@ async function askForReplay(): Promise<void> {
 }
 
 test('the simulated Postgres keeps leases, batches, marks and requests as the real one does', async () => {
-  const dice = new SeededRandom(seed);
+  const random = new SeededRandom(seed);
   const scheduler = new Scheduler(seed);
   const machine = new Machine('machine', scheduler, Date.now());
   const server = new SimulatedPostgres(scheduler, Date.now());
@@ -76,26 +76,26 @@ test('the simulated Postgres keeps leases, batches, marks and requests as the re
   const seen = new Set<string>();
 
   for (let at = 0; at < operations; at++) {
-    const partition = dice.between(0, partitions - 1);
+    const partition = random.between(0, partitions - 1);
     const known = leases[partition] ?? [];
     // Mostly the one in force.
-    const lease = dice.next() < 0.9 ? known.at(-1) : known[dice.between(0, known.length - 1)];
+    const lease = random.next() < 0.9 ? known.at(-1) : known[random.between(0, known.length - 1)];
     const last = begun[partition] ?? 0;
-    const batchNo = Math.max(1, last + dice.pick([-1, 0, 1, 1, 1, 2]));
-    const lane = { producer_id: `producer-${dice.between(1, 4)}`, kind: 'click', partition } as const;
-    const mark: LaneMarks = { ...lane, mark: dice.between(1, 50), ahead: dice.next() < 0.5 ? [] : [[60, 70]] };
+    const batchNo = Math.max(1, last + random.pick([-1, 0, 1, 1, 1, 2]));
+    const lane = { producer_id: `producer-${random.between(1, 4)}`, kind: 'click', partition } as const;
+    const mark: LaneMarks = { ...lane, mark: random.between(1, 50), ahead: random.next() < 0.5 ? [] : [[60, 70]] };
     const frames = [{ producer_id: lane.producer_id, kind: lane.kind, from: at, to: at + 3 }];
     const parts = [{ table: 'clicks', partition: '202611', rows: 4, time_from: at, time_to: at + 9 }];
     const entry: BatchEntry = { batch_no: batchNo, frames, parts, stream_time: at, is_partial: false };
-    const what = lease === undefined ? 'acquire' : dice.pick(operationNames);
+    const what = lease === undefined ? 'acquire' : random.pick(operationNames);
     if (lease === undefined || what === 'acquire') {
-      const owner = dice.pick(['one', 'two']);
+      const owner = random.pick(['one', 'two']);
       const { value } = await same(what, (on) => on.acquire(partition, owner, leaseSeconds));
       if (value !== undefined) known.push(value as Lease);
     } else if (what === 'release') await same(what, (on) => on.release(lease));
     else if (what === 'renew') await same(what, (on) => on.renew(lease, leaseSeconds));
     else if (what === 'begin') {
-      const previousNo = dice.next() < 0.9 ? last : last + 1;
+      const previousNo = random.next() < 0.9 ? last : last + 1;
       const outcome = await same(what, (on) => on.begin(lease, entry, previousNo));
       if ('value' in outcome) begun[partition] = batchNo;
       seen.add('value' in outcome ? 'begun' : 'not begun');

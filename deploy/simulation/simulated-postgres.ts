@@ -2,6 +2,8 @@
  * What ingest keeps in a simulated Postgres. Each operation is one transaction. The server can die, be slow, and go back: to what a
  * copy had that was behind, or to a backup.
  */
+
+import { DAY_MS } from '#common/durations.ts';
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { ClaimStore, NewClaim, StoredClaims } from '#gateway/match/claim-store.ts';
@@ -15,7 +17,7 @@ import {
   marksReadDays,
   type Revision,
 } from '#ingest/checkpoints.ts';
-import type { Member, Members, IngestMembership } from '#ingest/members.ts';
+import type { IngestMembership, Member, Members } from '#ingest/members.ts';
 import { STRAYS_RECENT_SECONDS } from '#ingest/postgres-members.ts';
 import type { Machine } from './machine.ts';
 import {
@@ -39,7 +41,6 @@ const commitsKeptMax = 200;
 /** Expired claims are deleted at any time after that. */
 const expiryShare = 0.1;
 const timeoutMs = 12_000;
-const dayMs = 86_400_000;
 
 export class SimulatedPostgres extends CallableServer {
   readonly hits = { crashed: 0, commits_lost: 0, restored: 0, revisions_done: 0, claims: 0 };
@@ -227,7 +228,7 @@ export class SimulatedPostgres extends CallableServer {
   }
 
   #claimed(state: State, given: readonly NewClaim[]): [State, StoredClaims] {
-    const { claims, stored } = claimed(state.claims, given, this.now, this.scheduler.dice.next() < expiryShare);
+    const { claims, stored } = claimed(state.claims, given, this.now, this.scheduler.random.next() < expiryShare);
     this.hits.claims += stored;
     return [claims === state.claims ? state : { ...state, claims }, { stored, open_due: [] }];
   }
@@ -257,7 +258,7 @@ export class SimulatedPostgres extends CallableServer {
     const lease = state.leases.get(partition);
     const isKept =
       [...state.marks.values()].some(
-        (lane) => lane.partition === partition && lane.updatedAt > this.now - learningDays * dayMs,
+        (lane) => lane.partition === partition && lane.updatedAt > this.now - learningDays * DAY_MS,
       ) || [...state.batches.values()].some((batch) => batch.partition === partition);
     if (lease?.owner !== owner || lease.expiresAt <= this.now || isKept) return [state, false];
     const [leases, streamTimes] = [new Map(state.leases), new Map(state.streamTimes)];
@@ -309,7 +310,7 @@ export class SimulatedPostgres extends CallableServer {
   }
 
   #isRead(mark: MarkRow): boolean {
-    return mark.updatedAt > this.now - marksReadDays * dayMs;
+    return mark.updatedAt > this.now - marksReadDays * DAY_MS;
   }
 
   #recalled(state: State, partition: number, lanes: readonly LaneName[]): [State, LaneMarks[]] {

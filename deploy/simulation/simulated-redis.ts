@@ -37,7 +37,7 @@ export class SimulatedRedis extends CallableServer {
   /** @param share of all keys that go. */
   evict(share: number): void {
     for (const key of [...this.#entries.keys()]) {
-      if (this.scheduler.dice.next() >= share) continue;
+      if (this.scheduler.random.next() >= share) continue;
       this.#entries.delete(key);
       this.#evicted.add(key);
       this.hits.evicted++;

@@ -1,9 +1,10 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { monthOf } from '#clickhouse/rows.ts';
-import { SeededRandom } from '#deploy/faults/dice.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { FormedBatch, LogFrame } from '#ingest/batch.ts';
 import type { RawStore, SentPart } from '#ingest/raw-store.ts';
 import { SinkStage } from '#ingest/testing/sink-stage.ts';
+import { SeededRandom } from '#testing/seeded-random.ts';
 import { simulated } from './conformance.ts';
 import { Machine } from './machine.ts';
 import { Scheduler } from './scheduler.ts';
@@ -12,7 +13,6 @@ import { SimulatedStore } from './simulated-store.ts';
 
 const seed = 7;
 const operations = 20;
-const dayMs = 86_400_000;
 
 let place: SinkStage;
 beforeEach(async () => {
@@ -62,7 +62,7 @@ function plain(value: unknown, rollups: readonly string[]): unknown {
 }
 
 test('the simulated ClickHouse stores, fences, finds and corrects as the real one does', async () => {
-  const dice = new SeededRandom(seed);
+  const random = new SeededRandom(seed);
   const scheduler = new Scheduler(seed);
   const machine = new Machine('machine', scheduler, Date.now());
   const server = new SimulatedClickHouse(scheduler);
@@ -103,24 +103,27 @@ test('the simulated ClickHouse stores, fences, finds and corrects as the real on
     await same('the first fence', (on) => on.fence(partition, batchNoMin, `owner of ${partition}`, true));
   }
   for (let at = 0; at < operations; at++) {
-    const partition = dice.between(0, 1);
-    const times = Array.from({ length: dice.between(1, 5) }, () => Date.now() - dice.pick([0, 0, dayMs, 40 * dayMs]));
-    const chance = dice.next();
+    const partition = random.between(0, 1);
+    const times = Array.from(
+      { length: random.between(1, 5) },
+      () => Date.now() - random.pick([0, 0, DAY_MS, 40 * DAY_MS]),
+    );
+    const chance = random.next();
     if (chance < 0.5 || sent.length === 0) {
       const frame = place.frame(times, partition);
       const formed = await owners[partition]?.sink.form([frame]);
       if (formed === undefined) throw new Error('there is no owner');
       const one = { formed, parts: thin(formed, frame, times) };
       sent.push(one);
-      await store(one, dice.next() < 0.3);
+      await store(one, random.next() < 0.3);
     } else if (chance < 0.7) {
-      const { batch } = dice.pick(sent).formed;
-      const owner = dice.pick([`owner of ${batch.partition}`, `owner of ${batch.partition}`, `another ${at}`]);
-      const min = batch.batch_no + dice.between(-1, 1);
-      const isNewOwner = dice.next() < 0.3;
+      const { batch } = random.pick(sent).formed;
+      const owner = random.pick([`owner of ${batch.partition}`, `owner of ${batch.partition}`, `another ${at}`]);
+      const min = batch.batch_no + random.between(-1, 1);
+      const isNewOwner = random.next() < 0.3;
       await same('fence', (on) => on.fence(batch.partition, min, owner, isNewOwner));
     }
-    const { formed, parts } = dice.pick(sent);
+    const { formed, parts } = random.pick(sent);
     const { batch } = formed;
     const [part] = parts;
     if (part === undefined) throw new Error('there is no part');
@@ -138,15 +141,15 @@ test('the simulated ClickHouse stores, fences, finds and corrects as the real on
       fence = await on.fence(batch.partition, 0, '', false);
       return fence;
     });
-    const inForce = dice.next() < 0.7 ? fence : { ...fence, batchNoMin: fence.batchNoMin + 1 };
+    const inForce = random.next() < 0.7 ? fence : { ...fence, batchNoMin: fence.batchNoMin + 1 };
     if (isNewest && (await real.rowsOf(batch, part)) > 0)
       await same('fill in', async (on, names) => {
         for (const rollup of await on.rollupsWithout(batch, part)) await on.fillIn(batch, part, rollup, inForce);
         return (await on.rollupsWithout(batch, part)).map((rollup) => names.indexOf(rollup));
       });
-    if (dice.next() < 0.3)
+    if (random.next() < 0.3)
       await same('correct', async (on) => {
-        const day = { table: 'clicks', dayMs: Math.floor(part.time_to / dayMs) * dayMs };
+        const day = { table: 'clicks', dayMs: Math.floor(part.time_to / DAY_MS) * DAY_MS };
         return [(await on.correct(batch.partition, day, fence)) > 0, await on.correct(batch.partition, day, fence)];
       });
   }

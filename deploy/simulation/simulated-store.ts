@@ -55,7 +55,7 @@ export class SimulatedStore implements RawStore {
       const isOwn = known.owner === owner;
       const isLower = known.batchNoMin < batchNoMin;
       const isSet = isNewOwner ? !isOwn || isLower : isOwn && isLower;
-      await new Promise<void>((done) => this.#server.scheduler.after(this.#server.scheduler.dice.next(), done));
+      await new Promise<void>((done) => this.#server.scheduler.after(this.#server.scheduler.random.next(), done));
       if (isSet) this.#server.setFence(partition, { batchNoMin: Math.max(known.batchNoMin, batchNoMin), owner });
     });
     await this.#endInserts(partition);

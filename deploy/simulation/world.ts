@@ -1,4 +1,6 @@
 /** All that a seed simulates: machines with edges and publishers, the log, and who reads it. Whatever dies is started again. */
+
+import { HOUR_MS } from '#common/durations.ts';
 import { readFrame } from '#common/log/frame.ts';
 import { Answers, nameOf, wronglyAttributed } from './answers.ts';
 import { type ClickFacts, windowHours } from './click-line.ts';
@@ -49,7 +51,6 @@ const logShareMax = 0.76;
 /** Redis gets the clicks of the last six hours back. */
 const fedMs = 5 * 3_600_000;
 const watchMs = 100;
-const hourMs = 3_600_000;
 const restartMsMax = 1_500;
 /** How long before the time that a replay must cover an operator lets it begin. */
 const replayMarginMs = 120_000;
@@ -215,14 +216,14 @@ export class World {
 
   /** What is dead is started again after a while, as any supervisor does. */
   #watch(): void {
-    const { dice } = this.scheduler;
+    const { random } = this.scheduler;
     this.scheduler.after(watchMs, () => {
       for (const one of this.#supervised) {
         if (one.program?.isDead !== true || this.#restarting.has(one)) continue;
         if (one.program.failure !== undefined)
           this.failures.push(`${one.program.name}: ${textOf(one.program.failure)}`);
         this.#restarting.add(one);
-        this.scheduler.after(dice.next() * restartMsMax, () => {
+        this.scheduler.after(random.next() * restartMsMax, () => {
           this.#restarting.delete(one);
           one.start();
         });
@@ -292,7 +293,7 @@ export class World {
     if (lost.length > 0 && !this.isJudged) return found;
     const { rollupDifference } = this.clickhouse;
     if (rollupDifference > 0) found.push(`the rollups differ from the raw rows by ${rollupDifference}`);
-    const wrong = wronglyAttributed(this.clickhouse.rows, windowHours.attribution_window_hours * hourMs);
+    const wrong = wronglyAttributed(this.clickhouse.rows, windowHours.attribution_window_hours * HOUR_MS);
     if (wrong.length > 0)
       found.push(`${wrong.length} events are not attributed as they should be, the first: ${wrong[0]}`);
     const unfed = this.#unfed();
@@ -303,7 +304,7 @@ export class World {
   /** Clicks of the last hours that the log has and Redis has not, though it has not thrown them out. */
   #unfed(): readonly ClickFacts[] {
     const { redis, nats } = this;
-    if (redis === undefined || this.ingests.some(({ feedCounters }) => feedCounters.clicks_passed_over > 0)) return [];
+    if (redis === undefined || this.ingests.some(({ feedCounters }) => feedCounters.clicks_skipped > 0)) return [];
     const inLog = new Set<number>();
     for (const { bytes, storedAt } of nats.stream('log')?.messages ?? [])
       if (storedAt > nats.now - fedMs) for (const { n } of recordsInMessage(bytes)) inLog.add(n);

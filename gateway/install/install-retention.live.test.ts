@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 import { InstallRetention } from './install-retention.ts';
@@ -9,8 +10,6 @@ beforeAll(async () => {
 });
 afterAll(() => edge.stop());
 
-const dayMs = 86_400_000;
-
 test('an install older than the retention is forgotten with its names, a few at a time, and a younger one stays', async () => {
   const app = await edge.app();
   const install = (device_id: string) => edge.post('/sdk/install', app.key, { platform: 'ios', device_id });
@@ -18,7 +17,7 @@ test('an install older than the retention is forgotten with its names, a few at 
   const retention = new InstallRetention({
     db: edge.db,
     retentionDays: 30,
-    clock: () => Date.now() + 31 * dayMs,
+    clock: () => Date.now() + 31 * DAY_MS,
     log: { warn: () => undefined },
   });
   await edge.db.execute(

@@ -3,11 +3,11 @@
  * once take different rows. A device that comes back later is a new install.
  */
 import type { Clock } from '#common/clock.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 
-const dayMs = 86_400_000;
 const lookMs = 3_600_000;
 /** The longest attribution window. */
 const aliasDays = 90;
@@ -46,7 +46,7 @@ export class InstallRetention implements Part {
   /** Forgets the oldest that are too old. @returns how many. @throws PostgresUnavailable */
   async step(installsMax = stepInstallsMax): Promise<number> {
     const { db, clock, retentionDays } = this.#parts;
-    const before = new Date(clock() - retentionDays * dayMs);
+    const before = new Date(clock() - retentionDays * DAY_MS);
     return await db.execute(
       `WITH old AS MATERIALIZED (
          SELECT app_id, install_id FROM install_answers WHERE created_at < $1
@@ -63,7 +63,7 @@ export class InstallRetention implements Part {
     return await db.execute(
       `DELETE FROM device_aliases WHERE ctid = ANY (ARRAY(
          SELECT ctid FROM device_aliases WHERE made_at < $1 ORDER BY made_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
-      [new Date(clock() - aliasDays * dayMs), aliasesMax],
+      [new Date(clock() - aliasDays * DAY_MS), aliasesMax],
     );
   }
 

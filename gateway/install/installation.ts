@@ -3,7 +3,7 @@
  * in the journal: should the process that kept an install die before that, the next one to ask puts it there. A record
  * that got there twice has the same install_id and is counted once.
  */
-import { keptAddress, addressNetworkOf } from '#common/address-writer.ts';
+import { addressNetworkOf, keptAddress } from '#common/address-writer.ts';
 import type { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { type Clock, isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';

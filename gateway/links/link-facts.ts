@@ -10,7 +10,7 @@ import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 
 const LINKS_MAX = 50_000;
 const FRESH_MS = 30_000;
-const FRESH_UNHEARD_MS = 1_000;
+const FRESH_UNSUBSCRIBED_MS = 1_000;
 /** When Postgres is away, what was known is used for this long. */
 const STALE_MS = 3_600_000;
 const ABSENT_FRESH_MS = 2_000;
@@ -56,13 +56,13 @@ export class LinkIndex {
   readonly #known: LRUCache<string, Entry>;
   /** Names of entries by the URL of their link, by which changes are told. */
   readonly #byUrl = new Map<string, string>();
-  readonly #cache: Pick<LinkCache, 'isHeard' | 'watch'>;
+  readonly #cache: Pick<LinkCache, 'isSubscribed' | 'watch'>;
   #reading = 0;
   /** Links that changed while links were read, so that what was read may be older. */
   readonly #changedMeanwhile = new Set<string>();
   #validSinceMs = 0;
 
-  constructor(db: Queries, clock: Clock, cache: Pick<LinkCache, 'isHeard' | 'watch'>) {
+  constructor(db: Queries, clock: Clock, cache: Pick<LinkCache, 'isSubscribed' | 'watch'>) {
     this.#db = db;
     this.#clock = clock;
     this.#cache = cache;
@@ -84,7 +84,7 @@ export class LinkIndex {
     const found = new Map<string, LinkFacts | null>();
     const missing: string[] = [];
     const nowMs = this.#clock();
-    const presentFreshMs = this.#cache.isHeard ? FRESH_MS : FRESH_UNHEARD_MS;
+    const presentFreshMs = this.#cache.isSubscribed ? FRESH_MS : FRESH_UNSUBSCRIBED_MS;
     for (const id of ids) {
       const entry = this.#known.get(`${appId} ${id}`);
       const freshMs = entry?.facts ? presentFreshMs : ABSENT_FRESH_MS;

@@ -4,7 +4,7 @@
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
-import type { ClickClaim, ClaimStore, DeviceName, NewClaim } from './claim-store.ts';
+import type { ClaimStore, ClickClaim, DeviceName, NewClaim } from './claim-store.ts';
 
 const BATCH_MAX = 500;
 /** Statements at once. An insert waits for the disk, a question does not; fewer statements carry more each. */

@@ -17,7 +17,7 @@ import {
   matchTextMax,
 } from '#common/log/match-record.ts';
 import { cut } from '#common/log/record.ts';
-import { type MatchDecision, decideByScore, type JudgedClick, type MatchInput } from '#common/match/rules.ts';
+import { decideByScore, type JudgedClick, type MatchDecision, type MatchInput } from '#common/match/rules.ts';
 import { networkKindOf } from '#common/match/shared-address.ts';
 import type { Signals } from '#common/match/signals.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';

@@ -9,6 +9,7 @@ import type { AddressWriter } from '#common/address-writer.ts';
 import type { AttributionWindows } from '#common/attribution/attribution-windows.ts';
 import { type Gathered, queryOf, type RecentClick, type RecentClicks } from '#common/attribution/recent-clicks.ts';
 import type { Clock } from '#common/clock.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId, timeOfId } from '#common/ids.ts';
 import type { AppSnapshot } from '#common/links/app-snapshot.ts';
@@ -34,7 +35,6 @@ const WINDOWS_REMEMBERED_MAX = 10_000;
 const WINDOWS_TOLD_MS = 60_000;
 /** A link opened again within this time by the same device is the same opening, sent twice. */
 const REPEATED_OPEN_MS = 10_000;
-const HOUR_MS = 3_600_000;
 
 /** A match as it is kept: by match_id, and the first of a device by the device. */
 export interface Match {

@@ -2,7 +2,7 @@
 
 import type { Gathered } from '#common/attribution/recent-clicks.ts';
 import { timeOfId } from '#common/ids.ts';
-import type { CandidateClick, MatchDecision, Evidence } from '#common/match/rules.ts';
+import type { CandidateClick, Evidence, MatchDecision } from '#common/match/rules.ts';
 import type { NamedClick } from './evidence.ts';
 import type { Match } from './matching.ts';
 

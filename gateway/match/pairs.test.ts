@@ -3,13 +3,13 @@
  * behind an address that nobody else used.
  */
 import { afterAll, expect, test } from 'vitest';
+import { MINUTE_MS } from '#common/durations.ts';
 import { decide } from '#common/match/rules.ts';
 import { clickSignals, deviceSignals } from '#common/match/signals.ts';
 import { userAgentCorpus } from '#common/testing/user-agent-corpus.ts';
 import { devicePairs, type Pair, timeCases } from '#gateway/testing/match-pairs.ts';
 
 const now = 1_800_000_000_000;
-const MINUTE = 60_000;
 const settings = {
   attribution_window_hours: 168,
   probabilistic_window_hours: 6,
@@ -25,7 +25,7 @@ function isMatched({ click, device, minutes = 5, deviceIp, neighbours = [] }: Pa
     click_id: `c${n}`,
     app_id: 'a',
     link_id: `l${n}`,
-    time: now - ageMinutes * MINUTE,
+    time: now - ageMinutes * MINUTE_MS,
     is_bot: false,
     claimed_by: '',
     signals: clickSignals(fields),

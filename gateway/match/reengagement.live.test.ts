@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId, timeOfId } from '#common/ids.ts';
 import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
@@ -8,7 +9,6 @@ import { decodeClick } from '#ingest/record-decoder.ts';
 const safari =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';
 const iphone = { platform: 'ios', os_version: '17.5.1', device_model: 'iPhone15,2', language: 'en_US' };
-const hourMs = 3_600_000;
 
 let edge: SdkEdge;
 let clicks: RecentClicks;
@@ -83,10 +83,10 @@ test.each(Object.entries(evidence))(
   'a device with an install that names a later click by %s gets its link, and the install keeps its own',
   async (match_type, named) => {
     const app = await place();
-    const first = await click(app, -hourMs);
+    const first = await click(app, -HOUR_MS);
     const answer = await match(app, { click_id: first });
     const installed = await install(app, { match_id: answer.match_id });
-    await age(app, hourMs / 2);
+    await age(app, HOUR_MS / 2);
     const second = await click(app, -1_000, await linkOf(app, 'second'));
     const back = await match(app, named(second));
     expect(back).toMatchObject({ matched: true, match_type, click_id: second, link: { short_code: 'second' } });
@@ -108,12 +108,12 @@ test.each(Object.entries(evidence))(
 
 test('a device gets a click of its address that was made after its answer, and none that was there before', async () => {
   const app = await place();
-  const first = await click(app, -3 * hourMs);
+  const first = await click(app, -3 * HOUR_MS);
   const other = await linkOf(app, 'second');
   const answer = await match(app, { click_id: first });
   await install(app, { match_id: answer.match_id });
-  await age(app, hourMs);
-  await click(app, -hourMs, other);
+  await age(app, HOUR_MS);
+  await click(app, -HOUR_MS, other);
   expect(await match(app, {})).toEqual(answer);
   const later = await click(app, 2_000, other);
   const back = await match(app, {});
@@ -124,7 +124,7 @@ test('a device gets a click of its address that was made after its answer, and n
 
 test('of two links that are equally likely after the answer, a device gets neither and keeps its answer', async () => {
   const app = await place();
-  const answer = await match(app, { click_id: await click(app, -3 * hourMs) });
+  const answer = await match(app, { click_id: await click(app, -3 * HOUR_MS) });
   await click(app, 2_000, await linkOf(app, 'second'));
   await click(app, 2_100, await linkOf(app, 'third'));
   expect(await match(app, {})).toEqual(answer);
@@ -133,7 +133,7 @@ test('of two links that are equally likely after the answer, a device gets neith
 
 test('a named click that is not usable leaves a device with its answer, and one that is too young is asked for again', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
-  const answer = await match(app, { click_id: await click(app, -hourMs) });
+  const answer = await match(app, { click_id: await click(app, -HOUR_MS) });
   const taken = await click(app, -1_000);
   await match(app, { click_id: taken, device_id: 'd2' });
   expect(await match(app, { click_id: taken })).toEqual(answer);
@@ -145,7 +145,7 @@ test('a named click that is not usable leaves a device with its answer, and one 
 
 test('what stays in a referrer or the clipboard comes after a click that is new', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
-  const [first, second] = [await click(app, -hourMs), await click(app, -1_000, await linkOf(app, 'second'))];
+  const [first, second] = [await click(app, -HOUR_MS), await click(app, -1_000, await linkOf(app, 'second'))];
   await match(app, { install_referrer: `click_id=${first}` });
   const both = {
     install_referrer: `click_id=${first}`,
@@ -158,11 +158,11 @@ test('what stays in a referrer or the clipboard comes after a click that is new'
 
 test('a click from before the install, or of a device without one, gives its link and is no re-engagement', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
-  const [first, second] = [await click(app, -hourMs), await click(app, -hourMs / 2)];
+  const [first, second] = [await click(app, -HOUR_MS), await click(app, -HOUR_MS / 2)];
   await match(app, { click_id: first });
   expect((await match(app, { click_id: second })).click_id).toBe(second);
   await install(app);
-  const third = await click(app, -hourMs / 4);
+  const third = await click(app, -HOUR_MS / 4);
   expect((await match(app, { click_id: third })).click_id).toBe(third);
   expect(records(app)).toMatchObject([{ trigger: 'install', click_id: first }]);
 });
@@ -170,7 +170,7 @@ test('a click from before the install, or of a device without one, gives its lin
 test('an organic install that comes back by a link is a re-engagement and stays organic', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const organic = await install(app);
-  await age(app, hourMs);
+  await age(app, HOUR_MS);
   const later = await click(app, -1_000);
   expect((await match(app, { click_id: later })).click_id).toBe(later);
   expect((await install(app)).body).toEqual({ ...organic.body, duplicate: true });
@@ -182,9 +182,9 @@ test('an organic install that comes back by a link is a re-engagement and stays 
 
 test('a new install of a known device is a reinstall with its own attribution, and its question is no re-engagement', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
-  const first = await click(app, -hourMs);
+  const first = await click(app, -HOUR_MS);
   const one = await install(app, { install_id: 'i1', click_id: first });
-  await age(app, hourMs / 2);
+  await age(app, HOUR_MS / 2);
   const second = await click(app, -1_000, await linkOf(app, 'second'));
   const answer = await match(app, { install_id: 'i2', click_id: second });
   const two = await install(app, { install_id: 'i2', match_id: answer.match_id });
@@ -245,7 +245,7 @@ test('an install that names the link which opened it is an install alone', async
 test('an opening that was not known to be recorded is recorded under the same id when the device asks again', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   await install(app);
-  await age(app, hourMs);
+  await age(app, HOUR_MS);
   const later = await click(app, -1_000);
   const back = await match(app, { click_id: later });
   // As after a crash between the journal and Postgres, with or without the answer in Redis.
@@ -267,7 +267,7 @@ test('an opening that was not known to be recorded is recorded under the same id
 test('a re-engagement asked for many times at once gives one answer and one opening', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   await install(app);
-  await age(app, hourMs);
+  await age(app, HOUR_MS);
   const later = await click(app, -1_000);
   const answers = await edge.crowd(100, () =>
     edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1', click_id: later }),
@@ -281,7 +281,7 @@ test('a re-engagement asked for many times at once gives one answer and one open
 
 test('a device that came back keeps its answers when Redis has lost everything', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
-  const first = await click(app, -hourMs);
+  const first = await click(app, -HOUR_MS);
   const answer = await match(app, { click_id: first });
   const second = await click(app, -1_000, await linkOf(app, 'second'));
   const back = await match(app, { click_id: second });

@@ -4,6 +4,7 @@
  */
 
 import { PER_ADDRESS_MAX } from '#common/attribution/recent-clicks.ts';
+import { MINUTE_MS } from '#common/durations.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import { decide, type Evidence, type ScoredClick } from '#common/match/rules.ts';
 import { type ClickFields, clickSignals, deviceSignals } from '#common/match/signals.ts';
@@ -20,8 +21,7 @@ import {
   STRANGERS,
 } from './simulated-people.ts';
 
-const MINUTE = 60_000;
-const HOUR = 60 * MINUTE;
+const HOUR = 60 * MINUTE_MS;
 const DAYS = 7;
 const WINDOW = 6 * HOUR;
 /** Of installs after a tap page: the copied link is still there, and may be read. */
@@ -151,8 +151,8 @@ function history(
     }
     if (random() < 0.1) clickAt(n - (n % 5) + Math.floor(random() * 5), time + random() * HOUR, 'home', link);
     if (allInstalls.length < installs * 0.7 && random() < (installs * 0.7) / (clicks * 0.72)) {
-      const delay = Math.max(15_000, Math.exp(Math.log(5.3 * MINUTE) + 3.6 * gauss(random)));
-      const moved = delay < 10 * MINUTE ? 0.05 : delay < HOUR ? 0.15 : 0.45;
+      const delay = Math.max(15_000, Math.exp(Math.log(5.3 * MINUTE_MS) + 3.6 * gauss(random)));
+      const moved = delay < 10 * MINUTE_MS ? 0.05 : delay < HOUR ? 0.15 : 0.45;
       installAt(n, time + delay, random() < moved ? placeOf(random, person) : place);
     }
   }

@@ -15,7 +15,7 @@ import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts
 import { isRedisUnavailable } from '#common/stores/redis.ts';
 import type { RecordRejection } from '#ingest/record-decoder.ts';
 import { type CountryDatabase, normalizedIp, storedIp } from '#ingest/steps/address.ts';
-import type { IdUse, FirstSeen } from './first-seen.ts';
+import type { FirstSeen, IdUse } from './first-seen.ts';
 import type { InstallLookup } from './install-lookup.ts';
 import { ownCountry, waitingKeys } from './waiting-keys.ts';
 

@@ -1,9 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 import { ClickHouseRecords } from './clickhouse-records.ts';
-import { type IdUse, FirstSeen, type FirstSeenOptions, newIdFilters } from './first-seen.ts';
+import { FirstSeen, type FirstSeenOptions, type IdUse, newIdFilters } from './first-seen.ts';
 import { FirstSeenGroup } from './first-seen-group.ts';
 
 let database: TestDatabase;
@@ -43,7 +44,6 @@ async function store(table: 'events' | 'installs', id: string, receivedMs: numbe
   );
 }
 
-const HOUR_MS = 3_600_000;
 const one = (kind: IdUse['kind'], id: string, received_at: number): IdUse => ({
   ...{ kind, app_id: 'app_x', id, received_at, origin: { producer_id: 'later', frame_no: 1, idx: 0 } },
 });

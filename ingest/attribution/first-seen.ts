@@ -17,12 +17,11 @@
  */
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { Clock } from '#common/clock.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import { IdFilter } from './id-filter.ts';
 import type { StoredRecord, StoredRecords } from './stored-records.ts';
 
-const DAY_MS = 86_400_000;
-const HOUR_MS = 3_600_000;
 /** How far back ids are learned: a first may be a day older than its repeat, and a record may be late. */
 const LOAD_BACK_MS = DAY_MS + 6 * HOUR_MS;
 /** An app may say that an event is up to 90 days old, or an hour ahead. */

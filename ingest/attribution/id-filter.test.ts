@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
 import { IdFilter } from './id-filter.ts';
 
-const hourMs = 3_600_000;
-const firstMs = 500_000 * hourMs + hourMs / 2;
+const firstMs = 500_000 * HOUR_MS + HOUR_MS / 2;
 
 test('an id may be there for 30 hours after it came, and is forgotten after that, which the filter says', () => {
   const filter = new IdFilter();
   filter.add('app', 'a', firstMs);
-  filter.add('app', 'b', firstMs + 30 * hourMs);
+  filter.add('app', 'b', firstMs + 30 * HOUR_MS);
   expect(['a', 'b', 'c'].map((id) => filter.mayHave('app', id))).toEqual([true, true, false]);
   expect(filter.mayHave('another', 'a')).toBe(false);
   expect(filter.keptFromMs).toBeLessThanOrEqual(firstMs);
-  filter.add('app', 'c', firstMs + 31 * hourMs);
+  filter.add('app', 'c', firstMs + 31 * HOUR_MS);
   expect(['a', 'b', 'c'].map((id) => filter.mayHave('app', id))).toEqual([false, true, true]);
   expect(filter.keptFromMs).toBeGreaterThan(firstMs);
 });
@@ -19,6 +19,6 @@ test('an id may be there for 30 hours after it came, and is forgotten after that
 test('what came earlier than it is kept for is not taken in', () => {
   const filter = new IdFilter();
   filter.add('app', 'new', firstMs);
-  filter.add('app', 'old', firstMs - 31 * hourMs);
+  filter.add('app', 'old', firstMs - 31 * HOUR_MS);
   expect(['new', 'old'].map((id) => filter.mayHave('app', id))).toEqual([true, false]);
 });

@@ -4,8 +4,8 @@
  * filled on, which makes "maybe" more frequent and never makes a "no" wrong.
  * Source of the numbers: 20 bits and 10 hashes per id give 1 wrong "maybe" in 15,000 per block (Bloom 1970).
  */
+import { HOUR_MS } from '#common/durations.ts';
 
-const HOUR_MS = 3_600_000;
 /** A day, the hour that has begun, and six hours by which records may come late without being looked up for it. */
 const HOURS_KEPT = 31;
 const IDS_PER_BLOCK = 50_000;

@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { audit } from '#clickhouse/queries/audit.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { type EventExtras, eventJson, eventPrefix, extrasJson } from '#common/log/event-record.ts';
 import { type InstallRecord, installJson, installTextMax } from '#common/log/install-record.ts';
@@ -12,7 +13,6 @@ import { redisForTest, type TestServer } from '#testing/servers.ts';
 
 const organization_id = newId('org', 1);
 const link_id = newId('lnk', 1);
-const hourMs = 3_600_000;
 let app_id = '';
 let way: PipelineHarness;
 let redisServer: TestServer;
@@ -115,7 +115,7 @@ async function sums() {
 }
 
 const faults = async () => {
-  const report = await audit(way.client, { from_ms: Date.now() - 8 * hourMs, to_ms: Date.now() });
+  const report = await audit(way.client, { from_ms: Date.now() - 8 * HOUR_MS, to_ms: Date.now() });
   return { duplicated: report.duplicated, rollup_difference: report.rollup_difference };
 };
 
@@ -128,13 +128,13 @@ async function expectAll(count: number, others: number): Promise<void> {
   expect(await faults()).toEqual({ duplicated: 0, rollup_difference: 0 });
 }
 
-const aheads = [0, 100, 600, 5_000, 60_000, hourMs, 6 * hourMs, 6 * 24 * hourMs];
+const aheads = [0, 100, 600, 5_000, 60_000, HOUR_MS, 6 * HOUR_MS, 6 * 24 * HOUR_MS];
 
 test('events that overtake their install get its link, once, in every figure, and older ones do not', async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const early = aheads.map((ahead, n) => event(`e${n}`, `d${n}`, ahead));
-  await append('event', [...early, event('old', 'd0', 8 * 24 * hourMs), event('organic', 'o', 5_000)]);
+  await append('event', [...early, event('old', 'd0', 8 * 24 * HOUR_MS), event('organic', 'o', 5_000)]);
   await eventually(() => stored('events')).toBe(early.length + 2);
   await append('install', [install('o', { link_id: '', attributed: false, campaign: '', time: Date.now() - 1_000 })]);
   await append('install', [...aheads.map((_, n) => install(`d${n}`)), install('o')]);
@@ -236,7 +236,7 @@ test('events and installs of different partitions find each other, also when the
   const first = way.ingest();
   await append(
     'event',
-    devices.slice(0, 12).map((n) => event(`e${n}`, `d${n}`, hourMs)),
+    devices.slice(0, 12).map((n) => event(`e${n}`, `d${n}`, HOUR_MS)),
   );
   await eventually(() => stored('events')).toBe(12);
   await first.stop();
@@ -244,7 +244,7 @@ test('events and installs of different partitions find each other, also when the
   const next = way.ingest();
   await append(
     'event',
-    devices.slice(12).map((n) => event(`e${n}`, `d${n}`, hourMs)),
+    devices.slice(12).map((n) => event(`e${n}`, `d${n}`, HOUR_MS)),
     4,
   );
   await eventually(() => stored('events')).toBe(24);

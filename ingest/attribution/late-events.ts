@@ -15,6 +15,7 @@ import type { BatchName } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import { defaultWindows, type Windows } from '#common/attribution/attribution-windows.ts';
 import { deviceKey, installKey } from '#common/attribution/recent-installs.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { isRedisUnavailable } from '#common/stores/redis.ts';
 import type { Time } from '#common/time.ts';
 import type { FormedPart } from '#ingest/batch.ts';
@@ -25,7 +26,6 @@ import type { BatchOfInstalls, KnownInstall, LateStore } from './late-store.ts';
 import { attributed, InstallsByKey, type LearnedEvent } from './learned-events.ts';
 import { waitingKeys } from './waiting-keys.ts';
 
-const hourMs = 3_600_000;
 /** Installs of one look, unless a single batch has more; batches that are read about; installs of one question. */
 const installsMax = 2_000;
 const batchesMax = 1_000;
@@ -128,7 +128,7 @@ export class LateEvents {
   async look(partition: number, { installs, windows }: FoundInstalls): Promise<Look> {
     this.counters.looks++;
     const { erasures } = this.#parts;
-    const windowMs = (appId: string) => (windows.get(appId) ?? defaultWindows).attribution_window_hours * hourMs;
+    const windowMs = (appId: string) => (windows.get(appId) ?? defaultWindows).attribution_window_hours * HOUR_MS;
     const byKey = new InstallsByKey(installs, windowMs);
     const found = new Map<string, LearnedEvent>();
     let chars = 0;

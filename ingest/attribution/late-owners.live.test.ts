@@ -1,12 +1,12 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { audit } from '#clickhouse/queries/audit.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { systemTime } from '#common/time.ts';
 import { LateLearner } from '#ingest/late-learner.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
 import { SinkStage, type TestOwner } from '#ingest/testing/sink-stage.ts';
 
-const hourMs = 3_600_000;
 const organization_id = newId('org', 1);
 const link_id = newId('lnk', 1);
 let app_id = '';
@@ -35,7 +35,7 @@ async function decided({ partition, no }: Batch): Promise<void> {
 }
 
 /** Events of a device without an install, so many, the first so long ago and each a second later. */
-async function storeEvents(batch: Batch, device_id: string, count = 1, agoMs = hourMs): Promise<void> {
+async function storeEvents(batch: Batch, device_id: string, count = 1, agoMs = HOUR_MS): Promise<void> {
   await decided(batch);
   await place.clickhouse.command(
     `INSERT INTO events (organization_id, app_id, event_id, device_id, waiting_keys, time, received_at, revenue_amount, revenue_currency,
@@ -100,7 +100,7 @@ async function linked(): Promise<object | undefined> {
     { a: app_id },
   );
   const { duplicated, rollup_difference } = await audit(place.clickhouse, {
-    from_ms: Date.now() - 2 * hourMs,
+    from_ms: Date.now() - 2 * HOUR_MS,
     to_ms: Date.now(),
   });
   return { ...row, duplicated, rollup_difference };
@@ -137,7 +137,7 @@ test('an opening by a link is no install: events do not get its link', async () 
   expect(await linked()).toEqual(all(0, 1));
 });
 
-test('an install is not looked at before its batch is decided, and so no other one of its partition is passed over', async () => {
+test('an install is not looked at before its batch is decided, and so no other one of its partition is skipped', async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a');
   const owner = await own(own0);
@@ -215,7 +215,7 @@ test('when it is lost how far installs were looked at, they are looked at from t
 
 test('thousands of events are learned of one install, behind as many that are too old for it', async () => {
   const [own0, other] = fresh();
-  const week = 168 * hourMs;
+  const week = 168 * HOUR_MS;
   // The day of the window's beginning is read whole.
   await storeEvents({ partition: own0, no: 10 }, 'a', 1_200, week + 1_300_000);
   await storeEvents({ partition: own0, no: 11 }, 'a', 2_300);

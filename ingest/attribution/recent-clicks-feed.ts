@@ -4,7 +4,7 @@
  *
  *   reading ──buffer full──▶ paused ──written──▶ reading
  *      ├─ Redis away, or refusing: what was read waits, and is written again until it is taken
- *      └─ Redis full and evicting nothing: what it does not take for some seconds is passed over and counted, so that the newest
+ *      └─ Redis full and evicting nothing: what it does not take for some seconds is skipped and counted, so that the newest
  *         clicks get in as soon as there is room
  *
  * It runs where the lease of its partition is, and as long.
@@ -55,13 +55,13 @@ export interface FeedOptions {
 export interface FeedCounters {
   clicks: number;
   /** Read while Redis was full. */
-  clicks_passed_over: number;
+  clicks_skipped: number;
   redis_failures: number;
   rereads: number;
 }
 
 export function newFeedCounters(): FeedCounters {
-  return { clicks: 0, clicks_passed_over: 0, redis_failures: 0, rereads: 0 };
+  return { clicks: 0, clicks_skipped: 0, redis_failures: 0, rereads: 0 };
 }
 
 export class RecentClicksFeed {
@@ -148,7 +148,7 @@ export class RecentClicksFeed {
         const clicks = frames.flatMap(clicksOf);
         const isTaken = await this.#patiently(() => this.#put(clicks));
         if (isTaken) this.counters.clicks += clicks.length;
-        else if (!this.#isStopped) this.counters.clicks_passed_over += clicks.length;
+        else if (!this.#isStopped) this.counters.clicks_skipped += clicks.length;
         for (const { streamTime } of frames) this.#position = Math.max(this.#position, streamTime);
       }
       if (this.#isPositionDue) await this.#savePosition();

@@ -9,20 +9,20 @@
 import { hash } from 'node:crypto';
 import { type ByteText, uint32Bytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { Step } from '#ingest/pipeline.ts';
 import { visitorAddress } from './address.ts';
 
 /** Salts by UTC day, loaded before clicks of the day are enriched. */
 export type DailySalts = (day: number) => string;
 
-const dayMs = 86_400_000;
 const highBits = 0xfffff;
 const entryBytes = 120;
 const appsMax = 20_000;
 const bytesMax = 64_000_000;
 
 export function dayOf(epochMs: number): number {
-  return Math.floor(epochMs / dayMs);
+  return Math.floor(epochMs / DAY_MS);
 }
 
 /** 64 bits of a text under a day's salt, in two halves. */

@@ -7,9 +7,9 @@ GRANT UPDATE (not_before) ON users TO signpost_api_process;
 GRANT INSERT ON memberships, organizations TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_tokens, oauth_states, user_totp, recovery_codes TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE ON user_identities TO signpost_api_process;
-GRANT SELECT, DELETE ON untold_changes TO signpost_api_process;
+GRANT SELECT, DELETE ON outbox TO signpost_api_process;
 -- Rows are locked before they are deleted, which takes the right to change one column.
-GRANT UPDATE (changed_at) ON untold_changes TO signpost_api_process;
+GRANT UPDATE (changed_at) ON outbox TO signpost_api_process;
 GRANT SELECT, UPDATE ON host_checks TO signpost_api_process;
 GRANT SELECT (id, host, host_verified_at, deleted_at), UPDATE (host_verified_at) ON apps TO signpost_api_process;
 GRANT SELECT ON ingest.progress TO signpost_api_process;

@@ -14,9 +14,9 @@ import { QueryFilter } from '#common/links/query-filter.ts';
 import { payloadOf, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { DiskCache } from '#redirector/disk-cache.ts';
 import { Edge } from '#redirector/edge.ts';
 import { RedirectorServer } from '#redirector/server.ts';
-import { DiskCache } from '#redirector/shelf.ts';
 import { SignalBeacon } from '#redirector/signal-beacon.ts';
 import { SignalTokens } from '#redirector/signal-token.ts';
 
@@ -98,7 +98,7 @@ export class Rows {
 
 export class TestEdge {
   readonly folder: string;
-  readonly shelf: DiskCache;
+  readonly diskCache: DiskCache;
   readonly redis: Redis;
   readonly db: Postgres;
   readonly journal: Journal;
@@ -111,11 +111,11 @@ export class TestEdge {
   private constructor(
     parts: Pick<
       TestEdge,
-      'folder' | 'shelf' | 'redis' | 'db' | 'journal' | 'cache' | 'beacon' | 'edge' | 'server' | 'port'
+      'folder' | 'diskCache' | 'redis' | 'db' | 'journal' | 'cache' | 'beacon' | 'edge' | 'server' | 'port'
     >,
   ) {
     this.folder = parts.folder;
-    this.shelf = parts.shelf;
+    this.diskCache = parts.diskCache;
     this.redis = parts.redis;
     this.db = parts.db;
     this.journal = parts.journal;
@@ -128,7 +128,12 @@ export class TestEdge {
 
   static async start(
     urls: { redis: string; postgres: string },
-    options: { journalBytesMax?: number; trustedProxies?: string[]; shelfFolder?: string; beaconClock?: Clock } = {},
+    options: {
+      journalBytesMax?: number;
+      trustedProxies?: string[];
+      diskCacheFolder?: string;
+      beaconClock?: Clock;
+    } = {},
   ): Promise<TestEdge> {
     const folder = mkdtempSync(join(tmpdir(), 'signpost-redirector-'));
     const redis = new Redis({ url: urls.redis, name: 'redirector', commandTimeoutMs: 250 });
@@ -141,12 +146,12 @@ export class TestEdge {
       sync: 'after_answer',
     });
     await redis.connect();
-    const shelf = new DiskCache(
-      options.shelfFolder ?? join(folder, 'links'),
+    const diskCache = new DiskCache(
+      options.diskCacheFolder ?? join(folder, 'links'),
       `redirector-${process.hrtime.bigint()}`,
       systemClock,
     );
-    const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, shelf });
+    const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, diskCache });
     const lane = journal.lane('click', 0);
     const trustedProxies = options.trustedProxies ?? [];
     const tokens = new SignalTokens('a key of a test that is long enough');
@@ -165,13 +170,13 @@ export class TestEdge {
     const server = new RedirectorServer(edge, systemClock);
     await cache.start();
     const port = await server.listen({ host: '127.0.0.1', port: 0 });
-    return new TestEdge({ folder, shelf, redis, db, journal, cache, beacon, edge, server, port });
+    return new TestEdge({ folder, diskCache, redis, db, journal, cache, beacon, edge, server, port });
   }
 
   async stop(): Promise<void> {
     await this.server.stop(500);
     await this.cache.stop();
-    await this.shelf.close();
+    await this.diskCache.close();
     await this.redis.close();
     await this.db.close();
     await this.journal.close();

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { DiskCache, shelfLimits } from './shelf.ts';
+import { DiskCache, diskCacheLimits } from './disk-cache.ts';
 
 const key = 'link myapp.localhost/summer';
 
@@ -10,25 +10,25 @@ let folder: string;
 let nowMs: number;
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'signpost-shelf-'));
+  folder = mkdtempSync(join(tmpdir(), 'signpost-disk-cache-'));
   nowMs = 1_800_000_000_000;
 });
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const shelf = (instance: string) => new DiskCache(folder, instance, () => nowMs++);
+const diskCache = (instance: string) => new DiskCache(folder, instance, () => nowMs++);
 
 async function closed(instance: string, change: (one: DiskCache) => void): Promise<void> {
-  const one = shelf(instance);
+  const one = diskCache(instance);
   change(one);
   await one.close();
 }
 
 test('what one process put is found by the others, and by itself after a restart, for three hours', async () => {
   await closed('r0', (one) => one.put(key, 'old'));
-  for (const instance of ['r0', 'r1']) expect(await shelf(instance).find(key)).toBe('old');
-  nowMs += shelfLimits.lineMsMax;
-  expect(await shelf('r0').find(key)).toBeUndefined();
+  for (const instance of ['r0', 'r1']) expect(await diskCache(instance).find(key)).toBe('old');
+  nowMs += diskCacheLimits.lineMsMax;
+  expect(await diskCache('r0').find(key)).toBeUndefined();
 });
 
 test.each(['r0', 'r1'])(
@@ -36,27 +36,27 @@ test.each(['r0', 'r1'])(
   async (who) => {
     await closed('r0', (one) => one.put(key, 'old'));
     await closed(who, (one) => one.changed(key));
-    for (const instance of ['r0', 'r1', 'r2']) expect(await shelf(instance).find(key)).toBeUndefined();
+    for (const instance of ['r0', 'r1', 'r2']) expect(await diskCache(instance).find(key)).toBeUndefined();
   },
 );
 
 test('each change counts, also the second of a minute, when another process put what was between them', async () => {
-  const one = shelf('r0');
+  const one = diskCache('r0');
   one.changed(key);
   await closed('r1', (other) => other.put(key, 'between'));
   one.changed(key);
   await one.close();
-  expect(await shelf('r2').find(key)).toBeUndefined();
+  expect(await diskCache('r2').find(key)).toBeUndefined();
 });
 
 test('a change counts at once, before it is in the file', async () => {
   await closed('r0', (one) => one.put(key, 'old'));
-  const one = shelf('r0');
+  const one = diskCache('r0');
   expect(await one.find(key)).toBe('old');
   one.changed(key);
   expect(await one.find(key)).toBeUndefined();
   await closed('r1', (other) => other.put(key, 'new'));
-  nowMs += shelfLimits.rescanMs;
+  nowMs += diskCacheLimits.rescanMs;
   expect(await one.find(key)).toBe('new');
   await one.close();
 });

@@ -19,13 +19,13 @@ import {
 } from '#common/log/click-line.ts';
 import { clickTextMax, clickTriggers, type PrivacyMode } from '#common/log/record.ts';
 import { type ClickRows, type FrameOrigin, idxBytes, originBytes, triggerBytes } from './click-rows.ts';
-import { behind, LineText, utf8 } from './line-text.ts';
+import { behind, ClickScanner, utf8 } from './click-scanner.ts';
 import type { PipelineRun } from './pipeline.ts';
 import { decodeClick, isRejection, isTime } from './record-decoder.ts';
 import { visitorAddress } from './steps/address.ts';
-import { dayOf, type Visitors, type HashedText } from './steps/visitor.ts';
+import { dayOf, type HashedText, type Visitors } from './steps/visitor.ts';
 
-export interface PlainLinesOptions {
+export interface ClickFastPathOptions {
   readonly clickRows: ClickRows;
   /** Its steps `link`, `device`, `headers` and `address` are asked for what they add, and `visitor` is added here. */
   readonly pipeline: PipelineRun;
@@ -75,8 +75,8 @@ const piecesMax = 100_000;
 const pieceBytesMax = 48_000_000;
 const nothing: ByteText = '';
 
-export class PlainLines {
-  readonly #options: PlainLinesOptions;
+export class ClickFastPath {
+  readonly #options: ClickFastPathOptions;
   readonly #links = new BoundedMap<LinkPiece>(piecesMax, pieceBytesMax);
   readonly #agents = new BoundedMap<VisitorPiece>(piecesMax, pieceBytesMax);
   readonly #headers = new BoundedMap<Piece>(piecesMax, pieceBytesMax);
@@ -90,7 +90,7 @@ export class PlainLines {
   #timeMs = 0;
   #timeBytes: ByteText = nothing;
 
-  constructor(options: PlainLinesOptions) {
+  constructor(options: ClickFastPathOptions) {
     this.#options = options;
   }
 
@@ -144,7 +144,7 @@ export class PlainLines {
     if (!text.startsWith(clickHead, from) || !text.startsWith(timeName, idAt + idChars) || !isId('clk', clickId)) {
       return undefined;
     }
-    const line = new LineText(text, from, end);
+    const line = new ClickScanner(text, from, end);
     const link = this.#link(line);
     if (link === undefined) return undefined;
     const triggerAt = from + linkAt + link.text.length;
@@ -179,7 +179,7 @@ export class PlainLines {
     );
   }
 
-  #link(line: LineText): LinkPiece | undefined {
+  #link(line: ClickScanner): LinkPiece | undefined {
     const { text, from } = line;
     const key = text.slice(from + linkIdAt, from + linkIdAt + idChars);
     const known = this.#links.get(key);
@@ -204,7 +204,7 @@ export class PlainLines {
     return piece;
   }
 
-  #address(line: LineText, from: number, to: number, mode: PrivacyMode): VisitorPiece | undefined {
+  #address(line: ClickScanner, from: number, to: number, mode: PrivacyMode): VisitorPiece | undefined {
     const addresses = this.#addresses[mode];
     const key = line.text.slice(from, to);
     const known = addresses.get(key);
@@ -214,7 +214,7 @@ export class PlainLines {
     return keep(addresses, key, this.#options.pipeline.columnsOf('address', click), visitorAddress(click.ip));
   }
 
-  #agent(line: LineText, from: number, to: number): VisitorPiece | undefined {
+  #agent(line: ClickScanner, from: number, to: number): VisitorPiece | undefined {
     const key = line.text.slice(from, to);
     const known = this.#agents.get(key);
     if (known !== undefined) return known;
@@ -223,7 +223,7 @@ export class PlainLines {
     return keep(this.#agents, key, this.#options.pipeline.columnsOf('device', click), click.user_agent);
   }
 
-  #header(line: LineText, from: number, to: number): Piece | undefined {
+  #header(line: ClickScanner, from: number, to: number): Piece | undefined {
     const key = line.text.slice(from, to);
     const known = this.#headers.get(key);
     if (known !== undefined) return known;

@@ -14,9 +14,9 @@ import { join } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { BoundedMap } from '#common/bounded-map.ts';
 import type { Clock } from '#common/clock.ts';
-import type { LinkShelf } from '#common/links/link-cache.ts';
+import type { LinkDiskCache } from '#common/links/link-cache.ts';
 
-export const shelfLimits = {
+export const diskCacheLimits = {
   fileBytesMax: 33_554_432,
   /** An unchanged snapshot is written again after this long … */
   repeatMs: 600_000,
@@ -39,13 +39,13 @@ interface Place {
   readonly ms: number;
 }
 
-export class DiskCache implements LinkShelf {
+export class DiskCache implements LinkDiskCache {
   readonly counters = { lines: 0, dropped: 0, write_failures: 0 };
   readonly #folder: string;
   readonly #file: string;
   readonly #clock: Clock;
   readonly #written = new BoundedMap<{ bytes: number; isUsed: boolean; crc: number; ms: number }>(
-    shelfLimits.writtenEntriesMax,
+    diskCacheLimits.writtenEntriesMax,
     Number.POSITIVE_INFINITY,
   );
   #pending = '';
@@ -70,7 +70,7 @@ export class DiskCache implements LinkShelf {
     const nowMs = this.#clock();
     const crc = text === null ? 0 : crc32(text);
     const last = this.#written.get(key);
-    if (last === undefined ? text === null : last.crc === crc && nowMs - last.ms < shelfLimits.repeatMs) return;
+    if (last === undefined ? text === null : last.crc === crc && nowMs - last.ms < diskCacheLimits.repeatMs) return;
     this.#write(key, text ?? '', crc, nowMs);
   }
 
@@ -83,15 +83,16 @@ export class DiskCache implements LinkShelf {
   }
 
   async find(key: string): Promise<string | undefined> {
-    if (this.#clock() - this.#scannedMs > shelfLimits.rescanMs) {
+    if (this.#clock() - this.#scannedMs > diskCacheLimits.rescanMs) {
       this.#scanning ??= this.#scan().finally(() => {
         this.#scanning = undefined;
       });
     }
     await this.#scanning;
-    this.#forgetting ??= setTimeout(() => this.#forget(), shelfLimits.indexMs).unref();
+    this.#forgetting ??= setTimeout(() => this.#forget(), diskCacheLimits.indexMs).unref();
     const place = this.#index.get(key);
-    if (place === undefined || place.length === 0 || this.#clock() - place.ms > shelfLimits.lineMsMax) return undefined;
+    if (place === undefined || place.length === 0 || this.#clock() - place.ms > diskCacheLimits.lineMsMax)
+      return undefined;
     // Changes received a moment ago may not be in the file or in the index yet.
     const own = this.#written.peek(key);
     if (own !== undefined && own.crc === 0 && own.ms >= place.ms) return undefined;
@@ -113,13 +114,13 @@ export class DiskCache implements LinkShelf {
   }
 
   #add(line: string): void {
-    if (this.#pending.length + line.length > shelfLimits.pendingCharsMax) {
+    if (this.#pending.length + line.length > diskCacheLimits.pendingCharsMax) {
       this.counters.dropped++;
       return;
     }
     this.#pending += line;
     this.counters.lines++;
-    this.#timer ??= setTimeout(() => this.#flush(), shelfLimits.flushMs).unref();
+    this.#timer ??= setTimeout(() => this.#flush(), diskCacheLimits.flushMs).unref();
   }
 
   #flush(): void {
@@ -133,7 +134,7 @@ export class DiskCache implements LinkShelf {
   async #append(text: string): Promise<void> {
     await mkdir(this.#folder, { recursive: true });
     const bytes = (await stat(this.#file).catch(() => undefined))?.size ?? 0;
-    if (bytes > shelfLimits.fileBytesMax) {
+    if (bytes > diskCacheLimits.fileBytesMax) {
       await rename(this.#file, this.#file.replace(/\.links$/, `.old${suffix}`));
       // What only the older file knew is written again when it is next looked up.
     }
@@ -185,7 +186,7 @@ export class DiskCache implements LinkShelf {
         const ms = Number(chunk.toString('latin1', at, tab));
         const key = chunk.toString('utf8', tab + 1, second);
         const known = this.#index.get(key);
-        const isRoom = known !== undefined || this.#index.size < shelfLimits.indexEntriesMax;
+        const isRoom = known !== undefined || this.#index.size < diskCacheLimits.indexEntriesMax;
         if (isRoom && (known === undefined || ms >= known.ms)) {
           this.#index.set(key, { ino, offset: offset + at, length: second + 1 === end ? 0 : end - at, ms });
         }

@@ -12,13 +12,13 @@ import { rowKey } from './refused-rows.ts';
 /** Most ranges of a lane; with more, what lies between them is looked up too. */
 const rangesMax = 4 * rangesAheadMax;
 
-export class DoubtfulFrames {
+export class InDoubtFrames {
   readonly #partition: number;
   readonly #lanes = new Map<string, FrameRange[]>();
   /** Frames that are still to come of each batch that is there in part. */
   readonly #partial = new Map<number, readonly FrameRun[]>();
   #isAll = false;
-  /** No row of a doubtful frame is in a batch up to here. */
+  /** No row of a frame in doubt is in a batch up to here. */
   #above = Number.POSITIVE_INFINITY;
 
   constructor(partition: number) {
@@ -77,8 +77,8 @@ export class DoubtfulFrames {
   countOthers(runs: readonly FrameRun[]): number {
     if (this.#isAll) return 0;
     return runs.reduce((sum, run) => {
-      const doubted = (this.#lanes.get(keyOf(run)) ?? []).map(([from, to]): FrameRun => ({ ...run, from, to }));
-      return doubted.reduce(without, [run]).reduce((left, { from, to }) => left + to - from + 1, sum);
+      const in_doubt = (this.#lanes.get(keyOf(run)) ?? []).map(([from, to]): FrameRun => ({ ...run, from, to }));
+      return in_doubt.reduce(without, [run]).reduce((left, { from, to }) => left + to - from + 1, sum);
     }, 0);
   }
 

@@ -5,12 +5,12 @@ const patienceMs = 5_000;
 const pauseMs = 50;
 
 /** Covers every change recorded before the call. False: no API published it in time; it will once it runs and reaches Redis. */
-export async function untilTold(db: Queries): Promise<boolean> {
-  const [noted] = await db.query<{ last: number | null }>('SELECT max(id) AS last FROM untold_changes');
+export async function untilDelivered(db: Queries): Promise<boolean> {
+  const [noted] = await db.query<{ last: number | null }>('SELECT max(id) AS last FROM outbox');
   const last = noted?.last ?? null;
   const endMs = performance.now() + patienceMs;
   while (last !== null && performance.now() < endMs) {
-    const waiting = await db.query('SELECT FROM untold_changes WHERE id <= $1 LIMIT 1', [last]);
+    const waiting = await db.query('SELECT FROM outbox WHERE id <= $1 LIMIT 1', [last]);
     if (waiting.length === 0) return true;
     await new Promise((next) => setTimeout(next, pauseMs));
   }

@@ -2,7 +2,7 @@
  * Outbox of link and app changes for the redirectors and the copies of apps in Redis: no committed change is lost because Redis, or this
  * process, was down at that moment.
  *
- * Triggers record each change in `untold_changes`, in the change's own transaction (pg-migrations). `tell` reads the rows,
+ * Triggers record each change in `outbox`, in the change's own transaction (pg-migrations). `tell` reads the rows,
  * publishes them, and only then commits their deletion: publishing twice only costs a second look-up. It is
  * called after each change, when Redis is back, and every second for rows of other processes.
  *
@@ -21,9 +21,9 @@ const lookMs = 1_000;
 const worthMs = 600_000;
 
 const takeOldest = `
-  DELETE FROM untold_changes WHERE id IN (SELECT id FROM untold_changes ORDER BY id LIMIT ${batchMax} FOR UPDATE SKIP LOCKED)
+  DELETE FROM outbox WHERE id IN (SELECT id FROM outbox ORDER BY id LIMIT ${batchMax} FOR UPDATE SKIP LOCKED)
   RETURNING kind, host, short_code, app_id, version, api_key_hash`;
-const dropWorthless = `DELETE FROM untold_changes WHERE changed_at < now() - interval '${worthMs} milliseconds'`;
+const dropWorthless = `DELETE FROM outbox WHERE changed_at < now() - interval '${worthMs} milliseconds'`;
 
 class NotTaken extends Error {}
 
@@ -34,14 +34,14 @@ type NotedChange = LinkChange & {
   readonly api_key_hash: Buffer | null;
 };
 
-interface UntoldOptions {
+interface OutboxOptions {
   readonly db: Postgres;
   readonly redis: Redis;
   readonly appSnapshots: AppSnapshots;
   readonly log: Pick<Log, 'warn' | 'info'>;
 }
 
-export class UntoldChanges {
+export class Outbox {
   /** Since the start of the process. */
   readonly counters = { told: 0, failures: 0, dropped: 0 };
   readonly #db: Postgres;
@@ -54,7 +54,7 @@ export class UntoldChanges {
   #isBehind = false;
   readonly #onReady = () => void this.tell();
 
-  constructor({ db, redis, appSnapshots, log }: UntoldOptions) {
+  constructor({ db, redis, appSnapshots, log }: OutboxOptions) {
     this.#db = db;
     this.#redis = redis;
     this.#appSnapshots = appSnapshots;
@@ -113,7 +113,7 @@ export class UntoldChanges {
     }
     for (;;) {
       const told = await this.#db.transaction(async (queries) => {
-        const changes = await queries.query<NotedChange>(takeOldest, [], 'take_untold_changes');
+        const changes = await queries.query<NotedChange>(takeOldest, [], 'take_outbox');
         await this.#settle(changes);
         if (changes.length > 0 && !(await tellCaches(this.#redis, changes))) throw new NotTaken('Redis is unavailable');
         return changes.length;

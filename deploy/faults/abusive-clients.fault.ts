@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { neverRead, probed, quiet, type Rig, rigOf, slow, spoilHandshakes, vanish } from '#deploy/journeys/abuse.ts';
 import type { Latencies } from '#deploy/journeys/probe.ts';
 import { Stack } from '#deploy/journeys/stack.ts';
-import { times } from './test-sizes.ts';
+import { times } from './fault-sizes.ts';
 
 /** Abuse of this size takes processor time on the same machine: what is looked for is a service that stands still. */
 const P99_MS = 400;

@@ -4,7 +4,7 @@ import type { Click } from '#common/log/record.ts';
 import { decodeClick, isRejection } from './record-decoder.ts';
 
 /** A line, read as JSON only when a piece of it is new. */
-export class LineText {
+export class ClickScanner {
   readonly text: string;
   readonly from: number;
   readonly end: number;

@@ -20,13 +20,13 @@ beforeAll(async () => {
     return proxy.through(server.url);
   });
   owner = await api.member();
-  host = (await owner.call('POST', '/apps', { name: 'Untold', fallback_url: 'https://a.example/' })).body.host;
+  host = (await owner.call('POST', '/apps', { name: 'Outbox', fallback_url: 'https://a.example/' })).body.host;
   link = (await owner.call('POST', '/links', { path: '/x', fallback_url: 'https://a.example/0' })).body;
   redis = new Redis({ url: api.redisServer.url, name: 'redirector-test' });
   await redis.connect();
   cache = new LinkCache({ redis, db: api.db, clock: systemClock, entriesMax: 100, bytesMax: 1e6 });
   await cache.start();
-  await vi.waitFor(() => expect(cache.isHeard).toBe(true), 5_000);
+  await vi.waitFor(() => expect(cache.isSubscribed).toBe(true), 5_000);
 });
 afterAll(async () => {
   await cache.stop();
@@ -36,7 +36,7 @@ afterAll(async () => {
 });
 
 const served = async () => (await cache.find(host, link.short_code))?.link.fallback_url;
-const noted = () => api.db.query('SELECT kind, host, short_code FROM untold_changes');
+const noted = () => api.db.query('SELECT kind, host, short_code FROM outbox');
 const patience = { timeout: 10_000, interval: 10 };
 const second = { timeout: 1_000, interval: 10 };
 
@@ -58,7 +58,7 @@ test('a change made while the API alone had lost Redis is served within a second
   await expect.poll(() => api.redis.isConnected(), patience).toBe(false);
   await lead('https://a.example/2');
   expect(await noted()).toEqual([{ kind: 'link', host, short_code: link.short_code }]);
-  expect([cache.isHeard, await served()]).toEqual([true, 'https://a.example/1']);
+  expect([cache.isSubscribed, await served()]).toEqual([true, 'https://a.example/1']);
   await proxy.heal();
   await expect.poll(() => api.redis.isConnected(), patience).toBe(true);
   await expect.poll(served, second).toBe('https://a.example/2');
@@ -72,7 +72,7 @@ test('a change made while Redis was stopped is served within a second of its ret
   await owner.call('DELETE', `/links/${(await owner.call('POST', '/links', { path: '/y' })).body.id}`);
   expect(await noted()).toHaveLength(2);
   await api.redisServer.restart();
-  await expect.poll(() => api.redis.isConnected() && cache.isHeard, patience).toBe(true);
+  await expect.poll(() => api.redis.isConnected() && cache.isSubscribed, patience).toBe(true);
   await expect.poll(served, second).toBe('https://a.example/3');
   await expect.poll(noted, second).toEqual([]);
 });
@@ -99,7 +99,7 @@ test('a new host is announced under both the old and the new name; a no-op chang
 test('while Redis is unavailable, changes older than any cache entry are dropped and the rest is kept', async () => {
   proxy.refuse();
   await expect.poll(() => api.redis.isConnected(), patience).toBe(false);
-  const note = `INSERT INTO untold_changes (kind, host, short_code, changed_at) VALUES ('app', $1, '', now() - $2::interval)`;
+  const note = `INSERT INTO outbox (kind, host, short_code, changed_at) VALUES ('app', $1, '', now() - $2::interval)`;
   await api.db.execute(note, ['old.example', '11 minutes']);
   await api.db.execute(note, ['young.example', '9 minutes']);
   await expect.poll(noted, patience).toEqual([{ kind: 'app', host: 'young.example', short_code: '' }]);

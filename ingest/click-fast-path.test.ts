@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { clickJson } from '#common/log/click-line.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
@@ -21,7 +22,6 @@ import { linkStep } from './steps/link.ts';
 import { Visitors, visitorStep } from './steps/visitor.ts';
 
 const countries = openCountryDatabase('');
-const dayMs = 86_400_000;
 const began = Date.UTC(2026, 10, 30, 23, 59, 59);
 
 /** Never asked: there are only clicks. */
@@ -101,7 +101,7 @@ const click: fc.Arbitrary<Click> = fc.record({
   organization_id: fc.constant(organization_id),
   app_id: fc.constant(app_id),
   link_id: fc.constantFrom(...links),
-  time: fc.constantFrom(began, began + 1, began + 2_000, began + dayMs),
+  time: fc.constantFrom(began, began + 1, began + 2_000, began + DAY_MS),
   ip: text('8.8.8.8', '2001:4860:4860::8888', 'no address'),
   privacy_mode: fc.constantFrom('anonymize_ip', 'full_ip', 'no_ip'),
   user_agent: text('Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X)', 'curl/8.0'),
@@ -123,7 +123,7 @@ const click: fc.Arbitrary<Click> = fc.record({
 const spoilt: readonly ((line: string) => string)[] = [
   (line) => line.replace('"time":', '"time": '),
   (line) => line.replace(/"time":\d+/, '"time":17e11'),
-  (line) => line.replace('}', `,"time":${began - 40 * dayMs}}`),
+  (line) => line.replace('}', `,"time":${began - 40 * DAY_MS}}`),
   (line) => line.replace('}', ',"ip":"1.1.1.1"}'),
   (line) => line.replace('}', ',"other":1}'),
   (line) => line.replace('"v":1', '"v":2'),

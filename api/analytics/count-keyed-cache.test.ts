@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Scope } from '#clickhouse/queries/scope.ts';
-import { CountKeyedCache, keyOfScope } from './kept-figures.ts';
+import { CountKeyedCache, keyOfScope } from './count-keyed-cache.ts';
 
 const scope: Scope = {
   organization_ids: ['org_1'],

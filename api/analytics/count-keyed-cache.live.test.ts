@@ -2,15 +2,15 @@ import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 import { makeRecords, makeTenant, plainFigures, storeRecords, type TestRecord } from '#api/testing/records.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 
-const dayMs = 86_400_000;
 const nowMs = Date.parse('2026-04-10T12:00:00Z');
 const mine = makeTenant(1, 4, nowMs);
 const other = makeTenant(1, 4, nowMs);
 const caller = memberOf(mine.organization_id);
 const random = seededRandom(7);
-const first = makeRecords(random, mine, 4_000, nowMs - 20 * dayMs, nowMs);
+const first = makeRecords(random, mine, 4_000, nowMs - 20 * DAY_MS, nowMs);
 const paths = [
   '/analytics/top-links?interval=30d',
   '/analytics/top-links?interval=24h&timezone=Asia/Kolkata',
@@ -47,14 +47,14 @@ async function freshly(path: string): Promise<unknown> {
 test.each(paths)('%s says what an API without a memory says, before and after new records', async (path) => {
   expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
   expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
-  await store(makeRecords(random, mine, 300, nowMs - 20 * dayMs, nowMs));
+  await store(makeRecords(random, mine, 300, nowMs - 20 * DAY_MS, nowMs));
   // Twice: what moved is asked for beside the count, what stood still is waited for.
   for (let round = 0; round < 2; round++) expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
 });
 
 test('records of another tenant change nothing that is kept, and are not seen', async () => {
   const before = await Promise.all(paths.map((path) => stage.get(caller, path)));
-  const foreign = makeRecords(random, other, 500, nowMs - 20 * dayMs, nowMs);
+  const foreign = makeRecords(random, other, 500, nowMs - 20 * DAY_MS, nowMs);
   await store(foreign);
   const after = await Promise.all(paths.map((path) => stage.get(caller, path)));
   expect(after.map(({ body }) => body)).toEqual(before.map(({ body }) => body));
