@@ -34,6 +34,7 @@ export default defineConfig({
           name: 'simulation',
           include: ['deploy/simulation/**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts'],
+          testTimeout: 60_000,
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
         },

@@ -1,4 +1,5 @@
 /** From frames to the bodies of inserts: decode, enrich, rows, one part per table and ClickHouse partition. */
+
 import { tableOf } from '#clickhouse/rollups.ts';
 import { type ByteText, RowWriter } from '#clickhouse/row-binary.ts';
 import { type BatchName, deadLetterColumns, monthOf, type RowOrigin, writeDeadLetterRow } from '#clickhouse/rows.ts';
@@ -13,35 +14,13 @@ import type { FrameRun } from './checkpoints.ts';
 import { ClickFastPath } from './click-fast-path.ts';
 import { ClickRows } from './click-rows.ts';
 import type { Erasures } from './erasures.ts';
+import type { FormedBatch, FormedPart, LogFrame } from './formed-batch.ts';
+import { type RowPlace, rowKey } from './formed-batch.ts';
 import { matchRow } from './match-rows.ts';
 import type { PipelineRun } from './pipeline.ts';
 import type { SentPart } from './raw-store.ts';
 import { decodeClick, decodeClicks, isRejection, type RejectionReason } from './record-decoder.ts';
-import { type RowPlace, rowKey } from './refused-rows.ts';
 import { dayOf, type Visitors } from './steps/visitor.ts';
-
-/** A frame as it came out of the log. */
-export interface LogFrame {
-  readonly header: FrameHeader;
-  readonly bytes: Buffer;
-  /** When the log took it, epoch ms. */
-  readonly streamTime: number;
-}
-
-export interface FormedPart extends SentPart {
-  readonly body: Buffer;
-  /** Where each row begins, when that was asked for. */
-  readonly places: readonly RowPlace[];
-}
-
-export interface FormedBatch {
-  readonly batch: BatchName;
-  readonly frames: readonly LogFrame[];
-  readonly parts: readonly FormedPart[];
-  readonly streamTime: number;
-  readonly rows: number;
-  readonly rejections: ReadonlyMap<RejectionReason, number>;
-}
 
 export interface FormerOptions {
   readonly pipeline: PipelineRun;
@@ -361,16 +340,4 @@ function linesOf(text: string, records: number): string[] {
 function kept(line: string): string {
   const text = line.length > deadLetterCharsMax ? cut(line, deadLetterCharsMax) : line;
   return Buffer.from(text).toString();
-}
-
-/** Frames in their order as runs of consecutive numbers. */
-export function runsOf(frames: readonly Pick<LogFrame, 'header'>[]): FrameRun[] {
-  const runs: { producer_id: string; kind: FrameRun['kind']; from: number; to: number }[] = [];
-  for (const { header } of frames) {
-    const last = runs.at(-1);
-    const { producer_id, kind, frame_no } = header;
-    if (last?.producer_id === producer_id && last.kind === kind && last.to === frame_no - 1) last.to = frame_no;
-    else runs.push({ producer_id, kind, from: frame_no, to: frame_no });
-  }
-  return runs;
 }

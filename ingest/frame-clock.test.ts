@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { newId } from '#common/ids.ts';
 import { encodeFrame, payloadOf, readFrame } from '#common/log/frame.ts';
 import type { RecordKind } from '#common/log/record.ts';
-import type { LogFrame } from './batch.ts';
+import type { LogFrame } from './formed-batch.ts';
 import { isClockRight, withLogTime } from './frame-clock.ts';
 import { decodeClicks } from './record-decoder.ts';
 import { testClick } from './testing/pipeline-harness.ts';

@@ -4,7 +4,7 @@
  */
 import { EVENT_AHEAD_MAX_MS, isRecordTime } from '#common/event-time.ts';
 import { encodeHeader, frameHeaderBytes, payloadOf } from '#common/log/frame.ts';
-import type { LogFrame } from './batch.ts';
+import type { LogFrame } from './formed-batch.ts';
 
 /** What apps sent stands behind one of these; nothing before them is a member that a text could imitate, since quotes are escaped. */
 const sentPart = /,"(?:sent|batch|properties|detail)":/;

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { systemTime } from '#common/time.ts';
-import type { LogFrame } from './batch.ts';
+import type { LogFrame } from './formed-batch.ts';
 import { FrameQueue } from './frame-queue.ts';
 
 beforeEach(() => {

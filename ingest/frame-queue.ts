@@ -3,8 +3,8 @@ import { frameHeaderBytes } from '#common/log/frame.ts';
 import { type FrameRange, FrameSet, type LaneFloor, type LaneMarks, laneKey, laneKeyOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Time } from '#common/time.ts';
-import type { LogFrame } from './batch.ts';
 import type { LaneName } from './checkpoints.ts';
+import type { LogFrame } from './formed-batch.ts';
 
 export interface QueueLimits {
   readonly batchRows: number;

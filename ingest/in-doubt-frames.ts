@@ -4,10 +4,10 @@
  */
 import { tableOf } from '#clickhouse/rollups.ts';
 import { type FrameRange, rangesAheadMax } from '#common/log/marks.ts';
-import type { LogFrame } from './batch.ts';
 import type { BatchEntry, FrameRun } from './checkpoints.ts';
+import type { LogFrame } from './formed-batch.ts';
+import { rowKey } from './formed-batch.ts';
 import type { FrameSpan, RawStore } from './raw-store.ts';
-import { rowKey } from './refused-rows.ts';
 
 /** Most ranges of a lane; with more, what lies between them is looked up too. */
 const rangesMax = 4 * rangesAheadMax;

@@ -17,8 +17,8 @@ import { isObject } from '#common/log/log-stream.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import type { Time, Timer } from '#common/time.ts';
-import type { LogFrame } from './batch.ts';
 import { CommittedSequence } from './committed-sequence.ts';
+import type { LogFrame } from './formed-batch.ts';
 import { isClockRight, withLogTime } from './frame-clock.ts';
 
 export interface LogReaderOptions {

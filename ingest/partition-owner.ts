@@ -11,8 +11,8 @@ import { encodeAnnouncements, type LaneFloor, type LaneMarks, laneKey } from '#c
 import type { NatsClient } from '#common/stores/nats.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Time } from '#common/time.ts';
-import type { FormedBatch } from './batch.ts';
 import { LeaseLost } from './checkpoints.ts';
+import type { FormedBatch } from './formed-batch.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';
 import { HeldLease } from './held-lease.ts';
 import { LateLearner } from './late-learner.ts';

@@ -32,7 +32,7 @@ test('clicks that were answered stand in ClickHouse once, enriched, in the raw t
   expect(ingest.output).toContain('"rows":1000');
 });
 
-test.each(failpointNames.map((name) => [name]))(
+test.each(failpointNames.filter((name) => !name.startsWith('learned_')).map((name) => [name]))(
   'ingest killed at %s, twice, loses nothing and counts nothing twice',
   async (name) => {
     for (const at of [1, 2]) {

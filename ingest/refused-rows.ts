@@ -4,7 +4,7 @@
  */
 import { type ClickHouse, ClickHouseFailure, identifier } from '#clickhouse/client.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
-import type { FormedPart } from './batch.ts';
+import type { FormedPart } from './formed-batch.ts';
 
 /**
  * Exceptions that are about the data of an insert (ClickHouse, src/Common/ErrorCodes.cpp): what can't be parsed or converted,
@@ -16,17 +16,6 @@ const dataCodes = new Set([
 
 export function isAboutData(code: number): boolean {
   return dataCodes.has(code);
-}
-
-/** Where a row begins in the body of its part, and the key by which it is left out. */
-export interface RowPlace {
-  readonly start: number;
-  readonly key: string;
-}
-
-/** The key of a row: its table and where its record stands in the log. */
-export function rowKey(table: string, producerId: string, frameNo: number, idx: number): string {
-  return `${table}:${producerId}:${frameNo}:${idx}`;
 }
 
 /** Finds the rows of a batch that ClickHouse refuses. */

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ClickHouseFailure } from '#clickhouse/client.ts';
-import { runsOf } from './batch.ts';
 import { LeaseLost } from './checkpoints.ts';
+import { runsOf } from './formed-batch.ts';
 import type { RawStore } from './raw-store.ts';
 import { testClick } from './testing/pipeline-harness.ts';
 import { SinkStage } from './testing/sink-stage.ts';

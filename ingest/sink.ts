@@ -28,16 +28,10 @@ import type { BatchName } from '#clickhouse/rows.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time } from '#common/time.ts';
 import type { LateEvents } from './attribution/late-events.ts';
-import {
-  type BatchFormer,
-  type FormChanges,
-  type FormedBatch,
-  type FormedPart,
-  type LogFrame,
-  runsOf,
-} from './batch.ts';
+import type { BatchFormer, FormChanges } from './batch.ts';
 import { type BatchEntry, type BatchPart, type Checkpoints, type FrameRun, LeaseLost } from './checkpoints.ts';
 import type { Failpoints } from './failpoints.ts';
+import { type FormedBatch, type FormedPart, type LogFrame, runsOf } from './formed-batch.ts';
 import type { FrameQueue, Gap } from './frame-queue.ts';
 import type { HeldLease } from './held-lease.ts';
 import { InDoubtFrames } from './in-doubt-frames.ts';

@@ -1,5 +1,5 @@
 /** What devices were answered: one click goes to one device, and a device has it by one match, as long as its claim is kept. */
-import type { Match } from '#gateway/match/matching.ts';
+import type { Match } from '#gateway/match/match-result.ts';
 import { windowHours } from './click-line.ts';
 
 interface Given {

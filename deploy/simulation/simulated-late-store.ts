@@ -5,7 +5,7 @@ import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { Cursor } from '#ingest/attribution/late-cursors.ts';
 import type { BatchOfInstalls, KnownInstall, LateStore, WaitingFor } from '#ingest/attribution/late-store.ts';
 import type { LearnedEvent } from '#ingest/attribution/learned-events.ts';
-import type { FormedPart } from '#ingest/batch.ts';
+import type { FormedPart } from '#ingest/formed-batch.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import { type Caller, call } from './server-call.ts';

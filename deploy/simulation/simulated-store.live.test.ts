@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { monthOf } from '#clickhouse/rows.ts';
 import { DAY_MS } from '#common/durations.ts';
-import type { FormedBatch, LogFrame } from '#ingest/batch.ts';
+import type { FormedBatch, LogFrame } from '#ingest/formed-batch.ts';
 import type { RawStore, SentPart } from '#ingest/raw-store.ts';
 import { SinkStage } from '#ingest/testing/sink-stage.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';

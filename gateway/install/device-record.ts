@@ -1,8 +1,9 @@
 /** The record of an install, or of a link that opened an app which was there: what the device says of itself, and its click. */
 import type { InstallRecord } from '#common/log/install-record.ts';
 import type { LinkFacts } from '#gateway/links/link-facts.ts';
+import type { Asker } from '#gateway/match/asker.ts';
+import type { Match } from '#gateway/match/match-result.ts';
 import type { MatchFields } from '#gateway/match/match-schema.ts';
-import type { Asker, Match } from '#gateway/match/matching.ts';
 
 /** What a record says of its link beside the id. */
 export type LinkCampaign = Partial<

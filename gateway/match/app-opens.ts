@@ -8,8 +8,9 @@ import { deviceRecord, type LinkCampaign } from '#gateway/install/device-record.
 import type { InstallStore } from '#gateway/install/install-store.ts';
 import type { LinkIndex } from '#gateway/links/link-facts.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
+import type { Asker } from './asker.ts';
+import type { Match } from './match-result.ts';
 import type { MatchFields } from './match-schema.ts';
-import type { Asker, Match } from './matching.ts';
 
 /** An app that was opened by a link has its answer without Postgres: a slow one only makes it unknown whose opening it was. */
 const INSTALL_KNOWN_WITHIN_MS = 500;

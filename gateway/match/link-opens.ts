@@ -8,8 +8,8 @@ import type { QueryFilter } from '#common/links/query-filter.ts';
 import { clickJson } from '#common/log/click-line.ts';
 import type { LinkCampaign } from '#gateway/install/device-record.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
+import type { Asker } from './asker.ts';
 import type { MatchFields } from './match-schema.ts';
-import type { Asker } from './matching.ts';
 
 export interface LinkOpen {
   readonly click_id: string;

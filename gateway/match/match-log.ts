@@ -21,9 +21,10 @@ import { decideByScore, type JudgedClick, type MatchDecision, type MatchInput } 
 import { networkKindOf } from '#common/match/shared-address.ts';
 import type { Signals } from '#common/match/signals.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
+import type { Asker } from './asker.ts';
 import type { NamedClick } from './evidence.ts';
+import type { Match } from './match-result.ts';
 import type { MatchFields } from './match-schema.ts';
-import type { Asker, Match } from './matching.ts';
 
 /** A decision on its way into a match; absent where no rules were asked. */
 export interface Decided {

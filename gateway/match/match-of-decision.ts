@@ -3,7 +3,7 @@
 import type { ClickAtAddress, Gathered, RecentClick } from '#common/attribution/recent-clicks.ts';
 import type { CandidateClick, MatchDecision, ScoredClick } from '#common/match/rules.ts';
 import { clickSignals } from '#common/match/signals.ts';
-import type { Match } from './matching.ts';
+import type { Match } from './match-result.ts';
 
 /** Who has a click, as far as Postgres was asked. */
 type Holders = ReadonlyMap<string, string>;

@@ -3,10 +3,11 @@ import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { shortUrl } from '#common/links/link.ts';
 import { sdkRoute } from '#gateway/deps.ts';
 import { installNameOf } from '#gateway/install/install-store.ts';
+import { linkBrief } from '#gateway/links/link-brief.ts';
 import type { LinkFacts } from '#gateway/links/link-facts.ts';
 import { queryParams } from './evidence.ts';
+import type { Match } from './match-result.ts';
 import { MatchAnswerSchema, MatchBody } from './match-schema.ts';
-import type { Match } from './matching.ts';
 import { ASK_AGAIN_MS } from './young-clicks.ts';
 
 export const matchDevice = sdkRoute({
@@ -39,13 +40,6 @@ export const matchDevice = sdkRoute({
     return { status: 200, body: matchAnswer(match, link) };
   },
 });
-
-export function linkBrief(link: LinkFacts): object {
-  const { id, host, short_code, path, campaign, title } = link;
-  const { utm_source, utm_medium, utm_campaign, utm_term, utm_content } = link;
-  const utm = { utm_source, utm_medium, utm_campaign, utm_term, utm_content };
-  return { id, short_code, url: shortUrl(host, short_code), path, campaign, title, ...utm };
-}
 
 function matchAnswer(match: Match, link: LinkFacts | null): object {
   const matched = match.match_type !== 'none';

@@ -13,11 +13,12 @@ import { HOUR_MS } from '#common/durations.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId, timeOfId } from '#common/ids.ts';
 import type { AppSnapshot } from '#common/links/app-snapshot.ts';
-import { decide, type MatchInput, type NoMatchReason } from '#common/match/rules.ts';
+import { decide, type MatchInput } from '#common/match/rules.ts';
 import { deviceSignals } from '#common/match/signals.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { isRedisUnavailable, isReplyError } from '#common/stores/redis.ts';
 import type { AppOpens } from './app-opens.ts';
+import type { Asker } from './asker.ts';
 import type { ClickClaim } from './claim-store.ts';
 import { type ClaimOutcome, type Claims, holderOf, isFirstOf } from './claims.ts';
 import type { ClickLookup } from './click-archive.ts';
@@ -25,7 +26,8 @@ import { namedClicks } from './evidence.ts';
 import type { LinkOpen, LinkOpens } from './link-opens.ts';
 import type { Decided, MatchLog } from './match-log.ts';
 import { candidateOf, matchOf, namedCandidate, noMatch, unclaimed } from './match-of-decision.ts';
-import type { MatchFields, MatchType } from './match-schema.ts';
+import { type Match, parseMatch } from './match-result.ts';
+import type { MatchFields } from './match-schema.ts';
 import { isNewEvidence, isNothingNew, newFirst } from './new-evidence.ts';
 import { hasYoung, YoungClicks } from './young-clicks.ts';
 
@@ -35,35 +37,6 @@ const WINDOWS_REMEMBERED_MAX = 10_000;
 const WINDOWS_TOLD_MS = 60_000;
 /** A link opened again within this time by the same device is the same opening, sent twice. */
 const REPEATED_OPEN_MS = 10_000;
-
-/** A match as it is kept: by match_id, and the first of a device by the device. */
-export interface Match {
-  readonly match_id: string;
-  readonly app_id: string;
-  readonly match_type: MatchType;
-  readonly confidence: number;
-  readonly matched_factors: readonly string[];
-  readonly competing_links: number;
-  readonly click_id: string;
-  /** Epoch milliseconds; 0 without a click. */
-  readonly clicked_at: number;
-  readonly link_id: string;
-  readonly query: string;
-  /** Why there is none. */
-  readonly reason?: NoMatchReason;
-}
-
-export interface Asker {
-  readonly app: AppSnapshot;
-  readonly ip: string;
-  /** Who a click is claimed for: the device, or the install where no device is named. Empty for nobody in particular. */
-  readonly device: string;
-  readonly user_agent: string;
-  /** A name that the device's install goes by (install-store.ts), or empty; null for an install that asks for itself. */
-  readonly install_name: string | null;
-  /** The install that asks, if it is one. */
-  readonly install_id?: string;
-}
 
 export interface MatchingParts {
   readonly clicks: RecentClicks;
@@ -346,11 +319,6 @@ export class Matching {
 interface Answered {
   readonly match: Match;
   readonly decided: Decided | null;
-}
-
-/** A match as it was kept; the shape was ours when it was written. */
-export function parseMatch(json: string): Match {
-  return JSON.parse(json) as Match;
 }
 
 function openNotKept(): Rejection {

@@ -4,7 +4,7 @@ import type { Gathered } from '#common/attribution/recent-clicks.ts';
 import { timeOfId } from '#common/ids.ts';
 import type { CandidateClick, Evidence, MatchDecision } from '#common/match/rules.ts';
 import type { NamedClick } from './evidence.ts';
-import type { Match } from './matching.ts';
+import type { Match } from './match-result.ts';
 
 /** Whether a device that was answered before names no other click, and none was made at its address since. */
 export function isNothingNew(first: Match, device: string, given: readonly NamedClick[], { near }: Gathered): boolean {

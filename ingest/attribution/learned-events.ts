@@ -2,7 +2,7 @@
 import { RowWriter } from '#clickhouse/row-binary.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import { type EventRow, learnedEventColumns, writeLearnedEventRow } from '#clickhouse/rows-events.ts';
-import type { FormedPart } from '#ingest/batch.ts';
+import type { FormedPart } from '#ingest/formed-batch.ts';
 import type { KnownInstall } from './late-store.ts';
 import { ownCountry, waitingKeys } from './waiting-keys.ts';
 

@@ -28,7 +28,7 @@ import type { Click } from '#common/log/record.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import { isRedisFull, isRedisUnavailable, isReplyError, type Redis } from '#common/stores/redis.ts';
 import type { Time, Timer } from '#common/time.ts';
-import type { LogFrame } from '#ingest/batch.ts';
+import type { LogFrame } from '#ingest/formed-batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
 import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
 import { AppWindows } from './app-windows.ts';

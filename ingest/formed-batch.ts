@@ -1,0 +1,52 @@
+/** What a batch is once its rows are formed: frames in, parts of inserts out. */
+import type { BatchName } from '#clickhouse/rows.ts';
+import type { FrameHeader } from '#common/log/frame.ts';
+import type { FrameRun } from './checkpoints.ts';
+import type { SentPart } from './raw-store.ts';
+import type { RejectionReason } from './record-decoder.ts';
+
+/** A frame as it came out of the log. */
+export interface LogFrame {
+  readonly header: FrameHeader;
+  readonly bytes: Buffer;
+  /** When the log took it, epoch ms. */
+  readonly streamTime: number;
+}
+
+export interface FormedPart extends SentPart {
+  readonly body: Buffer;
+  /** Where each row begins, when that was asked for. */
+  readonly places: readonly RowPlace[];
+}
+
+export interface FormedBatch {
+  readonly batch: BatchName;
+  readonly frames: readonly LogFrame[];
+  readonly parts: readonly FormedPart[];
+  readonly streamTime: number;
+  readonly rows: number;
+  readonly rejections: ReadonlyMap<RejectionReason, number>;
+}
+
+/** Where a row begins in the body of its part, and the key by which it is left out. */
+export interface RowPlace {
+  readonly start: number;
+  readonly key: string;
+}
+
+/** The key of a row: its table and where its record stands in the log. */
+export function rowKey(table: string, producerId: string, frameNo: number, idx: number): string {
+  return `${table}:${producerId}:${frameNo}:${idx}`;
+}
+
+/** Frames in their order as runs of consecutive numbers. */
+export function runsOf(frames: readonly Pick<LogFrame, 'header'>[]): FrameRun[] {
+  const runs: { producer_id: string; kind: FrameRun['kind']; from: number; to: number }[] = [];
+  for (const { header } of frames) {
+    const last = runs.at(-1);
+    const { producer_id, kind, frame_no } = header;
+    if (last?.producer_id === producer_id && last.kind === kind && last.to === frame_no - 1) last.to = frame_no;
+    else runs.push({ producer_id, kind, from: frame_no, to: frame_no });
+  }
+  return runs;
+}
