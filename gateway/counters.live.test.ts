@@ -33,7 +33,8 @@ test('/metrics tells matches by type, installs and events by what became of them
       'gateway_events_total{outcome="duplicates"} 1',
       'gateway_events_total{outcome="rejected"} 1',
       'gateway_event_batches_refused_total{} 0',
-      'gateway_journal_total{what="records"} 4',
+      // A click, an opening, an install, an event, and three matches.
+      'gateway_journal_total{what="records"} 7',
     ]),
   );
   expect(shown.some((line) => /^gateway_journal_bytes\{\} [1-9]/.test(line))).toBe(true);
