@@ -7,10 +7,9 @@ import { type EventRow, eventColumns, writeEventRow } from '#clickhouse/rows-eve
 import { type InstallRow, installColumns, writeInstallRow } from '#clickhouse/rows-installs.ts';
 import { matchColumns, writeMatchRow } from '#clickhouse/rows-matches.ts';
 import { clickJson } from '#common/log/click-line.ts';
-import { type FrameHeader, frameRecordsMax, payloadOf } from '#common/log/frame.ts';
+import { frameRecordsMax, payloadOf } from '#common/log/frame.ts';
 import { type Click, cut } from '#common/log/record.ts';
 import { type Attribution, decodeSdkRecords, type SdkRecord } from './attribution/attribution.ts';
-import type { FrameRun } from './checkpoints.ts';
 import { ClickFastPath } from './click-fast-path.ts';
 import { ClickRows } from './click-rows.ts';
 import type { Erasures } from './erasures.ts';
@@ -18,7 +17,6 @@ import type { FormedBatch, FormedPart, LogFrame } from './formed-batch.ts';
 import { type RowPlace, rowKey } from './formed-batch.ts';
 import { matchRow } from './match-rows.ts';
 import type { PipelineRun } from './pipeline.ts';
-import type { SentPart } from './raw-store.ts';
 import { decodeClick, decodeClicks, isRejection, type RejectionReason } from './record-decoder.ts';
 import { dayOf, type Visitors } from './steps/visitor.ts';
 

@@ -35,7 +35,7 @@ test('a decision made again from its record is the decision, under the same sett
           ...{ privacy_mode: 'full_ip' as const, conversion_events: [] },
         };
         const device = deviceSignals(
-          { platform: platform as 'ios', os_version: platform === 'ios' ? '17.5' : '14', language: 'en-US' },
+          { platform, os_version: platform === 'ios' ? '17.5' : '14', language: 'en-US' },
           ip,
         );
         const candidates = clicks.map(({ agent, language, link_id, ageMs }, n): ScoredClick => {

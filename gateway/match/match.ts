@@ -1,6 +1,5 @@
 import { isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
-import { shortUrl } from '#common/links/link.ts';
 import { sdkRoute } from '#gateway/deps.ts';
 import { installNameOf } from '#gateway/install/install-store.ts';
 import { linkBrief } from '#gateway/links/link-brief.ts';
