@@ -116,9 +116,10 @@ test('every operation succeeds as described', async () => {
   });
   for (const format of ['svg', 'png']) await expectStatus(200, 'GET', `/links/${link['id']}/qr?format=${format}`);
   await expectStatus(200, 'GET', `/links/${link['id']}/stats`);
-  for (const figure of ['overview', 'timeseries?group_by=platform', 'top-links', 'top-campaigns']) {
+  for (const figure of ['overview', 'timeseries?group_by=platform', 'top-links', 'top-campaigns', 'match-quality']) {
     await expectStatus(200, 'GET', `/analytics/${figure}`);
   }
+  await expectStatus(200, 'GET', '/matches?limit=1');
   for (const format of ['ndjson', 'csv'])
     await expectStatus(200, 'GET', `/analytics/export?kind=clicks&format=${format}`);
   await expectStatus(200, 'DELETE', `/links/${link['id']}`);
@@ -127,11 +128,14 @@ test('every operation succeeds as described', async () => {
 
 test('every operation of the SDK succeeds as described, the second time too', async () => {
   const device = { platform: 'ios', device_id: 'd1' };
-  await expectStatus(200, 'POST', '/sdk/match', { body: device });
+  const match = await expectStatus(200, 'POST', '/sdk/match', { body: device });
   await expectStatus(200, 'POST', '/sdk/match', { body: { platform: 'ios', url: 'https://{{host:0}}/{{code:0}}' } });
   await expectStatus(201, 'POST', '/sdk/install', { body: device });
   await expectStatus(200, 'POST', '/sdk/install', { body: device });
   const link = { path: '/sdk', external_id: 'x1', fallback_url: 'https://example.com/' };
+  // It is stored some seconds after its answer.
+  const target = `/matches/${match['match_id']}`;
+  await expect.poll(async () => (await ask('GET', target)).status, { timeout: 30_000 }).toBe(200);
   await expectStatus(201, 'POST', '/sdk/links', { body: link });
   await expectStatus(200, 'POST', '/sdk/links', { body: link });
   const events = [{ name: 'a', device_id: 'd1', revenue: { amount: '1.50', currency: 'EUR' } }, { name: '' }];

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { createHmac, hkdfSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { login, Stack } from './stack.ts';
 
 const callers = ['none', 'garbage', 'expired', 'deleted', 'viewer', 'member', 'owner', 'foreign', 'key'] as const;
@@ -32,6 +32,7 @@ let stack: Stack;
 let headers: Readonly<Record<Caller, Record<string, string>>>;
 let organization: string;
 let app: { id: string; api_key: string };
+let matchId = '';
 let made = 0;
 
 const rows: readonly Row[] = [
@@ -68,6 +69,9 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /analytics/timeseries', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /analytics/top-links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /analytics/top-campaigns', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /analytics/match-quality', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /matches', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /matches/{match_id}', statuses: read(404) },
   {
     endpoint: 'GET /analytics/export',
     statuses: read(),
@@ -111,6 +115,12 @@ beforeAll(async () => {
     foreign: bearer(await tokenOf('foreign@example.com')),
     key: { 'x-api-key': app.api_key },
   };
+  const asked = { method: 'POST', body: { platform: 'ios' }, headers: headers.key };
+  matchId = (await stack.api('/sdk/match', asked)).json<{ match_id: string }>().match_id;
+  // It is stored some seconds after its answer.
+  const stored = async () =>
+    expect((await stack.api(`/matches/${matchId}`, { headers: headers.owner })).status).toBe(200);
+  await vi.waitFor(stored, 30_000);
 });
 afterAll(() => stack.stop());
 
@@ -155,6 +165,7 @@ async function pathOf(row: Row): Promise<string> {
     const link = await make<{ id: string }>('/links', { app_id: app.id, path: '/fresh' }, headers.owner);
     path = path.replace('{id}', link.id);
   }
+  path = path.replace('{match_id}', matchId);
   const query = row.query?.replace('{app}', app.id).replace('{organization}', organization);
   return `${path.replace('{provider}', 'google').replace('{file}', 'swagger-ui.css')}${query ? `?${query}` : ''}`;
 }
