@@ -204,17 +204,13 @@ export class Matching {
       if (first && !isNewEvidence(decision, first)) return { match: first, decided: null };
       const whole = await this.#withQuery(match, gathered);
       const { state, claim } = await this.#claim(whole, asker, first === null);
-      if (state === 'kept' && first === null && given.length > 1) {
-        // Redis does not have the first answer (yet): other evidence may be new.
-        first = parseMatch(claim.answer);
-        continue;
-      }
-      if (state === 'claimed' || state === 'kept') {
+      // Redis does not have the first answer yet: other evidence may be new.
+      const isLate = state === 'answered' || (state === 'kept' && first === null && given.length > 1);
+      if (isLate) first = parseMatch(claim.answer);
+      else if (state === 'claimed' || state === 'kept') {
         const opened = await this.#opened(claim, fields, asker);
         return opened && { match: opened, decided: state === 'claimed' ? decided : null };
-      }
-      if (state === 'answered') first = parseMatch(claim.answer);
-      else holders.set(decision.click.click_id, holderOf(claim));
+      } else holders.set(decision.click.click_id, holderOf(claim));
     }
     return first ? { match: first, decided: null } : { match: { match_id, app_id: app.app_id, ...noMatch }, decided };
   }
