@@ -202,7 +202,7 @@ test(
     await append('event', event);
     await expect.poll(rows, patience).toEqual({ rows: 1, events: 1, links: 1 });
     await append('install', install);
-    await dying.exited;
+    await expect.poll(() => dying.process.signalCode, patience).toBe('SIGKILL');
     await saveClickHouse();
     const second = way.ingest();
     await expect.poll(rows, patience).toEqual({ rows: 3, events: 1, links: 2 });
