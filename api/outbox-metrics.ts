@@ -7,17 +7,17 @@ export function exposeOutbox(registry: Registry, outbox: Outbox): void {
   exposeCounter(
     registry,
     'api_changes_total',
-    'Changes of links and apps by what became of telling them.',
+    'Changes of links and apps, by whether the caches received them.',
     ['outcome'],
     (set) => {
-      set({ outcome: 'told' }, outbox.counters.told);
+      set({ outcome: 'delivered' }, outbox.counters.delivered);
       set({ outcome: 'dropped' }, outbox.counters.dropped);
     },
   );
   exposeCounter(
     registry,
     'api_change_failures_total',
-    'Attempts to tell redirectors of changes that failed.',
+    'Failed attempts to deliver changes to the redirectors.',
     [],
     (set) => set({}, outbox.counters.failures),
   );

@@ -43,7 +43,7 @@ interface OutboxOptions {
 
 export class Outbox {
   /** Since the start of the process. */
-  readonly counters = { told: 0, failures: 0, dropped: 0 };
+  readonly counters = { delivered: 0, failures: 0, dropped: 0 };
   readonly #db: Postgres;
   readonly #redis: Redis;
   readonly #appSnapshots: AppSnapshots;
@@ -112,14 +112,14 @@ export class Outbox {
       return false;
     }
     for (;;) {
-      const told = await this.#db.transaction(async (queries) => {
+      const delivered = await this.#db.transaction(async (queries) => {
         const changes = await queries.query<NotedChange>(takeOldest, [], 'take_outbox');
         await this.#settle(changes);
         if (changes.length > 0 && !(await tellCaches(this.#redis, changes))) throw new NotTaken('Redis is unavailable');
         return changes.length;
       });
-      this.counters.told += told;
-      if (told < batchMax) return true;
+      this.counters.delivered += delivered;
+      if (delivered < batchMax) return true;
     }
   }
 
