@@ -24,11 +24,11 @@ let clicks: RecentClicks;
 
 beforeAll(async () => {
   redisServer = await redisForTest();
-  process.env['REDIS_URL'] = redisServer.url;
   redis = new Redis({ url: redisServer.url, name: 'test' });
   await redis.connect();
   clicks = new RecentClicks(redis);
   way = await PipelineHarness.start();
+  way.more = { REDIS_URL: redisServer.url };
 });
 afterEach(() => way.stopIngests());
 afterAll(async () => {

@@ -15,7 +15,7 @@ let edge: SdkEdge;
 beforeAll(async () => {
   way = await PipelineHarness.start();
   edge = await SdkEdge.start({}, join(way.folder, 'journal'));
-  process.env['REDIS_URL'] = edge.redisServer.url;
+  way.more = { REDIS_URL: edge.redisServer.url };
 });
 afterEach(() => way.stopIngests());
 afterAll(async () => {

@@ -20,10 +20,10 @@ let redis: Redis;
 
 beforeAll(async () => {
   redisServer = await redisForTest();
-  process.env['REDIS_URL'] = redisServer.url;
   redis = new Redis({ url: redisServer.url, name: 'test' });
   await redis.connect();
   way = await PipelineHarness.start();
+  way.more = { REDIS_URL: redisServer.url };
 });
 afterEach(() => way.stopIngests());
 afterAll(async () => {
@@ -240,7 +240,7 @@ test('events and installs of different partitions find each other, also when the
   );
   await eventually(() => stored('events')).toBe(12);
   await first.stop();
-  way.more = { LOG_PARTITIONS: '4' };
+  way.more = { REDIS_URL: redisServer.url, LOG_PARTITIONS: '4' };
   const next = way.ingest();
   await append(
     'event',
@@ -257,5 +257,5 @@ test('events and installs of different partitions find each other, also when the
   const of = (table: string) => rows(`SELECT uniqExact(log_partition) AS n FROM ${table} WHERE ${ofApp}`);
   expect([await of('events'), await of('installs')]).toEqual([[{ n: 4 }], [{ n: 4 }]]);
   await next.stop();
-  way.more = {};
+  way.more = { REDIS_URL: redisServer.url };
 }, 240_000);
