@@ -113,7 +113,7 @@ async function explained({ device = iphone, clicks = [], named, settings }: Case
 
 /** Ten refusals as people meet them; docs/matching.md shows the same. */
 const refusals: readonly (readonly [what: string, given: Case])[] = [
-  ['Nobody clicked from there', {}],
+  ['No click came from that address', {}],
   ['The click is too old', { clicks: [{ ageMs: 7 * hour }] }],
   ['Another phone', { device: galaxy, clicks: [{ user_agent: ofPhone('Pixel 8') }] }],
   ['Another system', { clicks: [{ user_agent: ofPhone('Pixel 8') }] }],

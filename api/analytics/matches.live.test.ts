@@ -102,7 +102,7 @@ test('a match is explained: what was decided, each click, the settings, and what
   ]);
 });
 
-test('nobody sees a match of another organization, by its id or in a list', async () => {
+test('a match of another organization is visible neither by its id nor in a list', async () => {
   const match = plainMatch(place, { time: nowMs - 120_000 });
   await store(match);
   const stranger = memberOf(other.organization_id);

@@ -1,4 +1,4 @@
-/** What was decided about devices, and why: for whoever asks why an install was organic. */
+/** What was decided about devices, and why: it answers why an install was organic. */
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';

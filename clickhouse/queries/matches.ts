@@ -35,7 +35,7 @@ const columns = `match_id, app_id, toUnixTimestamp64Milli(time) AS time_ms, plat
   confidence, competing_links, click_id, link_id, browser, ip, shadow_outcome, shadow_click_id, shadow_link_id, shadow_confidence,
   duration_us, detail`;
 
-/** An erased person's matches are counted in figures and shown to nobody. */
+/** An erased person's matches are counted in figures and never shown. */
 const isShown = "match_id != ''";
 export const matchTimeCondition =
   'time >= fromUnixTimestamp64Milli({start_ms:Int64}) AND time < fromUnixTimestamp64Milli({end_ms:Int64})';

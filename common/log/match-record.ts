@@ -108,7 +108,7 @@ export function matchJson(match: MatchRecord): string {
   const line = JSON.stringify({ v: 1, ...fields, ip: address }, (_key, value: unknown) =>
     value === '' ? undefined : value,
   );
-  // Last, so that a reader finds it without making it anew.
+  // Last, so that a reader finds it without building it again.
   return `${line.slice(0, -1)},"detail":${detail}}`;
 }
 

@@ -146,7 +146,7 @@ export class EdgeSlot {
       return again.kind === 'install' ? again : { ...again, time: now };
     }
     const share = random.next();
-    // Nobody sends a match again.
+    // A match is never sent again.
     if (share >= 1 - matchShare) return { kind: 'match', id: `match-${Math.floor(random.next() * 1e12)}`, time: now };
     const kind = share < installShare ? 'install' : 'event';
     const fresh = { kind, id: `${kind}-${Math.floor(random.next() * 1e12)}`, time: now } as const;

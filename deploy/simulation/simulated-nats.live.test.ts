@@ -48,7 +48,7 @@ async function same(what: string, operation: Operation): Promise<void> {
   });
 }
 
-/** Publishes as a publisher does. @returns what JetStream answers, without what nobody here reads. */
+/** Publishes as a publisher does. @returns what JetStream answers, without what is not read here. */
 function published(nats: NatsClient, subject: string, bytes: Buffer, messageId?: string): Promise<unknown> {
   return new Promise((done) => {
     const reply = nats.inbox();
