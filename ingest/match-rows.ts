@@ -1,4 +1,4 @@
-/** Matches on their way to rows. Each was written once and has all it needs: nothing is looked up, and no id is told from another. */
+/** Turns match records into rows. Each record is written once and is complete, so nothing is looked up or deduplicated. */
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { MatchRow } from '#clickhouse/rows-matches.ts';
 import { decodeMatch } from '#common/log/match-record.ts';

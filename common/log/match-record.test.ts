@@ -37,7 +37,7 @@ test('a detail that is too long loses its least likely candidates', () => {
   expect([detail.candidates.length, detail.candidates_total]).toEqual([5, 10]);
 });
 
-test('what is no match is a reason and never an exception', () => {
+test('an invalid match record is rejected with a reason, not an exception', () => {
   expect(read({ time: 1 })).toBe('bad_field');
   expect(read({ confidence: 2 })).toBe('bad_field');
   expect(read({ competing_links: -1 })).toBe('bad_field');

@@ -4,7 +4,7 @@ import type { AppSnapshot } from '#common/links/app-snapshot.ts';
 export interface Asker {
   readonly app: AppSnapshot;
   readonly ip: string;
-  /** Who a click is claimed for: the device, or the install where no device is named. Empty for nobody in particular. */
+  /** The device that a click is claimed for, or the install if the request names no device. Empty if it names neither. */
   readonly device: string;
   readonly user_agent: string;
   /** A name that the device's install goes by (install-store.ts), or empty; null for an install that asks for itself. */

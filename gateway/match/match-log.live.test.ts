@@ -86,7 +86,7 @@ test('where evidence decided, the record says what would have been decided witho
   const named = await click(app.app_id, mine);
   const right = await edge.post('/sdk/match', app.key, { ...iphone, click_id: named, device_id: 'd1' });
   expect(right.body.match_type).toBe('click_id');
-  // Redis is told whose a click is after the answer; what would have been decided is looked at with what it knows.
+  // Redis gets its copy of the claim after the answer, and the shadow decision reads that copy.
   const holder = async () => (await clicks.gather(app.app_id, '', '', [named])).named[0]?.claimed_by;
   await expect.poll(holder).toBe('d1');
   const elsewhere = await click(app.app_id, mine, { ip: '203.0.113.9' });

@@ -31,7 +31,7 @@ export class InstallsByKey {
     for (const named of this.#byKey.values()) named.sort((one, other) => one.time_ms - other.time_ms);
   }
 
-  /** By the first of the event's names that has any: the first install that came after it, else the newest before it. */
+  /** Tries the event's keys in order. For the first key with installs: the earliest install after the event, else the latest before it. */
   installOf({ app_id, waiting_keys, time }: EventRow): KnownInstall | null {
     for (const key of waiting_keys) {
       const named = this.#byKey.get(`${app_id} ${key}`) ?? [];
