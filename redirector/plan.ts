@@ -141,7 +141,7 @@ export class LinkPlan {
     if (query !== '') json += queryName + clickText('query', query);
     if (visitor.is_prefetch || isPreview)
       return `${json}"${flagsJson({ is_prefetch: visitor.is_prefetch, is_preview: isPreview })}`;
-    return json + '"}';
+    return `${json}"}`;
   }
 
   click(clickId: string, visitor: Visitor, isPreview: boolean, nowMs: number): Click {
