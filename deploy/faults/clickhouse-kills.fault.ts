@@ -20,7 +20,8 @@ import { Store } from './store.ts';
 const monthMs = 32 * 86_400_000;
 /** A kill comes at any moment of an insert, and sometimes a little after it. */
 const afterInsert = 1.2;
-const toldEach = 100;
+/** Kills between two comparisons of all figures; nothing is inserted or killed during one. */
+const comparedEvery = 100;
 const insertsBeforeMax = 4;
 const ownerDies = 0.2;
 /** No waiting for a server that is back: a thousand of its starts take long enough. */
@@ -52,7 +53,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
     impatient,
   );
 
-  let [inserts, running, rows, isOver] = [0, 0, 0, false];
+  let [inserts, running, rows, isOver, isComparisonDue] = [0, 0, 0, false, false];
   let insertMs = 25;
   const counted = new Proxy<RawStore>(place.store, {
     get: (store, name: keyof RawStore) => {
@@ -73,9 +74,15 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
     for (const [what, count] of Object.entries(owner.sink.counters)) sums[what as keyof typeof sums] += count;
   };
 
+  const compare = async () => {
+    const figures = await place.figures();
+    expect(figures).toEqual({ rows, places: rows, rollup_difference: 0 });
+    return figures;
+  };
   /** One frame after the other; one whose owner has died comes again. */
   const feed = async () => {
     while (!isOver) {
+      if (isComparisonDue) await compare().then(() => (isComparisonDue = false));
       const now = Date.now();
       const frame = place.frame(
         Array.from(
@@ -102,14 +109,18 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
   const kills = times(1_000);
   for (let killed = 0; killed < kills; killed++) {
     const from = inserts + random.between(0, insertsBeforeMax);
-    while (inserts <= from || running === 0) await pause(1);
+    while (inserts <= from || running === 0) await Promise.race([pause(1), fed]);
     await pause(random.next() * afterInsert * insertMs);
     if (running > 0) midway++;
     if (random.next() < ownerDies) owner.die();
     server.kill('SIGKILL');
     await server.stop();
     server = await start(server.port);
-    if (killed % toldEach === toldEach - 1) console.log(`${killed + 1} kills, ${midway} within an insert`);
+    if (killed % comparedEvery === comparedEvery - 1) {
+      isComparisonDue = true;
+      while (isComparisonDue) await Promise.race([pause(1), fed]);
+      console.log(`${killed + 1} kills, ${midway} within an insert, ${rows} clicks: all figures agree`);
+    }
   }
   isOver = true;
   await fed;
@@ -123,14 +134,13 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
     rollups_ahead,
     stored_before,
   };
-  const figures = await place.figures();
+  const figures = await compare();
   const seconds = Math.round((Date.now() - startedMs) / 1_000);
   console.log(
     `seed ${seed}: ${kills} kills, ${midway} within an insert, in ${seconds} s; ${rows} clicks`,
     outcomes,
     figures,
   );
-  expect(figures).toEqual({ rows, places: rows, rollup_difference: 0 });
   expect(midway).toBeGreaterThan(0);
   await place.stop();
   await server.stop();
