@@ -1,4 +1,4 @@
-// Bundles every process of ours to dist/<same path>.js, packages left outside. `node build.mjs` builds; with --if-stale
+// Bundles every process of ours to dist/<same path>.js, and dist/signpost.js, which starts each of them by name; packages left outside. `node build.mjs` builds; with --if-stale
 // only when a source changed; with `start` behind it, runs what was built as `npm start` does.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
@@ -34,6 +34,9 @@ const entries = [
   'redirector/main.ts',
 ];
 
+/** Where each is built to, without its ending: the program that starts all others stands at the top. */
+const places = [...entries.map((entry) => [entry, entry.slice(0, -3)]), ['deploy/signpost.ts', 'signpost']];
+
 /** Path, size and time of every source: the same text means there is nothing to build. */
 function fingerprint() {
   const hash = createHash('sha256');
@@ -68,7 +71,7 @@ export async function build({ ifStale = false } = {}) {
   if (ifStale && existsSync(stamp) && readFileSync(stamp, 'utf8') === now) return false;
   const esbuild = await import('esbuild');
   const result = await esbuild.build({
-    entryPoints: entries.filter((entry) => existsSync(join(root, entry))),
+    entryPoints: places.filter(([entry]) => existsSync(join(root, entry))).map(([entry, out]) => ({ in: entry, out })),
     absWorkingDir: root,
     outdir: 'dist',
     outbase: '.',

@@ -3,6 +3,7 @@ import type { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
 import type { AppSnapshots } from '#common/links/app-snapshot.ts';
 import type { LinkChange } from '#common/links/link-cache.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import type { AnalyticsParts } from './analytics/deps.ts';
@@ -37,4 +38,5 @@ export interface ApiDeps {
    */
   readonly rankByClicks: (organizationIds: readonly string[], appId: string | null) => Promise<readonly RankedLink[]>;
   readonly hosts: HostRules;
+  readonly shortUrl: ShortUrl;
 }

@@ -8,6 +8,7 @@ import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import { AppSnapshots } from '#common/links/app-snapshot.ts';
 import { announceChange } from '#common/links/link-cache.ts';
+import { shortUrlWith } from '#common/links/short-url.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
@@ -73,6 +74,7 @@ export function apiParts(
     deliverChanges: () => outbox.tell(),
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
     hosts: hostRules(config),
+    shortUrl: shortUrlWith(config),
   };
   const deliverChanges = () => outbox.tell();
   const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, deliverChanges });

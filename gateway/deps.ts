@@ -2,6 +2,7 @@
 import type { Clock } from '#common/clock.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { LinkChange } from '#common/links/link-cache.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import type { AppCaller } from './caller.ts';
 import type { EventTracking } from './events/tracking.ts';
@@ -18,6 +19,7 @@ export interface GatewayDeps {
   readonly links: LinkIndex;
   readonly tenancy: Tenancy;
   readonly clock: Clock;
+  readonly shortUrl: ShortUrl;
   /** Tells redirectors of a new link. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;
 }

@@ -12,6 +12,7 @@ import type { Guard, Mount } from '#common/http/mount.ts';
 import type { Journal } from '#common/journal/journal.ts';
 import { announceChange, type LinkCache } from '#common/links/link-cache.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
+import { shortUrlWith } from '#common/links/short-url.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import { configuredLimits, limitScript, RateLimiter } from '#common/rate-limit.ts';
 import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
@@ -78,14 +79,24 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   const log = new MatchLog(records);
   const matching = new Matching({ clicks, claims, windows, opens, appOpens, addresses, archive, log, clock });
   const events = new EventTracking(records, links);
+  const shortUrl = shortUrlWith(config);
   const deps: GatewayDeps = {
     events,
     foreign: new ForeignTracking(events, new AliasStore(db)),
     matching,
-    installation: new Installation({ store, matching, links, installs: new RecentInstalls(redis), records, clock }),
+    installation: new Installation({
+      store,
+      matching,
+      links,
+      installs: new RecentInstalls(redis),
+      records,
+      clock,
+      shortUrl,
+    }),
     links,
     tenancy: new Tenancy(db),
     clock,
+    shortUrl,
     announce: (...changes) => announceChange(redis, ...changes),
   };
   const counters: GatewayCounters = {

@@ -4,7 +4,6 @@
  * PAGE_BYTES_MAX is cut or left out.
  */
 
-import { shortUrl } from '#common/links/link.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { cut } from '#common/log/record.ts';
 import { type Destination, locationOf } from './destination.ts';
@@ -67,7 +66,7 @@ export class TapPage {
   private constructor(link: LinkSnapshot, app: LinkedApp, destination: Destination, store: Store) {
     this.#destination = destination;
     this.#store = store;
-    this.#url = shortUrl(app.host, link.short_code);
+    this.#url = `https://${app.host}/${link.short_code}`;
     this.#host = app.host;
     this.#packageName = destination.kind === 'play' ? destination.packageName : '';
     this.#title = escapeHtml(shortened(link.og_title, TITLE_CHARS_MAX));

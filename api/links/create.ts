@@ -18,7 +18,7 @@ export const createLinkRoute = route({
   bodyFaults: linkFaults,
   bodyExample: { app_id: linkExample.app_id, path: '/products/42', campaign: 'summer_sale', short_code: 'summer' },
   answers: { 201: { description: 'The new link.', schema: linkSchema, example: linkExample } },
-  handle: async ({ tenancy, clock, announce }, { caller, body }) => {
+  handle: async ({ tenancy, clock, announce, shortUrl }, { caller, body }) => {
     const owner = await findOwner(tenancy, caller, body.app_id);
     if (owner instanceof Rejection) return owner;
     const denied = refuseWrite(caller, owner.organization_id);
@@ -34,7 +34,7 @@ export const createLinkRoute = route({
         const { link } = creation;
         // The code may be remembered as unknown by a redirector that was asked for it before.
         await announce({ kind: 'link', host: link.host, short_code: link.short_code });
-        return { status: 201, body: linkAnswer(link) };
+        return { status: 201, body: linkAnswer(link, shortUrl) };
       }
     }
   },

@@ -52,7 +52,7 @@ export const listLinks = route({
       example: { data: [linkExample], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
     },
   },
-  handle: async ({ tenancy, rankByClicks }, { caller, query }) => {
+  handle: async ({ tenancy, rankByClicks, shortUrl }, { caller, query }) => {
     const faulty = faultyTime(query, 'created_after') ?? faultyTime(query, 'created_before');
     if (faulty) return faulty;
     const mine = organizationsOf(caller);
@@ -65,7 +65,11 @@ export const listLinks = route({
       const { total, rows } = await (ranking
         ? linksByClicks(tenant, filters, page, ranking)
         : timedPage(tenant, filters, page));
-      return listAnswer(rows.map(linkAnswer), total, page);
+      return listAnswer(
+        rows.map((row) => linkAnswer(row, shortUrl)),
+        total,
+        page,
+      );
     });
   },
 });

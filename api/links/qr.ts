@@ -2,7 +2,6 @@ import QRCode from 'qrcode';
 import { Type } from 'typebox';
 import { route } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
-import { shortUrl } from '#common/links/link.ts';
 import { linkParams, readLink } from './read.ts';
 
 const SIZE_DEFAULT = 300;
@@ -34,7 +33,7 @@ export const qr = route({
       otherTypes: ['image/png'],
     },
   },
-  handle: async ({ tenancy }, { caller, params, query }) => {
+  handle: async ({ tenancy, shortUrl }, { caller, params, query }) => {
     const link = await readLink(tenancy, caller, params.id);
     if (link instanceof Rejection) return link;
     const url = shortUrl(link.host, link.short_code);

@@ -16,9 +16,9 @@ export const readLinkRoute = route({
   summary: 'Get one link',
   params: linkParams,
   answers: { 200: { description: 'The link.', schema: linkSchema, example: linkExample } },
-  handle: async ({ tenancy }, { caller, params }) => {
+  handle: async ({ tenancy, shortUrl }, { caller, params }) => {
     const link = await readLink(tenancy, caller, params.id);
-    return link instanceof Rejection ? link : { status: 200, body: linkAnswer(link) };
+    return link instanceof Rejection ? link : { status: 200, body: linkAnswer(link, shortUrl) };
   },
 });
 

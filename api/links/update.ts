@@ -27,11 +27,11 @@ export const updateLinkRoute = route({
   bodyFaults: linkFaults,
   bodyExample: { campaign: 'autumn_sale', expires_at: null },
   answers: { 200: { description: 'The updated link.', schema: linkSchema, example: linkExample } },
-  handle: async ({ tenancy, clock, deliverChanges }, { caller, params, body }) => {
+  handle: async ({ tenancy, clock, deliverChanges, shortUrl }, { caller, params, body }) => {
     const change = await changeLink({ tenancy, clock }, caller, params.id, body);
     if (change instanceof Rejection) return change;
     await deliverChanges();
-    return { status: 200, body: linkAnswer(change) };
+    return { status: 200, body: linkAnswer(change, shortUrl) };
   },
 });
 

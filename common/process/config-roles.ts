@@ -8,6 +8,7 @@ const metrics = ['METRICS_HOST', 'METRICS_HOST_NAMES', 'METRICS_PORT'] as const;
 const everyProcess = ['DATA_DIR', 'INSTANCE', 'LOG_LEVEL', ...metrics] as const;
 const journal = ['JOURNAL_SYNC', 'JOURNAL_BYTES_MAX', 'JOURNAL_SEGMENT_BYTES'] as const;
 const links = ['LINK_CACHE_ENTRIES', 'LINK_CACHE_BYTES'] as const;
+const shortLinks = ['SHORT_LINK_SCHEME', 'SHORT_LINK_PORT'] as const;
 const limits = [
   ...(['RATE_LIMIT_AUTH', 'RATE_LIMIT_LINKS', 'RATE_LIMIT_MATCH', 'RATE_LIMIT_EVENTS', 'RATE_LIMIT_GENERAL'] as const),
 ] as const;
@@ -24,6 +25,7 @@ const api = [
   // API_DATABASE_URL where there is one, and so on; DATABASE_URL is not passed on then.
   ...(['API_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
   ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS', 'DNS_SERVERS', 'LOGIN_FAILURES_FREE'] as const),
+  ...shortLinks,
   ...apiServer,
   ...limits,
   ...oauth,
@@ -40,6 +42,7 @@ const gateway = [
     'RETENTION_DAYS',
   ] as const),
   ...privacy,
+  ...shortLinks,
   ...apiServer,
   ...limits,
   ...journal,

@@ -2,6 +2,7 @@
 import { contentFaults } from './config-contents.ts';
 import { type ProcessConfig, type ProcessRole, settingsOfRole } from './config-roles.ts';
 import { type Config, Fault, type Setting, type SettingName, settings } from './settings.ts';
+import { unknownSettings } from './unknown-settings.ts';
 
 export class ConfigError extends Error {
   readonly faults: readonly string[];
@@ -53,8 +54,9 @@ export function processConfig<Role extends ProcessRole>(
 ): ProcessConfig<Role> {
   closeNewFiles();
   try {
+    for (const line of misspelledSettings()) console.error(line);
     const config = loadConfig(required);
-    if (!process.argv.includes('--validate')) return config;
+    if (!isValidationOnly()) return config;
     const faults = contentFaults(config);
     if (faults.length > 0) throw new ConfigError(faults);
     console.log('The settings are valid.');
@@ -64,6 +66,16 @@ export function processConfig<Role extends ProcessRole>(
     console.error(error.message);
     process.exit(1);
   }
+}
+
+/** Whether this process was started to check its settings and to do nothing else. */
+export function isValidationOnly(): boolean {
+  return process.argv.includes('--validate');
+}
+
+/** One sentence for each variable of the environment that is nearly a setting. */
+export function misspelledSettings(): string[] {
+  return unknownSettings(process.env);
 }
 
 type ProcessSetting<Role extends ProcessRole> = (typeof settingsOfRole)[Role][number];
@@ -89,7 +101,7 @@ export function processEnvironment(
   role: ProcessRole,
   changes: Partial<Record<SettingName, string>>,
 ): NodeJS.ProcessEnv {
-  const all = { UWS_HTTP_MAX_HEADERS_SIZE: '16384', ...systemEnvironment(), ...pick(settingsOfRole[role]), ...changes };
+  const all = { ...largeHeads, ...systemEnvironment(), ...pick(settingsOfRole[role]), ...changes };
   return Object.fromEntries(Object.entries(all).filter(([, value]) => value !== ''));
 }
 
@@ -97,12 +109,17 @@ function pick(names: readonly string[]): Record<string, string> {
   return Object.fromEntries(names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])));
 }
 
-/**
- * The environment of a child process: this one's, with some settings replaced. uWebSockets.js reads the size of a request's
- * head from it when it is loaded; its own 4 KiB are less than the cookies and filters that we take.
- */
+/** The environment of a child process: this one's, with some settings replaced. */
 export function childEnvironment(changes: Partial<Record<SettingName, string>>): NodeJS.ProcessEnv {
-  return { UWS_HTTP_MAX_HEADERS_SIZE: '16384', ...process.env, ...changes };
+  return { ...largeHeads, ...process.env, ...changes };
+}
+
+/** uWebSockets.js reads the limit of a request's head when it is loaded; its own 4 KiB are less than our cookies and filters need. */
+const largeHeads = { UWS_HTTP_MAX_HEADERS_SIZE: '16384' };
+
+/** For a process that loads uWebSockets.js later and was started without this environment. */
+export function allowLargeHeads(): void {
+  process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= largeHeads.UWS_HTTP_MAX_HEADERS_SIZE;
 }
 
 /** The folders in which programs are looked for, as the environment gives them. */

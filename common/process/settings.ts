@@ -144,7 +144,10 @@ export const settings = {
   REDIRECTOR_HTTPS_PORT: port(8444, 'Port of the redirector with TLS; 0 opens none.'),
   REDIRECTOR_PROCESSES: integer(0, 0, 256, 'How many redirectors share the ports; 0 means one per core.'),
   METRICS_HOST: text('127.0.0.1', 'Address /metrics, /healthz and /readyz of every process listen on.'),
-  METRICS_PORT: port(0, 'Port of /metrics, /healthz and /readyz of this process; 0 takes any free one.'),
+  METRICS_PORT: port(
+    0,
+    'Port of /metrics, /healthz and /readyz; 0 takes any free one. npm start gives its processes this port and the next ones.',
+  ),
   TLS_CERT_FILE: text('', 'Certificate chain (PEM) of the HTTPS ports.'),
   TLS_KEY_FILE: text('', 'Private key (PEM) of the HTTPS ports.'),
   METRICS_HOST_NAMES: list('Host names that /metrics may be asked by, besides localhost, METRICS_HOST and addresses.'),
@@ -186,6 +189,15 @@ export const settings = {
     domainOf,
     'a domain name',
     'Domain under which apps get their short-link hosts.',
+  ),
+  SHORT_LINK_SCHEME: choice(
+    'https',
+    ['https', 'http'],
+    'Scheme of the short links that are handed out. npm start takes http while SHORT_LINK_DOMAIN is localhost.',
+  ),
+  SHORT_LINK_PORT: port(
+    0,
+    'Port in the short links that are handed out; 0 names none. npm start takes the redirector’s while SHORT_LINK_DOMAIN is localhost.',
   ),
   DNS_SERVERS: list(
     'DNS servers (address or address:port) that are asked for the proof of a host; the system’s if empty.',

@@ -42,6 +42,14 @@ export function redirectorCount(config: Pick<Config, 'REDIRECTOR_PROCESSES'>, co
   return config.REDIRECTOR_PROCESSES === 0 ? Math.max(1, cores) : config.REDIRECTOR_PROCESSES;
 }
 
+/** Links on localhost lead to the port of this machine's redirectors, so that they work when they are clicked. */
+function localLinks(config: Config): ProcessPlan['settings'] {
+  if (config.SHORT_LINK_DOMAIN !== 'localhost' || config.SHORT_LINK_PORT !== 0) return {};
+  const { REDIRECTOR_HTTP_PORT: http, REDIRECTOR_HTTPS_PORT: https } = config;
+  if (http > 0) return { SHORT_LINK_SCHEME: 'http', SHORT_LINK_PORT: String(http) };
+  return { SHORT_LINK_SCHEME: 'https', SHORT_LINK_PORT: String(https) };
+}
+
 /** In reverse order of stopping: processes that accept requests stop first, those that carry their records stop last. */
 export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] {
   const { database, nats, redis, clickhouse } = facts.stores;
@@ -65,6 +73,7 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
     SECRET_KEY: facts.secretKey,
     ADDRESS_KEY: facts.addressKey,
     API_PORT: String(facts.apiPort),
+    ...localLinks(config),
   };
   const redirector = {
     ...edge,

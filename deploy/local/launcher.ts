@@ -30,9 +30,10 @@ import {
 } from './made-once.ts';
 import { migrateStores } from './migrate-stores.ts';
 import { boundLog, startNodeProcess } from './node-child.ts';
-import { freePort, portFor } from './ports.ts';
+import { portFor } from './ports.ts';
 import { writeProcesses } from './processes-file.ts';
 import type { Progress } from './progress.ts';
+import { RememberedPorts } from './remembered-ports.ts';
 import { checkSecret } from './secret-check.ts';
 import { startNats, startPostgres, startRedis } from './servers.ts';
 import type { Supervisor } from './supervisor.ts';
@@ -52,10 +53,12 @@ export class Launcher {
   readonly #parts: LauncherParts;
   readonly #metricsUrls = new Map<string, string>();
   readonly #logFiles: string[] = [];
+  readonly #ports: RememberedPorts;
   #logTimer: NodeJS.Timeout | undefined;
 
   constructor(parts: LauncherParts) {
     this.#parts = parts;
+    this.#ports = new RememberedPorts(join(parts.dataDir, 'ports.json'));
   }
 
   get processesFile(): string {
@@ -189,7 +192,7 @@ export class Launcher {
     start: (port: number, isFirst: boolean) => Promise<T>,
   ): Promise<T | null> {
     if (url !== '') return null;
-    let port = 0;
+    let port = await this.#ports.choose(name);
     const server = await this.#parts.supervisor.add(name, async (isFirst) => {
       const started = await start(port, isFirst);
       port = started.port;
@@ -204,7 +207,7 @@ export class Launcher {
     const { config, dataDir, supervisor, progress } = this.#parts;
     const logFolder = join(dataDir, 'logs');
     const starts = processPlans(config, facts).map(async (plan, index) => {
-      const metricsPort = config.METRICS_PORT === 0 ? await freePort() : config.METRICS_PORT + index;
+      const metricsPort = config.METRICS_PORT === 0 ? await this.#ports.choose(plan.name) : config.METRICS_PORT + index;
       const env = processEnvironment(plan.role, { ...plan.settings, METRICS_PORT: String(metricsPort) });
       const entry = join(packageRoot(), 'dist', plan.entry);
       const host = probeHost(config.METRICS_HOST);

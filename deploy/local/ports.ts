@@ -11,6 +11,11 @@ function listenFault(port: number, host: string): Promise<string | null> {
   });
 }
 
+/** Whether a port can be bound now. */
+export async function isFree(port: number, host: string): Promise<boolean> {
+  return (await listenFault(port, host)) === null;
+}
+
 /** Below the ephemeral port range (Linux 32768, others 49152), so that no outgoing connection takes one. */
 const chosenPorts = { from: 12_000, to: 32_000 };
 const triesMax = 100;
@@ -19,7 +24,7 @@ const triesMax = 100;
 export async function freePort(host = '127.0.0.1'): Promise<number> {
   for (let tries = 0; tries < triesMax; tries++) {
     const port = randomInt(chosenPorts.from, chosenPorts.to);
-    if ((await listenFault(port, host)) === null) return port;
+    if (await isFree(port, host)) return port;
   }
   throw new StartupError(`No free port was found on ${host}. Stop a process that uses one.`);
 }

@@ -3,7 +3,15 @@ import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join, resolve, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { ConfigError, closeNewFiles, isRunByNpm, loadConfig, systemEnvironment } from '#common/process/config.ts';
+import {
+  ConfigError,
+  closeNewFiles,
+  isRunByNpm,
+  isValidationOnly,
+  loadConfig,
+  misspelledSettings,
+  systemEnvironment,
+} from '#common/process/config.ts';
 import { contentFaults } from '#common/process/config-contents.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { ancestors, isIntact } from './ancestry.ts';
@@ -37,8 +45,10 @@ function buildIfStale(): Promise<void> {
 async function main(progress: Progress): Promise<void> {
   const config = loadConfig();
   const faults = [...contentFaults(config), ...(await unreachableServers(config))];
+  for (const line of misspelledSettings()) progress.note(line);
   if (faults.length > 0) throw new ConfigError(faults);
   refuseMissingServers(config);
+  if (isValidationOnly()) return progress.text('The settings are valid.');
   const dataDir = resolve(config.DATA_DIR);
   closeNewFiles();
   closeDataFolder(dataDir);

@@ -8,6 +8,7 @@ import type { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { type Clock, isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
 import { installJson, reinstallJson } from '#common/log/install-record.ts';
 import { linkBrief } from '#gateway/links/link-brief.ts';
 import type { LinkIndex } from '#gateway/links/link-facts.ts';
@@ -27,6 +28,7 @@ export interface InstallationParts {
   readonly installs: RecentInstalls;
   readonly records: RecordWriter;
   readonly clock: Clock;
+  readonly shortUrl: ShortUrl;
 }
 
 export interface Installed {
@@ -71,7 +73,7 @@ export class Installation {
         app_id,
         install_id,
         names,
-        answer: answerOf(given, time),
+        answer: answerOf(given, time, this.#parts.shortUrl),
         record: installJson(record),
         time,
       });
@@ -168,7 +170,7 @@ function namesOf(fields: InstallFields, installId: string): InstallNames {
   return { first: id, second: fields.device_id ? device : id };
 }
 
-function answerOf({ match, link }: Attribution, time: number): InstallAnswer {
+function answerOf({ match, link }: Attribution, time: number, shortUrl: ShortUrl): InstallAnswer {
   const attributed = match !== null && match.match_type !== 'none';
   return {
     attributed,
@@ -176,7 +178,7 @@ function answerOf({ match, link }: Attribution, time: number): InstallAnswer {
     match_guaranteed: attributed && match.match_type !== 'probabilistic',
     confidence: match?.confidence ?? 0,
     click_id: match?.click_id || null,
-    link: link ? linkBrief(link) : null,
+    link: link ? linkBrief(link, shortUrl) : null,
     campaign: link?.campaign ?? null,
     created_at: isoTime(time),
   };

@@ -26,7 +26,7 @@ export const createSdkLink = sdkRoute({
     200: { description: 'The existing link with this external_id.', schema: linkSchema, example: linkExample },
     201: { description: 'The new link.', schema: linkSchema, example: linkExample },
   },
-  async handle({ tenancy, clock, announce }, { caller, body }) {
+  async handle({ tenancy, clock, announce, shortUrl }, { caller, body }) {
     const { app } = caller;
     if (body.app_id !== undefined && body.app_id !== app.app_id)
       return forbidden('The API key belongs to another app.');
@@ -34,20 +34,20 @@ export const createSdkLink = sdkRoute({
     if (elsewhere.length > 0) return invalidFields(elsewhere.map((field) => ({ field, message: foreignHost })));
     if (typeof body.external_id === 'string') {
       const known = await byExternalId(tenancy, app, body.external_id);
-      if (known) return { status: 200, body: linkAnswer(known) };
+      if (known) return { status: 200, body: linkAnswer(known, shortUrl) };
     }
     const creation = await createLink({ tenancy, clock }, app, 'sdk', body);
     switch (creation.kind) {
       case 'created': {
         const { link } = creation;
         await announce({ kind: 'link', host: link.host, short_code: link.short_code });
-        return { status: 201, body: linkAnswer(link) };
+        return { status: 201, body: linkAnswer(link, shortUrl) };
       }
       case 'taken': {
         // Somebody else made it in the meantime. Which of two indexes refuses first says nothing: a retry breaks both.
         const known =
           typeof body.external_id === 'string' ? await byExternalId(tenancy, app, body.external_id) : undefined;
-        if (known) return { status: 200, body: linkAnswer(known) };
+        if (known) return { status: 200, body: linkAnswer(known, shortUrl) };
         return invalid(creation.field, 'is already used by another link of this app');
       }
       case 'no_app':

@@ -1,5 +1,6 @@
 import { isoTime } from '#common/clock.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
 import { sdkRoute } from '#gateway/deps.ts';
 import { installNameOf } from '#gateway/install/install-store.ts';
 import { linkBrief } from '#gateway/links/link-brief.ts';
@@ -29,18 +30,18 @@ export const matchDevice = sdkRoute({
     device_id: 'device-7',
   },
   answers: { 200: { description: 'The match, or that there is none.', schema: MatchAnswerSchema } },
-  async handle({ matching, links }, { caller, body, ip, header }) {
+  async handle({ matching, links, shortUrl }, { caller, body, ip, header }) {
     const device = body.device_id || body.install_id || '';
     const asker = { app: caller.app, ip, device, user_agent: header('user-agent'), install_name: installNameOf(body) };
     const match = await matching.match(body, asker);
     if (match instanceof Rejection) return match;
     const link = await links.find(match.app_id, match.link_id);
     if (link === undefined) return unavailable();
-    return { status: 200, body: matchAnswer(match, link) };
+    return { status: 200, body: matchAnswer(match, link, shortUrl) };
   },
 });
 
-function matchAnswer(match: Match, link: LinkFacts | null): object {
+function matchAnswer(match: Match, link: LinkFacts | null, shortUrl: ShortUrl): object {
   const matched = match.match_type !== 'none';
   return {
     matched,
@@ -53,7 +54,7 @@ function matchAnswer(match: Match, link: LinkFacts | null): object {
     competing_links: match.competing_links,
     click_id: match.click_id || null,
     clicked_at: match.clicked_at === 0 ? null : isoTime(match.clicked_at),
-    link: link ? linkBrief(link) : null,
+    link: link ? linkBrief(link, shortUrl) : null,
     path: link?.path ?? null,
     data: link?.data ?? null,
     query_params: queryParams(match.query),

@@ -1,0 +1,14 @@
+/** The address under which a link is handed out. */
+import type { Config } from '#common/process/settings.ts';
+
+/** The URL of a short code on a host. */
+export type ShortUrl = (host: string, shortCode: string) => string;
+
+const defaultPorts = { http: 80, https: 443 } as const;
+
+/** Port 0 stands for the scheme's own. */
+export function shortUrlWith(config: Pick<Config, 'SHORT_LINK_SCHEME' | 'SHORT_LINK_PORT'>): ShortUrl {
+  const { SHORT_LINK_SCHEME: scheme, SHORT_LINK_PORT: port } = config;
+  const suffix = port === 0 || port === defaultPorts[scheme] ? '' : `:${port}`;
+  return (host, shortCode) => `${scheme}://${host}${suffix}/${shortCode}`;
+}

@@ -1,0 +1,41 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { RememberedPorts } from './remembered-ports.ts';
+
+let folder = '';
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'signpost-ports-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+test('each start gets the ports of the one before', async () => {
+  const file = join(folder, 'ports.json');
+  const first = new RememberedPorts(file);
+  const ports = await Promise.all(['nats', 'redis', 'origin'].map((name) => first.choose(name)));
+  expect(new Set(ports).size).toBe(3);
+  const second = new RememberedPorts(file);
+  expect(await Promise.all(['nats', 'redis', 'origin'].map((name) => second.choose(name)))).toEqual(ports);
+});
+
+test('a port that another program has taken is replaced, and the new one is remembered', async () => {
+  const file = join(folder, 'ports.json');
+  const taken = await new RememberedPorts(file).choose('nats');
+  const other = createServer();
+  await new Promise<void>((done) => other.listen(taken, '127.0.0.1', done));
+  const replaced = await new RememberedPorts(file).choose('nats');
+  await new Promise((done) => other.close(done));
+  expect(replaced).not.toBe(taken);
+  expect(await new RememberedPorts(file).choose('nats')).toBe(replaced);
+});
+
+test.each(['', '{', '[]', 'null', '{"nats":"x"}', '{"nats":-1}'])(
+  'a damaged file (%s) only costs the ports',
+  async (text) => {
+    const file = join(folder, 'ports.json');
+    writeFileSync(file, text);
+    expect(await new RememberedPorts(file).choose('nats')).toBeGreaterThan(0);
+  },
+);

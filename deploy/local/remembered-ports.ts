@@ -1,0 +1,43 @@
+/** Ports that npm start chose, in a file of DATA_DIR: each start takes them again, so that what an operator noted stays true. */
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { freePort, isFree } from './ports.ts';
+
+export class RememberedPorts {
+  readonly #file: string;
+  readonly #ports: Map<string, number>;
+
+  constructor(file: string) {
+    this.#file = file;
+    this.#ports = new Map(Object.entries(readPorts(file)));
+  }
+
+  /** The port of an earlier start if it is free, else another one. */
+  async choose(name: string, host = '127.0.0.1'): Promise<number> {
+    const before = this.#ports.get(name);
+    if (before !== undefined && (await isFree(before, host))) return before;
+    let port = await freePort(host);
+    while ([...this.#ports.values()].includes(port)) port = await freePort(host);
+    this.#ports.set(name, port);
+    this.#write();
+    return port;
+  }
+
+  #write(): void {
+    const sorted = Object.fromEntries([...this.#ports].sort(([a], [b]) => (a < b ? -1 : 1)));
+    writeFileSync(`${this.#file}.new`, `${JSON.stringify(sorted, null, 2)}\n`);
+    renameSync(`${this.#file}.new`, this.#file);
+  }
+}
+
+/** None if the file is missing or damaged: other ports are chosen then. */
+function readPorts(file: string): Record<string, number> {
+  try {
+    const read: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    if (typeof read !== 'object' || read === null) return {};
+    return Object.fromEntries(
+      Object.entries(read).filter(([, port]) => Number.isInteger(port) && port > 0 && port < 65_536),
+    );
+  } catch {
+    return {};
+  }
+}
