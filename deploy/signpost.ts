@@ -5,6 +5,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { allowLargeHeads } from '#common/process/config.ts';
 import { nodeOptions } from '#common/process/node-options.ts';
+import { releaseVersion } from '#common/process/release.ts';
 
 const commands = {
   start: ['deploy/local/start.js', 'everything on this machine, as npm start does'],
@@ -43,6 +44,8 @@ if (Object.hasOwn(commands, name)) {
   const script = new URL(file, import.meta.url);
   process.argv.splice(1, 2, script.pathname, ...(isValidate ? ['--validate'] : []));
   await import(script.href);
+} else if (['version', '--version', '-v'].includes(command)) {
+  console.log(releaseVersion());
 } else {
   const isHelp = ['', 'help', '--help', '-h'].includes(command);
   if (isHelp) console.log(usage());

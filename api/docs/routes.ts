@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import { notFound } from '#common/http/rejection.ts';
 import { type Route, routesOf } from '#common/http/route.ts';
+import { releaseVersion } from '#common/process/release.ts';
 import { type About, openapi } from './openapi.ts';
 import { PageAssets, page, pagePolicy } from './page.ts';
 
@@ -11,11 +12,12 @@ const tag = 'Documentation';
 const cached = { 'Cache-Control': 'public, max-age=3600' };
 
 /**
- * GET /openapi.json, GET /docs and the page's files, all public.
+ * GET /openapi.json, GET /version, GET /docs and the page's files, all public.
  * @param documented every other route of this origin, in the order in which the document lists them.
  */
 export function docsRoutes(documented: readonly Route<never>[], about: About): Route<unknown>[] {
   const assets = new PageAssets();
+  const release = releaseVersion();
   let text: string | null = null;
 
   const document = route({
@@ -71,6 +73,23 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
     },
   });
 
-  const own: Route<unknown>[] = [document, read, file];
+  const version = route({
+    method: 'GET',
+    path: '/version',
+    caller: 'public',
+    limit: 'general',
+    tag,
+    summary: 'Get the version of this installation',
+    answers: {
+      200: {
+        description: 'The version.',
+        schema: Type.Object({ version: Type.String({ description: 'Release, as in CHANGELOG.md.' }) }),
+        example: { version: '0.2.0' },
+      },
+    },
+    handle: () => ({ status: 200, body: { version: release } }),
+  });
+
+  const own: Route<unknown>[] = [document, read, file, version];
   return own;
 }

@@ -99,7 +99,8 @@ test('every operation succeeds as described', async () => {
   // A code is good once; that of the next half minute counts already.
   const next30s = authenticator.generate({ timestamp: Date.now() + 30_000 });
   await expectStatus(200, 'POST', '/me/totp/disable', { body: { totp_code: next30s } });
-  for (const page of ['/openapi.json', '/docs', '/docs/swagger-ui.css']) await expectStatus(200, 'GET', page);
+  for (const page of ['/openapi.json', '/docs', '/docs/swagger-ui.css', '/version'])
+    await expectStatus(200, 'GET', page);
   const ios = { bundle_id: 'com.example.app', team_id: 'ABCDE12345', app_store_id: '123456', uri_scheme: 'myapp' };
   const app = await expectStatus(201, 'POST', '/apps', { body: { name: 'Contract', ios } });
   await expectStatus(200, 'GET', `/apps/${app['id']}`);
@@ -160,7 +161,7 @@ test('every operation refuses the wrong caller as described', async () => {
       : path.replace('{id}', '{{foreign_link:0}}');
     const body = method === 'GET' || method === 'DELETE' ? undefined : { name: 'x', path: '/x', app_id: undefined };
     const more = body === undefined ? {} : { body };
-    if (path.startsWith('/docs') || path === '/openapi.json' || path.startsWith('/auth/')) {
+    if (path.startsWith('/docs') || ['/openapi.json', '/version'].includes(path) || path.startsWith('/auth/')) {
       await expectStatus(403, method, target.replace('{provider}', 'google').replace('{file}', 'x'), {
         ...more,
         credential: 'key',

@@ -42,6 +42,7 @@ const rows: readonly Row[] = [
   { endpoint: 'POST /auth/oauth/{provider}/start', statuses: open(404), body: () => ({}) },
   { endpoint: 'POST /auth/oauth/{provider}/callback', statuses: open(404), body: () => ({ code: 'a', state: 'b' }) },
   { endpoint: 'GET /openapi.json', statuses: open(200) },
+  { endpoint: 'GET /version', statuses: open(200) },
   { endpoint: 'GET /docs', statuses: open(200) },
   { endpoint: 'GET /docs/{file}', statuses: open(200) },
   { endpoint: 'GET /me', statuses: read(200) },
