@@ -19,20 +19,36 @@ const networks: readonly [ipaddr.IPv4 | ipaddr.IPv6, number][] = [
   '172.32.0.0/11',
 ].map((text) => ipaddr.parseCIDR(text));
 
-const cache = new LRUCache<string, boolean>({ max: 20_000 });
+const localRanges = ['loopback', 'private', 'uniqueLocal', 'linkLocal'];
+
+interface AddressTraits {
+  readonly isShared: boolean;
+  readonly isLocal: boolean;
+}
+
+/** Parsing an address costs more than all other rules together, and each match needs that of its device several times. */
+const cache = new LRUCache<string, AddressTraits>({ max: 20_000 });
+const noTraits: AddressTraits = { isShared: false, isLocal: false };
+
+function traitsOf(ip: string): AddressTraits {
+  let traits = cache.get(ip);
+  if (traits === undefined) {
+    if (ipaddr.isValid(ip)) {
+      const address = ipaddr.process(ip);
+      traits = { isShared: isWithin(address), isLocal: localRanges.includes(address.range()) };
+    } else traits = noTraits;
+    cache.set(ip, traits);
+  }
+  return traits;
+}
 
 export function isSharedAddress(ip: string): boolean {
-  let isShared = cache.get(ip);
-  if (isShared === undefined) {
-    isShared = ipaddr.isValid(ip) && isWithin(ipaddr.process(ip));
-    cache.set(ip, isShared);
-  }
-  return isShared;
+  return traitsOf(ip).isShared;
 }
 
 /** Loopback, link-local and private addresses (RFC 1918, RFC 4193). */
 export function isLocalAddress(ip: string): boolean {
-  return ipaddr.isValid(ip) && ['loopback', 'private', 'uniqueLocal', 'linkLocal'].includes(ipaddr.process(ip).range());
+  return traitsOf(ip).isLocal;
 }
 
 function isWithin(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {

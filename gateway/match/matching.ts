@@ -208,7 +208,8 @@ export class Matching {
       const isLate = state === 'answered' || (state === 'kept' && first === null && given.length > 1);
       if (isLate) first = parseMatch(claim.answer);
       else if (state === 'claimed' || state === 'kept') {
-        const opened = await this.#opened(claim, fields, asker);
+        const answer = state === 'claimed' ? whole : parseMatch(claim.answer);
+        const opened = await this.#opened(claim, answer, fields, asker);
         return opened && { match: opened, decided: state === 'claimed' ? decided : null };
       } else holders.set(decision.click.click_id, holderOf(claim));
     }
@@ -237,8 +238,7 @@ export class Matching {
   }
 
   /** The answer of a claim; null when it is a re-engagement whose opening can't be recorded now. */
-  async #opened(claim: ClickClaim, fields: MatchFields, asker: Asker): Promise<Match | null> {
-    const match = parseMatch(claim.answer);
+  async #opened(claim: ClickClaim, match: Match, fields: MatchFields, asker: Asker): Promise<Match | null> {
     if (!claim.is_open_due) return match;
     if (!(await this.#parts.appOpens.byClick(match, fields, asker))) return null;
     // If this fails, the opening is recorded once more when the device asks again, and counted once.
