@@ -11,13 +11,29 @@ const tag = 'Documentation';
 /** They change with a release only; an hour is short enough for that. */
 const cached = { 'Cache-Control': 'public, max-age=3600' };
 
+const version = route({
+  method: 'GET',
+  path: '/version',
+  caller: 'public',
+  limit: 'general',
+  tag,
+  summary: 'Get the version of this installation',
+  answers: {
+    200: {
+      description: 'The version.',
+      schema: Type.Object({ version: Type.String({ description: 'Release, as in CHANGELOG.md.' }) }),
+      example: { version: '0.2.0' },
+    },
+  },
+  handle: () => ({ status: 200, body: { version: releaseVersion() } }),
+});
+
 /**
  * GET /openapi.json, GET /version, GET /docs and the page's files, all public.
  * @param documented every other route of this origin, in the order in which the document lists them.
  */
 export function docsRoutes(documented: readonly Route<never>[], about: About): Route<unknown>[] {
   const assets = new PageAssets();
-  const release = releaseVersion();
   let text: string | null = null;
 
   const document = route({
@@ -71,23 +87,6 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
       const headers = { ...cached, Vary: 'Accept-Encoding', ...(isGzip ? { 'Content-Encoding': 'gzip' } : {}) };
       return { status: 200, contentType: asset.contentType, bytes: isGzip ? asset.gzipped : asset.bytes, headers };
     },
-  });
-
-  const version = route({
-    method: 'GET',
-    path: '/version',
-    caller: 'public',
-    limit: 'general',
-    tag,
-    summary: 'Get the version of this installation',
-    answers: {
-      200: {
-        description: 'The version.',
-        schema: Type.Object({ version: Type.String({ description: 'Release, as in CHANGELOG.md.' }) }),
-        example: { version: '0.2.0' },
-      },
-    },
-    handle: () => ({ status: 200, body: { version: release } }),
   });
 
   const own: Route<unknown>[] = [document, read, file, version];
