@@ -168,3 +168,22 @@ test('a segment that is being reread is not finished', () => {
   reader.rewind();
   expect(reader.segments.map((one) => one.isFinished)).toEqual([false, false]);
 });
+
+test('a reader that went back to the first frame is not sent forward by a later position', () => {
+  segment(1, frame(1), frame(2));
+  segment(2, frame(3), frame(4));
+  const reader = readerOf(false);
+  const positions = [1, 2, 3, 4].map(() => {
+    const read = reader.next();
+    if (read.state !== 'frame') throw new Error('four frames were written');
+    return read.frame.position;
+  });
+  for (const position of positions) {
+    reader.rewind();
+    reader.rewind(position);
+    expect(readAll(reader).numbers).toEqual([1, 2, 3, 4]);
+  }
+  reader.rewind(positions[2]);
+  reader.rewind(positions[3]);
+  expect(readAll(reader).numbers).toEqual([3, 4]);
+});

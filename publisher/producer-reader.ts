@@ -135,9 +135,13 @@ export class ProducerReader {
     }
   }
 
-  /** Goes back to a position, or to the first segment that is left. */
+  /**
+   * Goes back to a position, or to the first segment that is left. It never goes forward: two reasons to go back may meet, and
+   * what lies between them has not been read again yet.
+   */
   rewind(position?: Position): void {
     const at = position === undefined ? 0 : this.#segments.findIndex((segment) => segment.no === position.segment);
+    if (position !== undefined && (at > this.#at || (at === this.#at && position.offset >= this.#offset))) return;
     const segment = this.#segments[Math.max(at, 0)];
     const offset = at === -1 ? 0 : (position?.offset ?? 0);
     this.#damage = '';

@@ -151,4 +151,10 @@ export const mutations: readonly Mutation[] = [
     from: 'this.#isRereadDue ||= saved === null;',
     to: '',
   },
+  {
+    without: 'a reader that never goes forward when it is sent back',
+    file: 'publisher/producer-reader.ts',
+    from: 'if (position !== undefined && (at > this.#at || (at === this.#at && position.offset >= this.#offset))) return;',
+    to: '',
+  },
 ];
