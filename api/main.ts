@@ -9,6 +9,7 @@ import { createLog, createMetrics, telemetryPart } from '#common/process/telemet
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
+import { certificateQuestion } from './apps/served-host.ts';
 import { docsRoutes } from './docs/routes.ts';
 import { exposeOutbox } from './outbox-metrics.ts';
 import { apiParts, readLimits } from './parts.ts';
@@ -41,11 +42,16 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
-  telemetryPart(config, metrics, {
-    listening: server.check,
-    postgres: () => db.isReady(),
-    redis: () => redis.isReady(),
-    clickhouse: () => clickhouse.isReachable(),
-  }),
+  telemetryPart(
+    config,
+    metrics,
+    {
+      listening: server.check,
+      postgres: () => db.isReady(),
+      redis: () => redis.isReady(),
+      clickhouse: () => clickhouse.isReachable(),
+    },
+    certificateQuestion(db),
+  ),
   server,
 ]);

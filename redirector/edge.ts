@@ -13,6 +13,7 @@ import type { Journal, JournalLane } from '#common/journal/journal.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
 import { type ResponseOptions, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
 import { androidAssociation, appleAssociation } from './association.ts';
 import { Counters } from './counters.ts';
@@ -45,6 +46,7 @@ export interface EdgeOptions {
   readonly queryFilter: QueryFilter;
   readonly tokens: SignalTokens;
   readonly beacon: SignalBeacon;
+  readonly shortUrl: ShortUrl;
 }
 
 const robots = 'User-agent: *\nAllow: /\n';
@@ -69,6 +71,7 @@ export class Edge {
   readonly #queryFilter: QueryFilter;
   readonly #tokens: SignalTokens;
   readonly #beacon: SignalBeacon;
+  readonly #shortUrl: ShortUrl;
   readonly #devices = new Devices();
   readonly #known: KnownLinks;
 
@@ -84,6 +87,7 @@ export class Edge {
     this.#queryFilter = queryFilter;
     this.#tokens = options.tokens;
     this.#beacon = options.beacon;
+    this.#shortUrl = options.shortUrl;
     this.state = { counters: this.counters, waiting: 0, isStopping: false };
   }
 
@@ -200,7 +204,7 @@ export class Edge {
     if (is_prefetch || !accepted.includes('text/html') || isBot(device, user_agent)) return null;
     // What matches nothing is not asked for.
     const token = privacy_mode === 'no_ip' || hours === 0 ? '' : this.#tokens.sign(clickId, hours);
-    return tap.html({ clickId, query, user_agent, language, token });
+    return tap.html({ clickId, query, user_agent, language, token, shortUrl: this.#shortUrl });
   }
 
   /** The visitor without what the app, or the operator, does not want written. */

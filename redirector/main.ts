@@ -5,6 +5,7 @@ import { systemClock } from '#common/clock.ts';
 import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
+import { shortUrlWith } from '#common/links/short-url.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
@@ -57,6 +58,7 @@ const edge = new Edge({
   trustedProxies: config.TRUSTED_PROXIES,
   addresses: new AddressWriter(config.ADDRESS_KEY),
   queryFilter: new QueryFilter(config.DROPPED_QUERY_PARAMETERS),
+  shortUrl: shortUrlWith(config),
 });
 const server = new RedirectorServer(edge, systemClock);
 exposeCounters(metrics, {

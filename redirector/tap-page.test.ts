@@ -29,7 +29,14 @@ function pageOf(link: Partial<LinkSnapshot>, userAgent: string, of: Partial<Link
   return decision.kind === 'redirect' ? decision.tap : null;
 }
 
-const visit = { clickId, query: '', user_agent: iphone, language: 'en', token: 'clk.6.abc' };
+const visit = {
+  clickId,
+  query: '',
+  user_agent: iphone,
+  language: 'en',
+  token: 'clk.6.abc',
+  shortUrl: (host: string, code: string) => `https://${host}/${code}`,
+};
 
 test.each<[string, Partial<LinkSnapshot>, Partial<LinkedApp>, string, boolean]>([
   ['off', {}, { tap_page: 'off' }, iphone, false],

@@ -5,6 +5,7 @@
  */
 
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
 import { cut } from '#common/log/record.ts';
 import { type Destination, locationOf } from './destination.ts';
 import { escapeHtml } from './page.ts';
@@ -40,6 +41,7 @@ export interface TapVisit {
   readonly language: string;
   /** What the page proves its click with; empty where its signals are not wanted. */
   readonly token: string;
+  readonly shortUrl: ShortUrl;
 }
 
 export class TapPage {
@@ -47,8 +49,8 @@ export class TapPage {
   readonly policy: string;
   readonly #destination: Destination;
   readonly #store: Store;
-  readonly #url: string;
   readonly #host: string;
+  readonly #shortCode: string;
   readonly #packageName: string;
   /** Escaped; empty where the link has none. */
   readonly #title: string;
@@ -66,8 +68,8 @@ export class TapPage {
   private constructor(link: LinkSnapshot, app: LinkedApp, destination: Destination, store: Store) {
     this.#destination = destination;
     this.#store = store;
-    this.#url = `https://${app.host}/${link.short_code}`;
     this.#host = app.host;
+    this.#shortCode = link.short_code;
     this.#packageName = destination.kind === 'play' ? destination.packageName : '';
     this.#title = escapeHtml(shortened(link.og_title, TITLE_CHARS_MAX));
     this.#description = escapeHtml(shortened(link.og_description, DESCRIPTION_CHARS_MAX));
@@ -91,11 +93,16 @@ export class TapPage {
     return null;
   }
 
-  #html({ clickId, query, user_agent, language, token }: TapVisit, description: string, picture: string): string {
+  #html(
+    { clickId, query, user_agent, language, token, shortUrl }: TapVisit,
+    description: string,
+    picture: string,
+  ): string {
     const texts = tapTextsFor(language);
     const href = this.#href(locationOf(this.#destination, query, clickId), query, user_agent);
     const isCopied = this.#store === 'app_store';
-    const copy = isCopied ? ` data-c="${escapeHtml(`${this.#url}?click_id=${clickId}`)}"` : '';
+    const copied = `${shortUrl(this.#host, this.#shortCode)}?click_id=${clickId}`;
+    const copy = isCopied ? ` data-c="${escapeHtml(copied)}"` : '';
     const signals = token === '' ? '' : ` data-t="${token}"`;
     const title = this.#title || texts.heading;
     const note = texts.opens[this.#store] + (isCopied ? ` ${texts.copies}` : '');
@@ -117,7 +124,7 @@ export class TapPage {
     // The last # of an intent ends its address.
     const passedOn = query === '' || !/^[\x21-\x7e]+$/.test(query) || query.includes('#') ? '' : `?${query}`;
     return (
-      `intent://${this.#url.slice('https://'.length)}${passedOn}#Intent;scheme=https;package=${this.#packageName};` +
+      `intent://${this.#host}/${this.#shortCode}${passedOn}#Intent;scheme=https;package=${this.#packageName};` +
       `S.browser_fallback_url=${encodeURIComponent(location)};end`
     );
   }

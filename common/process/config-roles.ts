@@ -52,6 +52,7 @@ const redirector = [
   ...(['EDGE_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL'] as const),
   ...(['REDIRECTOR_HOST', 'REDIRECTOR_HTTP_PORT', 'REDIRECTOR_HTTPS_PORT'] as const),
   ...privacy,
+  ...shortLinks,
   ...tls,
   ...journal,
   ...links,

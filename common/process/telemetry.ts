@@ -99,7 +99,11 @@ export interface TelemetryOptions {
   readonly hostNames?: readonly string[];
   readonly metrics: Registry;
   readonly checks: Readonly<Record<string, ReadinessCheck>>;
+  readonly questions?: Questions;
 }
+
+/** By path, what programs beside this one may ask: true is answered with 200, false with 404, a failure with 503. */
+export type Questions = Readonly<Record<string, (query: URLSearchParams) => Promise<boolean>>>;
 
 const checkTimeoutMs = 2_000;
 
@@ -138,6 +142,7 @@ function isOwnName(header: string, names: readonly string[]): boolean {
 
 /** GET /metrics (Prometheus text), /healthz (the process answers), /readyz (it can do its work: 200, else 503). */
 export async function startTelemetry(options: TelemetryOptions): Promise<TelemetryServer> {
+  const { questions = {} } = options;
   const names = ['localhost', options.host, ...(options.hostNames ?? [])].map((name) => name.toLowerCase());
   const server = createServer((request, response) => {
     const answer = (status: number, type: string, body: string) => {
@@ -145,7 +150,8 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
       response.writeHead(status, headers);
       response.end(request.method === 'HEAD' ? undefined : body);
     };
-    const path = request.url?.split('?')[0];
+    const [path = '', query = ''] = (request.url ?? '').split('?');
+    const question = Object.hasOwn(questions, path) ? questions[path] : undefined;
     if (request.method !== 'GET' && request.method !== 'HEAD') {
       answer(405, 'text/plain', 'GET only\n');
     } else if (path === '/healthz') {
@@ -161,8 +167,13 @@ export async function startTelemetry(options: TelemetryOptions): Promise<Telemet
         (text) => answer(200, options.metrics.contentType, text),
         () => answer(500, 'text/plain', 'a metric could not be read\n'),
       );
+    } else if (question !== undefined) {
+      question(new URLSearchParams(query)).then(
+        (isSo) => answer(isSo ? 200 : 404, 'text/plain', isSo ? 'yes\n' : 'no\n'),
+        () => answer(503, 'text/plain', 'not known now\n'),
+      );
     } else {
-      answer(404, 'text/plain', '/metrics, /healthz or /readyz\n');
+      answer(404, 'text/plain', `${['/metrics', '/healthz', '/readyz', ...Object.keys(questions)].join(', ')}\n`);
     }
   });
   server.requestTimeout = 5_000;
@@ -195,13 +206,14 @@ export function telemetryPart(
   config: Pick<Config, 'METRICS_HOST' | 'METRICS_HOST_NAMES' | 'METRICS_PORT'>,
   metrics: Registry,
   checks: TelemetryOptions['checks'],
+  questions: Questions = {},
 ): Part {
   let server: TelemetryServer | undefined;
   return {
     name: 'telemetry',
     start: async () => {
       const { METRICS_HOST: host, METRICS_HOST_NAMES: hostNames, METRICS_PORT: port } = config;
-      server = await startTelemetry({ host, hostNames, port, metrics, checks });
+      server = await startTelemetry({ host, hostNames, port, metrics, checks, questions });
     },
     stop: () => server?.close(),
   };

@@ -81,6 +81,7 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
     EDGE_DATABASE_URL: database.redirector,
     REDIS_URL: redis.redirector,
     ADDRESS_KEY: facts.addressKey,
+    ...localLinks(config),
   };
   const plan = (name: string, role: ProcessRole, entry: string, settings: ProcessPlan['settings']): ProcessPlan => {
     return { name, role, entry, settings: { ...settings, METRICS_PORT: '0', INSTANCE: name } };

@@ -1,5 +1,7 @@
 /** One origin for the whole API on this machine: the dashboard's endpoints and the SDK's, on one port with TLS. */
+
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
+import { certificateQuestion } from '#api/apps/served-host.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { exposeOutbox } from '#api/outbox-metrics.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
@@ -76,12 +78,17 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   api.hostChecks,
   new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
   new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),
-  telemetryPart(config, metrics, {
-    listening: server.check,
-    journal: () => journal.isWritable || 'nothing can be recorded',
-    postgres: async () => (await apiDb.isReady()) && (await gatewayDb.isReady()),
-    redis: () => redis.isReady(),
-    clickhouse: () => clickhouse.isReachable(),
-  }),
+  telemetryPart(
+    config,
+    metrics,
+    {
+      listening: server.check,
+      journal: () => journal.isWritable || 'nothing can be recorded',
+      postgres: async () => (await apiDb.isReady()) && (await gatewayDb.isReady()),
+      redis: () => redis.isReady(),
+      clickhouse: () => clickhouse.isReachable(),
+    },
+    certificateQuestion(apiDb),
+  ),
   server,
 ]);

@@ -157,4 +157,10 @@ export const mutations: readonly Mutation[] = [
     from: 'if (position !== undefined && (at > this.#at || (at === this.#at && position.offset >= this.#offset))) return;',
     to: '',
   },
+  {
+    without: 'forgetting which installs were absent when a partition is taken',
+    file: 'ingest/attribution/late-events.ts',
+    from: 'this.#parts.installs.forgetAbsent();',
+    to: '',
+  },
 ];

@@ -66,6 +66,13 @@ export class InstallLookup {
     }
   }
 
+  /** Any install may be there now. */
+  forgetAbsent(): void {
+    this.#appearances++;
+    for (const [key, { facts }] of this.#known) if (facts === null) this.#known.delete(key);
+    this.#notStored.clear();
+  }
+
   /** The keys that Redis does not have either. */
   async #fromRedis(keys: readonly string[]): Promise<string[]> {
     let found: (InstallFacts | null)[] = [];

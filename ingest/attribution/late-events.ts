@@ -41,7 +41,7 @@ const numberMarginMs = 86_400_000;
 export interface LateEventsParts {
   readonly store: LateStore;
   readonly cursors: LateCursors;
-  readonly installs: Pick<InstallLookup, 'appeared'>;
+  readonly installs: Pick<InstallLookup, 'appeared' | 'forgetAbsent'>;
   readonly windows: (appIds: ReadonlySet<string>) => Promise<ReadonlyMap<string, Windows>>;
   readonly partsOf: (events: readonly LearnedEvent[], batch: BatchName) => FormedPart[];
   readonly erasures?: Erasures;
@@ -89,6 +89,8 @@ export class LateEvents {
       cursor = Object.fromEntries(Object.entries(decided).map(([of, no]) => [of, Math.min(no, from)]));
       await cursors.write(partition, cursor);
     }
+    // Installs behind the cursor are not looked at again, but this process may have looked for them too early, for another partition.
+    this.#parts.installs.forgetAbsent();
     this.#progress.set(partition, { cursor, keptMs: this.#parts.time.elapsed() });
   }
 

@@ -140,7 +140,7 @@ export class SinkStage {
     return new LateEvents({
       store: new ClickHouseLateStore(this.clickhouse),
       cursors: new PostgresLateCursors(this.postgres),
-      installs: { appeared: () => undefined },
+      installs: { appeared: () => undefined, forgetAbsent: () => undefined },
       windows: async () => new Map(),
       partsOf: partsOfLearned,
       erasures: this.erasures,

@@ -11,6 +11,7 @@ import { Journal } from '#common/journal/journal.ts';
 import { announceChange, LinkCache, type LinkChange } from '#common/links/link-cache.ts';
 import type { LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
+import { shortUrlWith } from '#common/links/short-url.ts';
 import { payloadOf, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
@@ -166,6 +167,7 @@ export class TestEdge {
       trustedProxies,
       addresses: new AddressWriter('a key of a test that is long enough'),
       queryFilter: new QueryFilter(['token', 'password', 'email', 'code', 'signature']),
+      shortUrl: shortUrlWith({ SHORT_LINK_SCHEME: 'https', SHORT_LINK_PORT: 0 }),
     });
     const server = new RedirectorServer(edge, systemClock);
     await cache.start();
