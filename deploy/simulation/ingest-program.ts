@@ -46,6 +46,8 @@ export interface IngestOptions {
 const flushIntervalMs = 200;
 const batchBytes = 8_388_608;
 const postgresRetryMs = 1_000;
+/** The room is taken whenever an ingest starts, which one does often here. */
+const installsRememberedMax = 500;
 
 export class IngestInstance {
   program: Program | undefined;
@@ -86,7 +88,7 @@ export class IngestInstance {
     const { machine, partitions, postgres, clickhouse } = this.#options;
     const { time } = program;
     const stored = new SimulatedRecords(clickhouse, program, machine);
-    const installs = new InstallLookup(null, stored, time);
+    const installs = new InstallLookup(null, stored, time, installsRememberedMax);
     return {
       checkpoints,
       store: new SimulatedStore(clickhouse, program, machine),

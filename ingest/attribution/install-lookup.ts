@@ -30,13 +30,21 @@ export class InstallLookup {
   /** How often installs have appeared: a question that was under way then may have missed them. */
   #appearances = 0;
 
-  /** @param time by which what is remembered ages; that of the system if absent. */
-  constructor(recent: RecentInstalls | null, stored: StoredRecords, time?: Pick<Time, 'elapsed'>) {
+  /**
+   * @param time by which what is remembered ages; that of the system if absent.
+   * @param rememberedMax most keys in memory, whose room is taken at once.
+   */
+  constructor(
+    recent: RecentInstalls | null,
+    stored: StoredRecords,
+    time?: Pick<Time, 'elapsed'>,
+    rememberedMax = REMEMBERED_MAX,
+  ) {
     this.#recent = recent;
     this.#stored = stored;
     const aging = time && { perf: { now: () => time.elapsed() }, ttlResolution: 0 };
-    this.#known = new LRUCache({ max: REMEMBERED_MAX, ...aging });
-    this.#notStored = new LRUCache({ max: REMEMBERED_MAX, ttl: STORED_ABSENT_MS, ...aging });
+    this.#known = new LRUCache({ max: rememberedMax, ...aging });
+    this.#notStored = new LRUCache({ max: rememberedMax, ttl: STORED_ABSENT_MS, ...aging });
   }
 
   /** Facts for each source, in their order; null where there is no install. @throws ClickHouseFailure */
