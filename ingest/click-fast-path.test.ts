@@ -13,14 +13,11 @@ import { Attribution } from './attribution/attribution.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
-import { BatchFormer } from './batch.ts';
+import { BatchFormer } from './batch-former.ts';
+import { openCountryDatabase } from './country-database.ts';
+import { Enrichment } from './enrichment.ts';
 import type { LogFrame } from './formed-batch.ts';
-import { PipelineRun } from './pipeline.ts';
-import { addressStep, openCountryDatabase } from './steps/address.ts';
-import { deviceStep } from './steps/device.ts';
-import { headersStep } from './steps/headers.ts';
-import { linkStep } from './steps/link.ts';
-import { Visitors, visitorStep } from './steps/visitor.ts';
+import { Visitors } from './visitors.ts';
 
 const countries = openCountryDatabase('');
 const began = Date.UTC(2026, 10, 30, 23, 59, 59);
@@ -28,25 +25,19 @@ const began = Date.UTC(2026, 10, 30, 23, 59, 59);
 /** Never asked: there are only clicks. */
 const clickhouse = new ClickHouse({ url: 'http://127.0.0.1:1/none' });
 
-function pipelineFor(visitors: Visitors): PipelineRun {
-  return new PipelineRun([
-    ['link', linkStep(100, 1e6)],
-    ['device', deviceStep(100)],
-    ['headers', headersStep(100)],
-    ['address', addressStep(countries, 100)],
-    ['visitor', visitorStep(visitors, 100)],
-  ]);
+function enrichmentWith(visitors: Visitors): Enrichment {
+  return new Enrichment({ countries, visitors });
 }
 
-function former(pipeline?: PipelineRun): BatchFormer {
+function former(enrichment?: Enrichment): BatchFormer {
   const known = new Set<number>();
   const saltOf = (day: number) => {
     if (!known.has(day)) throw new Error(`day ${day} was not prepared`);
     return `salt of ${day}`;
   };
-  const visitors = new Visitors(saltOf, 100);
+  const visitors = new Visitors(saltOf);
   return new BatchFormer({
-    pipeline: pipeline ?? pipelineFor(visitors),
+    enrichment: enrichment ?? enrichmentWith(visitors),
     visitors,
     days: {
       has: (day) => known.has(day),
@@ -221,8 +212,8 @@ test('lines that begin like one that was met are read for themselves', async () 
 });
 
 test('what a redirector writes becomes a row without being parsed, once its link, agent, address and headers are known', async () => {
-  const pipeline = pipelineFor(new Visitors(() => 'salt', 100));
-  const one = former(pipeline);
+  const enrichment = enrichmentWith(new Visitors(() => 'salt'));
+  const one = former(enrichment);
   const app = { ...testApp, id: app_id, organization_id };
   const devices = new Devices();
   const visitor = { ip: '8.8.8.8', language: 'de', referrer: 'https://example.com', is_prefetch: false };
@@ -243,21 +234,21 @@ test('what a redirector writes becomes a row without being parsed, once its link
       lines.map((line) => line(0)),
     ),
   ]);
-  const { parsed } = pipeline.clickLines;
+  const { parsed } = enrichment.clickLines;
   expect(parsed).toBeGreaterThan(0);
   const more = Array.from({ length: 50 }, (_, n) => lines.map((line) => line(n))).flat();
   expect(await one.form(batch, [frameOf(2, more)])).toMatchObject({ rows: more.length, rejections: new Map() });
-  expect(pipeline.clickLines).toEqual({ read: more.length + lines.length, parsed });
+  expect(enrichment.clickLines).toEqual({ read: more.length + lines.length, parsed });
 });
 
 test('a link that gets a campaign, and one whose clicks come from apps too, are parsed once for each', async () => {
-  const pipeline = pipelineFor(new Visitors(() => 'salt', 100));
-  const one = former(pipeline);
+  const enrichment = enrichmentWith(new Visitors(() => 'salt'));
+  const one = former(enrichment);
   const [sound] = fc.sample(click, { numRuns: 1, seed: 1 });
   if (sound === undefined) throw new Error('no click');
   const plain: Click = { ...sound, ...texts, ...utm, ...flags, trigger: 'link', privacy_mode: 'full_ip' };
   const lines: Click[] = [plain, { ...plain, campaign: 'c' }, { ...plain, campaign: 'c', trigger: 'universal_link' }];
   for (const [frame, of] of lines.entries())
     await one.form(batch, [frameOf(frame + 1, [clickJson(of), clickJson(of)])]);
-  expect(pipeline.clickLines).toEqual({ read: 6, parsed: 2 });
+  expect(enrichment.clickLines).toEqual({ read: 6, parsed: 2 });
 });

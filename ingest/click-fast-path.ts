@@ -20,15 +20,15 @@ import {
 import { clickTextMax, clickTriggers, type PrivacyMode } from '#common/log/record.ts';
 import { type ClickRows, type FrameOrigin, idxBytes, originBytes, triggerBytes } from './click-rows.ts';
 import { behind, ClickScanner, utf8 } from './click-scanner.ts';
-import type { PipelineRun } from './pipeline.ts';
+import type { Enrichment, StepName } from './enrichment.ts';
 import { decodeClick, isRejection, isTime } from './record-decoder.ts';
-import { visitorAddress } from './steps/address.ts';
-import { dayOf, type HashedText, type Visitors } from './steps/visitor.ts';
+import { visitorAddress } from './stored-address.ts';
+import { dayOf, type HashedText, type Visitors } from './visitors.ts';
 
 export interface ClickFastPathOptions {
   readonly clickRows: ClickRows;
-  /** Its steps `link`, `device`, `headers` and `address` are asked for what they add, and `visitor` is added here. */
-  readonly pipeline: PipelineRun;
+  /** Columns are taken from its steps; only `number_visitor` is done here, from texts that are already hashed. */
+  readonly enrichment: Enrichment;
   readonly visitors: Visitors;
   /** Whether visitors of a UTC day can be told. */
   readonly isDayKnown: (day: number) => boolean;
@@ -68,6 +68,14 @@ const triggerStart = ',"trigger":"';
 const plainTime = /^[1-9]\d{12}$/;
 const control = /[\0-\x1f]/;
 const newline = 0x0a;
+/** The steps whose columns a row has, in the order in which `#row` joins them. */
+const pieceSteps: readonly StepName[] = [
+  'copy_link_fields',
+  'detect_device',
+  'read_headers',
+  'anonymize_address',
+  'number_visitor',
+];
 /** Bytes of an entry beside its texts. */
 const entryBytes = 300;
 /** Of each kind of piece. */
@@ -91,6 +99,8 @@ export class ClickFastPath {
   #timeBytes: ByteText = nothing;
 
   constructor(options: ClickFastPathOptions) {
+    const inRow = options.enrichment.steps.map((step) => step.name).join();
+    if (inRow !== pieceSteps.join()) throw new Error(`The click fast path writes ${pieceSteps}, not ${inRow}.`);
     this.#options = options;
   }
 
@@ -110,11 +120,11 @@ export class ClickFastPath {
       let timeMs = this.#timeMs;
       if (isPlain && !isDayKnown(dayOf(timeMs))) return { unknownDay: dayOf(timeMs) };
       const row = isPlain ? this.#row(text, at, end, idx) : undefined;
-      this.#options.pipeline.clickLines.read++;
+      this.#options.enrichment.clickLines.read++;
       if (row !== undefined) {
         rows += row + from;
       } else {
-        this.#options.pipeline.clickLines.parsed++;
+        this.#options.enrichment.clickLines.parsed++;
         const click = decodeClick(utf8(text.slice(at, end)));
         if (isRejection(click)) return undefined;
         timeMs = click.time;
@@ -164,7 +174,7 @@ export class ClickFastPath {
     if (!address || !agent || !headers || query.length > clickTextMax.query || control.test(query)) {
       return undefined;
     }
-    if (line.isParsed) this.#options.pipeline.clickLines.parsed++;
+    if (line.isParsed) this.#options.enrichment.clickLines.parsed++;
     return (
       shortBytes(clickId) +
       rawBytes(query) +
@@ -191,7 +201,7 @@ export class ClickFastPath {
     if (click === undefined) return undefined;
     const own = ownCopy(linkFieldsJson(click));
     if (!text.startsWith(own, from + linkAt)) return undefined;
-    const encoded = this.#options.pipeline.columnsOf('link', click);
+    const encoded = this.#options.enrichment.columnsOf('copy_link_fields', click);
     const piece = {
       encoded,
       text: own,
@@ -211,7 +221,12 @@ export class ClickFastPath {
     if (known !== undefined) return known;
     const { click } = line;
     if (click === undefined || line.value(from, to, ipName) !== click.ip) return undefined;
-    return keep(addresses, key, this.#options.pipeline.columnsOf('address', click), visitorAddress(click.ip));
+    return keep(
+      addresses,
+      key,
+      this.#options.enrichment.columnsOf('anonymize_address', click),
+      visitorAddress(click.ip),
+    );
   }
 
   #agent(line: ClickScanner, from: number, to: number): VisitorPiece | undefined {
@@ -220,7 +235,7 @@ export class ClickFastPath {
     if (known !== undefined) return known;
     const { click } = line;
     if (click === undefined || line.value(from, to, agentName) !== click.user_agent) return undefined;
-    return keep(this.#agents, key, this.#options.pipeline.columnsOf('device', click), click.user_agent);
+    return keep(this.#agents, key, this.#options.enrichment.columnsOf('detect_device', click), click.user_agent);
   }
 
   #header(line: ClickScanner, from: number, to: number): Piece | undefined {
@@ -234,7 +249,7 @@ export class ClickFastPath {
       line.value(from, between, languageName) === click.language &&
       line.value(between, to, referrerName) === click.referrer;
     if (!isSame) return undefined;
-    const encoded = this.#options.pipeline.columnsOf('headers', click);
+    const encoded = this.#options.enrichment.columnsOf('read_headers', click);
     const piece = { encoded, bytes: entryBytes + key.length + encoded.length, isUsed: false };
     this.#headers.set(ownCopy(key), piece);
     return piece;

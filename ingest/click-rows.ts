@@ -1,9 +1,9 @@
-/** Clicks of a frame as rows of `clicks`, encoded. The columns that steps add stand between those that are made here. */
+/** Encodes the clicks of a frame as rows of the table `clicks`: own columns, then those of enrichment, then where the record was. */
 import { type ByteText, stringBytes, uint16Bytes, uint32Bytes, uint64Bytes } from '#clickhouse/row-binary.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import { frameRecordsMax } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
-import type { PipelineRun } from './pipeline.ts';
+import type { Enrichment } from './enrichment.ts';
 
 /** Where the rows of a frame come from. */
 export interface FrameOrigin {
@@ -27,19 +27,19 @@ export function originBytes({ batch, producer_id, frame_no }: FrameOrigin): Byte
 
 export class ClickRows {
   readonly columns: readonly string[];
-  readonly #pipeline: PipelineRun;
+  readonly #enrichment: Enrichment;
   #time = -1;
   #encodedTime: ByteText = '';
 
-  constructor(pipeline: PipelineRun) {
-    this.#pipeline = pipeline;
-    this.columns = [...ownColumns, ...pipeline.columns, ...originColumns];
+  constructor(enrichment: Enrichment) {
+    this.#enrichment = enrichment;
+    this.columns = [...ownColumns, ...enrichment.columns, ...originColumns];
   }
 
   /** @param indexes the place of each click in its frame. */
   encode(clicks: readonly Click[], indexes: readonly number[], origin: FrameOrigin): ByteText[] {
     const rows = clicks.map((click, at) => this.#ownOf(click, indexes[at] ?? 0));
-    this.#pipeline.run(clicks, rows);
+    this.#enrichment.run(clicks, rows);
     const from = originBytes(origin);
     for (let at = 0; at < rows.length; at++) rows[at] += from;
     return rows;

@@ -26,9 +26,11 @@ import { ClickHouseLateStore } from './attribution/late-store.ts';
 import { partsOfLearned } from './attribution/learned-events.ts';
 import { newFeedCounters, RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
 import { type MemoryPolicy, memoryPolicyOf } from './attribution/redis-memory.ts';
-import { BatchFormer } from './batch.ts';
+import { BatchFormer } from './batch-former.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { ClickHouseStore } from './clickhouse-store.ts';
+import { openCountryDatabase } from './country-database.ts';
+import { Enrichment } from './enrichment.ts';
 import { Erasures, refreshMs } from './erasures.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { QueueLimits } from './frame-queue.ts';
@@ -36,24 +38,13 @@ import { partitionsInLog } from './log-partitions.ts';
 import { LogRoom } from './log-room.ts';
 import { OwnedPartitions } from './owned-partitions.ts';
 import { PartitionOwner } from './partition-owner.ts';
-import { PipelineRun } from './pipeline.ts';
 import { PostgresCheckpoints } from './postgres-checkpoints.ts';
 import { PostgresMembers } from './postgres-members.ts';
 import { RefusedRows } from './refused-rows.ts';
 import { newSinkCounters } from './sink-counters.ts';
-import { addressStep, openCountryDatabase } from './steps/address.ts';
-import { deviceStep } from './steps/device.ts';
-import { headersStep } from './steps/headers.ts';
-import { linkStep } from './steps/link.ts';
-import { Visitors, visitorStep } from './steps/visitor.ts';
 import { VisitorSalts } from './visitor-salts.ts';
+import { Visitors } from './visitors.ts';
 
-/** Distinct texts that are remembered; about 60 MB together when they are many. */
-const agentsMax = 50_000;
-const addressesMax = 100_000;
-const headersMax = 20_000;
-const linksMax = 50_000;
-const linkBytesMax = 32_000_000;
 const insertTimeoutMs = 60_000;
 const postgresRetryMs = 1_000;
 
@@ -65,7 +56,7 @@ export interface IngestOptions {
 
 export class Ingest {
   readonly counters = newSinkCounters();
-  readonly pipeline: PipelineRun;
+  readonly enrichment: Enrichment;
   readonly partitions: OwnedPartitions;
   /** Of the way of clicks to Redis. */
   readonly feedCounters = newFeedCounters();
@@ -94,9 +85,9 @@ export class Ingest {
     this.#checkpoints = new PostgresCheckpoints(this.postgres);
     const salts = new VisitorSalts(this.#checkpoints, systemTime);
     const countries = openCountryDatabase(config.GEOIP_DB);
-    const visitors = new Visitors(salts.of, agentsMax);
+    const visitors = new Visitors(salts.of);
     this.#erasures = new Erasures(this.postgres);
-    this.pipeline = pipelineOf(countries, visitors);
+    this.enrichment = new Enrichment({ countries, visitors });
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
     this.#archive = new ClickLookupServer(this.clickhouse);
@@ -111,8 +102,8 @@ export class Ingest {
       clicks,
       countries,
     });
-    const [pipeline, erasures] = [this.pipeline, this.#erasures];
-    const former = new BatchFormer({ pipeline, visitors, days: salts, attribution, erasures });
+    const [enrichment, erasures] = [this.enrichment, this.#erasures];
+    const former = new BatchFormer({ enrichment, visitors, days: salts, attribution, erasures });
     const sink = {
       checkpoints: this.#checkpoints,
       store: new ClickHouseStore(this.clickhouse, systemTime),
@@ -288,16 +279,6 @@ export class Ingest {
       this.#options.log({ reason: error.message }, 'progress could not be kept');
     }
   }
-}
-
-function pipelineOf(countries: ReturnType<typeof openCountryDatabase>, visitors: Visitors): PipelineRun {
-  return new PipelineRun([
-    ['link', linkStep(linksMax, linkBytesMax)],
-    ['device', deviceStep(agentsMax)],
-    ['headers', headersStep(headersMax)],
-    ['address', addressStep(countries, addressesMax)],
-    ['visitor', visitorStep(visitors, addressesMax)],
-  ]);
 }
 
 /** Makes sure that the log is there, as the settings say, and this installation's. @throws as `keepLogStream` does */

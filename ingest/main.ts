@@ -55,7 +55,7 @@ new Counter({
   registers: [metrics],
   collect() {
     this.reset();
-    for (const [step, figures] of ingest?.pipeline.figures ?? []) this.inc({ step }, figures.microseconds / 1e6);
+    for (const [step, figures] of ingest?.enrichment.figures ?? []) this.inc({ step }, figures.microseconds / 1e6);
   },
 });
 exposeCounter(
@@ -64,7 +64,7 @@ exposeCounter(
   'Lines of clicks; parsed ones cost several times as much.',
   ['what'],
   (set) => {
-    for (const [what, count] of Object.entries(ingest?.pipeline.clickLines ?? {})) set({ what }, count);
+    for (const [what, count] of Object.entries(ingest?.enrichment.clickLines ?? {})) set({ what }, count);
   },
 );
 new Gauge({

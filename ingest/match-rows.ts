@@ -3,7 +3,7 @@ import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { MatchRow } from '#clickhouse/rows-matches.ts';
 import { decodeMatch } from '#common/log/match-record.ts';
 import type { RecordRejection } from './record-decoder.ts';
-import { normalizedIp, storedIp } from './steps/address.ts';
+import { normalizedIp, storedIp } from './stored-address.ts';
 
 export function matchRow(line: string, origin: RowOrigin): MatchRow | RecordRejection {
   const record = decodeMatch(line);

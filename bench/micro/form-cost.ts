@@ -5,14 +5,11 @@ import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { Attribution } from '#ingest/attribution/attribution.ts';
 import { ClickHouseRecords } from '#ingest/attribution/clickhouse-records.ts';
 import { InstallLookup } from '#ingest/attribution/install-lookup.ts';
-import { BatchFormer } from '#ingest/batch.ts';
+import { BatchFormer } from '#ingest/batch-former.ts';
+import { openCountryDatabase } from '#ingest/country-database.ts';
+import { Enrichment } from '#ingest/enrichment.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
-import { PipelineRun } from '#ingest/pipeline.ts';
-import { addressStep, openCountryDatabase } from '#ingest/steps/address.ts';
-import { deviceStep } from '#ingest/steps/device.ts';
-import { headersStep } from '#ingest/steps/headers.ts';
-import { linkStep } from '#ingest/steps/link.ts';
-import { Visitors, visitorStep } from '#ingest/steps/visitor.ts';
+import { Visitors } from '#ingest/visitors.ts';
 import { Devices } from '#redirector/device.ts';
 import { LinkPlan } from '#redirector/plan.ts';
 import { testApp, testLink } from '#redirector/testing/snapshots.ts';
@@ -20,21 +17,14 @@ import { testApp, testLink } from '#redirector/testing/snapshots.ts';
 const [rounds = 6] = process.argv.slice(2).map(Number);
 const [framesPerRound, clicksPerFrame] = [250, 40];
 const [links, agents] = [1_000, 300];
-const entriesMax = 100_000;
 
 const countries = openCountryDatabase('');
 /** Never asked: there are only clicks. */
 const records = new ClickHouseRecords(new ClickHouse({ url: 'http://127.0.0.1:1/none' }));
-const visitors = new Visitors(() => 'salt', entriesMax);
-const pipeline = new PipelineRun([
-  ['link', linkStep(entriesMax, 1e8)],
-  ['device', deviceStep(entriesMax)],
-  ['headers', headersStep(entriesMax)],
-  ['address', addressStep(countries, entriesMax)],
-  ['visitor', visitorStep(visitors, entriesMax)],
-]);
+const visitors = new Visitors(() => 'salt');
+const enrichment = new Enrichment({ countries, visitors });
 const former = new BatchFormer({
-  pipeline,
+  enrichment,
   visitors,
   days: { has: () => true, prepare: () => Promise.resolve() },
   attribution: new Attribution({ firstSeen: [], installs: new InstallLookup(null, records), clicks: null, countries }),
@@ -89,7 +79,7 @@ for (let round = 1; round <= rounds; round++) {
   const before = process.cpuUsage();
   await former.form({ partition: 0, batch_no: round }, frames);
   const { user, system } = process.cpuUsage(before);
-  const { read, parsed } = pipeline.clickLines;
+  const { read, parsed } = enrichment.clickLines;
   const each = (user + system) / (framesPerRound * clicksPerFrame);
   console.log(`round ${round}: ${each.toFixed(2)} µs a click; ${read} lines read, ${parsed} of them as JSON`);
 }

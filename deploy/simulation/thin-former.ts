@@ -9,7 +9,7 @@ import type { RecordKind } from '#common/log/record.ts';
 import type { IdUse } from '#ingest/attribution/first-seen.ts';
 import type { FirstSeenGroup } from '#ingest/attribution/first-seen-group.ts';
 import type { InstallLookup } from '#ingest/attribution/install-lookup.ts';
-import type { FormChanges } from '#ingest/batch.ts';
+import type { FormChanges } from '#ingest/batch-builder.ts';
 import type { FormedBatch, FormedPart, LogFrame } from '#ingest/formed-batch.ts';
 import { rowKey } from '#ingest/formed-batch.ts';
 import type { SimulatedRow } from './simulated-clickhouse.ts';

@@ -12,32 +12,29 @@ import { PostgresLateCursors } from '#ingest/attribution/late-cursors.ts';
 import { LateEvents } from '#ingest/attribution/late-events.ts';
 import { ClickHouseLateStore } from '#ingest/attribution/late-store.ts';
 import { partsOfLearned } from '#ingest/attribution/learned-events.ts';
-import { BatchFormer } from '#ingest/batch.ts';
+import { BatchFormer } from '#ingest/batch-former.ts';
 import { ClickHouseStore } from '#ingest/clickhouse-store.ts';
+import { openCountryDatabase } from '#ingest/country-database.ts';
+import { Enrichment } from '#ingest/enrichment.ts';
 import { Erasures } from '#ingest/erasures.ts';
 import { noFailpoints } from '#ingest/failpoints.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
 import { FrameQueue } from '#ingest/frame-queue.ts';
 import { HeldLease } from '#ingest/held-lease.ts';
-import { PipelineRun } from '#ingest/pipeline.ts';
 import { PostgresCheckpoints } from '#ingest/postgres-checkpoints.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
 import { recoverBatches } from '#ingest/recovery.ts';
 import { RefusedRows } from '#ingest/refused-rows.ts';
 import { Sink } from '#ingest/sink.ts';
 import { newSinkCounters } from '#ingest/sink-counters.ts';
-import { addressStep, openCountryDatabase } from '#ingest/steps/address.ts';
-import { deviceStep } from '#ingest/steps/device.ts';
-import { headersStep } from '#ingest/steps/headers.ts';
-import { linkStep } from '#ingest/steps/link.ts';
-import { Visitors, visitorStep } from '#ingest/steps/visitor.ts';
+import { Visitors } from '#ingest/visitors.ts';
 import { clickhouseForTest, postgresForTest, type TestDatabase, type TestPostgres } from '#testing/servers.ts';
 import { testClick } from './pipeline-harness.ts';
 
 const leaseSeconds = 30;
 const limits = { batchRows: 10_000, batchBytes: 8_000_000, flushIntervalMs: 10 };
 const countries = openCountryDatabase('');
-const visitors = new Visitors(() => 'salt', 1_000);
+const visitors = new Visitors(() => 'salt');
 
 type Owned = Pick<TestPostgres, 'url' | 'urlAs' | 'stop'>;
 
@@ -153,13 +150,7 @@ export class SinkStage {
     const stored = new ClickHouseRecords(this.clickhouse);
     const seen = { stored, clock: Date.now, partitions: 2, filters: newIdFilters() };
     return new BatchFormer({
-      pipeline: new PipelineRun([
-        ['link', linkStep(100, 100_000)],
-        ['device', deviceStep(100)],
-        ['headers', headersStep(100)],
-        ['address', addressStep(countries, 100)],
-        ['visitor', visitorStep(visitors, 100)],
-      ]),
+      enrichment: new Enrichment({ countries, visitors }),
       visitors,
       days: { has: () => true, prepare: async () => undefined },
       attribution: new Attribution({

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { userAgentCorpus } from '#common/testing/user-agent-corpus.ts';
 import { readUserAgent } from '#common/user-agent.ts';
-import { detectDevice } from './device.ts';
+import { deviceOf } from './detect-device.ts';
 
 const mac = 'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko)';
 
@@ -16,7 +16,7 @@ test.each([
 ])(
   'an app on an iPad that calls itself a Macintosh is counted as what it is redirected as: %s',
   (agent, os_version, device_model) => {
-    expect(detectDevice(agent)).toMatchObject({ platform: 'ios', os: 'iOS', os_version, device_model });
+    expect(deviceOf(agent)).toMatchObject({ platform: 'ios', os: 'iOS', os_version, device_model });
   },
 );
 
@@ -24,12 +24,12 @@ test('a click is stored with what matching reads from its user agent, and with i
   for (const { agent } of userAgentCorpus()) {
     const { family, os_version, device_model, app } = readUserAgent(agent);
     if (family === 'other') continue;
-    const { browser, ...stored } = detectDevice(agent);
+    const { browser, ...stored } = deviceOf(agent);
     expect(stored, agent).toMatchObject({ platform: family, os_version: os_version.join('.'), device_model });
     if (app !== null) expect(browser, agent).toBe(app);
   }
 });
 
 test('a Mac, and Safari on an iPad, which says the same, are counted as desktops', () => {
-  expect(detectDevice(`${mac} Version/17.4 Safari/605.1.15`)).toMatchObject({ platform: 'desktop', os: 'macOS' });
+  expect(deviceOf(`${mac} Version/17.4 Safari/605.1.15`)).toMatchObject({ platform: 'desktop', os: 'macOS' });
 });

@@ -9,11 +9,11 @@ import { Attribution } from './attribution/attribution.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeen, newIdFilters } from './attribution/first-seen.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
-import { BatchFormer } from './batch.ts';
+import { BatchFormer } from './batch-former.ts';
+import { openCountryDatabase } from './country-database.ts';
+import { Enrichment } from './enrichment.ts';
 import type { LogFrame } from './formed-batch.ts';
-import { PipelineRun } from './pipeline.ts';
-import { openCountryDatabase } from './steps/address.ts';
-import { Visitors } from './steps/visitor.ts';
+import { Visitors } from './visitors.ts';
 
 const partitions = 2;
 const frameEvents = 500;
@@ -32,15 +32,17 @@ afterAll(async () => {
 
 function former(): BatchFormer {
   const seen = { stored: new ClickHouseRecords(clickhouse), clock: Date.now, partitions, filters: newIdFilters() };
+  const countries = openCountryDatabase('');
+  const visitors = new Visitors(() => '');
   return new BatchFormer({
-    pipeline: new PipelineRun([]),
-    visitors: new Visitors(() => '', 1),
+    enrichment: new Enrichment({ countries, visitors }),
+    visitors,
     days: { has: () => true, prepare: async () => undefined },
     attribution: new Attribution({
       firstSeen: [0, 1].map((partition) => new FirstSeen({ ...seen, partition })),
       installs: new InstallLookup(null, new ClickHouseRecords(clickhouse)),
       clicks: null,
-      countries: openCountryDatabase(''),
+      countries,
     }),
   });
 }

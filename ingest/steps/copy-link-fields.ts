@@ -1,8 +1,8 @@
-/** Columns that a click has from its link. Clicks of one link differ in them only by what a query says of its campaign. */
+/** Columns of the link, as they are in the record. Clicks of one link differ in them only when a query names another campaign. */
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
 import type { Click } from '#common/log/record.ts';
-import type { Step } from '#ingest/pipeline.ts';
+import type { Step } from './step.ts';
 
 const columns = [
   'link_id',
@@ -22,24 +22,24 @@ interface LinkColumns extends Pick<Click, (typeof columns)[number]> {
   isUsed: boolean;
 }
 
+const linksMax = 50_000;
+const bytesMax = 32_000_000;
 /** Bytes of an entry beside its texts. */
 const entryBytes = 300;
 
-export function linkStep(linksMax: number, bytesMax: number): Step {
+export function copyLinkFields(): Step<'copy_link_fields'> {
   const known = new BoundedMap<LinkColumns>(linksMax, bytesMax);
   return {
+    name: 'copy_link_fields',
     columns,
-    run: (clicks, rows) => {
-      for (let at = 0; at < clicks.length; at++) {
-        const click = clicks[at];
-        if (click === undefined) continue;
-        let link = known.get(click.link_id);
-        if (link === undefined || !isSame(link, click)) {
-          link = columnsOf(click);
-          known.set(click.link_id, link);
-        }
-        rows[at] += link.encoded;
+    reads: columns,
+    columnsOf: (click) => {
+      let link = known.get(click.link_id);
+      if (link === undefined || !isSame(link, click)) {
+        link = encode(click);
+        known.set(click.link_id, link);
       }
+      return link.encoded;
     },
   };
 }
@@ -57,7 +57,7 @@ function isSame(link: LinkColumns, click: Click): boolean {
   );
 }
 
-function columnsOf(click: Click): LinkColumns {
+function encode(click: Click): LinkColumns {
   const { link_id, organization_id, app_id, campaign } = click;
   const { utm_source, utm_medium, utm_campaign, utm_term, utm_content } = click;
   const encoded = columns.map((name) => stringBytes(click[name])).join('');

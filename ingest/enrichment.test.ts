@@ -1,9 +1,23 @@
 import { expect, test } from 'vitest';
+import { newId } from '#common/ids.ts';
 import type { Click } from '#common/log/record.ts';
-import { addressStep, normalizedIp, openCountryDatabase, storedIp } from './address.ts';
-import { detectDevice } from './device.ts';
-import { firstLanguage, referrerHost } from './headers.ts';
-import { Visitors } from './visitor.ts';
+import { openCountryDatabase } from './country-database.ts';
+import { Enrichment } from './enrichment.ts';
+import { deviceOf } from './steps/detect-device.ts';
+import { firstLanguage, referrerHost } from './steps/read-headers.ts';
+import { normalizedIp, storedIp } from './stored-address.ts';
+import { Visitors } from './visitors.ts';
+
+const click: Click = {
+  ...{ click_id: newId('clk', 1), organization_id: newId('org', 1), app_id: newId('app', 1), link_id: newId('lnk', 1) },
+  ...{ time: 1, privacy_mode: 'full_ip', trigger: 'link', ip: '8.8.8.8', user_agent: 'curl/8.0', language: 'de' },
+  ...{ referrer: 'https://example.com', query: 'a=b', campaign: 'spring', utm_source: 'mail', utm_medium: '' },
+  ...{ utm_campaign: '', utm_term: '', utm_content: '', is_prefetch: false, is_preview: false },
+};
+
+function newEnrichment(): Enrichment {
+  return new Enrichment({ countries: openCountryDatabase(''), visitors: new Visitors(() => 'salt') });
+}
 
 const webkit = 'AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4 Mobile/15E148 Safari/604.1';
 const chrome = 'AppleWebKit/537.36 (KHTML, like Gecko) Chrome/122.0.0.0 Mobile Safari/537.36';
@@ -52,7 +66,7 @@ test.each([
   ['curl/8.4.0', 'other', '', '', '', '', true],
   ['', 'other', '', '', '', '', false],
 ])('%s', (agent, platform, os, os_version, browser, device_model, isBot) => {
-  expect(detectDevice(agent)).toEqual({ platform, os, os_version, browser, device_model, isBot });
+  expect(deviceOf(agent)).toEqual({ platform, os, os_version, browser, device_model, isBot });
 });
 
 test.each([
@@ -62,14 +76,14 @@ test.each([
   ['::1', '::', '::1'],
   ['nonsense', '', ''],
   ['', '', ''],
-])('%s is kept as its network, whole or not at all', (given, network, whole) => {
+])('%s is stored as its network, whole or not at all', (given, network, whole) => {
   const ip = normalizedIp(given);
   expect(storedIp(ip, 'anonymize_ip')).toBe(network);
   expect(storedIp(ip, 'full_ip')).toBe(whole);
   expect(storedIp(ip, 'no_ip')).toBe('');
 });
 
-test('the shipped database knows countries of both kinds of address', () => {
+test('the shipped database has countries of IPv4 and IPv6 addresses', () => {
   const countries = openCountryDatabase('');
   expect(countries.countryOf('8.8.8.8')).toBe('US');
   expect(countries.countryOf('2001:4860:4860::8888')).toBe('US');
@@ -78,8 +92,8 @@ test('the shipped database knows countries of both kinds of address', () => {
 
 const at = (text: string) => ({ text, words: undefined });
 
-test('a visitor is the same for one app, address, agent and day, and another one if any of them differs', () => {
-  const visitors = new Visitors((day) => `salt of ${day}`, 100);
+test('the number of a visitor is the same for one app, address, agent and day, and another if any of them differs', () => {
+  const visitors = new Visitors((day) => `salt of ${day}`);
   const base = visitors.encoded(1, 'app_1', at('1.2.3.4'), 'agent');
   const others = [
     visitors.encoded(2, 'app_1', at('1.2.3.4'), 'agent'),
@@ -92,8 +106,8 @@ test('a visitor is the same for one app, address, agent and day, and another one
   expect(visitors.encoded(1, 'app_1', at('1.2.3.4'), 'agent')).toBe(base);
 });
 
-test('many visitors have as many numbers, none above 2^52, whatever else they have in common', () => {
-  const visitors = new Visitors(() => 'salt', 1_000);
+test('40,000 visitors have 40,000 numbers, none above 2^52', () => {
+  const visitors = new Visitors(() => 'salt');
   const numbers = new Set<string>();
   for (let n = 0; n < 40_000; n++) {
     const bytes = visitors.encoded(1, `app_${n % 4}`, at(`10.0.${(n >> 2) % 100}.1`), `agent ${Math.floor(n / 400)}`);
@@ -126,10 +140,28 @@ test.each([
   expect(referrerHost(referrer)).toBe(host);
 });
 
-test('of an address as much is kept as its app wants: nothing, all but the end, all', () => {
-  const rows = ['', '', ''];
+test('an address is stored as the app says: not at all, as its network, or whole', () => {
   const modes = ['no_ip', 'anonymize_ip', 'full_ip'] as const;
-  const clicks = modes.map((privacy_mode) => ({ ip: '8.8.8.8', privacy_mode }) as Click);
-  addressStep(openCountryDatabase(''), 10).run(clicks, rows);
-  expect(rows).toEqual(['\u0000\u0002US', '\u00078.8.8.0\u0002US', '\u00078.8.8.8\u0002US']);
+  const enrichment = newEnrichment();
+  expect(modes.map((privacy_mode) => enrichment.columnsOf('anonymize_address', { ...click, privacy_mode }))).toEqual([
+    '\u0000\u0002US',
+    '\u00078.8.8.0\u0002US',
+    '\u00078.8.8.8\u0002US',
+  ]);
+});
+
+test('a step of enrichment reads only the fields of a click that it names', () => {
+  const enrichment = newEnrichment();
+  for (const { name, reads } of enrichment.steps) {
+    const touched = new Set<string>();
+    const watched = new Proxy(click, {
+      get: (target, field: keyof Click) => {
+        touched.add(field);
+        return target[field];
+      },
+    });
+    // Twice: a cached answer may compare other fields than the first one read.
+    for (let n = 0; n < 2; n++) enrichment.columnsOf(name, watched);
+    expect([...touched].sort(), name).toEqual([...reads].sort());
+  }
 });

@@ -1,7 +1,7 @@
-/** Columns made of request headers: language and referrer_host. */
+/** Columns of the request's headers: the visitor's language and the host of the page before. */
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
-import type { Step } from '#ingest/pipeline.ts';
+import type { Step } from './step.ts';
 
 const languageTag = /^[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8}){0,3}/;
 const schemeAndHost = /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#@]*@)?(\[[0-9a-f:.]+\]|[^/?#:@]+)/i;
@@ -27,28 +27,26 @@ interface HeaderColumn {
   isUsed: boolean;
 }
 
+/** There are few distinct headers. */
+const headersMax = 20_000;
+const bytesMax = 32_000_000;
 /** Bytes of an entry beside its texts. */
 const entryBytes = 150;
-const bytesMax = 32_000_000;
 const none = stringBytes('');
 
-/** Columns language and referrer_host, kept per distinct header: there are few. */
-export function headersStep(headersMax: number): Step {
+export function readHeaders(): Step<'read_headers'> {
   const languages = new BoundedMap<HeaderColumn>(headersMax, bytesMax);
   const hosts = new BoundedMap<HeaderColumn>(headersMax, bytesMax);
   return {
+    name: 'read_headers',
     columns: ['language', 'referrer_host'],
-    run: (clicks, rows) => {
-      for (let at = 0; at < clicks.length; at++) {
-        const click = clicks[at];
-        if (click === undefined) continue;
-        rows[at] += kept(languages, click.language, firstLanguage) + kept(hosts, click.referrer, referrerHost);
-      }
-    },
+    reads: ['language', 'referrer'],
+    columnsOf: ({ language, referrer }) =>
+      cached(languages, language, firstLanguage) + cached(hosts, referrer, referrerHost),
   };
 }
 
-function kept(known: BoundedMap<HeaderColumn>, header: string, read: (header: string) => string): ByteText {
+function cached(known: BoundedMap<HeaderColumn>, header: string, read: (header: string) => string): ByteText {
   if (header === '') return none;
   let column = known.get(header);
   if (column === undefined) {

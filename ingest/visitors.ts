@@ -10,8 +10,6 @@ import { hash } from 'node:crypto';
 import { type ByteText, uint32Bytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
 import { DAY_MS } from '#common/durations.ts';
-import type { Step } from '#ingest/pipeline.ts';
-import { visitorAddress } from './address.ts';
 
 /** Salts by UTC day, loaded before clicks of the day are enriched. */
 export type DailySalts = (day: number) => string;
@@ -19,6 +17,7 @@ export type DailySalts = (day: number) => string;
 const highBits = 0xfffff;
 const entryBytes = 120;
 const appsMax = 20_000;
+const agentsMax = 50_000;
 const bytesMax = 64_000_000;
 
 export function dayOf(epochMs: number): number {
@@ -111,13 +110,12 @@ const mixedBytes = 24;
 export class Visitors {
   readonly #salts: DailySalts;
   readonly #apps = new BoundedMap<Words>(appsMax, bytesMax);
-  readonly #agents: BoundedMap<Words>;
+  readonly #agents = new BoundedMap<Words>(agentsMax, bytesMax);
   readonly #hash = new WordHash();
   #key: Words | undefined;
 
-  constructor(salts: DailySalts, agentsMax: number) {
+  constructor(salts: DailySalts) {
     this.#salts = salts;
-    this.#agents = new BoundedMap(agentsMax, bytesMax);
   }
 
   /** The visitor's number, encoded. */
@@ -156,30 +154,4 @@ export class Visitors {
     }
     return words;
   }
-}
-
-interface KeptAddress extends HashedText {
-  readonly bytes: number;
-  isUsed: boolean;
-}
-
-/** Column visitor. */
-export function visitorStep(visitors: Visitors, addressesMax: number): Step {
-  const known = new BoundedMap<KeptAddress>(addressesMax, bytesMax);
-  return {
-    columns: ['visitor'],
-    run: (clicks, rows) => {
-      for (let at = 0; at < clicks.length; at++) {
-        const click = clicks[at];
-        if (click === undefined) continue;
-        let address = known.get(click.ip);
-        if (address === undefined) {
-          const bytes = entryBytes + 4 * click.ip.length;
-          address = { text: visitorAddress(click.ip), words: undefined, bytes, isUsed: false };
-          known.set(click.ip, address);
-        }
-        rows[at] += visitors.encoded(dayOf(click.time), click.app_id, address, click.user_agent);
-      }
-    },
-  };
 }

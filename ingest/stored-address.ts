@@ -1,0 +1,25 @@
+/** IP addresses as they are compared and stored. */
+import ipaddr from 'ipaddr.js';
+import { addressNetworkOf, withoutHash } from '#common/address-writer.ts';
+import type { PrivacyMode } from '#common/log/record.ts';
+
+const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
+
+/** What distinguishes visitors: the address in one spelling, or all that its edge wrote of it. */
+export function visitorAddress(text: string): string {
+  return withoutHash(text) === text ? normalizedIp(text) : text;
+}
+
+/** One spelling per address: IPv4 dotted, IPv6 shortened, IPv4 inside IPv6 as IPv4; empty for what is no address. */
+export function normalizedIp(recorded: string): string {
+  const text = withoutHash(recorded);
+  if (!ipaddr.isValid(text)) return '';
+  if (plainIpv4.test(text)) return text;
+  return ipaddr.process(text).toString();
+}
+
+/** The address as the app may keep it: IPv4 cut to /24, IPv6 to /48, whole, or none. */
+export function storedIp(ip: string, mode: PrivacyMode): string {
+  if (ip === '' || mode === 'no_ip') return '';
+  return mode === 'full_ip' ? ip : addressNetworkOf(ip);
+}
