@@ -1,5 +1,5 @@
 /**
- * A lease as its owner sees it. It is surely held from a renewal that was asked for until its seconds are over by a
+ * A lease as its owner sees it. It is certainly held from the moment a renewal was requested until its seconds are over, by a
  * clock that goes on while the process is stopped and the machine is suspended; so an owner that slept too long finds out
  * before it sends anything.
  */
@@ -7,38 +7,52 @@ import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
 import { type Checkpoints, type Lease, LeaseLost } from './checkpoints.ts';
 
-/** Share of the lease at its end in which nothing new is begun: requests take their time. */
+/** The share of the lease in which something new may begin: requests take their time. */
 const safeShare = 0.8;
 const renewsPerLease = 3;
 const pollMs = 50;
 
-export interface HeldLeaseOptions {
+export interface LeaseOptions {
   readonly checkpoints: Checkpoints;
-  readonly lease: Lease;
+  readonly partition: number;
+  /** Unique among living processes; the same after a restart of this one. */
+  readonly owner: string;
   readonly seconds: number;
   readonly time: Time;
-  /** When the lease was asked for, by `time.elapsed`. */
-  readonly askedAt: number;
   readonly onLost: () => void;
 }
 
 export class HeldLease {
   readonly lease: Lease;
-  readonly #options: HeldLeaseOptions;
+  readonly #options: LeaseOptions;
   #heldUntil: number;
   #isLost = false;
   readonly #timer: Timer;
   #isRenewing = false;
 
-  constructor(options: HeldLeaseOptions) {
-    const { lease, seconds, askedAt, time } = options;
+  /** @returns `undefined` when another owner holds the partition, or Postgres is unreachable. */
+  static async acquire(options: LeaseOptions): Promise<HeldLease | undefined> {
+    const { checkpoints, partition, owner, seconds, time } = options;
+    const requestedAt = time.elapsed();
+    try {
+      const lease = await checkpoints.acquire(partition, owner, seconds);
+      return lease && new HeldLease(options, lease, requestedAt);
+    } catch (error) {
+      if (!(error instanceof PostgresUnavailable)) throw error;
+      return undefined;
+    }
+  }
+
+  /** @param requestedAt by `time.elapsed`. */
+  private constructor(options: LeaseOptions, lease: Lease, requestedAt: number) {
+    const { seconds, time } = options;
     this.lease = lease;
     this.#options = options;
-    this.#heldUntil = askedAt + seconds * 1000 * safeShare;
+    this.#heldUntil = requestedAt + seconds * 1000 * safeShare;
     this.#timer = time.every((seconds * 1000) / renewsPerLease, () => void this.#renew());
   }
 
-  /** Lost for good; one that is not surely held may be held again. */
+  /** Lost for good; one that is not certainly held may be held again. */
   get isLost(): boolean {
     return this.#isLost;
   }
@@ -47,7 +61,7 @@ export class HeldLease {
     return !this.#isLost && this.#options.time.elapsed() < this.#heldUntil;
   }
 
-  /** Waits until the lease is surely held. @throws LeaseLost */
+  /** Waits until the lease is certainly held. @throws LeaseLost */
   async ensureHeld(): Promise<void> {
     while (!this.isHeld) {
       if (this.#isLost) throw new LeaseLost(this.lease);
@@ -56,13 +70,13 @@ export class HeldLease {
     }
   }
 
-  /** Counts as lost from now on: whoever waits for a server with it gives up. */
+  /** Counts as lost from now on, so that waits for a server end. */
   abandon(): void {
     this.#options.time.clear(this.#timer);
     this.#isLost = true;
   }
 
-  /** Lets go, so that another owner need not wait. */
+  /** Gives the lease up, so that another owner need not wait. */
   async release(): Promise<void> {
     this.#options.time.clear(this.#timer);
     if (this.#isLost) return;
@@ -78,10 +92,10 @@ export class HeldLease {
     if (this.#isRenewing || this.#isLost) return;
     this.#isRenewing = true;
     const { checkpoints, seconds, time, onLost } = this.#options;
-    const asked = time.elapsed();
+    const requestedAt = time.elapsed();
     try {
       await checkpoints.renew(this.lease, seconds);
-      this.#heldUntil = asked + seconds * 1000 * safeShare;
+      this.#heldUntil = requestedAt + seconds * 1000 * safeShare;
     } catch (error) {
       if (error instanceof LeaseLost) {
         this.#isLost = true;

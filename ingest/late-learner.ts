@@ -1,27 +1,18 @@
 /**
- * Gives events of a partition what became known of their install, for as long as the partition is owned: every two seconds it asks
+ * Attributes events of a partition that arrived before their install, for as long as the partition is owned: every two seconds it looks
  * for new installs, waits until every batch that was being formed is stored, and stores what it finds between two batches.
  */
-import { sleep, type Time, type Timer } from '#common/time.ts';
+import { sleep, type Timer } from '#common/time.ts';
 import type { FoundInstalls, LateEvents } from './attribution/late-events.ts';
-import type { FrameQueue } from './frame-queue.ts';
 import { delayOf } from './retry-delay.ts';
 import type { Sink } from './sink.ts';
+import type { StoringLoop } from './storing-loop.ts';
 
 export interface LateLearnerOptions {
-  readonly partition: number;
   readonly late: Pick<LateEvents, 'find' | 'look' | 'partsOf' | 'passed'>;
+  /** Once its queue is stopped, nothing more is learned. */
   readonly sink: Sink;
-  readonly time: Time;
-  readonly log: (fields: object, line: string) => void;
-  /** Of the partition's batches: once it is stopped, nothing more is learned. */
-  readonly queue: Pick<FrameQueue, 'isStopped' | 'stop'>;
-  /** Of all that is stored for the partition. */
-  readonly failure: { error?: unknown };
-  /** Settles when the batch that was begun last is stored, or never will be. */
-  readonly newestBatch: () => Promise<void>;
-  /** Runs what is stored when nothing else is. */
-  readonly inTurn: (work: () => Promise<void>) => Promise<void>;
+  readonly loop: Pick<StoringLoop, 'newestBatch' | 'inTurn' | 'fail'>;
 }
 
 const pollMs = 2_000;
@@ -38,22 +29,22 @@ export class LateLearner {
   }
 
   start(): void {
-    this.#timer = this.#options.time.every(pollMs, () => void this.#learn());
+    this.#timer = this.#options.sink.held.parts.time.every(pollMs, () => void this.#learn());
   }
 
   stop(): void {
-    if (this.#timer !== undefined) this.#options.time.clear(this.#timer);
+    if (this.#timer !== undefined) this.#options.sink.held.parts.time.clear(this.#timer);
   }
 
   async #learn(): Promise<void> {
-    const { queue, failure } = this.#options;
+    const { sink, loop } = this.#options;
+    const { queue } = sink.held;
     if (this.#isLearning) return;
     this.#isLearning = true;
     try {
       for (let looks = 0; looks < looksMax && !queue.isStopped; looks++) if (!(await this.look())) break;
     } catch (error) {
-      failure.error ??= error;
-      queue.stop();
+      loop.fail(error);
     } finally {
       this.#isLearning = false;
     }
@@ -61,38 +52,42 @@ export class LateLearner {
 
   /** Looks at the next installs. @returns whether there were any. @throws LeaseLost */
   async look(): Promise<boolean> {
-    const { sink, late, partition, newestBatch, inTurn, queue } = this.#options;
-    const found = await sink.patiently(() => late.find(partition));
+    const { sink, late, loop } = this.#options;
+    const { held } = sink;
+    const found = await held.patiently(() => late.find(held.partition));
     if (found === null) return false;
-    await newestBatch();
+    await loop.newestBatch;
     let isMore = true;
-    // Batches come in between: the log does not wait for what was late.
+    // Batches are stored in between: the log does not wait for late attributions.
     while (isMore) {
-      await inTurn(async () => {
-        isMore = !queue.isStopped && (await this.#store(found));
+      await loop.inTurn(async () => {
+        isMore = !held.queue.isStopped && (await this.#store(found));
       });
     }
     return true;
   }
 
   /**
-   * What is in doubt is looked for, and then events are asked for again: what is stored of them is not found any more.
+   * When a batch is in doubt it is reconciled, and then events are looked up again: those that are stored are not found any more.
    * @returns whether more events may wait for these installs. @throws LeaseLost
    */
   async #store(found: FoundInstalls): Promise<boolean> {
-    const { sink, late, partition, time, log } = this.#options;
+    const { sink, late } = this.#options;
+    const { held } = sink;
+    const { partition, counters } = held;
+    const { time, log } = held.parts;
     for (let tries = 0; ; tries++) {
-      const look = await sink.patiently(() => late.look(partition, found));
+      const look = await held.patiently(() => late.look(partition, found));
       const events = look.events.length;
       const state = events === 0 ? 'stored' : await sink.storeAside((batch) => late.partsOf(look, batch));
       if (state === 'in_doubt') {
         await sleep(time, delayOf(tries));
         continue;
       }
-      sink.counters[state === 'stored' ? 'learned' : 'learned_refused'] += events;
-      if (state === 'refused') log({ partition, events }, 'ClickHouse refuses what became known of events');
+      counters[state === 'stored' ? 'learned' : 'learned_refused'] += events;
+      if (state === 'refused') log({ partition, events }, 'ClickHouse refuses late attributions of events');
       else if (look.isCut) return true;
-      await sink.patiently(() => late.passed(partition, found));
+      await held.patiently(() => late.passed(partition, found));
       return false;
     }
   }

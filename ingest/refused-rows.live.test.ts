@@ -71,7 +71,7 @@ test(
     const last = way.ingest();
     await expect.poll(() => way.figures(), patience).toEqual({ ...way.wanted, dead_letters: dead_letters + 3 });
     await last.stop();
-    expect(last.output).toContain('a batch of an earlier owner was settled {"batch_no"');
+    expect(last.output).toContain('a batch of an earlier owner was reconciled {"batch_no"');
   },
   long,
 );

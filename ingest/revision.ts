@@ -1,31 +1,26 @@
 /**
- * What an operator has asked the owner of a partition to do, after a store was restored: to read the log again and store what
- * ClickHouse does not have, row by row, and then to hold the rollups of the days in question against their raw rows. The lease is
- * held all the time, so nothing else is stored for the partition meanwhile.
+ * What an operator asked the owner of a partition to do after a store was restored: read the log again and store what ClickHouse
+ * does not have, row by row, and then compare the rollups of the days in question with their raw rows. The lease is held all the
+ * time, so nothing else is stored for the partition meanwhile.
  */
-
 import { kinds } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
-import type { Time } from '#common/time.ts';
 import type { Revision } from './checkpoints.ts';
 import { FrameQueue, type QueueLimits } from './frame-queue.ts';
-import type { HeldLease } from './held-lease.ts';
+import { HeldPartition } from './held-partition.ts';
 import { LogReader } from './log-reader.ts';
 import type { TableDay } from './raw-store.ts';
-import { Sink, type SinkParts } from './sink.ts';
+import { Sink } from './sink.ts';
 import { newSinkCounters, type SinkCounters } from './sink-counters.ts';
 
 export interface RevisionOptions {
   readonly revision: Revision;
-  readonly lease: HeldLease;
   /** The one that recovered the partition. */
   readonly sink: Sink;
-  readonly parts: SinkParts;
   readonly limits: QueueLimits;
   readonly nats: NatsClient;
-  readonly time: Time;
-  /** Ends it at the next wait; what was asked for is then done by the next owner. */
+  /** Ends it at the next wait; the next owner then does what was asked. */
   readonly signal: AbortSignal;
 }
 
@@ -34,21 +29,22 @@ const numberMarginMs = DAY_MS;
 
 /** @throws LeaseLost */
 export async function revise(options: RevisionOptions): Promise<void> {
-  const { revision, sink, parts, lease, signal } = options;
-  const { partition } = lease.lease;
+  const { revision, sink, signal } = options;
+  const { held, reconciler } = sink;
+  const { partition, parts } = held;
   const above = Math.max(0, (revision.replay_from ?? 0) - numberMarginMs);
   const counters = newSinkCounters();
   if (revision.replay_from !== null) await replay(options, revision.replay_from, above, counters);
-  const days = daysOf(revision) ?? (await sink.patiently(() => parts.store.daysAbove(partition, above)));
+  const days = daysOf(revision) ?? (await held.patiently(() => parts.store.daysAbove(partition, above)));
   let cellsCorrected = 0;
   for (const day of days) {
     if (signal.aborted) return;
-    cellsCorrected += await sink.correct(day);
+    cellsCorrected += await reconciler.correct(day);
   }
   if (signal.aborted) return;
   const done = { rowsStored: counters.rows, cellsCorrected };
-  await sink.patiently(() => parts.checkpoints.reviseDone(lease.lease, done));
-  parts.log({ partition, ...done, days: days.length }, 'what was asked of this partition is done');
+  await held.patiently(() => parts.checkpoints.reviseDone(held.lease.lease, done));
+  parts.log({ partition, ...done, days: days.length }, 'this partition has done what the operator asked');
 }
 
 function daysOf({ days_from, days_to }: Revision): TableDay[] | undefined {
@@ -58,22 +54,23 @@ function daysOf({ days_from, days_to }: Revision): TableDay[] | undefined {
   return days;
 }
 
-/** From the log's record of that time to the last one that it has when all before it are read. No clock says which that is. */
+/** Reads from the log's record of that time to the last one that it has when all before it are read. No clock says which that is. */
 async function replay(
-  { lease, parts, limits, nats, time, signal, sink: recovered }: RevisionOptions,
+  { limits, nats, signal, sink: recovered }: RevisionOptions,
   from: number,
   above: number,
   counters: SinkCounters,
 ): Promise<void> {
-  const { partition } = lease.lease;
-  const { late } = parts;
-  if (late) await recovered.patiently(() => late.rewind(partition, above));
-  const marks = await recovered.patiently(() => parts.checkpoints.marks(partition));
+  const { held } = recovered;
+  const { partition, parts, lease } = held;
+  const { late, time } = parts;
+  if (late) await held.patiently(() => late.rewind(partition, above));
+  const marks = await held.patiently(() => parts.checkpoints.marks(partition));
   const queue = new FrameQueue(limits, marks, time, () => reader.resume(), true);
-  const sink = new Sink(parts, lease, queue, counters);
-  sink.follow(recovered);
-  await sink.begin(from);
-  sink.inDoubt.addAll(above);
+  const sink = new Sink(new HeldPartition(parts, lease, queue, counters));
+  sink.numbers.follow(recovered.numbers);
+  await sink.batches.begin(from);
+  sink.held.inDoubt.addAll(above);
   let position = from;
   let isStoring = false;
   let framesWanted = Number.POSITIVE_INFINITY;
@@ -98,14 +95,14 @@ async function replay(
       const frames = await queue.take();
       if (frames.length === 0) return;
       isStoring = true;
-      const batch = await sink.form(frames);
+      const batch = await sink.batches.form(frames);
       await sink.store(batch);
       isStoring = false;
       position = Math.max(position, batch.streamTime);
       if (queue.counters.committed_frames >= framesWanted) return;
     }
   } finally {
-    recovered.follow(sink);
+    recovered.numbers.follow(sink.numbers);
     reader.stop();
     signal.removeEventListener('abort', stop);
   }

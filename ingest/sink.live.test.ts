@@ -29,10 +29,10 @@ test.each([
   [['clicks_by_link_view', 'clicks_by_dimension_view']],
 ])('a batch that reached the raw table without %s is completed there, once', async (views) => {
   const first = await place.own();
-  await first.sink.store(await first.sink.form([place.frame(times(20))]));
+  await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   const frames = [place.frame(times(30)), place.frame(times(10, now - 3_600_000))];
   const batch = await place.withoutViews(views, async () => {
-    const formed = await first.sink.form(frames);
+    const formed = await first.sink.batches.form(frames);
     const lease = await currentLease();
     const entry = {
       batch_no: formed.batch.batch_no,
@@ -47,7 +47,7 @@ test.each([
   });
   first.die();
   const second = await place.own();
-  expect(second.sink.counters).toMatchObject({ in_doubt_stored: 1, filled_rollups: views.length });
+  expect(second.sink.held.counters).toMatchObject({ in_doubt_stored: 1, filled_rollups: views.length });
   expect(await place.figures()).toEqual({ rows: 60, places: 60, rollup_difference: 0 });
   expect(second.queue.marks).toMatchObject([{ mark: batch.frames.at(-1)?.header.frame_no }]);
 });
@@ -70,15 +70,15 @@ test('of a batch of two months of which one was stored, the other is stored once
     },
   });
   const first = await place.own(0, dying);
-  void first.sink.store(await first.sink.form(frames)).catch(() => undefined);
+  void first.sink.store(await first.sink.batches.form(frames)).catch(() => undefined);
   await expect.poll(() => inserts).toBe(2);
   first.die();
   const second = await place.own();
-  expect(second.sink.counters).toMatchObject({ in_doubt_partial: 1 });
+  expect(second.sink.held.counters).toMatchObject({ in_doubt_partial: 1 });
   second.die();
   const third = await place.own();
   // They come again, in other batches.
-  for (const frame of frames) await third.sink.store(await third.sink.form([frame]));
+  for (const frame of frames) await third.sink.store(await third.sink.batches.form([frame]));
   expect(await place.figures()).toEqual({ rows: 40, places: 40, rollup_difference: 0 });
   expect(await place.checkpoints.batches(0)).toEqual([]);
 });
@@ -95,7 +95,7 @@ test('an owner that gets no answer goes on by itself, whether its batch was stor
     },
   });
   const owner = await place.own(0, losing);
-  for (let n = 0; n < 6; n++) await owner.sink.store(await owner.sink.form([place.frame(times(10 + n))]));
+  for (let n = 0; n < 6; n++) await owner.sink.store(await owner.sink.batches.form([place.frame(times(10 + n))]));
   expect(await place.figures()).toEqual({ rows: 75, places: 75, rollup_difference: 0 });
 });
 
@@ -109,7 +109,10 @@ test('a batch that was formed while the one before was stored under a higher num
     },
   });
   const owner = await place.own(0, losing);
-  const [one, two] = [await owner.sink.form([place.frame(times(3))]), await owner.sink.form([place.frame(times(4))])];
+  const [one, two] = [
+    await owner.sink.batches.form([place.frame(times(3))]),
+    await owner.sink.batches.form([place.frame(times(4))]),
+  ];
   await owner.sink.store(one);
   await owner.sink.store(two);
   const numbers = await place.clickhouse.query<{ frame_no: number; batch_no: number }>(
@@ -125,7 +128,10 @@ test('when a fence is up, no insert below it is taken, and none that was let thr
     'CREATE MATERIALIZED VIEW slow_view TO slow_rollup AS SELECT sum(1 + sleepEachRow(0.1)) AS n FROM clicks',
   );
   const owner = await place.own();
-  const [one, two] = [await owner.sink.form([place.frame(times(25))]), await owner.sink.form([place.frame(times(5))])];
+  const [one, two] = [
+    await owner.sink.batches.form([place.frame(times(25))]),
+    await owner.sink.batches.form([place.frame(times(5))]),
+  ];
   const [part, next] = [one.parts[0], two.parts[0]];
   if (part === undefined || next === undefined) throw new Error('no part');
   let isAnswered = false;
@@ -157,7 +163,7 @@ test('when a fence is up, no insert below it is taken, and none that was let thr
 
 test('what a version without numbers left in doubt is taken back, with what its rollups have of it', async () => {
   const first = await place.own();
-  await first.sink.store(await first.sink.form([place.frame(times(20))]));
+  await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   first.die();
   const frame = place.frame(times(30));
   const columns =
@@ -185,7 +191,7 @@ test('what a version without numbers left in doubt is taken back, with what its 
   const second = await place.own();
   expect(await place.figures()).toEqual({ rows: 20, places: 20, rollup_difference: 0 });
   expect(await place.checkpoints.unnumberedBatches()).toEqual([]);
-  await second.sink.store(await second.sink.form([frame]));
+  await second.sink.store(await second.sink.batches.form([frame]));
   expect(await place.figures()).toEqual({ rows: 50, places: 50, rollup_difference: 0 });
 });
 
@@ -193,17 +199,17 @@ test('frames that are in no journal are closed once the log was read to its end,
   const first = await place.own();
   const setBack = await savePostgres();
   const frames = [1, 2, 3, 4].map(() => place.frame(times(5)));
-  await first.sink.store(await first.sink.form(frames.slice(0, 2)));
+  await first.sink.store(await first.sink.batches.form(frames.slice(0, 2)));
   first.die();
   await setBack();
   const second = await place.own();
-  await second.sink.store(await second.sink.form(frames.slice(3)));
+  await second.sink.store(await second.sink.batches.form(frames.slice(3)));
   const { producer_id } = frames[0]?.header ?? never();
   const lane = { producer_id, kind: 'click', partition: 0 } as const;
   expect(second.queue.marks).toMatchObject([{ mark: 0, ahead: [[4, 4]] }]);
   // Frames 1 and 2 are stored; 3 is nowhere.
   await second.sink.closeGaps(second.queue.gapsBelow([{ ...lane, floor: 4 }]));
-  expect(second.sink.counters).toMatchObject({ frames_closed: 3, frames_missing: 1 });
+  expect(second.sink.held.counters).toMatchObject({ frames_closed: 3, frames_missing: 1 });
   expect(await place.checkpoints.marks(0)).toMatchObject([{ mark: 4, ahead: [] }]);
   expect(await place.checkpoints.batches(0)).toEqual([]);
   expect(second.queue.gapsBelow([{ ...lane, floor: 4 }])).toEqual([]);
@@ -212,17 +218,17 @@ test('frames that are in no journal are closed once the log was read to its end,
 test('frames of a disk that is set back after years are not counted again, also when their owner dies in between', async () => {
   const first = await place.own();
   const frames = [1, 2, 3, 4].map(() => place.frame(times(5)));
-  await first.sink.store(await first.sink.form(frames.slice(0, 3)));
+  await first.sink.store(await first.sink.batches.form(frames.slice(0, 3)));
   first.die();
   await place.postgres.execute("UPDATE ingest.mark SET updated_at = now() - interval '90 years'");
   const second = await place.own();
   expect(second.queue.marks).toEqual([]);
-  const again = await second.sink.form(frames.slice(0, 2));
+  const again = await second.sink.batches.form(frames.slice(0, 2));
   expect(again.frames).toEqual([]);
   await second.sink.store(again);
   second.die();
   const third = await place.own();
-  await third.sink.store(await third.sink.form(frames));
+  await third.sink.store(await third.sink.batches.form(frames));
   expect(await place.figures()).toEqual({ rows: 20, places: 20, rollup_difference: 0 });
   expect(third.queue.marks).toMatchObject([{ mark: 4, ahead: [] }]);
 });
@@ -249,9 +255,9 @@ test('a batch whose people are erased while it is in doubt is stored once, whole
     },
   });
   const first = await place.own(0, losing);
-  await first.sink.store(await first.sink.form(frames));
-  await first.sink.store(await first.sink.form([again]));
-  expect(first.sink.counters).toMatchObject({ in_doubt_partial: 1, in_doubt_stored: 1, in_doubt_discarded: 1 });
+  await first.sink.store(await first.sink.batches.form(frames));
+  await first.sink.store(await first.sink.batches.form([again]));
+  expect(first.sink.held.counters).toMatchObject({ in_doubt_partial: 1, in_doubt_stored: 1, in_doubt_discarded: 1 });
   expect(await place.figures()).toEqual({ rows: 47, places: 47, rollup_difference: 0 });
   const blank = await place.clickhouse.query(
     "SELECT idx >= 20 AS is_second, frame_no, countIf(click_id = '') AS blank, count() AS all FROM clicks GROUP BY ALL ORDER BY frame_no, is_second",
@@ -278,7 +284,7 @@ test('two owners whose batches of the same day are in doubt at the same time set
       const owner = await place.own(partition, silent);
       const frame = frames[partition];
       if (frame === undefined) throw new Error('no frame');
-      const batch = await owner.sink.form([frame]);
+      const batch = await owner.sink.batches.form([frame]);
       void owner.sink.store(batch).catch(() => undefined);
       await expect.poll(() => place.store.rowsOf(batch.batch, batch.parts[0] ?? never())).toBe(30);
       owner.die();
@@ -302,7 +308,7 @@ test('what fills a rollup in adds nothing when it arrives after its owner has gi
   });
   await place.withoutViews(['clicks_by_link_view', 'clicks_by_dimension_view'], async () => {
     const owner = await place.own(0, slow);
-    await owner.sink.store(await owner.sink.form([place.frame(times(30))]));
+    await owner.sink.store(await owner.sink.batches.form([place.frame(times(30))]));
   });
   const [first = never()] = late;
   await first();
@@ -318,10 +324,10 @@ test('what corrects a day adds nothing when it arrives after its owner has given
     },
   });
   const owner = await place.own(0, slow);
-  await owner.sink.store(await owner.sink.form([place.frame(times(30))]));
+  await owner.sink.store(await owner.sink.batches.form([place.frame(times(30))]));
   await place.clickhouse.command('TRUNCATE TABLE clicks_by_link');
   const day = { table: 'clicks', dayMs: Math.floor(now / 86_400_000) * 86_400_000 };
-  expect(await owner.sink.correct(day)).toBeGreaterThan(0);
+  expect(await owner.sink.reconciler.correct(day)).toBeGreaterThan(0);
   expect(await place.figures()).toMatchObject({ rollup_difference: 0 });
   await place.clickhouse.command('TRUNCATE TABLE clicks_by_link');
   const [first = never()] = late;
@@ -335,21 +341,21 @@ function never(): never {
 
 test('a batch that Postgres has forgotten is completed in its rollups, and its frames are skipped when they come again', async () => {
   const first = await place.own();
-  await first.sink.store(await first.sink.form([place.frame(times(20))]));
+  await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   const saved = await place.postgres.query('SELECT * FROM ingest.last_batch');
   expect(saved).toHaveLength(1);
   const [{ last_batch_no }] = saved as [{ last_batch_no: number }];
   const frames = [place.frame(times(30)), place.frame(times(7))];
   await place.withoutViews(['clicks_by_dimension_view'], async () => {
-    const batch = await first.sink.form(frames.slice(0, 1));
+    const batch = await first.sink.batches.form(frames.slice(0, 1));
     for (const part of batch.parts) await place.store.insert(batch.batch, part);
   });
   first.die();
   await place.postgres.execute('UPDATE ingest.last_batch SET last_batch_no = $1', [last_batch_no]);
   const second = await place.own();
-  expect(second.sink.counters).toMatchObject({ lost_commits: 1, filled_rollups: 1 });
-  await second.sink.store(await second.sink.form(frames));
-  expect(second.sink.counters).toMatchObject({ stored_before: 30 });
+  expect(second.sink.held.counters).toMatchObject({ lost_commits: 1, filled_rollups: 1 });
+  await second.sink.store(await second.sink.batches.form(frames));
+  expect(second.sink.held.counters).toMatchObject({ stored_before: 30 });
   expect(await place.figures()).toEqual({ rows: 57, places: 57, rollup_difference: 0 });
 });
 
@@ -369,15 +375,15 @@ async function savePostgres(): Promise<() => Promise<void>> {
 
 test('an owner under which Postgres goes back takes the partition again before it stores anything', async () => {
   const first = await place.own();
-  await first.sink.store(await first.sink.form([place.frame(times(20))]));
+  await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   const setBack = await savePostgres();
   const frames = [place.frame(times(30)), place.frame(times(7))];
-  await first.sink.store(await first.sink.form(frames.slice(0, 1)));
+  await first.sink.store(await first.sink.batches.form(frames.slice(0, 1)));
   await setBack();
-  await expect(first.sink.store(await first.sink.form(frames.slice(1)))).rejects.toThrow(LeaseLost);
+  await expect(first.sink.store(await first.sink.batches.form(frames.slice(1)))).rejects.toThrow(LeaseLost);
   const second = await place.own();
-  expect(second.sink.counters).toMatchObject({ lost_commits: 1 });
-  await second.sink.store(await second.sink.form(frames));
+  expect(second.sink.held.counters).toMatchObject({ lost_commits: 1 });
+  await second.sink.store(await second.sink.batches.form(frames));
   expect(await place.figures()).toEqual({ rows: 57, places: 57, rollup_difference: 0 });
 });
 
@@ -385,15 +391,15 @@ test('what Postgres has forgotten stays known across the owners after the one th
   const first = await place.own();
   const setBack = await savePostgres();
   const frames = [place.frame(times(30)), place.frame(times(7))];
-  await first.sink.store(await first.sink.form(frames.slice(0, 1)));
+  await first.sink.store(await first.sink.batches.form(frames.slice(0, 1)));
   first.die();
   await setBack();
   const second = await place.own();
-  await second.sink.store(await second.sink.form(frames.slice(1)));
+  await second.sink.store(await second.sink.batches.form(frames.slice(1)));
   second.die();
   const third = await place.own();
-  await third.sink.store(await third.sink.form(frames.slice(0, 1)));
-  expect(third.sink.counters).toMatchObject({ lost_commits: 0, stored_before: 30 });
+  await third.sink.store(await third.sink.batches.form(frames.slice(0, 1)));
+  expect(third.sink.held.counters).toMatchObject({ lost_commits: 0, stored_before: 30 });
   expect(await place.figures()).toEqual({ rows: 37, places: 37, rollup_difference: 0 });
   expect(await place.postgres.query('SELECT batch_no FROM ingest.batch')).toEqual([]);
 });
@@ -412,6 +418,6 @@ test('what ingest commits is on the disk when it is answered, also where the ser
   await place.reconnect();
   expect(await place.postgres.query('SHOW synchronous_commit')).toEqual([{ synchronous_commit: 'off' }]);
   const owner = await place.own();
-  await owner.sink.store(await owner.sink.form([place.frame(times(3))]));
+  await owner.sink.store(await owner.sink.batches.form([place.frame(times(3))]));
   expect(await place.postgres.query('SELECT how FROM kept')).toEqual([{ how: 'on' }, { how: 'on' }]);
 });

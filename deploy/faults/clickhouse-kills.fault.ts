@@ -71,7 +71,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
   const sums = newSinkCounters();
   let owner = await place.own(0, counted);
   const note = () => {
-    for (const [what, count] of Object.entries(owner.sink.counters)) sums[what as keyof typeof sums] += count;
+    for (const [what, count] of Object.entries(owner.sink.held.counters)) sums[what as keyof typeof sums] += count;
   };
 
   const compare = async () => {
@@ -93,7 +93,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
       rows += frame.header.records;
       for (let isStored = false; !isStored; ) {
         try {
-          await owner.sink.store(await owner.sink.form([frame]));
+          await owner.sink.store(await owner.sink.batches.form([frame]));
           isStored = true;
         } catch (error) {
           if (!(error instanceof LeaseLost)) throw error;

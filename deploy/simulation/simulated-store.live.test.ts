@@ -111,7 +111,7 @@ test('the simulated ClickHouse stores, fences, finds and corrects as the real on
     const chance = random.next();
     if (chance < 0.5 || sent.length === 0) {
       const frame = place.frame(times, partition);
-      const formed = await owners[partition]?.sink.form([frame]);
+      const formed = await owners[partition]?.sink.batches.form([frame]);
       if (formed === undefined) throw new Error('there is no owner');
       const one = { formed, parts: thin(formed, frame, times) };
       sent.push(one);

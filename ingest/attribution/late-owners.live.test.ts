@@ -2,7 +2,6 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { audit } from '#clickhouse/queries/audit.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
-import { systemTime } from '#common/time.ts';
 import { LateLearner } from '#ingest/late-learner.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
 import { SinkStage, type TestOwner } from '#ingest/testing/sink-stage.ts';
@@ -70,14 +69,10 @@ async function own(partition: number, store?: RawStore): Promise<TestOwner> {
   return owner;
 }
 
-async function learn({ sink, late, partition }: TestOwner): Promise<void> {
-  const learner = new LateLearner({
-    ...{ partition, late, sink, time: systemTime, log: () => undefined },
-    queue: { isStopped: false, stop: () => undefined },
-    failure: {},
-    newestBatch: () => Promise.resolve(),
-    inTurn: (work) => work(),
-  });
+async function learn({ sink, late }: TestOwner): Promise<void> {
+  const fail = () => undefined;
+  const loop = { newestBatch: Promise.resolve(), inTurn: (work: () => Promise<void>) => work(), fail };
+  const learner = new LateLearner({ late, sink, loop });
   while (await learner.look());
 }
 

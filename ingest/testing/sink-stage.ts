@@ -21,6 +21,7 @@ import { noFailpoints } from '#ingest/failpoints.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
 import { FrameQueue } from '#ingest/frame-queue.ts';
 import { HeldLease } from '#ingest/held-lease.ts';
+import { HeldPartition } from '#ingest/held-partition.ts';
 import { PostgresCheckpoints } from '#ingest/postgres-checkpoints.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
 import { recoverBatches } from '#ingest/recovery.ts';
@@ -98,17 +99,15 @@ export class SinkStage {
     await postgres.execute("UPDATE ingest.lease SET expires_at = now() - interval '1 second' WHERE partition = $1", [
       partition,
     ]);
-    const askedAt = systemTime.elapsed();
-    const lease = await checkpoints.acquire(partition, `owner-${++this.#owner}`, leaseSeconds);
-    if (lease === undefined) throw new Error('the lease is held');
-    const held = new HeldLease({
+    const held = await HeldLease.acquire({
       checkpoints,
-      lease,
+      partition,
+      owner: `owner-${++this.#owner}`,
       seconds: leaseSeconds,
       time: systemTime,
-      askedAt,
       onLost: () => undefined,
     });
+    if (held === undefined) throw new Error('the lease is held');
     const queue = new FrameQueue(limits, await checkpoints.marks(partition), systemTime, () => undefined);
     const log: string[] = [];
     const note = (fields: object, line: string) => void log.push(`${line} ${JSON.stringify(fields)}`);
@@ -124,11 +123,11 @@ export class SinkStage {
       time: this.#time,
       log: note,
     };
-    const sink = new Sink(parts, held, queue, newSinkCounters());
+    const sink = new Sink(new HeldPartition(parts, held, queue, newSinkCounters()));
     const owner = { partition, sink, queue, late, log, die: () => held.abandon() };
     this.#owners.push(owner);
     const [entries, marks] = [await checkpoints.batches(partition), await checkpoints.marks(partition)];
-    await recoverBatches({ lease, checkpoints, entries, marks, sink, store, log: note });
+    await recoverBatches({ sink, entries, marks });
     await late.begin(partition);
     return owner;
   }

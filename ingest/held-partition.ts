@@ -1,0 +1,70 @@
+/**
+ * A partition of the log as its owner holds it: the lease, the frames that wait, the stores, and the one way to wait for a store.
+ *
+ * Must stay true:
+ * - Nothing is sent while the lease is not certainly held.
+ * - While ClickHouse or Postgres is unreachable, the owner waits without a limit, keeps its batch in memory, and reads nothing else.
+ */
+import { ClickHouseFailure } from '#clickhouse/client.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
+import { sleep, type Time } from '#common/time.ts';
+import type { LateEvents } from './attribution/late-events.ts';
+import type { BatchFormer } from './batch-former.ts';
+import type { Checkpoints } from './checkpoints.ts';
+import type { Failpoints } from './failpoints.ts';
+import type { FrameQueue } from './frame-queue.ts';
+import type { HeldLease } from './held-lease.ts';
+import { InDoubtFrames } from './in-doubt-frames.ts';
+import type { RawStore } from './raw-store.ts';
+import type { RefusedRowsSearch } from './refused-rows.ts';
+import { delayOf } from './retry-delay.ts';
+import type { SinkCounters } from './sink-counters.ts';
+
+/** What all partitions of a process share. */
+export interface SinkParts {
+  readonly checkpoints: Checkpoints;
+  readonly store: RawStore;
+  readonly former: Pick<BatchFormer, 'begin' | 'form'>;
+  readonly refusedRows: RefusedRowsSearch;
+  readonly failpoints: Failpoints;
+  /** Attributes events that arrived before their install. */
+  readonly late?: Pick<LateEvents, 'begin' | 'find' | 'look' | 'partsOf' | 'passed' | 'rewind'>;
+  readonly time: Time;
+  readonly log: (fields: object, line: string) => void;
+}
+
+export class HeldPartition {
+  readonly parts: SinkParts;
+  readonly lease: HeldLease;
+  readonly queue: FrameQueue;
+  readonly counters: SinkCounters;
+  /** Frames whose rows may be stored although no mark says so. */
+  readonly inDoubt: InDoubtFrames;
+
+  constructor(parts: SinkParts, lease: HeldLease, queue: FrameQueue, counters: SinkCounters) {
+    this.parts = parts;
+    this.lease = lease;
+    this.queue = queue;
+    this.counters = counters;
+    this.inDoubt = new InDoubtFrames(lease.lease.partition);
+  }
+
+  get partition(): number {
+    return this.lease.lease.partition;
+  }
+
+  /** Runs a step until the server that it needs is reachable. A step may run several times, so each must be repeatable. @throws LeaseLost */
+  async patiently<T>(step: () => Promise<T>): Promise<T> {
+    for (let tries = 0; ; tries++) {
+      await this.lease.ensureHeld();
+      try {
+        return await step();
+      } catch (error) {
+        if (!(error instanceof PostgresUnavailable) && !(error instanceof ClickHouseFailure)) throw error;
+        this.counters.retries++;
+        this.parts.log({ reason: error.message.slice(0, 300) }, 'a server is unreachable');
+        await sleep(this.parts.time, delayOf(tries));
+      }
+    }
+  }
+}

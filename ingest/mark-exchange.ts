@@ -1,0 +1,56 @@
+/** What the owner of a partition and the publishers tell each other: the owner its marks, publishers the floors of their journals. */
+import { encodeAnnouncements, type LaneFloor, type LaneMarks, laneKey } from '#common/log/marks.ts';
+import type { NatsClient } from '#common/stores/nats.ts';
+import type { Time } from '#common/time.ts';
+
+export interface MarkExchangeOptions {
+  readonly partition: number;
+  /** Stands in every announcement. */
+  readonly installationId: string;
+  readonly nats: NatsClient;
+  readonly time: Time;
+}
+
+const idleAnnounceMs = 1_000;
+/** Publishers repeat their floors every few seconds. */
+const floorsMax = 100_000;
+
+export class MarkExchange {
+  /** Stream time (epoch ms) up to which everything is stored. */
+  committedTo = 0;
+  readonly #options: MarkExchangeOptions;
+  #announcedAt = 0;
+  readonly #floors = new Map<string, LaneFloor>();
+
+  constructor(options: MarkExchangeOptions) {
+    this.#options = options;
+  }
+
+  announce(lanes: readonly LaneMarks[], committedTo = this.committedTo): void {
+    const { nats, partition, installationId: installation_id, time } = this.#options;
+    this.#announcedAt = time.now();
+    for (const bytes of encodeAnnouncements({ installation_id, partition, committed_to: committedTo, lanes })) {
+      nats.publish(nats.names.marks, bytes);
+    }
+  }
+
+  /** Announces that everything up to now is stored, at most once a second. */
+  announceIdle(): void {
+    const now = this.#options.time.now();
+    if (now - this.#announcedAt >= idleAnnounceMs) this.announce([], now);
+  }
+
+  noteFloors(floors: readonly LaneFloor[]): void {
+    for (const lane of floors) {
+      if (lane.partition !== this.#options.partition || this.#floors.size >= floorsMax) continue;
+      this.#floors.set(laneKey(lane.producer_id, lane), lane);
+    }
+  }
+
+  /** The floors that publishers told since the last call. */
+  takeFloors(): LaneFloor[] {
+    const floors = [...this.#floors.values()];
+    this.#floors.clear();
+    return floors;
+  }
+}

@@ -1,0 +1,119 @@
+/**
+ * Finds out what became of a batch whose insert was not answered, and completes its rollups.
+ *
+ *   in doubt ──▶ fenced off ──▶ looked up ─┬─ all of its rows are stored ──▶ rollups completed ──▶ stored
+ *                                          ├─ some ──▶ rollups completed, the batch kept as partial ──▶ partial
+ *                                          └─ none ──▶ the batch withdrawn from Postgres ──▶ absent
+ *
+ * Must stay true:
+ * - Nothing is looked up before the fence is above the batch, or the insert was answered with a refusal.
+ * - Only the newest batch of a partition may lack rollups: the next is begun when this one is stored, partial or absent.
+ *   So the cells that a batch touches tell whether they have it.
+ */
+import { ClickHouseFailure } from '#clickhouse/client.ts';
+import type { BatchName } from '#clickhouse/rows.ts';
+import { sleep } from '#common/time.ts';
+import type { BatchNumbers } from './batch-numbers.ts';
+import type { BatchEntry, BatchPart } from './checkpoints.ts';
+import type { HeldPartition } from './held-partition.ts';
+import type { TableDay } from './raw-store.ts';
+import { delayOf } from './retry-delay.ts';
+
+export type Reconciled = 'stored' | 'partial' | 'absent';
+
+export class Reconciler {
+  readonly #held: HeldPartition;
+  readonly #numbers: BatchNumbers;
+
+  constructor(held: HeldPartition, numbers: BatchNumbers) {
+    this.#held = held;
+    this.#numbers = numbers;
+  }
+
+  /**
+   * @param isEnded nothing of the batch is under way any more.
+   * @param isNewest of its partition.
+   * @throws LeaseLost
+   */
+  async reconcile(entry: BatchEntry, { isEnded = false, isNewest = true } = {}): Promise<Reconciled> {
+    const { partition, counters, parts } = this.#held;
+    const batch = { partition, batch_no: entry.batch_no };
+    counters.in_doubt++;
+    if (!isEnded && this.#numbers.fence.batchNoMin <= entry.batch_no)
+      await this.#numbers.raiseFence(entry.batch_no + 1);
+    let rowsStored = 0;
+    let isWhole = true;
+    for (const part of entry.parts) {
+      const rows = await this.#held.patiently(() => parts.store.rowsOf(batch, part));
+      if (isNewest && rows > 0) await this.completeRollups(batch, part);
+      else if (isNewest) await this.#reportRollupsAhead(batch, part);
+      rowsStored += rows;
+      isWhole &&= rows === part.rows;
+    }
+    const outcome = isWhole ? 'stored' : rowsStored > 0 ? 'partial' : 'absent';
+    await this.#note(entry, outcome);
+    parts.log({ batch_no: entry.batch_no, outcome }, 'a batch in doubt was looked up');
+    return outcome;
+  }
+
+  /** Adds to every rollup what it lacks of a batch, the newest, whose rows are stored. @throws LeaseLost */
+  async completeRollups(batch: BatchName, part: BatchPart): Promise<void> {
+    const { parts, lease, counters } = this.#held;
+    const { store, time } = parts;
+    for (let tries = 0; ; tries++) {
+      // What was begun may still run or arrive: under a higher fence it does nothing. Or another owner's fence may be up.
+      if (tries > 0) await this.#numbers.raiseFenceByOne();
+      const missing = await this.#held.patiently(() => store.rollupsWithout(batch, part));
+      for (const rollup of missing) {
+        await lease.ensureHeld();
+        try {
+          await store.fillIn(batch, part, rollup, this.#numbers.fence);
+          counters.filled_rollups++;
+        } catch (error) {
+          if (!(error instanceof ClickHouseFailure)) throw error;
+          counters.retries++;
+          await sleep(time, delayOf(tries));
+        }
+      }
+      if (missing.length === 0) return;
+    }
+  }
+
+  /** Makes the rollups of a day of this partition what its raw rows say. @returns how many cells were wrong. @throws LeaseLost */
+  async correct(day: TableDay): Promise<number> {
+    const { partition, parts } = this.#held;
+    let tries = 0;
+    return await this.#held.patiently(async () => {
+      if (tries++ > 0) await this.#numbers.raiseFenceByOne();
+      return await parts.store.correct(partition, day, this.#numbers.fence);
+    });
+  }
+
+  async #note(entry: BatchEntry, outcome: Reconciled): Promise<void> {
+    const { checkpoints } = this.#held.parts;
+    const { counters, lease, inDoubt } = this.#held;
+    if (outcome === 'absent') {
+      await this.#held.patiently(() => checkpoints.discard(lease.lease, entry.batch_no));
+      counters.in_doubt_discarded++;
+    } else if (outcome === 'partial') {
+      await this.#held.patiently(() => checkpoints.keepPartial(lease.lease, entry.batch_no));
+      inDoubt.addBatch(entry);
+      counters.in_doubt_partial++;
+    } else counters.in_doubt_stored++;
+  }
+
+  /** A rollup gets a batch after the raw table. If it alone has the batch, the raw table lost it, and only a rebuild helps. */
+  async #reportRollupsAhead(batch: BatchName, part: BatchPart): Promise<void> {
+    const { counters, parts } = this.#held;
+    const { store, log } = parts;
+    const without = await this.#held.patiently(() => store.rollupsWithout(batch, part));
+    const ahead = store.rollupsOf(part.table).filter((rollup) => !without.includes(rollup));
+    if (ahead.length === 0) return;
+    counters.rollups_ahead += ahead.length;
+    const days = [part.time_from, part.time_to].map((ms) => new Date(ms).toISOString().slice(0, 10));
+    log(
+      { ...batch, rollups: ahead, from: days[0], to: days[1] },
+      'rollups have rows that the raw table has lost: rebuild these days',
+    );
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * Takes frames from the queue and stores them batch by batch.
+ *
+ * Must stay true: while one batch is being stored the next is formed, but batches, late attributions and closed gaps are stored
+ * one after the other, so the committed time only goes forward.
+ */
+import type { FormedBatch } from './formed-batch.ts';
+import type { MarkExchange } from './mark-exchange.ts';
+import type { Sink } from './sink.ts';
+
+export class StoringLoop {
+  readonly #sink: Sink;
+  readonly #exchange: MarkExchange;
+  #isStoring = false;
+  #areStraysFormed = false;
+  #areStraysStored = false;
+  /** What is stored one after the other: batches, and late attributions between them. */
+  #turn: Promise<void> = Promise.resolve();
+  #newestBatch: Promise<void> = Promise.resolve();
+  /** Marks are moved without a batch; nothing is stored meanwhile. */
+  #closing: Promise<void> = Promise.resolve();
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(sink: Sink, exchange: MarkExchange) {
+    this.#sink = sink;
+    this.#exchange = exchange;
+  }
+
+  /** Nothing waits or is being stored. */
+  get isIdle(): boolean {
+    return !this.#isStoring && this.#sink.held.queue.isEmpty;
+  }
+
+  /** Whether a record of a batch that is not decided yet is in another partition than its id belongs to. */
+  get hasUndecidedStrays(): boolean {
+    return this.#areStraysFormed || this.#areStraysStored;
+  }
+
+  /** The batch that is being formed has such a record. */
+  noteStrays(): void {
+    this.#areStraysFormed = true;
+  }
+
+  /** Settles when the batch that was begun last is stored, or never will be. */
+  get newestBatch(): Promise<void> {
+    return this.#newestBatch;
+  }
+
+  /** Ends the loop; the first failure is what `run` throws. */
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.#sink.held.queue.stop();
+  }
+
+  /** Runs until the queue is stopped. @throws LeaseLost */
+  async run(): Promise<void> {
+    let storing: Promise<void> = Promise.resolve();
+    let decided: () => void = () => undefined;
+    for (;;) {
+      const frames = await this.#sink.held.queue.take();
+      if (frames.length === 0) break;
+      this.#areStraysFormed = false;
+      this.#newestBatch = new Promise((done) => {
+        decided = done;
+      });
+      const batch = await this.#sink.batches.form(frames).catch((error: unknown) => {
+        this.#failure ??= { error };
+      });
+      await storing;
+      if (this.#failure !== undefined || batch === undefined) break;
+      this.#areStraysStored = this.#areStraysFormed;
+      this.#areStraysFormed = false;
+      storing = this.#inOrder(() => this.#store(batch))
+        .catch((error: unknown) => this.fail(error))
+        .finally(decided);
+    }
+    await storing;
+    await this.#turn;
+    decided();
+    if (this.#failure !== undefined) throw this.#failure.error;
+    await this.#closing;
+  }
+
+  /** Runs work that stores something when nothing else is stored. */
+  inTurn(work: () => Promise<void>): Promise<void> {
+    return this.#inOrder(() => this.#whileStoring(work));
+  }
+
+  /** Closes the gaps below the floors of publishers. Only when all that the log holds was read, and none of it waits. */
+  closeGaps(): void {
+    const gaps = this.#sink.held.queue.gapsBelow(this.#exchange.takeFloors());
+    if (gaps.length === 0) return;
+    this.#closing = this.#sink.closeGaps(gaps).then(() => this.#exchange.announce(gaps.map((gap) => gap.marks)));
+    this.#closing.catch(() => this.#sink.held.queue.stop());
+  }
+
+  #inOrder(work: () => Promise<void>): Promise<void> {
+    const done = this.#turn.then(work);
+    this.#turn = done.catch(() => undefined);
+    return done;
+  }
+
+  async #store(batch: FormedBatch): Promise<void> {
+    try {
+      await this.#whileStoring(() => this.#sink.store(batch));
+    } finally {
+      this.#areStraysStored = false;
+    }
+    const exchange = this.#exchange;
+    exchange.committedTo = Math.max(exchange.committedTo, batch.streamTime);
+    const producers = new Set(batch.frames.map((frame) => frame.header.producer_id));
+    exchange.announce(this.#sink.held.queue.marks.filter((lane) => producers.has(lane.producer_id)));
+    this.#sink.held.parts.failpoints.pass('announced');
+  }
+
+  async #whileStoring(work: () => Promise<void>): Promise<void> {
+    this.#isStoring = true;
+    try {
+      await this.#closing;
+      await work();
+    } finally {
+      this.#isStoring = false;
+    }
+  }
+}
