@@ -1,8 +1,9 @@
 /** The one mapping from events to columns, as RowBinary in the order of the column list. */
+import { CAMPAIGN_FIELDS, type CampaignTexts } from '#common/campaign-fields.ts';
 import type { RowWriter } from './row-binary.ts';
 import { type BatchName, type RowOrigin, writeOrigin } from './rows.ts';
 
-export interface EventRow extends RowOrigin {
+export interface EventRow extends RowOrigin, CampaignTexts {
   event_id: string;
   organization_id: string;
   app_id: string;
@@ -19,12 +20,6 @@ export interface EventRow extends RowOrigin {
   click_id: string;
   platform: string;
   country: string;
-  campaign: string;
-  utm_source: string;
-  utm_medium: string;
-  utm_campaign: string;
-  utm_term: string;
-  utm_content: string;
   /** A decimal, or empty for none. */
   revenue_amount: string;
   revenue_currency: string;
@@ -49,12 +44,7 @@ export const eventColumns: readonly string[] = [
   'click_id',
   'platform',
   'country',
-  'campaign',
-  'utm_source',
-  'utm_medium',
-  'utm_campaign',
-  'utm_term',
-  'utm_content',
+  ...CAMPAIGN_FIELDS,
   'revenue_amount',
   'revenue_currency',
   'is_conversion',

@@ -1,8 +1,9 @@
 /** The one mapping from installs to columns, as RowBinary in the order of the column list. */
+import { CAMPAIGN_FIELDS, type CampaignTexts } from '#common/campaign-fields.ts';
 import type { RowWriter } from './row-binary.ts';
 import { type BatchName, type RowOrigin, writeOrigin } from './rows.ts';
 
-export interface InstallRow extends RowOrigin {
+export interface InstallRow extends RowOrigin, CampaignTexts {
   install_id: string;
   organization_id: string;
   app_id: string;
@@ -30,12 +31,6 @@ export interface InstallRow extends RowOrigin {
   language: string;
   country: string;
   ip: string;
-  campaign: string;
-  utm_source: string;
-  utm_medium: string;
-  utm_campaign: string;
-  utm_term: string;
-  utm_content: string;
   properties: string;
 }
 
@@ -53,12 +48,7 @@ const deviceColumns = [
   'language',
   'country',
   'ip',
-  'campaign',
-  'utm_source',
-  'utm_medium',
-  'utm_campaign',
-  'utm_term',
-  'utm_content',
+  ...CAMPAIGN_FIELDS,
   'properties',
 ] as const;
 

@@ -180,16 +180,4 @@ function isTrigger(value: unknown): value is ClickTrigger {
   return value === 'link' || value === 'universal_link';
 }
 
-const clickTexts = [
-  'ip',
-  'user_agent',
-  'language',
-  'referrer',
-  'query',
-  'campaign',
-  'utm_source',
-  'utm_medium',
-  'utm_campaign',
-  'utm_term',
-  'utm_content',
-] as const satisfies readonly ClickText[];
+const clickTexts = Object.keys(clickTextMax) as ClickText[];

@@ -11,6 +11,7 @@
  * A destination is never taken from the query. The result is written by the URL parser, so it is ASCII
  * without control characters.
  */
+import { UTM_FIELDS, type UtmTexts, utmFrom } from '#common/campaign-fields.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { redirectHead } from './answer.ts';
 import type { Platform } from './device.ts';
@@ -25,49 +26,26 @@ export type Destination =
       readonly href: string;
       readonly redirect: string;
       readonly url: string;
-      readonly utm: UtmFields;
+      readonly utm: UtmTexts;
     }
   | {
       readonly kind: 'play';
       readonly packageName: string;
       readonly before: string;
       readonly after: string;
-      readonly utm: UtmFields;
+      readonly utm: UtmTexts;
     }
   | { readonly kind: 'page'; readonly href: string; readonly redirect: string };
 
-export interface UtmFields {
-  readonly utm_source: string;
-  readonly utm_medium: string;
-  readonly utm_campaign: string;
-  readonly utm_term: string;
-  readonly utm_content: string;
-}
-
-const utmNames = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
-
-export function utmOf(link: LinkSnapshot): UtmFields {
-  return {
-    utm_source: link.utm_source ?? '',
-    utm_medium: link.utm_medium ?? '',
-    utm_campaign: link.utm_campaign ?? '',
-    utm_term: link.utm_term ?? '',
-    utm_content: link.utm_content ?? '',
-  };
+export function utmOf(link: LinkSnapshot): UtmTexts {
+  return utmFrom((name) => link[name] ?? '');
 }
 
 /** The link's fields with those of the visitor's query in their place, without NUL: a record with one would be no click. */
-export function effectiveUtm(own: UtmFields, query: string): UtmFields {
+export function effectiveUtm(own: UtmTexts, query: string): UtmTexts {
   if (!query.includes('utm_')) return own;
   const given = new URLSearchParams(query);
-  const field = (name: keyof UtmFields) => given.get(name)?.replaceAll('\0', '') ?? own[name];
-  return {
-    utm_source: field('utm_source'),
-    utm_medium: field('utm_medium'),
-    utm_campaign: field('utm_campaign'),
-    utm_term: field('utm_term'),
-    utm_content: field('utm_content'),
-  };
+  return utmFrom((name) => given.get(name)?.replaceAll('\0', '') ?? own[name]);
 }
 
 export function destinationOf(link: LinkSnapshot, app: LinkedApp, platform: Platform): Destination | null {
@@ -111,7 +89,7 @@ export function redirectOf(destination: Destination, query: string, clickId: str
 }
 
 /** Null unless the text is an https URL. `href` has the utm fields, `url` has not. */
-export function webDestination(given: string | null, utm: UtmFields): Destination | null {
+export function webDestination(given: string | null, utm: UtmTexts): Destination | null {
   if (given === null) return null;
   const text = given.trim();
   const url = parsedWebUrl(text.includes('utm_') ? text : withUtm(text, utm));
@@ -135,9 +113,9 @@ function formEncoded(value: string): string {
 }
 
 /** The text with the fields at the end of its query, still to be parsed: half the cost of `searchParams`. */
-function withUtm(text: string, utm: UtmFields): string {
+function withUtm(text: string, utm: UtmTexts): string {
   let added = '';
-  for (const name of utmNames) if (utm[name] !== '') added += `&${name}=${formEncoded(utm[name])}`;
+  for (const name of UTM_FIELDS) if (utm[name] !== '') added += `&${name}=${formEncoded(utm[name])}`;
   if (added === '') return text;
   const hash = text.indexOf('#');
   const page = hash === -1 ? text : text.slice(0, hash);
@@ -165,8 +143,8 @@ function withQuery(destination: Extract<Destination, { kind: 'web' }>, query: st
 }
 
 /** The fields that a query has not, as pairs. */
-function missing(utm: UtmFields, names: ReadonlySet<string>): string[] {
-  return utmNames.filter((name) => utm[name] !== '' && !names.has(name)).map((name) => pairOf(name, utm[name]));
+function missing(utm: UtmTexts, names: ReadonlySet<string>): string[] {
+  return UTM_FIELDS.filter((name) => utm[name] !== '' && !names.has(name)).map((name) => pairOf(name, utm[name]));
 }
 
 function pairOf(name: string, value: string): string {
@@ -188,7 +166,7 @@ function appStorePage(app: LinkedApp): Destination | null {
 
 const clickIdPlaceholder = 'clk_placeholder';
 
-function playPage(app: LinkedApp, utm: UtmFields): Destination | null {
+function playPage(app: LinkedApp, utm: UtmTexts): Destination | null {
   const packageName = app.android?.package_name ?? '';
   // Android, "Configure the app module": letters, digits and underscores in dotted segments.
   if (!/^[A-Za-z]\w*(?:\.[A-Za-z]\w*)+$/.test(packageName)) return null;
@@ -197,9 +175,9 @@ function playPage(app: LinkedApp, utm: UtmFields): Destination | null {
 }
 
 /** The referrer is a query string inside a query string (Android, "Play Install Referrer"), so it is encoded twice. */
-function playUrl(packageName: string, clickId: string, utm: UtmFields): string {
+function playUrl(packageName: string, clickId: string, utm: UtmTexts): string {
   const referrer: string[] = clickId === '' ? [] : [`click_id=${clickId}`];
-  for (const name of utmNames)
+  for (const name of UTM_FIELDS)
     if (utm[name] !== '') referrer.push(`${name}=${encodeURIComponent(utm[name].toWellFormed())}`);
   const page = `https://play.google.com/store/apps/details?id=${packageName}`;
   return new URL(referrer.length === 0 ? page : `${page}&referrer=${encodeURIComponent(referrer.join('&'))}`).href;

@@ -1,4 +1,5 @@
 /** The result of a visit. The parts that do not depend on the visitor are computed once per link and change. */
+import { type UtmTexts, utmFrom } from '#common/campaign-fields.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import {
   type ClickLinkFields,
@@ -17,7 +18,6 @@ import {
   destinationOf,
   effectiveUtm,
   expiredDestinationOf,
-  type UtmFields,
   utmOf,
   webDestination,
 } from './destination.ts';
@@ -39,7 +39,7 @@ export type RedirectDecision =
   | { readonly kind: 'gone' };
 
 /** What every click of a link has in common. */
-type ConstantFields = Omit<ClickLinkFields, keyof UtmFields> & Pick<Click, 'trigger'>;
+type ConstantFields = Omit<ClickLinkFields, keyof UtmTexts> & Pick<Click, 'trigger'>;
 
 /** Each with the end of the text before it. */
 const [languageName, referrerName, queryName] = [
@@ -66,7 +66,7 @@ const gone: RedirectDecision = { kind: 'gone' };
 export class LinkPlan {
   readonly app: LinkedApp;
   readonly link: LinkSnapshot;
-  readonly #utm: UtmFields;
+  readonly #utm: UtmTexts;
   readonly #constant: ConstantFields;
   #constantJson: string;
   readonly #isArchived: boolean;
@@ -156,7 +156,7 @@ export class LinkPlan {
   }
 }
 
-const noUtm: UtmFields = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+const noUtm = utmFrom(() => '');
 
 /** Where the bare host leads. */
 export function rootDestinationOf(app: LinkedApp): Destination | null {

@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import { AddressWriter } from '#common/address-writer.ts';
 import { defaultWindows } from '#common/attribution/attribution-windows.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { campaignFrom } from '#common/campaign-fields.ts';
 import { newId } from '#common/ids.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { post, type RequestOf } from './post-client.ts';
@@ -35,12 +36,7 @@ async function seed(stage: SdkStage, addresses: number): Promise<Seeded> {
   const names = new AddressWriter(stage.addressKey);
   const none = {
     query: '',
-    campaign: '',
-    utm_source: '',
-    utm_medium: '',
-    utm_campaign: '',
-    utm_term: '',
-    utm_content: '',
+    ...campaignFrom(() => ''),
   };
   const figure = async (section: string, name: string) =>
     Number(new RegExp(`${name}:(\\d+)`).exec(await redis.commands.info(section))?.[1]);

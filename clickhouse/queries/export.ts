@@ -1,9 +1,10 @@
 /** Raw records in the order in which they are stored, which is how a stream of them needs no memory. */
 import type { Settings } from '#clickhouse/client.ts';
 import { isInstall, rawKinds } from '#clickhouse/rollups.ts';
+import { CAMPAIGN_FIELDS } from '#common/campaign-fields.ts';
 import { type Question, rawTimeCondition, type Scope, scopeParams, tenantCondition } from './scope.ts';
 
-const context = 'campaign utm_source utm_medium utm_campaign utm_term utm_content'.split(' ');
+const context = CAMPAIGN_FIELDS;
 
 /** What can be asked for: openings stand beside the installs. */
 export const exportKinds = [...rawKinds, 'opens'] as const;

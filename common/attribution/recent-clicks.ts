@@ -11,7 +11,7 @@
  *
  * All of it can be lost: claims and their answers are in Postgres, clicks are in ClickHouse.
  */
-
+import { type CampaignTexts, campaignFrom } from '#common/campaign-fields.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { readTapSignals, type TapSignals } from '#common/links/tap-page.ts';
 import { jsonText } from '#common/log/record.ts';
@@ -29,19 +29,13 @@ const COPY_DELAY_MS = 10;
 const COPIES_WAITING_MAX = 20_000;
 
 /** A click as attribution needs it. */
-export interface RecentClick {
+export interface RecentClick extends Readonly<CampaignTexts> {
   readonly click_id: string;
   readonly app_id: string;
   readonly link_id: string;
   /** Epoch milliseconds. */
   readonly time: number;
   readonly query: string;
-  readonly campaign: string;
-  readonly utm_source: string;
-  readonly utm_medium: string;
-  readonly utm_campaign: string;
-  readonly utm_term: string;
-  readonly utm_content: string;
   readonly is_bot: boolean;
 }
 
@@ -326,12 +320,7 @@ const noClick: Omit<RecentClick, 'click_id'> = {
   link_id: '',
   time: 0,
   query: '',
-  campaign: '',
-  utm_source: '',
-  utm_medium: '',
-  utm_campaign: '',
-  utm_term: '',
-  utm_content: '',
+  ...campaignFrom(() => ''),
   is_bot: false,
 };
 

@@ -2,12 +2,13 @@
  * What events inherit from their install, in Redis under `install:<app_id>:<install_id>` and `device:<app_id>:<device_id>`,
  * for thirty days. It can be lost: installs are in ClickHouse.
  */
+import type { CampaignTexts } from '#common/campaign-fields.ts';
 import type { Redis } from '#common/stores/redis.ts';
 
 const TTL_MS = 30 * 24 * 3_600_000;
 
 /** What events inherit. */
-export interface InstallFacts {
+export interface InstallFacts extends Readonly<CampaignTexts> {
   readonly install_id: string;
   readonly link_id: string;
   readonly click_id: string;
@@ -15,12 +16,6 @@ export interface InstallFacts {
   readonly country: string;
   /** The network by which the country is looked up, of an install that the edge remembered without one. */
   readonly network?: string;
-  readonly campaign: string;
-  readonly utm_source: string;
-  readonly utm_medium: string;
-  readonly utm_campaign: string;
-  readonly utm_term: string;
-  readonly utm_content: string;
 }
 
 /** Every method throws when Redis is unavailable. */

@@ -1,5 +1,6 @@
 /** The fields of a link that a caller may write: their shapes, and the rules that a schema can't say. */
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
+import { utmFrom } from '#common/campaign-fields.ts';
 import type { FieldError } from '#common/http/rejection.ts';
 import { type TapPageMode, tapPageModes } from './tap-page.ts';
 import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';
@@ -52,11 +53,7 @@ export const linkFields = {
   ios_url: address('Destination on iOS instead of the App Store.'),
   android_url: address('Destination on Android instead of the Play Store.'),
   fallback_url: address("Destination on every other platform. Default: the app's fallback_url."),
-  utm_source: utm('utm_source'),
-  utm_medium: utm('utm_medium'),
-  utm_campaign: utm('utm_campaign'),
-  utm_term: utm('utm_term'),
-  utm_content: utm('utm_content'),
+  ...utmFrom(utm),
   og_title: text(300, 'Title of the link preview (Open Graph).'),
   og_description: text(1000, 'Text of the link preview (Open Graph).'),
   og_image_url: address('Image of the link preview (Open Graph).'),

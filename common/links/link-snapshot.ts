@@ -2,10 +2,11 @@
  * What a redirect and an attribution need to know, as it is kept in Redis and in memory: the link, and the app that owns
  * its host. Two snapshots and not one, so that a change of an app is one entry and not one per link.
  */
+import { UTM_FIELDS, type UtmField } from '#common/campaign-fields.ts';
 import { type PrivacyMode, privacyModes } from '#common/log/record.ts';
 import { type TapPageMode, tapPageModeOf } from './tap-page.ts';
 
-export interface LinkSnapshot {
+export interface LinkSnapshot extends Readonly<Record<UtmField, string | null>> {
   readonly id: string;
   readonly app_id: string;
   readonly short_code: string;
@@ -15,11 +16,6 @@ export interface LinkSnapshot {
   readonly ios_url: string | null;
   readonly android_url: string | null;
   readonly fallback_url: string | null;
-  readonly utm_source: string | null;
-  readonly utm_medium: string | null;
-  readonly utm_campaign: string | null;
-  readonly utm_term: string | null;
-  readonly utm_content: string | null;
   readonly og_title: string | null;
   readonly og_description: string | null;
   readonly og_image_url: string | null;
@@ -159,7 +155,7 @@ export function encodeLink(link: LinkSnapshot): string {
   return JSON.stringify([
     ...[link.id, link.app_id, link.short_code, link.campaign, link.archived, link.title],
     ...[link.ios_url, link.android_url, link.fallback_url],
-    ...[link.utm_source, link.utm_medium, link.utm_campaign, link.utm_term, link.utm_content],
+    ...UTM_FIELDS.map((name) => link[name]),
     ...[link.og_title, link.og_description, link.og_image_url, link.expires_at, link.expired_url],
     link.tap_page,
   ]);

@@ -1,11 +1,12 @@
 /** A link as Postgres keeps it and as the API answers it. */
 import { Type } from 'typebox';
+import type { UtmField } from '#common/campaign-fields.ts';
 import { linkFields, nullable } from './link-fields.ts';
 import type { ShortUrl } from './short-url.ts';
 import type { TapPageMode } from './tap-page.ts';
 
 /** A row of `links`, with the host of its app. */
-export interface LinkRow {
+export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly id: string;
   readonly organization_id: string;
   readonly app_id: string;
@@ -22,11 +23,6 @@ export interface LinkRow {
   readonly ios_url: string | null;
   readonly android_url: string | null;
   readonly fallback_url: string | null;
-  readonly utm_source: string | null;
-  readonly utm_medium: string | null;
-  readonly utm_campaign: string | null;
-  readonly utm_term: string | null;
-  readonly utm_content: string | null;
   readonly og_title: string | null;
   readonly og_description: string | null;
   readonly og_image_url: string | null;

@@ -7,6 +7,7 @@
  * What belongs to the link comes in one piece, so that both sides make it once per link. Empty texts and false flags are left out.
  * A reader of JSON takes the fields in any order.
  */
+import { CAMPAIGN_FIELDS, type CampaignField } from '#common/campaign-fields.ts';
 import { type Click, type ClickText, type ClickTrigger, clickTextMax, cut, jsonCharacters } from './record.ts';
 
 /** Before the click's id. */
@@ -21,16 +22,12 @@ export const linkIdNames = [
   ['link_id', '","link_id":"'],
 ] as const;
 const modeName = '","privacy_mode":"';
-const linkTexts = ['campaign', 'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
 
 /** What a visitor's request says, in the order in which it is written. */
 export const visitorTexts = ['user_agent', 'ip', 'language', 'referrer', 'query'] as const;
 const flags = ['is_prefetch', 'is_preview'] as const;
 
-export type ClickLinkFields = Pick<
-  Click,
-  (typeof linkIdNames)[number][0] | 'privacy_mode' | (typeof linkTexts)[number]
->;
+export type ClickLinkFields = Pick<Click, (typeof linkIdNames)[number][0] | 'privacy_mode' | CampaignField>;
 
 /** What stands before the value of a text. */
 export function textName(name: ClickText): string {
@@ -53,7 +50,7 @@ export function linkFieldsJson(fields: ClickLinkFields): string {
   let json = '';
   for (const [name, before] of linkIdNames) json += before + fields[name];
   json += `${modeName}${fields.privacy_mode}"`;
-  for (const name of linkTexts) json += clickField(name, fields[name]);
+  for (const name of CAMPAIGN_FIELDS) json += clickField(name, fields[name]);
   return json;
 }
 

@@ -4,6 +4,7 @@
  * `sent` was checked against the schema of events at the edge; the decoder here checks it again and never throws.
  */
 import { addressNetworkOf } from '#common/address-writer.ts';
+import type { CampaignTexts } from '#common/campaign-fields.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
 import { hasLongNumber, propertiesIn } from './long-numbers.ts';
@@ -27,7 +28,7 @@ export const eventTextMax = {
 export type EventText = keyof typeof eventTextMax;
 
 /** An event as ingest gets it. Texts that are not known are empty. */
-export interface EventRecord {
+export interface EventRecord extends CampaignTexts {
   event_id: string;
   organization_id: string;
   app_id: string;
@@ -50,12 +51,6 @@ export interface EventRecord {
   session_id: string;
   link_id: string;
   click_id: string;
-  campaign: string;
-  utm_source: string;
-  utm_medium: string;
-  utm_campaign: string;
-  utm_term: string;
-  utm_content: string;
   /** A decimal with at most 9 places, or empty. */
   revenue_amount: string;
   revenue_currency: string;

@@ -1,5 +1,6 @@
 /** An install in the log, or a link's opening of an app that was there, one JSON object per record. The edge has decided all of it but the country. */
 import { keptAddress } from '#common/address-writer.ts';
+import { campaignFrom } from '#common/campaign-fields.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
 import { isObject, isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
@@ -31,12 +32,7 @@ export const installTextMax = {
   sdk_version: 64,
   language: 64,
   ip: 45,
-  campaign: 255,
-  utm_source: 255,
-  utm_medium: 255,
-  utm_campaign: 255,
-  utm_term: 255,
-  utm_content: 255,
+  ...campaignFrom(() => 255),
 } as const;
 
 export type InstallText = keyof typeof installTextMax;

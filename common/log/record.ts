@@ -3,6 +3,7 @@
  * A click here is as the edge saw it: nothing is parsed yet, the IP is whole, and privacy_mode says what ingest must do
  * with it. Fields that are empty are left out, so a reader takes an absent field for an empty one.
  */
+import { type CampaignTexts, campaignFrom } from '#common/campaign-fields.ts';
 
 export type RecordKind = 'click' | 'install' | 'event' | 'match';
 /** The number that a kind has in a frame. Append-only: what was once written to the log stays readable. */
@@ -18,7 +19,7 @@ export type ClickTrigger = (typeof clickTriggers)[number];
 export const recordCharsMax = 80_000;
 
 /** A click at the edge. Texts that are not known are empty. */
-export interface Click {
+export interface Click extends CampaignTexts {
   click_id: string;
   organization_id: string;
   app_id: string;
@@ -34,12 +35,6 @@ export interface Click {
   referrer: string;
   /** The query string without its question mark. */
   query: string;
-  campaign: string;
-  utm_source: string;
-  utm_medium: string;
-  utm_campaign: string;
-  utm_term: string;
-  utm_content: string;
   trigger: ClickTrigger;
   /** Sec-Purpose or Purpose said prefetch. */
   is_prefetch: boolean;
@@ -54,12 +49,7 @@ export const clickTextMax = {
   language: 256,
   referrer: 2048,
   query: 2048,
-  campaign: 255,
-  utm_source: 255,
-  utm_medium: 255,
-  utm_campaign: 255,
-  utm_term: 255,
-  utm_content: 255,
+  ...campaignFrom(() => 255),
 } as const;
 
 export type ClickText = keyof typeof clickTextMax;

@@ -1,7 +1,7 @@
 /** An SDK gateway of a simulated machine, and devices who ask it for their click: the real matching and claims, on simulated stores. */
-
 import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { utmFrom } from '#common/campaign-fields.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import type { AppSnapshot } from '#common/links/app-snapshot.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
@@ -97,7 +97,7 @@ export class GatewayProgram {
 }
 
 function recentOf({ click_id, time }: ClickFacts) {
-  const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  const utm = utmFrom(() => '');
   return { click_id, app_id: clickApp, link_id: clickLink, time, query: '', campaign: '', ...utm, is_bot: false };
 }
 

@@ -2,6 +2,7 @@
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
+import { campaignFrom } from '#common/campaign-fields.ts';
 import type { Cursor } from '#ingest/attribution/late-cursors.ts';
 import type { BatchOfInstalls, KnownInstall, LateStore, WaitingFor } from '#ingest/attribution/late-store.ts';
 import type { LearnedEvent } from '#ingest/attribution/learned-events.ts';
@@ -89,7 +90,7 @@ function placeOf({ producer_id, frame_no, idx }: Pick<EventRow, 'producer_id' | 
 
 /** A row as the rules of attribution see it; its number stands for its session. */
 function eventOf({ n, id, time, producer_id, frame_no, idx }: SimulatedRow): EventRow {
-  const utm = { campaign: '', utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  const utm = campaignFrom(() => '');
   return {
     ...{ event_id: id, organization_id: '', app_id: simulatedApp, name: '', time, received_at: time, install_id: '' },
     ...{ device_id: deviceOf(id), user_id: '', session_id: String(n), link_id: '', click_id: '', platform: '' },

@@ -1,5 +1,6 @@
 /** What is asked of the stored installs and events, answered by the simulated ClickHouse. */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
+import { campaignFrom } from '#common/campaign-fields.ts';
 import type {
   IdKind,
   StoredId,
@@ -76,6 +77,6 @@ export class SimulatedRecords implements StoredRecords {
 
 /** What an event inherits of an install: only its id matters here, and stands for its link too. */
 export function factsOf({ id }: SimulatedRow) {
-  const utm = { campaign: '', utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  const utm = campaignFrom(() => '');
   return { app_id: simulatedApp, install_id: id, link_id: id, click_id: '', platform: '', country: '', ...utm };
 }

@@ -1,5 +1,5 @@
 /** From a batch that was read to an answer: each event to its link, to the journal, and counted. */
-
+import { CAMPAIGN_FIELDS } from '#common/campaign-fields.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { roomAround } from '#common/journal/journal.ts';
@@ -184,7 +184,6 @@ function refusedRecords(batch: Batch, errors: readonly EventError[], { app, rece
 }
 
 const noLinks: ReadonlyMap<string, string> = new Map();
-const attributed = ['campaign', 'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
 
 /** The fields by link id, as JSON; empty for none. */
 function linksJson(linkFields: ReadonlyMap<string, string>): string {
@@ -193,7 +192,7 @@ function linksJson(linkFields: ReadonlyMap<string, string>): string {
 }
 
 function fieldsOf(facts: LinkFacts): string {
-  return attributed.map((name) => (facts[name] ? `,"${name}":${jsonText(facts[name])}` : '')).join('');
+  return CAMPAIGN_FIELDS.map((name) => (facts[name] ? `,"${name}":${jsonText(facts[name])}` : '')).join('');
 }
 
 function foreignLink({ index, event_id }: ReadEvent): EventError {

@@ -1,4 +1,5 @@
 /** The record of an install, or of a link that opened an app which was there: what the device says of itself, and its click. */
+import { type CampaignField, type CampaignTexts, campaignFrom } from '#common/campaign-fields.ts';
 import type { InstallRecord } from '#common/log/install-record.ts';
 import type { LinkFacts } from '#gateway/links/link-facts.ts';
 import type { Asker } from '#gateway/match/asker.ts';
@@ -6,9 +7,7 @@ import type { Match } from '#gateway/match/match-result.ts';
 import type { MatchFields } from '#gateway/match/match-schema.ts';
 
 /** What a record says of its link beside the id. */
-export type LinkCampaign = Partial<
-  Pick<LinkFacts, 'campaign' | 'utm_source' | 'utm_medium' | 'utm_campaign' | 'utm_term' | 'utm_content'>
->;
+export type LinkCampaign = Partial<Pick<LinkFacts, CampaignField>>;
 
 export interface Attribution<Link = LinkFacts> {
   readonly match: Match | null;
@@ -17,15 +16,8 @@ export interface Attribution<Link = LinkFacts> {
 
 type OwnFields = Pick<InstallRecord, 'install_id' | 'time' | 'installed_at' | 'user_id' | 'trigger' | 'properties'>;
 
-export function campaignOf(link: LinkCampaign | null) {
-  return {
-    campaign: link?.campaign ?? '',
-    utm_source: link?.utm_source ?? '',
-    utm_medium: link?.utm_medium ?? '',
-    utm_campaign: link?.utm_campaign ?? '',
-    utm_term: link?.utm_term ?? '',
-    utm_content: link?.utm_content ?? '',
-  };
+export function campaignOf(link: LinkCampaign | null): CampaignTexts {
+  return campaignFrom((name) => link?.[name] ?? '');
 }
 
 export function deviceRecord(

@@ -3,6 +3,7 @@
  * hears them; while it hears none, what is in memory is believed for a second.
  */
 import { LRUCache } from 'lru-cache';
+import type { UtmField } from '#common/campaign-fields.ts';
 import type { Clock } from '#common/clock.ts';
 import type { LinkCache, LinkChange } from '#common/links/link-cache.ts';
 import { linkKey } from '#common/links/link-snapshot.ts';
@@ -18,7 +19,7 @@ const ABSENT_FRESH_MS = 2_000;
 const CHANGES_MAX = 1_000;
 
 /** Deleted and archived links too: a click on one happened all the same. */
-export interface LinkFacts {
+export interface LinkFacts extends Readonly<Record<UtmField, string | null>> {
   readonly id: string;
   readonly app_id: string;
   readonly host: string;
@@ -27,11 +28,6 @@ export interface LinkFacts {
   readonly campaign: string | null;
   readonly title: string | null;
   readonly data: Readonly<Record<string, unknown>>;
-  readonly utm_source: string | null;
-  readonly utm_medium: string | null;
-  readonly utm_campaign: string | null;
-  readonly utm_term: string | null;
-  readonly utm_content: string | null;
 }
 
 const byIds = `

@@ -6,7 +6,7 @@ import { newId } from '#common/ids.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
 import { clickJson } from '#common/log/click-line.ts';
-import type { LinkCampaign } from '#gateway/install/device-record.ts';
+import { campaignOf, type LinkCampaign } from '#gateway/install/device-record.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
 import type { Asker } from './asker.ts';
 import type { MatchFields } from './match-schema.ts';
@@ -83,12 +83,7 @@ export class LinkOpens {
       language: fields.language ?? '',
       referrer: '',
       query: open.query,
-      campaign: link.campaign ?? '',
-      utm_source: link.utm_source ?? '',
-      utm_medium: link.utm_medium ?? '',
-      utm_campaign: link.utm_campaign ?? '',
-      utm_term: link.utm_term ?? '',
-      utm_content: link.utm_content ?? '',
+      ...campaignOf(link),
       trigger: 'universal_link',
       is_prefetch: false,
       is_preview: false,

@@ -1,5 +1,6 @@
 /** What a device says of itself, and what it is answered. */
 import { type Static, Type } from 'typebox';
+import { utmFrom } from '#common/campaign-fields.ts';
 import { sdkPlatforms } from '#common/log/event-record.ts';
 import { installTextMax } from '#common/log/install-record.ts';
 import { type NoMatchReason, noMatchReasons } from '#common/match/rules.ts';
@@ -71,11 +72,7 @@ export const LinkBriefSchema = Type.Unsafe<object | null>({
     path: { type: 'string' },
     campaign: { type: ['string', 'null'] },
     title: { type: ['string', 'null'] },
-    utm_source: { type: ['string', 'null'] },
-    utm_medium: { type: ['string', 'null'] },
-    utm_campaign: { type: ['string', 'null'] },
-    utm_term: { type: ['string', 'null'] },
-    utm_content: { type: ['string', 'null'] },
+    ...utmFrom(() => ({ type: ['string', 'null'] })),
   },
 });
 

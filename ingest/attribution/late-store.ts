@@ -2,6 +2,7 @@
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { isInstall } from '#clickhouse/rollups.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
+import { CAMPAIGN_FIELDS, type CampaignTexts } from '#common/campaign-fields.ts';
 import type { Cursor } from './late-cursors.ts';
 
 export interface BatchOfInstalls {
@@ -11,7 +12,7 @@ export interface BatchOfInstalls {
   readonly n: number;
 }
 
-export interface KnownInstall {
+export interface KnownInstall extends Readonly<CampaignTexts> {
   readonly organization_id: string;
   readonly app_id: string;
   readonly install_id: string;
@@ -21,12 +22,6 @@ export interface KnownInstall {
   readonly click_id: string;
   readonly platform: string;
   readonly country: string;
-  readonly campaign: string;
-  readonly utm_source: string;
-  readonly utm_medium: string;
-  readonly utm_campaign: string;
-  readonly utm_term: string;
-  readonly utm_content: string;
 }
 
 /** Which events are asked for. */
@@ -53,10 +48,10 @@ export interface LateStore {
   firstWaiting(partition: number): Promise<number>;
 }
 
-const texts =
-  'event_id organization_id app_id name install_id device_id user_id session_id link_id click_id platform country campaign utm_source utm_medium utm_campaign utm_term utm_content revenue_currency properties'.split(
-    ' ',
-  );
+const texts = [
+  ...'event_id organization_id app_id name install_id device_id user_id session_id link_id click_id'.split(' '),
+  ...['platform', 'country', ...CAMPAIGN_FIELDS, 'revenue_currency', 'properties'],
+];
 
 type WaitingRow = Omit<EventRow, 'time' | 'received_at' | 'revenue_amount'> & {
   readonly time_ms: number;

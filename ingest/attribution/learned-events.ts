@@ -2,6 +2,7 @@
 import { RowWriter } from '#clickhouse/row-binary.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import { type EventRow, learnedEventColumns, writeLearnedEventRow } from '#clickhouse/rows-events.ts';
+import { campaignFrom } from '#common/campaign-fields.ts';
 import type { FormedPart } from '#ingest/formed-batch.ts';
 import type { KnownInstall } from './late-store.ts';
 import { ownCountry, waitingKeys } from './waiting-keys.ts';
@@ -54,12 +55,7 @@ export function attributed(event: EventRow, install: KnownInstall): EventRow {
     click_id: install.click_id,
     platform: event.platform || install.platform,
     country: (isCountryOwn ? event.country : install.country) || event.country,
-    campaign: event.campaign || install.campaign,
-    utm_source: event.utm_source || install.utm_source,
-    utm_medium: event.utm_medium || install.utm_medium,
-    utm_campaign: event.utm_campaign || install.utm_campaign,
-    utm_term: event.utm_term || install.utm_term,
-    utm_content: event.utm_content || install.utm_content,
+    ...campaignFrom((name) => event[name] || install[name]),
   };
 }
 

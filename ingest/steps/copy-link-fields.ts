@@ -1,22 +1,14 @@
 /** Columns of the link, as they are in the record. Clicks of one link differ in them only when a query names another campaign. */
 import { type ByteText, stringBytes } from '#clickhouse/row-binary.ts';
 import { BoundedMap } from '#common/bounded-map.ts';
+import { CAMPAIGN_FIELDS } from '#common/campaign-fields.ts';
 import type { Click } from '#common/log/record.ts';
 import type { Step } from './step.ts';
 
-const columns = [
-  'link_id',
-  'organization_id',
-  'app_id',
-  'campaign',
-  'utm_source',
-  'utm_medium',
-  'utm_campaign',
-  'utm_term',
-  'utm_content',
-] as const;
+const columns = ['link_id', 'organization_id', 'app_id', ...CAMPAIGN_FIELDS] as const;
 
-interface LinkColumns extends Pick<Click, (typeof columns)[number]> {
+interface LinkColumns {
+  readonly values: readonly string[];
   readonly encoded: ByteText;
   readonly bytes: number;
   isUsed: boolean;
@@ -44,24 +36,13 @@ export function copyLinkFields(): Step<'copy_link_fields'> {
   };
 }
 
-function isSame(link: LinkColumns, click: Click): boolean {
-  return (
-    link.app_id === click.app_id &&
-    link.organization_id === click.organization_id &&
-    link.campaign === click.campaign &&
-    link.utm_source === click.utm_source &&
-    link.utm_medium === click.utm_medium &&
-    link.utm_campaign === click.utm_campaign &&
-    link.utm_term === click.utm_term &&
-    link.utm_content === click.utm_content
-  );
+function isSame({ values }: LinkColumns, click: Click): boolean {
+  for (let at = 0; at < columns.length; at++) if (click[columns[at] ?? 'link_id'] !== values[at]) return false;
+  return true;
 }
 
 function encode(click: Click): LinkColumns {
-  const { link_id, organization_id, app_id, campaign } = click;
-  const { utm_source, utm_medium, utm_campaign, utm_term, utm_content } = click;
-  const encoded = columns.map((name) => stringBytes(click[name])).join('');
-  const own = { link_id, organization_id, app_id, campaign };
-  const utm = { utm_source, utm_medium, utm_campaign, utm_term, utm_content };
-  return { ...own, ...utm, encoded, bytes: entryBytes + 2 * encoded.length, isUsed: false };
+  const values = columns.map((name) => click[name]);
+  const encoded = values.map(stringBytes).join('');
+  return { values, encoded, bytes: entryBytes + 2 * encoded.length, isUsed: false };
 }

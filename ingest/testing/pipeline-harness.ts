@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
+import { utmFrom } from '#common/campaign-fields.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { nodeSystem } from '#common/journal/system.ts';
@@ -43,11 +44,7 @@ export function testClick(time: number, privacy_mode: Click['privacy_mode'] = 'a
     referrer: 'https://example.com/a',
     query: 'a=b',
     campaign: 'spring',
-    utm_source: '',
-    utm_medium: '',
-    utm_campaign: '',
-    utm_term: '',
-    utm_content: '',
+    ...utmFrom(() => ''),
     trigger: 'link',
     is_prefetch: false,
     is_preview: false,

@@ -1,4 +1,5 @@
 /** A link and an app with nothing set, for tests to add to. */
+import { utmFrom } from '#common/campaign-fields.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 
 export const testApp: LinkedApp = {
@@ -23,11 +24,7 @@ export const testLink: LinkSnapshot = {
   ios_url: null,
   android_url: null,
   fallback_url: null,
-  utm_source: null,
-  utm_medium: null,
-  utm_campaign: null,
-  utm_term: null,
-  utm_content: null,
+  ...utmFrom(() => null),
   og_title: null,
   og_description: null,
   og_image_url: null,
