@@ -1,8 +1,10 @@
 /** The country of an IP address, from a file in MaxMind's format. */
+
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { Reader } from 'maxmind';
+import { isObject } from '#common/json-object.ts';
 
 export interface CountryDatabase {
   /** ISO 3166 alpha-2 code in capitals; empty if it is not known. */
@@ -21,10 +23,8 @@ function shippedFile(): string {
 }
 
 function countryIn(found: unknown): string {
-  if (typeof found !== 'object' || found === null) return '';
-  const { country_code, country } = Object.fromEntries(Object.entries(found));
-  const nested: unknown =
-    typeof country === 'object' && country !== null && 'iso_code' in country ? country.iso_code : country;
-  const code: unknown = country_code ?? nested;
+  if (!isObject(found)) return '';
+  const { country_code, country } = found;
+  const code = country_code ?? (isObject(country) ? (country.iso_code ?? country) : country);
   return typeof code === 'string' && /^[A-Z]{2}$/.test(code) ? code : '';
 }

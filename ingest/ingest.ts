@@ -1,4 +1,5 @@
 /** All parts of ingest put together: what main.ts runs, and what tests run with places to die at. */
+
 import { hostname } from 'node:os';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { AttributionWindows, defaultWindows } from '#common/attribution/attribution-windows.ts';
@@ -6,7 +7,8 @@ import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { systemClock } from '#common/clock.ts';
 import { MINUTE_MS } from '#common/durations.ts';
-import { isObject, keepLogStream } from '#common/log/log-stream.ts';
+import { objectIn } from '#common/json-object.ts';
+import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import { Nats } from '#common/stores/nats.ts';
@@ -270,7 +272,7 @@ export class Ingest {
   /** What publishers tell of their journals is kept where queries find it; the owner of partition 0 does it for all. */
   async #onProgress(bytes: Buffer): Promise<void> {
     if (this.partitions.of(0)?.state !== 'running') return;
-    const { machine, committed_to } = objectIn(bytes);
+    const { machine, committed_to } = objectIn(bytes.toString());
     if (typeof machine !== 'string' || machine.length > 255 || typeof committed_to !== 'number') return;
     try {
       await this.#checkpoints.reportProgress(machine, Math.floor(committed_to));
@@ -305,14 +307,5 @@ async function installationId(checkpoints: Checkpoints, warn: (line: string) => 
       warn(`waiting for Postgres: ${error.message}`);
       await sleep(systemTime, postgresRetryMs);
     }
-  }
-}
-
-function objectIn(bytes: Buffer): Record<string, unknown> {
-  try {
-    const parsed: unknown = JSON.parse(bytes.toString());
-    return isObject(parsed) ? parsed : {};
-  } catch {
-    return {};
   }
 }

@@ -1,5 +1,5 @@
 /** Which partitions the log has messages of, whatever LOG_PARTITIONS says today. */
-import { isObject } from '#common/log/log-stream.ts';
+import { isObject } from '#common/json-object.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 
 /** As many as LOG_PARTITIONS may say. */

@@ -11,9 +11,10 @@
  * again too early is harmless, and stream sequences and acknowledgement state, which go back when a server loses its tail, are
  * never asked for.
  */
+
 import { randomUUID } from 'node:crypto';
+import { isObject } from '#common/json-object.ts';
 import { frameRecordsMax, readFrame } from '#common/log/frame.ts';
-import { isObject } from '#common/log/log-stream.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import type { Time, Timer } from '#common/time.ts';

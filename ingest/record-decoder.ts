@@ -2,8 +2,10 @@
  * Reads one line of the log. What the edge wrote always passes; anything else becomes a rejection with a reason, however it
  * is broken, and never an exception: one bad record must not hold up the ones behind it.
  */
+
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
+import { isObject } from '#common/json-object.ts';
 import {
   type Click,
   type ClickText,
@@ -59,10 +61,6 @@ export function decodeObject(line: string): Record<string, unknown> | RecordReje
   }
   if (!isObject(parsed) || 'reason' in parsed) return rejection('not_an_object');
   return parsed.v === 1 ? parsed : rejection('unknown_version');
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** NUL and half surrogate pairs can only come in as escapes, so most lines need no look at their texts. */

@@ -2,10 +2,12 @@
  * Accepts the device signals that a tap page sends, and stores them in Redis with the click for as long as devices are matched to it by
  * score. There is no other copy: if Redis is unavailable, the click is matched like one without a tap page.
  */
+
 import type { Clock } from '#common/clock.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { limitAddress } from '#common/http/peer.ts';
 import type { HttpResponse } from '#common/http/uws.ts';
+import { objectIn } from '#common/json-object.ts';
 import { readTapSignals, signalsKey } from '#common/links/tap-page.ts';
 import { LocalWindows } from '#common/rate-limit.ts';
 import type { Redis } from '#common/stores/redis.ts';
@@ -100,13 +102,4 @@ function answer(res: HttpResponse, status: string, retryAfterS: number, isLast: 
   res.writeStatus(status).writeHeader('Cache-Control', 'no-store').writeHeader('X-Content-Type-Options', 'nosniff');
   if (retryAfterS > 0) res.writeHeader('Retry-After', String(retryAfterS));
   res.endWithoutBody(0, isLast);
-}
-
-function objectIn(text: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === 'object' && value !== null ? { ...value } : {};
-  } catch {
-    return {};
-  }
 }

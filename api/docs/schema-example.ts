@@ -1,4 +1,6 @@
 /** A readable value that matches a schema, for routes without an example. */
+import { isObject } from '#common/json-object.ts';
+
 const DEPTH_MAX = 8;
 
 const formats: Readonly<Record<string, string>> = {
@@ -24,13 +26,9 @@ export function fileExample(contentType: string): string {
 
 type Schema = Readonly<Record<string, unknown>>;
 
-function isSchema(value: unknown): value is Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 /** @param schema JSON Schema 2020-12, as typebox writes it. */
 export function exampleOf(schema: unknown, depth = 0): unknown {
-  if (!isSchema(schema) || depth > DEPTH_MAX) return null;
+  if (!isObject(schema) || depth > DEPTH_MAX) return null;
   for (const given of [firstOf(schema['examples']), schema['const'], schema['default'], firstOf(schema['enum'])]) {
     if (given !== undefined) return given;
   }
@@ -57,7 +55,7 @@ export function exampleOf(schema: unknown, depth = 0): unknown {
 }
 
 function objectExample(schema: Schema, depth: number): Record<string, unknown> {
-  const properties = isSchema(schema['properties']) ? schema['properties'] : {};
+  const properties = isObject(schema['properties']) ? schema['properties'] : {};
   return Object.fromEntries(Object.entries(properties).map(([name, part]) => [name, exampleOf(part, depth + 1)]));
 }
 

@@ -1,4 +1,5 @@
 /** How the SDK edge asks ingest for a click that Redis has lost: one question over NATS, answered from ClickHouse. */
+import { isObject } from '#common/json-object.ts';
 import type { RecentClick } from './recent-clicks.ts';
 
 const CHARS_MAX = 16_384;
@@ -35,8 +36,4 @@ function parse(bytes: Buffer): unknown {
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -2,7 +2,9 @@
  * What a redirect and an attribution need to know, as it is kept in Redis and in memory: the link, and the app that owns
  * its host. Two snapshots and not one, so that a change of an app is one entry and not one per link.
  */
+
 import { UTM_FIELDS, type UtmField } from '#common/campaign-fields.ts';
+import { isObject } from '#common/json-object.ts';
 import { type PrivacyMode, privacyModes } from '#common/log/record.ts';
 import { type TapPageMode, tapPageModeOf } from './tap-page.ts';
 
@@ -208,9 +210,5 @@ function parsed(text: string): unknown {
 }
 
 function isAppSnapshot(value: unknown): value is LinkedApp {
-  return isRecord(value) && typeof value['id'] === 'string' && typeof value['organization_id'] === 'string';
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
+  return isObject(value) && typeof value['id'] === 'string' && typeof value['organization_id'] === 'string';
 }

@@ -3,9 +3,11 @@
  * checked every event that it does not skip; what follows from an event's text alone (its time, its money, whether it is
  * a conversion) is worked out where the batch is read, by the same functions. Decoding never throws.
  */
+
 import { eventTime, isRecordTime } from '#common/event-time.ts';
+import { isObject } from '#common/json-object.ts';
 import { isConversion, keptRevenue } from '#common/revenue.ts';
-import { type EventFault, type EventOrigin, type EventRecord, eventOf, eventPrefix, isObject } from './event-record.ts';
+import { type EventFault, type EventOrigin, type EventRecord, eventOf, eventPrefix } from './event-record.ts';
 import { hasLongNumber, propertiesOfEvents } from './long-numbers.ts';
 
 export const batchEventsMax = 1_000;

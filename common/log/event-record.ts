@@ -3,10 +3,12 @@
  * what only the edge knows (who sent it, when, from where) and what it decided (id, time, money, conversion).
  * `sent` was checked against the schema of events at the edge; the decoder here checks it again and never throws.
  */
+
 import { addressNetworkOf } from '#common/address-writer.ts';
 import type { CampaignTexts } from '#common/campaign-fields.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
+import { isObject } from '#common/json-object.ts';
 import { hasLongNumber, propertiesIn } from './long-numbers.ts';
 import { fits, jsonText, type PrivacyMode, privacyModes } from './record.ts';
 
@@ -168,10 +170,6 @@ export function decodeEvent(line: string): EventRecord | EventFault {
   if (!isObject(value['sent'])) return 'not_an_object';
   if (suspicious.test(line) && !isStorable(value)) return 'bad_text';
   return eventOf(value, value['sent'], hasLongNumber(line) ? propertiesIn(line, ['sent']) : null) ?? 'bad_field';
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Deeper than anything that the edge takes. */

@@ -1,9 +1,11 @@
 /** An install in the log, or a link's opening of an app that was there, one JSON object per record. The edge has decided all of it but the country. */
+
 import { keptAddress } from '#common/address-writer.ts';
 import { campaignFrom } from '#common/campaign-fields.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
-import { isObject, isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
+import { isObject } from '#common/json-object.ts';
+import { isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
 import { hasLongNumber, propertiesIn } from './long-numbers.ts';
 import { fits, type PrivacyMode, privacyModes } from './record.ts';
 

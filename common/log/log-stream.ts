@@ -3,6 +3,7 @@
  * read back, because a server silently drops fields it does not know. Settings that an operator may change while there are
  * records in it are changed by ingest only, so that processes with different settings do not conflict.
  */
+import { isObject } from '#common/json-object.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import { sleep, systemTime, type Time } from '#common/time.ts';
 import type { LogNames } from './log-names.ts';
@@ -135,10 +136,6 @@ function noAnswer(reason: string): JetStreamAnswer {
 
 function configIn({ config }: Record<string, unknown>): StreamConfig | undefined {
   return isObject(config) ? config : undefined;
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** How full the log is. Sequences are those of this life of the stream: they begin again when it is made again. */

@@ -3,8 +3,8 @@
  * holes: frames that were published later than their neighbours. Ingest keeps the marks in Postgres and announces them;
  * publishers follow the announcements and delete what is committed.
  */
+import { isObject } from '#common/json-object.ts';
 import type { FrameHeader, Lane } from './frame.ts';
-import { isObject } from './log-stream.ts';
 import { type RecordKind, recordKinds } from './record.ts';
 
 export type FrameRange = readonly [from: number, to: number];

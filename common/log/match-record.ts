@@ -3,13 +3,15 @@
  * Enough is kept to explain the decision to a person and to make it once more under other settings, and no address beyond what
  * the app's privacy mode keeps.
  */
+
 import { keptAddress } from '#common/address-writer.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
+import { isObject } from '#common/json-object.ts';
 import type { EvidenceType, Factor, Gate } from '#common/match/rules.ts';
 import type { NetworkKind } from '#common/match/shared-address.ts';
 import type { Signals } from '#common/match/signals.ts';
-import { isObject, isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
+import { isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
 import { fits, type PrivacyMode, privacyModes } from './record.ts';
 
 /** Matches tell what devices said of themselves: they go earlier than figures. */

@@ -2,12 +2,14 @@
  * A batch of events, read: one parse, and the bytes as they came for the log. A bad event is refused alone; the batch only
  * when nothing of it can be taken.
  */
+
 import { eventTime } from '#common/event-time.ts';
 import { isStorableText } from '#common/http/json.ts';
 import type { RawBody } from '#common/http/raw-body.ts';
 import { type FieldError, invalid, invalidFields, type Rejection } from '#common/http/rejection.ts';
 import { bodyValidator } from '#common/http/validation.ts';
 import { isId } from '#common/ids.ts';
+import { isObject } from '#common/json-object.ts';
 import type { EventExtras } from '#common/log/event-record.ts';
 import { hasLongNumber, propertiesOfEvents } from '#common/log/long-numbers.ts';
 import { recordCharsMax } from '#common/log/record.ts';
@@ -74,7 +76,7 @@ export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
   } catch {
     return invalid('body', 'is not valid JSON');
   }
-  if (!isFields(value)) return invalid('body', 'must be a JSON object');
+  if (!isObject(value)) return invalid('body', 'must be a JSON object');
   const source = { line: isLine(text) ? body.latin1 : null, text, isSuspect: text.includes('\\u') };
   if (!Object.hasOwn(value, 'events')) return collect([value], source, {}, nowMs, true);
   const { events } = value;
@@ -82,7 +84,7 @@ export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
   if (events.length === 0) return invalid('events', 'must contain at least one event');
   if (events.length > EVENTS_MAX) return invalid('events', `must contain at most ${EVENTS_MAX} events`);
   const context = value['context'] ?? {};
-  if (!isFields(context)) return invalid('context', 'must be an object');
+  if (!isObject(context)) return invalid('context', 'must be an object');
   return contextFault(context) ?? collect(events, source, context, nowMs, false);
 }
 
@@ -112,10 +114,6 @@ function isLine(text: string): boolean {
   return text.length <= recordCharsMax - OVERHEAD_CHARS && !text.includes('\n') && !text.includes('\r');
 }
 
-function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 function contextFault(context: Fields): Rejection | null {
   const fault = checkContext(context);
   const errors: FieldError[] = [...(fault?.errors ?? [])];
@@ -142,7 +140,7 @@ function collect(values: readonly unknown[], source: Source, context: Fields, no
   const isKnown = 'install_id' in shared || 'device_id' in shared || 'user_id' in shared;
   for (let index = 0; index < values.length; index++) {
     const value = values[index];
-    const read = isFields(value)
+    const read = isObject(value)
       ? readEvent(value, source.isSuspect, index, isKnown, nowMs)
       : fault('', 'must be an object');
     if ('message' in read) errors.push(errorOf(value, index, read));
@@ -157,7 +155,7 @@ function fault(field: string, message: string): FieldError {
 }
 
 function errorOf(value: unknown, index: number, { field, message }: FieldError): EventError {
-  const id = isFields(value) ? value['event_id'] : null;
+  const id = isObject(value) ? value['event_id'] : null;
   const event_id = typeof id === 'string' ? id.slice(0, 64) : null;
   return { index, event_id, code: 'VALIDATION_ERROR', field, message };
 }
@@ -182,7 +180,7 @@ function readEvent(
   }
   const time = eventTime(value['timestamp'], nowMs);
   if (typeof time === 'string') return fault('timestamp', time);
-  const revenue = isFields(value['revenue']) ? readRevenue(value['revenue']) : null;
+  const revenue = isObject(value['revenue']) ? readRevenue(value['revenue']) : null;
   if (revenue && 'field' in revenue) return revenue;
   const link_id = textOf(value['link_id']);
   if (link_id !== '' && !isId('lnk', link_id)) return fault('link_id', 'is not a link of this app');
@@ -213,7 +211,7 @@ function weightOf(value: unknown, depth: number): number {
     for (const entry of value) weight += weightOf(entry, depth + 1);
     return weight;
   }
-  if (!isFields(value)) return weight;
+  if (!isObject(value)) return weight;
   // The one form of this loop that V8 runs without a look-up by name; what JSON.parse made has nothing inherited to come by.
   for (const key in value) weight += 6 * key.length + 4 + weightOf(value[key], depth + 1);
   return weight;

@@ -1,6 +1,8 @@
 /** Reading what other services' clients send: fields of an object whose shape is theirs. */
+
 import { hash } from 'node:crypto';
 import { isStorableText } from '#common/http/json.ts';
+import { isObject } from '#common/json-object.ts';
 import { eventTextMax } from '#common/log/event-record.ts';
 import type { ForeignEvent } from '#gateway/events/batch.ts';
 
@@ -19,13 +21,9 @@ export interface Alias {
 /** What an item of a batch is. */
 export type ForeignItem = ForeignEvent | { readonly call: ForeignCall; readonly alias: Alias | null };
 
-export function isFields(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
 export function fieldsAt(value: Fields, name: string): Fields {
   const found = value[name];
-  return isFields(found) ? found : {};
+  return isObject(found) ? found : {};
 }
 
 /** A text or a number as text; undefined for anything else, and for what is empty or too long. */

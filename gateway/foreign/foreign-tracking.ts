@@ -1,11 +1,13 @@
 /** A batch of another service's client on its way to the journal: aliases are kept, calls are counted, events are tracked. */
+
 import { Rejection, unavailable } from '#common/http/rejection.ts';
+import { isObject } from '#common/json-object.ts';
 import { aliasesMax } from '#common/log/event-record.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { type ForeignEvent, readEvents } from '#gateway/events/batch.ts';
 import type { EventTracking, Sender, Tracked } from '#gateway/events/tracking.ts';
 import type { AliasStore } from './alias-store.ts';
-import { type Alias, type Fields, type ForeignCall, type ForeignItem, isFields } from './fields.ts';
+import type { Alias, Fields, ForeignCall, ForeignItem } from './fields.ts';
 
 export class ForeignTracking {
   /** Since the start of the process. */
@@ -52,7 +54,7 @@ export class ForeignTracking {
 
   /** Each event with the names that its user and its device have besides. Postgres unavailable: as the client named them. */
   async #joined(appId: string, foreign: readonly ForeignEvent[]): Promise<readonly ForeignEvent[]> {
-    const names = new Set(foreign.flatMap(({ event }) => (isFields(event) ? namesIn(event) : [])));
+    const names = new Set(foreign.flatMap(({ event }) => (isObject(event) ? namesIn(event) : [])));
     if (names.size === 0) return foreign;
     let known: Map<string, string[]>;
     try {
@@ -64,7 +66,7 @@ export class ForeignTracking {
     if (known.size === 0) return foreign;
     return foreign.map((one) => {
       const { event, extras } = one;
-      if (extras === null || !isFields(event)) return one;
+      if (extras === null || !isObject(event)) return one;
       const aliases = [...extras.aliases, ...namesIn(event).flatMap((name) => known.get(name) ?? [])];
       return { ...one, extras: { ...extras, aliases: [...new Set(aliases)].slice(0, aliasesMax) } };
     });

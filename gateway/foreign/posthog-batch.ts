@@ -2,6 +2,7 @@
  * PostHog's captures as events.
  * Source: posthog.com/docs/api/capture (batch: api_key, batch of event, distinct_id, properties, timestamp, uuid).
  */
+import { isObject } from '#common/json-object.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
 import {
   aliasOf,
@@ -10,7 +11,6 @@ import {
   type ForeignCall,
   type ForeignItem,
   fieldsAt,
-  isFields,
   revenueIn,
   textAt,
 } from './fields.ts';
@@ -28,7 +28,7 @@ const calls: ReadonlyMap<unknown, ForeignCall> = new Map([
 
 /** What a capture is; what is no capture becomes something that is refused. */
 export function posthogItem(capture: unknown): ForeignItem {
-  if (!isFields(capture)) return { item: capture, event: capture, extras: null };
+  if (!isObject(capture)) return { item: capture, event: capture, extras: null };
   const properties = fieldsAt(capture, 'properties');
   const call = calls.get(capture['event']);
   if (call !== undefined) return { call, alias: aliasIn(call, capture, properties) };

@@ -2,7 +2,9 @@
  * Segment's calls as events.
  * Source: segment.com/docs/connections/sources/catalog/libraries/server/http-api and .../spec (common fields, six calls).
  */
+
 import { isStorableText } from '#common/http/json.ts';
+import { isObject } from '#common/json-object.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
 import {
   aliasOf,
@@ -11,14 +13,13 @@ import {
   type ForeignItem,
   fieldsAt,
   foreignCalls,
-  isFields,
   revenueIn,
   textAt,
 } from './fields.ts';
 
 /** What a message is; what is no message becomes something that is refused. */
 export function segmentItem(message: unknown): ForeignItem {
-  if (!isFields(message)) return { item: message, event: message, extras: null };
+  if (!isObject(message)) return { item: message, event: message, extras: null };
   const max = eventTextMax;
   const user_id = textAt(message, 'userId', max.user_id);
   const anonymous = textAt(message, 'anonymousId', max.device_id);

@@ -1,6 +1,8 @@
 /** The OpenAPI description that the service serves, as a checker of what it really answers. */
+
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
+import { isObject } from '#common/json-object.ts';
 
 export type Schema = Readonly<Record<string, unknown>>;
 
@@ -104,9 +106,7 @@ function closed(schema: unknown): Schema {
 }
 
 function asSchema(value: unknown): Schema {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? Object.fromEntries(Object.entries(value))
-    : {};
+  return isObject(value) ? { ...value } : {};
 }
 
 function asList(value: unknown): unknown[] {

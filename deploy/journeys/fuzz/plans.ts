@@ -1,6 +1,8 @@
 /** Requests to be: an operation of the description asked as it should be, with something changed, or with junk. */
+
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
+import { isObject } from '#common/json-object.ts';
 import type { Operation, Parameter } from './description.ts';
 import { anyJunk, fitting, nastyText } from './values.ts';
 import { type Credential, credentials } from './world.ts';
@@ -146,7 +148,7 @@ function mutated(value: unknown, at: number, put: unknown): unknown {
   if (name === undefined || at % 5 === 0) return { ...copy, unknown_field: put };
   if (at % 5 === 1) return Object.fromEntries(Object.entries(copy).filter(([key]) => key !== name));
   const inner = copy[name];
-  if (typeof inner === 'object' && inner !== null && !Array.isArray(inner)) copy[name] = mutated(inner, at >> 3, put);
+  if (isObject(inner)) copy[name] = mutated(inner, at >> 3, put);
   else if (Array.isArray(inner) && inner.length > 0) copy[name] = [...inner.slice(1), mutated(inner[0], at >> 3, put)];
   else copy[name] = put;
   return copy;

@@ -1,5 +1,7 @@
 /** Values that fit a JSON schema, and values that fit nothing. Known names get what they mean: ids, hosts, zones. */
+
 import fc from 'fast-check';
+import { isObject } from '#common/json-object.ts';
 import type { Schema } from './description.ts';
 
 const DEPTH_MAX = 6;
@@ -218,9 +220,7 @@ function objectOf(schema: Schema, depth: number): fc.Arbitrary<unknown> {
 
 function partOf(schema: Schema, key: string): Schema {
   const part = schema[key];
-  return typeof part === 'object' && part !== null && !Array.isArray(part)
-    ? Object.fromEntries(Object.entries(part))
-    : {};
+  return isObject(part) ? { ...part } : {};
 }
 
 function nested(depth: number): unknown {
