@@ -8,7 +8,6 @@
  * somebody rotates". What is shared is the question: at most one look-up of a key runs, and one waits for all who
  * came since it began. With Redis and Postgres both away a key is a 500.
  */
-import { setTimeout as pause } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
@@ -36,6 +35,7 @@ import {
 } from '#common/rate-limit.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { TransientMap } from '#common/transient-map.ts';
 
 const KEYS_REMEMBERED_MAX = 10_000;
@@ -139,7 +139,7 @@ export class KeyCheck {
       if (verdict) return verdict;
     }
     for (const pauseMs of LOOK_PAUSES_MS) {
-      if (pauseMs > 0) await pause(pauseMs);
+      if (pauseMs > 0) await sleep(systemTime, pauseMs);
       const app = await this.#read(key, ip, nowMs);
       if (!app || 'rejection' in app) return app ?? { rejection: unauthorized(), charge: null };
       const verdict = nowMs < this.#redisPausedUntilMs ? null : await this.#ask(key, limitClass, ip, nowMs);

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { Nats } from '#common/stores/nats.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
 
 let way: PipelineHarness;
@@ -21,7 +22,7 @@ async function keepUntil(done: Promise<unknown>, perRound = 20): Promise<void> {
   });
   while (!isDone) {
     await way.keep(perRound);
-    await new Promise((turn) => setTimeout(turn, 2));
+    await sleep(systemTime, 2);
   }
 }
 
@@ -32,7 +33,7 @@ test(
     for (let kills = 0; kills < 5; kills++) {
       await way.keep(500);
       const before = way.kept;
-      await keepUntil(new Promise((done) => setTimeout(done, 20 + kills * 25)));
+      await keepUntil(sleep(systemTime, 20 + kills * 25));
       await way.clickhouse.kill('SIGKILL');
       await way.keep(100);
       await way.clickhouse.restart();
@@ -52,7 +53,7 @@ test(
       const before = way.kept;
       await way.keep(300);
       await expect.poll(async () => (await way.figures()).rows, patience).toBeGreaterThan(before);
-      await keepUntil(new Promise((done) => setTimeout(done, kills * 10)));
+      await keepUntil(sleep(systemTime, kills * 10));
       await way.clickhouse.kill('SIGKILL');
       ingest.process.kill('SIGKILL');
       await ingest.exited;
@@ -77,7 +78,7 @@ test(
     const ingest = way.ingest();
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
     for (const isWiped of [true, false, true]) {
-      await keepUntil(new Promise((done) => setTimeout(done, 100)));
+      await keepUntil(sleep(systemTime, 100));
       await way.nats.kill('SIGKILL');
       await way.keep(100);
       await way.nats.restart({ isWiped });
@@ -95,7 +96,7 @@ test(
     await way.keep(100);
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
     for (let rounds = 0; rounds < 2; rounds++) {
-      await keepUntil(new Promise((done) => setTimeout(done, 30 + rounds * 10)));
+      await keepUntil(sleep(systemTime, 30 + rounds * 10));
       first.process.kill('SIGSTOP');
       const second = way.ingest('', 'ingest-b', 1);
       await way.keep(200);

@@ -1,5 +1,5 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { failpointNames } from './failpoints.ts';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
 
@@ -39,7 +39,7 @@ test.each(failpointNames.filter((name) => !name.startsWith('learned_')).map((nam
       const ingest = way.ingest(`${name}:${at}`);
       while (ingest.process.exitCode === null && ingest.process.signalCode === null) {
         await way.keep(20);
-        await Promise.race([ingest.exited, delay(50)]);
+        await Promise.race([ingest.exited, sleep(systemTime, 50)]);
       }
       expect(ingest.process.signalCode).toBe('SIGKILL');
     }
@@ -57,7 +57,7 @@ test('told to stop at any moment of its start or its recovery, ingest lets go at
   for (let moment = 0; moment < 12; moment++) {
     const ingest = await way.ingestHere();
     ingest.start();
-    await new Promise((done) => setTimeout(done, moment * 4));
+    await sleep(systemTime, moment * 4);
     const asked = performance.now();
     await ingest.stop();
     expect(performance.now() - asked).toBeLessThan(2_000);

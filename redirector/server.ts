@@ -14,6 +14,7 @@ import {
   us_listen_socket_close,
   us_socket_local_port,
 } from '#common/http/uws.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import type { Edge } from './edge.ts';
 import { BEACON_PATH } from './signal-beacon.ts';
 
@@ -90,7 +91,7 @@ export class RedirectorServer {
     for (const socket of this.#sockets.splice(0)) us_listen_socket_close(socket);
     const endMs = this.#clock() + deadlineMs;
     while ((this.#connections > 0 || this.#edge.state.waiting > 0) && this.#clock() < endMs) {
-      await new Promise((next) => setTimeout(next, closePollMs));
+      await sleep(systemTime, closePollMs);
     }
     for (const app of this.#apps) app.close();
   }

@@ -6,11 +6,11 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { inject } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { Postgres } from '#common/stores/postgres.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { childrenOf, isAlive } from '#deploy/local/ancestry.ts';
 import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
@@ -128,7 +128,7 @@ async function killWhole(server: LocalServer): Promise<void> {
   server.kill('SIGKILL');
   for (const pid of pids) killIfThere(pid);
   await server.exited;
-  while (pids.some(isAlive)) await delay(2);
+  while (pids.some(isAlive)) await sleep(systemTime, 2);
 }
 
 function killIfThere(pid: number): void {

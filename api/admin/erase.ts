@@ -15,6 +15,7 @@ import { erasableKinds, erasedIdHash, erasureDays } from '#common/erased-ids.ts'
 import type { NatsClient } from '#common/stores/nats.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { findOrganization } from './accounts.ts';
 import { completePerson, type Person, personOf } from './erase-person.ts';
 import { emptyLog, eraseInPostgres, eraseInRedis, scrubPostgres } from './erase-stores.ts';
@@ -171,7 +172,7 @@ async function ingestReaches({ db, clock }: EraseStores, toMs: number, waitMs: n
     const asOf = row?.as_of ?? clock();
     if (asOf >= toMs) return true;
     if (performance.now() >= endMs) return false;
-    await new Promise((next) => setTimeout(next, pollMs));
+    await sleep(systemTime, pollMs);
   }
 }
 

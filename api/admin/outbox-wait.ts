@@ -1,5 +1,6 @@
 /** Waits until the API has published a committed change to Redis and the redirectors. */
 import type { Queries } from '#common/stores/postgres.ts';
+import { sleep, systemTime } from '#common/time.ts';
 
 const patienceMs = 5_000;
 const pauseMs = 50;
@@ -12,7 +13,7 @@ export async function untilDelivered(db: Queries): Promise<boolean> {
   while (last !== null && performance.now() < endMs) {
     const waiting = await db.query('SELECT FROM outbox WHERE id <= $1 LIMIT 1', [last]);
     if (waiting.length === 0) return true;
-    await new Promise((next) => setTimeout(next, pauseMs));
+    await sleep(systemTime, pauseMs);
   }
   return last === null;
 }

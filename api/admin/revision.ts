@@ -4,6 +4,7 @@ import type { ClickHouse } from '#clickhouse/client.ts';
 import { missingFrames } from '#clickhouse/queries/missing-frames.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { AdminError } from './questions.ts';
 
 export interface RevisionContext {
@@ -115,7 +116,7 @@ async function revise(context: RevisionContext, wanted: Wanted): Promise<void> {
       remindedAt.ms = context.nowMs();
       context.print(`waiting for ingest: partitions ${open.map(({ partition }) => partition).join(', ')}`);
     }
-    await new Promise((done) => setTimeout(done, pollMs));
+    await sleep(systemTime, pollMs);
   }
   await db.execute('DELETE FROM ingest.revision WHERE done_at IS NOT NULL');
 }

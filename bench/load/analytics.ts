@@ -6,12 +6,12 @@
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { build, type Histogram } from 'hdr-histogram-js';
 import { AnalyticsStage, forgetPeak, peakMb } from '#bench/data/analytics-stage.ts';
 import { makeUpRecords } from '#bench/data/made-up-store.ts';
 import { DAY_MS } from '#common/durations.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { type Question, questionsOf } from './analytics-questions.ts';
 import { readProcess } from './subject.ts';
 
@@ -216,7 +216,7 @@ async function measureExport(stage: AnalyticsStage): Promise<object> {
       if (rows >= exportRowsMax || ms > exportMsMax) throw enough;
       if (ms < exportSlowMs) {
         slowPeak = peakMb(stage.api.pid);
-        await delay((part.length / slowBytes) * 1000);
+        await sleep(systemTime, (part.length / slowBytes) * 1000);
       }
     });
   } catch (error) {

@@ -3,7 +3,6 @@
  * the environment as a redirector's do; argv: clicks per turn. It then reads lines `<rate> <seconds>` from its standard
  * input, and answers each with one line of JSON when the last click of the round was answered.
  */
-
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { newId } from '#common/ids.ts';
@@ -12,6 +11,7 @@ import { clickJson } from '#common/log/click-line.ts';
 import type { Click } from '#common/log/record.ts';
 import { loadConfig } from '#common/process/config.ts';
 import { seededRandom } from '#common/seeded-random.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { zipf } from './traffic.ts';
 
 const perTurnMax = Number(process.argv[2]);
@@ -86,7 +86,7 @@ async function run(perSecond: number, seconds: number): Promise<void> {
   for (let appended = 0; appended < total; ) {
     const due = Math.min(total, Math.floor(((performance.now() - began) * perSecond) / 1000));
     if (due === appended) {
-      await new Promise((done) => setTimeout(done, 1));
+      await sleep(systemTime, 1);
       continue;
     }
     for (const end = Math.min(due, appended + perTurnMax); appended < end; appended++) {

@@ -7,7 +7,6 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
@@ -15,6 +14,7 @@ import { defaultInstallation } from '#common/log/log-names.ts';
 import { decodeAnnouncement } from '#common/log/marks.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { Nats } from '#common/stores/nats.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { startNats, startPostgres, startRedis } from '#deploy/local/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
@@ -188,7 +188,7 @@ class PathStage {
     const deadline = performance.now() + drainedWithinMs;
     while (!this.#seen.some(([mark]) => mark >= lastFrame)) {
       if (performance.now() > deadline) throw new Error('the clicks were not all committed in time');
-      await pause(5);
+      await sleep(systemTime, 5);
     }
   }
 

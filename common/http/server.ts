@@ -4,6 +4,7 @@
  * requests, and cuts the remaining ones at the deadline.
  */
 import { newRequestId } from '#common/ids.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { TransientMap } from '#common/transient-map.ts';
 import { Cors } from './cors.ts';
 import { Exchange } from './exchange.ts';
@@ -93,7 +94,7 @@ export class HttpServer {
     this.#isStopping = true;
     for (const socket of this.#sockets) us_listen_socket_close(socket);
     const endMs = Date.now() + deadlineMs;
-    while (this.#open.size > 0 && Date.now() < endMs) await new Promise((next) => setTimeout(next, 10));
+    while (this.#open.size > 0 && Date.now() < endMs) await sleep(systemTime, 10);
     if (this.#sweep) clearInterval(this.#sweep);
     for (const app of this.#apps) app.close();
   }

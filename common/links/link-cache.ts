@@ -9,6 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
 import type { Redis, RedisCommands, Subscription } from '#common/stores/redis.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import {
   decodeApp,
   decodeLink,
@@ -71,7 +72,7 @@ export async function announceChange(
   ...changes: readonly LinkChange[]
 ): Promise<boolean> {
   for (let attempt = 0; attempt < announceAttempts; attempt++) {
-    if (attempt > 0) await new Promise((done) => setTimeout(done, announcePauseMs * 3 ** (attempt - 1)));
+    if (attempt > 0) await sleep(systemTime, announcePauseMs * 3 ** (attempt - 1));
     if (await tellCaches(redis, changes)) return true;
   }
   return false;

@@ -17,6 +17,7 @@
  * - `get` creates no promise and parses nothing.
  */
 import { BoundedMap, type Sized } from '#common/bounded-map.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { TransientMap } from '#common/transient-map.ts';
 import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
 
@@ -248,7 +249,7 @@ export class SnapshotCache<T extends object> {
         this.#postgresRestUntilMs = clock() + snapshotLimits.retryMs;
         await Promise.all(lookups.map((lookup) => this.#fail(lookup)));
       }
-      await new Promise((done) => setTimeout(done, snapshotLimits.queryIntervalMs));
+      await sleep(systemTime, snapshotLimits.queryIntervalMs);
     }
     this.#isAsking = false;
   }

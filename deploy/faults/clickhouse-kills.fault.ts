@@ -2,11 +2,10 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
-import { systemTime } from '#common/time.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { LeaseLost } from '#ingest/checkpoints.ts';
 import type { RawStore } from '#ingest/raw-store.ts';
@@ -109,8 +108,8 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
   const kills = times(1_000);
   for (let killed = 0; killed < kills; killed++) {
     const from = inserts + random.between(0, insertsBeforeMax);
-    while (inserts <= from || running === 0) await Promise.race([pause(1), fed]);
-    await pause(random.next() * afterInsert * insertMs);
+    while (inserts <= from || running === 0) await Promise.race([sleep(systemTime, 1), fed]);
+    await sleep(systemTime, random.next() * afterInsert * insertMs);
     if (running > 0) midway++;
     if (random.next() < ownerDies) owner.die();
     server.kill('SIGKILL');
@@ -118,7 +117,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
     server = await start(server.port);
     if (killed % comparedEvery === comparedEvery - 1) {
       isComparisonDue = true;
-      while (isComparisonDue) await Promise.race([pause(1), fed]);
+      while (isComparisonDue) await Promise.race([sleep(systemTime, 1), fed]);
       console.log(`${killed + 1} kills, ${midway} within an insert, ${rows} clicks: all figures agree`);
     }
   }

@@ -1,6 +1,6 @@
 /** Connections to the stores that are slow, reset in the middle of an answer, refused, or silent for good. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import type { SeededRandom } from '#testing/seeded-random.ts';
 import { runFault } from './fault-run.ts';
 import { nothingWrong, seed, times } from './fault-sizes.ts';
@@ -17,21 +17,21 @@ afterAll(() => stage.stop());
 const faults: Record<string, (proxy: TcpProxy, random: SeededRandom) => Promise<void>> = {
   slow: async (proxy, random) => {
     proxy.slow(random.between(20, 400));
-    await pause(random.between(1_000, 4_000));
+    await sleep(systemTime, random.between(1_000, 4_000));
   },
   'reset in the middle of an answer': async (proxy, random) => {
     for (let resets = 0; resets < 5; resets++) {
       proxy.resetAfter(random.between(1, 3_000));
-      await pause(random.between(50, 400));
+      await sleep(systemTime, random.between(50, 400));
     }
   },
   refused: async (proxy, random) => {
     proxy.refuse();
-    await pause(random.between(500, 4_000));
+    await sleep(systemTime, random.between(500, 4_000));
   },
   silent: async (proxy, random) => {
     proxy.silence();
-    await pause(random.between(500, 6_000));
+    await sleep(systemTime, random.between(500, 6_000));
   },
 };
 
@@ -44,7 +44,7 @@ test.each(cases)('connections to %s that are %s lose nothing and count nothing t
   const options = { name: `${name} ${fault}`, seed, clicks: 3_000, settleMs: 90_000 };
   const report = await runFault(stage, options, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(5); rounds++) {
-      await pause(random.between(100, 1_000));
+      await sleep(systemTime, random.between(100, 1_000));
       const before = proxy.hits;
       await make(proxy, random);
       await proxy.heal();

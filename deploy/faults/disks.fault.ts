@@ -1,7 +1,7 @@
 /** Disks that are full for a while. They are small ones of tmpfs, so this takes the rights of root. */
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { Ballast } from './ballast.ts';
 import { runFault } from './fault-run.ts';
 import { nothingWrong, seed, times } from './fault-sizes.ts';
@@ -35,7 +35,7 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
     const options = { name: 'full journal disk', seed, clicks: 5_000, notRecorded };
     const report = await runFault(stage, options, async ({ clicks, random, hit }) => {
       for (let rounds = 0; rounds < times(5); rounds++) {
-        await pause(random.between(500, 1_500));
+        await sleep(systemTime, random.between(500, 1_500));
         const ballast = new Ballast(journals);
         const [before, redirectsBefore] = [await notRecorded(), clicks.answers.get(302) ?? 0];
         await until('clicks without a record', async () => {
@@ -48,7 +48,7 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
         const removedMs = Date.now();
         await until('records again', async () => {
           const was = await notRecorded();
-          await pause(500);
+          await sleep(systemTime, 500);
           return (await notRecorded()) === was;
         });
         console.log(`  records again after ${Date.now() - removedMs} ms`);
@@ -64,12 +64,12 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
     const options = { name: `full disk of ${name}`, seed, clicks: 5_000, settleMs: recoversWithinMs, notRecorded };
     const report = await runFault(stage, options, async ({ random, hit }) => {
       for (let rounds = 0; rounds < times(4); rounds++) {
-        await pause(random.between(500, 1_500));
+        await sleep(systemTime, random.between(500, 1_500));
         const ballast = new Ballast(store.dataDir);
         const fullUntil = Date.now() + random.between(2_000, 6_000);
         while (Date.now() < fullUntil) {
           ballast.fill();
-          await pause(20);
+          await sleep(systemTime, 20);
         }
         hit(`${name} disk full`);
         ballast.remove();
@@ -98,6 +98,6 @@ async function until(what: string, isSo: () => Promise<boolean>): Promise<void> 
   const deadline = Date.now() + recoversWithinMs;
   while (!(await isSo())) {
     if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);
-    await pause(50);
+    await sleep(systemTime, 50);
   }
 }

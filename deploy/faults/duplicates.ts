@@ -1,5 +1,5 @@
 /** Events of which many are sent again while the SDK edge and ingest are killed; then all figures, from raw and through the API. */
-import { setTimeout as pause } from 'node:timers/promises';
+import { sleep, systemTime } from '#common/time.ts';
 import { residentMib } from '#deploy/journeys/memory.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
 import { Purchases, type Sums, sumOf } from './purchases.ts';
@@ -90,7 +90,7 @@ async function killAlong(stage: Stage, load: RepeatedLoad, kills: number, random
     .flat()
     .entries()) {
     const from = (at + random.next()) / (kills * 2 + 1);
-    while (load.progress < from) await pause(20);
+    while (load.progress < from) await sleep(systemTime, 20);
     await stage.processes.kill(name);
     killed++;
   }
@@ -109,7 +109,7 @@ async function settle(stage: Stage, tag: string, events: number): Promise<number
     before = rows;
     const isQuiet = Date.now() - changedMs > quietMs;
     if ((rows >= events && isQuiet) || Date.now() - startedMs > settleMaxMs) return changedMs - startedMs;
-    await pause(200);
+    await sleep(systemTime, 200);
   }
 }
 

@@ -3,6 +3,7 @@
  * the same ids, until it is answered with 202; and now and then a batch that was answered is sent once more.
  */
 import { Agent, request } from 'node:https';
+import { sleep, systemTime } from '#common/time.ts';
 import type { SeededRandom } from '#testing/seeded-random.ts';
 import type { Ledger } from './ledger.ts';
 
@@ -58,12 +59,12 @@ export class EventLoad {
       const again = random.next() < repeats && this.#remembered.length > 0 ? random.pick(this.#remembered) : undefined;
       if (again) this.repeated++;
       const batch = again ?? Array.from({ length: batchEvents }, () => ledger.open());
-      while ((await this.#post(batch)) !== 202 && Date.now() < this.#givesUpAt) await pause(retryMs);
+      while ((await this.#post(batch)) !== 202 && Date.now() < this.#givesUpAt) await sleep(systemTime, retryMs);
       if (!again) {
         this.#remembered.push(batch);
         if (this.#remembered.length > memoryMax) this.#remembered.shift();
       }
-      await pause(pauseMs);
+      await sleep(systemTime, pauseMs);
     }
   }
 
@@ -96,8 +97,4 @@ export class EventLoad {
       sent.end(body);
     });
   }
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((done) => setTimeout(done, ms));
 }

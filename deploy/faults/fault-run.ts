@@ -2,7 +2,7 @@
  * One fault under load, and what became of the records: clicks and events run, the fault is made, the load ends, everything is
  * whole again, and the ledgers are compared with ClickHouse until nothing moves any more.
  */
-import { setTimeout as pause } from 'node:timers/promises';
+import { sleep, systemTime } from '#common/time.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
 import { ClickLoad } from './click-load.ts';
 import { EventLoad } from './event-load.ts';
@@ -78,7 +78,7 @@ export async function runFault(
   events.start();
   try {
     await fault({ random, clicks, hit: (what) => void hits.set(what, (hits.get(what) ?? 0) + 1) });
-    while (clicks.sent < options.clicks) await pause(pollMs);
+    while (clicks.sent < options.clicks) await sleep(systemTime, pollMs);
   } finally {
     await Promise.all([clicks.stop(), events.stop(retriesMaxMs)]);
   }
@@ -118,7 +118,7 @@ async function settle(
       const { print: _, ...verdict } = seen;
       return { ...verdict, rollup_diff: await stage.stored.rollupDifference(), settledMs: changedMs - startedMs };
     }
-    await pause(pollMs);
+    await sleep(systemTime, pollMs);
   }
 }
 

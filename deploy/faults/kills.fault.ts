@@ -1,6 +1,6 @@
 /** Processes and stores killed at random moments while clicks and events come in. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
 import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
@@ -15,7 +15,7 @@ afterAll(() => stage.stop());
 test('redirectors killed a hundred times lose no click that was answered', async () => {
   const report = await runFault(stage, { name: 'kill redirector', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(100); kills++) {
-      await pause(random.between(20, 500));
+      await sleep(systemTime, random.between(20, 500));
       await stage.processes.kill(`redirector-${kills % redirectors}`);
       hit('redirector killed');
     }
@@ -30,7 +30,7 @@ test.each([
 ])('%s killed %d times at random loses nothing and counts nothing twice', async (name, full) => {
   const report = await runFault(stage, { name: `kill ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(full); kills++) {
-      await pause(random.between(50, 2_000));
+      await sleep(systemTime, random.between(50, 2_000));
       await stage.processes.kill(name);
       hit(`${name} killed`);
     }
@@ -42,10 +42,10 @@ test('ClickHouse killed during inserts loses nothing and counts nothing twice', 
   const { clickhouse } = stage.stores;
   const report = await runFault(stage, { name: 'kill clickhouse', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(60); kills++) {
-      await pause(random.between(20, 1_500));
+      await sleep(systemTime, random.between(20, 1_500));
       await clickhouse.kill();
       hit('clickhouse killed');
-      await pause(random.between(0, 300));
+      await sleep(systemTime, random.between(0, 300));
       await clickhouse.start();
     }
   });
@@ -56,9 +56,9 @@ test('ClickHouse and ingest killed in the same moment lose nothing and count not
   const { clickhouse } = stage.stores;
   const report = await runFault(stage, { name: 'kill both', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(15); kills++) {
-      await pause(random.between(20, 1_500));
+      await sleep(systemTime, random.between(20, 1_500));
       const back = stage.processes.kill('ingest');
-      await pause(random.between(0, 20));
+      await sleep(systemTime, random.between(0, 20));
       await clickhouse.kill();
       hit('both killed');
       await clickhouse.start();

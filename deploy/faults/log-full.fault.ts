@@ -1,6 +1,6 @@
 /** A log far smaller than what goes through it: at full size 2 GB of clicks through 64 MiB. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
 import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
@@ -26,7 +26,7 @@ test('many times what the log holds goes through it: all of it is counted once, 
     for (let bytes = 0; bytes < bytesMin; bytes = await published()) {
       largest.log = Math.max(largest.log, await stage.metric('ingest', 'ingest_log_bytes{'));
       largest.asOfAge = Math.max(largest.asOfAge, await stage.metric('publisher', 'publisher_uncommitted_seconds'));
-      await pause(sampleMs);
+      await sleep(systemTime, sampleMs);
     }
     hit(`${megabytes} MB published`);
   });

@@ -1,6 +1,6 @@
 /** Processes and stores that stand still and go on as if nothing had been, while clicks and events come in. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
 import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { SecondIngest } from './second-ingest.ts';
@@ -18,10 +18,10 @@ test.each(storeNames)('%s standing still loses nothing and counts nothing twice'
   const store = stage.stores[name];
   const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(4); rounds++) {
-      await pause(random.between(200, 2_000));
+      await sleep(systemTime, random.between(200, 2_000));
       store.freeze();
       hit('stopped');
-      await pause(random.between(1_000, 12_000));
+      await sleep(systemTime, random.between(1_000, 12_000));
       store.thaw();
     }
   });
@@ -31,7 +31,7 @@ test.each(storeNames)('%s standing still loses nothing and counts nothing twice'
 test.each(['redirector-0', 'origin', 'publisher', 'ingest'])('%s standing still loses nothing', async (name) => {
   const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(4); rounds++) {
-      await pause(random.between(200, 2_000));
+      await sleep(systemTime, random.between(200, 2_000));
       hit('stopped');
       await stage.processes.freeze(name, random.between(1_000, 10_000));
     }
@@ -44,7 +44,7 @@ test('an ingest that stands still for longer than its lease, with another one ta
   try {
     const report = await runFault(stage, { name: 'two ingests', seed, clicks: 5_000 }, async ({ random, hit }) => {
       for (let rounds = 0; rounds < times(12); rounds++) {
-        await pause(random.between(100, 3_000));
+        await sleep(systemTime, random.between(100, 3_000));
         const forMs = random.between(leaseSeconds * 1_000 + 200, leaseSeconds * 4_000);
         const first = random.next() < 0.5;
         hit(first ? 'first stopped' : 'second stopped');

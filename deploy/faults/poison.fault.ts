@@ -1,8 +1,8 @@
 /** Records that are broken in every way between good ones: they are refused or set aside, and nothing else moves. */
 import { request } from 'node:https';
 import { connect } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
 import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
@@ -67,7 +67,7 @@ test('broken events and strange clicks are refused or kept, and no good record m
         if ((await visit(link.short_code, query, agent)) === 302) redirects++;
         hit('strange click');
       }
-      await pause(10);
+      await sleep(systemTime, 10);
     }
   });
   console.log(

@@ -2,7 +2,7 @@
  * Kills and freezes the processes that a launcher keeps up, within what it puts up with: it gives up on a child that dies
  * eight times with less than 20 seconds of life in between.
  */
-import { setTimeout as pause } from 'node:timers/promises';
+import { sleep, systemTime } from '#common/time.ts';
 import type { Stack } from '#deploy/journeys/stack.ts';
 
 const deathsInARowMax = 5;
@@ -37,7 +37,7 @@ export class StackProcesses {
 
   /** Ends the process and waits until another one of that name runs. */
   async kill(name: string, signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
-    while (!this.mayDie(name)) await pause(100);
+    while (!this.mayDie(name)) await sleep(systemTime, 100);
     const life = this.#lives.get(name);
     const deaths = life === undefined || Date.now() - life.sinceMs > settledMs ? 1 : life.deaths + 1;
     const pid = this.#stack.pidOf(name);
@@ -50,7 +50,7 @@ export class StackProcesses {
         return;
       }
       if (Date.now() > deadline) throw new Error(`${name} did not come back:\n${this.#stack.output.slice(-2000)}`);
-      await pause(pollMs);
+      await sleep(systemTime, pollMs);
     }
   }
 
@@ -58,7 +58,7 @@ export class StackProcesses {
     const pid = this.#stack.pidOf(name);
     process.kill(pid, 'SIGSTOP');
     try {
-      await pause(forMs);
+      await sleep(systemTime, forMs);
     } finally {
       process.kill(pid, 'SIGCONT');
     }

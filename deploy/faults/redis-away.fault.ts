@@ -1,6 +1,6 @@
 /** Redis emptied, killed and frozen while devices ask: events are taken, a named click is matched or asked for later, installs count once. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { times } from './fault-sizes.ts';
 import { RedisWire } from './redis-wire.ts';
 import { Stage } from './stage.ts';
@@ -85,7 +85,7 @@ test.each(Object.entries(faults))('Redis %s', async (name, { hurt, heal, isAway 
         break;
       }
       if (tries > 50) throw new Error(`no install after Redis was back: ${reply.text}`);
-      await pause(200);
+      await sleep(systemTime, 200);
     }
     expect((await install(click_id, n)).json<{ duplicate: boolean }>().duplicate).toBe(true);
   }

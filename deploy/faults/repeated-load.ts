@@ -3,7 +3,7 @@
  * in another order. What is refused or not answered is sent again with the same ids until it is answered with 202.
  */
 import { Agent, request } from 'node:https';
-import { setTimeout as pause } from 'node:timers/promises';
+import { sleep, systemTime } from '#common/time.ts';
 import type { SeededRandom } from '#testing/seeded-random.ts';
 
 export interface RepeatedLoadOptions {
@@ -67,7 +67,7 @@ export class RepeatedLoad {
       if (!sending) return;
       if (sending.isRepeat) this.repeats++;
       const body = this.#body(sending);
-      while ((await this.#post(body)) !== 202) await pause(retryMs);
+      while ((await this.#post(body)) !== 202) await sleep(systemTime, retryMs);
     }
   }
 

@@ -1,6 +1,6 @@
 /** Processes that are restarted in an orderly way while clicks come in. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
 import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
@@ -19,7 +19,7 @@ test('redirectors restarted one after the other under load fail no request', asy
       for (let one = 0; one < redirectors; one++) {
         await stage.processes.kill(`redirector-${one}`, 'SIGTERM');
         hit('redirector restarted');
-        await pause(300);
+        await sleep(systemTime, 300);
       }
     }
     console.log(`  latency p99 ${clicks.takeLatencies().p99.toFixed(1)} ms`);
@@ -32,7 +32,7 @@ test('redirectors restarted one after the other under load fail no request', asy
 test.each(['ingest', 'publisher', 'origin'])('%s restarted in an orderly way loses nothing', async (name) => {
   const report = await runFault(stage, { name: `restart ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(5); rounds++) {
-      await pause(random.between(200, 2_000));
+      await sleep(systemTime, random.between(200, 2_000));
       await stage.processes.kill(name, 'SIGTERM');
       hit(`${name} restarted`);
     }

@@ -1,7 +1,7 @@
 /** Another ingest beside the launcher's, as on a second machine: the same settings under a name of its own. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync, readlinkSync } from 'node:fs';
-import { setTimeout as pause } from 'node:timers/promises';
+import { sleep, systemTime } from '#common/time.ts';
 import type { Stack } from '#deploy/journeys/stack.ts';
 
 export class SecondIngest {
@@ -36,14 +36,14 @@ export class SecondIngest {
     const deadline = Date.now() + 30_000;
     while (!second.output.includes('"part":"ingest"')) {
       if (child.exitCode !== null || Date.now() > deadline) throw new Error(`no second ingest:\n${second.output}`);
-      await pause(50);
+      await sleep(systemTime, 50);
     }
     return second;
   }
 
   async freeze(forMs: number): Promise<void> {
     this.#child.kill('SIGSTOP');
-    await pause(forMs);
+    await sleep(systemTime, forMs);
     this.#child.kill('SIGCONT');
   }
 

@@ -1,8 +1,8 @@
 /** An hour without any fault at half of what log-full.fault.ts sends: memory, open files, log and journals must not grow. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
 import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
@@ -63,7 +63,7 @@ test('an hour under load leaves the memory, open files, log and journals where t
   const options = { name: 'soak', seed, clicks: 0, clicksPerSecond: 2_000, eventSenders: 1, settleMs: 300_000 };
   const report = await runFault(stage, options, async ({ hit }) => {
     for (let at = 0; at < minutes * samplesPerMinute; at++) {
-      await pause(60_000 / samplesPerMinute);
+      await sleep(systemTime, 60_000 / samplesPerMinute);
       for (const { name, pid } of stage.stack.parts) note(name, pid);
       for (const name of storeNames) note(`store ${name}`, stage.stores[name].pid);
       largest.journals = Math.max(largest.journals, bytesIn(join(stage.stack.dataDir, 'journal')));

@@ -1,7 +1,7 @@
 /** A whole Signpost whose stores can be hurt one by one: `npm start` for our processes, the stores behind proxies. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
+import { sleep, systemTime } from '#common/time.ts';
 import { Stack } from '#deploy/journeys/stack.ts';
 import { StackProcesses } from './processes-of-stack.ts';
 import { Store, type StoreName, storeNames } from './store.ts';
@@ -88,7 +88,7 @@ export class Stage {
       const reply = await this.#call('/links', { method: 'POST', body });
       if (reply.status === 201) return reply.json();
       if (reply.status !== 500 || Date.now() > deadline) throw new Error(`no link was made: ${reply.text}`);
-      await pause(250);
+      await sleep(systemTime, 250);
     }
   }
 

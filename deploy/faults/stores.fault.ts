@@ -1,8 +1,8 @@
 /** Stores that die, lose what they had, or are away together, while clicks and events come in. */
 import { readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
 import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { RedisWire } from './redis-wire.ts';
@@ -19,10 +19,10 @@ test('the log killed at random loses nothing', async () => {
   const { nats } = stage.stores;
   const report = await runFault(stage, { name: 'kill nats', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let kills = 0; kills < times(60); kills++) {
-      await pause(random.between(20, 1_000));
+      await sleep(systemTime, random.between(20, 1_000));
       await nats.kill();
       hit('nats killed');
-      await pause(random.between(0, 300));
+      await sleep(systemTime, random.between(0, 300));
       await nats.start();
     }
   });
@@ -34,13 +34,13 @@ test('the log wiped while the sink lags behind it loses nothing', async () => {
   const report = await runFault(stage, { name: 'wipe nats', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(8); rounds++) {
       const lag = stage.processes.freeze('ingest', random.between(500, 2_500));
-      await pause(random.between(100, 1_000));
+      await sleep(systemTime, random.between(100, 1_000));
       await nats.kill();
       nats.wipe();
       hit('nats wiped');
       await nats.start();
       await lag;
-      await pause(random.between(200, 2_000));
+      await sleep(systemTime, random.between(200, 2_000));
     }
   });
   expect(report).toMatchObject(nothingWrong);
@@ -50,7 +50,7 @@ test('the tail of the log cut off loses nothing', async () => {
   const { nats } = stage.stores;
   const report = await runFault(stage, { name: 'cut nats', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(15); rounds++) {
-      await pause(random.between(100, 1_500));
+      await sleep(systemTime, random.between(100, 1_500));
       await nats.kill();
       for (const file of blocksOf(nats.dataDir)) {
         const { size } = statSync(file);
@@ -82,14 +82,14 @@ test('Redis killed and emptied loses nothing', async () => {
   const { redis } = stage.stores;
   const report = await runFault(stage, { name: 'kill redis', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(30); rounds++) {
-      await pause(random.between(20, 1_000));
+      await sleep(systemTime, random.between(20, 1_000));
       if (random.next() < 0.5) {
         await RedisWire.send(redis.directUrl, 'FLUSHALL');
         hit('redis emptied');
       } else {
         await redis.kill();
         hit('redis killed');
-        await pause(random.between(0, 500));
+        await sleep(systemTime, random.between(0, 500));
         await redis.start();
       }
     }
@@ -101,10 +101,10 @@ test('Postgres stopped at once, again and again, loses nothing', async () => {
   const { postgres } = stage.stores;
   const report = await runFault(stage, { name: 'crash postgres', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(30); rounds++) {
-      await pause(random.between(20, 1_500));
+      await sleep(systemTime, random.between(20, 1_500));
       await postgres.crash();
       hit('postgres stopped');
-      await pause(random.between(0, 500));
+      await sleep(systemTime, random.between(0, 500));
       await postgres.start();
     }
   });
@@ -114,13 +114,13 @@ test('Postgres stopped at once, again and again, loses nothing', async () => {
 test('with all four stores down a served link redirects as fast as before, and no click is missing afterwards', async () => {
   const awayMs = times(30) * 1_000;
   const report = await runFault(stage, { name: 'all away', seed, clicks: 5_000 }, async ({ clicks, hit }) => {
-    await pause(5_000);
+    await sleep(systemTime, 5_000);
     const before = clicks.takeLatencies();
     const memoryBefore = await stage.metric('redirector-0', 'process_resident_memory_bytes');
     const answersBefore = clicks.answers.get(302) ?? 0;
     for (const name of storeNames) stage.stores[name].proxy.refuse();
     await Promise.all(storeNames.map((name) => stage.stores[name].crash()));
-    await pause(awayMs);
+    await sleep(systemTime, awayMs);
     const during = clicks.takeLatencies();
     const memoryDuring = await stage.metric('redirector-0', 'process_resident_memory_bytes');
     hit(`all four away for ${awayMs / 1000} s`);

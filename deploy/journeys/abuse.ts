@@ -1,5 +1,6 @@
 /** What bad manners look like, each in any size; whoever calls says how much, and judges what came of it. */
 import { fork } from 'node:child_process';
+import { sleep, systemTime } from '#common/time.ts';
 import { residentMib } from './memory.ts';
 import type { Latencies } from './probe.ts';
 import { exchange, openMany, type Target } from './rough-client.ts';
@@ -56,7 +57,7 @@ export async function probed<T>(rig: Rig, abuse: () => Promise<T>): Promise<{ re
 
 /** What the same caller sees while nothing happens. */
 export async function quiet(rig: Rig): Promise<Latencies> {
-  return (await probed(rig, () => new Promise((next) => setTimeout(next, QUIET_MS)))).latencies;
+  return (await probed(rig, () => sleep(systemTime, QUIET_MS))).latencies;
 }
 
 export interface SlowResult {
@@ -93,7 +94,7 @@ export async function slow(
   }, DRIP_MS);
   const endMs = Date.now() + deadlineMs;
   while (clients.some((client) => !client.isClosed) && Date.now() < endMs) {
-    await new Promise((next) => setTimeout(next, 50));
+    await sleep(systemTime, 50);
   }
   clearInterval(drip);
   const statuses: Record<number, number> = {};
@@ -200,7 +201,7 @@ export async function neverRead(
   const endMs = Date.now() + sizes.watchMs;
   while (Date.now() < endMs) {
     mostMib = Math.max(mostMib, residentMib(pid));
-    await new Promise((next) => setTimeout(next, 50));
+    await sleep(systemTime, 50);
   }
   for (const client of clients) client.destroy();
   return { beforeMib, mostMib };

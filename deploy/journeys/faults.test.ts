@@ -1,6 +1,6 @@
 /** A small share of the faults of `npm run test:faults`, in every ordinary run. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { sleep, systemTime } from '#common/time.ts';
 import { runDuplicates } from '#deploy/faults/duplicates.ts';
 import { runFault } from '#deploy/faults/fault-run.ts';
 import { nothingWrong, seed } from '#deploy/faults/fault-sizes.ts';
@@ -19,12 +19,12 @@ test('every process and every store killed once under load: nothing is lost, not
   const options = { name: 'each killed', seed, clicks: 3_000, clicksPerSecond: 500 };
   const report = await runFault(stage, options, async ({ random, hit }) => {
     for (const name of processes.names) {
-      await pause(random.between(20, 300));
+      await sleep(systemTime, random.between(20, 300));
       await processes.kill(name);
       hit(`${name} killed`);
     }
     for (const name of storeNames) {
-      await pause(random.between(20, 300));
+      await sleep(systemTime, random.between(20, 300));
       await stores[name].crash();
       hit(`${name} killed`);
       if (name === 'nats') stores[name].wipe();
@@ -42,7 +42,7 @@ test('a rolling restart of redirectors fails no request, and redirects continue 
       hit('redirector restarted');
     }
     for (const name of storeNames) stage.stores[name].proxy.refuse();
-    await pause(2_000);
+    await sleep(systemTime, 2_000);
     hit('all stores away');
     for (const name of storeNames) await stage.stores[name].proxy.heal();
   });

@@ -1,4 +1,5 @@
 /** A well-behaved caller who asks again and again, and notes how long each answer took. */
+import { sleep, systemTime } from '#common/time.ts';
 import { Wire } from './fuzz/wire.ts';
 
 const PAUSE_MS = 10;
@@ -39,7 +40,7 @@ export class Probe {
       this.#times.push(performance.now() - beganMs);
       if (typeof received === 'string') this.#wrong.push(received);
       else if (received.status !== 200) this.#wrong.push(String(received.status));
-      await new Promise((next) => setTimeout(next, PAUSE_MS));
+      await sleep(systemTime, PAUSE_MS);
     }
   }
 }

@@ -7,8 +7,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { searchPath } from '#common/process/config.ts';
+import { sleep, systemTime } from '#common/time.ts';
 
 /** Size at which a log file is set aside (one older file is kept). */
 export const logBytesMax = 16 * 1024 * 1024;
@@ -180,6 +180,6 @@ export async function waitUntilReady(
       const seconds = Math.round(timeoutMs / 1000);
       throw new StartupError(`${child.name} gave no answer in ${seconds} s. The end of ${logFile}:\n  ${tail}`);
     }
-    await delay(pauseMs);
+    await sleep(systemTime, pauseMs);
   }
 }

@@ -4,7 +4,7 @@
  */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { sleep, systemTime } from '#common/time.ts';
 import { cannotWrite, StartupError } from './child.ts';
 
 /** A lock file always names its holder. One without a name was left by a power loss, or is not ours. */
@@ -127,7 +127,7 @@ export async function lockFolder(folder: string, waitMs = 0): Promise<FolderLock
           `${folder} is in use by process ${holder.split(' ')[0]}: stop that process, or set DATA_DIR to another folder.`,
         );
       } else {
-        await delay(20);
+        await sleep(systemTime, 20);
       }
     }
   } catch (error) {

@@ -1,6 +1,6 @@
 /** Clicks that a device names before the pipeline has brought them here: they are waited for, a moment and a bounded number at once. */
-import { setTimeout as pause } from 'node:timers/promises';
 import { timeOfId } from '#common/ids.ts';
+import { sleep, systemTime } from '#common/time.ts';
 
 /** A click that is not known after this time never will be. */
 export const CLICK_KNOWN_WITHIN_MS = 60_000;
@@ -31,7 +31,7 @@ export class YoungClicks {
     this.#waiting++;
     try {
       for (let waitedMs = 0; waitedMs < WAIT_MS; waitedMs += POLL_MS) {
-        await pause(POLL_MS);
+        await sleep(systemTime, POLL_MS);
         const found = await ask();
         if (found !== null) return found;
       }

@@ -15,6 +15,7 @@ import { shortUrlWith } from '#common/links/short-url.ts';
 import { payloadOf, readFrame } from '#common/log/frame.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { DiskCache } from '#redirector/disk-cache.ts';
 import { Edge } from '#redirector/edge.ts';
 import { RedirectorServer } from '#redirector/server.ts';
@@ -246,6 +247,6 @@ export async function until(condition: () => boolean | Promise<boolean>, what: s
   const end = Date.now() + ms;
   while (!(await condition())) {
     if (Date.now() > end) throw new Error(`waited ${ms} ms in vain: ${what}`);
-    await new Promise((next) => setTimeout(next, 10));
+    await sleep(systemTime, 10);
   }
 }

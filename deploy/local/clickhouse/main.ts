@@ -2,8 +2,8 @@
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { closeNewFiles } from '#common/process/config.ts';
+import { sleep, systemTime } from '#common/time.ts';
 import { Engine } from './engine.ts';
 import { ClickHouseServer, defaultLimits } from './http-server.ts';
 import { clickhousePasswords, Users } from './users.ts';
@@ -49,7 +49,7 @@ async function stop(): Promise<void> {
   server.http.close();
   server.http.closeIdleConnections();
   const deadline = Date.now() + drainMs;
-  while (server.busy > 0 && Date.now() < deadline) await delay(20);
+  while (server.busy > 0 && Date.now() < deadline) await sleep(systemTime, 20);
   engine.close();
   process.exit(0);
 }
