@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { eventTime, installTime, isRecordTime, readTime } from './event-time.ts';
 
 test.each<[unknown, number | null]>([
@@ -48,9 +49,9 @@ test('one character that is out of place makes it no time, also on the day that 
 test('a time is at most 90 days old and an hour ahead', () => {
   const now = Date.UTC(2026, 5, 1);
   expect(eventTime(undefined, now)).toBe(now);
-  expect(eventTime(now - 90 * 86_400_000, now)).toBe(now - 90 * 86_400_000);
-  expect(eventTime(now + 3_600_000, now)).toBe(now + 3_600_000);
-  expect(typeof eventTime(now - 90 * 86_400_000 - 1, now)).toBe('string');
+  expect(eventTime(now - 90 * DAY_MS, now)).toBe(now - 90 * DAY_MS);
+  expect(eventTime(now + HOUR_MS, now)).toBe(now + HOUR_MS);
+  expect(typeof eventTime(now - 90 * DAY_MS - 1, now)).toBe('string');
   expect(typeof eventTime(now + 3_600_001, now)).toBe('string');
   expect(eventTime(Math.floor(now / 1000), now)).toContain('seconds');
 });

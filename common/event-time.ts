@@ -1,8 +1,8 @@
 /** When something happened, as apps say it: ISO 8601 with an offset, or epoch milliseconds as a number or its digits. */
-import { DAY_MS } from './durations.ts';
+import { DAY_MS, HOUR_MS } from './durations.ts';
 
 export const EVENT_AGE_MAX_MS = 90 * DAY_MS;
-export const EVENT_AHEAD_MAX_MS = 3_600_000;
+export const EVENT_AHEAD_MAX_MS = HOUR_MS;
 
 /** Records of before Signpost and of after this century are mistakes, and each month of theirs would be a partition. */
 const timeMin = Date.UTC(2020, 0, 1);

@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS } from '#common/durations.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { nodeSystem } from '#common/journal/system.ts';
 import { PipelineHarness, testClick } from './testing/pipeline-harness.ts';
@@ -13,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => way.stop());
 
 test.each([
-  ['1970', 86_400_000],
+  ['1970', DAY_MS],
   ['2037', Date.UTC(2037, 0, 1)],
 ])(
   'what an edge whose clock says %s has answered is stored with the time of the log, and its journal drains',

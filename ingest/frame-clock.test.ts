@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { encodeFrame, payloadOf, readFrame } from '#common/log/frame.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -8,7 +9,7 @@ import { decodeClicks } from './record-decoder.ts';
 import { testClick } from './testing/pipeline-harness.ts';
 
 const streamTime = Date.UTC(2026, 10, 22);
-const year = 365 * 86_400_000;
+const year = 365 * DAY_MS;
 
 function frameOf(lines: readonly string[], written_at: number, kind: RecordKind = 'click'): LogFrame {
   const bytes = Buffer.alloc(100_000);
@@ -22,7 +23,7 @@ function frameOf(lines: readonly string[], written_at: number, kind: RecordKind 
 const textOf = ({ bytes, header }: LogFrame) => payloadOf(bytes, header).toString();
 
 test('a clock counts as wrong before 2020 and from an hour ahead of the log, and as right in between', () => {
-  for (const time of [Date.UTC(2020, 0, 1), streamTime - 90 * 86_400_000, streamTime, streamTime + 3_600_000]) {
+  for (const time of [Date.UTC(2020, 0, 1), streamTime - 90 * DAY_MS, streamTime, streamTime + HOUR_MS]) {
     expect(isClockRight(time, streamTime)).toBe(true);
   }
   for (const time of [0, Date.UTC(2019, 11, 31), streamTime + 3_600_001, streamTime + 5 * year, Number.NaN, -1]) {
@@ -31,7 +32,7 @@ test('a clock counts as wrong before 2020 and from an hour ahead of the log, and
 });
 
 test('clicks of an edge with a wrong clock get the time of the log, each at its distance from the others', () => {
-  for (const edgeNow of [86_400_000, Date.UTC(2019, 5, 1), streamTime + 5 * year]) {
+  for (const edgeNow of [DAY_MS, Date.UTC(2019, 5, 1), streamTime + 5 * year]) {
     const frame = frameOf([testClick(edgeNow - 3), testClick(edgeNow)], edgeNow);
     const moved = withLogTime(frame);
     expect(decodeClicks(textOf(moved), 2)?.map((click) => click.time)).toEqual([streamTime - 3, streamTime]);

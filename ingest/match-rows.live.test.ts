@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { audit } from '#clickhouse/queries/audit.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { matchJson } from '#common/log/match-record.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
@@ -81,7 +82,7 @@ test('a match has all its columns, its address cut, and its detail as it was wri
   );
   const { time, privacy_mode: _, ...texts } = match;
   expect(row).toMatchObject({ ...texts, ip: '203.0.113.0', time_ms: time });
-  const report = await audit(way.client, { from_ms: time - 86_400_000, to_ms: time + 86_400_000 });
+  const report = await audit(way.client, { from_ms: time - DAY_MS, to_ms: time + DAY_MS });
   expect(report).toMatchObject({ lost: 0, duplicated: 0, rollup_difference: 0, faults: [] });
   await way.client.command(`INSERT INTO matches SELECT * ${of}`, { app_id }, { insert_deduplicate: 0 });
   const faults = (await audit(way.client, { from_ms: time, to_ms: time + 1 })).faults;

@@ -5,6 +5,7 @@ import { Command } from 'commander';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { addRevisionCommands } from '#api/admin/revision.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { installTextMax } from '#common/log/install-record.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -91,7 +92,7 @@ async function admin(...args: string[]): Promise<{ lines: string[]; isFaulty: bo
 
 async function faults() {
   const now = Date.now();
-  const { lost, duplicated, rollup_difference } = await audit(way.client, { from_ms: now - 86_400_000, to_ms: now });
+  const { lost, duplicated, rollup_difference } = await audit(way.client, { from_ms: now - DAY_MS, to_ms: now });
   return { lost, duplicated, rollup_difference };
 }
 const none = { lost: 0, duplicated: 0, rollup_difference: 0 };

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { ClickHouseFailure } from '#clickhouse/client.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { LeaseLost } from './checkpoints.ts';
 import { runsOf } from './formed-batch.ts';
 import type { RawStore } from './raw-store.ts';
@@ -13,7 +14,7 @@ beforeEach(async () => {
 afterEach(() => place.stop());
 
 const now = Date.now();
-const lastMonth = now - 32 * 86_400_000;
+const lastMonth = now - 32 * DAY_MS;
 const times = (count: number, time = now) => Array.from({ length: count }, () => time);
 
 /** A store on which something happens to inserts. */
@@ -30,7 +31,7 @@ test.each([
 ])('a batch that reached the raw table without %s is completed there, once', async (views) => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
-  const frames = [place.frame(times(30)), place.frame(times(10, now - 3_600_000))];
+  const frames = [place.frame(times(30)), place.frame(times(10, now - HOUR_MS))];
   const batch = await place.withoutViews(views, async () => {
     const formed = await first.sink.batches.form(frames);
     const lease = await currentLease();
@@ -326,7 +327,7 @@ test('what corrects a day adds nothing when it arrives after its owner has given
   const owner = await place.own(0, slow);
   await owner.sink.store(await owner.sink.batches.form([place.frame(times(30))]));
   await place.clickhouse.command('TRUNCATE TABLE clicks_by_link');
-  const day = { table: 'clicks', dayMs: Math.floor(now / 86_400_000) * 86_400_000 };
+  const day = { table: 'clicks', dayMs: Math.floor(now / DAY_MS) * DAY_MS };
   expect(await owner.sink.reconciler.correct(day)).toBeGreaterThan(0);
   expect(await place.figures()).toMatchObject({ rollup_difference: 0 });
   await place.clickhouse.command('TRUNCATE TABLE clicks_by_link');

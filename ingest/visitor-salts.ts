@@ -1,4 +1,5 @@
 /** The salts of the days that ingest has met lately. They are made at random, kept for some days and then forgotten for good. */
+import { DAY_MS } from '#common/durations.ts';
 import type { Time } from '#common/time.ts';
 import type { Checkpoints } from './checkpoints.ts';
 
@@ -21,7 +22,7 @@ export class VisitorSalts {
     for (const day of days) {
       if (this.#salts.has(day)) continue;
       if (this.#salts.size >= cachedMax) this.#salts.clear();
-      this.#salts.set(day, await this.#checkpoints.salt(day, Math.floor(this.#time.now() / 86_400_000) - keptDays));
+      this.#salts.set(day, await this.#checkpoints.salt(day, Math.floor(this.#time.now() / DAY_MS) - keptDays));
     }
   }
 

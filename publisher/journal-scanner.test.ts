@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
 import { isId, newId } from '#common/ids.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { newProducerId } from '#common/journal/producer-names.ts';
@@ -22,7 +23,7 @@ function earlierProducer(slot: string, ms: number): string {
 }
 
 test('of a slot that is held the producer that writes is the one that lives, also when the clock went back before its start', async () => {
-  const earlier = earlierProducer('edge-0', Date.now() + 3_600_000);
+  const earlier = earlierProducer('edge-0', Date.now() + HOUR_MS);
   mkdirSync(join(root, 'edge-0', 'lost+found'));
   const journal = await Journal.open({ root, slot: 'edge-0', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
   const producers = new Map<string, Producer>();

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
 import { laneKeyOf } from '#common/log/marks.ts';
 import { LaneProgress } from './lane-progress.ts';
@@ -29,7 +30,7 @@ test('frames that expired from the log are published again, even if their partit
 
 test.each([
   ['like', 0],
-  ['an hour behind', -3_600_000],
+  ['an hour behind', -HOUR_MS],
 ])("with a clock %s the sink's, a frame is published again only a minute after it was acknowledged", (_, offset) => {
   const lanes = new LaneProgress();
   const sentAt = 1_000_000_000;

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { type IncomingMessage, request } from 'node:http';
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { signalsKey } from '#common/links/tap-page.ts';
 import { findProgram } from '#deploy/local/programs.ts';
@@ -175,7 +176,7 @@ test('the signals of a page are kept beside its click for the app’s window, th
   expect(JSON.parse((await edge.redis.commands.get(key)) ?? '')).toEqual(signals);
   const ttlMs = await edge.redis.commands.pttl(key);
   expect(ttlMs).toBeGreaterThan(6 * 3_590_000);
-  expect(ttlMs).toBeLessThanOrEqual(6 * 3_600_000);
+  expect(ttlMs).toBeLessThanOrEqual(6 * HOUR_MS);
   expect(await beacon(JSON.stringify({ token: tokenOf(page), ...signals, timezone: 'Asia/Tokyo' }))).toBe(204);
   await until(() => edge.edge.counters.answers.tap_page > 0 && edge.beacon.counters.repeated === 1, 'it was counted');
   expect(JSON.parse((await edge.redis.commands.get(key)) ?? '')).toEqual(signals);

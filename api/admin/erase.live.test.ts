@@ -7,7 +7,7 @@ import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
-import { MINUTE_MS } from '#common/durations.ts';
+import { DAY_MS, MINUTE_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { nodeSystem } from '#common/journal/system.ts';
@@ -224,7 +224,7 @@ function eventsOf({ device, install, user, address }: TestPerson, received_at: n
 function earlyEventsOf({ device, address }: TestPerson, received_at: number): [RecordKind, string][] {
   const origin = { organization_id, app_id, received_at, ip: address, privacy_mode: 'full_ip' as const, defaults: {} };
   const extras = extrasJson({ device_ip: '', aliases: [device], utm: {} }, 'full_ip');
-  return [MINUTE_MS, 20 * 86_400_000].map((ago) => {
+  return [MINUTE_MS, 20 * DAY_MS].map((ago) => {
     const decision = { event_id: newId('evt', received_at), time: received_at - ago, is_conversion: false };
     const money = { is_id_made: true, revenue_amount: '', revenue_currency: '', linkFields: extras };
     return ['event', eventJson(eventPrefix(origin), { ...decision, ...money }, '{"name":"early","device_id":"web"}')];
@@ -368,7 +368,7 @@ test(
       await expect.poll(() => found(root, texts), { timeout: 3 * MINUTE_MS, interval: 500 }).toEqual([]);
     }
     expect(await sums()).toEqual(before);
-    const report = await audit(stores.clickhouse, { from_ms: now - 86_400_000, to_ms: now + 86_400_000 });
+    const report = await audit(stores.clickhouse, { from_ms: now - DAY_MS, to_ms: now + DAY_MS });
     expect(report).toMatchObject({ lost: 0, duplicated: 0, rollup_difference: 0, faults: [] });
     const left = await stores.clickhouse.query(
       "SELECT device_id, install_id, user_id, click_id, ip, link_id, campaign FROM installs WHERE trigger = 'install' ORDER BY install_id",

@@ -15,6 +15,7 @@ import {
   storeRecords,
   type TestRecord,
 } from '#api/testing/records.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 
@@ -58,10 +59,10 @@ function randomCase(random: Random): Case {
   const query = new URLSearchParams();
   const zone = pick(random, zones);
   query.set('timezone', zone);
-  const grain = pick(random, [1, 1_000, 900_000, 3_600_000, 86_400_000, 86_400_000]);
+  const grain = pick(random, [1, 1_000, 900_000, HOUR_MS, DAY_MS, DAY_MS]);
   const round = (ms: number) => Math.floor(ms / grain) * grain;
-  const span = pick(random, [2, 9, 30, 60]) * 86_400_000;
-  const startMs = round(fromMs + random() * (nowMs - fromMs - 86_400_000));
+  const span = pick(random, [2, 9, 30, 60]) * DAY_MS;
+  const startMs = round(fromMs + random() * (nowMs - fromMs - DAY_MS));
   const endMs = Math.max(startMs + grain, round(Math.min(startMs + span * random(), nowMs)));
   query.set('start', new Date(startMs).toISOString());
   query.set('end', new Date(endMs).toISOString());
@@ -157,7 +158,7 @@ test('the time series has every bucket of its zone, and each is right', async ()
     one.query.set('granularity', granularity);
     const hint = `#${at} ${decodeURIComponent(one.query.toString())}`;
     const reply = await stage.get(caller, `/analytics/timeseries?${one.query}`);
-    if ((one.endMs - one.startMs) / 3_600_000 > 1_499 && granularity === 'hour') {
+    if ((one.endMs - one.startMs) / HOUR_MS > 1_499 && granularity === 'hour') {
       expect(reply.status, hint).toBe(400);
       continue;
     }
@@ -347,7 +348,7 @@ test('the stretch before is counted too, and the change is the ratio between the
   // The clock was changed on 29 March: seven local days before are not 168 hours before.
   expect(body.previous.start).toBe('2026-03-27T23:00:00.000Z');
   // The week still runs: as much of the one before had passed at this reading of the clock, to the quarter of an hour.
-  const behindMs = Date.parse(body.previous.end) + 7 * 86_400_000 - nowMs;
+  const behindMs = Date.parse(body.previous.end) + 7 * DAY_MS - nowMs;
   expect(behindMs).toBeGreaterThanOrEqual(0);
   expect(behindMs).toBeLessThan(900_000);
   const { start, end, ...previous } = body.previous;

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { isLearned, makeRecords, makeTenant, storeRecords } from '#api/testing/records.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { audit, auditHour } from '#clickhouse/queries/audit.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
 
@@ -25,7 +26,7 @@ afterAll(async () => {
 
 const report = (range = { from_ms, to_ms }) => audit(client, range);
 const planted = Date.parse('2026-03-30T00:00:00Z');
-const thatDay = { from_ms: planted, to_ms: planted + 86_400_000 };
+const thatDay = { from_ms: planted, to_ms: planted + DAY_MS };
 /** Runs a change on one day, looks, and undoes it. */
 async function after(change: string, undo: string) {
   await client.command(change, {}, { mutations_sync: '2', lightweight_deletes_sync: '2' });
@@ -179,9 +180,7 @@ test('the audit of an hour finds what was planted in it, and nothing of the hour
   await client.command(
     "INSERT INTO events_by_dimension (organization_id, app_id, dimension, bucket, rows) VALUES ('org_h', 'app_h', 'quarter', '2026-03-31 10:15:00', 2)",
   );
-  const few = records.filter(
-    (one) => one.kind === 'events' && Math.floor(one.time / 3_600_000) * 3_600_000 === hour_ms,
-  );
+  const few = records.filter((one) => one.kind === 'events' && Math.floor(one.time / HOUR_MS) * HOUR_MS === hour_ms);
   await storeRecords(client, few, 'an hour');
   await client.command(
     "INSERT INTO events SELECT * FROM events WHERE batch_id = 'an hour'",
@@ -192,7 +191,7 @@ test('the audit of an hour finds what was planted in it, and nothing of the hour
   expect(few.length).toBeGreaterThan(0);
   expect(duplicated - before.duplicated).toBe(few.length + 2 * few.filter(isLearned).length);
   expect(rollup_difference - before.rollup_difference).toBe(1);
-  expect(await auditHour(client, hour_ms + 3_600_000)).toEqual({ lost: 0, duplicated: 0, rollup_difference: 0 });
+  expect(await auditHour(client, hour_ms + HOUR_MS)).toEqual({ lost: 0, duplicated: 0, rollup_difference: 0 });
 });
 
 test.each([
@@ -202,7 +201,7 @@ test.each([
   ['has lost the event that it is about', 'DELETE FROM events WHERE NOT is_learned AND', 1, 4],
 ])('what was learned of an event later and %s is found', async (_, change, copies, hour) => {
   // Each in an hour of its own: in one, too much and too little could meet.
-  const few = learned.slice(0, 1).map((one) => ({ ...one, time: planted + hour * 3_600_000 }));
+  const few = learned.slice(0, 1).map((one) => ({ ...one, time: planted + hour * HOUR_MS }));
   const batch = `learned ${change}`;
   await storeRecords(client, few, batch);
   const before = await report(thatDay);

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { bucketStarts, bucketsMax, granularityFor } from './buckets.ts';
 import { decimalRatio } from './metrics.ts';
 import { readFilters } from './parameters.ts';
@@ -110,13 +111,13 @@ test.each(['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'Australia/Lord_Howe', '
     for (const granularity of ['hour', 'day', 'week', 'month'] as const) {
       const from = Date.parse('2025-09-15T07:31:00Z');
       const days = granularity === 'hour' ? 60 : 1_000;
-      const found = bucketStarts(from, from + days * 86_400_000, granularity, where);
+      const found = bucketStarts(from, from + days * DAY_MS, granularity, where);
       if (!found) throw new Error(granularity);
       expect(found[0]).toBeLessThanOrEqual(from);
       for (const [at, start] of found.entries()) {
         if (at > 0) expect(start).toBeGreaterThan(found[at - 1] ?? 0);
         const isChange = where.localAt(start) - where.localAt(start - 1) !== 1;
-        const unit = granularity === 'hour' ? 3_600_000 : 86_400_000;
+        const unit = granularity === 'hour' ? HOUR_MS : DAY_MS;
         if (!isChange) expect(where.localAt(start) % unit).toBe(0);
       }
     }
@@ -125,13 +126,13 @@ test.each(['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'Australia/Lord_Howe', '
 
 test(`more than ${bucketsMax} buckets are refused at once, however long the range`, () => {
   const from = Date.UTC(2000, 0, 1);
-  expect(bucketStarts(from, from + bucketsMax * 3_600_000, 'hour', utc)?.length).toBe(bucketsMax);
-  expect(bucketStarts(from, from + bucketsMax * 3_600_000 + 1, 'hour', utc)).toBeNull();
+  expect(bucketStarts(from, from + bucketsMax * HOUR_MS, 'hour', utc)?.length).toBe(bucketsMax);
+  expect(bucketStarts(from, from + bucketsMax * HOUR_MS + 1, 'hour', utc)).toBeNull();
   expect(bucketStarts(from, Date.UTC(2100, 0, 1), 'hour', zone('Europe/Berlin'))).toBeNull();
 });
 
 test('the granularity follows the range', () => {
-  const of = (days: number) => granularityFor(0, days * 86_400_000);
+  const of = (days: number) => granularityFor(0, days * DAY_MS);
   expect([1, 2, 3, 30, 90, 120, 365].map(of)).toEqual(['hour', 'hour', 'day', 'day', 'day', 'week', 'month']);
 });
 
@@ -211,7 +212,7 @@ test('the last 24 hours reach beyond now, also while an hour is longer because t
     const period = await periodOf({ interval: '24h', timezone: 'Australia/Lord_Howe' }, nowMs, async () => 0);
     if (!('end_ms' in period)) throw new Error('refused');
     expect(period.end_ms).toBeGreaterThan(nowMs);
-    expect(period.start_ms).toBeLessThanOrEqual(nowMs - 86_400_000);
+    expect(period.start_ms).toBeLessThanOrEqual(nowMs - DAY_MS);
   }
 });
 

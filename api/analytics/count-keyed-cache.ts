@@ -6,9 +6,10 @@
 import { createHash } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Scope } from '#clickhouse/queries/scope.ts';
+import { HOUR_MS } from '#common/durations.ts';
 
 /** What no count shows, such as records that were repaired, is forgotten after this long. */
-const KEPT_MS = 3_600_000;
+const KEPT_MS = HOUR_MS;
 
 interface Kept<Figure> {
   readonly count: number;

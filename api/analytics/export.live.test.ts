@@ -2,11 +2,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 import { isOpen, makeRecords, makeTenant, storeRecords } from '#api/testing/records.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { ndjsonLine } from './export-lines.ts';
 
 const nowMs = Date.parse('2026-04-10T12:00:00Z');
-const fromMs = nowMs - 20 * 86_400_000;
+const fromMs = nowMs - 20 * DAY_MS;
 const mine = makeTenant(2, 3, fromMs);
 const foreign = makeTenant(1, 2, fromMs);
 const caller = memberOf(mine.organization_id);

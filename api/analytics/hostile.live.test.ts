@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 import { makeRecords, makeTenant, pick, storeRecords } from '#api/testing/records.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 
 const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
-const fromMs = nowMs - 5 * 86_400_000;
+const fromMs = nowMs - 5 * DAY_MS;
 const mine = makeTenant(1, 2, fromMs);
 const foreign = makeTenant(1, 2, fromMs);
 const caller = memberOf(mine.organization_id);

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import type { AppSettings, AppSnapshot } from '#common/links/app-snapshot.ts';
 import { decodeMatch, type MatchDetail } from '#common/log/match-record.ts';
@@ -11,7 +12,7 @@ import { explainCandidate, explainMatch } from './match-explanation.ts';
 
 const now = Date.parse('2026-11-20T12:00:00Z');
 const minute = 60_000;
-const hour = 3_600_000;
+const hour = HOUR_MS;
 const app_id = newId('app', now);
 const ip = '198.51.100.7';
 const ofSafari = (version: string) =>

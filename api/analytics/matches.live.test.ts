@@ -3,7 +3,7 @@ import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/anal
 import { makeTenant } from '#api/testing/records.ts';
 import { RowWriter } from '#clickhouse/row-binary.ts';
 import { matchColumns, writeMatchRow } from '#clickhouse/rows-matches.ts';
-import { DAY_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import type { MatchCandidate, MatchRecord } from '#common/log/match-record.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
@@ -119,7 +119,7 @@ test('a match of another organization is visible neither by its id nor in a list
 test('a list has the newest first, page by page, narrowed by outcome, type, device and install', async () => {
   const app = mine.apps[1]?.id ?? '';
   const of = { organization_id: mine.organization_id, app_id: app };
-  const at = (n: number) => ({ time: nowMs - 3_600_000 - n * 1_000 });
+  const at = (n: number) => ({ time: nowMs - HOUR_MS - n * 1_000 });
   const matches = [
     plainMatch(of, { ...at(0), outcome: 'gated', device_id: 'd1' }),
     plainMatch(of, { ...at(1), outcome: 'matched', match_type: 'click_id', install_id: 'i1' }),

@@ -7,6 +7,7 @@
  */
 import { Resolver } from 'node:dns/promises';
 import type { Clock } from '#common/clock.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
@@ -19,7 +20,7 @@ const dnsTries = 2;
 /** A claim that is being looked at is left alone for this long; more than DNS may take. */
 const leaseMs = 60_000;
 const pauseMinMs = 15_000;
-const pauseMaxMs = 86_400_000;
+const pauseMaxMs = DAY_MS;
 
 interface Claim {
   readonly app_id: string;

@@ -1,5 +1,6 @@
 /** The users that may log in. */
 import type { Clock } from '#common/clock.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 
@@ -23,7 +24,7 @@ export interface Identity {
  * How long after a login through one provider another provider may be linked by the same address. Later, the mailbox may
  * belong to another person.
  */
-const joinMs = 30 * 86_400_000;
+const joinMs = 30 * DAY_MS;
 
 /** An address as accounts keep it. */
 export function plainEmail(text: string): string {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { resetPassword } from '#api/admin/accounts.ts';
 import { pairOf, startTestOrigin, type TestOrigin } from '#api/testing/origin.ts';
 import { systemClock } from '#common/clock.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
 
 let database: TestDatabase;
@@ -169,7 +170,7 @@ test('a refresh token ends after 24 hours, an access token after 15 minutes', as
   expect((await origin.send('/me', { token: early.access_token })).status).toBe(200);
   origin.advance(4_000);
   expect((await origin.send('/me', { token: early.access_token })).status).toBe(401);
-  origin.advance(24 * 3_600_000 - 15 * 60_000 - 60_000);
+  origin.advance(DAY_MS - 15 * 60_000 - 60_000);
   expect((await refresh(early.refresh_token)).status).toBe(200);
   origin.advance(120_000);
   expect((await refresh(late.refresh_token)).status).toBe(401);
@@ -179,10 +180,10 @@ test('a login is over after 30 days, however often it was renewed', async () => 
   await origin.addUser('long@example.com', password);
   let token = pairOf(await login('long@example.com')).refresh_token;
   for (let day = 0; day < 29; day++) {
-    origin.advance(24 * 3_600_000 - 60_000);
+    origin.advance(DAY_MS - 60_000);
     token = pairOf(await refresh(token)).refresh_token;
   }
-  origin.advance(24 * 3_600_000 - 60_000);
+  origin.advance(DAY_MS - 60_000);
   const last = pairOf(await refresh(token)).refresh_token;
   origin.advance(31 * 60_000);
   expect((await refresh(last)).status).toBe(401);
@@ -198,12 +199,12 @@ test('what is kept of old sessions is bounded: a login clears the dead ones of i
   };
   let token = pairOf(await login('tidy@example.com')).refresh_token;
   for (let day = 0; day < 5; day++) {
-    origin.advance(23 * 3_600_000);
+    origin.advance(23 * HOUR_MS);
     token = pairOf(await refresh(token)).refresh_token;
   }
   expect(await rows()).toBeLessThanOrEqual(4);
   expect((await refresh(token)).status).toBe(200);
-  origin.advance(25 * 3_600_000);
+  origin.advance(25 * HOUR_MS);
   await login('tidy@example.com');
   expect(await rows()).toBe(1);
 });

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { startTestOrigin, type TestOrigin } from '#api/testing/origin.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
 
 let database: TestDatabase;
@@ -106,7 +107,7 @@ test('what is kept is bounded and expiring, and names neither account nor addres
     expect(key).not.toMatch(/@|\d\.\d/);
     if (key.startsWith('login:known:')) expect(await origin.redis.commands.zcard(key)).toBeLessThanOrEqual(16);
   }
-  origin.advance(91 * 86_400_000);
+  origin.advance(91 * DAY_MS);
   for (let n = 0; n < 4; n++) await guess();
   expect((await login('203.0.113.39')).status).toBe(429);
 });

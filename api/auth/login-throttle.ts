@@ -8,6 +8,7 @@
  * at most `knownMax` known networks, for `knownMs` after the last login from each.
  */
 import type { Clock } from '#common/clock.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { KeyedHash, type SecretKey } from '#common/encryption.ts';
 import { limitNetworks } from '#common/http/peer.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
@@ -16,7 +17,7 @@ import { plainEmail } from './accounts.ts';
 const delayFirstMs = 1_000;
 const delayMaxMs = 900_000;
 const knownMax = 16;
-const knownMs = 90 * 86_400_000;
+const knownMs = 90 * DAY_MS;
 
 /** KEYS: counter of strangers, counter of this network, known networks. ARGV: network, now, free attempts, oldest known. */
 const beginScript = `

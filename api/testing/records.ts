@@ -1,5 +1,6 @@
 /** Generated records of a few tenants, from a seed, and a reference implementation that counts them. */
 import type { ClickHouse } from '#clickhouse/client.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 
 export type Random = () => number;
@@ -67,7 +68,7 @@ export function makeRecords(random: Random, tenant: Tenant, count: number, fromM
     const isOrganic = kind !== 'clicks' && trigger !== 'reengagement' && trigger !== 'deep_link' && random() < 0.2;
     const time = Math.floor(fromMs + random() * (toMs - fromMs));
     // A hundred or so people a day, each counted by day.
-    const visitor = Math.floor(time / 86_400_000) * 1_000 + Math.floor(random() * 120);
+    const visitor = Math.floor(time / DAY_MS) * 1_000 + Math.floor(random() * 120);
     const isPaid = kind === 'events' && random() < 0.3;
     return {
       kind,

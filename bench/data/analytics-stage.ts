@@ -10,7 +10,7 @@ import { Subject } from '#bench/load/subject.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { AccessTokens } from '#common/access-token.ts';
-import { DAY_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { Postgres } from '#common/stores/postgres.ts';
@@ -70,7 +70,7 @@ export class AnalyticsStage {
       startPostgres({ dataDir: join(folder, 'postgres'), isDurable: false }),
       startRedis({ dataDir: join(folder, 'redis'), warn: () => undefined }),
     ]);
-    const clickhouse = new ClickHouse({ url: `${store.url}/bench`, requestTimeoutMs: 3_600_000 });
+    const clickhouse = new ClickHouse({ url: `${store.url}/bench`, requestTimeoutMs: HOUR_MS });
     await migrateClickHouse(clickhouse, { retentionDays: 3_650 });
     await migratePostgres({ url: postgres.url });
     const db = new Postgres({ url: postgres.url, name: 'bench', statementTimeoutMs: 600_000 });

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
-import { DAY_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { systemTime } from '#common/time.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { ClickHouseStore } from '#ingest/clickhouse-store.ts';
@@ -43,7 +43,7 @@ const settings = {
 
 const folder = mkdtempSync(join(tmpdir(), 'repair-time-'));
 let server = await startClickHouse({ dataDir: join(folder, 'clickhouse') });
-const client = new ClickHouse({ url: `${server.url}/repair`, requestTimeoutMs: 3_600_000 });
+const client = new ClickHouse({ url: `${server.url}/repair`, requestTimeoutMs: HOUR_MS });
 await migrateClickHouse(client, { retentionDays: 730 });
 const store = new ClickHouseStore(client, systemTime);
 await store.fence(0, 1, 'bench', true);

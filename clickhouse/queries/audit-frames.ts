@@ -6,6 +6,7 @@
  * and leaves no row, so a frame without rows may be sound. Nor can the last records of a frame, or frames after a lane's last.
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
+import { DAY_MS } from '#common/durations.ts';
 
 export interface MissingClicks {
   readonly producer_id: string;
@@ -22,9 +23,9 @@ export interface MissingClicks {
 /** Gaps that are looked at again; when there are more, the first of them are enough to raise an alarm. */
 const gapsMax = 20;
 /** How far back the frame before is looked for: what a producer wrote earlier is followed by a gap that is not seen. */
-const lookBackMs = 86_400_000;
+const lookBackMs = DAY_MS;
 /** How far off a clock is believed to have been. */
-const clockErrorMs = 60 * 86_400_000;
+const clockErrorMs = 60 * DAY_MS;
 
 const seen = `SELECT log_partition, producer_id, frame_no, idx, time FROM clicks WHERE time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})
   UNION ALL SELECT log_partition, producer_id, frame_no, idx, time FROM dead_letters

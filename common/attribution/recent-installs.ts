@@ -3,9 +3,10 @@
  * for thirty days. It can be lost: installs are in ClickHouse.
  */
 import type { CampaignTexts } from '#common/campaign-fields.ts';
+import { DAY_MS } from '#common/durations.ts';
 import type { Redis } from '#common/stores/redis.ts';
 
-const TTL_MS = 30 * 24 * 3_600_000;
+const TTL_MS = 30 * DAY_MS;
 
 /** What events inherit. */
 export interface InstallFacts extends Readonly<CampaignTexts> {

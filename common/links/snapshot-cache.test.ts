@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import { snapshotLimits } from './snapshot-source.ts';
 
@@ -7,7 +8,7 @@ type Found = ReadonlyMap<string, Destination>;
 
 const before: Destination = { to: 'before' };
 const after: Destination = { to: 'after' };
-const hour = 3_600_000;
+const hour = HOUR_MS;
 
 let read: () => Promise<Found>;
 let lastResort: () => Promise<string | undefined>;

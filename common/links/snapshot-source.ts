@@ -1,5 +1,6 @@
 /** The sources of a snapshot cache, and its timeouts and freshness limits. */
 import type { Clock } from '#common/clock.ts';
+import { DAY_MS } from '#common/durations.ts';
 
 export const snapshotLimits = {
   /** How long an entry is taken as it is while changes are announced … */
@@ -7,7 +8,7 @@ export const snapshotLimits = {
   /** … and while announcements do not arrive. */
   freshUnsubscribedMs: 1_000,
   absentFreshMs: 5_000,
-  staleMaxMs: 86_400_000,
+  staleMaxMs: DAY_MS,
   staleWaitMs: 250,
   lookupMs: 2_000,
   retryMs: 1_000,

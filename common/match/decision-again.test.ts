@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { HOUR_MS } from '#common/durations.ts';
 import type { MatchDetail } from '#common/log/match-record.ts';
 import { decideAgain } from './decision-again.ts';
 import { decideByScore, type MatchInput, type ScoredClick } from './rules.ts';
@@ -18,7 +19,7 @@ const someClick = fc.record({
   agent: fc.constantFrom(...agents),
   language: fc.constantFrom('en-US', 'de-DE', ''),
   link_id: fc.constantFrom('l1', 'l2', 'l3'),
-  ageMs: fc.integer({ min: 0, max: 7 * 3_600_000 }),
+  ageMs: fc.integer({ min: 0, max: 7 * HOUR_MS }),
 });
 
 test('a decision made again from its record is the decision, under the same settings and under a smaller window', () => {

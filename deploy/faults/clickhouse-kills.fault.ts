@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { builtClickHouse, startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { LeaseLost } from '#ingest/checkpoints.ts';
@@ -16,7 +17,7 @@ import { SeededRandom } from '#testing/seeded-random.ts';
 import { seed, times } from './fault-sizes.ts';
 import { Store } from './store.ts';
 
-const monthMs = 32 * 86_400_000;
+const monthMs = 32 * DAY_MS;
 /** A kill comes at any moment of an insert, and sometimes a little after it. */
 const afterInsert = 1.2;
 /** Kills between two comparisons of all figures; nothing is inserted or killed during one. */

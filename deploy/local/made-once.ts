@@ -3,6 +3,7 @@ import { randomBytes, X509Certificate } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { generate } from 'selfsigned';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { cannotWrite, StartupError } from './child.ts';
 
 function writeSecret(file: string, text: string): void {
@@ -75,7 +76,7 @@ export interface CertificateFiles {
 }
 
 const validDays = 825;
-const renewBeforeMs = 30 * 86_400_000;
+const renewBeforeMs = 30 * DAY_MS;
 
 /** A self-signed certificate for the local names, renewed before it expires. */
 export async function certificate(dataDir: string, domain: string): Promise<CertificateFiles> {
@@ -89,8 +90,8 @@ export async function certificate(dataDir: string, domain: string): Promise<Cert
     keyType: 'ec',
     algorithm: 'sha256',
     // Valid from an hour ago, to tolerate clock differences.
-    notBeforeDate: new Date(Date.now() - 3_600_000),
-    notAfterDate: new Date(Date.now() + validDays * 86_400_000),
+    notBeforeDate: new Date(Date.now() - HOUR_MS),
+    notAfterDate: new Date(Date.now() + validDays * DAY_MS),
     extensions: [
       { name: 'basicConstraints', cA: false, critical: true },
       { name: 'keyUsage', digitalSignature: true, critical: true },

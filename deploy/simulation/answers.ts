@@ -3,6 +3,7 @@
  * A record without an answer, or with a refusal, may be stored once or not at all; one that was promised is stored exactly once.
  * Of an install or event that was sent several times by its id, one record is stored.
  */
+import { DAY_MS } from '#common/durations.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { SimulatedRow } from './simulated-clickhouse.ts';
 import { deviceOf } from './thin-former.ts';
@@ -32,7 +33,7 @@ export interface Judgement {
 }
 
 /** The id of an event counts for a day, that of an install for good. */
-const dayMs = 86_400_000;
+const dayMs = DAY_MS;
 
 export class Answers {
   readonly #records: SentRecord[] = [];

@@ -1,4 +1,5 @@
 /** An edge process of a simulated machine: the real journal, and clients who send records and note what was answered. */
+import { DAY_MS } from '#common/durations.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -45,7 +46,7 @@ const recentIdsMax = 20;
 const idleMs = 500;
 /** A few clicks were made a while before they came, so that a batch has parts of several months. */
 const oldClickShare = 0.15;
-const oldClickMs = 40 * 86_400_000;
+const oldClickMs = 40 * DAY_MS;
 
 /** With the setting after_answer, what was answered is synced within so many milliseconds as long as nothing hinders it. */
 const syncedWithinMs = 40;

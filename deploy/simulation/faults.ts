@@ -1,6 +1,5 @@
 /** Everything that can go wrong in a simulation, each with what ends it. */
-
-import { DAY_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Program } from './program.ts';
 import { type CallableServer, type CallFaults, noCallFaults } from './server-call.ts';
 import { noDiskFaults } from './simulated-disk.ts';
@@ -296,7 +295,7 @@ export const faults: readonly Fault[] = [
     hit: (world) => {
       const { random } = world.scheduler;
       for (const slot of world.slots) slot.hindrances.push(world.scheduler.now);
-      world.scheduler.leap(random.next() * random.pick([10_000, 3_600_000, 4 * DAY_MS]));
+      world.scheduler.leap(random.next() * random.pick([10_000, HOUR_MS, 4 * DAY_MS]));
       return undefined;
     },
   },

@@ -4,6 +4,7 @@
  * A process uses one core: `-- --seeds 50000 --seed 1` and `-- --seeds 50000 --seed 50001` side by side use two.
  */
 import { parseArgs } from 'node:util';
+import { DAY_MS } from '#common/durations.ts';
 import { runSeed } from './seed-run.ts';
 
 const { values } = parseArgs({
@@ -52,7 +53,7 @@ for (let seed = first; seed < first + count && failed.length < failuresMax; seed
   );
 }
 const seconds = (Date.now() - startedMs) / 1000;
-const days = (virtualMs / 86_400_000).toFixed(1);
+const days = (virtualMs / DAY_MS).toFixed(1);
 console.log(
   `${count} seeds in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second): ${records} records sent, ${kept} kept, ${steps} steps, ${days} days of virtual time`,
 );

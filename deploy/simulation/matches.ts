@@ -1,4 +1,5 @@
 /** What devices were answered: one click goes to one device, and a device has it by one match, as long as its claim is kept. */
+import { HOUR_MS } from '#common/durations.ts';
 import type { Match } from '#gateway/match/match-result.ts';
 import { windowHours } from './click-line.ts';
 
@@ -9,7 +10,7 @@ interface Given {
 }
 
 /** A claim may be forgotten a little before or after its time is over. */
-const claimKeptMs = (windowHours.attribution_window_hours - 1) * 3_600_000;
+const claimKeptMs = (windowHours.attribution_window_hours - 1) * HOUR_MS;
 
 export class Matches {
   readonly faults: string[] = [];

@@ -1,5 +1,4 @@
 /** All that a seed simulates: machines with edges and publishers, the log, and who reads it. Whatever dies is started again. */
-
 import { HOUR_MS } from '#common/durations.ts';
 import { readFrame } from '#common/log/frame.ts';
 import { Answers, nameOf, wronglyAttributed } from './answers.ts';
@@ -49,7 +48,7 @@ const epochMs = 1_790_000_000_000;
 /** Of its size; above it what is committed makes room. */
 const logShareMax = 0.76;
 /** Redis gets the clicks of the last six hours back. */
-const fedMs = 5 * 3_600_000;
+const fedMs = 5 * HOUR_MS;
 const watchMs = 100;
 const restartMsMax = 1_500;
 /** How long before the time that a replay must cover an operator lets it begin. */

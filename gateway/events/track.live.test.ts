@@ -1,5 +1,6 @@
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DAY_MS } from '#common/durations.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
 
 let edge: SdkEdge;
@@ -82,7 +83,7 @@ test('bad events are refused one by one, with their index, field and reason', as
     [event({ event_id: 'x'.repeat(65) }), 'event_id'],
     [event({ timestamp: 'yesterday' }), 'timestamp'],
     [event({ timestamp: Math.floor(Date.now() / 1000) }), 'timestamp'],
-    [event({ timestamp: Date.now() - 91 * 86_400_000 }), 'timestamp'],
+    [event({ timestamp: Date.now() - 91 * DAY_MS }), 'timestamp'],
     [event({ timestamp: Date.now() + 3_700_000 }), 'timestamp'],
     [event({ properties: { text: 'x'.repeat(33_000) } }), 'properties'],
     [event({ properties: deep }), 'properties.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a'],

@@ -3,12 +3,12 @@
  * once take different rows. A device that comes back later is a new install.
  */
 import type { Clock } from '#common/clock.ts';
-import { DAY_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 
-const lookMs = 3_600_000;
+const lookMs = HOUR_MS;
 /** The longest attribution window. */
 const aliasDays = 90;
 /** Installs of one statement, and how long the next one waits: an edge that has much to forget is not busy with it. */

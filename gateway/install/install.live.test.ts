@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { decodeInstall } from '#common/log/install-record.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
@@ -138,7 +139,7 @@ test('a link that opened the app can be referred to for as long as the app attri
   const { body: match } = await edge.post('/sdk/match', app.key, { platform: 'ios', url, device_id: 'd1' });
   expect(match.match_type).toBe('url');
   const keptMs = await edge.redis.commands.pttl(`match_id:${match.match_id}`);
-  expect(keptMs).toBeGreaterThan(167 * 3_600_000);
+  expect(keptMs).toBeGreaterThan(167 * HOUR_MS);
   const repeatedMs = await edge.redis.commands.pttl(`open:${app.app_id}:d1:${url}`);
   expect(repeatedMs).toBeLessThanOrEqual(10_000);
   // As after those seconds: what guards against the same opening sent twice is gone.

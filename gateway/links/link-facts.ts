@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache';
 import type { UtmField } from '#common/campaign-fields.ts';
 import type { Clock } from '#common/clock.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import type { LinkCache, LinkChange } from '#common/links/link-cache.ts';
 import { linkKey } from '#common/links/link-snapshot.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
@@ -13,7 +14,7 @@ const LINKS_MAX = 50_000;
 const FRESH_MS = 30_000;
 const FRESH_UNSUBSCRIBED_MS = 1_000;
 /** When Postgres is away, what was known is used for this long. */
-const STALE_MS = 3_600_000;
+const STALE_MS = HOUR_MS;
 const ABSENT_FRESH_MS = 2_000;
 /** Changes remembered while links are read; beyond it all are read again. */
 const CHANGES_MAX = 1_000;

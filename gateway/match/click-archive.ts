@@ -1,6 +1,7 @@
 /** Where clicks are found that Redis has lost: ingest is asked, which has ClickHouse. */
 import { LRUCache } from 'lru-cache';
 import { type ArchiveAnswer, readArchiveAnswer } from '#common/attribution/click-archive.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/stores/nats.ts';
 import { CLICK_KNOWN_WITHIN_MS } from './young-clicks.ts';
@@ -15,7 +16,7 @@ export const noArchive: ClickLookup = { find: () => Promise.resolve(null) };
 
 const TIMEOUT_MS = 1_000;
 const OPEN_MAX = 50;
-const AGE_MAX_MS = 91 * 86_400_000;
+const AGE_MAX_MS = 91 * DAY_MS;
 
 export class NatsClickArchive implements ClickLookup {
   readonly #absent = new LRUCache<string, true>({ max: 50_000, ttl: 60_000 });

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AddressWriter, addressName } from '#common/address-writer.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { announceChange } from '#common/links/link-cache.ts';
 import { signalsKey } from '#common/links/tap-page.ts';
@@ -122,12 +123,12 @@ test('the install referrer and the clipboard name clicks too; another app gets n
 test('a click that is named and can not be used never leads to another one, and the answer says why', async () => {
   const app = await place();
   const other = await place();
-  const [taken, foreign, old] = [await click(app), await click(other), await click(app, { ageMs: 169 * 3_600_000 })];
+  const [taken, foreign, old] = [await click(app), await click(other), await click(app, { ageMs: 169 * HOUR_MS })];
   await edge.post('/sdk/match', app.key, { platform: 'ios', click_id: taken, device_id: 'first' });
   // What a guess would find.
   await click(app);
   const reasons: string[] = [];
-  for (const click_id of [taken, foreign, old, newId('clk', Date.now() - 3_600_000)]) {
+  for (const click_id of [taken, foreign, old, newId('clk', Date.now() - HOUR_MS)]) {
     const { body } = await edge.post('/sdk/match', app.key, { ...iphone, click_id, device_id: 'd1' });
     expect(body).toMatchObject({ matched: false, match_type: 'none', click_id: null, retry_after_ms: null });
     reasons.push(body.reason);

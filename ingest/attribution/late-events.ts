@@ -15,7 +15,7 @@ import type { BatchName } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import { defaultWindows, type Windows } from '#common/attribution/attribution-windows.ts';
 import { deviceKey, installKey } from '#common/attribution/recent-installs.ts';
-import { HOUR_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { isRedisUnavailable } from '#common/stores/redis.ts';
 import type { Time } from '#common/time.ts';
 import type { Erasures } from '#ingest/erasures.ts';
@@ -36,7 +36,7 @@ const charsMax = 2 * 1_048_576;
 /** The cursor is written this often at most: after a restart so much is looked at again. */
 const keepIntervalMs = 30_000;
 /** How far apart the clocks are, at most, by which batches of different partitions are numbered. */
-const numberMarginMs = 86_400_000;
+const numberMarginMs = DAY_MS;
 
 export interface LateEventsParts {
   readonly store: LateStore;

@@ -17,12 +17,12 @@
  * - The position is only ever written over one that is there. One that is lost is put back to where the reread begins before
  *   that begins, so that whoever dies in it begins it again.
  */
-
 import { isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
 import { addressName } from '#common/address-writer.ts';
 import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
 import type { ClickToPut, RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
@@ -36,7 +36,7 @@ import { AppWindows } from './app-windows.ts';
 const WAITING_FRAMES_MAX = 200;
 const RETRY_MS = 250;
 const POSITION_MS = 1_000;
-const REREAD_MS = 6 * 3_600_000;
+const REREAD_MS = 6 * HOUR_MS;
 const REREAD_PAUSE_MS = 60_000;
 const FULL_PATIENCE_MS = 5_000;
 const AGENTS_MAX = 20_000;
