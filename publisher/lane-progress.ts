@@ -1,5 +1,4 @@
 /** How far the lanes of a machine's journals are: what was published of each, and what the sink has committed. */
-
 import type { FrameHeader } from '#common/log/frame.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
 import { type Announcement, FrameSet, laneKey, laneKeyOf } from '#common/log/marks.ts';
@@ -12,37 +11,45 @@ import { AckSamples } from './ack-samples.ts';
 const skippedMs = 60_000;
 const nothing = new FrameSet();
 
-interface PassedOver {
+interface LaneState {
+  readonly producerId: string;
+  readonly partition: number;
+  committed: FrameSet;
+  readonly published: AckSamples;
+}
+
+/** A lane with frames that are published again. */
+interface SkippedLane {
   readonly key: string;
   readonly producerId: string;
   readonly mark: number;
 }
 
 export class LaneProgress {
-  readonly #committed = new Map<string, FrameSet>();
-  readonly #published = new Map<string, AckSamples>();
+  readonly #lanes = new Map<string, LaneState>();
 
   /** What the sink has committed of a lane. */
   marksOf(key: string): FrameSet {
-    return this.#committed.get(key) ?? nothing;
+    return this.#lanes.get(key)?.committed ?? nothing;
   }
 
-  saw({ frame_no, written_at }: FrameHeader, key: string): void {
-    this.#logOf(key).saw(frame_no, written_at);
+  saw(header: FrameHeader, key: string): void {
+    this.#lane(key, header.producer_id, header.partition).published.saw(header.frame_no, header.written_at);
   }
 
   acknowledged(header: FrameHeader, now: number): void {
-    this.#logOf(laneKeyOf(header)).acknowledged(header.frame_no, now);
+    const { producer_id, partition, frame_no } = header;
+    this.#lane(laneKeyOf(header), producer_id, partition).published.acknowledged(frame_no, now);
   }
 
   /** Takes what the sink says of producers that are known here. */
   announced(announcement: Announcement, isKnown: (producerId: string) => boolean): void {
-    for (const lane of announcement.lanes) {
-      if (!isKnown(lane.producer_id)) continue;
-      const key = laneKey(lane.producer_id, lane);
+    for (const marks of announcement.lanes) {
+      if (!isKnown(marks.producer_id)) continue;
+      const lane = this.#lane(laneKey(marks.producer_id, marks), marks.producer_id, marks.partition);
       // Marks can go back with Postgres. What was committed once stays so, and what is committed since counts as well.
-      this.#committed.set(key, this.marksOf(key).union(new FrameSet(lane.mark, lane.ahead)));
-      this.#published.get(key)?.forget(lane.mark);
+      lane.committed = lane.committed.union(new FrameSet(marks.mark, marks.ahead));
+      lane.published.forget(marks.mark);
     }
   }
 
@@ -51,15 +58,14 @@ export class LaneProgress {
    * they count as not acknowledged.
    * @param now by this machine's clock: if that is behind the sink's, what the sink has committed seems to be later.
    */
-  skipped({ partition, committed_to }: Announcement, now: number): PassedOver[] {
-    const found: PassedOver[] = [];
-    for (const [key, log] of this.#published) {
-      const [producerId = ''] = key.split(':');
-      const isRead = key.endsWith(`:${partition}`);
+  skipped({ partition, committed_to }: Announcement, now: number): SkippedLane[] {
+    const found: SkippedLane[] = [];
+    for (const [key, lane] of this.#lanes) {
+      const isRead = lane.partition === partition;
       const before = Math.max(isRead ? Math.min(committed_to, now) - skippedMs : 0, now - logAgeMaxMs);
-      if (!log.isPassedOver(this.marksOf(key), before)) continue;
-      log.publishAgain();
-      found.push({ key, producerId, mark: this.marksOf(key).mark });
+      if (!lane.published.isPassedOver(lane.committed, before)) continue;
+      lane.published.publishAgain();
+      found.push({ key, producerId: lane.producerId, mark: lane.committed.mark });
     }
     return found;
   }
@@ -67,24 +73,22 @@ export class LaneProgress {
   /** Time of writing of the oldest frame that is not committed, at the latest `to`. Epoch ms. */
   committedTo(to: number): number {
     let until = to;
-    for (const [key, log] of this.#published) until = Math.min(until, log.committedTo(this.marksOf(key).mark) ?? until);
+    for (const { published, committed } of this.#lanes.values()) {
+      until = Math.min(until, published.committedTo(committed.mark) ?? until);
+    }
     return until;
   }
 
   forget(producerId: string): void {
-    for (const key of [...this.#published.keys(), ...this.#committed.keys()]) {
-      if (!key.startsWith(producerId)) continue;
-      this.#published.delete(key);
-      this.#committed.delete(key);
-    }
+    for (const [key, lane] of this.#lanes) if (lane.producerId === producerId) this.#lanes.delete(key);
   }
 
-  #logOf(key: string): AckSamples {
-    let log = this.#published.get(key);
-    if (log === undefined) {
-      log = new AckSamples();
-      this.#published.set(key, log);
+  #lane(key: string, producerId: string, partition: number): LaneState {
+    let lane = this.#lanes.get(key);
+    if (lane === undefined) {
+      lane = { producerId, partition, committed: nothing, published: new AckSamples() };
+      this.#lanes.set(key, lane);
     }
-    return log;
+    return lane;
   }
 }

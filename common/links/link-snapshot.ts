@@ -2,7 +2,6 @@
  * What a redirect and an attribution need to know, as it is kept in Redis and in memory: the link, and the app that owns
  * its host. Two snapshots and not one, so that a change of an app is one entry and not one per link.
  */
-
 import { UTM_FIELDS, type UtmField } from '#common/campaign-fields.ts';
 import { isObject } from '#common/json-object.ts';
 import { type PrivacyMode, privacyModes } from '#common/log/record.ts';
@@ -60,6 +59,12 @@ export function linkKey(host: string, shortCode: string): string {
   return `${host}/${shortCode}`;
 }
 
+/** The parts of a key: a host has no slash. */
+function partsOf(key: string): [host: string, shortCode: string] {
+  const slash = key.indexOf('/');
+  return [key.slice(0, slash), key.slice(slash + 1)];
+}
+
 const linksByKey = `
 SELECT a.host, l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
        l.ios_url, l.android_url, l.fallback_url,
@@ -76,15 +81,12 @@ interface LinkRow extends Omit<LinkSnapshot, 'expires_at'> {
 
 /** Links by key, archived ones included, deleted ones and those of a host that is not verified not. Keys that are not in the answer do not exist. */
 export async function readLinks(db: LinkDatabase, keys: readonly string[]): Promise<Map<string, LinkSnapshot>> {
-  const hosts: string[] = [];
-  const codes: string[] = [];
-  for (const key of keys) {
-    const slash = key.indexOf('/');
-    hosts.push(key.slice(0, slash));
-    codes.push(key.slice(slash + 1));
-  }
+  const parts = keys.map(partsOf);
   const found = new Map<string, LinkSnapshot>();
-  for (const { host, ...row } of await db.query<LinkRow>(linksByKey, [hosts, codes])) {
+  for (const { host, ...row } of await db.query<LinkRow>(linksByKey, [
+    parts.map(([host]) => host),
+    parts.map(([, code]) => code),
+  ])) {
     const expires_at = row.expires_at === null ? null : new Date(row.expires_at).getTime();
     found.set(linkKey(host, row.short_code), { ...row, expires_at });
   }

@@ -12,7 +12,16 @@ const PRESENT_MS = 600_000;
 const STORED_ABSENT_MS = 60_000;
 const LOOKUP_MAX = 2_000;
 
-/** Who an event says it is from. */
+/** A name of an install: its own id, or one of its device. */
+interface InstallName {
+  readonly kind: 'install' | 'device';
+  readonly app_id: string;
+  readonly id: string;
+}
+
+type NamedKey = readonly [key: string, name: InstallName];
+
+/** What an event says of its install. */
 export interface EventSource {
   readonly app_id: string;
   readonly install_id: string;
@@ -49,15 +58,14 @@ export class InstallLookup {
 
   /** Facts for each source, in their order; null where there is no install. @throws ClickHouseFailure */
   async find(sources: readonly EventSource[]): Promise<(InstallFacts | null)[]> {
-    const wanted = new Set<string>();
-    for (const source of sources) {
-      for (const key of keysOf(source)) if (!this.#known.has(key)) wanted.add(key);
-    }
+    const names = sources.map(namesOf);
+    const wanted = new Map<string, InstallName>();
+    for (const own of names) for (const [key, name] of own) if (!this.#known.has(key)) wanted.set(key, name);
     const appearances = this.#appearances;
-    const missing = await this.#fromRedis([...wanted]);
-    if (missing.length > 0) await this.#fromClickHouse(missing, appearances);
-    return sources.map((source) => {
-      for (const key of keysOf(source)) {
+    await this.#fromRedis(wanted);
+    if (wanted.size > 0) await this.#fromClickHouse(wanted, appearances);
+    return names.map((own) => {
+      for (const [key] of own) {
         const facts = this.#known.get(key)?.facts ?? null;
         if (facts !== null) return facts;
       }
@@ -81,28 +89,28 @@ export class InstallLookup {
     this.#notStored.clear();
   }
 
-  /** The keys that Redis does not have either. */
-  async #fromRedis(keys: readonly string[]): Promise<string[]> {
+  /** Removes from the map what Redis has. */
+  async #fromRedis(wanted: Map<string, InstallName>): Promise<void> {
+    const keys = [...wanted.keys()];
     let found: (InstallFacts | null)[] = [];
     try {
       found = (await this.#recent?.byKeys(keys)) ?? [];
     } catch (error) {
       if (!isRedisUnavailable(error)) throw error;
     }
-    return keys.filter((key, at) => {
+    for (const [at, key] of keys.entries()) {
       const facts = found[at] ?? null;
-      if (facts) {
-        this.counters.redis_hits++;
-        this.#known.set(key, { facts }, { ttl: PRESENT_MS });
-      }
-      return facts === null;
-    });
+      if (facts === null) continue;
+      this.counters.redis_hits++;
+      this.#known.set(key, { facts }, { ttl: PRESENT_MS });
+      wanted.delete(key);
+    }
   }
 
-  async #fromClickHouse(keys: readonly string[], appearances: number): Promise<void> {
-    const unasked = keys.filter((key) => !this.#notStored.has(key));
+  async #fromClickHouse(wanted: ReadonlyMap<string, InstallName>, appearances: number): Promise<void> {
+    const unasked = [...wanted].filter(([key]) => !this.#notStored.has(key));
     for (let at = 0; at < unasked.length; at += LOOKUP_MAX) await this.#read(unasked.slice(at, at + LOOKUP_MAX));
-    for (const key of keys) {
+    for (const key of wanted.keys()) {
       if (this.#known.has(key)) continue;
       this.counters.unknown++;
       if (appearances !== this.#appearances) continue;
@@ -111,13 +119,12 @@ export class InstallLookup {
     }
   }
 
-  async #read(keys: readonly string[]): Promise<void> {
+  async #read(names: readonly NamedKey[]): Promise<void> {
     this.counters.clickhouse_lookups++;
     const [apps, installs, devices] = [new Set<string>(), new Set<string>(), new Set<string>()];
-    for (const key of keys) {
-      const [kind, app_id = '', ...rest] = key.split(':');
+    for (const [, { kind, app_id, id }] of names) {
       apps.add(app_id);
-      (kind === 'install' ? installs : devices).add(rest.join(':'));
+      (kind === 'install' ? installs : devices).add(id);
     }
     const [byInstall, byDevice] = await Promise.all([
       this.#newest('install_id', apps, installs),
@@ -127,7 +134,7 @@ export class InstallLookup {
     for (const { app_id, device_id: _, ...facts } of byInstall) found.set(installKey(app_id, facts.install_id), facts);
     for (const { app_id, device_id, ...facts } of byDevice) found.set(deviceKey(app_id, device_id), facts);
     // An id of one app may be asked for with another app's.
-    const wanted = new Set(keys);
+    const wanted = new Map(names);
     for (const key of found.keys()) if (!wanted.has(key)) found.delete(key);
     for (const [key, facts] of found) this.#known.set(key, { facts }, { ttl: PRESENT_MS });
     this.counters.clickhouse_hits += found.size;
@@ -143,11 +150,12 @@ export class InstallLookup {
   }
 }
 
-/** What an event names comes first: its install, then its device, then the device's other names. */
-function keysOf({ app_id, install_id, device_id, aliases = [] }: EventSource): string[] {
-  const keys: string[] = [];
-  if (install_id !== '') keys.push(installKey(app_id, install_id));
-  if (device_id !== '') keys.push(deviceKey(app_id, device_id));
-  for (const alias of aliases) keys.push(deviceKey(app_id, alias));
-  return keys;
+/** What an event names comes first: its install, then its device, then the device's other names. Each with its key in Redis. */
+function namesOf({ app_id, install_id, device_id, aliases = [] }: EventSource): NamedKey[] {
+  const names: NamedKey[] = [];
+  const ofDevice = (id: string): NamedKey => [deviceKey(app_id, id), { kind: 'device', app_id, id }];
+  if (install_id !== '') names.push([installKey(app_id, install_id), { kind: 'install', app_id, id: install_id }]);
+  if (device_id !== '') names.push(ofDevice(device_id));
+  for (const alias of aliases) names.push(ofDevice(alias));
+  return names;
 }
