@@ -28,8 +28,8 @@ import { newProducerId } from './producer-names.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
 import type { HeldLock } from './slot-lock.ts';
-import { SyncRing, type Waiter } from './sync-ring.ts';
 import { nodeSystem, type System } from './system.ts';
+import { UnsyncedGroups, type Waiter } from './unsynced-groups.ts';
 
 export { groupCharsMax, type JournalLane, roomAround, roomOf, type Waiter };
 
@@ -72,7 +72,7 @@ export class Journal {
   readonly #folder: string;
   readonly #lock: HeldLock;
   readonly #group: FrameBuffer;
-  readonly #unsynced: SyncRing;
+  readonly #unsynced: UnsyncedGroups;
   readonly #size: FolderSize;
   #producer = '';
   #segment: Segment | undefined;
@@ -100,7 +100,7 @@ export class Journal {
     this.#lock = lock;
     this.#group = new FrameBuffer(system.time.now);
     this.#copies = new WaitingCopies((line) => options.log?.(line));
-    this.#unsynced = new SyncRing(options.unsyncedBytesMax);
+    this.#unsynced = new UnsyncedGroups(options.unsyncedBytesMax);
     this.#size = new FolderSize(system.disk, folder);
     this.#measureTimer = system.time.every(measureIntervalMs, () => this.#tick());
   }

@@ -1,20 +1,20 @@
 import { expect, test } from 'vitest';
-import { SyncRing } from './sync-ring.ts';
+import { UnsyncedGroups } from './unsynced-groups.ts';
 
 /** Bytes that tell which group they are of. */
 function group(n: number, bytes: number): Buffer {
   return Buffer.alloc(bytes, n);
 }
 
-function kept(groups: SyncRing): [number | undefined, number][] {
+function kept(groups: UnsyncedGroups): [number | undefined, number][] {
   return groups.bytes.map((bytes) => {
     expect(bytes.equals(group(bytes[0] ?? 0, bytes.length))).toBe(true);
     return [bytes[0], bytes.length];
   });
 }
 
-test('what was not synced is there as it was written, oldest first, also when the buffer it came in is used again', () => {
-  const groups = new SyncRing();
+test('unsynced groups are kept as they were written, oldest first, even when their buffer is used again', () => {
+  const groups = new UnsyncedGroups();
   const buffer = group(1, 1_000);
   groups.add(buffer, []);
   buffer.fill(9);
@@ -31,8 +31,8 @@ test('what was not synced is there as it was written, oldest first, also when th
   expect(groups.isEmpty).toBe(false);
 });
 
-test('over many rounds only the oldest are forgotten, and none is damaged by a later one', () => {
-  const groups = new SyncRing();
+test('beyond the maximum only the oldest groups are dropped, and none is damaged by a later one', () => {
+  const groups = new UnsyncedGroups();
   const sizes = Array.from({ length: 30 }, (_, n) => 1_000_003 + ((n * 7_919) % 5) * 700_001);
   for (const [n, bytes] of sizes.entries()) {
     groups.add(group(n % 256, bytes), []);
@@ -45,8 +45,8 @@ test('over many rounds only the oldest are forgotten, and none is damaged by a l
   }
 });
 
-test('those who wait for a sync hear once what became of it', () => {
-  const groups = new SyncRing();
+test('a waiter is notified once of the outcome of its sync', () => {
+  const groups = new UnsyncedGroups();
   const heard: string[] = [];
   const waiter = (name: string) => ({
     committed: () => heard.push(`${name} committed`),
@@ -61,8 +61,8 @@ test('those who wait for a sync hear once what became of it', () => {
   expect(heard).toEqual(['a committed', 'b committed', 'c refused']);
 });
 
-test('of a producer that was given up nothing is written again, and who waits is refused once a sync has failed', () => {
-  const groups = new SyncRing();
+test('groups of an abandoned producer are not written again, and their waiters are refused once a sync fails', () => {
+  const groups = new UnsyncedGroups();
   const heard: string[] = [];
   const waiter = (name: string) => ({
     committed: () => heard.push(`${name} committed`),

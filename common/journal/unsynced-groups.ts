@@ -6,26 +6,24 @@ export interface Waiter {
   refused(): void;
 }
 
-/** Maximum bytes kept for a rewrite; beyond it the oldest group is dropped. Memory is allocated on first use. */
-const ringBytes = 16_777_216;
+/** Maximum bytes kept for a rewrite; beyond it the oldest groups are dropped. */
+const bytesMaxDefault = 16_777_216;
 
 interface Group {
   readonly seq: number;
-  readonly from: number;
-  readonly to: number;
+  readonly bytes: Buffer;
 }
 
-/** The groups' bytes are in one ring buffer, each contiguous, so that keeping them creates no garbage. */
-export class SyncRing {
-  readonly #ring: Buffer;
+export class UnsyncedGroups {
+  readonly #bytesMax: number;
   #groups: Group[] = [];
-  #end = 0;
+  #bytes = 0;
   #waiting: { readonly seq: number; readonly waiters: readonly Waiter[] }[] = [];
   #seq = 0;
   #givenUpTo = 0;
 
-  constructor(bytesMax = ringBytes) {
-    this.#ring = Buffer.allocUnsafeSlow(bytesMax);
+  constructor(bytesMax = bytesMaxDefault) {
+    this.#bytesMax = bytesMax;
   }
 
   /** The number of the group that was written last. */
@@ -39,30 +37,24 @@ export class SyncRing {
 
   /** All of the producer's that may have to be written again, oldest first. */
   get bytes(): Buffer[] {
-    const own = this.#groups.filter((group) => group.seq > this.#givenUpTo);
-    return own.map(({ from, to }) => Buffer.from(this.#ring.subarray(from, to)));
+    return this.#groups.filter((group) => group.seq > this.#givenUpTo).map((group) => group.bytes);
   }
 
-  /** @param waiters those that are answered only once the group is synced. */
+  /**
+   * @param bytes copied, because the caller's buffer is used again.
+   * @param waiters those that are answered only once the group is synced.
+   */
   add(bytes: Buffer, waiters: readonly Waiter[]): void {
     const seq = ++this.#seq;
-    if (this.#groups.length === 0) this.#end = 0;
-    if (this.#end + bytes.length > this.#ring.length) {
-      this.#forget((group) => group.from >= this.#end);
-      this.#end = 0;
-    }
-    const from = this.#end;
-    const to = from + bytes.length;
-    this.#forget((group) => group.from < to && group.to > from);
-    bytes.copy(this.#ring, from);
-    this.#groups.push({ seq, from, to });
-    this.#end = to;
+    this.#groups.push({ seq, bytes: Buffer.from(bytes) });
+    this.#bytes += bytes.length;
+    while (this.#bytes > this.#bytesMax && this.#groups.length > 1) this.#dropOldest();
     if (waiters.length > 0) this.#waiting.push({ seq, waiters });
   }
 
   /** All groups up to a number are synced, or given up. */
   settle(seq: number, isSynced: boolean): void {
-    this.#forget((group) => group.seq <= seq);
+    while (this.#groups[0] !== undefined && this.#groups[0].seq <= seq) this.#dropOldest();
     while (this.#waiting[0] !== undefined && this.#waiting[0].seq <= seq) {
       for (const waiter of this.#waiting.shift()?.waiters ?? []) {
         if (isSynced) waiter.committed();
@@ -81,13 +73,7 @@ export class SyncRing {
     this.settle(this.#givenUpTo, false);
   }
 
-  /** Forgets groups from the oldest on, for as long as they are among those. */
-  #forget(isAmong: (group: Group) => boolean): void {
-    let count = 0;
-    for (const group of this.#groups) {
-      if (!isAmong(group)) break;
-      count++;
-    }
-    if (count > 0) this.#groups.splice(0, count);
+  #dropOldest(): void {
+    this.#bytes -= this.#groups.shift()?.bytes.length ?? 0;
   }
 }
