@@ -1,5 +1,6 @@
 /** The one mapping from events to columns, as RowBinary in the order of the column list. */
 import { CAMPAIGN_FIELDS, type CampaignTexts } from '#common/campaign-fields.ts';
+import { scaled } from '#common/decimal.ts';
 import type { RowWriter } from './row-binary.ts';
 import { type BatchName, type RowOrigin, writeOrigin } from './rows.ts';
 
@@ -57,9 +58,6 @@ export const eventColumns: readonly string[] = [
   'idx',
 ];
 
-/** Digits behind the point of revenue_amount. */
-const revenueScale = 9;
-
 /** One row of `events`. */
 export function writeEventRow(into: RowWriter, row: EventRow, batch: BatchName): void {
   into.string(row.event_id);
@@ -98,10 +96,4 @@ export function writeLearnedEventRow(into: RowWriter, row: EventRow, sign: 1 | -
   writeEventRow(into, row, batch);
   into.int8(sign);
   into.bool(true);
-}
-
-/** A decimal as a whole number of its smallest unit. */
-export function scaled(decimal: string): bigint {
-  const [integer = '0', fraction = ''] = decimal.split('.');
-  return BigInt(integer + fraction.slice(0, revenueScale).padEnd(revenueScale, '0'));
 }

@@ -1,8 +1,11 @@
-/** Money as an exact decimal: what was sent is what is added up. */
+/**
+ * Money as an exact decimal: what was sent is what is added up. No library reads amounts: the gateway does it for every event, and the
+ * rules are about digits (which numbers JSON carries exactly, how many fit the column), not arithmetic.
+ */
+import { DECIMAL_PLACES } from './decimal.ts';
 
-/** Digits before the point, and behind it, that the column has. */
+/** Digits before the point that the column has. */
 const INTEGER_DIGITS_MAX = 29;
-const SCALE_MAX = 9;
 /** Of an amount that is sent: a billion of the largest still add up to what a column holds. */
 const SENT_DIGITS_MAX = 20;
 const decimal = /^([+-]?)(\d+)(?:\.(\d+))?$/;
@@ -72,7 +75,7 @@ export function decimalOf(value: unknown): string | null {
     .replace('.', '')
     .replace(/e.*$/, '').length;
   if (significant > 15 && Math.abs(value) >= 1e6) return null;
-  if (significant > 15 || text.includes('e')) return normalised(value.toFixed(SCALE_MAX));
+  if (significant > 15 || text.includes('e')) return normalised(value.toFixed(DECIMAL_PLACES));
   return normalised(text);
 }
 
@@ -81,7 +84,7 @@ function normalised(text: string): string | null {
   if (!match) return null;
   const integer = (match[2] ?? '').replace(/^0+(?=\d)/, '');
   const fraction = (match[3] ?? '').replace(/0+$/, '');
-  if (integer.length > INTEGER_DIGITS_MAX || fraction.length > SCALE_MAX) return null;
+  if (integer.length > INTEGER_DIGITS_MAX || fraction.length > DECIMAL_PLACES) return null;
   const amount = fraction === '' ? integer : `${integer}.${fraction}`;
   return match[1] === '-' && amount !== '0' ? `-${amount}` : amount;
 }

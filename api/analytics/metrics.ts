@@ -2,6 +2,7 @@
 import { Type } from 'typebox';
 import type { RankedRow } from '#clickhouse/queries/ranking.ts';
 import type { FigureRow } from '#clickhouse/queries/series.ts';
+import { addDecimals, scaled } from '#common/decimal.ts';
 
 export interface Amount {
   /** ISO 4217. */
@@ -71,25 +72,6 @@ export const exampleMetrics = {
   conversion_rate: 0.06,
   revenue: [{ currency: 'EUR', amount: '412.5' }],
 };
-
-const scale = 9;
-
-/** Decimals with at most 9 places. */
-export function addDecimals(a: string, b: string): string {
-  return decimalText(scaled(a) + scaled(b));
-}
-
-function scaled(text: string): bigint {
-  const [whole = '0', fraction = ''] = text.split('.');
-  const digits = BigInt(whole.replace('-', '') + fraction.padEnd(scale, '0').slice(0, scale));
-  return text.startsWith('-') ? -digits : digits;
-}
-
-function decimalText(value: bigint): string {
-  const digits = (value < 0n ? -value : value).toString().padStart(scale + 1, '0');
-  const fraction = digits.slice(-scale).replace(/0+$/, '');
-  return `${value < 0n ? '-' : ''}${digits.slice(0, -scale)}${fraction === '' ? '' : `.${fraction}`}`;
-}
 
 function rate(installs: number, organic: number, clicks: number): number {
   return clicks === 0 ? 0 : (installs - organic) / clicks;
