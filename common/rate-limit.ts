@@ -3,6 +3,8 @@
  * so that all processes share the count. One script call per request.
  * While Redis is unavailable, authentication is rejected (password guesses must not become unlimited); the rest is counted in
  * this process.
+ *
+ * Written by hand, because the counting is part of other scripts: the gateway checks a key and its limit in one round trip.
  */
 import { LRUCache } from 'lru-cache';
 import { type Clock, systemClock } from './clock.ts';

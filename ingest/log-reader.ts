@@ -1,17 +1,16 @@
 /**
- * Reads one partition of the log from a point in time on, through a consumer that is thrown away at the first doubt.
+ * Reads one partition of the log from a point in time on, through a consumer that is replaced at the first doubt.
  *
  *   stopped ──start(time)──▶ creating ──created──▶ pulling ──┐ buffer full: no pull until there is room
  *                              ▲ ▲                    │      │
  *                              │ └─back-off─ refused ◀┘◀─────┘
- *                              └──── reconnect, silence, a delivery missing, consumer gone: start again at the time
- *                                    that the owner has committed
+ *                              └──── reconnect, silence, a delivery missing, consumer gone: start again at the
+ *                                    committed time
  *
  * Must stay true: nothing here decides what was committed. Whatever is delivered twice is dropped by the marks, so starting
  * again too early is harmless, and stream sequences and acknowledgement state, which go back when a server loses its tail, are
- * never asked for.
+ * never used. That is why it is written by hand: the ordered consumer of the NATS client resumes from sequences and keeps time itself.
  */
-
 import { randomUUID } from 'node:crypto';
 import { isObject } from '#common/json-object.ts';
 import { frameRecordsMax, readFrame } from '#common/log/frame.ts';

@@ -1,8 +1,10 @@
 /**
  * What a publisher has sent and the log has not acknowledged. A message is one or more frames of a lane, one after the other:
  * what a message costs the log hardly depends on its size, and an edge writes a frame per turn of its event loop.
+ *
+ * Written by hand, because what is unacknowledged is bounded in bytes as well as in messages, and when an acknowledgement is missing each
+ * reader goes back to its oldest frame. The publish of the NATS client knows neither; it is a promise per message.
  */
-
 import { type FrameHeader, frameBytesMax } from '#common/log/frame.ts';
 import { TransientMap } from '#common/transient-map.ts';
 import type { JournalFrame, Position, ProducerReader } from './producer-reader.ts';

@@ -1,6 +1,9 @@
 /**
  * One running instance per data folder. The lock is a file that names its holder by pid and start time. The lock of
  * a process that has ended, or whose pid was reused, is ignored.
+ *
+ * The journal's lock (`common/journal/slot-lock.ts`) is a socket that its holder listens on. Here the holder is mostly another
+ * program, such as Postgres, which outlives a killed launcher and must then still hold its folder.
  */
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
