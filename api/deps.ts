@@ -2,7 +2,7 @@
 import type { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
 import type { AppSnapshots } from '#common/links/app-snapshot.ts';
-import type { LinkChange } from '#common/links/link-cache.ts';
+import type { LinkChange } from '#common/links/link-changes.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';

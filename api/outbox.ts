@@ -10,7 +10,7 @@
  * trusts an entry for that long.
  */
 import type { AppSnapshots } from '#common/links/app-snapshot.ts';
-import { type LinkChange, tellCaches } from '#common/links/link-cache.ts';
+import { announceChanges, type LinkChange } from '#common/links/link-changes.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
@@ -115,7 +115,8 @@ export class Outbox {
       const delivered = await this.#db.transaction(async (queries) => {
         const changes = await queries.query<NotedChange>(takeOldest, [], 'take_outbox');
         await this.#settle(changes);
-        if (changes.length > 0 && !(await tellCaches(this.#redis, changes))) throw new NotTaken('Redis is unavailable');
+        if (changes.length > 0 && !(await announceChanges(this.#redis, changes)))
+          throw new NotTaken('Redis is unavailable');
         return changes.length;
       });
       this.counters.delivered += delivered;

@@ -7,7 +7,7 @@ import { CountedAddresses } from '#common/counted-addresses.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import { AppSnapshots } from '#common/links/app-snapshot.ts';
-import { announceChange } from '#common/links/link-cache.ts';
+import { announceChanges } from '#common/links/link-changes.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { Log } from '#common/process/telemetry.ts';
@@ -70,7 +70,7 @@ export function apiParts(
     analytics: analyticsParts({ clickhouse, asOf: asOfFrom(db), retentionDays: config.RETENTION_DAYS }),
     apiKeys: new ApiKeys(secrets),
     appSnapshots,
-    announce: (...changes) => announceChange(redis, ...changes),
+    announce: (...changes) => announceChanges(redis, changes),
     deliverChanges: () => outbox.tell(),
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
     hosts: hostRules(config),

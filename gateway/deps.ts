@@ -1,7 +1,7 @@
 /** What the handlers of the SDK endpoints are given. */
 import type { Clock } from '#common/clock.ts';
 import { routesOf } from '#common/http/route.ts';
-import type { LinkChange } from '#common/links/link-cache.ts';
+import type { LinkChange } from '#common/links/link-changes.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import type { AppCaller } from './caller.ts';

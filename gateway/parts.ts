@@ -1,5 +1,4 @@
 /** The SDK edge put together from its clients: alone (main.ts), or beside the API on one origin. */
-
 import { AddressWriter } from '#common/address-writer.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
@@ -10,7 +9,8 @@ import { CountedAddresses } from '#common/counted-addresses.ts';
 import { parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import type { Journal } from '#common/journal/journal.ts';
-import { announceChange, type LinkCache } from '#common/links/link-cache.ts';
+import type { LinkCache } from '#common/links/link-cache.ts';
+import { announceChanges } from '#common/links/link-changes.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
@@ -97,7 +97,7 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
     tenancy: new Tenancy(db),
     clock,
     shortUrl,
-    announce: (...changes) => announceChange(redis, ...changes),
+    announce: (...changes) => announceChanges(redis, changes),
   };
   const counters: GatewayCounters = {
     matches: matching.counters,

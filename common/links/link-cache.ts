@@ -1,15 +1,15 @@
 /**
- * Cache of links by URL and apps by host for the edges: process → Redis → Postgres, with change announcements.
+ * Cache of links by URL and apps by host for the edges. From the nearest layer to the farthest, each with its one reason:
  *
- * Announcements use Redis pub/sub, which drops messages without subscribers. So every cache also publishes a heartbeat to
- * itself over the same two connections. While heartbeats arrive, so do announcements, and entries are trusted for a minute;
- * when they stop, for a second; when they are back, every older entry is revalidated.
+ *   redirector/known-links.ts   what a visit needs of a link, prepared: one look-up per visit
+ *   snapshot-cache.ts           this process, then Redis, then Postgres; each asked once for all that wait
+ *   link-changes.ts             announcements of changes: entries are trusted for a minute while they arrive, else for a second
+ *   redirector/disk-cache.ts    links that this machine served, for when neither Redis nor Postgres answers
  */
-import { randomBytes } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
-import type { Redis, RedisCommands, Subscription } from '#common/stores/redis.ts';
-import { sleep, systemTime } from '#common/time.ts';
+import type { Redis, RedisCommands } from '#common/stores/redis.ts';
+import { announceChanges, ChangeSubscription, changeKey, type LinkChange, snapshotPrefixes } from './link-changes.ts';
 import {
   decodeApp,
   decodeLink,
@@ -22,61 +22,11 @@ import {
   readLinks,
 } from './link-snapshot.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
-import { changeMarker, type SharedStore, snapshotLimits } from './snapshot-source.ts';
+import type { SharedStore } from './snapshot-source.ts';
 
-/** A link that was made, changed or deleted, or an app that was (for a new host: once for the old and once for the new). */
-export type LinkChange =
-  | { readonly kind: 'link'; readonly host: string; readonly short_code: string }
-  | { readonly kind: 'app'; readonly host: string };
-
-const channel = 'links:changes';
-const prefixes = { link: 'link:2:', app: 'host:1:' } as const;
-
-const heartbeatIntervalMs = 300;
-/** Silence after which announcements count as lost. */
-const silenceMaxMs = 900;
 /** A link whose app differs from its host's app is revalidated at most once per interval. */
 const rereadPauseMs = 30_000;
 const rereadMax = 10_000;
-const announceAttempts = 3;
-const announcePauseMs = 100;
-
-const keyOf = (change: LinkChange): string =>
-  change.kind === 'link' ? linkKey(change.host, change.short_code) : change.host;
-
-/**
- * Publishes committed changes to every process. The marker is written first, so that receivers of the change find
- * no outdated snapshot in Redis.
- * @returns false when Redis did not accept it.
- */
-export async function tellCaches(redis: Pick<Redis, 'commands'>, changes: readonly LinkChange[]): Promise<boolean> {
-  try {
-    await Promise.all(
-      changes.map((change) =>
-        redis.commands.set(prefixes[change.kind] + keyOf(change), changeMarker, 'PX', snapshotLimits.markerMs),
-      ),
-    );
-    await Promise.all(changes.map((change) => redis.commands.publish(channel, `${change.kind} ${keyOf(change)}`)));
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/**
- * `tellCaches` with a few retries, for new links: a code that a redirector remembers as unknown is looked up again
- * after seconds anyway. Changes to existing links are recorded and published until they arrive (api/outbox.ts).
- */
-export async function announceChange(
-  redis: Pick<Redis, 'commands'>,
-  ...changes: readonly LinkChange[]
-): Promise<boolean> {
-  for (let attempt = 0; attempt < announceAttempts; attempt++) {
-    if (attempt > 0) await sleep(systemTime, announcePauseMs * 3 ** (attempt - 1));
-    if (await tellCaches(redis, changes)) return true;
-  }
-  return false;
-}
 
 function sharedStore(commands: RedisCommands): SharedStore {
   return {
@@ -134,21 +84,26 @@ export class LinkCache {
   readonly #redis: Redis;
   readonly #clock: Clock;
   readonly #diskCache: LinkDiskCache | undefined;
-  readonly #heartbeatChannel = `links:heartbeat:${randomBytes(9).toString('base64url')}`;
+  readonly #subscription: ChangeSubscription;
   readonly #watchers: LinkWatcher[] = [];
   readonly #rereadLately = new LRUCache<string, true>({ max: rereadMax, ttl: rereadPauseMs });
-  #subscription: Subscription | undefined;
-  #heartbeat: NodeJS.Timeout | undefined;
-  #heardMs = 0;
-  #isSubscribed = false;
 
   constructor({ redis, db, clock, entriesMax, bytesMax, diskCache }: LinkCacheOptions) {
     this.#redis = redis;
     this.#clock = clock;
     this.#diskCache = diskCache;
+    this.#subscription = new ChangeSubscription(redis, clock, {
+      changed: (kind, key) => this.#changed(kind, key),
+      setSubscribed: (isSubscribed) => this.#setSubscribed(isSubscribed),
+    });
     const store = sharedStore(redis.commands);
     this.links = new SnapshotCache({
-      source: { prefix: prefixes.link, encode: encodeLink, decode: decodeLink, read: (keys) => readLinks(db, keys) },
+      source: {
+        prefix: snapshotPrefixes.link,
+        encode: encodeLink,
+        decode: decodeLink,
+        read: (keys) => readLinks(db, keys),
+      },
       store,
       clock,
       entriesMax,
@@ -156,7 +111,12 @@ export class LinkCache {
       ...this.#onDisk('link'),
     });
     this.apps = new SnapshotCache({
-      source: { prefix: prefixes.app, encode: JSON.stringify, decode: decodeApp, read: (keys) => readApps(db, keys) },
+      source: {
+        prefix: snapshotPrefixes.app,
+        encode: JSON.stringify,
+        decode: decodeApp,
+        read: (keys) => readApps(db, keys),
+      },
       store,
       clock,
       entriesMax,
@@ -167,26 +127,20 @@ export class LinkCache {
 
   /** Whether changes currently arrive within a second. */
   get isSubscribed(): boolean {
-    return this.#isSubscribed;
+    return this.#subscription.isSubscribed;
   }
 
   watch(watcher: LinkWatcher): void {
     this.#watchers.push(watcher);
   }
 
-  /** Begins to listen. Redis need not be there. */
+  /** Begins to listen for changes. Redis need not be reachable. */
   async start(): Promise<void> {
-    this.#subscription = await this.#redis.subscribe(
-      [channel, this.#heartbeatChannel],
-      (from, message) => (from === channel ? this.#hear(message) : this.#hearBeat()),
-      () => this.#gap(),
-    );
-    this.#heartbeat = setInterval(() => this.#sendHeartbeat(), heartbeatIntervalMs).unref();
+    await this.#subscription.start();
   }
 
   async stop(): Promise<void> {
-    clearInterval(this.#heartbeat);
-    await this.#subscription?.close();
+    await this.#subscription.stop();
   }
 
   /**
@@ -225,8 +179,8 @@ export class LinkCache {
       { kind: 'app', host },
       { kind: 'link', host, short_code },
     ] as const;
-    if (!(await tellCaches(this.#redis, changes))) return null;
-    for (const change of changes) (change.kind === 'app' ? this.apps : this.links).changed(keyOf(change));
+    if (!(await announceChanges(this.#redis, changes))) return null;
+    for (const change of changes) (change.kind === 'app' ? this.apps : this.links).changed(changeKey(change));
     return together(...(await Promise.all([this.apps.load(host), this.links.load(linkKey(host, short_code))])));
   }
 
@@ -246,34 +200,13 @@ export class LinkCache {
     };
   }
 
-  #hear(message: string): void {
-    const space = message.indexOf(' ');
-    const key = message.slice(space + 1);
-    const isLink = message.startsWith('link ');
-    if (!isLink && !message.startsWith('app ')) return;
-    (isLink ? this.links : this.apps).changed(key);
-    for (const watcher of this.#watchers) watcher.changed(isLink ? 'link' : 'app', key);
-    this.#diskCache?.changed(message);
-  }
-
-  #sendHeartbeat(): void {
-    if (this.#isSubscribed && this.#clock() - this.#heardMs > silenceMaxMs) this.#setSubscribed(false);
-    this.#redis.commands.publish(this.#heartbeatChannel, '').catch(() => this.#setSubscribed(false));
-  }
-
-  #hearBeat(): void {
-    this.#heardMs = this.#clock();
-    if (!this.#isSubscribed) this.#setSubscribed(true);
-  }
-
-  #gap(): void {
-    this.#heardMs = this.#clock();
-    this.#setSubscribed(true);
+  #changed(kind: LinkChange['kind'], key: string): void {
+    (kind === 'link' ? this.links : this.apps).changed(key);
+    for (const watcher of this.#watchers) watcher.changed(kind, key);
+    this.#diskCache?.changed(`${kind} ${key}`);
   }
 
   #setSubscribed(isSubscribed: boolean): void {
-    if (!isSubscribed && !this.#isSubscribed) return;
-    this.#isSubscribed = isSubscribed;
     this.links.setSubscribed(isSubscribed);
     this.apps.setSubscribed(isSubscribed);
     if (isSubscribed) for (const watcher of this.#watchers) watcher.missed();

@@ -6,7 +6,8 @@ import { LRUCache } from 'lru-cache';
 import type { UtmField } from '#common/campaign-fields.ts';
 import type { Clock } from '#common/clock.ts';
 import { HOUR_MS } from '#common/durations.ts';
-import type { LinkCache, LinkChange } from '#common/links/link-cache.ts';
+import type { LinkCache } from '#common/links/link-cache.ts';
+import type { LinkChange } from '#common/links/link-changes.ts';
 import { linkKey } from '#common/links/link-snapshot.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 

@@ -3,7 +3,7 @@ import { AddressWriter, addressName } from '#common/address-writer.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
-import { announceChange } from '#common/links/link-cache.ts';
+import { announceChanges } from '#common/links/link-changes.ts';
 import { signalsKey } from '#common/links/tap-page.ts';
 import { addressKey, SdkEdge } from '#gateway/testing/sdk-edge.ts';
 
@@ -239,7 +239,7 @@ test('a change of a link that is announced is in answers and events within a sec
   };
   expect(await campaign()).toBe('sale');
   await edge.db.execute('UPDATE links SET campaign = $2 WHERE id = $1', [app.link_id, 'winter']);
-  await announceChange(edge.redis, { kind: 'link', host: app.host, short_code: 'summer' });
+  await announceChanges(edge.redis, [{ kind: 'link', host: app.host, short_code: 'summer' }]);
   await expect.poll(campaign, { timeout: 1_000, interval: 20 }).toBe('winter');
   await edge.post('/sdk/events', app.key, { name: 'seen', device_id: 'd', link_id: app.link_id });
   expect(edge.events(app.app_id).map((event) => event.campaign)).toEqual(['winter']);

@@ -8,7 +8,8 @@ import { AddressWriter } from '#common/address-writer.ts';
 import { type Clock, systemClock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/journal/journal.ts';
-import { announceChange, LinkCache, type LinkChange } from '#common/links/link-cache.ts';
+import { LinkCache } from '#common/links/link-cache.ts';
+import { announceChanges, type LinkChange } from '#common/links/link-changes.ts';
 import type { LinkSnapshot } from '#common/links/link-snapshot.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
@@ -187,7 +188,7 @@ export class TestEdge {
   }
 
   announce(...changes: LinkChange[]): Promise<boolean> {
-    return announceChange(this.redis, ...changes);
+    return announceChanges(this.redis, changes);
   }
 
   get(host: string, path: string, headers: Record<string, string> = {}, method = 'GET'): Promise<Reply> {

@@ -1,0 +1,119 @@
+/**
+ * Changes of links and apps, announced to every process over Redis.
+ *
+ * Pub/sub drops messages without subscribers. So every subscriber also publishes a heartbeat to itself over the same two
+ * connections: while heartbeats arrive, so do announcements; when they are back after a silence, some may have been missed.
+ */
+import { randomBytes } from 'node:crypto';
+import type { Clock } from '#common/clock.ts';
+import type { Redis, Subscription } from '#common/stores/redis.ts';
+import { linkKey } from './link-snapshot.ts';
+import { changeMarker, snapshotLimits } from './snapshot-source.ts';
+
+/** A link that was made, changed or deleted, or an app that was (for a new host: once for the old and once for the new). */
+export type LinkChange =
+  | { readonly kind: 'link'; readonly host: string; readonly short_code: string }
+  | { readonly kind: 'app'; readonly host: string };
+
+/** What Redis keys of snapshots begin with; changes with the shape of the snapshot. */
+export const snapshotPrefixes = { link: 'link:2:', app: 'host:1:' } as const;
+
+const channel = 'links:changes';
+const heartbeatIntervalMs = 300;
+/** Silence after which announcements count as lost. */
+const silenceMaxMs = 900;
+
+export function changeKey(change: LinkChange): string {
+  return change.kind === 'link' ? linkKey(change.host, change.short_code) : change.host;
+}
+
+/**
+ * Publishes committed changes to every process. The marker is written first, so that receivers of the change find
+ * no outdated snapshot in Redis. Changes to existing links are repeated until they are delivered (api/outbox.ts); a new link is
+ * announced once, because a code that a redirector remembers as unknown is looked up again after seconds anyway.
+ * @returns false when Redis did not accept it.
+ */
+export async function announceChanges(
+  { commands }: Pick<Redis, 'commands'>,
+  changes: readonly LinkChange[],
+): Promise<boolean> {
+  try {
+    const keys = changes.map((change) => snapshotPrefixes[change.kind] + changeKey(change));
+    await Promise.all(keys.map((key) => commands.set(key, changeMarker, 'PX', snapshotLimits.markerMs)));
+    await Promise.all(changes.map((change) => commands.publish(channel, `${change.kind} ${changeKey(change)}`)));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export interface ChangeListener {
+  /** @param key `linkKey` of a link, or the host of an app. */
+  changed(kind: LinkChange['kind'], key: string): void;
+  /** Whether changes arrive; true again after changes may have been missed. */
+  setSubscribed(isSubscribed: boolean): void;
+}
+
+export class ChangeSubscription {
+  readonly #redis: Redis;
+  readonly #clock: Clock;
+  readonly #listener: ChangeListener;
+  readonly #heartbeatChannel = `links:heartbeat:${randomBytes(9).toString('base64url')}`;
+  #subscription: Subscription | undefined;
+  #heartbeat: NodeJS.Timeout | undefined;
+  #heardMs = 0;
+  #isSubscribed = false;
+
+  constructor(redis: Redis, clock: Clock, listener: ChangeListener) {
+    this.#redis = redis;
+    this.#clock = clock;
+    this.#listener = listener;
+  }
+
+  /** Whether changes currently arrive within a second. */
+  get isSubscribed(): boolean {
+    return this.#isSubscribed;
+  }
+
+  /** Redis need not be reachable. */
+  async start(): Promise<void> {
+    this.#subscription = await this.#redis.subscribe(
+      [channel, this.#heartbeatChannel],
+      (from, message) => (from === channel ? this.#onMessage(message) : this.#onHeartbeat()),
+      () => this.#onReconnect(),
+    );
+    this.#heartbeat = setInterval(() => this.#sendHeartbeat(), heartbeatIntervalMs).unref();
+  }
+
+  async stop(): Promise<void> {
+    clearInterval(this.#heartbeat);
+    await this.#subscription?.close();
+  }
+
+  #onMessage(message: string): void {
+    const space = message.indexOf(' ');
+    const kind = message.slice(0, space);
+    if (kind === 'link' || kind === 'app') this.#listener.changed(kind, message.slice(space + 1));
+  }
+
+  #sendHeartbeat(): void {
+    if (this.#isSubscribed && this.#clock() - this.#heardMs > silenceMaxMs) this.#setSubscribed(false);
+    this.#redis.commands.publish(this.#heartbeatChannel, '').catch(() => this.#setSubscribed(false));
+  }
+
+  #onHeartbeat(): void {
+    this.#heardMs = this.#clock();
+    if (!this.#isSubscribed) this.#setSubscribed(true);
+  }
+
+  #onReconnect(): void {
+    this.#heardMs = this.#clock();
+    this.#setSubscribed(true);
+  }
+
+  #setSubscribed(isSubscribed: boolean): void {
+    if (!isSubscribed && !this.#isSubscribed) return;
+    this.#isSubscribed = isSubscribed;
+    this.#listener.setSubscribed(isSubscribed);
+  }
+}
