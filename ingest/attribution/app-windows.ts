@@ -1,4 +1,4 @@
-/** How long clicks of each app are kept for matching, as the SDK edge last said; asked for again after a few seconds. */
+/** The attribution window of each app, as the gateway last wrote it; read again after a few seconds. */
 import { LRUCache } from 'lru-cache';
 import type { Windows } from '#common/attribution/attribution-windows.ts';
 import type { Clock } from '#common/clock.ts';
@@ -22,7 +22,7 @@ export class AppWindows {
     this.#clock = clock;
   }
 
-  /** Of every app that is named. Throws what reading throws. */
+  /** Windows of these apps. Throws what reading throws. */
   async of(appIds: ReadonlySet<string>): Promise<ReadonlyMap<string, Windows>> {
     const nowMs = this.#clock();
     const all = new Map<string, Windows>();

@@ -1,6 +1,6 @@
 /**
- * Installs and events on their way to rows: those that were there before are dropped, events get the link of their click,
- * of their own, or of their install, and what the address tells is filled in.
+ * Turns installs and events into rows, in this order: drop repeats, find the clicks that events name, find the installs of
+ * events, then fill in the link (the event's own, its click's or its install's) and the country of the address.
  */
 import { LRUCache } from 'lru-cache';
 import type { RowOrigin } from '#clickhouse/rows.ts';
@@ -22,7 +22,7 @@ import { ownCountry, waitingKeys } from './waiting-keys.ts';
 
 const ADDRESSES_MAX = 50_000;
 
-/** A record that was read, and where it stands in the log. */
+/** A decoded record and its place in the log. */
 export type SdkRecord =
   | { readonly kind: 'install'; readonly record: InstallRecord; readonly origin: RowOrigin }
   | { readonly kind: 'event'; readonly record: EventRecord; readonly origin: RowOrigin };
@@ -41,7 +41,7 @@ export interface AttributionParts {
   readonly countries: CountryDatabase;
 }
 
-/** The places that the events of one record take, beside those of records with one event. */
+/** Places reserved for the events of one batch record, behind those of records with one event. */
 const placesOfBatch = 1_000;
 
 /** Reads a line of installs or events; a batch of events is many. */
@@ -79,22 +79,22 @@ export class Attribution {
     this.#parts = parts;
   }
 
-  /** Called when a partition was taken: others may have stored records of it. @throws ClickHouseFailure */
+  /** Called when a partition is taken over: other owners may have stored records of it. @throws ClickHouseFailure */
   async begin(partition: number, untilMs: number): Promise<void> {
     await this.#firstSeen(partition).load(untilMs);
   }
 
   /**
-   * The rows of the records that count, all of one partition.
+   * The rows of the records that are no repeats, all of one partition.
    * @throws ClickHouseFailure
    */
   async rows(partition: number, records: readonly SdkRecord[]): Promise<SdkRows> {
     if (records.length === 0) return { installs: [], events: [] };
-    const kept = await this.#firsts(this.#firstSeen(partition), records);
+    const kept = await this.#dropRepeats(this.#firstSeen(partition), records);
     const installs = kept.flatMap((one) => (one.kind === 'install' ? [this.#installRow(one.record, one.origin)] : []));
     const events = kept.flatMap((one) => (one.kind === 'event' ? [one] : []));
-    const clicks = await this.#clicksOf(events.map(({ record }) => record));
-    const sources = events.map(({ record }) => (isNamed(record, clicks) ? nobody : record));
+    const clicks = await this.#findClicks(events.map(({ record }) => record));
+    const sources = events.map(({ record }) => (isNamed(record, clicks) ? noSource : record));
     const facts = await this.#parts.installs.find(sources);
     return {
       installs,
@@ -106,11 +106,11 @@ export class Attribution {
 
   #firstSeen(partition: number): FirstSeen {
     const firstSeen = this.#parts.firstSeen.at(partition);
-    if (!firstSeen) throw new Error(`there is no partition ${partition}`);
+    if (!firstSeen) throw new Error(`There is no partition ${partition}.`);
     return firstSeen;
   }
 
-  async #firsts(firstSeen: FirstSeen, records: readonly SdkRecord[]): Promise<SdkRecord[]> {
+  async #dropRepeats(firstSeen: FirstSeen, records: readonly SdkRecord[]): Promise<SdkRecord[]> {
     const claims: IdUse[] = [];
     for (const one of records) if (hasClaim(one)) claims.push(claimOf(one));
     const verdicts = claims.length === 0 ? [] : await firstSeen.settle(claims);
@@ -118,8 +118,8 @@ export class Attribution {
     return records.filter((one) => !hasClaim(one) || verdicts[at++]);
   }
 
-  /** Clicks that events name, of their own app only. Redis away: such events have the link that they name themselves. */
-  async #clicksOf(events: readonly EventRecord[]): Promise<Map<string, RecentClick>> {
+  /** Clicks that events name. While Redis is unavailable, such events have only the link that they name themselves. */
+  async #findClicks(events: readonly EventRecord[]): Promise<Map<string, RecentClick>> {
     const ids = [...new Set(events.flatMap(({ click_id }) => (click_id === '' ? [] : [click_id])))];
     const known = new Map<string, RecentClick>();
     let clicks: readonly (RecentClick | null)[] = [];
@@ -149,7 +149,7 @@ export class Attribution {
   #eventRow(event: EventRecord, origin: RowOrigin, click: RecentClick | null, install: InstallFacts | null): EventRow {
     const own = click?.app_id === event.app_id ? click : null;
     const from = event.link_id === '' ? (own ?? install) : own?.link_id === event.link_id ? own : null;
-    // New fields stand before a spread: behind one, V8 takes a microsecond for each and leaves old objects behind.
+    // New fields stand before a spread: behind one, V8 takes a microsecond for each and makes garbage.
     return {
       country: this.#countryOfEvent(event, install),
       ...origin,
@@ -168,14 +168,14 @@ export class Attribution {
     };
   }
 
-  /** Where the device is: by its own address where that was sent, else its install's, else by whoever sent the event. */
+  /** Where the device is: by its own address if that was sent, else its install's country, else by the sender's address. */
   #countryOfEvent({ device_ip, ip }: EventRecord, install: InstallFacts | null): string {
     return (
       this.#countryOf(device_ip) || install?.country || this.#countryOf(install?.network ?? '') || this.#countryOf(ip)
     );
   }
 
-  /** What an event that found no install is found by later. */
+  /** The names by which an event without an install is found later. */
   #waitingKeys(event: EventRecord): readonly string[] {
     const keys = waitingKeys(event);
     if (keys.length > 0 && this.#countryOf(event.device_ip) !== '') keys.push(ownCountry);
@@ -196,9 +196,9 @@ export class Attribution {
 
 const systems = { ios: 'iOS', android: 'Android', web: '' } as const;
 const none: readonly string[] = [];
-const nobody = { app_id: '', install_id: '', device_id: '' } as const;
+const noSource = { app_id: '', install_id: '', device_id: '' } as const;
 
-/** Whether an event needs no install: its own click or link says it all but the device's platform. */
+/** Whether an event needs no install: its own click or link says everything, and it names the platform. */
 function isNamed(event: EventRecord, clicks: ReadonlyMap<string, RecentClick>): boolean {
   return event.platform !== '' && (event.link_id !== '' || clicks.get(event.click_id)?.app_id === event.app_id);
 }

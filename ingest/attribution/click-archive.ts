@@ -1,13 +1,13 @@
-/** Answers the SDK edge's questions about clicks that Redis has lost. */
+/** Looks clicks up for the gateway that Redis has lost. */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { type ArchiveAnswer, type ArchiveQuestion, readArchiveQuestion } from '#common/attribution/click-archive.ts';
 import type { RecentClick } from '#common/attribution/recent-clicks.ts';
 import { isId, timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/stores/nats.ts';
 
-/** Questions that are looked up at once; more are not answered, and the asker does without. */
+/** Look-ups at a time; more are not answered, and the gateway goes on without them. */
 const OPEN_MAX = 20;
-/** A click's id is made a moment before its time at most. */
+/** A click's id is at most this much older than its time. */
 const MARGIN_MS = 60_000;
 
 export class ClickLookupServer {
@@ -20,7 +20,7 @@ export class ClickLookupServer {
     this.#clickhouse = clickhouse;
   }
 
-  /** @returns a function that ends it. */
+  /** @returns a function that stops serving. */
   serve(nats: Nats): () => void {
     return nats.subscribe(nats.names.archive, ({ bytes, reply }) => {
       const question = readArchiveQuestion(bytes);

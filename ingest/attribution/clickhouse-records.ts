@@ -55,8 +55,8 @@ export class ClickHouseRecords implements StoredRecords {
   }
 
   /**
-   * A device's id may be shared by very many (zeros, where people refuse to be tracked), so the newest is found by its time
-   * before the rest of the row is read, and it alone is sent.
+   * Many installs may share a device id (zeros, where people refuse to be tracked), so the newest is found by its time
+   * before the rest of the row is read, and only that row is sent.
    */
   async newestInstalls(
     column: 'install_id' | 'device_id',

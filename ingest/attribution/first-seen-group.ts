@@ -1,19 +1,19 @@
 /**
- * The ids of all partitions of a process. A record in another partition than its id belongs to (a stray: LOG_PARTITIONS was
- * changed) may be repeated in that one, at the same time. So ids are settled one batch after the other, and from the first stray
- * on each partition looks into the recent ids of the others too.
+ * The ids of all partitions of a process. When LOG_PARTITIONS was changed, a record may be in another partition than its id belongs
+ * to (a stray), while its repeat is in that one. So ids are checked one batch after the other, and from the first stray on each
+ * partition looks into the recent ids of the others too.
  */
 import { FirstSeen, type FirstSeenOptions, newIdFilters, type SeenTogether } from './first-seen.ts';
 
 export interface FirstSeenGroupOptions extends Omit<FirstSeenOptions, 'partition' | 'filters' | 'together'> {
-  /** Called before strays are settled; returns once every partition is owned by this process. */
+  /** Called before strays are checked; returns once this process owns every partition. */
   readonly allowStrays: (partition: number) => Promise<void>;
 }
 
 export class FirstSeenGroup implements SeenTogether {
   readonly #options: FirstSeenGroupOptions;
   readonly #filters = newIdFilters();
-  /** Kept for good: what a partition has in memory counts until its batch is decided, also by another owner. */
+  /** Never deleted: what a partition has in memory counts until its batch is decided, even by another owner. */
   readonly #all = new Map<number, FirstSeen>();
   #haveStraysCome = false;
   #last: Promise<unknown> = Promise.resolve();

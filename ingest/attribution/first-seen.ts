@@ -1,19 +1,19 @@
 /**
- * Decides which record of a partition is the first of its id, so that an event that a client sent twice, or an install that was journalled
- * twice, is counted once. A record is known by where it stands in the log (partition, producer, frame, place): asked again about the
- * same record, the answer is the same, whether its batch was withdrawn, formed again, or is found in ClickHouse already.
+ * Decides which record of a partition is the first with its id, so that an event that a client sent twice, or an install that was journalled
+ * twice, is counted once. A record is identified by its place in the log (partition, producer, frame, index): for the same record the
+ * answer is always the same, whether its batch was withdrawn, formed again, or is already in ClickHouse.
  *
  * Must stay true:
  * - An id that was seen within a day is in the memory of recent ids, or in the filter and, once its batch is stored, in
- *   ClickHouse. Recent ids hold all batches that are formed and not yet stored, and are let go between two batches only:
+ *   ClickHouse. Recent ids hold all batches that are formed and not yet stored, and are dropped between two batches only:
  *   what was recent when a batch was begun, and so was not looked up, is recent until the batch is decided.
- * - The filter's "no" counts only where the filter holds whatever came in at any time at which the first may have.
+ * - The filter's "no" counts only if the filter holds every id that came in at any time at which the first may have.
  * - A "maybe" of the filter is looked up before a record is dropped; nothing is dropped because of a filter alone.
- * - Each partition has recent ids of its own: while its batch waits, others form many. Filters may be shared, as what more they
- *   hold only makes "maybe" more frequent.
- * - An id that belongs to another partition, by the number that there are today (a stray), is looked up, and is settled only while
- *   this process owns all partitions: what another process is storing of the same id can't be known.
- * - Between the loss of a partition and its return others may have stored ids: `load` is called at each taking.
+ * - Each partition has its own recent ids: while its batch waits, others form many. Filters may be shared, since more ids
+ *   only make "maybe" more frequent.
+ * - An id that belongs to another partition by today's LOG_PARTITIONS (a stray) is looked up, and is decided only while
+ *   this process owns all partitions: it cannot know what another process is storing with the same id.
+ * - While another process owned the partition, it may have stored ids: `load` is called at each take-over.
  */
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { Clock } from '#common/clock.ts';
@@ -24,7 +24,7 @@ import type { StoredRecord, StoredRecords } from './stored-records.ts';
 
 /** How far back ids are learned: a first may be a day older than its repeat, and a record may be late. */
 const LOAD_BACK_MS = DAY_MS + 6 * HOUR_MS;
-/** An app may say that an event is up to 90 days old, or an hour ahead. */
+/** An app may date an event up to 90 days back, or an hour ahead. */
 const EVENT_TIME_BACK_MS = 91 * DAY_MS;
 /**
  * Two generations of at least this many ids, of all partitions, and batches. One batch is stored while the next is formed, however many events
@@ -35,7 +35,7 @@ const RECENT_BATCHES = 3;
 /** Of one id in a generation; each is more than a day from the others. */
 const CLAIMS_OF_ID_MAX = 8;
 const LOOKUP_IDS_MAX = 5_000;
-/** With more the filter would say "maybe" to nearly everything, and learning them would keep the partition waiting for nothing. */
+/** With more, the filter would say "maybe" to nearly everything, and the partition would wait for it in vain. */
 const LOADED_IDS_MAX = 20_000_000;
 
 export interface IdUse {
@@ -47,10 +47,10 @@ export interface IdUse {
   readonly origin: RowOrigin;
 }
 
-/** Who has an id. */
+/** The record that has an id. */
 interface Holder {
   readonly received_at: number;
-  /** The very record that is asked about, and not another with its id. */
+  /** It is the record in question itself, and not another with its id. */
   readonly isItself: boolean;
 }
 
@@ -60,7 +60,7 @@ export function newIdFilters(): IdFilters {
   return { event: new IdFilter(), install: new IdFilter() };
 }
 
-/** What the partitions of a process share. */
+/** What the partitions of a process have in common. */
 export interface SeenTogether {
   readonly all: Iterable<FirstSeen>;
   readonly haveStraysCome: boolean;
@@ -76,9 +76,9 @@ export interface FirstSeenOptions {
   readonly partitions: number;
   /** Shared by the partitions of a process: the memory for them does not grow with their number. */
   readonly filters: IdFilters;
-  /** Absent where there is one partition for good. */
+  /** Absent where there is always one partition. */
   readonly together?: SeenTogether;
-  /** How many ids of a kind, of this partition, are learned at most; when there are more, all are looked up for a day. */
+  /** Most ids of a kind that are learned of this partition; when there are more, all are looked up for a day. */
   readonly loadedIdsMax?: number;
 }
 
@@ -86,7 +86,7 @@ export class FirstSeen {
   /** Since the start of the process. */
   readonly counters = { duplicates: 0, lookups: 0, looked_up_ids: 0, wrong_maybes: 0, loaded: 0, loads_skipped: 0 };
   readonly #options: FirstSeenOptions;
-  /** Whatever came in since then, epoch milliseconds, is in the filter. */
+  /** Every id that came in since then, epoch milliseconds, is in the filter. */
   readonly #loadedFromMs = { event: Number.POSITIVE_INFINITY, install: Number.POSITIVE_INFINITY };
   /** By id: one claim, or several that are more than a day apart, the last ones to come. */
   #young = new Map<string, readonly IdUse[]>();
@@ -100,7 +100,7 @@ export class FirstSeen {
 
   /**
    * Learns what others have stored of the last day.
-   * @param untilMs epoch milliseconds: what comes from now on was received then or later, but for what is late.
+   * @param untilMs epoch milliseconds: except for late records, what comes from now on was received then or later.
    * @throws ClickHouseFailure; every id is looked up then.
    */
   async load(untilMs: number): Promise<void> {
@@ -115,7 +115,7 @@ export class FirstSeen {
     this.#loadedFromMs[kind] = Number.POSITIVE_INFINITY;
     if ((await stored.count(kind, range)) / partitions > loadedIdsMax) {
       this.counters.loads_skipped++;
-      // What comes from now on goes through here. An edge's clock may be ahead of ours.
+      // From now on, every id goes through here. An edge's clock may be ahead of ours.
       this.#loadedFromMs[kind] = clock() + HOUR_MS;
       return;
     }
@@ -127,7 +127,7 @@ export class FirstSeen {
   }
 
   /**
-   * For each claim of a batch, whether its record is the one that counts. @throws ClickHouseFailure, and may be asked again then.
+   * For each claim of a batch, whether its record is the one that counts. @throws ClickHouseFailure, after which it may be called again.
    */
   async settle(claims: readonly IdUse[]): Promise<boolean[]> {
     const { together, partition } = this.#options;
@@ -176,7 +176,7 @@ export class FirstSeen {
     return near && holderOf(near, false);
   }
 
-  /** The claim itself, or one that it repeats. One of another day says nothing. */
+  /** The claim itself, or one that it repeats. A claim of another day does not count. */
   #kept(key: string, claim: IdUse, isOwn: boolean): Holder | undefined {
     return holderIn(this.#young.get(key), claim, isOwn) ?? holderIn(this.#old.get(key), claim, isOwn);
   }
@@ -189,7 +189,7 @@ export class FirstSeen {
     return !isCovered || !this.#isOwn(claim) || filter.mayHave(claim.app_id, claim.id);
   }
 
-  /** @returns 0 for a record that is kept already: a batch that is formed once more brings nothing. */
+  /** @returns 0 for a record that is known already: a batch that is formed again brings nothing new. */
   #keep(claim: IdUse): 0 | 1 {
     if (this.#recent(claim)?.isItself === true) return 0;
     const key = keyOf(claim);
@@ -263,7 +263,7 @@ function holderIn(kept: readonly IdUse[] | undefined, claim: IdUse, isOwn: boole
   return near && holderOf(near, false);
 }
 
-/** In lanes of the same partition, for each numbers its frames by itself. */
+/** In lanes of the same partition, because each lane numbers its own frames. */
 function isSamePlace(a: RowOrigin, b: RowOrigin): boolean {
   return a.producer_id === b.producer_id && Number(a.frame_no) === b.frame_no && a.idx === b.idx;
 }

@@ -1,12 +1,12 @@
 /**
- * Which ids may have been added of the last day: a Bloom filter per hour, in blocks that are added as they fill. "No" is
- * certain for ids that came in since `keptFromMs`, "maybe" has to be looked up. When all blocks are in use the newest is
- * filled on, which makes "maybe" more frequent and never makes a "no" wrong.
+ * Which ids of the last day may have been added: a Bloom filter per hour, in blocks that are added as they fill. "No" is
+ * certain for ids that came in since `keptFromMs`, "maybe" has to be looked up. When all blocks are in use, the newest is
+ * overfilled, which makes "maybe" more frequent and never makes a "no" wrong.
  * Source of the numbers: 20 bits and 10 hashes per id give 1 wrong "maybe" in 15,000 per block (Bloom 1970).
  */
 import { HOUR_MS } from '#common/durations.ts';
 
-/** A day, the hour that has begun, and six hours by which records may come late without being looked up for it. */
+/** A day, the current hour, and six hours by which records may be late without being looked up for it. */
 const HOURS_KEPT = 31;
 const IDS_PER_BLOCK = 50_000;
 const BITS = 1 << 20;

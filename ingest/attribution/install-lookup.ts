@@ -6,7 +6,7 @@ import type { Time } from '#common/time.ts';
 import type { StoredInstall, StoredRecords } from './stored-records.ts';
 
 const REMEMBERED_MAX = 50_000;
-/** An event may be a moment ahead of its install; after this long the install is looked for again. */
+/** An event may be a moment ahead of its install; after this long the install is looked up again. */
 const ABSENT_MS = 5_000;
 const PRESENT_MS = 600_000;
 const STORED_ABSENT_MS = 60_000;
@@ -36,12 +36,12 @@ export class InstallLookup {
   readonly #stored: StoredRecords;
   readonly #known: LRUCache<string, { facts: InstallFacts | null }>;
   readonly #notStored: LRUCache<string, true>;
-  /** How often installs have appeared: a question that was under way then may have missed them. */
+  /** How often installs have appeared: a look-up that was under way then may have missed them. */
   #appearances = 0;
 
   /**
-   * @param time by which what is remembered ages; that of the system if absent.
-   * @param rememberedMax most keys in memory, whose room is taken at once.
+   * @param time the clock by which entries expire; the system's if absent.
+   * @param rememberedMax most keys in memory, which is allocated at once.
    */
   constructor(
     recent: RecentInstalls | null,
@@ -73,7 +73,7 @@ export class InstallLookup {
     });
   }
 
-  /** These installs are there now: a question that begins later finds them. */
+  /** These installs are stored now: a look-up that begins later finds them. */
   appeared(keys: readonly string[]): void {
     this.#appearances++;
     for (const key of keys) {
@@ -133,7 +133,7 @@ export class InstallLookup {
     const found = new Map<string, InstallFacts>();
     for (const { app_id, device_id: _, ...facts } of byInstall) found.set(installKey(app_id, facts.install_id), facts);
     for (const { app_id, device_id, ...facts } of byDevice) found.set(deviceKey(app_id, device_id), facts);
-    // An id of one app may be asked for with another app's.
+    // ClickHouse is asked for all ids in all apps, so it may find an id in an app that was not meant.
     const wanted = new Map(names);
     for (const key of found.keys()) if (!wanted.has(key)) found.delete(key);
     for (const [key, facts] of found) this.#known.set(key, { facts }, { ttl: PRESENT_MS });

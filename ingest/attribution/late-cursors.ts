@@ -1,13 +1,13 @@
-/** How far installs were looked at for the events of a partition: of each partition of the log, the number of the last batch. */
+/** How far installs were examined for the events of a partition: for each partition of the log, the number of the last batch. */
 import type { Queries } from '#common/stores/postgres.ts';
 
 export type Cursor = Readonly<Record<number, number>>;
 
 export interface LateCursors {
-  /** Null when none was ever kept. */
+  /** Null when none was ever stored. */
   read(partition: number): Promise<Cursor | null>;
   write(partition: number, cursor: Cursor): Promise<void>;
-  /** Of each partition that ever had an owner, the number up to which all of its batches are decided: no row will come there. */
+  /** For each partition that ever had an owner, the number up to which all of its batches are decided: no row will be added there. */
   decided(): Promise<Cursor>;
 }
 

@@ -1,15 +1,15 @@
 /**
- * Events that came before their install, and what became known of them since. The owner of a partition asks for installs that it
- * has not looked at and finds the events of its own partition that wait for them; docs/adr/0033 says why this is once.
+ * Attributes events that arrived before their install. The owner of a partition looks for installs that it has not examined yet and
+ * finds the events of its own partition that wait for them; docs/adr/0033 says why each event is attributed once.
  *
- *   find installs ──▶ what was thought absent is forgotten ──every batch that was being formed is stored──▶ find events ──▶ pairs
- *                                                                                                              └── again until none is left
+ *   find installs ──▶ cached absences are dropped ──every batch that was being formed is stored──▶ find events ──▶ pairs of rows
+ *                                                                                                      └── again until none is left
  *
  * Must stay true:
- * - Only the owner of an event's partition writes about it, between two of its batches, so what it finds is all that there is.
- * - The rows that take an event back and give it again are one insert. An event that has them is not found again.
+ * - Only the owner of an event's partition writes its rows, between two of its batches, so it finds every row that there is.
+ * - The row that reverses an event and the one that replaces it are one insert. An event that has them is not found again.
  * - An event that is formed after installs were found finds them itself; one that was being formed then is stored before events are
- *   looked for. So each install is looked at once, and no event falls between.
+ *   looked up. So each install is examined once, and no event is missed.
  */
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
@@ -26,16 +26,16 @@ import type { BatchOfInstalls, KnownInstall, LateStore } from './late-store.ts';
 import { attributed, InstallsByKey, type LearnedEvent } from './learned-events.ts';
 import { waitingKeys } from './waiting-keys.ts';
 
-/** Installs of one look, unless a single batch has more; batches that are read about; installs of one question. */
+/** Most installs of one look, unless a single batch has more; batches listed at a time; installs of one query. */
 const installsMax = 2_000;
 const batchesMax = 1_000;
 const installsPerQuestion = 500;
 /** Events of one batch, and the characters of their two rows. */
 const eventsMax = 1_000;
 const charsMax = 2 * 1_048_576;
-/** The cursor is written this often at most: after a restart so much is looked at again. */
+/** The cursor is written at most this often: after a restart, that much is examined again. */
 const keepIntervalMs = 30_000;
-/** How far apart the clocks are, at most, by which batches of different partitions are numbered. */
+/** Largest difference between the clocks that number the batches of different partitions. */
 const numberMarginMs = DAY_MS;
 
 export interface LateEventsParts {
@@ -48,7 +48,7 @@ export interface LateEventsParts {
   readonly time: Time;
 }
 
-/** Installs that were not looked at before, and up to where they reach. */
+/** Installs that were not examined before, and the cursor behind them. */
 export interface FoundInstalls {
   readonly installs: readonly KnownInstall[];
   readonly windows: ReadonlyMap<string, Windows>;
@@ -77,12 +77,12 @@ export class LateEvents {
     this.#parts = parts;
   }
 
-  /** Called when a partition was taken. @throws ClickHouseFailure, PostgresUnavailable */
+  /** Called when a partition is taken over. @throws ClickHouseFailure, PostgresUnavailable */
   async begin(partition: number): Promise<void> {
     const { cursors, store } = this.#parts;
     let cursor = await cursors.read(partition);
     if (cursor === null) {
-      // New, or lost: from before the first event that waits, if there is any.
+      // New, or lost: begin before the first event that waits, if there is any.
       const decided = await cursors.decided();
       const first = await store.firstWaiting(partition);
       const from = first === 0 ? Number.POSITIVE_INFINITY : Math.max(0, first - numberMarginMs);
@@ -138,7 +138,7 @@ export class LateEvents {
       const some = installs.slice(at, at + installsPerQuestion);
       for await (const row of this.#waiting(partition, some, windowMs)) {
         const install = byKey.installOf(row);
-        // Erased meanwhile: it does not wait any more.
+        // Erased in the meantime: it does not wait any more.
         const before = erasures?.event(row) ?? row;
         const place = `${row.producer_id} ${row.frame_no} ${row.idx}`;
         if (install === null || before !== row || found.has(place)) continue;
@@ -166,7 +166,7 @@ export class LateEvents {
     await this.#keep(partition, progress);
   }
 
-  /** The log is read again from about here: events above may lack what was learned of them. @throws PostgresUnavailable */
+  /** The log is read again from about here: events above may lack their late attribution. @throws PostgresUnavailable */
   async rewind(partition: number, batchNo: number): Promise<void> {
     const { cursors } = this.#parts;
     const kept = (await cursors.read(partition)) ?? {};
@@ -204,7 +204,7 @@ export class LateEvents {
     } while (after !== null);
   }
 
-  /** Null while Redis is unavailable: what is given to an install is never taken back, so its window must be right. */
+  /** Null while Redis is unavailable: an attribution is never undone, so the window must be right. */
   async #windowsOf(appIds: ReadonlySet<string>): Promise<ReadonlyMap<string, Windows> | null> {
     try {
       return await this.#parts.windows(appIds);
@@ -215,7 +215,7 @@ export class LateEvents {
   }
 }
 
-/** The first of them, until there are enough installs. */
+/** The first batches that together have enough installs. */
 function cutAt(batches: readonly BatchOfInstalls[], max: number): readonly BatchOfInstalls[] {
   let installs = 0;
   const end = batches.findIndex(({ n }, at) => {

@@ -1,4 +1,4 @@
-/** What ClickHouse is asked about installs that came after events: one question each, cheap where nothing waits. */
+/** ClickHouse queries about installs that arrived after their events: one query each, cheap where nothing waits. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { isInstall } from '#clickhouse/rollups.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
@@ -24,7 +24,7 @@ export interface KnownInstall extends Readonly<CampaignTexts> {
   readonly country: string;
 }
 
-/** Which events are asked for. */
+/** Which events to find. */
 export interface WaitingFor {
   readonly partition: number;
   readonly organizations: readonly string[];
@@ -32,17 +32,17 @@ export interface WaitingFor {
   readonly keys: readonly string[];
   /** Events that happened on this UTC day or later, epoch ms. */
   readonly sinceMs: number;
-  /** Only those behind this place. */
+  /** Only events behind this place in the log. */
   readonly after: Pick<EventRow, 'producer_id' | 'frame_no' | 'idx'> | null;
   readonly eventsMax: number;
 }
 
 /** Each throws ClickHouseFailure. */
 export interface LateStore {
-  /** Batches with installs above one cursor and up to another, of the partitions that the other one names, oldest first. */
+  /** Batches with installs, above one cursor and up to another, in the partitions of the second; oldest first. */
   batchesWithInstalls(above: Cursor, upTo: Cursor, batchesMax: number): Promise<readonly BatchOfInstalls[]>;
   installsOf(batches: readonly BatchOfInstalls[]): Promise<readonly KnownInstall[]>;
-  /** Events without an install that have one of these keys, by their places. */
+  /** Events without an install that have one of these keys, in the order of the log. */
   waiting(wanted: WaitingFor): Promise<readonly EventRow[]>;
   /** The number of the first batch of a partition with an event that was stored without its install; 0 without any. */
   firstWaiting(partition: number): Promise<number>;
@@ -95,7 +95,7 @@ export class ClickHouseLateStore implements LateStore {
     );
   }
 
-  /** The row that takes an event back has its keys too: with it the event does not wait any more. */
+  /** The row that reverses an event has its keys too: with it, the event does not wait any more. */
   async waiting({ partition, organizations, apps, keys, sinceMs, after, eventsMax }: WaitingFor): Promise<EventRow[]> {
     const behind =
       'AND (e.producer_id, e.frame_no, e.idx) > ({after_producer:String}, {after_frame:UInt64}, {after_idx:UInt32})';

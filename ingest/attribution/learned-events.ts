@@ -1,4 +1,4 @@
-/** An event that came before its install, as it was stored and as it would have been stored after it: two rows. */
+/** An event that arrived before its install, as it was stored and as it would have been stored after the install: two rows. */
 import { RowWriter } from '#clickhouse/row-binary.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import { type EventRow, learnedEventColumns, writeLearnedEventRow } from '#clickhouse/rows-events.ts';
@@ -8,7 +8,7 @@ import type { KnownInstall } from './late-store.ts';
 import { ownCountry, waitingKeys } from './waiting-keys.ts';
 
 export interface LearnedEvent {
-  /** What takes the stored row back. */
+  /** Reverses the stored row. */
   readonly before: EventRow;
   readonly after: EventRow;
 }
@@ -44,7 +44,7 @@ export class InstallsByKey {
   }
 }
 
-/** As it would have been stored, had it come after its install. */
+/** The event as it would have been stored after its install. */
 export function attributed(event: EventRow, install: KnownInstall): EventRow {
   const isCountryOwn = event.waiting_keys.includes(ownCountry);
   return {
@@ -59,7 +59,7 @@ export function attributed(event: EventRow, install: KnownInstall): EventRow {
   };
 }
 
-/** Both rows of each event, by month: they are one insert, so they are there together or not at all. */
+/** Both rows of each event, by month: they are one insert, so both are stored or neither. */
 export function partsOfLearned(events: readonly LearnedEvent[], batch: BatchName): FormedPart[] {
   const months = new Map<string, { writer: RowWriter; rows: number; from: number; to: number }>();
   for (const { before, after } of events) {

@@ -90,7 +90,7 @@ test('while Redis can not save and takes no writes the feed waits, says so once,
   rmSync(obstacle, { recursive: true });
   await save();
   await eventually(() => isThere(during)).toBe(true);
-  expect(lines).toEqual([expect.stringContaining('MISCONF'), 'Redis takes recent clicks again']);
+  expect(lines).toEqual([expect.stringContaining('MISCONF'), 'Redis accepts recent clicks again']);
   await redis.commands.config('SET', 'save', '');
 });
 

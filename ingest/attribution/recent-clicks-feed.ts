@@ -1,21 +1,21 @@
 /**
- * Carries clicks from the log to Redis within a second, with a reader of its own, so that a device can be matched to a
- * click while ClickHouse is away and the sink waits.
+ * Carries clicks from the log to Redis within a second, with its own reader, so that a device can be matched to a
+ * click while ClickHouse is unavailable and the sink waits.
  *
  *   reading ──buffer full──▶ paused ──written──▶ reading
- *      ├─ Redis away, or refusing: what was read waits, and is written again until it is taken
- *      └─ Redis full and evicting nothing: what it does not take for some seconds is skipped and counted, so that the newest
+ *      ├─ Redis unavailable, or refusing: what was read waits, and is written again until Redis accepts it
+ *      └─ Redis full and evicting nothing: what it does not accept for some seconds is skipped and counted, so that the newest
  *         clicks get in as soon as there is room
  *
- * It runs where the lease of its partition is, and as long.
+ * It runs in the process that has the lease of its partition, for as long as that holds.
  *
  * Must stay true:
- * - Writing a click again changes nothing, so beginning too early is harmless.
- * - Where to begin is kept in Redis itself: when Redis has lost it, it has lost the clicks too, and the last hours are read
- *   anew. That is looked for once a second, whether clicks come or not. Redis may also just have evicted it, again and
+ * - Writing a click again changes nothing, so starting too early is harmless.
+ * - The position is stored in Redis itself: when Redis has lost it, it has lost the clicks too, and the last hours are read
+ *   again. That is checked once a second, whether clicks come or not. Redis may also have evicted the position alone, again and
  *   again: one reread must have caught up, and a minute must have passed, before the next begins.
- * - The position is only ever written over one that is there. One that is lost is put back to where the reread begins before
- *   that begins, so that whoever dies in it begins it again.
+ * - The position is only ever written over an existing one. A lost one is set to where the reread begins before
+ *   it begins, so that a process that dies during the reread begins it again.
  */
 import { isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
@@ -96,7 +96,7 @@ export class RecentClicksFeed {
     );
   }
 
-  /** Reads on from where it was left, as soon as Redis says where that is. */
+  /** Continues from the stored position, as soon as Redis can be read. */
   async start(): Promise<void> {
     const saved = await this.#patiently(() => this.#options.redis.commands.get(this.#positionKey));
     this.#position = Number(saved ?? 0);
@@ -138,7 +138,7 @@ export class RecentClicksFeed {
     this.#reader.start();
   }
 
-  /** The clicks that wait, and the position when it is due; never twice at a time. */
+  /** Writes the clicks that wait, and the position when it is due; one write at a time. */
   async #write(): Promise<void> {
     this.#isWriting = true;
     while ((this.#waiting.length > 0 || this.#isPositionDue) && !this.#isStopped) {
@@ -182,7 +182,7 @@ export class RecentClicksFeed {
     return known.isBot;
   }
 
-  /** When what was kept before is gone, Redis has lost everything, as far as anyone can tell: the last hours are read anew. */
+  /** A position that is gone means that Redis may have lost everything: the last hours are read again. */
   async #savePosition(): Promise<void> {
     this.#isPositionDue = false;
     const { redis, time } = this.#options;
@@ -205,15 +205,15 @@ export class RecentClicksFeed {
     this.#read();
   }
 
-  /** Goes back to where a reread begins, and keeps that first. */
+  /** Goes back to where a reread begins, and stores that first. */
   async #beginAgain(): Promise<void> {
     this.#position = this.#options.time.now() - REREAD_MS;
     await this.#patiently(() => this.#options.redis.commands.set(this.#positionKey, this.#position));
   }
 
   /**
-   * Until Redis takes it, whatever it says against it; undefined when the feed was stopped before that, or Redis has been full
-   * for too long.
+   * Repeats a write until Redis accepts it, whatever it answers; undefined when the feed was stopped before that, or Redis has been
+   * full for too long.
    */
   async #patiently<T>(step: () => Promise<T>): Promise<T | undefined> {
     while (!this.#isStopped) {
@@ -223,7 +223,7 @@ export class RecentClicksFeed {
         this.#tell(null);
         return taken;
       } catch (error) {
-        // What Redis answers must not end ingest: all that waits for it is a copy.
+        // No answer of Redis may end ingest: everything in Redis is a copy.
         if (!isRedisUnavailable(error) && !isReplyError(error)) throw error;
         this.counters.redis_failures++;
         this.#tell(error);
@@ -242,13 +242,15 @@ export class RecentClicksFeed {
     return undefined;
   }
 
-  /** Says when Redis begins to refuse and when it takes again, however often it was tried in between. */
+  /** Logs once when Redis begins to refuse and once when it accepts again, however many tries lie between. */
   #tell(refusal: unknown): void {
     const isRefused = refusal !== null;
     if (isRefused === this.#isRefused) return;
     this.#isRefused = isRefused;
     const reason = refusal instanceof Error ? refusal.message.slice(0, 200) : '';
-    this.#options.log(isRefused ? `Redis does not take recent clicks: ${reason}` : 'Redis takes recent clicks again');
+    this.#options.log(
+      isRefused ? `Redis does not accept recent clicks: ${reason}` : 'Redis accepts recent clicks again',
+    );
   }
 }
 

@@ -1,4 +1,4 @@
-/** What Redis does when it is full, and whether Signpost can live with it. */
+/** What Redis does when it is full, and whether that is safe for Signpost. */
 import type { Redis } from '#common/stores/redis.ts';
 
 export interface MemoryPolicy {
@@ -14,7 +14,7 @@ export async function memoryPolicyOf(redis: Redis): Promise<MemoryPolicy> {
   return judged(field('maxmemory_policy'), Number(field('maxmemory')));
 }
 
-/** @param bytesMax 0 for no bound. */
+/** @param bytesMax 0: unlimited. */
 export function judged(policy: string, bytesMax: number): MemoryPolicy {
   if (policy === '' || policy.startsWith('volatile-') || (policy === 'noeviction' && bytesMax === 0)) {
     return { policy, fault: '' };

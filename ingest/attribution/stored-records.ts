@@ -1,4 +1,4 @@
-/** What is asked of the stored installs and events while new ones are made into rows. */
+/** Look-ups of stored installs and events while new ones are turned into rows. */
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { InstallFacts } from '#common/attribution/recent-installs.ts';
 
@@ -17,7 +17,7 @@ export interface StoredId {
   readonly at: number;
 }
 
-/** A stored record with an id that was asked for. */
+/** A stored record with one of the wanted ids. */
 export interface StoredRecord extends RowOrigin {
   readonly log_partition: number;
   readonly app_id: string;
@@ -33,7 +33,7 @@ export interface StoredInstall extends InstallFacts {
 /** Each operation may throw ClickHouseFailure and may be repeated. */
 export interface StoredRecords {
   count(kind: IdKind, range: StoredRange): Promise<number>;
-  /** All ids of a range, in lots. */
+  /** All ids of a range, in portions. */
   ids(kind: IdKind, range: StoredRange): AsyncIterable<readonly StoredId[]>;
   /** The records of these apps with one of these ids. */
   withIds(

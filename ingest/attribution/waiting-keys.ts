@@ -6,10 +6,10 @@ interface Named {
   readonly aliases?: readonly string[];
 }
 
-/** Stands behind the names of an event whose own device's address gave its country. No name is like it. */
+/** Added to the keys of an event whose country came from its own device's address. No name looks like it. */
 export const ownCountry = 'country';
 
-/** In the order in which they count. */
+/** In order of precedence. */
 export function waitingKeys({ install_id, device_id, aliases = [] }: Named): string[] {
   const keys: string[] = [];
   if (install_id !== '') keys.push(`i:${install_id}`);
