@@ -86,7 +86,7 @@ function idsOf(partition: number, name: string, count: number): string[] {
   return ids;
 }
 
-test('an event whose first waits in a batch of its partition counts once, however many batches another partition forms meanwhile', async () => {
+test('an event whose first waits in a batch counts once, however many batches another partition forms meanwhile', async () => {
   const batches = former();
   for (const partition of [0, 1]) await batches.begin(partition, Date.now());
   const order = idsOf(0, 'order', 1);

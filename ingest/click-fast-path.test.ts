@@ -137,7 +137,7 @@ const line = fc.oneof(
 
 const batch = { partition: 0, batch_no: 1 };
 
-test('clicks become the same rows and dead letters by their pieces as by JSON, whatever came before', async () => {
+test('the fast path and JSON give the same rows and dead letters, whatever came before', async () => {
   const [byPieces, byJson] = [former(), former()];
   let frameNo = 0;
   let [plain, all] = [0, 0];
@@ -167,7 +167,7 @@ test('clicks become the same rows and dead letters by their pieces as by JSON, w
   expect(plain).toBeLessThan(all);
 });
 
-test('a frame with fewer or more lines than it announces loses none of them', async () => {
+test('no line is lost of a frame with fewer or more lines than it announces', async () => {
   const lines = fc.sample(click, 3).map(clickJson);
   for (const records of [2, 3, 5]) {
     const { rows } = await former().form(batch, [frameOf(1, lines, records)]);
@@ -175,7 +175,7 @@ test('a frame with fewer or more lines than it announces loses none of them', as
   }
 });
 
-test('lines that begin like one that was met are read for themselves', async () => {
+test('a line that begins like a known one is still read in full', async () => {
   const [plain] = fc.sample(click, { numRuns: 1, seed: 1 });
   if (plain === undefined) throw new Error('no click');
   const sound: Click = {
@@ -211,7 +211,7 @@ test('lines that begin like one that was met are read for themselves', async () 
   }
 });
 
-test('what a redirector writes becomes a row without being parsed, once its link, agent, address and headers are known', async () => {
+test("a redirector's click becomes a row without parsing once its link, agent, address and headers are known", async () => {
   const enrichment = enrichmentWith(new Visitors(() => 'salt'));
   const one = former(enrichment);
   const app = { ...testApp, id: app_id, organization_id };
@@ -241,7 +241,7 @@ test('what a redirector writes becomes a row without being parsed, once its link
   expect(enrichment.clickLines).toEqual({ read: more.length + lines.length, parsed });
 });
 
-test('a link that gets a campaign, and one whose clicks come from apps too, are parsed once for each', async () => {
+test('a link is parsed once more when it gets a campaign, but not for clicks that come from apps', async () => {
   const enrichment = enrichmentWith(new Visitors(() => 'salt'));
   const one = former(enrichment);
   const [sound] = fc.sample(click, { numRuns: 1, seed: 1 });

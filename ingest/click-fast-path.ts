@@ -1,8 +1,8 @@
 /**
- * Lines of clicks exactly as the edge writes them, made into rows without reading them as JSON: most pieces of a line were met
- * before, and what they were made into is kept by their bytes. A piece that is new is read as JSON, with its whole line, and
- * kept only if the line says the same both ways. A line that is not plain (an escape, another order, an unknown field) is
- * read as JSON; one that is no sound click leaves its frame to the caller, so this never decides what is refused.
+ * Turns lines of clicks exactly as the edge writes them into rows without parsing JSON: most pieces of a line were seen
+ * before, and their columns are cached by the bytes of the piece. A new piece is parsed as JSON with its whole line, and
+ * cached only if both readings of the line agree. A line that is not plain (an escape, another order, an unknown field) is
+ * parsed as JSON; a line that is no valid click leaves its frame to the caller, so this file never decides what is rejected.
  */
 import { isUtf8 } from 'node:buffer';
 import { type ByteText, uint64Bytes } from '#clickhouse/row-binary.ts';
@@ -30,7 +30,7 @@ export interface ClickFastPathOptions {
   /** Columns are taken from its steps; only `number_visitor` is done here, from texts that are already hashed. */
   readonly enrichment: Enrichment;
   readonly visitors: Visitors;
-  /** Whether visitors of a UTC day can be told. */
+  /** Whether the salt of a UTC day is loaded. */
   readonly isDayKnown: (day: number) => boolean;
 }
 
@@ -45,13 +45,13 @@ interface Piece {
   isUsed: boolean;
 }
 interface LinkPiece extends Piece {
-  /** Its fields as they stand in a line. */
+  /** Its fields as they are in a line. */
   readonly text: string;
   readonly mode: PrivacyMode;
   readonly app: HashedText;
 }
 interface VisitorPiece extends Piece {
-  readonly worded: HashedText;
+  readonly hashed: HashedText;
 }
 
 const idChars = 30;
@@ -104,7 +104,7 @@ export class ClickFastPath {
     this.#options = options;
   }
 
-  /** The rows of a frame's clicks; `undefined` when one of them is no sound click, or there are not as many as announced. */
+  /** The rows of a frame's clicks; `undefined` when one of them is no valid click, or their number is not the announced one. */
   rowsOf(payload: Buffer, records: number, origin: FrameOrigin): PlainRows | undefined {
     if (payload.at(-1) !== newline || !isUtf8(payload)) return undefined;
     const text = payload.toString('latin1');
@@ -138,7 +138,7 @@ export class ClickFastPath {
     return idx === records ? { rows, timeFrom, timeTo } : undefined;
   }
 
-  /** Clicks of a frame are of few milliseconds. */
+  /** The clicks of a frame share few distinct milliseconds. */
   #readTime(text: string, at: number): boolean {
     if (text.startsWith(this.#time, at + timeAt) && this.#time !== '') return true;
     const time = text.slice(at + timeAt, at + linkAt);
@@ -165,7 +165,7 @@ export class ClickFastPath {
     const ipTo = behind(text, agentTo, ipName);
     const headersTo = behind(text, behind(text, ipTo, languageName), referrerName);
     const queryTo = behind(text, headersTo, queryName);
-    // Nothing else is in the line, so no field is in it twice: what its pieces say is what JSON says.
+    // Nothing else is in the line, so no field is in it twice: its pieces say the same as its JSON.
     if (queryTo + lineEnd.length !== end || !text.startsWith(lineEnd, queryTo)) return undefined;
     const agent = this.#agent(line, agentFrom, agentTo);
     const address = this.#address(line, agentTo, ipTo, link.mode);
@@ -185,7 +185,7 @@ export class ClickFastPath {
       agent.encoded +
       headers.encoded +
       address.encoded +
-      this.#options.visitors.encodedOf(dayOf(this.#timeMs), link.app, address.worded, agent.worded)
+      this.#options.visitors.encodedOf(dayOf(this.#timeMs), link.app, address.hashed, agent.hashed)
     );
   }
 
@@ -194,7 +194,7 @@ export class ClickFastPath {
     const key = text.slice(from + linkIdAt, from + linkIdAt + idChars);
     const known = this.#links.get(key);
     if (known !== undefined && text.startsWith(known.text, from + linkAt)) {
-      // A link that has got a campaign since begins with the same fields.
+      // A link that was given a campaign since begins with the same fields.
       if (text.startsWith(triggerStart, from + linkAt + known.text.length)) return known;
     }
     const { click } = line;
@@ -221,7 +221,7 @@ export class ClickFastPath {
     if (known !== undefined) return known;
     const { click } = line;
     if (click === undefined || line.value(from, to, ipName) !== click.ip) return undefined;
-    return keep(
+    return cached(
       addresses,
       key,
       this.#options.enrichment.columnsOf('anonymize_address', click),
@@ -235,7 +235,7 @@ export class ClickFastPath {
     if (known !== undefined) return known;
     const { click } = line;
     if (click === undefined || line.value(from, to, agentName) !== click.user_agent) return undefined;
-    return keep(this.#agents, key, this.#options.enrichment.columnsOf('detect_device', click), click.user_agent);
+    return cached(this.#agents, key, this.#options.enrichment.columnsOf('detect_device', click), click.user_agent);
   }
 
   #header(line: ClickScanner, from: number, to: number): Piece | undefined {
@@ -256,15 +256,15 @@ export class ClickFastPath {
   }
 }
 
-/** Keeps a piece that was made of a line. */
-function keep(map: BoundedMap<VisitorPiece>, key: string, encoded: ByteText, text: string): VisitorPiece {
+/** Caches a piece of a line. */
+function cached(map: BoundedMap<VisitorPiece>, key: string, encoded: ByteText, text: string): VisitorPiece {
   const bytes = entryBytes + key.length + encoded.length + text.length;
-  const piece = { encoded, worded: { text, words: undefined }, bytes, isUsed: false };
+  const piece = { encoded, hashed: { text, words: undefined }, bytes, isUsed: false };
   map.set(ownCopy(key), piece);
   return piece;
 }
 
-/** A piece of a text that does not hold on to the whole of it. */
+/** A copy of a piece of a text that does not keep the whole text in memory. */
 function ownCopy(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1');
 }

@@ -1,4 +1,4 @@
-/** Encodes the clicks of a frame as rows of the table `clicks`: own columns, then those of enrichment, then where the record was. */
+/** Encodes the clicks of a frame as rows of the table `clicks`: own columns, then those of enrichment, then the place in the log. */
 import { type ByteText, stringBytes, uint16Bytes, uint32Bytes, uint64Bytes } from '#clickhouse/row-binary.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
 import { frameRecordsMax } from '#common/log/frame.ts';
@@ -46,7 +46,7 @@ export class ClickRows {
   }
 
   #ownOf(click: Click, idx: number): ByteText {
-    // Clicks of a frame are of few milliseconds.
+    // The clicks of a frame share few distinct milliseconds.
     if (click.time !== this.#time) {
       this.#time = click.time;
       this.#encodedTime = uint64Bytes(click.time);

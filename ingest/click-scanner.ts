@@ -1,9 +1,9 @@
-/** A line of the log as text of one character per byte, and what can be read in it without reading it as JSON. */
+/** A line of the log as text of one character per byte, and what can be read from it without parsing JSON. */
 import type { ByteText } from '#clickhouse/row-binary.ts';
 import type { Click } from '#common/log/record.ts';
 import { decodeClick, isRejection } from './record-decoder.ts';
 
-/** A line, read as JSON only when a piece of it is new. */
+/** A line, parsed as JSON only when a piece of it is new. */
 export class ClickScanner {
   readonly text: string;
   readonly from: number;
@@ -20,7 +20,7 @@ export class ClickScanner {
     return this.#click !== undefined;
   }
 
-  /** `undefined` when it is no sound click, or one that is a bot's for more than its agent. */
+  /** `undefined` for an invalid click, or a bot's click for another reason than its agent. */
   get click(): Click | undefined {
     if (this.#click === undefined) {
       const read = decodeClick(utf8(this.text.slice(this.from, this.end)));
@@ -29,13 +29,13 @@ export class ClickScanner {
     return this.#click;
   }
 
-  /** The value of a field that stands there; empty for one that does not. */
+  /** The value of the field at that place; empty if it is absent. */
   value(from: number, to: number, name: string): string {
     return from === to ? '' : utf8(this.text.slice(from + name.length, to - 1));
   }
 }
 
-/** Where the field of that name ends, if it begins there; otherwise where it would. Beyond the text if it never ends. */
+/** The end of the field of that name, if it begins at `at`; otherwise `at`. Beyond the text if it never ends. */
 export function behind(text: string, at: number, name: string): number {
   if (!text.startsWith(name, at)) return at;
   const end = text.indexOf('"', at + name.length);

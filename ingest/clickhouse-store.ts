@@ -1,4 +1,4 @@
-/** The raw tables and rollups as ClickHouse has them: all SQL of the sink. */
+/** The raw tables and rollups in ClickHouse: all SQL of the sink. */
 import { randomUUID } from 'node:crypto';
 import { type ClickHouse, ClickHouseFailure, identifier, type Params } from '#clickhouse/client.ts';
 import { columnsOf, kinds, type Rollup, rollups } from '#clickhouse/rollups.ts';
@@ -22,14 +22,14 @@ import { isAboutData } from './refused-rows.ts';
 
 const violatedConstraint = 469;
 const endPollMs = 20;
-/** How long inserts that were asked to end are waited for; then ClickHouse counts as unavailable, and it is tried again. */
+/** How long to wait for killed inserts to end; after that, ClickHouse counts as unavailable, and the step is repeated. */
 const endPatienceMs = 10_000;
 
 interface RawTable {
   readonly name: string;
-  /** What kind of record a row is of. */
+  /** The kind of record that a row was made of. */
   readonly kind: string;
-  /** Which rows came out of their own frames; all if absent. */
+  /** The rows that came from a frame of their own; all if absent. */
   readonly own?: string;
 }
 const rawTables: readonly RawTable[] = [
@@ -40,7 +40,7 @@ const rawTables: readonly RawTable[] = [
   { name: 'dead_letters', kind: 'kind' },
 ];
 
-/** A batch is filled in with one block, so that it is in a rollup whole or not at all. */
+/** A rollup is completed with one block, so that it has a batch whole or not at all. */
 const oneBlock = {
   async_insert: 0,
   insert_deduplicate: 0,
@@ -123,7 +123,7 @@ export class ClickHouseStore implements RawStore {
 
   async fillIn(batch: BatchName, part: BatchPart, table: string, fence: Fence): Promise<void> {
     const rollup = rollupsOf(part.table).find((one) => one.table === table);
-    if (rollup === undefined) throw new Error(`${table} is no rollup of ${part.table}`);
+    if (rollup === undefined) throw new Error(`${table} is not a rollup of ${part.table}.`);
     await this.#add(batch.partition, rollup, rollup.select(`${ofPart} AND ${inTime}`), paramsOf(batch, part), fence);
   }
 
@@ -231,7 +231,7 @@ export class ClickHouseStore implements RawStore {
       const wrong = await count('1');
       if (wrong === 0) continue;
       cells += wrong;
-      // What a state of uniques holds can't be taken out of it: such a day is made again.
+      // Values can't be removed from a state of uniques: such a day is rebuilt.
       if ((await count('are_uniques_wrong')) > 0) {
         await this.#clickhouse.command(
           `ALTER TABLE ${identifier(rollup.table)} DELETE WHERE log_partition = {partition:UInt16} AND ${inDay}`,
@@ -239,7 +239,7 @@ export class ClickHouseStore implements RawStore {
           { mutations_sync: 2 },
         );
       }
-      // A sum is corrected by adding the difference, also a negative one: as UInt64 it wraps around.
+      // A sum is corrected by adding the difference, even a negative one: as UInt64 it wraps around.
       await this.#add(partition, rollup, differencesOf(rollup), params, fence);
     }
     return cells;
@@ -266,7 +266,7 @@ export class ClickHouseStore implements RawStore {
     );
   }
 
-  /** Asks what still runs of a partition to end, and waits until it has. What begins later meets the fence. */
+  /** Kills what still runs for a partition, and waits until it has ended. What begins later meets the fence. */
   async #endInserts(partition: number): Promise<void> {
     const running = `current_database = currentDatabase() AND (startsWith(query_id, {of:String}) OR startsWith(Settings['log_comment'], {of:String}))`;
     const params = { of: prefixOf(partition) };
@@ -290,7 +290,7 @@ export class ClickHouseStore implements RawStore {
   }
 }
 
-/** By this the queries of a partition that change what is stored are found while they run. */
+/** Identifies the running queries that change what is stored for a partition. */
 function prefixOf(partition: number): string {
   return `ingest:${partition}:`;
 }
@@ -303,7 +303,7 @@ function rollupsOf(table: string): readonly Rollup[] {
   return rollups.filter(({ raw }) => raw === table);
 }
 
-/** The cells of a rollup that differ from what raw rows make, each with what must be added to it. */
+/** The cells of a rollup that differ from the raw rows, each with what must be added to it. */
 function differencesOf(rollup: Rollup): string {
   const columns = columnsOf(rollup);
   const sums: readonly string[] = columns.filter((name) => /^(rows|conversions|revenue)$/.test(name));

@@ -15,7 +15,7 @@ test('a message counts as committed once every frame taken up to it is, and not 
   expect(committed.at(3)).toBe(110);
 });
 
-test('after a new beginning nothing counts as committed before the frames of the earlier run are', () => {
+test('after the reader starts over, nothing counts as committed before the frames of the earlier run do', () => {
   const committed = new CommittedSequence();
   committed.reached(500, 4);
   committed.forget();

@@ -1,8 +1,8 @@
 /**
- * Up to which sequence of the stream everything of a partition is committed, so that the log can be purged up to there.
+ * The sequence of the stream up to which everything of a partition is committed, so that the log can be purged up to there.
  * Frames are committed in the order in which they were taken, so counting both is enough: a message is committed once as many
- * frames are as had been taken when it was delivered. Sequences go back when the server loses its tail, so whoever reads begins
- * again after each doubt, and nothing is known until then.
+ * frames are committed as had been taken when it was delivered. Sequences go back when the server loses its tail, so the reader
+ * starts over after each doubt, and nothing is known until then.
  */
 export class CommittedSequence {
   /** Sequences that were reached, each with how many frames had been taken by then; never two with the same number. */

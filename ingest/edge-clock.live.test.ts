@@ -17,7 +17,7 @@ test.each([
   ['1970', DAY_MS],
   ['2037', Date.UTC(2037, 0, 1)],
 ])(
-  'what an edge whose clock says %s has answered is stored with the time of the log, and its journal drains',
+  'records of an edge whose clock says %s are stored with the time of the log, and its journal drains',
   async (slot, edgeNow) => {
     const root = join(way.folder, 'journal');
     const system = { ...nodeSystem, time: { ...nodeSystem.time, now: () => edgeNow } };

@@ -1,9 +1,9 @@
 /**
- * What people who were erased left on the way is stored blank: the row keeps its place, its link and its amounts, so that every sum
- * stays and the audit finds what it looks for, and loses all that leads to a person.
+ * Blanks records of erased people that are still in journals and the log: the row keeps its place, its link and its amounts, so that
+ * every sum stays and the audit finds it, and loses everything that leads to a person.
  *
- * Only records received before an erasure are looked at: while the newest is older than the log's next frame this costs one comparison
- * a frame, and with no erasure nothing.
+ * Only records received before an erasure are checked: while the newest erasure is older than the log's next frame, this costs one
+ * comparison a frame, and without erasures nothing.
  */
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { InstallRow } from '#clickhouse/rows-installs.ts';
@@ -23,7 +23,7 @@ interface Erasure {
   readonly hashes: ReadonlySet<string> | null;
 }
 
-/** More than are made in the days that they are kept; what is older then is blanked by nobody. */
+/** More than are made in the days that they are kept; older ones beyond it are not applied. */
 const erasuresMax = 10_000;
 export const refreshMs = 5_000;
 
@@ -57,7 +57,7 @@ export class Erasures {
     this.#newestMs = Math.max(0, ...rows.map(({ until_ms }) => until_ms));
   }
 
-  /** Whether a record of this time (epoch ms) may be of somebody who was erased. */
+  /** Whether a record of this time (epoch ms) may belong to an erased person. */
   mayCover(timeMs: number): boolean {
     return timeMs <= this.#newestMs;
   }
@@ -92,7 +92,7 @@ export class Erasures {
     return isCovered ? { ...row, ...blankEvent } : row;
   }
 
-  /** Covered too by any click that it was compared with: what tells of that click goes with it. */
+  /** A match is also covered by any click that it was compared with: what it says about that click goes too. */
   match(row: MatchRow): MatchRow {
     if (!this.mayCover(row.time)) return row;
     const { organization_id, device_id: device, install_id: install, click_id: click } = row;

@@ -1,4 +1,4 @@
-/** Places where a test can make the process die, in their order. In production nothing is ever armed. */
+/** Places where a test can make the process die, in order. In production none is ever armed. */
 export const failpointNames = [
   'taken',
   'formed',
@@ -19,7 +19,7 @@ export interface Failpoints {
 
 export const noFailpoints: Failpoints = { pass: () => undefined };
 
-/** Kills the process, as `kill -9` would, at the nth passing of a place, spelled `before:3`. */
+/** Kills the process, as `kill -9` would, at the nth pass of a place; `before:3` is the third pass of `before`. */
 export function deadlyFailpoint(spec: string): Failpoints {
   const [name, count = '1'] = spec.split(':');
   let left = Number(count);

@@ -1,21 +1,21 @@
-/** What a batch is once its rows are formed: frames in, parts of inserts out. */
+/** A batch once its rows are formed: the frames that went in, the parts of inserts that came out. */
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { FrameHeader } from '#common/log/frame.ts';
 import type { FrameRun } from './checkpoints.ts';
 import type { SentPart } from './raw-store.ts';
 import type { RejectionReason } from './record-decoder.ts';
 
-/** A frame as it came out of the log. */
+/** A frame as the log delivered it. */
 export interface LogFrame {
   readonly header: FrameHeader;
   readonly bytes: Buffer;
-  /** When the log took it, epoch ms. */
+  /** When the log stored it, epoch ms. */
   readonly streamTime: number;
 }
 
 export interface FormedPart extends SentPart {
   readonly body: Buffer;
-  /** Where each row begins, when that was asked for. */
+  /** Where each row begins, if `isPlaced` was given. */
   readonly places: readonly RowPlace[];
 }
 
@@ -28,13 +28,13 @@ export interface FormedBatch {
   readonly rejections: ReadonlyMap<RejectionReason, number>;
 }
 
-/** Where a row begins in the body of its part, and the key by which it is left out. */
+/** Where a row begins in the body of its part, and the key to leave it out by. */
 export interface RowPlace {
   readonly start: number;
   readonly key: string;
 }
 
-/** The key of a row: its table and where its record stands in the log. */
+/** The key of a row: its table and the place of its record in the log. */
 export function rowKey(table: string, producerId: string, frameNo: number, idx: number): string {
   return `${table}:${producerId}:${frameNo}:${idx}`;
 }

@@ -22,7 +22,7 @@ function frameOf(lines: readonly string[], written_at: number, kind: RecordKind 
 
 const textOf = ({ bytes, header }: LogFrame) => payloadOf(bytes, header).toString();
 
-test('a clock counts as wrong before 2020 and from an hour ahead of the log, and as right in between', () => {
+test('a clock counts as wrong before 2020 and from an hour ahead of the log on, and as right in between', () => {
   for (const time of [Date.UTC(2020, 0, 1), streamTime - 90 * DAY_MS, streamTime, streamTime + HOUR_MS]) {
     expect(isClockRight(time, streamTime)).toBe(true);
   }
@@ -31,7 +31,7 @@ test('a clock counts as wrong before 2020 and from an hour ahead of the log, and
   }
 });
 
-test('clicks of an edge with a wrong clock get the time of the log, each at its distance from the others', () => {
+test('clicks of an edge with a wrong clock get the time of the log and keep their distances from each other', () => {
   for (const edgeNow of [DAY_MS, Date.UTC(2019, 5, 1), streamTime + 5 * year]) {
     const frame = frameOf([testClick(edgeNow - 3), testClick(edgeNow)], edgeNow);
     const moved = withLogTime(frame);
@@ -41,7 +41,7 @@ test('clicks of an edge with a wrong clock get the time of the log, each at its 
   }
 });
 
-test('what an app sent is left as it was sent, whatever it is called', () => {
+test('fields that an app sent stay unchanged, whatever their names', () => {
   const sent = '{"name":"a","time":12345678901234567890,"received_at":1,"properties":{"time":5}}';
   const line = `{"v":1,"app_id":"${newId('app', 1)}","received_at":1000,"user_agent":"\\",\\"time\\":1","event_id":"e","time":990,"sent":${sent}}`;
   const moved = textOf(withLogTime(frameOf([line], 1_000, 'event'))).trimEnd();
@@ -55,7 +55,7 @@ test('what an app sent is left as it was sent, whatever it is called', () => {
   expect(movedBatch).toBe(batch.replace('"received_at":1000', `"received_at":${streamTime}`));
 });
 
-test('when an app says that it was installed long ago, that stays', () => {
+test('an install time that an app dates long ago stays unchanged', () => {
   const ahead = streamTime + 5 * year;
   const said = streamTime - year;
   const line = (at: number) => `{"v":1,"time":${ahead},"installed_at":${at},"properties":{"installed_at":1}}`;

@@ -1,15 +1,15 @@
 /**
- * Frames of an edge whose clock is wrong: before 2020, as a machine without a battery starts, or ahead of the log by more than
- * machines differ. Such records are kept, with the log's time in the place of the edge's: all times move by the same amount.
+ * Frames of an edge whose clock is wrong: before 2020, where a machine without a battery starts, or further ahead of the log than
+ * machines normally differ. Such records are kept, with the log's time instead of the edge's: all times move by the same amount.
  */
 import { EVENT_AHEAD_MAX_MS, isRecordTime } from '#common/event-time.ts';
 import { encodeHeader, frameHeaderBytes, payloadOf } from '#common/log/frame.ts';
 import type { LogFrame } from './formed-batch.ts';
 
-/** What apps sent stands behind one of these; nothing before them is a member that a text could imitate, since quotes are escaped. */
+/** What apps sent stands behind one of these. No text before them can imitate such a member, since quotes are escaped. */
 const sentPart = /,"(?:sent|batch|properties|detail)":/;
 const edgeTimes = /(,"(?:time|received_at)":)(-?[\d.e+]+)/g;
-/** As an app says it; the edge's clock only stands in for it. */
+/** Sent by the app; the edge's clock is only its default. */
 const installedAt = /(,"installed_at":)(-?[\d.e+]+)/;
 
 /** Whether the edge's clock can have been right when it wrote this. */

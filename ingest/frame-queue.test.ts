@@ -38,7 +38,7 @@ async function taken(queue: FrameQueue): Promise<[ms: number, frames: number[]]>
   return found ?? [Number.NaN, []];
 }
 
-test('a few records wait half of the flush interval, many the whole, and what fills a batch does not wait', async () => {
+test('few records wait half of the flush interval, many wait all of it, and a full batch does not wait', async () => {
   const queue = new FrameQueue(limits, [], systemTime, () => undefined);
   queue.push(frame(1, 10));
   expect(await taken(queue)).toEqual([500, [1]]);
@@ -52,7 +52,7 @@ test('a few records wait half of the flush interval, many the whole, and what fi
   expect([ms > 450, rest]).toEqual([true, [15]]);
 });
 
-test('a batch is full by the bytes of its rows too, and a frame larger than a batch goes alone', async () => {
+test('a batch is also limited by the bytes of its rows, and a frame larger than that goes alone', async () => {
   const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], systemTime, () => undefined);
   for (const n of [1, 2, 3]) queue.push(frame(n, 1, 'x'.repeat(9_000)));
   expect(await taken(queue)).toEqual([0, [1, 2]]);
@@ -62,7 +62,7 @@ test('a batch is full by the bytes of its rows too, and a frame larger than a ba
   expect(queue.waitingBytes).toBe(0);
 });
 
-test('each frame is taken once, and one that is known not at all', async () => {
+test('each frame is taken once, and a committed one not at all', async () => {
   const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0 } as const;
   const queue = new FrameQueue(
     { ...limits, batchBytes: 20_000 },
@@ -76,7 +76,7 @@ test('each frame is taken once, and one that is known not at all', async () => {
   expect(queue.marksWith([{ header }])).toEqual([{ ...lane, mark: 2, ahead: [[5, 7]] }]);
 });
 
-test('a gap is closed below the oldest frame of a journal, unless a frame of it is on its way or the lane is not known yet', () => {
+test("a gap below a journal's oldest frame is closed, unless one of its frames is under way or the lane's mark is unread", () => {
   const lane = { producer_id: 'p'.repeat(26), kind: 'click', partition: 0 } as const;
   const marks = [{ ...lane, mark: 2, ahead: [[5, 6] as const, [9, 9] as const] }];
   const queue = new FrameQueue(limits, marks, systemTime, () => undefined);
@@ -103,7 +103,7 @@ test('a gap is closed below the oldest frame of a journal, unless a frame of it 
   expect(unknown.withoutCommitted([frame(6, 1), frame(7, 1)]).map(({ header }) => header.frame_no)).toEqual([7]);
 });
 
-test('the bytes of a batch that was taken are free for the next one', async () => {
+test('the bytes of a taken batch are free for the next one', async () => {
   const queue = new FrameQueue({ ...limits, batchBytes: 20_000 }, [], systemTime, () => undefined);
   queue.push(frame(1, 1, 'x'.repeat(90_000)));
   expect(await taken(queue)).toEqual([0, [1]]);

@@ -1,4 +1,4 @@
-/** Frames that were read and not yet committed: each is taken once, and there is a bound to what waits. */
+/** Frames that were read and are not committed yet: each is taken once, and the bytes that wait are bounded. */
 import { frameHeaderBytes } from '#common/log/frame.ts';
 import { type FrameRange, FrameSet, type LaneFloor, type LaneMarks, laneKey, laneKeyOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -13,16 +13,16 @@ export interface QueueLimits {
   readonly flushIntervalMs: number;
 }
 
-/** Bytes of frames that wait for their batch; at it the log is not read on. */
+/** Bytes of frames that wait for their batch; at the maximum, reading the log pauses. */
 const waitingBytesMax = 33_554_432;
-/** A row's bytes for each byte of its record: at most about this, but for clicks, whose rows have no names of fields. */
+/** Bytes of a row per byte of its record, at most; rows of clicks are smaller, as they have no field names. */
 const rowBytesPerByte: Readonly<Record<RecordKind, number>> = { click: 0.9, install: 1.6, event: 1.6, match: 1.1 };
-/** With fewer rows at half of the flush interval there is no load that is worth waiting longer for. */
+/** With fewer rows at half of the flush interval, the load is too low to wait longer. */
 const calmRows = 1_000;
 
 export interface Gap {
   readonly holes: readonly FrameRange[];
-  /** With it closed. */
+  /** The marks with the gap closed. */
   readonly marks: LaneMarks;
 }
 
@@ -30,7 +30,7 @@ interface LaneState {
   committed: FrameSet;
   /** Waiting, or in a batch that is being stored. */
   readonly taken: Set<number>;
-  /** Whether `committed` says all that Postgres has of the lane: a lane that was silent for long is asked for. */
+  /** Whether `committed` has everything that Postgres knows of the lane: a lane that was silent for long is looked up. */
   isLearned: boolean;
 }
 
@@ -47,19 +47,19 @@ export class FrameQueue {
   readonly #cameAt: number[] = [];
   #waitingBytes = 0;
   #waitingRows = 0;
-  /** About how long the rows of what waits will be. */
+  /** About how many bytes the waiting rows will have. */
   #rowBytes = 0;
   #wake: (() => void) | undefined;
   #isStopped = false;
 
-  /** @param isReplay frames that are committed are taken too. */
+  /** @param isReplay whether committed frames are taken too. */
   constructor(limits: QueueLimits, marks: readonly LaneMarks[], time: Time, onRoom: () => void, isReplay = false) {
     this.#isReplay = isReplay;
     this.#limits = limits;
     this.#onRoom = onRoom;
     this.#time = time;
     for (const lane of marks) {
-      const key = `${lane.producer_id}:${lane.kind}:${lane.partition}`;
+      const key = laneKey(lane.producer_id, lane);
       this.#lanes.set(key, { committed: new FrameSet(lane.mark, lane.ahead), taken: new Set(), isLearned: true });
       this.#marks.set(key, lane);
     }
@@ -116,7 +116,7 @@ export class FrameQueue {
     return this.#waitingRows >= this.#limits.batchRows || this.#rowBytes >= this.#limits.batchBytes;
   }
 
-  /** The frames of the next batch: as many as fit into one, or what came in a flush interval. Empty once stopped. */
+  /** The frames of the next batch: as many as fit, or those that arrived within a flush interval. Empty once stopped. */
   async take(): Promise<LogFrame[]> {
     while (!this.#isStopped && !this.#isFull) {
       const { flushIntervalMs } = this.#limits;
@@ -154,14 +154,14 @@ export class FrameQueue {
   }
 
   /**
-   * Frames that are in no journal any more, by what its publisher says, and that are not committed: they were, before Postgres went
-   * back. Only for a log that was read to its end. Nothing changes yet.
+   * Frames that are in no journal any more, as their publisher says, and that are not committed: they were, before Postgres was
+   * restored. Only for a log that was read to its end. Changes nothing yet.
    */
   gapsBelow(floors: readonly LaneFloor[]): Gap[] {
     return floors.flatMap(({ floor, ...lane }) => {
       const state = this.#lanes.get(laneKey(lane.producer_id, lane));
       if (state?.isLearned !== true) return [];
-      // What comes behind it has not been seen: who asks may be wrong about more than it can harm.
+      // Nothing above was ever seen, so a wrong floor may not close more.
       const end = Math.min(floor, state.committed.top + 1);
       if (state.committed.mark + 1 >= end) return [];
       for (const frameNo of state.taken) if (frameNo < end) return [];
@@ -171,7 +171,7 @@ export class FrameQueue {
     });
   }
 
-  /** Lanes of these frames of which it is not known yet whether Postgres has an old mark. */
+  /** Lanes of these frames that may have an old mark in Postgres. */
   lanesToLearn(frames: readonly LogFrame[]): LaneName[] {
     const lanes = new Map<string, LaneName>();
     for (const { header } of frames) {
@@ -182,7 +182,7 @@ export class FrameQueue {
     return [...lanes.values()];
   }
 
-  /** @param lanes of one partition, that were asked for. @param marks those that there are. */
+  /** @param lanes of one partition that were looked up. @param marks those that were found. */
   learn(partition: number, lanes: readonly LaneName[], marks: readonly LaneMarks[]): void {
     for (const { producer_id, kind } of lanes) {
       const key = laneKey(producer_id, { kind, partition });
@@ -193,7 +193,7 @@ export class FrameQueue {
     this.committed([], marks);
   }
 
-  /** Of frames that were taken, those that are to be stored: of a lane that was learned since, some may be committed. */
+  /** The taken frames that must be stored: of a lane whose mark was looked up since, some may be committed. */
   withoutCommitted(frames: readonly LogFrame[]): readonly LogFrame[] {
     if (this.#isReplay) return frames;
     const known = frames.filter(({ header }) => this.#lanes.get(laneKeyOf(header))?.committed.has(header.frame_no));
@@ -203,7 +203,7 @@ export class FrameQueue {
     return frames.filter((frame) => !known.includes(frame));
   }
 
-  /** The marks as they will be with these frames committed. Nothing changes yet. */
+  /** The marks as they will be with these frames committed. Changes nothing yet. */
   marksWith(frames: readonly Pick<LogFrame, 'header'>[]): LaneMarks[] {
     const sets = new Map<string, { set: FrameSet; lane: Omit<LaneMarks, 'mark' | 'ahead'> }>();
     for (const { header } of frames) {
@@ -223,7 +223,7 @@ export class FrameQueue {
   /** The marks were written. */
   committed(frames: readonly Pick<LogFrame, 'header'>[], marks: readonly LaneMarks[]): void {
     for (const lane of marks) {
-      const key = `${lane.producer_id}:${lane.kind}:${lane.partition}`;
+      const key = laneKey(lane.producer_id, lane);
       this.#marks.set(key, lane);
       const state = this.#lanes.get(key);
       if (state !== undefined) state.committed = new FrameSet(lane.mark, lane.ahead);

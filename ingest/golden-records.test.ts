@@ -25,7 +25,7 @@ const golden = readdirSync(folder).flatMap((file) =>
 );
 const origin = { producer_id: 'p', frame_no: 1, idx: 0 };
 
-test.each(golden)('a $kind that $file has kept is still read as it was', ({ kind, line, record }) => {
+test.each(golden)('a golden $kind of $file still decodes to the same record', ({ kind, line, record }) => {
   const read =
     kind === 'click'
       ? decodeClick(line)
@@ -35,6 +35,6 @@ test.each(golden)('a $kind that $file has kept is still read as it was', ({ kind
   expect(read).toMatchObject(record);
 });
 
-test('every kind of record has a golden one', () => {
+test('every kind of record has a golden record', () => {
   expect(new Set(golden.map(({ kind }) => kind))).toEqual(new Set(recordKinds));
 });

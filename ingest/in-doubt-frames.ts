@@ -1,6 +1,6 @@
 /**
- * Frames of which rows may be stored although no mark says so: of batches that are there in part, and of commits that Postgres has
- * lost. When they come again they are formed without the rows that ClickHouse has.
+ * Frames whose rows may be stored although no mark says so: those of partial batches, and of commits that Postgres has
+ * lost. When they come again, they are formed without the rows that ClickHouse has.
  */
 import { tableOf } from '#clickhouse/rollups.ts';
 import { type FrameRange, rangesAheadMax } from '#common/log/marks.ts';
@@ -9,23 +9,23 @@ import type { LogFrame } from './formed-batch.ts';
 import { rowKey } from './formed-batch.ts';
 import type { FrameSpan, RawStore } from './raw-store.ts';
 
-/** Most ranges of a lane; with more, what lies between them is looked up too. */
+/** Most ranges of a lane; with more, the frames between them are looked up too. */
 const rangesMax = 4 * rangesAheadMax;
 
 export class InDoubtFrames {
   readonly #partition: number;
   readonly #lanes = new Map<string, FrameRange[]>();
-  /** Frames that are still to come of each batch that is there in part. */
+  /** The frames of each partial batch that have not come again yet. */
   readonly #partial = new Map<number, readonly FrameRun[]>();
   #isAll = false;
-  /** No row of a frame in doubt is in a batch up to here. */
+  /** Rows of frames in doubt are only in batches above this number. */
   #above = Number.POSITIVE_INFINITY;
 
   constructor(partition: number) {
     this.#partition = partition;
   }
 
-  /** A batch of which some rows are there. */
+  /** A batch of which some rows are stored. */
   addBatch(entry: BatchEntry): void {
     const lanes = new Map<string, FrameRun[]>();
     for (const run of entry.frames) lanes.set(keyOf(run), [...(lanes.get(keyOf(run)) ?? []), run]);
@@ -34,7 +34,7 @@ export class InDoubtFrames {
     this.#above = Math.min(this.#above, entry.batch_no - 1);
   }
 
-  /** Any frame: what its rows in batches above a number are is looked up. */
+  /** Puts every frame in doubt: its rows in batches above a number are looked up. */
   addAll(above: number): void {
     this.#isAll = true;
     this.#above = Math.min(this.#above, above);
@@ -107,7 +107,7 @@ function keyOf({ producer_id, kind }: Pick<FrameRun, 'producer_id' | 'kind'>): s
   return `${producer_id}:${kind}`;
 }
 
-/** What is left of runs without the frames of another one. */
+/** The runs without the frames of another one. */
 function without(runs: readonly FrameRun[], gone: FrameRun): readonly FrameRun[] {
   if (!runs.some((run) => keyOf(run) === keyOf(gone) && run.from <= gone.to && run.to >= gone.from)) return runs;
   return runs.flatMap((run) => {

@@ -1,4 +1,4 @@
-/** All parts of ingest put together: what main.ts runs, and what tests run with places to die at. */
+/** All parts of ingest wired together: main.ts runs it, and tests run it with failpoints. */
 
 import { hostname } from 'node:os';
 import { ClickHouse } from '#clickhouse/client.ts';
@@ -60,7 +60,7 @@ export class Ingest {
   readonly counters = newSinkCounters();
   readonly enrichment: Enrichment;
   readonly partitions: OwnedPartitions;
-  /** Of the way of clicks to Redis. */
+  /** Of the feed of recent clicks to Redis. */
   readonly feedCounters = newFeedCounters();
   readonly nats: Nats;
   readonly postgres: Postgres;
@@ -188,7 +188,7 @@ export class Ingest {
     return new RecentClicksFeed({ nats, redis, clicks, partition, time: systemTime, log, counters: this.feedCounters });
   }
 
-  /** Connects to the log and makes sure that it is as it must be. */
+  /** Connects to the log, and creates or corrects it. */
   static async create(options: IngestOptions): Promise<Ingest> {
     const { config, log } = options;
     const nats = await Nats.connect({
@@ -240,7 +240,7 @@ export class Ingest {
     await this.postgres.close();
   }
 
-  /** Told when it changes, and at the start if it is not safe. */
+  /** Logs when the policy changes, and at the start if it is not safe. */
   async #readMemoryPolicy(): Promise<void> {
     if (!this.redis) return;
     const before = this.memoryPolicy;
@@ -249,7 +249,7 @@ export class Ingest {
     if (fault !== before.fault) this.#options.log({ policy }, fault || 'the memory policy of Redis is safe again');
   }
 
-  /** Claims that have expired are deleted by the owner of partition 0, so by one process. */
+  /** The owner of partition 0, so one process, deletes expired claims. */
   async #onMinute(): Promise<void> {
     void this.#readMemoryPolicy();
     if (this.partitions.of(0)?.state !== 'running') return;
@@ -260,7 +260,7 @@ export class Ingest {
     }
   }
 
-  /** What is known stays while Postgres is away: nothing is stored then either. */
+  /** While Postgres is unavailable, the known erasures stay: nothing is stored then either. */
   async #learnErasures(): Promise<void> {
     try {
       await this.#erasures.refresh();
@@ -269,7 +269,7 @@ export class Ingest {
     }
   }
 
-  /** What publishers tell of their journals is kept where queries find it; the owner of partition 0 does it for all. */
+  /** Stores the progress that publishers report, for `as_of` of queries; the owner of partition 0 does it for all. */
   async #onProgress(bytes: Buffer): Promise<void> {
     if (this.partitions.of(0)?.state !== 'running') return;
     const { machine, committed_to } = objectIn(bytes.toString());
@@ -278,12 +278,12 @@ export class Ingest {
       await this.#checkpoints.reportProgress(machine, Math.floor(committed_to));
     } catch (error) {
       if (!(error instanceof PostgresUnavailable)) throw error;
-      this.#options.log({ reason: error.message }, 'progress could not be kept');
+      this.#options.log({ reason: error.message }, 'the progress of a publisher could not be stored');
     }
   }
 }
 
-/** Makes sure that the log is there, as the settings say, and this installation's. @throws as `keepLogStream` does */
+/** Makes sure that the log exists with these settings and belongs to this installation. @throws as `keepLogStream` does */
 async function keepLog(nats: Nats, { config, log }: IngestOptions, installationId: string): Promise<void> {
   const stream = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
   await keepLogStream(nats, stream, (line) => log({}, line), { isOwner: true, installationId });

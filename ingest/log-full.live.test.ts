@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => way.stop());
 
-test('three times as many records as the log holds go through it, and each is counted once', {
+test('three times as many records as the log holds pass through it, and each is counted once', {
   timeout: 120_000,
 }, async () => {
   const ingest = await way.ingestHere();

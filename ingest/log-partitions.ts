@@ -1,11 +1,11 @@
-/** Which partitions the log has messages of, whatever LOG_PARTITIONS says today. */
+/** The partitions that the log has messages of, whatever LOG_PARTITIONS is today. */
 import { isObject } from '#common/json-object.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 
-/** As many as LOG_PARTITIONS may say. */
+/** The largest LOG_PARTITIONS. */
 const partitionsMax = 64;
 
-/** Null when the log does not say. */
+/** Null when the log does not answer. */
 export async function partitionsInLog(nats: NatsClient): Promise<readonly number[] | null> {
   const question = Buffer.from(JSON.stringify({ subjects_filter: '>' }));
   const message = await nats.request(nats.names.api('STREAM.INFO'), question);

@@ -27,7 +27,7 @@ export interface LogReaderOptions {
   readonly partition: number;
   /** Frames of one kind only; all of them if absent. */
   readonly kind?: RecordKind;
-  /** Stream time (epoch ms) to begin at; asked at each start. 0: the beginning. */
+  /** Stream time (epoch ms) to begin at; read at each start. 0: the beginning. */
   readonly position: () => number;
   /** Takes a frame. Returns whether more may come now; otherwise `resume` says when. */
   readonly onFrame: (frame: LogFrame) => boolean;
@@ -38,7 +38,7 @@ export interface LogReaderOptions {
   readonly log: (line: string) => void;
 }
 
-/** Before the committed time, for messages that were stored in another order than they were stamped. */
+/** Reading begins this long before the committed time, because messages may be stored in another order than they are stamped. */
 const marginMs = 120_000;
 const pullMessages = 256;
 const pullBytes = 8_388_608;
@@ -72,7 +72,7 @@ function deliveryOf(reply: string): Delivery | undefined {
   };
 }
 
-/** Where a new consumer stands: all before it is older than the committed time. */
+/** The position of a new consumer: everything before it is older than the committed time. */
 function sequenceBefore(answer: string): number {
   const parsed: unknown = JSON.parse(answer);
   const delivered = isObject(parsed) ? parsed.delivered : undefined;
@@ -134,7 +134,7 @@ export class LogReader {
   #again(reason: string): void {
     if (!this.#isStarted) return;
     this.counters.restarts++;
-    this.#options.log(`reading partition ${this.#options.partition} anew: ${reason}`);
+    this.#options.log(`reading partition ${this.#options.partition} again: ${reason}`);
     this.#generation++;
     this.#forget();
     this.#options.time.clear(this.#restart);
@@ -250,10 +250,10 @@ export class LogReader {
     if (this.#wasHeard) this.#heardAt = now;
     this.#wasHeard = false;
     if (!this.#isPulling || now - this.#heardAt < silenceMs) return;
-    this.#again('nothing was heard');
+    this.#again(`JetStream was silent for ${silenceMs} ms`);
   }
 
-  /** What is no frame of ours, or was damaged in the log, is counted; the journal still has the sound one. */
+  /** Messages that are no frame of ours, or damaged in the log, are counted; the journal still has the intact frame. */
   #framesIn(message: NatsMessage, delivery: Delivery): LogFrame[] {
     const { bytes } = message;
     const frames: LogFrame[] = [];
@@ -265,7 +265,7 @@ export class LogReader {
         read.header.records <= frameRecordsMax;
       if (!isSound) {
         this.counters.bad_messages++;
-        this.#options.log(`a message on ${message.subject} is no sound frame`);
+        this.#options.log(`a message on ${message.subject} is not an intact frame`);
         return frames;
       }
       const { streamTime } = delivery;

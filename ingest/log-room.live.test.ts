@@ -72,14 +72,14 @@ async function sequencesOf(partition: number): Promise<number[]> {
   return found;
 }
 
-test('a log that was lost and made again by a publisher is stamped again while ingest runs', async () => {
+test('a lost log that a publisher created again is stamped again while ingest runs', async () => {
   await expect.poll(async () => (await logFill(nats))?.installationId, patience).toBe('one');
   await nats.request(nats.names.api('STREAM.DELETE'));
   await keepLogStream(nats, { bytesMax, replicas: 1 }, () => undefined);
   await expect.poll(async () => (await logFill(nats))?.installationId, patience).toBe('one');
 });
 
-test('a log that is full of stored records takes more, and keeps the newest of them for replay', async () => {
+test('a log full of stored records accepts more, and keeps the newest for replay', async () => {
   const taken = await fillLog();
   await expect.poll(() => room.refusal, patience).toContain('full');
   partitions = [0, 1].map((partition) => ({ partition, committedSequence: taken }));
@@ -90,10 +90,10 @@ test('a log that is full of stored records takes more, and keeps the newest of t
   expect(left).toEqual(Array.from({ length: left.length }, (_, n) => taken - left.length + 1 + n));
   expect(left.length * messageBytes).toBeGreaterThan(bytesMax * 0.6);
   expect(counters.purged_messages).toBe(taken - left.length);
-  expect(lines).toEqual([expect.stringContaining('the log is full'), 'the log takes records again']);
+  expect(lines).toEqual([expect.stringContaining('the log is full'), 'the log accepts records again']);
 });
 
-test('what is not stored is never purged, however full the log is', async () => {
+test('unstored records are never purged, however full the log is', async () => {
   const taken = await fillLog();
   partitions = [
     { partition: 0, committedSequence: 21 },
@@ -103,7 +103,7 @@ test('what is not stored is never purged, however full the log is', async () => 
   expect(await sequencesOf(1)).toHaveLength(Math.floor(taken / 2));
 });
 
-test('what an operator wants replayed is not purged although it is stored, nor is anything while Postgres does not say', async () => {
+test('stored records are not purged while a replay is requested or Postgres does not answer', async () => {
   const taken = await fillLog();
   isPostgresThere = false;
   partitions = [0, 1].map((partition) => ({ partition, committedSequence: taken }));
@@ -117,7 +117,7 @@ test('what an operator wants replayed is not purged although it is stored, nor i
   expect(await sequencesOf(1)).not.toHaveLength(Math.floor(taken / 2));
 });
 
-test('the oldest stored records go first, also behind some of another partition that can not go', async () => {
+test("the oldest stored records are purged first, even behind those of a partition that can't be purged", async () => {
   const taken = await fillLog();
   partitions = [{ partition: 1, committedSequence: taken }];
   await expect.poll(async () => (await logFill(nats))?.bytes, patience).toBeLessThan(bytesMax * 0.75);
@@ -127,7 +127,7 @@ test('the oldest stored records go first, also behind some of another partition 
   expect(left.length).toBeGreaterThan(taken / 8);
 });
 
-test('sequences of a stream that is not there any more purge nothing of the one that was made in its place', async () => {
+test('sequences of a deleted stream purge nothing of its replacement', async () => {
   room.stop();
   let elapsed = 0;
   let poll: () => void = () => undefined;

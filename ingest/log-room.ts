@@ -1,12 +1,13 @@
 /**
- * Keeps the log as ingest needs it. One that was lost is made again by whatever needs it first; until it is stamped as this
- * installation's, no publisher believes any mark.
+ * Keeps the log usable. A lost log is created again by the first process that needs it; until ingest stamps it as this
+ * installation's, publishers ignore all marks.
  *
- * Keeps room in it as well. What is committed is of use only for replay, so it stays for as long as it fits: above a share of the
- * log's size the oldest committed messages are purged, in small steps, since a purge holds up publishing.
+ * Also keeps room in it. Committed messages are needed only for replay, so they stay as long as they fit: above a share of the
+ * log's size the oldest are purged, in small steps, because a purge delays publishing.
  *
- * Must stay true: nothing above a partition's committed sequence is purged, and nothing of one that an operator wants replayed. Sequences go back when the stream is made again or
- * loses its tail, so a sequence is used only if the stream is still the one that it was seen in and has come that far.
+ * Must stay true: nothing above a partition's committed sequence is purged, and nothing of a partition that is to be replayed.
+ * Sequences go back when the stream is created again or loses its tail, so a sequence is used only if the stream is still the one
+ * that it was read from and has reached it.
  */
 import { frameBytesMax } from '#common/log/frame.ts';
 import { type LogFill, logFill, purgeLog } from '#common/log/log-stream.ts';
@@ -27,7 +28,7 @@ export interface LogRoomOptions {
   readonly time: Time;
   readonly partitions: () => readonly ReadPartition[];
   readonly checkpoints: Pick<Checkpoints, 'revision'>;
-  /** Makes the log this installation's. */
+  /** Stamps the log as this installation's. */
   readonly stampLog: () => Promise<unknown>;
   readonly log: (line: string) => void;
 }
@@ -38,7 +39,7 @@ const purgeAbove = 0.75;
 const purgeTo = 0.7;
 const stepBytesMax = 67_108_864;
 const strideMax = 1_024;
-/** A reader finds out within this time that its stream was made again. */
+/** A reader notices within this time that its stream was created again. */
 const distrustMs = 10_000;
 
 export class LogRoom {
@@ -48,9 +49,9 @@ export class LogRoom {
   #isBusy = false;
   #fill: LogFill | undefined;
   #trustedFrom = 0;
-  /** Up to where each partition was purged. */
+  /** The sequence up to which each partition was purged. */
   readonly #purged = new Map<number, number>();
-  /** Doubled while a purge finds too little: sequences are not spread evenly over the messages that are left. */
+  /** Doubled while a purge frees too little: sequences are not spread evenly over the remaining messages. */
   #stride = 1;
   #isFull = false;
 
@@ -63,7 +64,7 @@ export class LogRoom {
     return this.#fill;
   }
 
-  /** Why the log takes no more records; empty while it does. */
+  /** Why the log accepts no more records; empty while it does. */
   get refusal(): string {
     const { bytes, bytesMax } = this.#fill ?? { bytes: 0, bytesMax: 0 };
     return this.#isFull ? `the log is full: ${bytes} of ${bytesMax} bytes` : '';
@@ -123,7 +124,7 @@ export class LogRoom {
     this.#stride = purged < (fill.messages * share) / 2 ? Math.min(strideMax, this.#stride * 2) : 1;
   }
 
-  /** Also while Postgres does not say: what is purged can't be replayed any more. */
+  /** Also true while Postgres does not answer: what is purged can't be replayed any more. */
   async #isReplayWanted(partition: number): Promise<boolean> {
     try {
       const revision = await this.#options.checkpoints.revision(partition);
@@ -134,15 +135,15 @@ export class LogRoom {
     }
   }
 
-  /** Once when it begins to refuse, and once when it takes again. */
+  /** Logs once when the log begins to refuse records, and once when it accepts them again. */
   #tellWhenFull({ bytes, bytesMax }: LogFill): void {
     const isFull = bytes + frameBytesMax > bytesMax;
     if (isFull === this.#isFull) return;
     this.#isFull = isFull;
     this.#options.log(
       isFull
-        ? `the log is full (${bytes} of ${bytesMax} bytes) and takes no records: they wait in the journals until what is in it is stored`
-        : 'the log takes records again',
+        ? `the log is full (${bytes} of ${bytesMax} bytes) and accepts no records: they wait in the journals until its contents are stored`
+        : 'the log accepts records again',
     );
   }
 }

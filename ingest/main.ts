@@ -1,4 +1,4 @@
-/** Ingest: the log into ClickHouse. */
+/** Ingest: stores the log in ClickHouse. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
@@ -12,16 +12,16 @@ import { Ingest } from './ingest.ts';
 const config = processConfig('ingest', [['INGEST_DATABASE_URL', 'DATABASE_URL'], 'NATS_URL', 'CLICKHOUSE_URL']);
 const log = createLog('ingest', config);
 const metrics = createMetrics('ingest');
-// A restarted ingest takes its partitions back at once, so its name must be its own.
+// A restarted ingest takes its partitions back at once, so no other may run under its name.
 const slot = join(config.DATA_DIR, 'ingest', config.INSTANCE || `pid-${process.pid}`);
 mkdirSync(slot, { recursive: true });
 const lock = await SlotLock.take(slot);
 if (lock === undefined) {
-  log.fatal({ slot }, 'another ingest of this name is running');
+  log.fatal({ slot }, 'another ingest with this name is running: set INSTANCE to another name');
   process.exit(1);
 }
 
-/** There once the log is; its figures are shown from then on. */
+/** Set once the log is reachable; its metrics are shown from then on. */
 let ingest: Ingest | undefined;
 
 new Counter({
@@ -40,7 +40,7 @@ new Counter({
 });
 new Counter({
   name: 'ingest_recent_clicks_total',
-  help: 'What the way of clicks to Redis has done since the start of the process, by what.',
+  help: 'What the feed of recent clicks to Redis has done since the start of the process, by what.',
   labelNames: ['what'],
   registers: [metrics],
   collect() {
@@ -61,7 +61,7 @@ new Counter({
 exposeCounter(
   metrics,
   'ingest_click_lines_total',
-  'Lines of clicks; parsed ones cost several times as much.',
+  'Lines of clicks; those parsed as JSON cost several times as much.',
   ['what'],
   (set) => {
     for (const [what, count] of Object.entries(ingest?.enrichment.clickLines ?? {})) set({ what }, count);
@@ -83,7 +83,7 @@ exposeGauge(metrics, 'ingest_log_bytes', 'Bytes in the log.', () => ingest?.logR
 exposeGauge(
   metrics,
   'ingest_log_bytes_max',
-  'Bytes at which the log takes no more.',
+  'Bytes at which the log accepts no more.',
   () => ingest?.logRoom.fill?.bytesMax ?? 0,
 );
 new Gauge({
@@ -96,7 +96,7 @@ new Gauge({
 });
 new Gauge({
   name: 'ingest_members',
-  help: 'Ingests that live, as this process sees it; one_owner is 1 while a single one owns all partitions.',
+  help: 'Living ingests, as this process sees them; one_owner is 1 while a single one owns all partitions.',
   labelNames: ['what'],
   registers: [metrics],
   collect() {
@@ -107,14 +107,14 @@ new Gauge({
 });
 new Gauge({
   name: 'ingest_redis_memory_policy_is_safe',
-  help: '0 while the maxmemory-policy of Redis does harm once it is full.',
+  help: '0 while the maxmemory-policy of Redis would do harm once it is full.',
   registers: [metrics],
   collect() {
     this.set(Number((ingest?.memoryPolicy.fault ?? '') === ''));
   },
 });
 
-const notThere = 'the log is not there yet';
+const notThere = 'the log is not reachable yet';
 
 await new Lifecycle({ log }).run([
   { name: 'lock', stop: () => lock.release() },

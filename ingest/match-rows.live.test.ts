@@ -38,7 +38,7 @@ async function counted(app_id: string): Promise<number[]> {
 const eventually = (read: () => Promise<unknown>) => expect.poll(read, { timeout: 60_000, interval: 50 });
 
 test.each<[FailpointName]>([['formed'], ['part_inserted'], ['after']])(
-  'matches are stored once each when ingest dies at %s, beside the clicks of the same batch',
+  'matches are stored once each when ingest dies at %s, like the clicks of the same batch',
   async (failpoint) => {
     const app_id = newId('app', Date.now());
     const dying = way.ingest(`${failpoint}:2`);
@@ -63,7 +63,7 @@ test.each<[FailpointName]>([['formed'], ['part_inserted'], ['after']])(
   90_000,
 );
 
-test('a match has all its columns, its address cut, and its detail as it was written', async () => {
+test('a match is stored with all its columns, its address cut, and its detail unchanged', async () => {
   const app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const match = plainMatch(

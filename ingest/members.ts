@@ -1,8 +1,8 @@
-/** Which ingests live, what there is to own, and who owns it: what the partitions are shared out by. */
+/** Which ingests live, which partitions there are, and who owns them: the basis on which partitions are shared. */
 
 export interface Member {
   readonly owner: string;
-  /** LOG_PARTITIONS as it runs with it. */
+  /** The LOG_PARTITIONS that it runs with. */
   readonly partitions: number;
 }
 
@@ -13,23 +13,23 @@ export interface OwnedPartition {
 }
 
 export interface IngestMembership {
-  /** Those that live, in the order in which they joined. */
+  /** Living ingests, in the order in which they joined. */
   readonly members: readonly Member[];
-  /** Every partition of which anything is kept. */
+  /** Every partition with anything in Postgres. */
   readonly owned: readonly OwnedPartition[];
-  /** Whether a record in another partition than its id's was met a short while ago. */
+  /** Whether a record in another partition than its id's was seen recently. */
   readonly areStraysRecent: boolean;
 }
 
 /** Each operation may fail with PostgresUnavailable and may be repeated. */
 export interface Members {
-  /** A heartbeat: lives for so many seconds more. @returns what there is, as of now. */
+  /** A heartbeat that is valid for so many seconds. @returns the present state. */
   announce(me: Member, seconds: number): Promise<IngestMembership>;
   leave(owner: string): Promise<void>;
   reportStrays(): Promise<void>;
   /**
-   * Gives up what is kept of a partition that nothing is kept for any more: no mark, no batch.
-   * @returns whether it was given up.
+   * Deletes the rows of a partition that has no mark and no batch any more.
+   * @returns whether it had neither.
    */
   retire(partition: number, owner: string): Promise<boolean>;
 }

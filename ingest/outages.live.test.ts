@@ -27,7 +27,7 @@ async function keepUntil(done: Promise<unknown>, perRound = 20): Promise<void> {
 }
 
 test(
-  'ClickHouse killed in the middle of inserts loses nothing and counts nothing twice, rollups included',
+  'killing ClickHouse during inserts loses nothing and counts nothing twice, including rollups',
   async () => {
     const ingest = way.ingest();
     for (let kills = 0; kills < 5; kills++) {
@@ -46,7 +46,7 @@ test(
 );
 
 test(
-  'ClickHouse and ingest killed together lose nothing and count nothing twice',
+  'killing ClickHouse and ingest together loses nothing and counts nothing twice',
   async () => {
     for (let kills = 0; kills < 4; kills++) {
       const ingest = way.ingest();
@@ -67,7 +67,7 @@ test(
 );
 
 test(
-  'the log killed and wiped while the sink lags loses nothing',
+  'killing and wiping the log while the sink lags loses nothing',
   async () => {
     await way.keep(300);
     await expect.poll(() => way.publisher.messagesInFlight, patience).toBe(0);
@@ -90,7 +90,7 @@ test(
 );
 
 test(
-  'a stopped owner whose lease was taken over stores nothing twice when it wakes',
+  'a suspended owner whose lease was taken over stores nothing twice when it resumes',
   async () => {
     const first = way.ingest('', 'ingest-a', 1);
     await way.keep(100);
@@ -114,7 +114,7 @@ test(
 );
 
 test(
-  'a frame that was published twice, and one that is none, change nothing',
+  'a frame that is published twice, and a message that is no frame, change nothing',
   async () => {
     const ingest = way.ingest();
     const nats = await Nats.connect({ url: way.nats.url, name: 'test', installation: defaultInstallation });
@@ -137,7 +137,7 @@ test(
 );
 
 test(
-  'poison becomes dead letters with a reason, and its neighbours are stored',
+  'invalid records become dead letters with a reason, and their neighbours are stored',
   async () => {
     const ingest = way.ingest();
     const { dead_letters } = await way.figures();

@@ -120,7 +120,7 @@ async function ingestHere(instance: string, more: Record<string, string>): Promi
 }
 
 test(
-  'ingests share the partitions, take those of one that dies within ten seconds, and give some to one that joins',
+  'ingests share the partitions, take over those of a dead one within ten seconds, and give some to a new one',
   async () => {
     // As it is by default.
     way.more = { LOG_PARTITIONS: '5', LEASE_SECONDS: '6' };
@@ -146,7 +146,7 @@ test(
 );
 
 test(
-  'with several ingests each click is carried to Redis once',
+  'with several ingests, each click is written to Redis once',
   async () => {
     const more = { LOG_PARTITIONS: '5', REDIS_URL: redis.url };
     const [a, b] = [await ingestHere('a', more), await ingestHere('b', more)];
@@ -196,7 +196,7 @@ test(
 );
 
 test(
-  'records in a partition beyond LOG_PARTITIONS are read, and the partition is given up once nothing is kept of it',
+  'records in a partition beyond LOG_PARTITIONS are read, and the partition is given up once it is drained',
   async () => {
     const ids = Array.from({ length: 300 }, (_, n) => `r${n}`);
     await ingestHere('a', { LOG_PARTITIONS: '4' });

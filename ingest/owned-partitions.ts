@@ -1,9 +1,9 @@
 /**
- * The partitions that this ingest owns. Twice a second it says that it lives, looks at who else does and who owns what, and
- * takes or lets go of partitions (partition-share.ts). What is let go of is stored first, then its lease is free for the next.
+ * The partitions that this ingest owns. Twice a second it sends a heartbeat, reads which ingests live and who owns what, and
+ * takes or releases partitions (partition-share.ts). What a released partition has in hand is stored first, then its lease is free.
  *
- * Must stay true: a record in another partition than its id belongs to is settled only while all partitions are owned
- * here, each with everything settled that an earlier owner left behind; and none is let go of before such a batch is decided.
+ * Must stay true: a record in another partition than its id belongs to is decided only while this process owns all partitions,
+ * each with everything reconciled that an earlier owner left behind; and none is released before such a batch is decided.
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
@@ -29,7 +29,7 @@ const heartbeatMs = 500;
 const lookIntoLogMs = 5_000;
 const retireMs = 60_000;
 const straysPollMs = 100;
-/** How long after a stray was met here this process counts on more, whatever Postgres says. */
+/** How long after a stray was seen here this process expects more, whatever Postgres says. */
 const straysHereMs = 60_000;
 
 export class OwnedPartitions {
@@ -51,7 +51,7 @@ export class OwnedPartitions {
     return [...this.#owners.values()];
   }
 
-  /** Ingests that live, and whether a single one owns everything for now. */
+  /** Living ingests, and whether a single one owns everything for now. */
   get figures(): { readonly members: number; readonly isOne: boolean } {
     return { members: this.#members, isOne: this.#share.mode === 'one' };
   }
@@ -79,14 +79,14 @@ export class OwnedPartitions {
     await this.#ifThere(() => this.#options.members.leave(this.#options.owner));
   }
 
-  /** Whether a partition that is settled may be read: at once while they are shared, else when all of them are settled here. */
+  /** Whether a settled partition may be read: at once while partitions are shared, else when all of them are settled here. */
   mayRun(): boolean {
     return this.#share.mode === 'shared' || this.#isWhole();
   }
 
   /**
-   * Returns once records in other partitions than their ids' may be settled. What an earlier owner left behind is decided as
-   * it was, and does not wait.
+   * Returns once records in other partitions than their ids' may be decided. What an earlier owner left behind was decided by
+   * it, and does not wait.
    * @throws PostgresUnavailable
    * @throws LeaseLost when the partition goes to another ingest instead.
    */
@@ -98,7 +98,7 @@ export class OwnedPartitions {
     if (time.elapsed() >= this.#straysHereUntil) {
       this.#options.log(
         { partition },
-        'records are in other partitions than their ids: one ingest takes all partitions',
+        'records are in other partitions than their ids: one ingest takes over all partitions',
       );
     }
     await members.reportStrays();
@@ -158,7 +158,7 @@ export class OwnedPartitions {
     this.#inLog = await this.#options.partitionsInLog();
   }
 
-  /** Partitions beyond LOG_PARTITIONS that are drained: of which the log has nothing, no mark has moved for long, and no batch is open. */
+  /** Gives up partitions beyond LOG_PARTITIONS that are drained: the log has nothing, no mark has moved for long, no batch is open. */
   async #retire(): Promise<void> {
     const { members, owner, partitions, log } = this.#options;
     for (const [partition, one] of this.#owners) {

@@ -41,7 +41,7 @@ class Cluster {
   }
 }
 
-test('whatever ingests join and die, every partition has one owner and shares differ by one at most', () => {
+test('however ingests join and die, every partition has one owner and shares differ by one at most', () => {
   const step = fc.oneof(fc.constant('join'), fc.nat(5));
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 16 }), fc.array(step, { maxLength: 12 }), (partitions, steps) => {
@@ -61,7 +61,7 @@ test('whatever ingests join and die, every partition has one owner and shares di
   );
 });
 
-test('partitions that are in use stay with their owner when another ingest joins, as far as shares allow', () => {
+test('when another ingest joins, partitions stay with their owners as far as shares allow', () => {
   const cluster = new Cluster();
   cluster.members = [{ owner: 'a', partitions: 4 }];
   cluster.settle();
@@ -75,13 +75,13 @@ test('partitions that are in use stay with their owner when another ingest joins
   ]);
 });
 
-test('a partition beyond LOG_PARTITIONS of which anything is kept or that the log has messages of is owned too', () => {
+test('a partition beyond LOG_PARTITIONS with anything in Postgres or the log is owned too', () => {
   const membership = { members: [{ owner: 'a', partitions: 1 }], owned: [{ partition: 3, owner: null }] };
   const share = shareOf('a', { ...membership, areStraysRecent: false }, [2], false);
   expect(share.take).toEqual([0, 2, 3]);
 });
 
-test('with different numbers of partitions, or records in partitions of others, the first ingest owns all', () => {
+test("with different numbers of partitions, or records in other partitions than their ids', the first ingest owns all", () => {
   const cluster = new Cluster();
   cluster.members = [
     { owner: 'a', partitions: 4 },
@@ -100,7 +100,7 @@ test('with different numbers of partitions, or records in partitions of others, 
   expect(cluster.counts()).toEqual([8, 0, 0]);
 });
 
-test('an ingest whose heartbeat has expired takes nothing', () => {
+test('an ingest whose heartbeat expired takes nothing', () => {
   const membership = { members: [], owned: [{ partition: 0, owner: null }], areStraysRecent: false };
   expect(shareOf('a', membership, [], false).take).toEqual([]);
 });

@@ -1,8 +1,8 @@
-/** Which partitions an ingest takes and which it lets go of, from what all of them see alike. */
+/** Which partitions an ingest takes and which it releases. All ingests decide from the same rows. */
 import type { IngestMembership } from './members.ts';
 
 export interface Share {
-  /** Everything there is to own. */
+  /** All partitions that need an owner. */
   readonly all: readonly number[];
   /** `one`: a single ingest owns everything. */
   readonly mode: 'one' | 'shared';
@@ -13,9 +13,9 @@ export interface Share {
 const nothing: Share = { all: [], mode: 'shared', take: [], letGo: [] };
 
 /**
- * Shares differ by one at most; who joined earlier has the larger one. One partition is let go of at a time, so that the others
- * go on. While the ingests run with different numbers of partitions, or records are in other partitions than their ids', the
- * one that joined first owns all: only a single process knows what is being stored in two partitions at once.
+ * Shares differ by one at most; earlier members have the larger ones. Partitions are released one at a time, so that the others
+ * keep running. While ingests run with different numbers of partitions, or records are in other partitions than their ids', the
+ * first member owns all: only a single process knows what is being stored in two partitions at once.
  * @param inLog partitions that the log has messages of.
  */
 export function shareOf(

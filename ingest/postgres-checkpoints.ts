@@ -1,4 +1,4 @@
-/** All that ingest keeps in Postgres, and its only SQL. */
+/** Everything that ingest keeps in Postgres, and its only SQL. */
 import { randomBytes } from 'node:crypto';
 import { type LaneMarks, rangesOf } from '#common/log/marks.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -15,7 +15,7 @@ import {
   type UnnumberedBatch,
 } from './checkpoints.ts';
 
-/** Values of synchronous_commit with which an answered COMMIT is on the disk. */
+/** Values of synchronous_commit with which an answered COMMIT is on disk. */
 const keptOnDisk: ReadonlySet<string> = new Set(['on', 'remote_apply']);
 
 interface MarkRow {
@@ -26,7 +26,7 @@ interface MarkRow {
   ahead: unknown;
 }
 
-const hasGoneBack = 'is not as it was left, Postgres has gone back: it is taken again';
+const hasGoneBack = 'is in an earlier state because Postgres was restored, and is taken again';
 
 export class PostgresCheckpoints implements Checkpoints {
   readonly #postgres: Postgres;
@@ -113,7 +113,7 @@ export class PostgresCheckpoints implements Checkpoints {
         [lease.partition, batch_no, previousNo],
       );
       if (known === 0) throw new LeaseLost(lease, hasGoneBack);
-      // Asked twice, when the first answer was lost, it is written once.
+      // Repeated after a lost answer, it is still written once.
       await queries.execute(
         `INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time)
          VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (partition, batch_no) WHERE batch_no > 0 DO NOTHING`,
@@ -232,8 +232,8 @@ export class PostgresCheckpoints implements Checkpoints {
   }
 
   /**
-   * Runs work in a transaction that holds on to the lease, and that is on the disk when it is answered, whatever the server is
-   * set to. @throws LeaseLost
+   * Runs work in a transaction that holds the lease and is on disk when it is answered, whatever the server's setting.
+   * @throws LeaseLost
    */
   async #owned<T>(lease: Lease, work: (queries: Queries) => Promise<T>): Promise<T> {
     return await this.#postgres.transaction(async (queries) => {
@@ -244,7 +244,8 @@ export class PostgresCheckpoints implements Checkpoints {
         [lease.partition, lease.epoch, lease.owner],
       );
       if (held === undefined) throw new LeaseLost(lease);
-      if (!keptOnDisk.has(held.kept)) throw new Error(`Postgres commits with synchronous_commit = ${held.kept}`);
+      if (!keptOnDisk.has(held.kept))
+        throw new Error(`Postgres commits with synchronous_commit = ${held.kept}: set it to on.`);
       return await work(queries);
     });
   }

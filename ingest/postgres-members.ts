@@ -3,7 +3,7 @@ import type { Postgres } from '#common/stores/postgres.ts';
 import { learningDays } from './checkpoints.ts';
 import type { IngestMembership, Member, Members, OwnedPartition } from './members.ts';
 
-/** How long after the last stray one ingest keeps all partitions. Longer than a lease, so that a successor knows of it. */
+/** How long after the last stray one ingest keeps all partitions. Longer than a lease, so that a successor sees it. */
 export const STRAYS_RECENT_SECONDS = 60;
 
 export class PostgresMembers implements Members {

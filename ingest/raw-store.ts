@@ -1,6 +1,6 @@
 /**
- * What ingest asks of ClickHouse for storing batches: the raw tables and their rollups. An insert of one part is all or nothing
- * in each table that it reaches; it reaches the raw table first and its rollups after it.
+ * What ingest needs of ClickHouse to store batches: the raw tables and their rollups. An insert of one part is all or nothing
+ * in each table that it reaches; it reaches the raw table first and then the rollups.
  */
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { FrameRange } from '#common/log/marks.ts';
@@ -14,9 +14,9 @@ export interface SentPart extends BatchPart {
 
 export type InsertOutcome =
   | { readonly kind: 'written' }
-  /** Not known whether it took place, or will. */
+  /** Unknown whether it took place, or will. */
   | { readonly kind: 'unknown'; readonly code: number; readonly message: string }
-  /** ClickHouse answered no: for its data, or because it can't be stored by this server as it is. */
+  /** ClickHouse refused it: for its data, or because of the server's state. */
   | { readonly kind: 'refused'; readonly isAboutData: boolean; readonly code: number; readonly message: string }
   /** The fence of the partition is above the batch. */
   | { readonly kind: 'fenced' };
@@ -26,7 +26,7 @@ export interface Fence {
   readonly owner: string;
 }
 
-/** Frames of a lane of which rows are stored, perhaps not all of them. */
+/** Frames of a lane with stored rows, perhaps not all of their rows. */
 export interface StoredFrames {
   readonly producer_id: string;
   readonly kind: RecordKind;
@@ -41,7 +41,7 @@ export interface StoredPlace {
   readonly idx: number;
 }
 
-/** Frames whose rows are asked for. */
+/** Consecutive frames of a lane. */
 export interface FrameSpan {
   readonly kind: RecordKind;
   readonly producer_id: string;
@@ -49,14 +49,14 @@ export interface FrameSpan {
   readonly to: number;
 }
 
-/** Each operation may throw ClickHouseFailure, after which it is not known whether it took place; so each may be repeated. */
+/** Each operation may throw ClickHouseFailure, after which it is unknown whether it took place; so each may be repeated. */
 export interface RawStore {
   insert(batch: BatchName, part: SentPart): Promise<InsertOutcome>;
   /**
-   * From its return on no batch of the partition (of the log) with a lower number is inserted, nothing is added any more by an owner
-   * of before, and nothing that was let through is still on its way. A fence is never lowered.
-   * @param owner whose fence it is from now on, if it is a new one; else it must be already.
-   * @returns the fence in force, and whose it is.
+   * From its return on, no batch of the partition (of the log) with a lower number is inserted, earlier owners add nothing any
+   * more, and nothing that passed the fence is still under way. A fence is never lowered.
+   * @param owner owns the fence from now on, if it is a new owner; else it must own it already.
+   * @returns the fence in force, and its owner.
    */
   fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence>;
   rowsOf(batch: BatchName, part: BatchPart): Promise<number>;
@@ -64,21 +64,21 @@ export interface RawStore {
   /** Rollups of the part's table in which the batch, the newest of its partition, is missing. */
   rollupsWithout(batch: BatchName, part: BatchPart): Promise<readonly string[]>;
   /**
-   * Adds to a rollup what the raw rows of a batch make. Only for a batch that it does not have. Does nothing once another fence
-   * is in force, so one that arrives late can be shut out.
+   * Adds the raw rows of a batch to a rollup. Only for a batch that it lacks. Does nothing once another fence is in force, so a
+   * delayed call can be shut out.
    */
   fillIn(batch: BatchName, part: BatchPart, rollup: string, fence: Fence): Promise<void>;
   /** The newest batch above a number. */
   newestBatch(partition: number, batchNo: number): Promise<NewestBatch>;
-  /** What is stored of a partition above a batch number; of one producer if it is given. */
+  /** The frames that are stored of a partition above a batch number; of one producer if it is given. */
   framesAbove(partition: number, batchNo: number, producerId?: string): Promise<readonly StoredFrames[]>;
-  /** Deletes the rows of a batch that has no number. Its cells are corrected with the days of its parts. */
+  /** Deletes the rows of a batch without a number. Its cells are corrected with the days of its parts. */
   deleteUnnumbered(batchId: string, part: BatchPart): Promise<void>;
-  /** Days of which rows or cells belong to batches above a number. */
+  /** Days with rows or cells of batches above a number. */
   daysAbove(partition: number, batchNo: number): Promise<readonly TableDay[]>;
   /**
-   * Makes the cells of a partition in a day's rollups what its raw rows make. Nothing may be inserted for the partition meanwhile,
-   * and nothing is done once another fence is in force.
+   * Makes the cells of a partition in a day's rollups agree with its raw rows. Nothing may be inserted for the partition meanwhile,
+   * and nothing is changed once another fence is in force.
    * @returns how many cells were wrong.
    */
   correct(partition: number, day: TableDay, fence: Fence): Promise<number>;

@@ -80,7 +80,7 @@ test.each(poison)('%s is refused with a reason', (_, line, reason) => {
   expect(isRejection(read) ? read.reason : '').toBe(reason);
 });
 
-test('whatever a line holds, reading it ends with a click or a known reason', () => {
+test('decoding any line ends with a click or a known reason', () => {
   const line = fc.oneof(
     fc.string({ unit: 'binary' }),
     fc.json(),

@@ -1,6 +1,6 @@
 /**
- * Reads one line of the log. What the edge wrote always passes; anything else becomes a rejection with a reason, however it
- * is broken, and never an exception: one bad record must not hold up the ones behind it.
+ * Decodes one line of the log. What the edge wrote always passes; anything else becomes a rejection with a reason, however it
+ * is broken, and never an exception: one bad record must not hold up those behind it.
  */
 
 import { isRecordTime } from '#common/event-time.ts';
@@ -29,7 +29,7 @@ export const rejectionReasons = [
   'bad_name',
   'bad_properties',
   'no_identity',
-  /** It was sound, and ClickHouse refused its row. */
+  /** It was valid, and ClickHouse refused its row. */
   'refused',
 ] as const;
 export type RejectionReason = (typeof rejectionReasons)[number];
@@ -50,7 +50,7 @@ function rejection(reason: RejectionReason): RecordRejection {
   return { reason };
 }
 
-/** The object in a line, or why there is none. */
+/** The object in a line, or the reason why there is none. */
 export function decodeObject(line: string): Record<string, unknown> | RecordRejection {
   if (line.length > recordCharsMax) return rejection('too_long');
   let parsed: unknown;
@@ -63,7 +63,7 @@ export function decodeObject(line: string): Record<string, unknown> | RecordReje
   return parsed.v === 1 ? parsed : rejection('unknown_version');
 }
 
-/** NUL and half surrogate pairs can only come in as escapes, so most lines need no look at their texts. */
+/** NUL and half surrogate pairs can only be written as escapes, so the texts of most lines need no check. */
 export function mayHoldBadText(line: string): boolean {
   return line.includes('\\u');
 }
@@ -81,8 +81,8 @@ export function decodeClick(line: string): Click | RecordRejection {
 const betweenObjects = /\}\n\{/g;
 
 /**
- * All clicks of a frame, read in one go: half the cost of one line after the other.
- * @returns `undefined` when anything in it is not as the edge writes it; then each line must be looked at by itself.
+ * All clicks of a frame, parsed at once: half the cost of parsing line by line.
+ * @returns `undefined` when anything in it is not as the edge writes it; then each line must be decoded alone.
  */
 export function decodeClicks(text: string, records: number): Click[] | undefined {
   if (!text.endsWith('}\n') || hasLongLine(text)) return undefined;

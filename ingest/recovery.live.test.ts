@@ -12,7 +12,7 @@ afterEach(() => way.stopIngests());
 
 const patience = { timeout: 25_000, interval: 200 };
 
-test('clicks that were answered stand in ClickHouse once, enriched, in the raw table and in the rollup', async () => {
+test('answered clicks are in ClickHouse once, enriched, in the raw table and the rollup', async () => {
   const ingest = way.ingest();
   await way.keep(1_000);
   await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
@@ -33,7 +33,7 @@ test('clicks that were answered stand in ClickHouse once, enriched, in the raw t
 });
 
 test.each(failpointNames.filter((name) => !name.startsWith('learned_')).map((name) => [name]))(
-  'ingest killed at %s, twice, loses nothing and counts nothing twice',
+  'killing ingest at %s, twice, loses nothing and counts nothing twice',
   async (name) => {
     for (const at of [1, 2]) {
       const ingest = way.ingest(`${name}:${at}`);
@@ -50,7 +50,7 @@ test.each(failpointNames.filter((name) => !name.startsWith('learned_')).map((nam
   },
 );
 
-test('told to stop at any moment of its start or its recovery, ingest lets go at once', async () => {
+test('ingest stops at once at any moment of its start or recovery', async () => {
   const killed = way.ingest('part_inserted:1');
   await way.keep(20);
   await killed.exited;

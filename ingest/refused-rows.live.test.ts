@@ -17,7 +17,7 @@ function keepPoison(): void {
 }
 
 test(
-  'rows that ClickHouse refuses become dead letters, their neighbours are stored once',
+  'rows that ClickHouse refuses become dead letters, and their neighbours are stored once',
   async () => {
     await way.client.command("ALTER TABLE clicks ADD CONSTRAINT sound CHECK query != 'poison'");
     for (let n = 0; n < 7; n++) {
@@ -39,7 +39,7 @@ test(
 );
 
 test(
-  'when every row is refused nothing is given up: it is stored once somebody has helped',
+  'when every row is refused, nothing is dropped: the rows are stored once the cause is fixed',
   async () => {
     const { dead_letters } = await way.figures();
     await way.client.command('ALTER TABLE clicks ADD CONSTRAINT closed CHECK idx < 0');
@@ -54,7 +54,7 @@ test(
 );
 
 test(
-  'ingest killed while it looks for refused rows loses nothing and counts nothing twice',
+  'killing ingest while it searches for refused rows loses nothing and counts nothing twice',
   async () => {
     const { dead_letters } = await way.figures();
     await way.client.command("ALTER TABLE clicks ADD CONSTRAINT sound CHECK query != 'poison'");

@@ -1,6 +1,6 @@
 /**
- * Which rows of a batch ClickHouse refuses. Rows are tried on a table that has the same columns and constraints and keeps
- * nothing, so that looking changes nothing: first all, then halves of what was refused.
+ * Finds the rows of a batch that ClickHouse refuses. Rows are tried on a table with the same columns and constraints that stores
+ * nothing: first all rows, then halves of what was refused.
  */
 import { type ClickHouse, ClickHouseFailure, identifier } from '#clickhouse/client.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
@@ -8,7 +8,7 @@ import type { FormedPart } from './formed-batch.ts';
 
 /**
  * Exceptions that are about the data of an insert (ClickHouse, src/Common/ErrorCodes.cpp): what can't be parsed or converted,
- * is out of bounds, overflows, or breaks a constraint. All others are about the server or the table, and wait for somebody.
+ * is out of bounds, overflows, or breaks a constraint. All others are about the server or the table, and need an operator.
  */
 const dataCodes = new Set([
   6, 26, 27, 33, 34, 38, 41, 53, 69, 70, 72, 117, 128, 131, 153, 190, 248, 321, 349, 395, 407, 432, 441, 467, 469, 653,
@@ -21,14 +21,14 @@ export function isAboutData(code: number): boolean {
 /** Finds the rows of a batch that ClickHouse refuses. */
 export interface RefusedRowsSearch {
   /**
-   * The keys of refused rows; none when it is not single rows that are refused: all are taken here, or none of several is.
+   * The keys of refused rows; none when the refusal is not about single rows: all are accepted here, or none of several.
    * @param parts of a batch whose rows have places.
-   * @throws ClickHouseFailure when it can't be found out now.
+   * @throws ClickHouseFailure when the search can't be finished now.
    */
   find(batch: BatchName, parts: readonly FormedPart[]): Promise<ReadonlySet<string>>;
 }
 
-/** Inserts that one search may try. When more are needed it is hardly single rows that are refused. */
+/** Inserts that one search may try. If more are needed, the refusal is hardly about single rows. */
 const triesMax = 2_000;
 
 export class RefusedRows implements RefusedRowsSearch {

@@ -98,7 +98,7 @@ async function faults() {
 const none = { lost: 0, duplicated: 0, rollup_difference: 0 };
 
 test(
-  'ClickHouse back at an older state than Postgres: a replay stores what is missing once, while ingest runs',
+  'after ClickHouse is restored to an older state than Postgres, a replay stores what is missing once, while ingest runs',
   async () => {
     const ingest = way.ingest();
     await keepAndStore(200);
@@ -130,7 +130,7 @@ test(
 );
 
 test(
-  'what neither ClickHouse nor the log has any more is counted and named by a replay',
+  'a replay counts and names what neither ClickHouse nor the log has any more',
   async () => {
     const ingest = way.ingest();
     await keepAndStore(100);
@@ -160,7 +160,7 @@ test(
 );
 
 test(
-  'a rebuild corrects cells that have too much, too little, and visitors that there never were',
+  'a rebuild corrects cells with too many or too few rows, and with visitors that never existed',
   async () => {
     const ingest = way.ingest();
     await keepAndStore(100);
@@ -180,7 +180,7 @@ test(
 );
 
 test(
-  'what was learned of an event and lost in a restore is learned again by a replay, once, and is nothing that a replay stores twice',
+  'a replay attributes an event again, once, whose late attribution was lost in a restore',
   async () => {
     const now = Date.now();
     const from = new Date(now).toISOString();

@@ -10,19 +10,19 @@ export interface SinkCounters {
   in_doubt_partial: number;
   in_doubt_discarded: number;
   filled_rollups: number;
-  /** Rollups that have a batch whose rows are nowhere: they have to be rebuilt by an operator. */
+  /** Rollups that have a batch whose raw rows are lost: an operator must rebuild them. */
   rollups_ahead: number;
   /** Rows that were stored already when their frames came. */
   stored_before: number;
-  /** Frames below a publisher's oldest one whose commits Postgres had lost, and those of clicks among them that have no row. */
+  /** Frames below a publisher's oldest whose commits Postgres had lost; and those among them, of clicks, that have no row. */
   frames_closed: number;
   frames_missing: number;
-  /** Take-overs that found batches in ClickHouse of which Postgres knew nothing. */
+  /** Take-overs that found batches in ClickHouse that Postgres did not know. */
   lost_commits: number;
-  /** Events whose install came after them, and that have its link since. */
+  /** Events that were attributed after their install arrived. */
   learned: number;
   learned_refused: number;
-  /** Lanes that came back after so long that their marks were looked up. */
+  /** Lanes that were silent for so long that their marks had to be looked up. */
   marks_recalled: number;
 }
 

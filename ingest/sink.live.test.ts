@@ -28,7 +28,7 @@ test.each([
   [['clicks_by_link_view']],
   [['clicks_by_dimension_view']],
   [['clicks_by_link_view', 'clicks_by_dimension_view']],
-])('a batch that reached the raw table without %s is completed there, once', async (views) => {
+])('a batch that reached the raw table without %s is completed, once', async (views) => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   const frames = [place.frame(times(30)), place.frame(times(10, now - HOUR_MS))];
@@ -61,7 +61,7 @@ async function currentLease() {
   return { partition: 0, owner: row.owner, epoch: row.epoch, lastBatchNo: row.last_batch_no };
 }
 
-test('of a batch of two months of which one was stored, the other is stored once, although two owners die before', async () => {
+test("when one of a batch's two months was stored, the other is stored once, even if two owners die before", async () => {
   const frames = [place.frame([...times(20), ...times(15, lastMonth)]), place.frame(times(5))];
   let inserts = 0;
   const dying = storeWith({
@@ -84,7 +84,7 @@ test('of a batch of two months of which one was stored, the other is stored once
   expect(await place.checkpoints.batches(0)).toEqual([]);
 });
 
-test('an owner that gets no answer goes on by itself, whether its batch was stored or not', async () => {
+test('an owner whose insert is not answered continues by itself, whether the batch was stored or not', async () => {
   let isLost = false;
   const losing = storeWith({
     insert: async (batch, part) => {
@@ -100,7 +100,7 @@ test('an owner that gets no answer goes on by itself, whether its batch was stor
   expect(await place.figures()).toEqual({ rows: 75, places: 75, rollup_difference: 0 });
 });
 
-test('a batch that was formed while the one before was stored under a higher number gets a higher one itself', async () => {
+test('a batch that was formed before the previous one got a higher number gets a higher one itself', async () => {
   let isFirst = true;
   const losing = storeWith({
     insert: async (batch, part) => {
@@ -123,7 +123,7 @@ test('a batch that was formed while the one before was stored under a higher num
   expect(await place.figures()).toEqual({ rows: 7, places: 7, rollup_difference: 0 });
 });
 
-test('when a fence is up, no insert below it is taken, and none that was let through is still running', async () => {
+test('once a fence is raised, no insert below it is accepted, and none that passed it is still running', async () => {
   await place.clickhouse.command(`CREATE TABLE slow_rollup (n UInt64) ENGINE = MergeTree ORDER BY n`);
   await place.clickhouse.command(
     'CREATE MATERIALIZED VIEW slow_view TO slow_rollup AS SELECT sum(1 + sleepEachRow(0.1)) AS n FROM clicks',
@@ -162,7 +162,7 @@ test('when a fence is up, no insert below it is taken, and none that was let thr
   expect(await place.store.insert({ ...one.batch, partition: 0 }, part)).toEqual({ kind: 'fenced' });
 });
 
-test('what a version without numbers left in doubt is taken back, with what its rollups have of it', async () => {
+test('a batch without a number that was left in doubt is withdrawn, including its cells in rollups', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   first.die();
@@ -196,7 +196,7 @@ test('what a version without numbers left in doubt is taken back, with what its 
   expect(await place.figures()).toEqual({ rows: 50, places: 50, rollup_difference: 0 });
 });
 
-test('frames that are in no journal are closed once the log was read to its end, and counted when no store has them', async () => {
+test('frames that are in no journal are skipped once the log was read to its end, and counted if no store has them', async () => {
   const first = await place.own();
   const setBack = await savePostgres();
   const frames = [1, 2, 3, 4].map(() => place.frame(times(5)));
@@ -216,7 +216,7 @@ test('frames that are in no journal are closed once the log was read to its end,
   expect(second.queue.gapsBelow([{ ...lane, floor: 4 }])).toEqual([]);
 });
 
-test('frames of a disk that is set back after years are not counted again, also when their owner dies in between', async () => {
+test('frames of a disk that is restored after years are not counted again, even if their owner dies in between', async () => {
   const first = await place.own();
   const frames = [1, 2, 3, 4].map(() => place.frame(times(5)));
   await first.sink.store(await first.sink.batches.form(frames.slice(0, 3)));
@@ -234,7 +234,7 @@ test('frames of a disk that is set back after years are not counted again, also 
   expect(third.queue.marks).toMatchObject([{ mark: 4, ahead: [] }]);
 });
 
-test('a batch whose people are erased while it is in doubt is stored once, whole, and blank where it was not yet stored', async () => {
+test('a batch in doubt whose people are erased is stored once, and blank where it was not stored before', async () => {
   const frames = [place.frame([...times(20), ...times(15, lastMonth)]), place.frame(times(5))];
   const again = place.frame(times(7));
   const { organization_id } = JSON.parse(testClick(now)) as { organization_id: string };
@@ -271,7 +271,7 @@ test('a batch whose people are erased while it is in doubt is stored once, whole
   ]);
 });
 
-test('two owners whose batches of the same day are in doubt at the same time settle both', async () => {
+test('two owners reconcile batches of the same day that are in doubt at the same time', async () => {
   const frames = [0, 1].map((partition) => place.frame(times(30), partition));
   const views = ['clicks_by_link_view', 'clicks_by_dimension_view'];
   await place.withoutViews(views, async () => {
@@ -295,7 +295,7 @@ test('two owners whose batches of the same day are in doubt at the same time set
   expect(await place.figures()).toEqual({ rows: 60, places: 60, rollup_difference: 0 });
 });
 
-test('what fills a rollup in adds nothing when it arrives after its owner has given it up and begun again', async () => {
+test('a delayed completion of a rollup adds nothing after its owner has repeated it', async () => {
   const late: (() => Promise<void>)[] = [];
   const slow = storeWith({
     insert: async (batch, part) => {
@@ -316,7 +316,7 @@ test('what fills a rollup in adds nothing when it arrives after its owner has gi
   expect(await place.figures()).toEqual({ rows: 30, places: 30, rollup_difference: 0 });
 });
 
-test('what corrects a day adds nothing when it arrives after its owner has given it up and begun again', async () => {
+test('a delayed correction of a day adds nothing after its owner has repeated it', async () => {
   const late: (() => Promise<number>)[] = [];
   const slow = storeWith({
     correct: async (...asked) => {
@@ -340,7 +340,7 @@ function never(): never {
   throw new Error('there is no part');
 }
 
-test('a batch that Postgres has forgotten is completed in its rollups, and its frames are skipped when they come again', async () => {
+test('a batch that Postgres has lost is completed in its rollups, and its frames are skipped when they come again', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   const saved = await place.postgres.query('SELECT * FROM ingest.last_batch');
@@ -374,7 +374,7 @@ async function savePostgres(): Promise<() => Promise<void>> {
   };
 }
 
-test('an owner under which Postgres goes back takes the partition again before it stores anything', async () => {
+test('an owner whose Postgres is restored takes the partition again before it stores anything', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
   const setBack = await savePostgres();
@@ -388,7 +388,7 @@ test('an owner under which Postgres goes back takes the partition again before i
   expect(await place.figures()).toEqual({ rows: 57, places: 57, rollup_difference: 0 });
 });
 
-test('what Postgres has forgotten stays known across the owners after the one that found it', async () => {
+test('commits that Postgres has lost stay known to the owners after the one that found them', async () => {
   const first = await place.own();
   const setBack = await savePostgres();
   const frames = [place.frame(times(30)), place.frame(times(7))];
@@ -405,7 +405,7 @@ test('what Postgres has forgotten stays known across the owners after the one th
   expect(await place.postgres.query('SELECT batch_no FROM ingest.batch')).toEqual([]);
 });
 
-test('what ingest commits is on the disk when it is answered, also where the server is set otherwise', async () => {
+test('commits of ingest are on disk when answered, even if the server is set otherwise', async () => {
   await place.administer(
     `DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit = off', current_database()); END $$`,
   );

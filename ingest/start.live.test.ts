@@ -7,7 +7,7 @@ import { expect, test } from 'vitest';
 import { childEnvironment } from '#common/process/config.ts';
 import { freePort } from '#deploy/local/ports.ts';
 
-test('while NATS is not there, ingest lives, says what it waits for, and ends when told to', async () => {
+test('while NATS is unreachable, ingest stays up, says what it waits for, and stops when asked', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ingest-start-'));
   const [port, nobody] = [await freePort(), await freePort()];
   const child = spawn(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'main.ts')], {

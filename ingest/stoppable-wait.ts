@@ -1,4 +1,4 @@
-/** Waits of something that may be asked to stop meanwhile. */
+/** Waits that end early when their owner is stopped. */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Time } from '#common/time.ts';
 
@@ -14,7 +14,7 @@ export class StoppableWait {
     this.#isStopping = isStopping;
   }
 
-  /** Runs a step until Postgres is there. @throws PostgresUnavailable once it is to stop. */
+  /** Repeats a step until Postgres is reachable. @throws PostgresUnavailable once the owner is stopping. */
   async whenThere<T>(step: () => Promise<T>): Promise<T> {
     for (;;) {
       try {

@@ -34,7 +34,7 @@ async function save(): Promise<() => Promise<void>> {
 }
 
 test(
-  'an insert of a dead owner that arrives after its successor has stored the batch changes nothing',
+  'a delayed insert of a dead owner changes nothing after its successor has stored the batch',
   async () => {
     const proxy = await HoldingProxy.start(way.clickhouse.url);
     const first = way.ingest('', 'ingest-a', 1, proxy.url);
@@ -61,7 +61,7 @@ test(
 );
 
 test(
-  'Postgres set back to an earlier state: what was stored since is counted once',
+  'after Postgres is restored to an earlier state, what was stored since is counted once',
   async () => {
     const first = way.ingest();
     await way.keep(200);

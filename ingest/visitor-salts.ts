@@ -1,4 +1,4 @@
-/** The salts of the days that ingest has met lately. They are made at random, kept for some days and then forgotten for good. */
+/** The salts of recent days. They are random, kept for some days, and then deleted for good. */
 import { DAY_MS } from '#common/durations.ts';
 import type { Time } from '#common/time.ts';
 import type { Checkpoints } from './checkpoints.ts';

@@ -1,8 +1,8 @@
 /**
- * The number of a visitor: the same person on the same app and day has the same number, and without the day's salt nobody can tell
+ * The number of a visitor: the same person on the same app and day has the same number. Without the day's salt, nothing reveals
  * whose it is, or that two apps have the same person.
  *
- * App, address and agent become 64 bits each by SHA-256 with the salt, kept for as long as they are met; the three are then
+ * App, address and agent become 64 bits each by SHA-256 with the salt, cached while they are in use; the three are then
  * mixed under a key of the day by HalfSipHash-2-4 (Aumasson and Bernstein; github.com/veorq/SipHash), which costs a tenth
  * of a SHA-256 for each click. 52 bits are kept, which a double holds exactly.
  */
@@ -60,7 +60,7 @@ class WordHash {
     this.#word(high);
   }
 
-  /** @param bytes how many were added; they stand in the last word, as the algorithm has it. */
+  /** @param bytes how many were added; the algorithm puts them into the last word. */
   end(bytes: number): void {
     this.#word(bytes << 24);
     this.#v2 ^= 0xee;
@@ -98,7 +98,7 @@ class WordHash {
   }
 }
 
-/** A text, an address in one spelling say, and what it was made into last. */
+/** A text, for example an address in one spelling, and its latest hash. */
 export interface HashedText {
   readonly text: string;
   words: Words | undefined;
@@ -124,7 +124,7 @@ export class Visitors {
     return this.#mixed(day, app, this.#wordsOf(day, 'ip', address), this.#kept(this.#agents, day, 'agent', userAgent));
   }
 
-  /** The same of texts that the caller keeps with what they were made into. */
+  /** The same, for texts that the caller caches with their hashes. */
   encodedOf(day: number, app: HashedText, address: HashedText, agent: HashedText): ByteText {
     const words = this.#wordsOf(day, 'app', app);
     return this.#mixed(day, words, this.#wordsOf(day, 'ip', address), this.#wordsOf(day, 'agent', agent));

@@ -235,7 +235,7 @@ test('the country of an event is its device\u2019s, the same whether Redis or Cl
   await next.stop();
 });
 
-test('an event is joined by another name of its device, and keeps the campaign that its client named', async () => {
+test('an event is joined to its install by another name of its device, and keeps the campaign that its client named', async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   await append('install', [install({ device_id: 'd1' })]);
@@ -301,7 +301,7 @@ test.each<[FailpointName]>([['formed'], ['part_inserted'], ['inserted'], ['after
   60_000,
 );
 
-test('what is no event or install becomes a dead letter, and its neighbours are kept', async () => {
+test('an invalid event or install becomes a dead letter, and its neighbours are stored', async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const before = Number((await way.client.query<{ n: number }>('SELECT count() AS n FROM dead_letters'))[0]?.n);
@@ -332,7 +332,7 @@ test('what is no event or install becomes a dead letter, and its neighbours are 
   await ingest.stop();
 });
 
-test('a click is in Redis within seconds while ClickHouse is away, and found in ClickHouse once Redis has lost it', async () => {
+test('a click is in Redis within seconds while ClickHouse is unavailable, and is found in ClickHouse once Redis has lost it', async () => {
   const ingest = way.ingest();
   const warm = testClick(Date.now());
   await append('click', [warm]);
@@ -363,7 +363,7 @@ test('a click is in Redis within seconds while ClickHouse is away, and found in 
   await ingest.stop();
 });
 
-test('ingest killed between the installs and the events of a batch stores the rest of it once, and waits for nothing', async () => {
+test('ingest killed between the installs and the events of a batch stores the rest of the batch once', async () => {
   app_id = newId('app', Date.now());
   const [install_id, device_id] = [newId('ins', Date.now()), 'd2'];
   const some = Array.from({ length: 20 }, (_, n) => event({ event_id: `e${n}`, sent: { device_id } }));

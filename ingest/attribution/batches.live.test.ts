@@ -136,7 +136,7 @@ async function expectCountedOnce(to: Place): Promise<void> {
   expect(Number(rolled?.['n'])).toBe(EVENTS + 1);
 }
 
-test('a batch that was sent three times counts once, each event by its own link, its install or none, money to the last digit', async () => {
+test("a batch that is sent three times counts once, with each event's own link and every digit of its amount", async () => {
   const to = await place();
   const ingest = way.ingest();
   expect(await sendAll(to)).toBe(EVENTS);

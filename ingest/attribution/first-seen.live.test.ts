@@ -49,7 +49,7 @@ const one = (kind: IdUse['kind'], id: string, received_at: number): IdUse => ({
 });
 
 test.each([['nothing younger', 0] as const, ['another that is younger', 20] as const])(
-  'an install that is older than what is learned at the start counts once, with %s stored',
+  'an install older than the ids that are read at the start counts once, with %s stored',
   async (_, hours) => {
     const now = Date.now();
     const [id, other] = [`install-${hours}`, `other-${hours}`];
@@ -65,7 +65,7 @@ test.each([['nothing younger', 0] as const, ['another that is younger', 20] as c
   },
 );
 
-test('an event that comes late counts once, also when its first came before what is learned at the start', async () => {
+test('a late event counts once, even if its first is older than the ids that are read at the start', async () => {
   const now = Date.now();
   await store('events', 'late', now - 40 * HOUR_MS);
   await store('events', 'young', now - HOUR_MS);
@@ -79,7 +79,7 @@ test('an event that comes late counts once, also when its first came before what
   expect(verdicts).toEqual([false, true, false]);
 });
 
-test('an id that is used again days later counts once each time, in whatever order its records come', async () => {
+test('an id that is used again days later counts once each time, in any order of arrival', async () => {
   const now = Date.now();
   const record = (frame_no: number, daysAgo: number): IdUse => {
     const claim = one('event', 'days-apart', now - daysAgo * 24 * HOUR_MS);
@@ -93,13 +93,13 @@ test('an id that is used again days later counts once each time, in whatever ord
   expect(await seen.settle([record(3, 0), record(4, 3)])).toEqual([false, false]);
 });
 
-test('a first is looked up by whoever has learned nothing yet', async () => {
+test('before any ids are read at the start, the first of an id is looked up', async () => {
   const now = Date.now();
   await store('events', 'before', now - HOUR_MS);
   expect(await firstSeen().settle([one('event', 'before', now)])).toEqual([false]);
 });
 
-test('more ids than can be learned at the start still count once, each, and new ones from the next day on cost no question', async () => {
+test('more ids than can be read at the start still count once each, and new ones need no look-up from the next day on', async () => {
   const now = Date.now();
   const ids = Array.from({ length: 20 }, (_, n) => `many-${n}`);
   for (const id of ids) await store('events', id, now - HOUR_MS);
@@ -132,7 +132,7 @@ test('a repeat at the same place of another partition is a repeat, stored or not
   expect(await group.at(own).settle([recent])).toEqual([true]);
 });
 
-test('what two batches hold that are not stored yet counts once, however many events they have', async () => {
+test('a repeat within two batches that are not stored yet counts once, however many events they have', async () => {
   const seen = firstSeen();
   const [stored, formed] = [batch(1, 0, 130_000), batch(2, 130_000, 130_000)];
   expect(firsts(await seen.settle(stored))).toBe(130_000);
@@ -144,7 +144,7 @@ test('what two batches hold that are not stored yet counts once, however many ev
   expect(firsts(await seen.settle(formed))).toBe(130_000);
 }, 60_000);
 
-test('ids that are recent when a batch begins count once in it, also when they are let go with that batch', async () => {
+test('ids that are recent when a batch begins count once in it, even if they are dropped with that batch', async () => {
   const seen = firstSeen();
   for (let n = 0; n < 9; n++) {
     // Behind new ids, as many as fill a generation sooner or later, stand those of the first batch.
@@ -153,7 +153,7 @@ test('ids that are recent when a batch begins count once in it, also when they a
   }
 }, 60_000);
 
-test('of two partitions that share filters, one that learns anew or learned nothing changes nothing for the other', async () => {
+test('partitions that share filters do not affect each other when one reads its ids again or has read none', async () => {
   const now = Date.now();
   const partitions = 2;
   const filters = newIdFilters();
@@ -173,7 +173,7 @@ test('of two partitions that share filters, one that learns anew or learned noth
   expect(await zero?.settle(ofZero.map((id) => one('event', id, now)))).toEqual(ofZero.map(() => false));
 });
 
-test('an id that came to the partition to which it belonged when there were fewer of them counts once', async () => {
+test('an id that is stored in the partition it belonged to when there were fewer partitions counts once', async () => {
   const now = Date.now();
   const ids = Array.from({ length: 10 }, (_, n) => `moved-${n}`);
   for (const id of ids) await store('events', id, now);
@@ -182,7 +182,7 @@ test('an id that came to the partition to which it belonged when there were fewe
   expect(await seen.settle(ids.map((id) => one('event', id, now)))).toEqual(ids.map(() => false));
 });
 
-test('what can be learned at the start is measured by the partition, not by all of them', async () => {
+test('the limit of ids that are read at the start applies to each partition, not to all together', async () => {
   const now = Date.now();
   const [counted] = await clickhouse.query<{ n: number }>('SELECT count() AS n FROM events');
   const loadedIdsMax = Math.ceil(Number(counted?.n) / 2);

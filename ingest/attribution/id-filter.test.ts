@@ -4,7 +4,7 @@ import { IdFilter } from './id-filter.ts';
 
 const firstMs = 500_000 * HOUR_MS + HOUR_MS / 2;
 
-test('an id may be there for 30 hours after it came, and is forgotten after that, which the filter says', () => {
+test('the filter keeps an id for 30 hours, and says from when on it keeps ids', () => {
   const filter = new IdFilter();
   filter.add('app', 'a', firstMs);
   filter.add('app', 'b', firstMs + 30 * HOUR_MS);
@@ -16,7 +16,7 @@ test('an id may be there for 30 hours after it came, and is forgotten after that
   expect(filter.keptFromMs).toBeGreaterThan(firstMs);
 });
 
-test('what came earlier than it is kept for is not taken in', () => {
+test('ids older than the filter keeps are not added', () => {
   const filter = new IdFilter();
   filter.add('app', 'new', firstMs);
   filter.add('app', 'old', firstMs - 31 * HOUR_MS);

@@ -42,7 +42,7 @@ const source = (more: Partial<EventSource>): EventSource => ({ app_id, install_i
 const linksOf = (found: readonly (InstallFacts | null)[]) => found.map((facts) => facts?.link_id ?? null);
 const linkAt = async (key: string) => linksOf(await recent.byKeys([key]))[0];
 
-test('an old install that is looked up by its id leaves its device with the newest', async () => {
+test('looking up an old install by its id leaves its device with the newest install', async () => {
   await store('d', 2);
   const [newest] = await new InstallLookup(null, new ClickHouseRecords(clickhouse)).find([source({ device_id: 'd' })]);
   if (newest?.link_id !== 'link-1') throw new Error('it is not the newest');
@@ -55,7 +55,7 @@ test('an old install that is looked up by its id leaves its device with the newe
   expect(linksOf(await another.find([source({ device_id: 'd' })]))).toEqual(['link-1']);
 });
 
-test('a newer opening of the app by a link is no install: events stay with the install', async () => {
+test('an opening of the app by a link is not an install: events stay with the install', async () => {
   await store('o', 1);
   for (const trigger of ['reengagement', 'deep_link']) {
     await clickhouse.command(
@@ -69,7 +69,7 @@ test('a newer opening of the app by a link is no install: events stay with the i
   expect(linksOf(await lookup.find(asked))).toEqual(['link-0', null]);
 });
 
-test('an install that is told to Redis while ClickHouse is asked about the one before it stays', async () => {
+test('an install that reaches Redis while ClickHouse is asked for an older one is not overwritten', async () => {
   await store('e', 1);
   const [old] = await new InstallLookup(null, new ClickHouseRecords(clickhouse)).find([source({ device_id: 'e' })]);
   if (!old) throw new Error('it was stored');
@@ -83,7 +83,7 @@ test('an install that is told to Redis while ClickHouse is asked about the one b
   expect(await linkAt(deviceKey(app_id, 'e'))).toBe('link-new');
 });
 
-test('an event that comes after an install has appeared finds it, though an earlier one was still looking for it', async () => {
+test('an event that comes after its install finds it, even while an earlier look-up is still running', async () => {
   let letGo: () => void = () => undefined;
   const held = new Promise<void>((done) => {
     letGo = done;
@@ -107,7 +107,7 @@ test('an event that comes after an install has appeared finds it, though an earl
   expect(linksOf(await lookup.find([source({ device_id: 'late' })]))).toEqual(['link-0']);
 });
 
-test('of a device id that very many share only the newest install is sent for, and kept', async () => {
+test('for a device id that very many installs share, only the newest install is read and cached', async () => {
   await store('00000000', 20_000);
   const lookup = new InstallLookup(recent, new ClickHouseRecords(clickhouse));
   const asked = [

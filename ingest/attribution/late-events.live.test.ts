@@ -130,7 +130,7 @@ async function expectAll(count: number, others: number): Promise<void> {
 
 const aheads = [0, 100, 600, 5_000, 60_000, HOUR_MS, 6 * HOUR_MS, 6 * 24 * HOUR_MS];
 
-test('events that overtake their install get its link, once, in every figure, and older ones do not', async () => {
+test('events that arrive before their install get its link, once, in every figure; events older than the window do not', async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const early = aheads.map((ahead, n) => event(`e${n}`, `d${n}`, ahead));
@@ -157,7 +157,7 @@ test('events that overtake their install get its link, once, in every figure, an
 });
 
 test.each<[FailpointName]>([['learned_before'], ['learned_inserted']])(
-  'what is learned is stored once when ingest is killed at %s, and Redis has lost everything',
+  'late attributions are stored once when ingest is killed at %s and Redis has lost everything',
   async (failpoint) => {
     app_id = newId('app', Date.now());
     const dying = way.ingest(`${failpoint}:1`);
@@ -199,7 +199,7 @@ test('ClickHouse killed while events and installs come leaves each event with it
   await ingest.stop();
 }, 240_000);
 
-test('an event that came before its install is stored as one that came after it', async () => {
+test('an event that arrived before its install ends up like one that arrived after it', async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   const install_id = newId('ins', Date.now());
@@ -230,7 +230,7 @@ test('an event that came before its install is stored as one that came after it'
   await ingest.stop();
 }, 240_000);
 
-test('events and installs of different partitions find each other, also when there are more partitions than before', async () => {
+test('events and installs of different partitions find each other, even after partitions were added', async () => {
   app_id = newId('app', Date.now());
   const devices = Array.from({ length: 24 }, (_, n) => n);
   const first = way.ingest();

@@ -110,7 +110,7 @@ const fresh = () => {
   return [next, next + 1, next + 2] as const;
 };
 
-test('an install of a partition that is new is found, however low its batches are numbered', async () => {
+test('an install of a new partition is found, however low its batch numbers are', async () => {
   const [own0, other, late] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a');
   await storeEvents({ partition: own0, no: 11 }, 'b');
@@ -123,7 +123,7 @@ test('an install of a partition that is new is found, however low its batches ar
   expect(await linked()).toEqual(all(2));
 });
 
-test('an opening by a link is no install: events do not get its link', async () => {
+test('an opening by a link is not an install: events do not get its link', async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a');
   const owner = await own(own0);
@@ -132,7 +132,7 @@ test('an opening by a link is no install: events do not get its link', async () 
   expect(await linked()).toEqual(all(0, 1));
 });
 
-test('an install is not looked at before its batch is decided, and so no other one of its partition is skipped', async () => {
+test('an install is not examined before its batch is decided, so no other install of its partition is skipped', async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a');
   const owner = await own(own0);
@@ -148,7 +148,7 @@ test('an install is not looked at before its batch is decided, and so no other o
   expect(await linked()).toEqual(all(1));
 });
 
-test('what was learned by an owner that is dead, and comes once another has learned it, is refused', async () => {
+test('a late attribution by a dead owner is refused once another owner has stored it', async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a', 5);
   await storeInstall({ partition: other, no: 20 }, 'a');
@@ -176,7 +176,7 @@ test('what was learned by an owner that is dead, and comes once another has lear
   expect(await linked()).toEqual(all(5));
 });
 
-test('what was learned and reached the raw table alone, when its owner died, is completed and not learned again', async () => {
+test('a late attribution that reached only the raw table before its owner died is completed and not repeated', async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a', 5);
   await storeInstall({ partition: other, no: 20 }, 'a');
@@ -198,7 +198,7 @@ test('what was learned and reached the raw table alone, when its owner died, is 
   expect(rows).toEqual([{ n: 15 }]);
 });
 
-test('when it is lost how far installs were looked at, they are looked at from the first event that waits', async () => {
+test('when the cursor of installs is lost, they are examined from the first event that waits', async () => {
   const [own0, other] = fresh();
   await storeEvents({ partition: own0, no: 10 }, 'a', 2);
   await storeInstall({ partition: other, no: 20 }, 'a');
@@ -208,7 +208,7 @@ test('when it is lost how far installs were looked at, they are looked at from t
   expect(await linked()).toEqual(all(2));
 });
 
-test('thousands of events are learned of one install, behind as many that are too old for it', async () => {
+test('one install attributes thousands of events, even behind as many that are too old for it', async () => {
   const [own0, other] = fresh();
   const week = 168 * HOUR_MS;
   // The day of the window's beginning is read whole.

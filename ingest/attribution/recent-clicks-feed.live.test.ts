@@ -69,7 +69,7 @@ const positionKey = 'recent_clicks:read:0';
 const eventually = (read: () => unknown) => expect.poll(read, { timeout: 10_000, interval: 20 });
 const isThere = async (id: string) => (await clicks.byIds([id]).catch(() => []))[0]?.click_id === id;
 
-test('while Redis can not save and takes no writes the feed waits, says so once, and goes on where it was', async (context) => {
+test('while Redis refuses writes because it cannot save, the feed waits, logs it once, and continues where it was', async (context) => {
   skipWithout(!findRedis().isStandIn, 'redis-server', context);
   const feed = await startFeed();
   const before = await click();
@@ -94,7 +94,7 @@ test('while Redis can not save and takes no writes the feed waits, says so once,
   await redis.commands.config('SET', 'save', '');
 });
 
-test('a click that Redis refuses for its own sake is tried again and does not end ingest', async () => {
+test('a click that Redis alone refuses is tried again and does not end ingest', async () => {
   const feed = await startFeed();
   const first = await click();
   await eventually(() => isThere(first)).toBe(true);
@@ -108,7 +108,7 @@ test('a click that Redis refuses for its own sake is tried again and does not en
   expect(lines[0]).toContain('WRONGTYPE');
 });
 
-test('clicks that Redis has lost are there again soon, also when no others come', async () => {
+test('clicks that Redis has lost are soon there again, even if no new ones come', async () => {
   const feed = await startFeed();
   const lost = await click();
   await eventually(() => isThere(lost)).toBe(true);
@@ -119,7 +119,7 @@ test('clicks that Redis has lost are there again soon, also when no others come'
   expect(feed.counters.rereads).toBe(1);
 });
 
-test('a feed that dies while it reads lost clicks anew leaves behind that they must be read', async () => {
+test('when a feed dies while it rereads lost clicks, its successor rereads them', async () => {
   const positions: number[] = [];
   const watched = new RecentClicks(redis);
   const feed = await startFeed({ clicks: watched });
@@ -137,7 +137,7 @@ test('a feed that dies while it reads lost clicks anew leaves behind that they m
   await eventually(() => isThere(lost)).toBe(true);
 });
 
-test('a feed that was stopped asks Redis nothing more', async () => {
+test('a stopped feed sends nothing more to Redis', async () => {
   const open = new Set<object>();
   const time: Time = {
     ...systemTime,
@@ -157,7 +157,7 @@ test('a feed that was stopped asks Redis nothing more', async () => {
   expect(open.size).toBe(0);
 });
 
-test('a Redis that is full and evicts nothing does not hold the feed up: newer clicks come in once there is room', async (context) => {
+test('a full Redis that evicts nothing does not stop the feed: newer clicks get in once there is room', async (context) => {
   const setMemory = (policy: string, bytes: string) =>
     redis.commands.config('SET', 'maxmemory-policy', policy, 'maxmemory', bytes);
   // The stand-in has no bound, whatever it answers to CONFIG SET.
@@ -183,7 +183,7 @@ test('a Redis that is full and evicts nothing does not hold the feed up: newer c
   expect(feed.counters.rereads).toBe(0);
 });
 
-test('a Redis that forgets how far clicks were read, again and again, does not make the feed begin again each time', async () => {
+test("a Redis that evicts the feed's position again and again does not make it start over each time", async () => {
   const feed = await startFeed();
   for (let round = 0; round < 3; round++) {
     await redis.commands.del(positionKey);

@@ -14,7 +14,7 @@ test.each([
   ],
   [`${mac} Mobile/21E219 [FBAN/FBIOS;FBDV/iPad13,1;FBMD/iPad;FBSN/iPadOS;FBSV/17.4]`, '17.4', 'iPad13,1'],
 ])(
-  'an app on an iPad that calls itself a Macintosh is counted as what it is redirected as: %s',
+  'an app on an iPad that calls itself a Macintosh is counted as the platform it is redirected as: %s',
   (agent, os_version, device_model) => {
     expect(deviceOf(agent)).toMatchObject({ platform: 'ios', os: 'iOS', os_version, device_model });
   },
