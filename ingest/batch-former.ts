@@ -51,7 +51,7 @@ export class BatchFormer {
     this.#fastPath = new ClickFastPath({ clickRows: this.#clickRows, enrichment, visitors, isDayKnown: days.has });
   }
 
-  /** Before the first batch after a partition was taken, and again once what its last owner left was settled. */
+  /** Called when a partition is taken over, before its first batch. */
   async begin(partition: number, untilMs: number): Promise<void> {
     await this.#options.erasures?.refresh();
     await this.#options.attribution.begin(partition, untilMs);

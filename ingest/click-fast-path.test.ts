@@ -22,7 +22,7 @@ import { Visitors } from './visitors.ts';
 const countries = openCountryDatabase('');
 const began = Date.UTC(2026, 10, 30, 23, 59, 59);
 
-/** Never asked: there are only clicks. */
+/** Never used: there are only clicks. */
 const clickhouse = new ClickHouse({ url: 'http://127.0.0.1:1/none' });
 
 function enrichmentWith(visitors: Visitors): Enrichment {
@@ -111,7 +111,7 @@ const click: fc.Arbitrary<Click> = fc.record({
   is_preview: fc.constantFrom(false, false, false, true),
 });
 
-/** What somebody else might have put into the log. */
+/** Lines that no edge writes. */
 const spoilt: readonly ((line: string) => string)[] = [
   (line) => line.replace('"time":', '"time": '),
   (line) => line.replace(/"time":\d+/, '"time":17e11'),

@@ -25,9 +25,9 @@ async function erasures(kind: 'device' | 'user' | 'install' | 'click' | null, id
 }
 
 test('without erasures, every record passes unchanged and its ids are not checked', () => {
-  const nobody = new Erasures({ query: async () => [], execute: async () => 0 });
-  expect(nobody.mayCover(1)).toBe(false);
-  expect([nobody.click(click), nobody.install(install), nobody.event(event)]).toEqual([click, install, event]);
+  const none = new Erasures({ query: async () => [], execute: async () => 0 });
+  expect(none.mayCover(1)).toBe(false);
+  expect([none.click(click), none.install(install), none.event(event)]).toEqual([click, install, event]);
 });
 
 test.each([

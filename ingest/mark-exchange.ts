@@ -47,7 +47,7 @@ export class MarkExchange {
     }
   }
 
-  /** The floors that publishers told since the last call. */
+  /** The floors that publishers announced since the last call. */
   takeFloors(): LaneFloor[] {
     const floors = [...this.#floors.values()];
     this.#floors.clear();

@@ -10,10 +10,10 @@ afterEach(() => way.stopIngests());
 
 const patience = { timeout: 60_000, interval: 100 };
 const long = 120_000;
-const nobody = { committed: () => undefined, refused: () => undefined };
+const noWaiter = { committed: () => undefined, refused: () => undefined };
 
 function keepPoison(): void {
-  way.journal.append(way.journal.lane('click', 0), testClick(Date.now()).replace('"a=b"', '"poison"'), nobody);
+  way.journal.append(way.journal.lane('click', 0), testClick(Date.now()).replace('"a=b"', '"poison"'), noWaiter);
 }
 
 test(

@@ -9,14 +9,14 @@ import { freePort } from '#deploy/local/ports.ts';
 
 test('while NATS is unreachable, ingest stays up, says what it waits for, and stops when asked', async () => {
   const folder = mkdtempSync(join(tmpdir(), 'ingest-start-'));
-  const [port, nobody] = [await freePort(), await freePort()];
+  const [port, unused] = [await freePort(), await freePort()];
   const child = spawn(process.execPath, ['--import', 'tsx', join(import.meta.dirname, 'main.ts')], {
     env: childEnvironment({
       DATA_DIR: folder,
       METRICS_PORT: String(port),
-      NATS_URL: `nats://127.0.0.1:${nobody}`,
-      DATABASE_URL: `postgres://127.0.0.1:${nobody}/none`,
-      CLICKHOUSE_URL: `http://127.0.0.1:${nobody}/none`,
+      NATS_URL: `nats://127.0.0.1:${unused}`,
+      DATABASE_URL: `postgres://127.0.0.1:${unused}/none`,
+      CLICKHOUSE_URL: `http://127.0.0.1:${unused}/none`,
     }),
     stdio: 'ignore',
   });

@@ -1,4 +1,4 @@
-/** Batches of events the whole way: asked for over HTTP, journalled, published, read by ingest, found in ClickHouse. */
+/** Batches of events end to end: sent over HTTP, journalled, published, read by ingest, found in ClickHouse. */
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { isEventBatch } from '#common/log/event-batch.ts';
@@ -34,7 +34,7 @@ interface Place {
   readonly key: string;
   readonly summer: string;
   readonly events: readonly Sent[];
-  /** What must stand in ClickHouse at the end, `last` included. */
+  /** What must be in ClickHouse at the end, `last` included. */
   readonly wanted: readonly object[];
   readonly revenue: readonly object[];
 }
@@ -104,7 +104,7 @@ async function reopen(): Promise<void> {
 const patience = { timeout: 25_000, interval: 50 };
 const query = (to: Place, sql: string) => way.client.query<Record<string, unknown>>(sql, { app_id: to.app_id });
 
-/** Waits for an event that is sent behind all others, then looks at what stands. */
+/** Waits for an event that is sent behind all others, then reads what is stored. */
 async function expectCountedOnce(to: Place): Promise<void> {
   const last = { name: 'seen', event_id: 'last', user_id: 'u1' };
   expect((await edge.post('/sdk/events', to.key, last)).body.accepted).toBe(1);

@@ -133,7 +133,7 @@ export class InstallLookup {
     const found = new Map<string, InstallFacts>();
     for (const { app_id, device_id: _, ...facts } of byInstall) found.set(installKey(app_id, facts.install_id), facts);
     for (const { app_id, device_id, ...facts } of byDevice) found.set(deviceKey(app_id, device_id), facts);
-    // ClickHouse is asked for all ids in all apps, so it may find an id in an app that was not meant.
+    // All ids are looked up in all apps, so an id may be found in an app that was not meant.
     const wanted = new Map(names);
     for (const key of found.keys()) if (!wanted.has(key)) found.delete(key);
     for (const [key, facts] of found) this.#known.set(key, { facts }, { ttl: PRESENT_MS });

@@ -51,7 +51,7 @@ export function testClick(time: number, privacy_mode: Click['privacy_mode'] = 'a
   });
 }
 
-/** What stands in ClickHouse, and how far the rollups are from it. */
+/** What is in ClickHouse, and how far the rollups differ from it. */
 export interface Figures {
   rows: number;
   distinct: number;

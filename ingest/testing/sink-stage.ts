@@ -45,7 +45,7 @@ export interface TestOwner {
   readonly late: LateEvents;
   readonly queue: FrameQueue;
   readonly log: string[];
-  /** Gone, as after a kill: nothing is let go of. */
+  /** As after a kill: nothing is released. */
   die(): void;
 }
 
@@ -93,7 +93,7 @@ export class SinkStage {
     await owner.close();
   }
 
-  /** A new owner of a partition, as after a restart: it has settled what was left. */
+  /** A new owner of a partition, as after a restart: it has reconciled what was left. */
   async own(partition = 0, store: RawStore = this.store): Promise<TestOwner> {
     const { checkpoints, postgres, clickhouse } = this;
     await postgres.execute("UPDATE ingest.lease SET expires_at = now() - interval '1 second' WHERE partition = $1", [
@@ -191,7 +191,7 @@ export class SinkStage {
     }
   }
 
-  /** What stands in ClickHouse: rows, distinct places of records, and rows by which cells of rollups differ from the raw ones. */
+  /** What is in ClickHouse: rows, distinct places of records, and rows by which the rollups differ from the raw ones. */
   async figures() {
     const [raw] = await this.clickhouse.query<{ rows: number; places: number }>(
       'SELECT count() AS rows, uniqExact(log_partition, producer_id, frame_no, idx) AS places FROM clicks',
