@@ -1,6 +1,6 @@
 /** How the SDK edge asks ingest for a click that Redis has lost: one question over NATS, answered from ClickHouse. */
 import { isObject } from '#common/json-object.ts';
-import type { RecentClick } from './recent-clicks.ts';
+import type { RecentClick } from './recent-click.ts';
 
 const CHARS_MAX = 16_384;
 

@@ -11,13 +11,18 @@
  *
  * All of it can be lost: claims and their answers are in Postgres, clicks are in ClickHouse.
  */
-import { type CampaignTexts, campaignFrom } from '#common/campaign-fields.ts';
 import { HOUR_MS } from '#common/durations.ts';
-import { readTapSignals, type TapSignals } from '#common/links/tap-page.ts';
-import { jsonText } from '#common/log/record.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
 import { systemTime, type Time } from '#common/time.ts';
-import type { Windows } from './attribution-windows.ts';
+import {
+  type ClickAtAddress,
+  type ClickToPut,
+  clickIn,
+  clickJsonOf,
+  clicksAtAddress,
+  memberOf,
+  type RecentClick,
+} from './recent-click.ts';
 
 export const PER_ADDRESS_MAX = 100;
 const CLICKS_PER_CALL_MAX = 200;
@@ -27,46 +32,6 @@ const COPIES_PER_CALL_MAX = 200;
 const COPY_DELAY_MS = 10;
 /** Copies that may wait; beyond it they are left out, as with Redis unavailable. */
 const COPIES_WAITING_MAX = 20_000;
-
-/** A click as attribution needs it. */
-export interface RecentClick extends Readonly<CampaignTexts> {
-  readonly click_id: string;
-  readonly app_id: string;
-  readonly link_id: string;
-  /** Epoch milliseconds. */
-  readonly time: number;
-  readonly query: string;
-  readonly is_bot: boolean;
-}
-
-/** What tells one device at an address from another. Only of apps that match by it, and not of bots. */
-export interface ClickTraces {
-  readonly user_agent: string;
-  /** The Accept-Language header. */
-  readonly language: string;
-}
-
-/** A click as it is put in: the same object may be click and traces. */
-export interface ClickToPut {
-  readonly click: Omit<RecentClick, 'is_bot'>;
-  readonly is_bot: boolean;
-  readonly traces: ClickTraces | null;
-  /** The name under which it is found (see address-writer.ts); empty for a click that is not matched by its address. */
-  readonly address: string;
-  readonly windows: Windows;
-}
-
-/** A click at an address, and who has it already. */
-export interface ClickAtAddress extends ClickTraces {
-  readonly click_id: string;
-  readonly link_id: string;
-  readonly time: number;
-  readonly claimed_by: string;
-  /** The click as it is kept by its id; empty where it was not asked for. */
-  readonly json: string;
-  /** What its tap page sent; null where there was none, and for a click that is claimed. */
-  readonly signals: TapSignals | null;
-}
 
 function clickKey(clickId: string): string {
   return `click:${clickId}`;
@@ -173,7 +138,7 @@ export class RecentClicks {
       const args: (string | number)[] = [];
       for (const { click, is_bot, traces, address, windows } of clicks.slice(from, from + CLICKS_PER_CALL_MAX)) {
         const { click_id, app_id, time } = click;
-        args.push(clickKey(click_id), compact(click, is_bot), windows.attribution_window_hours * HOUR_MS);
+        args.push(clickKey(click_id), clickJsonOf(click, is_bot), windows.attribution_window_hours * HOUR_MS);
         if (traces && address !== '' && windows.probabilistic_window_hours > 0) {
           args.push(
             addressKey(app_id, address),
@@ -202,7 +167,7 @@ export class RecentClicks {
       answer: typeof answer === 'string' && device !== '' ? answer : '',
       near: clicksAtAddress(near),
       named: pairs(named).map(([json, owner], at) =>
-        json === '' ? null : { click: expand(clickIds[at] ?? '', json), claimed_by: owner },
+        json === '' ? null : { click: clickIn(clickIds[at] ?? '', json), claimed_by: owner },
       ),
     };
   }
@@ -254,7 +219,7 @@ export class RecentClicks {
   async byIds(clickIds: readonly string[]): Promise<(RecentClick | null)[]> {
     if (clickIds.length === 0) return [];
     const found = await this.#redis.commands.mget(clickIds.map(clickKey));
-    return found.map((json, at) => (json === null ? null : expand(clickIds[at] ?? '', json)));
+    return found.map((json, at) => (json === null ? null : clickIn(clickIds[at] ?? '', json)));
   }
 }
 
@@ -263,69 +228,6 @@ function answerKey(appId: string, device: string): string {
 }
 function matchKey(matchId: string): string {
   return `match_id:${matchId}`;
-}
-
-/** The click's JSON without its id and without what is empty. Joined by hand: every click goes through here. */
-function compact(click: ClickToPut['click'], is_bot: boolean): string {
-  return (
-    `{"app_id":${jsonText(click.app_id)},"link_id":${jsonText(click.link_id)},"time":${click.time}` +
-    field('query', click.query) +
-    field('campaign', click.campaign) +
-    field('utm_source', click.utm_source) +
-    field('utm_medium', click.utm_medium) +
-    field('utm_campaign', click.utm_campaign) +
-    field('utm_term', click.utm_term) +
-    field('utm_content', click.utm_content) +
-    (is_bot ? ',"is_bot":true}' : '}')
-  );
-}
-
-function field(name: keyof ClickToPut['click'], text: string): string {
-  return text === '' ? '' : `,"${name}":${jsonText(text)}`;
-}
-
-/** What stands at an address: the click's id, a space, and what tells its device from another. */
-function memberOf({ click_id, link_id, time }: ClickToPut['click'], { user_agent, language }: ClickTraces): string {
-  return (
-    `${click_id} {"link_id":${jsonText(link_id)},"time":${time}` +
-    `,"user_agent":${jsonText(user_agent)},"language":${jsonText(language)}}`
-  );
-}
-
-function clicksAtAddress(list: unknown): ClickAtAddress[] {
-  const found: ClickAtAddress[] = [];
-  if (!Array.isArray(list)) return found;
-  for (let at = 0; at + 3 < list.length; at += 4) {
-    const member = String(list[at]);
-    const { link_id, time, user_agent, language } = JSON.parse(member.slice(31));
-    const [claimed_by, json] = [String(list[at + 1]), String(list[at + 2])];
-    const signals = signalsOf(String(list[at + 3]));
-    found.push({ click_id: member.slice(0, 30), link_id, time, user_agent, language, claimed_by, json, signals });
-  }
-  return found;
-}
-
-function signalsOf(json: string): TapSignals | null {
-  return json === '' ? null : readTapSignals(JSON.parse(json));
-}
-
-/** The query of a click that was answered with `json`. */
-export function queryOf(json: string): string {
-  const { query } = JSON.parse(json);
-  return typeof query === 'string' ? query : '';
-}
-
-const noClick: Omit<RecentClick, 'click_id'> = {
-  app_id: '',
-  link_id: '',
-  time: 0,
-  query: '',
-  ...campaignFrom(() => ''),
-  is_bot: false,
-};
-
-function expand(click_id: string, json: string): RecentClick {
-  return { click_id, ...noClick, ...JSON.parse(json) };
 }
 
 function pairs(list: unknown): [string, string][] {

@@ -3,8 +3,7 @@
  * as that of an install does, so that a match that was answered can be looked at. Where evidence decided, what would have been decided
  * without it is kept too: against the evidence, an app's precision can be measured.
  */
-
-import type { ClickAtAddress } from '#common/attribution/recent-clicks.ts';
+import type { ClickAtAddress } from '#common/attribution/recent-click.ts';
 import { timeOfId } from '#common/ids.ts';
 import { inAppBrowser } from '#common/in-app-browser.ts';
 import {

@@ -1,6 +1,6 @@
 /** From what Redis knows of clicks to what the rules are asked, and from their decision to a match. */
-
-import type { ClickAtAddress, Gathered, RecentClick } from '#common/attribution/recent-clicks.ts';
+import type { ClickAtAddress, RecentClick } from '#common/attribution/recent-click.ts';
+import type { Gathered } from '#common/attribution/recent-clicks.ts';
 import type { CandidateClick, MatchDecision, ScoredClick } from '#common/match/rules.ts';
 import { clickSignals } from '#common/match/signals.ts';
 import type { Match } from './match-result.ts';

@@ -4,10 +4,10 @@
  *
  * Must stay true: Redis is only a copy of the claims. What it has lost, evicted or never had costs a look-up, and no answer.
  */
-
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { AttributionWindows } from '#common/attribution/attribution-windows.ts';
-import { type Gathered, queryOf, type RecentClick, type RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { queryOf, type RecentClick } from '#common/attribution/recent-click.ts';
+import type { Gathered, RecentClicks } from '#common/attribution/recent-clicks.ts';
 import type { Clock } from '#common/clock.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';

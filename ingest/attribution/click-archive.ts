@@ -1,7 +1,7 @@
 /** Looks clicks up for the gateway that Redis has lost. */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import { type ArchiveAnswer, type ArchiveQuestion, readArchiveQuestion } from '#common/attribution/click-archive.ts';
-import type { RecentClick } from '#common/attribution/recent-clicks.ts';
+import type { RecentClick } from '#common/attribution/recent-click.ts';
 import { isId, timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/stores/nats.ts';
 
