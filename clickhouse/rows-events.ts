@@ -30,7 +30,7 @@ export interface EventRow extends RowOrigin {
   revenue_currency: string;
   is_conversion: boolean;
   properties: string;
-  /** Under which it waits for its install; none unless it found none. */
+  /** The keys under which it waits for its install; empty unless it found none. */
   waiting_keys: readonly string[];
 }
 
@@ -67,7 +67,7 @@ export const eventColumns: readonly string[] = [
   'idx',
 ];
 
-/** Digits behind the point of revenue_amount. */
+/** Decimal places of revenue_amount. */
 const revenueScale = 9;
 
 /** One row of `events`. */
@@ -103,7 +103,7 @@ export function writeEventRow(into: RowWriter, row: EventRow, batch: BatchName):
 
 export const learnedEventColumns: readonly string[] = [...eventColumns, 'sign', 'is_learned'];
 
-/** One row of `events` that takes another back (-1), or stands in its place (1). */
+/** One row of `events` that reverses another (-1), or replaces it (1). */
 export function writeLearnedEventRow(into: RowWriter, row: EventRow, sign: 1 | -1, batch: BatchName): void {
   writeEventRow(into, row, batch);
   into.int8(sign);

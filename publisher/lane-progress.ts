@@ -1,4 +1,7 @@
-/** How far the lanes of a machine's journals are: what was published of each, and what the sink has committed. */
+/**
+ * How far the lanes of a machine's journals have progressed: what was published of each, and what the sink has
+ * committed.
+ */
 
 import type { FrameHeader } from '#common/log/frame.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
@@ -6,8 +9,8 @@ import { type Announcement, FrameSet, laneKey, laneKeyOf } from '#common/log/mar
 import { AckSamples } from './ack-samples.ts';
 
 /**
- * How far behind the sink's time an uncommitted frame counts as skipped; clocks of machines differ. One that is further ahead
- * only delays it: nothing is lost, and what comes twice is dropped by the marks.
+ * How far behind the sink's time an uncommitted frame counts as skipped, because clocks of machines differ. A clock
+ * that is further ahead only delays the repetition: nothing is lost, and the marks drop duplicates.
  */
 const skippedMs = 60_000;
 const nothing = new FrameSet();
@@ -35,12 +38,12 @@ export class LaneProgress {
     this.#logOf(laneKeyOf(header)).acknowledged(header.frame_no, now);
   }
 
-  /** Takes what the sink says of producers that are known here. */
+  /** Applies the sink's report to the producers that are known here. */
   announced(announcement: Announcement, isKnown: (producerId: string) => boolean): void {
     for (const lane of announcement.lanes) {
       if (!isKnown(lane.producer_id)) continue;
       const key = laneKey(lane.producer_id, lane);
-      // Marks can go back with Postgres. What was committed once stays so, and what is committed since counts as well.
+      // Marks can go back with Postgres. What was committed once stays committed; newer commits are added.
       this.#committed.set(key, this.marksOf(key).union(new FrameSet(lane.mark, lane.ahead)));
       this.#published.get(key)?.forget(lane.mark);
     }
@@ -64,7 +67,7 @@ export class LaneProgress {
     return found;
   }
 
-  /** Time of writing of the oldest frame that is not committed, at the latest `to`. Epoch ms. */
+  /** Time of writing of the oldest uncommitted frame, at most `to`. Epoch ms. */
   committedTo(to: number): number {
     let until = to;
     for (const [key, log] of this.#published) until = Math.min(until, log.committedTo(this.marksOf(key).mark) ?? until);

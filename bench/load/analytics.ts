@@ -1,7 +1,8 @@
 /**
- * `npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]`: every endpoint over HTTPS,
- * for the tenant that has a tenth of all records, by one client: cold, about other days each time, and the same again; then 1, 8 and 32 clients of as many tenants;
- * then a long export to a client that reads slowly. The same 400 days at each size, and how the times grow with it.
+ * `npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]`: every endpoint
+ * over HTTPS, for the tenant that has a tenth of all records, by one client: first each query for other days, then
+ * repeated; then 1, 8 and 32 clients of as many tenants; then a long export to a client that reads slowly. Always the
+ * same 400 days, to see how the times grow with the size.
  */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
@@ -16,25 +17,25 @@ import { type Question, questionsOf } from './analytics-questions.ts';
 import { readProcess } from './subject.ts';
 
 const days = 400;
-/** No question is asked for longer than this, however few rounds it got. */
+/** Each query is measured for at most this long, however few rounds that allows. */
 const questionMsMax = 20_000;
 const roundsMin = 10;
 const otherDays = 60;
 const crowdMs = 5_000;
 const exportRowsMax = 3_000_000;
 const exportSlowMs = 10_000;
-/** What the slow client reads a second. */
+/** What the slow client reads per second. */
 const slowBytes = 4_000_000;
 const exportMsMax = 90_000;
 
-/** One row of the table. Times in milliseconds, cpu of ClickHouse for an answer. */
+/** One row of the table. Times in milliseconds; cpu is ClickHouse's per answer. */
 interface Row {
   readonly question: string;
   readonly cold: number;
-  /** About days that nobody asked about before: the stores are warm, and the API has nothing kept. */
+  /** For days that were not queried before: the stores are warm, and the API has nothing cached. */
   readonly new_p50: number;
   readonly new_p99: number;
-  /** The same question again, as a dashboard that is refreshed asks. */
+  /** The same query again, as when a dashboard is refreshed. */
   readonly p50: number;
   readonly p99: number;
   readonly cpu: number;
@@ -116,7 +117,7 @@ function showFilling(done: number, all: number, startedMs: number): void {
   );
 }
 
-/** One line that is written over, or, where there is no terminal, a line each. */
+/** One line that is overwritten, or, without a terminal, one line each. */
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`);
   else if (text !== '') process.stderr.write(`${text}\n`);
@@ -125,7 +126,7 @@ function progress(text: string): void {
 async function timed(stage: AnalyticsStage, path: string, tenant = 0): Promise<number> {
   const from = performance.now();
   const { status } = await stage.get(path, tenant);
-  if (status !== 200) throw new Error(`${path} was answered with ${status}`);
+  if (status !== 200) throw new Error(`${path} was answered ${status}`);
   return performance.now() - from;
 }
 
@@ -151,7 +152,7 @@ async function measureOne(stage: AnalyticsStage, { name, path }: Question, round
     new_p99: percentiles(anew).p99,
     ...percentiles(histogram),
     cpu: tenths(cpuUs / 1000 / histogram.totalCount),
-    // The look at the counters is a query too.
+    // Reading the counters is a query too.
     queries: after.queries - before.queries - 1,
     rows: after.rows - before.rows,
     peak_mb: peakMb(stage.storePid),
@@ -165,7 +166,7 @@ function percentiles(histogram: Histogram): { p50: number; p99: number } {
   return { p50: of(50), p99: of(99) };
 }
 
-/** All questions in turn, by so many at once; each of them another tenant, the first the big one. */
+/** All queries in turn, by this many clients at once, each of another tenant, the first of the largest. */
 async function measureCrowds(stage: AnalyticsStage, questions: readonly Question[]): Promise<object[]> {
   const crowds: object[] = [];
   const general = questions.filter((question) => !question.isOfBigTenant);
@@ -197,7 +198,7 @@ async function measureCrowds(stage: AnalyticsStage, questions: readonly Question
   return crowds;
 }
 
-/** Raw clicks of the big tenant to a client that first reads slowly, then as fast as it can. */
+/** Raw clicks of the largest tenant to a client that first reads slowly, then as fast as it can. */
 async function measureExport(stage: AnalyticsStage): Promise<object> {
   progress('an export to a slow client');
   const end = await stage.end();
@@ -248,7 +249,7 @@ async function diskGb(stage: AnalyticsStage): Promise<number> {
   return tenths((rows[0]?.bytes ?? 0) / 1e9);
 }
 
-/** p50 / p99 of each question at each size, and the last p99 by the first. */
+/** p50 / p99 of each query at each size, and the last p99 relative to the first. */
 function growthOf(sizes: readonly Size[]): object[] {
   const names = sizes[0]?.rows.map((row) => row.question) ?? [];
   return names.map((question) => {

@@ -1,4 +1,4 @@
-/** POST /sdk/match over HTTP: as fast as it goes, then at half of that with every request timed from when it was due. */
+/** POST /sdk/match over HTTP: at full speed, then at half of that with every request timed from when it was due. */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { AddressWriter } from '#common/address-writer.ts';
@@ -11,7 +11,7 @@ import { openSdkStage, requestBytes, type SdkStage } from './sdk-stage.ts';
 import { treeCpuUs } from './subject.ts';
 
 const CLICKS_PER_ADDRESS = 3;
-/** Addresses whose clicks are written in one go. */
+/** Addresses whose clicks are written in one batch. */
 const ADDRESSES_AT_ONCE = 200;
 const CONNECTIONS = 16;
 const safari =
@@ -24,7 +24,7 @@ function addressOf(n: number): string {
 interface Seeded {
   readonly clicks: number;
   readonly redis_bytes_per_click: number;
-  /** Keys that Redis threw out for want of memory. */
+  /** Keys that Redis evicted for lack of memory. */
   readonly evicted_keys: number;
 }
 
@@ -106,7 +106,7 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
       port: stage.port,
       connections: CONNECTIONS,
       status: 200,
-      // A match that finds nothing costs something else.
+      // A match that finds nothing has another cost.
       holding: '"matched":true',
       requestOf: matches(stage.key, addresses),
     };

@@ -1,7 +1,8 @@
 /**
- * What a click costs on its way from a journal to the rollups: a source of clicks, the publisher, NATS, ingest, ClickHouse,
- * Postgres and Redis, each a process of its own, at fixed rates. CPU is user and system time of the whole process, from the
- * first click of a round until the last one is committed. A click is seen at the latest when the sink announces its mark.
+ * The cost of a click on its way from a journal to the rollups: a source of clicks, the publisher, NATS, ingest,
+ * ClickHouse, Postgres and Redis, each its own process, at fixed rates. CPU is user and system time of the whole
+ * process, from the first click of a round until the last one is committed. A click is visible at the latest when the
+ * sink announces its mark.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -106,13 +107,13 @@ interface StageParts {
   readonly nats: Nats;
   readonly clickhouse: ClickHouse;
   readonly source: Subject;
-  /** By the name that their costs have, in the order of the way. */
+  /** By the name of their cost, in the order of the path. */
   readonly measured: ReadonlyMap<string, Server>;
 }
 
 class PathStage {
   readonly #parts: StageParts;
-  /** When the sink said how far it was: [frame, time]. */
+  /** The sink's progress reports: [frame, time]. */
   #seen: [mark: number, at: number][] = [];
   #producer = '';
   #fromFrame = 0;
@@ -192,7 +193,7 @@ class PathStage {
     }
   }
 
-  /** How long each click of the round took to be announced, and what stands in the tables. */
+  /** How long each click of the round took to be announced, and what is in the tables. */
   async #stored(
     lastFrame: number,
   ): Promise<{ rows: number; lag_p50_ms: number; lag_p99_ms: number; rollup_difference: number }> {

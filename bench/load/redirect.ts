@@ -1,6 +1,6 @@
 /**
- * What a redirect costs, against a bare 302 of the same server library: both in turns, in the same run, on the same machine,
- * so that what else the machine does falls on both. CPU comes from /proc and covers every thread of a process.
+ * The cost of a redirect against a bare 302 of the same server library: both in turns, in the same run, on the same
+ * machine, so that other load affects both. CPU comes from /proc and covers every thread of a process.
  */
 
 import { execFileSync } from 'node:child_process';
@@ -22,7 +22,7 @@ const pathsPerRun = 100_000;
 interface Case {
   readonly name: string;
   readonly paths: readonly string[];
-  /** LINK_CACHE_ENTRIES, to make every visit miss the process. */
+  /** LINK_CACHE_ENTRIES, so that every visit misses the process cache. */
   readonly entries?: number;
   readonly sync?: 'before_answer';
   readonly targetRatio?: number;
@@ -58,7 +58,7 @@ export async function benchRedirect(args: readonly string[]): Promise<void> {
     },
   });
   if (!(await Wrk.isThere()))
-    tell('wrk is not installed (apt install wrk): autocannon loads instead, far below the peak');
+    tell('wrk is not installed (apt install wrk): using autocannon, which does not reach peak load');
   const sizes = values.links.split(',').map(Number);
   const seconds = Number(values.seconds);
   const rounds = Number(values.rounds);
@@ -105,7 +105,7 @@ function casesOf(sizes: readonly number[]): Case[] {
   ];
 }
 
-/** What runs in production: the build. */
+/** The build, which is what runs in production. */
 async function startRedirector(
   stage: Stage,
   { entries, sync }: Pick<Case, 'entries' | 'sync'> = {},
@@ -116,7 +116,7 @@ async function startRedirector(
     INSTANCE: `redirector-${port}`,
     DATABASE_URL: stage.postgres.url,
     REDIS_URL: stage.redis.url,
-    ADDRESS_KEY: 'a key of the bench, at least so long',
+    ADDRESS_KEY: 'benchmark key, of the required length',
     REDIRECTOR_HTTP_PORT: String(port),
     REDIRECTOR_HTTPS_PORT: '0',
     LOG_LEVEL: 'info',
@@ -207,7 +207,7 @@ interface Latency {
   readonly max_ms: number;
 }
 
-/** A quarter and half of what wrk reached: the client in JavaScript and the redirector share two cores. */
+/** A quarter and half of what wrk reached: the JavaScript client and the redirector share two cores. */
 async function runPaced(stage: Stage, links: number, peak: number, seconds: number): Promise<Latency[]> {
   const redirector = await startRedirector(stage);
   const file = join(stage.folder, 'paced.txt');

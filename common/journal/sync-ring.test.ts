@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { SyncRing } from './sync-ring.ts';
 
-/** Bytes that tell which group they are of. */
+/** Bytes that identify their group. */
 function group(n: number, bytes: number): Buffer {
   return Buffer.alloc(bytes, n);
 }
@@ -13,7 +13,7 @@ function kept(groups: SyncRing): [number | undefined, number][] {
   });
 }
 
-test('what was not synced is there as it was written, oldest first, also when the buffer it came in is used again', () => {
+test('unsynced bytes are returned as written, oldest first, even if the buffer they came from is reused', () => {
   const groups = new SyncRing();
   const buffer = group(1, 1_000);
   groups.add(buffer, []);
@@ -31,7 +31,7 @@ test('what was not synced is there as it was written, oldest first, also when th
   expect(groups.isEmpty).toBe(false);
 });
 
-test('over many rounds only the oldest are forgotten, and none is damaged by a later one', () => {
+test('over many rounds only the oldest groups are dropped, and none is damaged by a later one', () => {
   const groups = new SyncRing();
   const sizes = Array.from({ length: 30 }, (_, n) => 1_000_003 + ((n * 7_919) % 5) * 700_001);
   for (const [n, bytes] of sizes.entries()) {
@@ -45,7 +45,7 @@ test('over many rounds only the oldest are forgotten, and none is damaged by a l
   }
 });
 
-test('those who wait for a sync hear once what became of it', () => {
+test('waiters for a sync are notified once of its outcome', () => {
   const groups = new SyncRing();
   const heard: string[] = [];
   const waiter = (name: string) => ({
@@ -61,7 +61,7 @@ test('those who wait for a sync hear once what became of it', () => {
   expect(heard).toEqual(['a committed', 'b committed', 'c refused']);
 });
 
-test('of a producer that was given up nothing is written again, and who waits is refused once a sync has failed', () => {
+test('nothing of a producer that was given up is written again, and its waiters are refused once a sync has failed', () => {
   const groups = new SyncRing();
   const heard: string[] = [];
   const waiter = (name: string) => ({

@@ -37,7 +37,7 @@ export class SyncRing {
     return this.#groups.length === 0;
   }
 
-  /** All of the producer's that may have to be written again, oldest first. */
+  /** All groups of the producer that may have to be written again, oldest first. */
   get bytes(): Buffer[] {
     const own = this.#groups.filter((group) => group.seq > this.#givenUpTo);
     return own.map(({ from, to }) => Buffer.from(this.#ring.subarray(from, to)));
@@ -71,17 +71,19 @@ export class SyncRing {
     }
   }
 
-  /** The producer is abandoned. A sync may still save its frames, but they must not enter the next producer's journal. */
+  /**
+   * The producer is abandoned. A sync may still save its frames, but they must not enter the next producer's journal.
+   */
   giveUp(): void {
     this.#givenUpTo = this.#seq;
   }
 
-  /** A sync has failed: what was written by producers that are given up can't be written again. */
+  /** A sync has failed: what abandoned producers wrote can't be written again. */
   refuseGivenUp(): void {
     this.settle(this.#givenUpTo, false);
   }
 
-  /** Forgets groups from the oldest on, for as long as they are among those. */
+  /** Drops groups from the oldest on, for as long as the condition holds. */
   #forget(isAmong: (group: Group) => boolean): void {
     let count = 0;
     for (const group of this.#groups) {

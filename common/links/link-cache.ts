@@ -23,7 +23,10 @@ import {
 import { SnapshotCache } from './snapshot-cache.ts';
 import { changeMarker, type SharedStore, snapshotLimits } from './snapshot-source.ts';
 
-/** A link that was made, changed or deleted, or an app that was (for a new host: once for the old and once for the new). */
+/**
+ * A link that was created, changed or deleted, or an app that was (for a new host: once for the old and once for the
+ * new).
+ */
 export type LinkChange =
   | { readonly kind: 'link'; readonly host: string; readonly short_code: string }
   | { readonly kind: 'app'; readonly host: string };
@@ -44,9 +47,8 @@ const keyOf = (change: LinkChange): string =>
   change.kind === 'link' ? linkKey(change.host, change.short_code) : change.host;
 
 /**
- * Publishes committed changes to every process. The marker is written first, so that receivers of the change find
- * no outdated snapshot in Redis.
- * @returns false when Redis did not accept it.
+ * Publishes committed changes to every process. The marker is written first, so that receivers of the change find no
+ * outdated snapshot in Redis. @returns false if Redis did not accept it.
  */
 export async function tellCaches(redis: Pick<Redis, 'commands'>, changes: readonly LinkChange[]): Promise<boolean> {
   try {
@@ -100,10 +102,10 @@ function together(
   return link.app_id === app.id ? { app, link } : null;
 }
 
-/** Where snapshots are kept besides, for the time when no store answers. */
+/** A second cache of snapshots, for when no store answers. */
 export interface LinkDiskCache {
   put(key: string, text: string | null): void;
-  /** Nothing that was put before is to be found any more. */
+  /** Everything stored before must not be found any more. */
   changed(key: string): void;
   find(key: string): Promise<string | undefined>;
 }
@@ -173,7 +175,7 @@ export class LinkCache {
     this.#watchers.push(watcher);
   }
 
-  /** Begins to listen. Redis need not be there. */
+  /** Subscribes to changes. Redis need not be available. */
   async start(): Promise<void> {
     this.#subscription = await this.#redis.subscribe(
       [channel, this.#heartbeatChannel],
@@ -189,7 +191,7 @@ export class LinkCache {
   }
 
   /**
-   * A link and its app by the parts of a URL. Null when the link does not exist; undefined when no store answers and
+   * A link and its app by the parts of a URL. Null if the link does not exist; undefined if no store answers and
    * nothing is cached. Archived and expired links are returned: the caller decides what they mean.
    */
   find(host: string, shortCode: string): Promise<FoundLink | null | undefined> {
@@ -229,7 +231,7 @@ export class LinkCache {
     return together(...(await Promise.all([this.apps.load(host), this.links.load(linkKey(host, short_code))])));
   }
 
-  /** Once in a while, whatever comes of it. */
+  /** At most once per interval, whatever the result. */
   #mayReread(key: string): boolean {
     if (this.#rereadLately.has(key)) return false;
     this.#rereadLately.set(key, true);

@@ -17,7 +17,7 @@ export interface LogStreamOptions {
 }
 
 export type StreamOutcome =
-  /** `changed`: what was other than wanted and is not any more. */
+  /** `changed`: what differed from the expected configuration and was updated. */
   | { readonly state: 'ready'; readonly changed: readonly string[]; readonly installationId: string }
   /** It was stamped by another installation. */
   | { readonly state: 'foreign'; readonly installationId: string }
@@ -30,11 +30,11 @@ type StreamConfig = Record<string, unknown>;
 export interface StreamCaller {
   /** Whether to update mutable settings; other processes accept a difference in them. */
   readonly isOwner?: boolean;
-  /** The caller's installation: an owner stamps a stream that has no stamp. Empty: any will do. */
+  /** The caller's installation: an owner stamps a stream that has no stamp. Empty: any installation is accepted. */
   readonly installationId?: string;
 }
 
-/** Changing these of a stream that is there loses nothing. */
+/** Changing these of an existing stream loses nothing. */
 const changeable = new Set(['max_bytes', 'max_age', 'duplicate_window', 'num_replicas']);
 
 function wanted({ stream, records }: LogNames, options: LogStreamOptions): StreamConfig {
@@ -99,7 +99,7 @@ export async function ensureLogStream(
   return { state: 'ready', changed: fields, installationId: stampOf(updated) };
 }
 
-/** Where the stream says whose it is. */
+/** The metadata field with the stream's owner. */
 const stamp = 'signpost_installation_id';
 
 function stampOf({ metadata }: StreamConfig): string {
@@ -110,20 +110,20 @@ function stampOf({ metadata }: StreamConfig): string {
 const streamNotFound = 10_059;
 
 interface JetStreamAnswer {
-  /** Empty when there is none. */
+  /** Empty if there is none. */
   readonly answer: Record<string, unknown>;
-  /** 0 when there is none. */
+  /** 0 if there is none. */
   readonly errorCode: number;
-  /** What went wrong; empty when nothing did. */
+  /** What went wrong; empty if nothing did. */
   readonly reason: string;
 }
 
-/** One question to JetStream's API. */
+/** One request to JetStream's API. */
 async function askJetStream(nats: NatsClient, subject: string, body?: object): Promise<JetStreamAnswer> {
   const message = await nats.request(subject, Buffer.from(body === undefined ? '' : JSON.stringify(body)));
   if (message === undefined || message.status !== 0) return noAnswer('JetStream does not answer');
   const parsed: unknown = JSON.parse(message.bytes.toString());
-  if (!isObject(parsed)) return noAnswer('JetStream answers something else than an object');
+  if (!isObject(parsed)) return noAnswer('JetStream answers something other than an object');
   const { error } = parsed;
   if (!isObject(error)) return { answer: parsed, errorCode: 0, reason: '' };
   return { answer: {}, errorCode: Number(error.err_code ?? 0), reason: String(error.description ?? 'refused') };
@@ -141,9 +141,9 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** How full the log is. Sequences are those of this life of the stream: they begin again when it is made again. */
+/** How full the log is. Sequences belong to this instance of the stream: they restart if it is created again. */
 export interface LogFill {
-  /** When the stream was made, as the server says it. */
+  /** When the stream was created, as the server reports it. */
   readonly created: string;
   /** Empty while no ingest has stamped the stream. */
   readonly installationId: string;
@@ -154,7 +154,7 @@ export interface LogFill {
   readonly lastSequence: number;
 }
 
-/** @returns `undefined` when JetStream does not say. */
+/** @returns `undefined` if JetStream does not report it. */
 export async function logFill(nats: NatsClient): Promise<LogFill | undefined> {
   const { answer } = await askJetStream(nats, nats.names.api('STREAM.INFO'));
   const { state, created } = answer;
@@ -171,7 +171,7 @@ export async function logFill(nats: NatsClient): Promise<LogFill | undefined> {
   };
 }
 
-/** Removes a partition's messages up to a sequence. @returns how many; `undefined` when JetStream does not say. */
+/** Removes a partition's messages up to a sequence. @returns how many; `undefined` if JetStream does not report it. */
 export async function purgeLog(nats: NatsClient, partition: number, upTo: number): Promise<number | undefined> {
   const { names } = nats;
   const what = { filter: names.subjectsOf(partition), seq: upTo + 1 };
@@ -183,9 +183,9 @@ const retryMinMs = 250;
 const retryMaxMs = 5_000;
 
 /**
- * Waits until the log is there as it is wanted.
- * @returns the id of the installation that the stream belongs to; empty while no ingest has stamped it.
- * @throws Error when it is there but different, or another installation's: publishing into it could lose records.
+ * Waits until the log exists as expected. @returns the id of the installation that the stream belongs to; empty while
+ * no ingest has stamped it. @throws Error if it exists but is different, or another installation's: publishing into it
+ * could lose records.
  */
 export async function keepLogStream(
   nats: NatsClient,
@@ -196,12 +196,14 @@ export async function keepLogStream(
   for (let delayMs = retryMinMs; ; delayMs = Math.min(delayMs * 2, retryMaxMs)) {
     const outcome = await ensureLogStream(nats, options, caller);
     if (outcome.state === 'different') {
-      throw new Error(`The stream ${nats.names.stream} has other settings than wanted: ${outcome.fields.join(', ')}.`);
+      throw new Error(
+        `The stream ${nats.names.stream} has other settings than expected: ${outcome.fields.join(', ')}.`,
+      );
     }
     if (outcome.state === 'foreign') {
       throw new Error(
         `The stream ${nats.names.stream} on NATS belongs to another installation of Signpost (${outcome.installationId}): ` +
-          'give this one a name of its own with INSTALLATION, or a NATS of its own.',
+          'give this one its own name with INSTALLATION, or use another NATS server.',
       );
     }
     if (outcome.state === 'ready') {
@@ -209,7 +211,7 @@ export async function keepLogStream(
       return outcome.installationId;
     }
     if (nats.isClosed) return '';
-    warn(`the log is not there yet: ${outcome.reason}`);
+    warn(`the log does not exist yet: ${outcome.reason}`);
     await sleep(caller.time ?? systemTime, delayMs);
   }
 }

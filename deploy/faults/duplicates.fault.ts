@@ -1,10 +1,15 @@
-/** Many events, a third of the requests sent again, the SDK edge and ingest killed in between: each counts once, to the last digit. */
+/**
+ * Many events, a third of the requests sent again, the SDK edge and ingest killed in between: each counts once, to the
+ * last digit.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runDuplicates } from './duplicates.ts';
 import { seed, sized, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
 
-/** Batches of 20,000 events are much garbage: what matters is that a run of ten times the size needs no more. */
+/**
+ * Batches of 20,000 events produce much garbage: what matters is that a run of ten times the size needs no more memory.
+ */
 const MEMORY_MIB_MAX = 1_200;
 
 let stage: Stage;
@@ -13,7 +18,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('events sent again at once, later and last of all count once by name, link and currency', async () => {
+test('events sent again immediately, later and last of all count once by name, link and currency', async () => {
   const sizes = { events: sized('FAULTS_EVENTS', 100_000), batchEvents: 100, kills: times(5), seed };
   const { expected, raw, told, toldByLink, rollup_diff, mostMib } = await runDuplicates(stage, sizes);
   expect(raw).toEqual({ ...expected, ids: expected.events });

@@ -1,4 +1,4 @@
-/** A small share of the faults of `npm run test:faults`, in every ordinary run. */
+/** A small share of the faults of `npm run test:faults`, in every normal test run. */
 import { setTimeout as pause } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runDuplicates } from '#deploy/faults/duplicates.ts';
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('every process and every store killed once under load: nothing is lost, nothing counted twice', async () => {
+test('killing every process and every store once under load loses nothing and counts nothing twice', async () => {
   const { processes, stores } = stage;
   const options = { name: 'each killed', seed, clicks: 3_000, clicksPerSecond: 500 };
   const report = await runFault(stage, options, async ({ random, hit }) => {
@@ -43,7 +43,7 @@ test('a rolling restart of redirectors fails no request, and redirects continue 
     }
     for (const name of storeNames) stage.stores[name].proxy.refuse();
     await pause(2_000);
-    hit('all stores away');
+    hit('all stores unavailable');
     for (const name of storeNames) await stage.stores[name].proxy.heal();
   });
   expect(report).toMatchObject(nothingWrong);

@@ -1,4 +1,4 @@
-/** A well-behaved caller who asks again and again, and notes how long each answer took. */
+/** A well-behaved client that sends requests continuously, and notes how long each answer took. */
 import { Wire } from './fuzz/wire.ts';
 
 const PAUSE_MS = 10;

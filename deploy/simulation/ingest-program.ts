@@ -39,7 +39,7 @@ export interface IngestOptions {
   readonly nats: SimulatedNats;
   readonly postgres: SimulatedPostgres;
   readonly clickhouse: SimulatedClickHouse;
-  /** Absent where nobody matches devices to clicks. */
+  /** Absent if no gateway matches devices to clicks. */
   readonly redis?: SimulatedRedis | undefined;
 }
 
@@ -170,7 +170,7 @@ export class IngestInstance {
   }
 }
 
-/** As ingest does it at its start: it waits for Postgres. */
+/** As ingest does at its start, it waits for Postgres. */
 async function installationIdOf(checkpoints: Checkpoints, time: Time): Promise<string> {
   for (;;) {
     try {

@@ -16,7 +16,7 @@ import {
   textAt,
 } from './fields.ts';
 
-/** What a message is; what is no message becomes something that is refused. */
+/** Classifies a message; anything else becomes an item that is rejected. */
 export function segmentItem(message: unknown): ForeignItem {
   if (!isFields(message)) return { item: message, event: message, extras: null };
   const max = eventTextMax;
