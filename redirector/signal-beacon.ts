@@ -13,7 +13,7 @@ import type { SignalTokens } from './signal-token.ts';
 
 export const BEACON_PATH = '/-/tap';
 export const BEACON_BYTES_MAX = 1_024;
-/** A minute, of one address and one process: a phone sends one for each page, and many phones may stand behind one address. */
+/** Per minute, address and process: a phone sends one per page, and many phones may share an address. */
 export const BEACONS_MAX = 300;
 
 export const beaconOutcomes = ['kept', 'repeated', 'lost', 'invalid', 'too_large', 'rate_limited'] as const;
@@ -48,7 +48,10 @@ export class SignalBeacon {
     this.#parts = parts;
   }
 
-  /** Reads the body and answers. @param isLast whether the connection is to end with the answer, asked when there is one. */
+  /**
+   * Reads the body and answers. @param isLast whether the connection must end with the answer, called when there is
+   * one.
+   */
   receive(res: HttpResponse, ip: string, isLast: () => boolean): void {
     let body = '';
     let isOver = false;
@@ -70,7 +73,7 @@ export class SignalBeacon {
           : this.#take(Buffer.from(body, 'latin1').toString(), nowMs);
       const retryAfterS = outcome === 'rate_limited' ? Math.ceil((resetMs - nowMs) / 1_000) : 0;
       if (outcome !== 'taken') this.counters[outcome]++;
-      // The rest of a body that is too large is not read as a request: the connection ends.
+      // The rest of a body that is too large must not be read as a request: the connection ends.
       res.cork(() => answer(res, statuses[outcome], retryAfterS, isTooLarge || isLast()));
     });
   }

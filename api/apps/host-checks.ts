@@ -45,7 +45,7 @@ const takeDue = `
   RETURNING app_id, host, claimed_at`;
 const keepProblem = `
   UPDATE host_checks SET checked_at = $3, problem = $4, due_at = $5 WHERE app_id = $1 AND host = $2`;
-/** The host may have been changed since it was looked at: then this proof is of another one. */
+/** The host may have changed since it was looked up: then this proof is for another one. */
 const verify = `
   UPDATE apps SET host_verified_at = $3
    WHERE id = $1 AND host = $2 AND deleted_at IS NULL AND host_verified_at IS NULL`;

@@ -28,7 +28,7 @@ test.each([
   ['an infinite ratio', { ...good, pixel_ratio: Number.POSITIVE_INFINITY }],
   ['a ratio that is not a number', { ...good, pixel_ratio: Number.NaN }],
   ['nine languages', { ...good, languages: Array.from({ length: 9 }, () => 'de') }],
-  ['a language that is none', { ...good, languages: ['de DE'] }],
+  ['an invalid language', { ...good, languages: ['de DE'] }],
 ])('%s makes all of it invalid', (_, signals) => {
   expect(readTapSignals(signals)).toBeNull();
 });

@@ -43,7 +43,7 @@ export interface AppRow {
   deleted_at?: Date | null;
 }
 
-/** Writes the rows that the redirector reads, as the API would. */
+/** Inserts the rows that the redirector reads, as the API would. */
 export class Rows {
   readonly db: Postgres;
   readonly organization_id = newId('org', Date.now());
@@ -155,7 +155,7 @@ export class TestEdge {
     const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, diskCache });
     const lane = journal.lane('click', 0);
     const trustedProxies = options.trustedProxies ?? [];
-    const tokens = new SignalTokens('a key of a test that is long enough');
+    const tokens = new SignalTokens('a key for tests that is long enough');
     const beacon = new SignalBeacon({ redis, tokens, clock: options.beaconClock ?? systemClock });
     const edge = new Edge({
       tokens,
@@ -165,7 +165,7 @@ export class TestEdge {
       lane,
       clock: systemClock,
       trustedProxies,
-      addresses: new AddressWriter('a key of a test that is long enough'),
+      addresses: new AddressWriter('a key for tests that is long enough'),
       queryFilter: new QueryFilter(['token', 'password', 'email', 'code', 'signature']),
       shortUrl: shortUrlWith({ SHORT_LINK_SCHEME: 'https', SHORT_LINK_PORT: 0 }),
     });
@@ -216,7 +216,7 @@ export function journalClicks(root: string): Record<string, unknown>[] {
   return found;
 }
 
-/** One request on a connection of its own; redirects are not followed. */
+/** One request on its own connection; redirects are not followed. */
 export function get(
   port: number,
   host: string,
@@ -245,7 +245,7 @@ export function get(
 export async function until(condition: () => boolean | Promise<boolean>, what: string, ms = 5_000): Promise<void> {
   const end = Date.now() + ms;
   while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`waited ${ms} ms in vain: ${what}`);
+    if (Date.now() > end) throw new Error(`timed out after ${ms} ms: ${what}`);
     await new Promise((next) => setTimeout(next, 10));
   }
 }
