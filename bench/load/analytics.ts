@@ -4,8 +4,8 @@
  * repeated; then 1, 8 and 32 clients of as many tenants; then a long export to a client that reads slowly. Always the
  * same 400 days, to see how the times grow with the size.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { cpus, tmpdir } from 'node:os';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -14,6 +14,7 @@ import { AnalyticsStage, forgetPeak, peakMb } from '#bench/data/analytics-stage.
 import { makeUpRecords } from '#bench/data/made-up-store.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { type Question, questionsOf } from './analytics-questions.ts';
+import { writeResult } from './result-file.ts';
 import { readProcess } from './subject.ts';
 
 const days = 400;
@@ -77,7 +78,7 @@ export async function benchAnalytics(args: string[]): Promise<void> {
     }
   }
   if (sizes.length > 1) console.table(growthOf(sizes));
-  keep(sizes);
+  writeResult('analytics', { sizes, growth: sizes.length > 1 ? growthOf(sizes) : [] });
 }
 
 async function measure(folder: string, clicks: number, rounds: number): Promise<Size> {
@@ -258,15 +259,4 @@ function growthOf(sizes: readonly Size[]): object[] {
     const growth = (its.at(-1)?.p50 ?? 0) / (its[0]?.p50 ?? 1);
     return { question, ...Object.fromEntries(columns), growth: `${tenths(growth)} ×` };
   });
-}
-
-function keep(sizes: readonly Size[]): void {
-  mkdirSync('bench/results', { recursive: true });
-  const load = readFileSync('/proc/loadavg', 'utf8').trim();
-  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version, load_at_end: load };
-  const at = new Date().toISOString();
-  const file = `bench/results/analytics-${at.slice(0, 19).replaceAll(':', '')}.json`;
-  const growth = sizes.length > 1 ? growthOf(sizes) : [];
-  writeFileSync(file, `${JSON.stringify({ at, machine, sizes, growth }, null, 2)}\n`);
-  console.log(`Kept in ${file}`);
 }

@@ -2,10 +2,9 @@
  * CPU per event of the SDK edge, journal included, next to a minimal server that parses and validates the same bytes
  * and stores nothing. Batches of 50 events of 700 bytes and of one, both in turns in one run; the median ratio counts.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { arch, cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { post, type RequestOf } from './post-client.ts';
+import { writeResult } from './result-file.ts';
 import { median, openSdkStage, requestBytes } from './sdk-stage.ts';
 import { Subject } from './subject.ts';
 
@@ -144,7 +143,7 @@ async function runCase(
 function report(cases: readonly Figures[], rssBytes: number): void {
   console.table(
     cases.map((one) => ({
-      'events a batch': one.events_per_batch,
+      'events per batch': one.events_per_batch,
       'bare µs': one.bare_us.toFixed(2),
       'gateway µs': one.gateway_us.toFixed(2),
       ratio: one.ratio.toFixed(2),
@@ -152,11 +151,5 @@ function report(cases: readonly Figures[], rssBytes: number): void {
       'events/s': Math.round(one.gateway_events_per_s),
     })),
   );
-  const machine = `${cpus().length} × ${cpus()[0]?.model ?? arch()}`;
-  const result = { what: 'events', machine, event_bytes: EVENT_BYTES, rss_bytes: rssBytes, cases };
-  mkdirSync('bench/results', { recursive: true });
-  writeFileSync(
-    `bench/results/events-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.json`,
-    `${JSON.stringify(result, null, 2)}\n`,
-  );
+  writeResult('events', { event_bytes: EVENT_BYTES, rss_bytes: rssBytes, cases });
 }

@@ -2,15 +2,12 @@
  * How long GET /links takes over many links of one organization: each filter and order, at any offset, on a complete
  * Signpost.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { cpus } from 'node:os';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { localDatabaseUrl } from '#api/admin/local-store.ts';
-import { packageRoot } from '#common/process/paths.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Wire } from '#deploy/journeys/fuzz/wire.ts';
 import { login, Stack } from '#deploy/journeys/stack.ts';
+import { writeResult } from './result-file.ts';
 
 const OFFSET_MAX = 10_000;
 const BATCH = 10_000;
@@ -33,7 +30,7 @@ interface Line {
 
 const tell = (line: string) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${line}\n`);
 
-/** Prints a table and writes the figures to bench/results/. */
+/** Prints a table and writes the figures to bench/results/lists.json. */
 export async function benchLists(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args: [...args],
@@ -48,11 +45,7 @@ export async function benchLists(args: readonly string[]): Promise<void> {
     await seed(stack, app, links);
     const lines = await measure(stack, app.id, Number(values.requests));
     console.table(lines);
-    const folder = join(packageRoot(), 'bench', 'results');
-    mkdirSync(folder, { recursive: true });
-    const figures = { links, offset_max: OFFSET_MAX, machine: `${cpus().length} × ${cpus()[0]?.model}`, lines };
-    const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '');
-    writeFileSync(join(folder, `lists-${stamp}.json`), `${JSON.stringify(figures, null, 2)}\n`);
+    writeResult('lists', { links, offset_max: OFFSET_MAX, lines });
   } finally {
     await stack.stop();
   }

@@ -1,5 +1,4 @@
 /** POST /sdk/match over HTTP: at full speed, then at half of that with every request timed from when it was due. */
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { AddressWriter } from '#common/address-writer.ts';
 import { defaultWindows } from '#common/attribution/attribution-windows.ts';
@@ -7,6 +6,7 @@ import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { newId } from '#common/ids.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { post, type RequestOf } from './post-client.ts';
+import { writeResult } from './result-file.ts';
 import { openSdkStage, requestBytes, type SdkStage } from './sdk-stage.ts';
 import { treeCpuUs } from './subject.ts';
 
@@ -118,7 +118,6 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
     const rate = Math.floor(peak.answered / peak.seconds / 2);
     const half = await post({ ...options, seconds, rate, from: 2_000_000 });
     const result = {
-      what: 'match',
       ...seeded,
       peak_per_s: peak.answered / peak.seconds,
       cpu_us: costOf('gateway'),
@@ -130,9 +129,7 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
       failed: peak.failed + half.failed,
     };
     console.log(JSON.stringify(result, null, 2));
-    mkdirSync('bench/results', { recursive: true });
-    const name = new Date().toISOString().slice(0, 19).replaceAll(':', '');
-    writeFileSync(`bench/results/match-${name}.json`, `${JSON.stringify(result, null, 2)}\n`);
+    writeResult('match', result);
   } finally {
     await stage.close();
   }

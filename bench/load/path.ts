@@ -4,9 +4,8 @@
  * process, from the first click of a round until the last one is committed. A click is visible at the latest when the
  * sink announces its mark.
  */
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { cpus, tmpdir } from 'node:os';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
@@ -14,11 +13,11 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { decodeAnnouncement } from '#common/log/marks.ts';
-import { packageRoot } from '#common/process/paths.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { startNats, startPostgres, startRedis } from '#deploy/local/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { writeResult } from './result-file.ts';
 import { Subject, treeCpuUs } from './subject.ts';
 
 const drainedWithinMs = 30_000;
@@ -248,13 +247,5 @@ function report(figures: readonly Round[]): void {
       'rollup difference': rollup_difference,
     })),
   );
-  const folder = join(packageRoot(), 'bench', 'results');
-  mkdirSync(folder, { recursive: true });
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: packageRoot(), encoding: 'utf8' }).trim();
-  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version };
-  const time = new Date().toISOString();
-  const file = join(folder, `path-${time.slice(0, 19).replaceAll(':', '')}.json`);
-  const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
-  writeFileSync(file, `${JSON.stringify({ time, commit, command, machine, figures }, null, 2)}\n`);
-  console.log(`written to ${file}`);
+  writeResult('path', { figures });
 }

@@ -3,15 +3,13 @@
  * machine, so that other load affects both. CPU comes from /proc and covers every thread of a process.
  */
 
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { cpus } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { packageRoot } from '#common/process/paths.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { freePort } from '#deploy/local/ports.ts';
 import { cannonLoad } from './cannon.ts';
+import { writeResult } from './result-file.ts';
 import { benchHost, openStage, pathOf, type Stage } from './stage.ts';
 import { readProcess, Subject, treeCpuUs } from './subject.ts';
 import { zipf } from './traffic.ts';
@@ -249,13 +247,5 @@ function report(figures: readonly Figures[], latencies: readonly Latency[]): voi
     })),
   );
   console.table(latencies);
-  const folder = join(packageRoot(), 'bench', 'results');
-  mkdirSync(folder, { recursive: true });
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: packageRoot(), encoding: 'utf8' }).trim();
-  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version };
-  const time = new Date().toISOString();
-  const file = join(folder, `redirect-${time.slice(0, 19).replaceAll(':', '')}.json`);
-  const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
-  writeFileSync(file, `${JSON.stringify({ time, commit, command, machine, figures, latencies }, null, 2)}\n`);
-  console.log(`written to ${file}`);
+  writeResult('redirect', { figures, latencies });
 }
