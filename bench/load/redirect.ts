@@ -3,9 +3,11 @@
  * machine, so that other load affects both. CPU comes from /proc and covers every thread of a process.
  */
 
+import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { packageRoot } from '#common/process/paths.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { freePort } from '#deploy/local/ports.ts';
 import { cannonLoad } from './cannon.ts';
