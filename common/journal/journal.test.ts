@@ -357,7 +357,7 @@ test('answered records survive the deletion of their segment while it is being w
     [3, '{"n":4}'],
   ]);
   expect(journal.counters.deleted_segments).toBe(1);
-  expect(lines).toEqual([expect.stringContaining('deleted while it was written to')]);
+  expect(lines).toEqual([expect.stringContaining('deleted while it was being written')]);
 });
 
 test('answered records survive the deletion of their segment while the disk is full, once there is room', async () => {

@@ -41,7 +41,7 @@ test('a query waits for a connection as long as a statement may take, and is rej
   const narrow = new Postgres({ url: database.url, name: 'narrow', connectionsMax: 1, statementTimeoutMs: 20_000 });
   const slow = narrow.query('SELECT pg_sleep(4)');
   const inLine = Array.from({ length: 1_000 }, (_, n) => narrow.query<{ n: number }>('SELECT $1::int AS n', [n], 'n'));
-  await expect(narrow.query('SELECT 1')).rejects.toThrow(/1000 requests wait in line already/);
+  await expect(narrow.query('SELECT 1')).rejects.toThrow(/1000 requests are already waiting in line/);
   await slow;
   expect((await Promise.all(inLine)).map(([row]) => row?.n)).toEqual(inLine.map((_, n) => n));
   await narrow.transaction((queries) => queries.query('SELECT 1'));
