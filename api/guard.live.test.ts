@@ -227,7 +227,7 @@ test('a token of a missing user is a 401; without Postgres it is a 500 with Retr
   const server = await ownPostgresForTest();
   const db = new Postgres({ url: server.url, name: 'guard-test', onError: () => undefined });
   const { guard, tokens, close } = await guardOn(origin.db);
-  const away = await guardOn(db);
+  const offline = await guardOn(db);
   try {
     const stranger = tokens.issue(newId('usr', Date.now()));
     expect(await guard(createLink, incoming('198.51.100.30', stranger))).toMatchObject({
@@ -235,13 +235,13 @@ test('a token of a missing user is a 401; without Postgres it is a 500 with Retr
     });
     await server.kill('SIGKILL');
     expect(
-      await away.guard(createLink, incoming('198.51.100.30', tokens.issue(newId('usr', Date.now())))),
+      await offline.guard(createLink, incoming('198.51.100.30', tokens.issue(newId('usr', Date.now())))),
     ).toMatchObject({
       rejection: { code: 'INTERNAL_ERROR', retryAfterSeconds: 5 },
       quota: { limit: 3 },
     });
   } finally {
-    await Promise.all([close(), away.close(), db.close()]);
+    await Promise.all([close(), offline.close(), db.close()]);
     await server.stop();
   }
 });

@@ -104,7 +104,7 @@ export class Publisher {
   async start(): Promise<void> {
     const { nats } = this.#options;
     this.#ends.push(nats.subscribe(`${this.#inbox}.*`, (message) => this.#onAck(message)));
-    const heard = new Promise<void>((done) => {
+    const received = new Promise<void>((done) => {
       this.#ends.push(
         nats.subscribe(nats.names.marks, (message) => {
           this.#onMarks(message);
@@ -116,7 +116,7 @@ export class Publisher {
     this.#installationId = await this.#options.ensureLog();
     await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
     this.#askForMarks();
-    await Promise.race([heard, sleep(this.#options.system.time, marksWaitMs)]);
+    await Promise.race([received, sleep(this.#options.system.time, marksWaitMs)]);
     this.#schedule(0);
   }
 

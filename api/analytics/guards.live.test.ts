@@ -89,8 +89,8 @@ test('an organization with too many queries gets Retry-After, and others are ans
 });
 
 test('an unavailable store is a 500 with Retry-After', () => {
-  const away = new ClickHouse({ url: 'http://127.0.0.1:9/none' });
-  return away
+  const unreachable = new ClickHouse({ url: 'http://127.0.0.1:9/none' });
+  return unreachable
     .query('SELECT 1')
     .then(
       () => null,
@@ -98,7 +98,7 @@ test('an unavailable store is a 500 with Retry-After', () => {
     )
     .then((rejection) => {
       expect(rejection).toMatchObject({ code: 'INTERNAL_ERROR', retryAfterSeconds: 5 });
-      return away.close();
+      return unreachable.close();
     });
 });
 

@@ -356,18 +356,18 @@ test('a failing provider is a 500 with Retry-After, and is called again at the n
 });
 
 test('an unavailable provider is a 500 with Retry-After, already at the start', async () => {
-  const away = await startTestOrigin(database.url, redis.url, {
+  const offline = await startTestOrigin(database.url, redis.url, {
     OAUTH_GOOGLE_CLIENT_ID: 'google-client',
     OAUTH_GOOGLE_CLIENT_SECRET: 'google-secret',
     OAUTH_GOOGLE_ISSUER: 'http://127.0.0.1:1',
     OAUTH_REDIRECT_URIS: redirectUri,
   });
   try {
-    const answer = await start(away, 'google');
+    const answer = await start(offline, 'google');
     expect(answer.status).toBe(500);
     expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
   } finally {
-    await away.close();
+    await offline.close();
   }
 });
 

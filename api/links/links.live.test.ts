@@ -304,23 +304,23 @@ test('of 20 concurrent creations with one code, exactly one gets it', async () =
 });
 
 test('every change of a link is announced, after it can be read', async () => {
-  const heard: string[] = [];
+  const announced: string[] = [];
   const subscription = await new Promise<Subscription>((listening, fail) => {
     const subscribed = api.redis.subscribe(
       ['links:changes'],
-      (_, message) => void heard.push(message),
+      (_, message) => void announced.push(message),
       () => void subscribed.then(listening),
     );
     subscribed.catch(fail);
   });
-  const link = await newLink({ short_code: 'heard-1' });
-  await expect.poll(() => heard).toEqual([`link ${host}/heard-1`]);
-  heard.length = 0;
-  await owner.call('PATCH', `/links/${link.id}`, { short_code: 'heard-2' });
-  await expect.poll(() => [...heard].sort()).toEqual([`link ${host}/heard-1`, `link ${host}/heard-2`]);
-  heard.length = 0;
+  const link = await newLink({ short_code: 'announced-1' });
+  await expect.poll(() => announced).toEqual([`link ${host}/announced-1`]);
+  announced.length = 0;
+  await owner.call('PATCH', `/links/${link.id}`, { short_code: 'announced-2' });
+  await expect.poll(() => [...announced].sort()).toEqual([`link ${host}/announced-1`, `link ${host}/announced-2`]);
+  announced.length = 0;
   await owner.call('DELETE', `/links/${link.id}`);
-  await expect.poll(() => heard).toEqual([`link ${host}/heard-2`]);
+  await expect.poll(() => announced).toEqual([`link ${host}/announced-2`]);
   await subscription.close();
 });
 

@@ -138,8 +138,8 @@ async function measureOne(stage: AnalyticsStage, { name, path }: Question, round
   const after = await stage.readSoFar();
   for (let round = 0; round < 3; round++) await timed(stage, path(0));
   forgetPeak(stage.storePid);
-  const anew = build({ numberOfSignificantValueDigits: 3 });
-  for (let back = 1; back <= otherDays; back++) anew.recordValue(Math.round((await timed(stage, path(back))) * 1000));
+  const first = build({ numberOfSignificantValueDigits: 3 });
+  for (let back = 1; back <= otherDays; back++) first.recordValue(Math.round((await timed(stage, path(back))) * 1000));
   const histogram = build({ numberOfSignificantValueDigits: 3 });
   const [untilMs, cpuBefore] = [Date.now() + questionMsMax, readProcess(stage.storePid).cpuUs];
   for (let round = 0; round < rounds && (round < roundsMin || Date.now() < untilMs); round++) {
@@ -149,8 +149,8 @@ async function measureOne(stage: AnalyticsStage, { name, path }: Question, round
   return {
     question: name,
     cold: tenths(cold),
-    new_p50: percentiles(anew).p50,
-    new_p99: percentiles(anew).p99,
+    new_p50: percentiles(first).p50,
+    new_p99: percentiles(first).p99,
     ...percentiles(histogram),
     cpu: tenths(cpuUs / 1000 / histogram.totalCount),
     // Reading the counters is a query too.

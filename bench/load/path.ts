@@ -172,9 +172,9 @@ class PathStage {
     this.#seen = [];
     const read = () => [...measured].map(([name, { pid }]) => [name, treeCpuUs(pid)] as const);
     const before = new Map(read());
-    const told = source.line(/\{"producer_id".*\}/);
+    const started = source.line(/\{"producer_id".*\}/);
     source.write(`${rate} ${seconds}\n`);
-    const answer: Answer = JSON.parse((await told)[0]);
+    const answer: Answer = JSON.parse((await started)[0]);
     await this.#drained(answer.last_frame);
     const clicks = answer.committed;
     const us = Object.fromEntries(read().map(([name, cpuUs]) => [name, (cpuUs - (before.get(name) ?? 0)) / clicks]));

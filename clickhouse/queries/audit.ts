@@ -185,14 +185,15 @@ async function differencesOf(client: Pick<ClickHouse, 'query'>, rollup: Rollup, 
   const side = (sign: string) => figures.map((name) => `${sign}${signed(name)} AS d_${name}`).join(', ');
   const uniques = rollup.raw === 'clicks';
   const kept = slice.pick === '' ? bucket : `${slice.pick} AND ${bucket}`;
-  const anew = slice.pick === '' ? rollup.select(time) : `SELECT * FROM (${rollup.select(time)}) WHERE ${slice.pick}`;
+  const recomputed =
+    slice.pick === '' ? rollup.select(time) : `SELECT * FROM (${rollup.select(time)}) WHERE ${slice.pick}`;
   const found = await client.query<FaultRow>(
     `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(bucket, 'UTC')) AS bucket_s, sum(n_rows) AS n, count() AS cells FROM (
   SELECT ${keys}, ${figures.map((name) => `sum(d_${name}) AS n_${name}`).join(', ')}
   FROM (
     SELECT ${keys}, ${side('')}${uniques ? ', visitors AS v, 1 AS is_kept' : ''} FROM ${rollup.table} WHERE ${kept}
     UNION ALL
-    SELECT ${keys}, ${side('-')}${uniques ? ', visitors AS v, 0 AS is_kept' : ''} FROM (${anew}))
+    SELECT ${keys}, ${side('-')}${uniques ? ', visitors AS v, 0 AS is_kept' : ''} FROM (${recomputed}))
   GROUP BY ${keys}
   HAVING ${figures.map((name) => `n_${name} != 0`).join(' OR ')}${
     uniques

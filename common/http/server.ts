@@ -130,8 +130,8 @@ export class HttpServer {
   #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, matched: MountedRoute | null): void {
     const nowMs = Date.now();
     const id = newRequestId(nowMs);
-    const told = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
-    const exchange = new Exchange(res, id, nowMs, (closed) => this.#open.delete(closed), told);
+    const report = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
+    const exchange = new Exchange(res, id, nowMs, (closed) => this.#open.delete(closed), report);
     this.#open.set(exchange, exchange);
     exchange.closesConnection = this.#isStopping;
     exchange.isHead = req.getMethod() === 'head';

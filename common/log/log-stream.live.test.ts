@@ -71,15 +71,15 @@ test('two installations with different names share a server, and neither sees wh
   const other = await Nats.connect({ url: server.url, name: 'test', installation: 'other' });
   for (const one of [nats, other]) await keepLogStream(one, log, () => undefined);
   const lane = { kind: 'click', partition: 0 } as const;
-  const heard: string[] = [];
-  other.subscribe(other.names.marks, ({ subject }) => heard.push(subject));
+  const subjects: string[] = [];
+  other.subscribe(other.names.marks, ({ subject }) => subjects.push(subject));
   await nats.request(nats.names.subjectOf(lane), Buffer.alloc(1));
   nats.publish(nats.names.marks, Buffer.alloc(1));
   await other.request(other.names.subjectOf(lane), Buffer.alloc(1));
   await other.request(other.names.subjectOf(lane), Buffer.alloc(1));
   await nats.flush();
   other.publish(other.names.marks, Buffer.alloc(1));
-  await expect.poll(() => heard).toEqual(['other.ingest.marks']);
+  await expect.poll(() => subjects).toEqual(['other.ingest.marks']);
   expect([(await logFill(nats))?.messages, (await logFill(other))?.messages]).toEqual([1, 2]);
   await other.close();
 });

@@ -141,8 +141,8 @@ test("connections that became silent without being closed are replaced within se
   await proxy.heal();
   await vi.waitFor(async () => expect(await redis.isReady()).toBe(true), 12_000);
   await vi.waitFor(() => expect(gaps).toBe(2), 12_000);
-  await redis.commands.publish('silence', 'heard');
-  await vi.waitFor(() => expect(messages).toEqual(['heard']));
+  await redis.commands.publish('silence', 'received');
+  await vi.waitFor(() => expect(messages).toEqual(['received']));
   await subscription.close();
   await redis.close();
   proxy.stop();

@@ -20,11 +20,11 @@ afterAll(() => stage.stop());
 
 test('events sent again immediately, later and last of all count once by name, link and currency', async () => {
   const sizes = { events: sized('FAULTS_EVENTS', 100_000), batchEvents: 100, kills: times(5), seed };
-  const { expected, raw, told, toldByLink, rollup_diff, mostMib } = await runDuplicates(stage, sizes);
+  const { expected, raw, viaApi, viaApiByLink, rollup_diff, mostMib } = await runDuplicates(stage, sizes);
   expect(raw).toEqual({ ...expected, ids: expected.events });
   const { events, conversions, revenue, byLink } = expected;
-  for (const part of Object.values(told)) expect(part).toEqual({ events, conversions, revenue });
-  expect(toldByLink).toEqual(byLink);
+  for (const part of Object.values(viaApi)) expect(part).toEqual({ events, conversions, revenue });
+  expect(viaApiByLink).toEqual(byLink);
   expect(rollup_diff).toBe(0);
   for (const most of Object.values(mostMib)) expect(most).toBeLessThan(MEMORY_MIB_MAX);
 });

@@ -23,8 +23,8 @@ export interface DuplicatesReport {
   /** From the rows in ClickHouse. */
   readonly raw: Sums & { readonly ids: number };
   /** From the API: totals, and the sums over time series, links and campaigns. */
-  readonly told: Readonly<Record<string, Pick<Sums, 'events' | 'conversions' | 'revenue'>>>;
-  readonly toldByLink: Readonly<Record<string, number>>;
+  readonly viaApi: Readonly<Record<string, Pick<Sums, 'events' | 'conversions' | 'revenue'>>>;
+  readonly viaApiByLink: Readonly<Record<string, number>>;
   readonly rollup_diff: number;
   /** Peak memory of each process, by name. */
   readonly mostMib: Readonly<Record<string, number>>;
@@ -75,7 +75,7 @@ export async function runDuplicates(stage: Stage, options: DuplicatesOptions): P
           ` dropped by ingest ${load.accepted - events}; sent in ${sentMs} ms, settled in ${settledMs} ms`,
         `  expected ${JSON.stringify(report.expected)}`,
         `  raw      ${JSON.stringify(report.raw)}`,
-        `  told     ${JSON.stringify(report.told)}`,
+        `  viaApi     ${JSON.stringify(report.viaApi)}`,
         ...(await doubled(stage, tag)).map((line) => `  doubled: ${line}`),
         `  rollup_diff ${report.rollup_diff}; peak MiB ${JSON.stringify(memory.most)}`,
       ].join('\n'),
@@ -162,7 +162,7 @@ interface Told {
 async function toldFigures(
   stage: Stage,
   linkIds: readonly string[],
-): Promise<Pick<DuplicatesReport, 'told' | 'toldByLink'>> {
+): Promise<Pick<DuplicatesReport, 'viaApi' | 'viaApiByLink'>> {
   const call = await stage.stack.loggedIn();
   const ask = async <T>(path: string): Promise<T> => {
     const reply = await call(`/analytics/${path}link_id=${linkIds.join(',')}&interval=7d`);
@@ -174,13 +174,13 @@ async function toldFigures(
   const links = await ask<{ data: Told[] }>('top-links?limit=100&sort_by=events&');
   const campaigns = await ask<{ data: Told[] }>('top-campaigns?limit=100&sort_by=events&');
   return {
-    told: {
+    viaApi: {
       overview: added([totals]),
       timeseries: added(hours.data),
       links: added(links.data),
       campaigns: added(campaigns.data),
     },
-    toldByLink: Object.fromEntries(links.data.map(({ link_id = '', events }) => [link_id, events])),
+    viaApiByLink: Object.fromEntries(links.data.map(({ link_id = '', events }) => [link_id, events])),
   };
 }
 

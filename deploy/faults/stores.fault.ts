@@ -112,25 +112,25 @@ test('Postgres stopped abruptly, again and again, loses nothing', async () => {
 });
 
 test('with all four stores down a served link redirects as fast as before, and no click is missing afterwards', async () => {
-  const awayMs = times(30) * 1_000;
-  const report = await runFault(stage, { name: 'all away', seed, clicks: 5_000 }, async ({ clicks, hit }) => {
+  const outageMs = times(30) * 1_000;
+  const report = await runFault(stage, { name: 'all unavailable', seed, clicks: 5_000 }, async ({ clicks, hit }) => {
     await pause(5_000);
     const before = clicks.takeLatencies();
     const memoryBefore = await stage.metric('redirector-0', 'process_resident_memory_bytes');
     const answersBefore = clicks.answers.get(302) ?? 0;
     for (const name of storeNames) stage.stores[name].proxy.refuse();
     await Promise.all(storeNames.map((name) => stage.stores[name].crash()));
-    await pause(awayMs);
+    await pause(outageMs);
     const during = clicks.takeLatencies();
     const memoryDuring = await stage.metric('redirector-0', 'process_resident_memory_bytes');
-    hit(`all four unavailable for ${awayMs / 1000} s`);
+    hit(`all four unavailable for ${outageMs / 1000} s`);
     console.log(
       `  p50/p99/max ms before ${numbers(before)}, during the outage ${numbers(during)}; redirector ${mebibytes(memoryBefore)} → ${mebibytes(memoryDuring)} MiB`,
     );
     await Promise.all(storeNames.map((name) => stage.stores[name].start()));
     await Promise.all(storeNames.map((name) => stage.stores[name].proxy.heal()));
     expect([...clicks.answers.keys()]).toEqual([302]);
-    expect((clicks.answers.get(302) ?? 0) - answersBefore).toBeGreaterThan(awayMs / 4);
+    expect((clicks.answers.get(302) ?? 0) - answersBefore).toBeGreaterThan(outageMs / 4);
     expect(during.p50).toBeLessThan(Math.max(5, before.p50 * 3));
     expect(during.p99).toBeLessThan(Math.max(50, before.p99 * 3));
     expect(memoryDuring).toBeLessThan(memoryBefore + 60 * 1_048_576);

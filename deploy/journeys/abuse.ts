@@ -46,9 +46,9 @@ export async function probed<T>(rig: Rig, abuse: () => Promise<T>): Promise<{ re
   try {
     await next();
     const result = await abuse();
-    const told = next<Latencies>();
+    const measured = next<Latencies>();
     probe.send('stop');
-    return { result, latencies: await told };
+    return { result, latencies: await measured };
   } finally {
     probe.kill();
   }

@@ -145,10 +145,10 @@ const traceLine = /^\s*(at .*|Node\.js v[\d.]+)?$/;
 /** The last informative lines of a log, for a message about a failed start. */
 export function logTail(file: string, lines = 8): string {
   try {
-    const told = readFileSync(file, 'utf8')
+    const informative = readFileSync(file, 'utf8')
       .split('\n')
       .filter((line) => !traceLine.test(line));
-    return told.slice(-lines).join('\n  ');
+    return informative.slice(-lines).join('\n  ');
   } catch {
     return '(no log)';
   }

@@ -31,7 +31,7 @@ const nanosPerMs = 1_000_000;
 const nothing = Buffer.alloc(0);
 const defaultWaiting = 512;
 const inactiveMs = 5_000;
-export const statuses = { heartbeat: 100, nothingThere: 404, timeout: 408, conflict: 409, nobody: 503 } as const;
+export const statuses = { heartbeat: 100, noMessages: 404, timeout: 408, conflict: 409, noResponders: 503 } as const;
 
 export class SimulatedConsumer {
   readonly name: string;
@@ -104,7 +104,7 @@ export class SimulatedConsumer {
     this.#pulls.push(pull);
     this.#beat(pull);
     this.wake();
-    if (no_wait && this.#pulls.includes(pull)) this.#end(pull, statuses.nothingThere);
+    if (no_wait && this.#pulls.includes(pull)) this.#end(pull, statuses.noMessages);
   }
 
   /** Delivers available messages to pending pulls. */

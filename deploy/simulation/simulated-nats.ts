@@ -122,7 +122,7 @@ export class SimulatedNats {
     else if (stream !== undefined) this.#answer(message.reply, { error: errors.unavailable, stream: 'log', seq: 0 });
     const isTaken = this.#route(message);
     if (stream === undefined && !isTaken && message.reply !== '')
-      this.#send(message.reply, '', nothing, statuses.nobody);
+      this.#send(message.reply, '', nothing, statuses.noResponders);
   }
 
   #streamOf(subject: string): SimulatedStream | undefined {
@@ -233,7 +233,7 @@ export class SimulatedNats {
 
   #pull([, , name = '']: string[], inbox: string, request: Record<string, number>): void {
     const consumer = this.#consumers.get(name);
-    if (consumer === undefined) this.#send(inbox, '', nothing, statuses.nobody);
+    if (consumer === undefined) this.#send(inbox, '', nothing, statuses.noResponders);
     else consumer.pull(inbox, request);
   }
 

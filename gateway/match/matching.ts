@@ -35,7 +35,7 @@ import { hasYoung, YoungClicks } from './young-clicks.ts';
 /** Clicks that a match may lose to other devices before it gives up. */
 const CLAIMS_MAX = 8;
 const WINDOWS_REMEMBERED_MAX = 10_000;
-const WINDOWS_TOLD_MS = 60_000;
+const WINDOWS_ANNOUNCED_MS = 60_000;
 /** A link opened again by the same device within this time is the same opening, sent twice. */
 const REPEATED_OPEN_MS = 10_000;
 
@@ -64,9 +64,9 @@ export class Matching {
     ambiguous: 0,
   };
   readonly #parts: MatchingParts;
-  /** The version of each app whose windows ingest was notified of, and when: Redis may lose them. */
   readonly #young = new YoungClicks();
-  readonly #told = new Map<string, { version: number; atMs: number }>();
+  /** The version of each app whose windows were written for ingest, and when: Redis may lose them. */
+  readonly #announced = new Map<string, { version: number; atMs: number }>();
 
   constructor(parts: MatchingParts) {
     this.#parts = parts;
@@ -305,9 +305,9 @@ export class Matching {
   }
 
   async #tellWindows(app: AppSnapshot): Promise<void> {
-    const told = this.#told.get(app.app_id);
+    const last = this.#announced.get(app.app_id);
     const nowMs = this.#parts.clock();
-    if (told?.version === app.version && nowMs - told.atMs < WINDOWS_TOLD_MS) return;
+    if (last?.version === app.version && nowMs - last.atMs < WINDOWS_ANNOUNCED_MS) return;
     try {
       await this.#parts.windows.put(app.app_id, app.settings);
     } catch (error) {
@@ -315,8 +315,8 @@ export class Matching {
       if (!isRedisUnavailable(error) && !isReplyError(error)) throw error;
       return;
     }
-    if (this.#told.size >= WINDOWS_REMEMBERED_MAX) this.#told.clear();
-    this.#told.set(app.app_id, { version: app.version, atMs: nowMs });
+    if (this.#announced.size >= WINDOWS_REMEMBERED_MAX) this.#announced.clear();
+    this.#announced.set(app.app_id, { version: app.version, atMs: nowMs });
   }
 }
 

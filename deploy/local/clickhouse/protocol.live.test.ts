@@ -306,10 +306,14 @@ test('an address that others can reach is refused', async () => {
 });
 
 test('an unreachable server is distinguished from a rejection', async () => {
-  const nobody = new ClickHouse({ url: 'http://127.0.0.1:9' });
-  expect((await failureOf(nobody.query('SELECT 1'))).kind).toBe('unavailable');
-  expect(await nobody.isReachable()).toBe(false);
-  const outcome = await nobody.insert('t', Buffer.from('x'), { token: 't', format: 'JSONEachRow', columns: ['a'] });
+  const unreachable = new ClickHouse({ url: 'http://127.0.0.1:9' });
+  expect((await failureOf(unreachable.query('SELECT 1'))).kind).toBe('unavailable');
+  expect(await unreachable.isReachable()).toBe(false);
+  const outcome = await unreachable.insert('t', Buffer.from('x'), {
+    token: 't',
+    format: 'JSONEachRow',
+    columns: ['a'],
+  });
   expect(outcome.kind).toBe('unavailable');
-  await nobody.close();
+  await unreachable.close();
 });
