@@ -10,8 +10,8 @@ import { releaseVersion } from '#common/process/release.ts';
 const commands = {
   start: ['deploy/local/start.js', 'everything on this machine, as npm start does'],
   redirector: ['redirector/main.js', 'answers short links'],
-  gateway: ['gateway/main.js', 'the SDK endpoints alone'],
-  api: ['api/main.js', 'the dashboard API alone'],
+  gateway: ['gateway/main.js', 'the SDK endpoints only'],
+  api: ['api/main.js', 'the dashboard API only'],
   origin: ['deploy/local/origin.js', 'the dashboard API and the SDK endpoints on one port'],
   publisher: ['publisher/main.js', 'publishes the journals of this machine to NATS'],
   ingest: ['ingest/main.js', 'stores the records from NATS in ClickHouse'],

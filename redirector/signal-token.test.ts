@@ -8,7 +8,7 @@ const clickId = newId('clk', madeMs);
 const token = tokens.sign(clickId, 6);
 
 test('a token is valid for its click for some minutes, on every edge with the same key', () => {
-  const other = new SignalTokens('a key of a test that is long enough');
+  const other = new SignalTokens('a key for tests that is long enough');
   for (const atMs of [madeMs, madeMs + BEACON_AGE_MAX_MS, madeMs - 4_000]) {
     expect(other.verify(token, atMs)).toEqual({ click_id: clickId, hours: 6 });
   }

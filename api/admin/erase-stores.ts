@@ -115,7 +115,7 @@ async function eraseKey(
     return own.length === 0 ? 0 : await commands.zrem(key, ...own);
   }
   if (ofApps.test(key)) return person === null || isOpenOf(key, person) ? await commands.del(key) : 0;
-  // The clicks of one person are known by their ids; answers by their ids alone have to be looked into.
+  // The clicks of one person are found by their ids; answers have to be read, because their keys are only match ids.
   const isLookedInto = key.startsWith('match_id:') || (person === null && key.startsWith('click:'));
   const json = isLookedInto ? await commands.get(key) : null;
   if (json === null) return 0;

@@ -16,7 +16,7 @@ const lookMs = 5_000;
 const batchMax = 20;
 const dnsTimeoutMs = 2_000;
 const dnsTries = 2;
-/** A claim that is being looked at is left alone for this long; more than DNS may take. */
+/** No other process checks a claim within this time; longer than DNS may take. */
 const leaseMs = 60_000;
 const pauseMinMs = 15_000;
 const pauseMaxMs = 86_400_000;

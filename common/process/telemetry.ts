@@ -105,7 +105,7 @@ export interface TelemetryOptions {
   readonly questions?: Questions;
 }
 
-/** By path, what programs beside this one may ask: true is answered with 200, false with 404, a failure with 503. */
+/** Additional paths for other programs: true is answered 200, false 404, a failure 503. */
 export type Questions = Readonly<Record<string, (query: URLSearchParams) => Promise<boolean>>>;
 
 const checkTimeoutMs = 2_000;

@@ -152,7 +152,7 @@ export const mutations: readonly Mutation[] = [
     to: '',
   },
   {
-    without: 'a reader that never goes forward when it is sent back',
+    without: 'a reader that never skips forward when it is sent back',
     file: 'publisher/producer-reader.ts',
     from: 'if (position !== undefined && (at > this.#at || (at === this.#at && position.offset >= this.#offset))) return;',
     to: '',
