@@ -34,10 +34,10 @@ const entries = [
   'redirector/main.ts',
 ];
 
-/** Where each is built to, without its ending: the program that starts all others stands at the top. */
+/** Where each is built to, without its extension: the program that starts all others is at the top level. */
 const places = [...entries.map((entry) => [entry, entry.slice(0, -3)]), ['deploy/signpost.ts', 'signpost']];
 
-/** Path, size and time of every source: the same text means there is nothing to build. */
+/** Path, size and time of every source: the same text means that nothing has to be built. */
 function fingerprint() {
   const hash = createHash('sha256');
   const walk = (folder) => {
@@ -56,7 +56,7 @@ function fingerprint() {
   return hash.digest('hex');
 }
 
-/** A process that starts in this moment reads the old file or the new one, never half of one. */
+/** A process that starts at this moment reads the old file or the new one, never half of one. */
 function writeWhole(file, contents) {
   mkdirSync(dirname(file), { recursive: true });
   const draft = `${file}.${process.pid}.new`;

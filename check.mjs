@@ -1,4 +1,4 @@
-// `npm run check`: everything that can be said about the code without a server, side by side where it pays.
+// `npm run check`: every check of the code that needs no server, concurrently where that saves time.
 import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
@@ -19,7 +19,7 @@ const lanes = [
   ],
 ];
 
-/** Runs one step and keeps what it prints until it is known to have failed. */
+/** Runs one step and prints its output only if it fails. */
 function run([name, command, ...args]) {
   const startedMs = Date.now();
   return new Promise((settle) => {

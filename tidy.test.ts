@@ -1,6 +1,6 @@
 /**
- * The shape of the house, checked: walls between rooms, one vendor per file, names, sizes. The tables below are the
- * rules themselves; ARCHITECTURE.md explains them.
+ * Checks the structure of the project: walls between rooms, one vendor per file, names, sizes. The tables below are the
+ * rules; ARCHITECTURE.md explains them.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ const rooms = [
 ] as const;
 type Room = (typeof rooms)[number];
 
-/** What the code of a room may import, beside itself. */
+/** What the code of a room may import, besides itself. */
 const walls: Record<Room, readonly Room[]> = {
   common: [],
   clickhouse: ['common'],
@@ -37,7 +37,7 @@ const walls: Record<Room, readonly Room[]> = {
   testing: rooms,
 };
 
-/** Each vendor's package has one door; everybody else goes through it. */
+/** Each vendor's package is imported by one file; all other code uses that file. */
 const vendors: Record<string, readonly string[]> = {
   'uWebSockets.js': ['common/http/uws.ts'],
   nats: ['common/stores/nats.ts'],
@@ -59,7 +59,7 @@ const tracked = execFileSync('git', ['ls-files', '--cached', '--others', '--excl
 const sources = tracked.filter((file) => file.endsWith('.ts') && !file.endsWith('.d.ts'));
 /** Tests, and what only tests import. */
 const isTest = (file: string) => /\.test\.ts$|(?:^|\/)testing\//.test(file);
-/** Suites that are started by commands of their own, and what they use. */
+/** Suites that have their own commands, and their helpers. */
 const isSuite = (file: string) => /^bench\/|^deploy\/(?:faults|journeys|simulation)\//.test(file);
 const textOf = (file: string) => readFileSync(file, 'utf8');
 const roomOf = (path: string) => rooms.find((room) => path.startsWith(`${room}/`));
@@ -73,7 +73,7 @@ function importsOf(file: string): string[] {
 
 const code = sources.filter((file) => !isTest(file));
 
-test('the search finds the sources', () => {
+test('the file search finds the sources', () => {
   expect(code.length).toBeGreaterThan(10);
 });
 
@@ -146,25 +146,25 @@ test('within api, no entity imports another, and only analytics imports ClickHou
   expect(faults).toEqual([]);
 });
 
-test('each vendor is imported by its one file alone', () => {
+test('each vendor is imported only by its one file', () => {
   const faults = code.flatMap((file) =>
     importsOf(file).flatMap((target) => {
       const doors = vendors[target];
       return doors && !doors.some((door) => file.startsWith(door)) ? [`${file} → ${target}`] : [];
     }),
   );
-  // The bare server that figures are compared with is the vendor itself, without our kernel.
+  // The minimal server for comparison is the vendor's own, without our kernel.
   expect(faults.filter((fault) => !fault.startsWith('bench/'))).toEqual([]);
 });
 
-test('the environment is read in common/process/config.ts alone', () => {
+test('only common/process/config.ts reads the environment', () => {
   const readers = code.filter(
     (file) => file !== 'common/process/config.ts' && !isSuite(file) && /process\.env\b/.test(textOf(file)),
   );
   expect(readers).toEqual([]);
 });
 
-test('file names are nouns that say what is inside', () => {
+test('file names are nouns that describe the content', () => {
   expect(sources.filter((file) => bannedInNames.test(basename(file)))).toEqual([]);
 });
 
@@ -190,7 +190,7 @@ test(`no function is longer than ${FUNCTION_LINES_MAX} lines`, () => {
   expect(long).toEqual([]);
 });
 
-test('nothing is left for later in the code, and no test is switched off', () => {
+test('the code has no open to-dos, and no test is switched off', () => {
   const mark = new RegExp(`\\b(${['TO', 'DO'].join('')}|${['FIX', 'ME'].join('')}|X{3}|HACK)\\b`);
   const off = new RegExp(`\\b(?:it|test|describe)\\.(?:${['on', 'ly'].join('')}|todo)\\(`);
   expect(sources.filter((file) => file !== 'tidy.test.ts' && mark.test(textOf(file)))).toEqual([]);
@@ -211,7 +211,7 @@ test('every optional package of the lock file is in it, so that npm ci accepts i
   expect(missing).toEqual([]);
 });
 
-test('no package that npm requires is bound to a platform, so that npm ci accepts the lock file everywhere', () => {
+test('no required package is bound to a platform, so that npm ci accepts the lock file everywhere', () => {
   type Entry = { os?: unknown; cpu?: unknown; libc?: unknown; optional?: boolean };
   const { packages } = JSON.parse(textOf('package-lock.json')) as { packages: Record<string, Entry> };
   const bound = Object.entries(packages).filter(
@@ -235,7 +235,7 @@ test('versions are exact', () => {
   expect(loose).toEqual([]);
 });
 
-test('a link in a page of ours leads to a file', () => {
+test('every link in a page leads to an existing file', () => {
   const pages = tracked.filter((file) => file.endsWith('.md'));
   const broken = pages.flatMap((page) =>
     [...textOf(page).matchAll(/\]\((?!https?:|#|mailto:)([^)#\s]+)/g)].flatMap((match) =>

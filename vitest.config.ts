@@ -3,13 +3,14 @@ import { defineConfig } from 'vitest/config';
 const shared = {
   pool: 'forks' as const,
   exclude: ['node_modules/**', 'dist/**', '.data/**'],
-  // A second, as it is by default, is nothing on a busy machine.
+  // The default of one second is too short on a busy machine.
   expect: { poll: { timeout: 20_000, interval: 100 } },
 };
 
 /**
- * unit: no servers. simulation: seeds of deploy/simulation. live: real servers, two of them shared, the rest per file. journeys: the whole, over HTTP. One after the
- * other; more files at a time than a small machine has cores where tests mostly wait for servers that come and go.
+ * unit: no servers. simulation: seeds of deploy/simulation. live: real servers, two of them shared, the rest per file.
+ * journeys: the whole system, over HTTP. The projects run in sequence; more files run concurrently than a small machine
+ * has cores where tests mostly wait for servers.
  */
 export default defineConfig({
   test: {
@@ -21,7 +22,7 @@ export default defineConfig({
           setupFiles: ['testing/property-sizes.ts'],
           include: ['**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**', 'deploy/simulation/**'],
-          // Properties are tried hundreds of times: seconds on a busy machine.
+          // Properties are tried hundreds of times, which takes seconds on a busy machine.
           testTimeout: 30_000,
           maxWorkers: 2,
           isolate: false,

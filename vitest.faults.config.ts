@@ -1,4 +1,6 @@
-/** `npm run test:faults`: faults under load, minutes to an hour. FAULTS_SCALE and FAULTS_SEED say how much and which. */
+/**
+ * `npm run test:faults`: faults under load, minutes to an hour. FAULTS_SCALE and FAULTS_SEED set the size and the seed.
+ */
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({

@@ -4,14 +4,14 @@ import { isId } from '#common/ids.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 import type { UserCaller } from './route.ts';
 
-/** Ids of every organization the user belongs to. */
+/** Ids of every organization to which the user belongs. */
 export function organizationsOf(caller: UserCaller): string[] {
   return caller.memberships.map((membership) => membership.organization_id);
 }
 
 export const onlyViewing = () => forbidden('Viewers have read-only access. Ask an owner for the member role.');
 
-/** Null when the user may change things of this organization. */
+/** Null if the user may change things in this organization. */
 export function refuseWrite(caller: UserCaller, organizationId: string): Rejection | null {
   const membership = caller.memberships.find((one) => one.organization_id === organizationId);
   if (!membership) return forbidden('This belongs to an organization that you are not a member of.');

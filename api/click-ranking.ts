@@ -1,4 +1,4 @@
-/** Which links are clicked most, for lists that are sorted by it. */
+/** Ranks links by clicks, for lists that are sorted by them. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { RANKED_LINKS_MAX, type RankedLink } from './deps.ts';
 

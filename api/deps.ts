@@ -10,17 +10,17 @@ import type { AnalyticsParts } from './analytics/deps.ts';
 import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';
 
-/** A link and how many clicks it has had. */
+/** A link and its number of clicks. */
 export interface RankedLink {
   readonly link_id: string;
   readonly clicks: number;
 }
 
-/** The most clicked links that are ranked; those beyond it are listed like links without clicks. */
+/** The number of links that are ranked; the others are listed like links without clicks. */
 export const RANKED_LINKS_MAX = 10_000;
 
 export interface ApiDeps {
-  /** The whole database, for accounts. Whatever belongs to tenants is reached through `tenancy`. */
+  /** The whole database, for accounts. Tenants' data is accessed through `tenancy`. */
   readonly db: Postgres;
   readonly tenancy: Tenancy;
   readonly clock: Clock;
@@ -28,13 +28,13 @@ export interface ApiDeps {
   readonly analytics: AnalyticsParts;
   readonly apiKeys: ApiKeys;
   readonly appSnapshots: AppSnapshots;
-  /** Announces new links to the redirectors; false when that failed, and they find out within seconds. */
+  /** Announces new links to the redirectors; false if that failed, and they notice within seconds. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;
-  /** Announces every committed change to the redirectors; false when that failed and will be retried. */
+  /** Announces every committed change to the redirectors; false if that failed and will be retried. */
   readonly deliverChanges: () => Promise<boolean>;
   /**
-   * Links of these organizations (of one app, if given) by clicks, most first, at most RANKED_LINKS_MAX.
-   * Figures are kept in another store, which the links' own folder does not know.
+   * Links of these organizations (of one app, if given) by clicks, most first, at most RANKED_LINKS_MAX. The clicks are
+   * in another store, of which the links' own folder is unaware.
    */
   readonly rankByClicks: (organizationIds: readonly string[], appId: string | null) => Promise<readonly RankedLink[]>;
   readonly hosts: HostRules;

@@ -19,7 +19,7 @@ function work(log: string[], name: string) {
 
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-test('one that asks a lot waits for itself, and others get their turn at once', async () => {
+test('a caller with many jobs waits for itself, and others get their turn immediately', async () => {
   const queue = new FairQueue({ runningMax: 3, perKeyMax: 2, waitingMax: 10, keysMax: 10 });
   const log: string[] = [];
   const a = Array.from({ length: 6 }, (_, at) => work(log, `a${at}`));
@@ -30,7 +30,7 @@ test('one that asks a lot waits for itself, and others get their turn at once', 
   expect(log).toEqual(['a0', 'a1', 'b']);
   a[0]?.end();
   await settle();
-  // A waiting key that has had no turn comes before the next job of a.
+  // A waiting key that has had no turn is served before the next job of a.
   expect(log.slice(3)).toEqual(['a2']);
   b.end();
   await settle();
@@ -64,13 +64,13 @@ test('waiting for a slot times out, and the slot is free for others afterwards',
   expect(await queue.run('c', async () => 1)).toBe(1);
 });
 
-test('work that fails gives its place back', async () => {
+test('a failing job frees its slot', async () => {
   const queue = new FairQueue({ runningMax: 1, perKeyMax: 1, waitingMax: 1, keysMax: 2 });
   await expect(queue.run('a', () => Promise.reject(new Error('no')))).rejects.toThrow('no');
   expect(await queue.run('a', async () => 1)).toBe(1);
 });
 
-test('a key never runs more than its part, also when places are free', async () => {
+test('a key never runs more than its share, even if slots are free', async () => {
   const queue = new FairQueue({ runningMax: 2, perKeyMax: 1, waitingMax: 10, keysMax: 10 });
   const log: string[] = [];
   const [a0, a1, b] = [work(log, 'a0'), work(log, 'a1'), work(log, 'b')];
@@ -84,7 +84,7 @@ test('a key never runs more than its part, also when places are free', async () 
   await Promise.all(all);
 });
 
-test('keys that wait are served in turn', async () => {
+test('waiting keys are served in turn', async () => {
   const queue = new FairQueue({ runningMax: 1, perKeyMax: 1, waitingMax: 10, keysMax: 10 });
   const log: string[] = [];
   const names = ['a0', 'a1', 'a2', 'b0', 'b1'];

@@ -1,13 +1,13 @@
 /**
- * Fair queue: analytics queries by organization, password checks by network. At most `runningMax` jobs
- * run, at most `perKeyMax` of one key among them, and `waitingMax` more of that key wait; keys that wait are served in turn, so one that asks a
- * lot delays only itself.
+ * Fair queue: analytics queries by organization, password checks by network. At most `runningMax` jobs run, at most
+ * `perKeyMax` of one key among them, and `waitingMax` more of that key wait. Waiting keys are served in turn, so a key
+ * with many jobs delays only itself.
  */
 export interface FairQueueLimits {
   readonly runningMax: number;
   readonly perKeyMax: number;
   readonly waitingMax: number;
-  /** Keys that may wait at once. */
+  /** Maximum keys that wait at the same time. */
   readonly keysMax: number;
 }
 
@@ -23,7 +23,7 @@ export interface Place {
 
 export class FairQueue {
   readonly #limits: FairQueueLimits;
-  /** In the order in which they are served next: a key that got a turn goes to the end. */
+  /** In the order in which they are served next: a key that got a turn moves to the end. */
   readonly #lanes = new Map<string, Lane>();
   #running = 0;
 
@@ -35,7 +35,7 @@ export class FairQueue {
     return this.#running;
   }
 
-  /** Runs the work in its turn. @returns 'full' when too much of this key waits already. */
+  /** Runs the work in its turn. @returns 'full' if too many jobs of this key are waiting already. */
   async run<T>(key: string, work: () => Promise<T>): Promise<T | 'full'> {
     const place = await this.enter(key);
     if (place === null) return 'full';
@@ -46,7 +46,10 @@ export class FairQueue {
     }
   }
 
-  /** @param patienceMs the longest wait. @returns null when too much of this key waits already, or nothing became free in that time. */
+  /**
+   * @param patienceMs the longest wait. @returns null if too many jobs of this key are waiting already, or no slot
+   * became free in time.
+   */
   async enter(key: string, patienceMs?: number): Promise<Place | null> {
     const { runningMax, perKeyMax, waitingMax, keysMax } = this.#limits;
     let lane = this.#lanes.get(key);
@@ -60,7 +63,7 @@ export class FairQueue {
     return this.#placeIn(key, lane);
   }
 
-  /** Waits for its turn. @returns false when that took too long. */
+  /** Waits for its turn. @returns false if that took too long. */
   #turn(key: string, lane: Lane, patienceMs: number | undefined): Promise<boolean> {
     return new Promise((resolve) => {
       const begin = () => {

@@ -44,7 +44,7 @@ const values = fc.oneof(
   fc.array(texts, { maxLength: 3 }),
 );
 
-/** Bodies of the schema's own fields, some right, most wrong, and of fields it has not. */
+/** Bodies with the schema's own fields, some valid, most invalid, and with unknown fields. */
 function bodies(properties: object, valid: Record<string, unknown>) {
   const names = [...Object.keys(properties), '__proto__', 'constructor', 'zzz'];
   return fc
@@ -59,7 +59,7 @@ test.each([
   ['PATCH', () => `/apps/${appId}`, appChangesBody.properties, () => good.app],
   ['POST', () => '/links', newLinkBody.properties, () => ({ ...good.link, app_id: appId })],
   ['PATCH', () => `/links/${linkId}`, linkChangesBody.properties, () => ({ title: 'x', path: '/x' })],
-])('%s with whatever body is done or refused, and never fails', async (method, path, properties, valid) => {
+])('%s with any body is executed or refused, and never fails', async (method, path, properties, valid) => {
   await fc.assert(
     fc.asyncProperty(bodies(properties, valid()), async (body) => {
       const reply = await owner.call(method, path(), JSON.stringify(body));
@@ -71,7 +71,7 @@ test.each([
   );
 });
 
-test('a list with whatever query is answered or refused, and never fails', async () => {
+test('a list with any query is answered or refused, and never fails', async () => {
   const names = ['limit', 'offset', 'app_id', 'campaign', 'tag', 'search', 'archived', 'created_after', 'sort', 'zzz'];
   await fc.assert(
     fc.asyncProperty(fc.dictionary(fc.constantFrom(...names), texts, { maxKeys: 3 }), async (query) => {

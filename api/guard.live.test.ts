@@ -40,7 +40,7 @@ afterAll(async () => {
 const wrongLogin = (ip: string) =>
   origin.send('/auth/login', { body: { email: 'owner@example.com', password: 'wrong' }, ip });
 
-test('of 50 logins at once from one address exactly 5 reach the password', async () => {
+test('of 50 concurrent logins from one address exactly 5 reach the password check', async () => {
   const before = origin.queries();
   const answers = await Promise.all(Array.from({ length: 50 }, () => wrongLogin('203.0.113.1')));
   expect(answers.filter((answer) => answer.status === 401)).toHaveLength(5);
@@ -48,7 +48,7 @@ test('of 50 logins at once from one address exactly 5 reach the password', async
   expect(origin.queries() - before).toBe(5);
 });
 
-test('the headers count down to the limit and name one end of the window; a 429 says when to come back', async () => {
+test('the headers count down to the limit and give one end of the window; a 429 says when to retry', async () => {
   const remaining: (string | null)[] = [];
   const resets = new Set<string | null>();
   for (let request = 0; request < 6; request++) {
@@ -76,8 +76,8 @@ test('all of one IPv6 /64 is one address, the next /64 is another', async () => 
   expect((await wrongLogin('2001:db8:0:2::1')).status).toBe(401);
 });
 
-test('a /56 has four times the logins of a /64 and a /48 sixteen times, whatever they are split into', async () => {
-  // A logout without a token costs no password.
+test('a /56 has four times the logins of a /64 and a /48 sixteen times, however they are split', async () => {
+  // A logout without a token costs no password check.
   const request = (ip: string) => origin.send('/auth/logout', { body: {}, ip });
   let passed = 0;
   for (let site = 0; site < 5; site++) {
@@ -90,12 +90,12 @@ test('a /56 has four times the logins of a /64 and a /48 sixteen times, whatever
   expect((await request('2001:db8:fe::1')).status).toBe(400);
 });
 
-test('what one /64 is refused costs its neighbours nothing', async () => {
+test('requests refused to one /64 cost its neighbours nothing', async () => {
   for (let n = 0; n < 100; n++) await origin.send('/auth/logout', { body: {}, ip: '2001:db8:aa:1::1' });
   expect((await wrongLogin('2001:db8:aa:2::1')).status).toBe(401);
 });
 
-test('every endpoint of authentication is charged to one class, all others to another', async () => {
+test('every authentication endpoint is charged to one class, all others to another', async () => {
   const ip = '203.0.113.3';
   await origin.send('/auth/login', { body: {}, ip });
   await origin.send('/auth/refresh', { body: {}, ip });
@@ -111,7 +111,7 @@ test('every endpoint of authentication is charged to one class, all others to an
   ]);
 });
 
-test('an address of authentication that there is not is charged to its class', async () => {
+test('an unknown address below /auth is charged to the authentication class', async () => {
   const ip = '203.0.113.6';
   for (const path of ['/auth/login', '/auth/nope', '/auth/oauth/google/start']) {
     const answer = await origin.send(path, { ip });
@@ -123,7 +123,7 @@ test('an address of authentication that there is not is charged to its class', a
   expect((await wrongLogin(ip)).status).toBe(429);
 });
 
-test('an unknown address is charged too, and a refused request asks Postgres nothing', async () => {
+test('an unknown address is charged too, and a refused request costs no query in Postgres', async () => {
   const ip = '203.0.113.4';
   const before = origin.queries();
   for (let request = 0; request < 100; request++) expect((await origin.send('/nothing', { ip })).status).toBe(404);
@@ -132,7 +132,7 @@ test('an unknown address is charged too, and a refused request asks Postgres not
   const other = '203.0.113.5';
   expect((await origin.send('/me', { ip: other })).status).toBe(401);
   expect((await origin.send('/me', { ip: other, token: 'garbage' })).status).toBe(401);
-  // What can't be a key is an invalid one; one that can be is in the wrong place.
+  // Text that can't be a key is an invalid one; one that can be is in the wrong place.
   expect((await origin.send('/me', { ip: other, token: 'lk_junk' })).status).toBe(401);
   expect((await origin.send('/me', { ip: other, headers: { 'X-API-Key': 'x' } })).status).toBe(401);
   expect((await origin.send('/me', { ip: other, token: newApiKey() })).status).toBe(403);
@@ -140,7 +140,7 @@ test('an unknown address is charged too, and a refused request asks Postgres not
   expect(origin.queries() - before).toBe(0);
 });
 
-test('without Redis logins are refused with a 500 and a time to come back, the rest is answered; both recover', async () => {
+test('without Redis, logins get a 500 with a time to retry, the rest is answered; both recover', async () => {
   const own = await redisForTest();
   const fragile = await startTestOrigin(database.url, own.url);
   try {
@@ -175,7 +175,7 @@ test('without Postgres a login is a 500 with Retry-After', async () => {
   }
 });
 
-/** The guard alone, on parts of its own. */
+/** The guard alone, with its own parts. */
 async function guardOn(db: Postgres) {
   const client = new Redis({ url: redis.url, name: 'guard-test', onError: () => undefined });
   await client.connect();
@@ -197,7 +197,7 @@ const incoming = (ip: string, token?: string): Incoming => ({
   readBody: () => Promise.resolve(emptyBody),
 });
 
-test('making links is charged to the user wherever the requests come from, and without a user to the address', async () => {
+test('link creation is charged to the user wherever the requests come from, and without a user to the address', async () => {
   const { guard, tokens, close } = await guardOn(origin.db);
   try {
     const token = tokens.issue(owner);
@@ -227,7 +227,7 @@ test('a token of a missing user is a 401; without Postgres it is a 500 with Retr
   const server = await ownPostgresForTest();
   const db = new Postgres({ url: server.url, name: 'guard-test', onError: () => undefined });
   const { guard, tokens, close } = await guardOn(origin.db);
-  const away = await guardOn(db);
+  const offline = await guardOn(db);
   try {
     const stranger = tokens.issue(newId('usr', Date.now()));
     expect(await guard(createLink, incoming('198.51.100.30', stranger))).toMatchObject({
@@ -235,18 +235,18 @@ test('a token of a missing user is a 401; without Postgres it is a 500 with Retr
     });
     await server.kill('SIGKILL');
     expect(
-      await away.guard(createLink, incoming('198.51.100.30', tokens.issue(newId('usr', Date.now())))),
+      await offline.guard(createLink, incoming('198.51.100.30', tokens.issue(newId('usr', Date.now())))),
     ).toMatchObject({
       rejection: { code: 'INTERNAL_ERROR', retryAfterSeconds: 5 },
       quota: { limit: 3 },
     });
   } finally {
-    await Promise.all([close(), away.close(), db.close()]);
+    await Promise.all([close(), offline.close(), db.close()]);
     await server.stop();
   }
 });
 
-test('an address stands for itself in IPv4 and for its /64 in IPv6', () => {
+test('an IPv4 address is counted by itself and an IPv6 address by its /64', () => {
   expect(limitAddress('203.0.113.9')).toBe('203.0.113.9');
   expect(limitAddress('2001:db8::1')).toBe('2001:db8:0:0::/64');
   expect(limitAddress('2001:db8::1')).toBe(limitAddress('2001:db8::ffff:1'));

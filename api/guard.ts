@@ -20,8 +20,8 @@ export interface GuardParts {
 type Credential = { readonly kind: 'api_key' | 'nothing' } | { readonly kind: 'token'; readonly token: string };
 
 /**
- * The guard of dashboard and public routes. Its caller is a UserCaller, or null on a public route.
- * A route that creates links is charged to its user, or to the address when there is no user to charge.
+ * The guard of dashboard and public routes. Its caller is a UserCaller, or null on a public route. A route that creates
+ * links is charged to its user, or to the address if there is no user.
  */
 export function apiGuard(parts: GuardParts): Guard {
   return async (route, incoming) => {
@@ -45,13 +45,15 @@ export function apiGuard(parts: GuardParts): Guard {
 function chargeAddress(parts: GuardParts, route: GuardedRoute | null, incoming: Incoming): Promise<Charge> {
   const limitClass = route?.limit ?? (incoming.path?.startsWith('/auth/') ? 'auth' : 'general');
   if (limitClass !== 'auth' && limitClass !== 'general') {
-    throw new Error(`${route?.method} ${route?.path} is charged to ${limitClass}, which is no class of the dashboard`);
+    throw new Error(
+      `${route?.method} ${route?.path} is charged to ${limitClass}, which is not a class of the dashboard`,
+    );
   }
   if (limitClass === 'auth') return parts.limiter.chargeNetworks(limitClass, incoming.ip);
   return parts.limiter.chargeAddress(limitClass, incoming.ip);
 }
 
-/** What a verified token says, null on a public route. */
+/** The content of a verified token, null on a public route. */
 function identify(route: GuardedRoute, credential: Credential, tokens: AccessTokens): AccessClaims | null | Rejection {
   if (credential.kind === 'api_key') return forbidden('An API key may be used on /sdk endpoints only.');
   switch (route.caller) {
@@ -91,8 +93,8 @@ async function passed(
 }
 
 /**
- * Asked on every request, so that the end of an account, a membership or a login counts from the next one on.
- * Null when the user is gone or disabled, or the token is older than what the account still accepts.
+ * Queried on every request, so that the end of an account, a membership or a login takes effect with the next one. Null
+ * if the user is deleted or disabled, or the token is older than what the account still accepts.
  */
 async function membershipsOf(db: Postgres, { user_id, issued_ms }: AccessClaims): Promise<KnownMembership[] | null> {
   const rows = await db.query<KnownMembership | { organization_id: null; role: null; lacks_totp: null }>(
@@ -115,7 +117,7 @@ interface KnownMembership extends Membership {
 const lacksTotp = () =>
   forbidden('Your organization requires a second factor: set one up with POST /me/totp.', 'totp_setup_required');
 
-/** Nothing such a user could write is theirs to write, so no body is looked at. */
+/** Such a user may write nothing, so the body is not read. */
 function isViewerOnly(memberships: readonly Membership[]): boolean {
   return memberships.length > 0 && memberships.every(({ role }) => role === 'viewer');
 }

@@ -7,7 +7,7 @@ import { type ApiForTest, apiForTest, type Member } from './testing/running-api.
 
 let api: ApiForTest;
 let owner: Member;
-/** Between the API and Redis; the redirector's cache has a connection of its own. */
+/** Between the API and Redis; the redirector's cache has its own connection. */
 let proxy: TcpProxy;
 let redis: Redis;
 let cache: LinkCache;
@@ -52,7 +52,7 @@ test('a change is announced before it is answered, and its outbox row is deleted
   await expect.poll(served, second).toBe('https://a.example/1');
 });
 
-test('a change made while the API alone had lost Redis is served within a second of its return', async () => {
+test('a change made while only the API had lost Redis is served within a second after it reconnects', async () => {
   await expect.poll(served, second).toBe('https://a.example/1');
   proxy.refuse();
   await expect.poll(() => api.redis.isConnected(), patience).toBe(false);
@@ -65,7 +65,7 @@ test('a change made while the API alone had lost Redis is served within a second
   await expect.poll(noted, second).toEqual([]);
 });
 
-test('a change made while Redis was stopped is served within a second of its return', async () => {
+test('a change made while Redis was stopped is served within a second after it returns', async () => {
   await api.redisServer.kill('SIGKILL');
   await expect.poll(() => api.redis.isConnected(), patience).toBe(false);
   await lead('https://a.example/3');
@@ -83,7 +83,7 @@ test('a committed change of a process that died before announcing it is announce
   await expect.poll(served, { timeout: 2_000, interval: 10 }).toBe('https://a.example/4');
 });
 
-test('a new host is announced under both the old and the new name; a no-op change is not announced', async () => {
+test('a new host is announced under both the old and the new name; an update without changes is not announced', async () => {
   proxy.refuse();
   await expect.poll(() => api.redis.isConnected(), patience).toBe(false);
   await api.db.execute('UPDATE apps SET host = $2 WHERE host = $1', [host, 'new.example']);
@@ -96,7 +96,7 @@ test('a new host is announced under both the old and the new name; a no-op chang
   await expect.poll(noted, patience).toEqual([]);
 });
 
-test('while Redis is unavailable, changes older than any cache entry are dropped and the rest is kept', async () => {
+test('while Redis is unavailable, changes older than any cache entry are dropped and the rest stay queued', async () => {
   proxy.refuse();
   await expect.poll(() => api.redis.isConnected(), patience).toBe(false);
   const note = `INSERT INTO outbox (kind, host, short_code, changed_at) VALUES ('app', $1, '', now() - $2::interval)`;

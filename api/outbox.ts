@@ -1,10 +1,10 @@
 /**
- * Outbox of link and app changes for the redirectors and the copies of apps in Redis: no committed change is lost because Redis, or this
- * process, was down at that moment.
+ * Outbox of link and app changes for the redirectors and the copies of apps in Redis: no committed change is lost
+ * because Redis, or this process, was down at that moment.
  *
  * Triggers record each change in `outbox`, in the change's own transaction (pg-migrations). `tell` reads the rows,
- * publishes them, and only then commits their deletion: publishing twice only costs a second look-up. It is
- * called after each change, when Redis is back, and every second for rows of other processes.
+ * publishes them, and only then commits their deletion: publishing twice only costs a second look-up. It is called
+ * after each change, when Redis is back, and every second for rows of other processes.
  *
  * Bounds: `batchMax` changes at a time, one pass at a time; a change older than `worthMs` is dropped, because no cache
  * trusts an entry for that long.
@@ -17,7 +17,7 @@ import type { Redis } from '#common/stores/redis.ts';
 
 const batchMax = 500;
 const lookMs = 1_000;
-/** More than a redirector's minute and Redis's five. */
+/** Longer than a redirector's minute and the five minutes in Redis. */
 const worthMs = 600_000;
 
 const takeOldest = `
@@ -28,7 +28,7 @@ const dropWorthless = `DELETE FROM outbox WHERE changed_at < now() - interval '$
 class NotTaken extends Error {}
 
 type NotedChange = LinkChange & {
-  /** Of an app: the lowest version of it that counts, and the key whose copy is worthless. */
+  /** For an app: its lowest valid version, and the key whose copy is outdated. */
   readonly app_id: string | null;
   readonly version: number | null;
   readonly api_key_hash: Buffer | null;
@@ -61,7 +61,7 @@ export class Outbox {
     this.#log = log;
   }
 
-  /** Whether a change waits for Redis to be back. */
+  /** Whether a change waits for Redis to return. */
   get isBehind(): boolean {
     return this.#isBehind;
   }
@@ -79,12 +79,12 @@ export class Outbox {
   }
 
   /**
-   * Publishes all changes committed before the call. False: Redis or Postgres failed, and it is retried
-   * when they are back. Never rejects.
+   * Publishes all changes committed before the call. False: Redis or Postgres failed, and it is retried when they are
+   * back. Never rejects.
    */
   tell(): Promise<boolean> {
     if (this.#running === undefined) return this.#begin();
-    // What runs may have begun before the caller's change: one more pass, for all who come meanwhile.
+    // The running pass may have begun before the caller's change: one more pass, for all who call meanwhile.
     this.#next ??= this.#running.then(() => {
       this.#next = undefined;
       return this.#begin();
@@ -124,7 +124,7 @@ export class Outbox {
     }
   }
 
-  /** What the API did itself is done once more, and changes nothing; what an administrator did is done here alone. */
+  /** Repeats what the API did itself, which changes nothing; for an administrator's change it is the only time. */
   async #settle(changes: readonly NotedChange[]): Promise<void> {
     await Promise.all(
       changes.map(async ({ app_id, version, api_key_hash }) => {

@@ -30,14 +30,14 @@ import { apiRoutes } from './routes.ts';
 export interface ApiClients {
   readonly db: Postgres;
   readonly redis: Redis;
-  /** One that can only read. */
+  /** A read-only client. */
   readonly clickhouse: ClickHouse;
   readonly log: Pick<Log, 'warn' | 'info'>;
 }
 
 export interface ApiParts {
   readonly mount: Mount<ApiDeps>;
-  /** Also charges requests to addresses that no route has. */
+  /** Also rate-limits requests to unknown addresses. */
   readonly guard: Guard;
   readonly about: About;
   /** Started after Redis, stopped before it. */
@@ -46,10 +46,10 @@ export interface ApiParts {
   readonly hostChecks: HostChecks;
 }
 
-/** What one query of the dashboard may cost at most. */
+/** Limits of one query of the dashboard. */
 export const readLimits = { executionSecondsMax: 10, rowsToReadMax: 1_000_000_000, resultRowsMax: 1_000_000 } as const;
 
-/** @throws when SECRET_KEY or an OAuth setting is not usable. */
+/** @throws if SECRET_KEY or an OAuth setting is unusable. */
 export function apiParts(
   config: ProcessConfig<'api'>,
   { db, redis, clickhouse, log }: ApiClients,

@@ -9,7 +9,7 @@ export interface Membership {
   readonly role: Role;
 }
 
-/** A dashboard user whose token was verified, and what they belong to at this moment. */
+/** A dashboard user whose token was verified, with their current memberships. */
 export interface UserCaller {
   readonly kind: 'user';
   readonly user_id: string;

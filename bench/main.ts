@@ -1,4 +1,4 @@
-/** `npm run bench -- <what> [options]`: each measurement prints a table and leaves its figures in bench/results/. */
+/** `npm run bench -- <what> [options]`: each measurement prints a table; those with servers write bench/results/<what>.json. */
 const [what, ...args] = process.argv.slice(2);
 
 switch (what) {

@@ -1,4 +1,4 @@
-/** ClickHouse, and the only file that knows its client library. */
+/** The ClickHouse client, and the only file that uses its client library. */
 import { Readable } from 'node:stream';
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
 
@@ -7,12 +7,13 @@ export type Settings = Readonly<Record<string, string | number>>;
 export type Params = Readonly<Record<string, unknown>>;
 
 /**
- * Why ClickHouse did not do it. `refused`: it answered no, and will again. `unavailable`: it was not reached, did not
- * answer, or can't just now; whether an insert took place is then unknown.
+ * Why ClickHouse did not execute a request. `refused`: it answered with an error that a repeat would get too.
+ * `unavailable`: it was not reached, did not answer, or cannot execute it just now; whether an insert took place is
+ * then unknown.
  */
 export class ClickHouseFailure extends Error {
   readonly kind: 'unavailable' | 'refused';
-  /** ClickHouse's number of the exception; 0 when there was no answer. */
+  /** ClickHouse's exception number; 0 if there was no answer. */
   readonly code: number;
   constructor(kind: 'unavailable' | 'refused', code: number, message: string, cause: unknown) {
     super(message, { cause });
@@ -31,7 +32,7 @@ export interface ReadLimits {
 export interface ClickHouseOptions {
   /** http(s)://user:password@host:port/database */
   readonly url: string;
-  /** Given, the client can only read, and no more than this: for queries that callers shape. */
+  /** If given, the client is read-only and has these limits: for queries that callers shape. */
   readonly reads?: ReadLimits;
   readonly requestTimeoutMs?: number;
   readonly connectionsMax?: number;
@@ -42,21 +43,24 @@ export interface InsertOptions {
   readonly token: string;
   readonly format: 'JSONEachRow' | 'JSONCompactEachRow' | 'RowBinary';
   readonly columns: readonly string[];
-  /** Under which it is found among the running queries. */
+  /** The query_id under which it is listed among the running queries. */
   readonly queryId?: string;
 }
 
 export type InsertAnswer =
-  /** `rows` counts what views wrote as well: at least the rows sent, also when the token was known already. */
+  /** `rows` includes what views wrote: at least the rows sent, even if the token was already known. */
   | { readonly kind: 'written'; readonly rows: number }
   | { readonly kind: 'unavailable' | 'refused'; readonly code: number; readonly message: string };
 
-/** Exceptions that pass: too much at once, no memory or disk, a query ended, ZooKeeper away, a table that is read-only. */
+/**
+ * Temporary exceptions: too many queries, no memory or disk space, a query cancelled, ZooKeeper unavailable, a
+ * read-only table.
+ */
 const passing = new Set([159, 201, 202, 209, 210, 225, 236, 241, 242, 243, 252, 319, 394, 439, 473, 999]);
 
 /**
- * One insert is one block, so that its token covers it whole; parsing in parallel would cut it at will, and an
- * asynchronous insert would be answered before it is on the disk. Tokens reach the rollups through that setting.
+ * One insert is one block, so that its token covers all of it. Parallel parsing would split it arbitrarily, and an
+ * asynchronous insert would be answered before it is on disk. This setting passes tokens on to the rollups.
  */
 const insertSettings: Settings = {
   async_insert: 0,
@@ -73,7 +77,7 @@ const insertSettings: Settings = {
   wait_end_of_query: 1,
 };
 
-/** A name as ClickHouse's SQL takes it, whatever is in it. */
+/** An identifier quoted for ClickHouse's SQL, whatever it contains. */
 export function identifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
@@ -108,7 +112,7 @@ export class ClickHouse {
     this.#library = this.#open({});
   }
 
-  /** A client of the library; connections are opened when they are needed. */
+  /** A client of the library; it connects on demand. */
   #open(changes: { readonly database?: string }): Library {
     const { url, reads, requestTimeoutMs = 30_000, connectionsMax = 10 } = this.#options;
     const address = new URL(url);
@@ -132,9 +136,8 @@ export class ClickHouse {
   }
 
   /**
-   * All rows of a SELECT. 64-bit integers come as numbers: above 2^53, select toString() of them.
-   * @param params values of `{name:Type}` in the text.
-   * @throws ClickHouseFailure
+   * All rows of a SELECT. 64-bit integers are returned as numbers: above 2^53, select toString() of them. @param params
+   * values of `{name:Type}` in the text. @throws ClickHouseFailure
    */
   async query<Row>(sql: string, params: Params = {}, settings: Settings = {}): Promise<Row[]> {
     try {
@@ -151,8 +154,8 @@ export class ClickHouse {
   }
 
   /**
-   * The rows of a SELECT in lots, as they come and no faster than they are taken; leaving the loop ends the query.
-   * @throws ClickHouseFailure, also in the middle.
+   * The rows of a SELECT in chunks, streamed with backpressure; leaving the loop cancels the query. @throws
+   * ClickHouseFailure, also in the middle.
    */
   async *stream<Row>(sql: string, params: Params = {}, settings: Settings = {}): AsyncGenerator<Row[]> {
     const stop = new AbortController();
@@ -173,8 +176,8 @@ export class ClickHouse {
   }
 
   /**
-   * Stores rows that are encoded already, at most 1,000,000 of them and all of one partition, in one insert.
-   * Nothing is retried here: a retry repeats the same bytes with the same token.
+   * Stores encoded rows, at most 1,000,000 and all of one partition, in one insert. It does not retry: a retry must
+   * repeat the same bytes with the same token.
    */
   async insert(
     table: string,
@@ -191,7 +194,7 @@ export class ClickHouse {
       });
       for await (const _ of result.stream);
       const rows = Number(result.summary?.written_rows);
-      if (!Number.isInteger(rows)) throw new TypeError('ClickHouse did not say how many rows were written');
+      if (!Number.isInteger(rows)) throw new TypeError('ClickHouse did not report how many rows it wrote');
       return { kind: 'written', rows };
     } catch (error) {
       const { kind, code, message } = failureOf(error);
@@ -199,10 +202,7 @@ export class ClickHouse {
     }
   }
 
-  /**
-   * Runs a statement that returns no rows.
-   * @throws ClickHouseFailure
-   */
+  /** Runs a statement that returns no rows. @throws ClickHouseFailure */
   async command(sql: string, params: Params = {}, settings: Settings = {}, queryId?: string): Promise<void> {
     try {
       await this.#library.command({
@@ -216,7 +216,7 @@ export class ClickHouse {
     }
   }
 
-  /** Makes the database of the URL. @throws ClickHouseFailure */
+  /** Creates the database of the URL. @throws ClickHouseFailure */
   async createDatabase(onCluster: string): Promise<void> {
     const name = decodeURIComponent(new URL(this.#options.url).pathname.slice(1));
     if (name === '' || name === 'default') return;
@@ -230,7 +230,7 @@ export class ClickHouse {
     }
   }
 
-  /** Whether the server answers within the time limit of a request. */
+  /** Whether the server answers within the request timeout. */
   async isReachable(): Promise<boolean> {
     return (await this.#library.ping()).success;
   }

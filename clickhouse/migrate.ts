@@ -1,8 +1,8 @@
 /**
- * Brings ClickHouse to the newest schema. Migrations only go forward, are numbered without gaps and never edited: the
- * checksum of each is kept. Every statement may run twice (IF NOT EXISTS), so a migration that was cut off is run again.
+ * Migrates ClickHouse to the newest schema. Migrations only go forward, are numbered without gaps and never edited: the
+ * checksum of each is stored. Every statement can run twice (IF NOT EXISTS), so an interrupted migration is run again.
  *
- * ClickHouse has no transactions over DDL; what protects two migrators at once is that each statement is idempotent.
+ * ClickHouse has no transactions over DDL; two concurrent migrators are safe because each statement is idempotent.
  */
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -12,9 +12,9 @@ import { packageRoot } from '#common/process/paths.ts';
 import type { ClickHouse } from './client.ts';
 
 export interface MigrateOptions {
-  /** Age at which raw rows are dropped, a whole partition at a time; more than 20,000 are taken for 20,000. */
+  /** Age at which raw rows are dropped, one partition at a time; at most 20,000 days. */
   readonly retentionDays: number;
-  /** Name of a cluster: the tables are then Replicated and made ON CLUSTER. Empty: one server. */
+  /** Name of a cluster: the tables are then Replicated and created ON CLUSTER. Empty: one server. */
   readonly cluster?: string;
   /** Folder of the numbered .sql files; the package's own if absent. */
   readonly folder?: string;
@@ -27,7 +27,7 @@ export interface Migration {
   readonly sha256: string;
 }
 
-/** A schema that can't be brought forward by this version of Signpost; a person has to look. */
+/** The schema can't be migrated by this version of Signpost; a person has to look. */
 export class MigrationError extends Error {
   constructor(message: string) {
     super(message);
@@ -35,21 +35,25 @@ export class MigrationError extends Error {
   }
 }
 
-/** The migrations of a folder in order. @throws MigrationError for a gap or a file that is not called 0001-name.sql. */
+/** The migrations of a folder in order. @throws MigrationError for a gap or a file that is not named 0001-name.sql. */
 export function readMigrations(folder: string = join(packageRoot(), 'clickhouse', 'migrations')): Migration[] {
   const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
   return names.sort().map((name, index) => {
     const number = Number(/^(\d{4})-[a-z0-9-]+\.sql$/.exec(name)?.[1]);
-    if (number !== index + 1) throw new MigrationError(`${name} is not migration ${index + 1} of ${folder}`);
+    if (number !== index + 1)
+      throw new MigrationError(`${name} should be migration ${index + 1} of ${folder}: number the files without gaps`);
     const sql = readFileSync(join(folder, name), 'utf8');
     return { number, name, sql, sha256: createHash('sha256').update(sql).digest('hex') };
   });
 }
 
-/** A row's end is a DateTime, which ends in 2106: beyond that it would lie in the past, and the row would be dropped. */
+/**
+ * A row's expiry is a DateTime, which overflows in 2106: beyond that it would lie in the past, and the row would be
+ * dropped.
+ */
 const retentionDaysMax = 20_000;
 
-/** What stands between ${ } in a migration. */
+/** Values of the ${ } placeholders in a migration. */
 function placeholders({ retentionDays, cluster = '' }: MigrateOptions): ReadonlyMap<string, string> {
   const isCluster = cluster !== '';
   const engine = (family: string) =>
@@ -58,7 +62,7 @@ function placeholders({ retentionDays, cluster = '' }: MigrateOptions): Readonly
     ['on_cluster', isCluster ? `ON CLUSTER '${cluster.replaceAll("'", '')}'` : ''],
     ['MergeTree', engine('MergeTree')],
     ['AggregatingMergeTree', engine('AggregatingMergeTree')],
-    // Retries are told by their token; the parts are on the disk before an insert is answered.
+    // Retries are recognized by their token; parts are on disk before an insert is answered.
     [
       'once_and_kept',
       `${isCluster ? 'replicated' : 'non_replicated'}_deduplication_window = 10000, fsync_after_insert = 1, fsync_part_directory = 1`,
@@ -68,11 +72,11 @@ function placeholders({ retentionDays, cluster = '' }: MigrateOptions): Readonly
   ]);
 }
 
-/** The statements of a migration with its placeholders filled in; one ends with `;` at the end of a line. */
+/** The statements of a migration with its placeholders filled in; a statement ends with `;` at the end of a line. */
 export function statementsOf(sql: string, values: ReadonlyMap<string, string>): string[] {
   const filled = sql.replaceAll(/\$\{(\w+)\}/g, (_, name: string) => {
     const value = values.get(name);
-    if (value === undefined) throw new MigrationError(`A migration asks for \${${name}}, which does not exist`);
+    if (value === undefined) throw new MigrationError(`The migration uses \${${name}}, which does not exist`);
     return value;
   });
   const withoutComments = filled.replaceAll(/^\s*--.*$/gm, '');
@@ -82,7 +86,10 @@ export function statementsOf(sql: string, values: ReadonlyMap<string, string>): 
     .filter((statement) => statement !== '');
 }
 
-/** Tables were made with the retention of that day; a changed setting changes them. Old parts follow at a merge. */
+/**
+ * Tables were created with the retention setting of that day; this applies the current one. Old parts follow at a
+ * merge.
+ */
 async function keepRetention(client: ClickHouse, onCluster: string, retentionDays: number): Promise<void> {
   const tables = await client.query<{ name: string; engine_full: string }>(
     "SELECT name, engine_full FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%ttl_only_drop_parts%'",
@@ -100,9 +107,8 @@ async function keepRetention(client: ClickHouse, onCluster: string, retentionDay
 }
 
 /**
- * Applies what is missing and returns the names of what it applied.
- * @throws MigrationError when a migration was edited after it ran, or the database is newer than this code.
- * @throws ClickHouseFailure when ClickHouse does not do it.
+ * Applies missing migrations and returns their names. @throws MigrationError if a migration was edited after it ran, or
+ * the database is newer than this code. @throws ClickHouseFailure if ClickHouse does not execute one.
  */
 export async function migrateClickHouse(client: ClickHouse, options: MigrateOptions): Promise<string[]> {
   const migrations = readMigrations(options.folder);
@@ -120,13 +126,18 @@ export async function migrateClickHouse(client: ClickHouse, options: MigrateOpti
   const shaOf = new Map(done.map((row) => [row.number, row.sha256]));
   const newest = Math.max(0, ...shaOf.keys());
   if (newest > migrations.length) {
-    throw new MigrationError(`The database has migration ${newest}, this version only ${migrations.length}`);
+    throw new MigrationError(
+      `The database has migration ${newest}, but this version only knows ${migrations.length}: start a newer version`,
+    );
   }
   const applied: string[] = [];
   for (const { number, name, sql, sha256 } of migrations) {
     const known = shaOf.get(number);
     if (known === sha256) continue;
-    if (known !== undefined) throw new MigrationError(`${name} was changed after it had been applied`);
+    if (known !== undefined)
+      throw new MigrationError(
+        `${name} was changed after it had been applied: restore it, and add a new migration instead`,
+      );
     for (const statement of statementsOf(sql, values)) await client.command(statement);
     await client.command(
       'INSERT INTO migrations (number, name, sha256) SELECT {number:UInt32}, {name:String}, {sha256:String}',

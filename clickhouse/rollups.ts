@@ -1,17 +1,18 @@
 /**
- * The rollups, and how each follows from its raw table. Whoever repairs or audits one takes the list from here; the views
- * of the migrations say the same, and a test holds the two together.
+ * The rollups, and how each is derived from its raw table. Repairs and audits take the list from here; the views of the
+ * migrations say the same, and a test checks that both agree.
  *
- * - `<kind>_by_link`: a row for each link, campaign and UTC day.
- * - `<kind>_by_dimension`: what an app had, by the quarter of an hour (dimension `quarter`, so that the days of every time
- *   zone add up), by the UTC day (`day`), and by day and value of `platform`, `country` and `campaign`.
+ * - `<kind>_by_link`: one row per link, campaign and UTC day.
+ * - `<kind>_by_dimension`: an app's totals by quarter of an hour (dimension `quarter`, so that the days of every time
+ *   zone add up), by UTC day (`day`), and by day and value of `platform`, `country` and `campaign`.
  *
- * `rows` counts raw rows, those of events by their `sign`. Per partition its sum is `rowsPerRecord` times the count of the raw partition. A cell belongs to one
- * partition of the log, and `batch_no` is the number of the newest batch in it.
+ * `rows` counts raw rows, those of events by their `sign`. Per partition its sum is `rowsPerRecord` times the count of
+ * the raw partition. A cell belongs to one partition of the log, and `batch_no` is the number of the newest batch in
+ * it.
  */
 import type { RecordKind } from '#common/log/record.ts';
 
-/** Rows of `installs` that are installs; the others are links' openings of an app that was there. */
+/** Rows of `installs` that are installs; the others are openings of an installed app by a link. */
 export const isInstall = "trigger NOT IN ('reengagement', 'deep_link')";
 
 export type Kind = 'clicks' | 'installs' | 'events';
@@ -27,7 +28,7 @@ const tables: Readonly<Record<RecordKind, RawKind>> = {
   match: 'matches',
 };
 
-/** Where records of a kind are stored. */
+/** The table of each kind of record. */
 export function tableOf(kind: RecordKind): RawKind {
   return tables[kind];
 }
@@ -40,7 +41,7 @@ export interface Rollup {
   readonly select: (where: string) => string;
 }
 
-/** Columns by which a figure can be asked for and that a rollup keeps, each with the dimension's name. */
+/** Columns of a rollup by which figures can be filtered, each with the dimension's name. */
 export const dayDimensions = ['platform', 'country', 'campaign'] as const;
 
 const measures: Record<Kind, { readonly key: string; readonly sums: string }> = {
@@ -51,7 +52,7 @@ const measures: Record<Kind, { readonly key: string; readonly sums: string }> = 
   },
   events: {
     key: 'revenue_currency',
-    // What was learned later takes a row back with sign -1, which wraps around.
+    // Later attribution reverses a row with sign -1, which wraps around.
     sums: 'toUInt64(sum(sign)) AS rows, toUInt64(sumIf(sign, is_conversion)) AS conversions, sum(ifNull(revenue_amount, 0) * sign) AS revenue',
   },
 };

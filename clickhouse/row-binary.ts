@@ -1,14 +1,17 @@
-/** Rows as ClickHouse reads them cheapest: RowBinary, written into one growing buffer. clickhouse.com/docs/interfaces/formats/RowBinary */
+/**
+ * Rows in RowBinary, the format that is cheapest for ClickHouse, written into one growing buffer.
+ * clickhouse.com/docs/interfaces/formats/RowBinary
+ */
 
 const firstBytes = 65_536;
-/** Up to here a loop over the characters is faster than a call into the native encoder. */
+/** Up to this length a loop over the characters is faster than a call into the native encoder. */
 const shortChars = 48;
-/** A length in three bytes is enough for 2 MiB; ClickHouse takes a varint that is longer than it need be. */
+/** A length in three bytes is enough for 2 MiB; ClickHouse accepts a varint longer than necessary. */
 const lengthBytes = 3;
 
 /**
- * Encoded columns as text of one character per byte: what is the same in many rows is encoded once, and joining such texts
- * is the cheapest way to make a row of them.
+ * Encoded columns as text of one character per byte: values that repeat in many rows are encoded once, and
+ * concatenating such texts is the cheapest way to form a row.
  */
 export type ByteText = string;
 
@@ -46,7 +49,7 @@ export class RowWriter {
   #buffer: Buffer;
   #at = 0;
 
-  /** @param expectedBytes about how much will be written: memory that is taken twice is collected twice. */
+  /** @param expectedBytes an estimate of the total: each growth of the buffer leaves garbage. */
   constructor(expectedBytes = firstBytes) {
     this.#buffer = Buffer.allocUnsafeSlow(Math.max(Math.ceil(expectedBytes), firstBytes));
   }
@@ -81,13 +84,13 @@ export class RowWriter {
     this.#at += lengthBytes + bytes;
   }
 
-  /** Columns that are encoded already. */
+  /** Columns that are already encoded. */
   encoded(bytes: ByteText): void {
     this.#room(bytes.length);
     this.#at += this.#buffer.write(bytes, this.#at, 'latin1');
   }
 
-  /** Array(String), of fewer than 128. */
+  /** Array(String) of fewer than 128 items. */
   strings(texts: readonly string[]): void {
     this.#room(1);
     this.#buffer[this.#at++] = texts.length;

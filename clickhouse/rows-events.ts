@@ -26,7 +26,7 @@ export interface EventRow extends RowOrigin, CampaignTexts {
   revenue_currency: string;
   is_conversion: boolean;
   properties: string;
-  /** Under which it waits for its install; none unless it found none. */
+  /** The keys under which it waits for its install; empty unless it found none. */
   waiting_keys: readonly string[];
 }
 
@@ -91,7 +91,7 @@ export function writeEventRow(into: RowWriter, row: EventRow, batch: BatchName):
 
 export const learnedEventColumns: readonly string[] = [...eventColumns, 'sign', 'is_learned'];
 
-/** One row of `events` that takes another back (-1), or stands in its place (1). */
+/** One row of `events` that reverses another (-1), or replaces it (1). */
 export function writeLearnedEventRow(into: RowWriter, row: EventRow, sign: 1 | -1, batch: BatchName): void {
   writeEventRow(into, row, batch);
   into.int8(sign);

@@ -68,7 +68,7 @@ export const installColumns: readonly string[] = [
   'idx',
 ];
 
-/** One row of `installs`: an install, or a link's opening of an app that was there. */
+/** One row of `installs`: an install, or a link's opening of an installed app. */
 export function writeInstallRow(into: RowWriter, row: InstallRow, batch: BatchName): void {
   for (const name of idColumns) into.string(row[name]);
   into.uint64(row.time);

@@ -1,18 +1,18 @@
 /** The one mapping from records to columns: rows of the raw tables as RowBinary, in the order of the column lists. */
 import type { RowWriter } from './row-binary.ts';
 
-/** A batch: of each partition of the log, numbers only grow. */
+/** A batch; within each partition of the log, numbers only grow. */
 export interface BatchName {
-  /** Of the log. */
+  /** The partition of the log. */
   readonly partition: number;
   readonly batch_no: number;
 }
 
-/** Where a row comes from, so that each can be found again, counted, and told from a copy. */
+/** The origin of a row, so that each row can be found again, counted, and distinguished from a copy. */
 export interface RowOrigin {
   readonly producer_id: string;
   readonly frame_no: number;
-  /** Place of the record in its frame, from 0. */
+  /** Index of the record in its frame, from 0. */
   readonly idx: number;
 }
 
@@ -40,7 +40,7 @@ let monthFrom = 0;
 let monthTo = 0;
 let monthName = '';
 
-/** The partition of the raw tables that a time falls into: toYYYYMM in UTC. */
+/** The partition of the raw tables for a time: toYYYYMM in UTC. */
 export function monthOf(epochMs: number): string {
   if (epochMs < monthFrom || epochMs >= monthTo) {
     const date = new Date(epochMs);
@@ -61,7 +61,7 @@ export function writeDeadLetterRow(into: RowWriter, row: DeadLetterRow, batch: B
   writeOrigin(into, row, batch);
 }
 
-/** The columns that say where a row comes from; the last ones of every raw table. */
+/** The columns of a row's origin; the last ones of every raw table. */
 export function writeOrigin(into: RowWriter, row: RowOrigin, batch: BatchName): void {
   into.uint16(batch.partition);
   into.uint64(batch.batch_no);

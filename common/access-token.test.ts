@@ -10,7 +10,7 @@ const current = { id: '2026', key: randomBytes(32) };
 const user = newId('usr', nowMs);
 const tokens = new AccessTokens([current, old], () => nowMs);
 
-/** A second signer, written from RFC 7515, so that every claim and header can be made wrong. */
+/** A second signer, written from RFC 7515, so that every claim and header can be forged. */
 function forge(header: object, claims: object, secret = current.key, hash = 'sha256'): string {
   const key = Buffer.from(hkdfSync('sha256', secret, 'signpost', 'access-token', 32));
   const input = [header, claims].map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
@@ -27,13 +27,13 @@ test('a token names its user for 900 s and not a second longer', () => {
   expect(at((now + 900) * 1000)).toBeNull();
 });
 
-test('a token of the key before is good until that key is taken out', () => {
+test('a token of the previous key is valid until that key is removed', () => {
   const token = new AccessTokens([old], () => nowMs).issue(user);
   expect(tokens.verify(token)?.user_id).toBe(user);
   expect(new AccessTokens([current], () => nowMs).verify(token)).toBeNull();
 });
 
-test('the second signer makes what the first accepts', () => {
+test('the second signer produces what the first accepts', () => {
   expect(tokens.verify(forge(header, claims))).toEqual({ user_id: user, issued_ms: now * 1000 });
 });
 
@@ -60,17 +60,17 @@ test.each<[string, string]>([
   ['no issuer', forge(header, { ...claims, iss: undefined })],
   ['no audience', forge(header, { ...claims, aud: undefined })],
   ['no expiry', forge(header, { ...claims, exp: undefined })],
-  ['an expiry in words', forge(header, { ...claims, exp: 'never' })],
+  ['an expiry that is text', forge(header, { ...claims, exp: 'never' })],
   ['no time of issue', forge(header, { ...claims, iat: undefined })],
-  ['a time of issue in words', forge(header, { ...claims, iat: 'now' })],
+  ['a time of issue that is text', forge(header, { ...claims, iat: 'now' })],
   ['a time of issue beyond all calendars', forge(header, { ...claims, iat: 1e300 })],
   ['no subject', forge(header, { ...claims, sub: undefined })],
-  ['a subject that is no user', forge(header, { ...claims, sub: newId('app', nowMs) })],
+  ['a subject that is not a user', forge(header, { ...claims, sub: newId('app', nowMs) })],
   ['expired', forge(header, { ...claims, exp: now - 1 })],
   ['an unknown critical header', forge({ ...header, crit: ['b64'], b64: false }, claims)],
-  ['one character more', `${forge(header, claims)}A`],
+  ['one extra character', `${forge(header, claims)}A`],
   ['a megabyte', 'a'.repeat(1_000_000)],
-])('is no token: %s', (_, token) => {
+])('is rejected: %s', (_, token) => {
   expect(tokens.verify(token)).toBeNull();
 });
 

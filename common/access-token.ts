@@ -1,27 +1,27 @@
 /**
- * Access tokens: JWTs (RFC 7519, profile of RFC 9068: `typ` is `at+jwt`) signed with HS256 and nothing else.
- * Each key of SECRET_KEY gives a signing key of its own by HKDF; `kid` names it. The newest signs, all verify, so a
- * key can be rotated while tokens of the one before are still alive.
+ * Access tokens: JWTs (RFC 7519, profile of RFC 9068: `typ` is `at+jwt`) signed with HS256 only. Each key of SECRET_KEY
+ * gives a signing key by HKDF; `kid` names it. The newest signs, all verify, so a key can be rotated while tokens of
+ * the previous one are still valid.
  */
 import { createDecoder, createSigner, createVerifier } from 'fast-jwt';
 import { type Clock, systemClock } from './clock.ts';
 import { deriveKey, type SecretKey } from './encryption.ts';
 import { isId } from './ids.ts';
 
-/** interface: access tokens expire after 15 minutes. */
+/** Fixed by the interface: access tokens expire after 15 minutes. */
 export const ACCESS_TOKEN_SECONDS = 900;
 const TYP = 'at+jwt';
 const ISSUER = 'signpost';
 const AUDIENCE = 'signpost-api';
-/** Ours are about 300 characters; anything longer is refused before it is looked at. */
+/** Our tokens are about 300 characters; anything longer is rejected unread. */
 const TOKEN_CHARACTERS_MAX = 2048;
-/** Beyond it a number is no time that Postgres could be asked about. */
+/** A number beyond this is not a time that can be passed to Postgres. */
 const EPOCH_MS_MAX = 1e14;
 
-/** What a token says, once it is known to be ours. */
+/** The content of a token, once it is known to be ours. */
 export interface AccessClaims {
   readonly user_id: string;
-  /** Epoch milliseconds; an account may refuse what was issued before some moment. */
+  /** Epoch milliseconds; an account may reject tokens issued before some moment. */
   readonly issued_ms: number;
 }
 
@@ -45,13 +45,16 @@ export class AccessTokens {
     this.#verifiers = new Map(secrets.map((secret) => [secret.id, verifierOf(secret)]));
   }
 
-  /** A token for this user id, good for 900 s. `iat` is in whole seconds; a login in the second of a reset needs the rest. */
+  /**
+   * A token for this user id, valid for 900 s. `iat` is in whole seconds; `issued_ms` is needed after a reset in the
+   * same second.
+   */
   issue(userId: string, issued_ms: number = this.#clock()): string {
     const exp = Math.floor(this.#clock() / 1000) + ACCESS_TOKEN_SECONDS;
     return this.#sign({ iss: ISSUER, aud: AUDIENCE, sub: userId, iat: Math.floor(issued_ms / 1000), exp, issued_ms });
   }
 
-  /** What a token says that is ours, whole and not expired; null for anything else, without a reason. */
+  /** The content of a valid token of ours that has not expired; null for anything else, without a reason. */
   verify(token: string): AccessClaims | null {
     if (token.length > TOKEN_CHARACTERS_MAX) return null;
     try {
@@ -76,7 +79,7 @@ function signingKey(secret: SecretKey): Buffer {
   return deriveKey(secret, 'access-token');
 }
 
-/** The expiry is compared by our own clock, above; everything else here. */
+/** The expiry is checked above, by our own clock; this checks everything else. */
 function verifierOf(secret: SecretKey): (token: string) => unknown {
   return createVerifier({
     key: signingKey(secret),

@@ -2,11 +2,11 @@ import { expect, test } from 'vitest';
 import { AddressWriter, addressName, addressNetworkOf, keptAddress, withoutHash } from './address-writer.ts';
 import { DAY_MS } from './durations.ts';
 
-const writer = new AddressWriter('a key of a test that is long enough');
+const writer = new AddressWriter('a key for tests that is long enough');
 const [ip, neighbour] = ['203.0.113.57', '203.0.113.58'];
 const now = Date.UTC(2026, 0, 1);
 
-test('an address is written whole for full_ip alone; otherwise only its network can be read', () => {
+test('an address is written in full only for full_ip; otherwise only its network can be read', () => {
   expect(writer.ofClick(ip, 'full_ip', now)).toBe(ip);
   for (const mode of ['anonymize_ip', 'no_ip'] as const) {
     const written = writer.ofClick(ip, mode, now);
@@ -17,7 +17,7 @@ test('an address is written whole for full_ip alone; otherwise only its network 
   }
 });
 
-test('a device finds the clicks from its own address, of IPv6 from its /64, and no others', () => {
+test('a device finds only clicks from its own address, or its /64 for IPv6', () => {
   for (const mode of ['full_ip', 'anonymize_ip'] as const) {
     const nameOf = (address: string) => addressName(writer.ofClick(address, mode, now), mode);
     expect(nameOf(ip)).toBe(writer.ofDevice(ip, mode));
@@ -42,7 +42,7 @@ test('the hash depends on the key', () => {
   expect(other.ofClick(ip, 'anonymize_ip', now)).not.toBe(writer.ofClick(ip, 'anonymize_ip', now));
 });
 
-test('a whole address of a version before, which an anonymizing app no longer writes, is matched with nothing', () => {
+test('a full address from an earlier version, which an anonymizing app no longer writes, matches nothing', () => {
   expect(addressName(ip, 'anonymize_ip')).toBe('');
 });
 

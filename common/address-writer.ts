@@ -5,8 +5,8 @@
  *   anonymize_ip   its network, `~`, a keyed hash: clicks and devices behind one address have the same
  *   no_ip          its network, `~`, a keyed hash of the day: counts visitors, matches nothing
  *
- * The network (IPv4 /24, IPv6 /48) is what the country is looked up by. The hash is of the address, or of the /64 of an IPv6
- * address, and leads back to neither without ADDRESS_KEY.
+ * The country is looked up by the network (IPv4 /24, IPv6 /48). The hash is of the address, or of the /64 of an IPv6
+ * address, and cannot be reversed without ADDRESS_KEY.
  */
 import { hash } from 'node:crypto';
 import ipaddr from 'ipaddr.js';
@@ -15,9 +15,9 @@ import { limitAddress } from './http/peer.ts';
 import type { PrivacyMode } from './log/record.ts';
 
 const mark = '~';
-/** 96 bits: no two addresses that are met share them. */
+/** 96 bits: collisions do not occur in practice. */
 const hashChars = 16;
-/** Addresses that are remembered with what is written of them. */
+/** Addresses whose written form is cached. */
 const knownMax = 10_000;
 
 interface Known {
@@ -53,7 +53,10 @@ export class AddressWriter {
     return known.hidden;
   }
 
-  /** The name under which clicks from a device's address are found, as `addressName` reads it from a click. Empty for none. */
+  /**
+   * The name under which clicks from a device's address are found, as `addressName` reads it from a click. Empty for
+   * none.
+   */
   ofDevice(ip: string, mode: PrivacyMode): string {
     if (mode === 'no_ip' || ip === '') return '';
     return mode === 'full_ip' ? limitAddress(ip) : addressName(this.ofClick(ip, mode, 0), mode);
@@ -69,13 +72,13 @@ export class AddressWriter {
     return known;
   }
 
-  /** A key of fixed length before the text, and half of the digest kept: as good as an HMAC, at an eighth of its cost. */
+  /** A key of fixed length before the text, and half of the digest: as secure as an HMAC, at an eighth of its cost. */
   #hash(what: string, text: string): string {
     return hash('sha256', `${this.#key}\n${what}\n${text}`, 'base64url').slice(0, hashChars);
   }
 }
 
-/** Under which name clicks from the address of a record are found; empty when they can't be matched by it. */
+/** The name under which clicks from a record's address are found; empty if they can't be matched by it. */
 export function addressName(recorded: string, mode: PrivacyMode): string {
   if (mode === 'no_ip' || recorded === '') return '';
   if (mode === 'full_ip') return limitAddress(recorded);
@@ -91,7 +94,7 @@ export function withoutHash(recorded: string): string {
 
 const plainIpv4 = /^(?:\d{1,3}\.){3}\d{1,3}$/;
 
-/** The address cut to its network, IPv4 to /24 and IPv6 to /48; empty for what is no address. */
+/** The address cut to its network, IPv4 to /24 and IPv6 to /48; empty for text that is not an address. */
 export function addressNetworkOf(ip: string): string {
   if (!ipaddr.isValid(ip)) return '';
   const plain = plainIpv4.test(ip) ? ip : ipaddr.process(ip).toString();
@@ -100,7 +103,7 @@ export function addressNetworkOf(ip: string): string {
   return new ipaddr.IPv6(parts).toString();
 }
 
-/** What an install keeps of its address. */
+/** The address that is stored with an install. */
 export function keptAddress(ip: string, mode: PrivacyMode): string {
   if (mode === 'no_ip') return '';
   return mode === 'full_ip' ? ip : addressNetworkOf(ip);

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { ApiKeys, apiKeyPreview, isApiKey, newApiKey } from './api-key.ts';
 import { newSecretKey, parseSecretKeys } from './encryption.ts';
 
-test('a new key is lk_ and 40 base62 characters, and is taken for a key', () => {
+test('a new key is lk_ and 40 base62 characters, and is recognized as a key', () => {
   for (let n = 0; n < 1000; n++) {
     const key = newApiKey();
     expect(key).toMatch(/^lk_[0-9A-Za-z]{40}$/);
@@ -11,7 +11,7 @@ test('a new key is lk_ and 40 base62 characters, and is taken for a key', () => 
   }
 });
 
-test('a key with one character changed is junk', () => {
+test('a key with one changed character is rejected', () => {
   const key = newApiKey();
   fc.assert(
     fc.property(fc.integer({ min: 3, max: 42 }), fc.constantFrom(...'0123456789abcXYZ'), (at, character) => {
@@ -21,7 +21,7 @@ test('a key with one character changed is junk', () => {
   );
 });
 
-test('anything that is no key is junk', () => {
+test('anything that is not a key is rejected', () => {
   for (const junk of [
     '',
     'lk_',
@@ -41,7 +41,7 @@ test('a preview does not reveal the key', () => {
   expect(key.startsWith(apiKeyPreview(key).slice(0, 7))).toBe(true);
 });
 
-test('a stored key shows again for its own app only, and is found by its hash', () => {
+test('a stored key can be shown for its own app only, and is found by its hash', () => {
   const old = newSecretKey('a');
   const before = new ApiKeys(parseSecretKeys(old));
   const after = new ApiKeys(parseSecretKeys(`${newSecretKey('b')},${old}`));

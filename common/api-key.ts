@@ -1,4 +1,4 @@
-/** API keys: how they look and how they are kept. How every process learns that one is dead: app-snapshot.ts. */
+/** API keys: their format, and how they are stored. How processes learn that a key was revoked: app-snapshot.ts. */
 import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { Encryption, KeyedHash, keyIdOf, type SecretKey } from './encryption.ts';
@@ -20,14 +20,14 @@ export function newApiKey(): string {
   return PREFIX + body + checksum(body);
 }
 
-/** Whether the text is a well-formed key. Junk is rejected by this check, without a look-up. */
+/** Whether the text is a well-formed key. Malformed text is rejected by this check, without a look-up. */
 export function isApiKey(text: string): boolean {
   if (!shape.test(text)) return false;
   const body = text.slice(PREFIX.length, PREFIX.length + RANDOM_CHARACTERS);
   return text.slice(PREFIX.length + RANDOM_CHARACTERS) === checksum(body);
 }
 
-/** What lists show: enough to tell keys apart, not enough to use one. */
+/** The form in lists: enough to distinguish keys, not enough to use one. */
 export function apiKeyPreview(key: string): string {
   return `${key.slice(0, PREFIX.length + 4)}…${key.slice(-4)}`;
 }
@@ -43,7 +43,7 @@ function checksum(body: string): string {
   return digits;
 }
 
-/** A key as the columns of its app. */
+/** A key in the columns of its app. */
 export interface StoredApiKey {
   readonly api_key_ciphertext: string;
   readonly api_key_hash: Buffer;
@@ -74,17 +74,17 @@ export class ApiKeys {
     return this.#encryption.decrypt(ciphertext, contextOf(appId));
   }
 
-  /** Whether the ciphertext was made with another key of SECRET_KEY than the newest. */
+  /** Whether the ciphertext was made with a key of SECRET_KEY other than the newest. */
   isOutdated(ciphertext: string): boolean {
     return keyIdOf(ciphertext) !== this.#encryption.newestId;
   }
 
-  /** The hash that Redis knows a key by. */
+  /** The hash under which Redis stores a key. */
   hash(key: string): Buffer {
     return this.#hash.newest(key);
   }
 
-  /** The hashes that Postgres may know a key by: one for each key of SECRET_KEY. */
+  /** The hashes under which Postgres may store a key: one for each key of SECRET_KEY. */
   hashes(key: string): Buffer[] {
     return this.#hash.all(key);
   }

@@ -4,7 +4,7 @@ import { BoundedMap } from './bounded-map.ts';
 
 const entry = (bytes = 1) => ({ bytes, isUsed: false });
 
-test('the map never holds more entries or bytes than it may, and never loses count', () => {
+test('the map never exceeds its maximum entries or bytes, and its count is always right', () => {
   const step = fc.tuple(
     fc.constantFrom('set', 'get', 'delete'),
     fc.integer({ min: 0, max: 30 }),
@@ -31,7 +31,7 @@ test('the map never holds more entries or bytes than it may, and never loses cou
   );
 });
 
-test('what is asked for stays, what is not goes', () => {
+test('entries that are used stay, unused ones are evicted', () => {
   const map = new BoundedMap<ReturnType<typeof entry>>(100, 1e9);
   for (let n = 0; n < 50; n++) map.set(`hot${n}`, entry());
   for (let n = 0; n < 10_000; n++) {
@@ -41,7 +41,7 @@ test('what is asked for stays, what is not goes', () => {
   for (let n = 0; n < 50; n++) expect(map.peek(`hot${n}`), `hot${n}`).toBeDefined();
 });
 
-test('an entry larger than the map is not kept and pushes nothing out', () => {
+test('an entry larger than the map is not stored and evicts nothing', () => {
   const map = new BoundedMap<ReturnType<typeof entry>>(10, 100);
   map.set('a', entry());
   map.set('b', entry(101));

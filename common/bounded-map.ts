@@ -1,10 +1,9 @@
 /**
- * A map bounded in entries and in bytes that evicts entries not used recently: second chance (Corbató 1968).
- * A hit costs one look-up and one flag, a third of exact LRU; the order is approximated when
- * an entry must be evicted.
+ * A map bounded in entries and in bytes that evicts entries not used recently: second chance (Corbató 1968). A hit
+ * costs one look-up and one flag, a third of exact LRU; the order is approximate when an entry must be evicted.
  */
 export interface Sized {
-  /** About how much memory it takes. */
+  /** Approximate memory that it takes. */
   readonly bytes: number;
   /** Set by each hit; belongs to the map. */
   isUsed: boolean;
@@ -43,7 +42,7 @@ export class BoundedMap<V extends Sized> {
     return this.#entries.get(key);
   }
 
-  /** An entry larger than the whole map is not kept. */
+  /** An entry larger than the whole map is not stored. */
   set(key: string, entry: V): void {
     this.delete(key);
     if (entry.bytes > this.#bytesMax) return;
@@ -60,7 +59,7 @@ export class BoundedMap<V extends Sized> {
     return this.#entries.delete(key);
   }
 
-  /** Drops the oldest that was not used since it came to the front. Each one that was goes to the back, once. */
+  /** Evicts the oldest entry that was not used since it reached the front. Used ones move to the back, once. */
   #evict(): void {
     for (const [key, entry] of this.#entries) {
       this.#entries.delete(key);

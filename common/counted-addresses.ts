@@ -1,13 +1,13 @@
 /**
- * Names under which addresses are counted in Redis, so that no address can be read there. Every process with the same SECRET_KEY
- * has the same names; while a new key is put in front, an address counts under two names for a minute.
+ * Names under which addresses are counted in Redis, so that no address can be read there. Every process with the same
+ * SECRET_KEY has the same names; for a minute after a key is added at the front, an address counts under two names.
  */
 import { hash } from 'node:crypto';
 import { deriveKey, type SecretKey } from './encryption.ts';
 
-/** 96 bits: no two addresses that are met share them. */
+/** 96 bits: collisions do not occur in practice. */
 const nameChars = 16;
-/** Addresses that are remembered with their names. */
+/** Addresses whose names are cached. */
 const knownMax = 10_000;
 
 export class CountedAddresses {
@@ -20,12 +20,12 @@ export class CountedAddresses {
     this.#key = deriveKey(newest, 'counted addresses').toString('base64url');
   }
 
-  /** @param address or network, as it is charged. */
+  /** @param address an address or network, as it is charged. */
   nameOf(address: string): string {
     let name = this.#known.get(address);
     if (name === undefined) {
       if (this.#known.size >= knownMax) this.#known.clear();
-      // A key of fixed length before the text, and half of the digest kept: as good as an HMAC.
+      // A key of fixed length before the text, and half of the digest: as secure as an HMAC.
       name = hash('sha256', `${this.#key}\n${address}`, 'base64url').slice(0, nameChars);
       this.#known.set(address, name);
     }

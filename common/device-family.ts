@@ -1,19 +1,19 @@
 /**
- * Whose store a visitor's device has. One rule for where they are sent, what is counted, and what a device is compared with.
+ * Which store a visitor's device uses. One rule for their destination, for statistics, and for comparing devices.
  *
- * Safari on an iPad says word for word what Safari on a Mac says (iPadOS 13 and later, "desktop-class browsing"), and no
- * header tells them apart: such a visitor is taken for a desktop. Apps on an iPad do tell, and are believed.
+ * Safari on an iPad sends exactly what Safari on a Mac sends (iPadOS 13 and later, "desktop-class browsing"), and no
+ * header distinguishes them: such a visitor is treated as a desktop. Apps on an iPad do identify it, and are believed.
  */
 export type DeviceFamily = 'ios' | 'android' | 'other';
 
 /**
- * A browser on an iPad that calls itself a Macintosh: `Mobile/15E148`, `FBDV/iPad13,1`, `(iPad13,4; iOS 17_0`, and those of
- * others than Apple, which have other names on a Mac.
+ * A browser on an iPad that calls itself a Macintosh: `Mobile/15E148`, `FBDV/iPad13,1`, `(iPad13,4; iOS 17_0`, and
+ * those of vendors other than Apple, which have other names on a Mac.
  */
 const iPadInDisguise = /\bMobile\/|iPad\d|\biOS \d|\b(?:CriOS|FxiOS|EdgiOS|OPiOS|OPT)\//;
 
 export function familyOf(userAgent: string): DeviceFamily {
-  // Windows phones name both of the others to be sent to mobile sites.
+  // Windows phones name both of the others in order to be sent to mobile sites.
   if (userAgent.includes('Windows Phone') || userAgent.includes('IEMobile')) return 'other';
   if (/\b(?:iPhone|iPad|iPod)\b/.test(userAgent)) return 'ios';
   if (userAgent.includes('Macintosh')) return isDisguisedIpad(userAgent) ? 'ios' : 'other';

@@ -6,7 +6,7 @@ import { Encryption, KeyedHash, keyIdOf, newSecretKey, parseSecretKeys } from '.
 const first = newSecretKey('2026');
 const second = newSecretKey('2027');
 
-test('what was encrypted decrypts to the same text, in the same context only', () => {
+test('an encrypted text decrypts to the same text, but only in the same context', () => {
   const encryption = new Encryption(parseSecretKeys(first));
   fc.assert(
     fc.property(fc.string({ unit: 'grapheme' }), fc.string(), (text, context) => {
@@ -29,7 +29,7 @@ test('a ciphertext with any bit changed is refused', () => {
   }
 });
 
-test('a key put in front encrypts from then on, and the one behind it still decrypts', () => {
+test('a key added at the front encrypts from then on, and the previous one still decrypts', () => {
   const before = new Encryption(parseSecretKeys(first));
   const after = new Encryption(parseSecretKeys(`${second},${first}`));
   const old = before.encrypt('secret', 'here');
@@ -56,7 +56,7 @@ test.each([
   [`a:${randomBytes(31).toString('base64')}`, 'not base64 of 32 bytes'],
   ['a:***', 'not base64 of 32 bytes'],
   [`${first},${first}`, 'one id twice'],
-])('SECRET_KEY %j is refused, saying that it %s', (text, reason) => {
+])('SECRET_KEY %j is refused with the message that it %s', (text, reason) => {
   expect(() => parseSecretKeys(text)).toThrow(reason);
 });
 

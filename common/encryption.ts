@@ -1,11 +1,11 @@
 /**
  * Secrets at rest. SECRET_KEY is a list of named keys, newest first: the newest encrypts and signs, all decrypt and
- * verify, so a key is rotated by putting a new one in front and removing the old one once it is unused.
- * No key is used directly: each purpose gets one of its own by HKDF (RFC 5869).
+ * verify, so a key is rotated by adding a new one at the front and removing the old one once it is unused. No key is
+ * used directly: each purpose gets its own by HKDF (RFC 5869).
  */
 import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from 'node:crypto';
 
-/** One entry of SECRET_KEY. `id` is public and stands beside whatever the key has encrypted or signed. */
+/** One entry of SECRET_KEY. `id` is public and is stored next to whatever the key has encrypted or signed. */
 export interface SecretKey {
   readonly id: string;
   /** 32 bytes. */
@@ -19,10 +19,7 @@ const TAG_BYTES = 16;
 const keyId = /^[A-Za-z0-9_-]{1,32}$/;
 const base64 = /^[A-Za-z0-9+/_-]+={0,2}$/;
 
-/**
- * Reads `id:base64,id:base64`.
- * @throws Error that says what is wrong and never what the key is.
- */
+/** Reads `id:base64,id:base64`. @throws Error that says what is wrong without revealing the key. */
 export function parseSecretKeys(text: string): SecretKey[] {
   const keys = text
     .split(',')
@@ -58,9 +55,8 @@ export function deriveKey(secret: SecretKey, purpose: string): Buffer {
 }
 
 /**
- * AES-256-GCM under the keys of SECRET_KEY. The text it makes is `key id.base64url(iv, ciphertext, tag)`.
- * `context` says what is encrypted and for whom; it is authenticated with it, so a ciphertext moved to another row
- * does not decrypt there.
+ * AES-256-GCM under the keys of SECRET_KEY. The result is `key id.base64url(iv, ciphertext, tag)`. `context` says what
+ * is encrypted and for whom; it is authenticated too, so a ciphertext moved to another row does not decrypt there.
  */
 export class Encryption {
   readonly #keys: ReadonlyMap<string, Buffer>;
@@ -81,11 +77,11 @@ export class Encryption {
     return `${this.newestId}.${body.toString('base64url')}`;
   }
 
-  /** @throws when the key is no longer in SECRET_KEY, or the text was changed or belongs to another context. */
+  /** @throws if the key is no longer in SECRET_KEY, or the text was changed or belongs to another context. */
   decrypt(sealed: string, context: string): string {
     const id = keyIdOf(sealed);
     const body = Buffer.from(sealed.slice(id.length + 1), 'base64url');
-    if (body.length < IV_BYTES + TAG_BYTES) throw new Error('a ciphertext is too short to be one');
+    if (body.length < IV_BYTES + TAG_BYTES) throw new Error('a ciphertext is too short');
     const decipher = createDecipheriv('aes-256-gcm', this.#keyOf(id), body.subarray(0, IV_BYTES));
     decipher.setAAD(Buffer.from(context));
     decipher.setAuthTag(body.subarray(body.length - TAG_BYTES));
@@ -96,7 +92,7 @@ export class Encryption {
 
   #keyOf(id: string): Buffer {
     const key = this.#keys.get(id);
-    if (!key) throw new Error(`SECRET_KEY has no key named ${id}, with which something was encrypted`);
+    if (!key) throw new Error(`SECRET_KEY has no key named ${id}, which encrypted a stored value: add it again`);
     return key;
   }
 }
@@ -107,8 +103,8 @@ export function keyIdOf(sealed: string): string {
 }
 
 /**
- * Hashes under a key, so that a stolen table can't be tried against guesses, and equal values are still found.
- * A value has one hash for each key: write the first, look for any.
+ * Hashes under a key, so that a stolen table can't be searched by guessing, while equal values are still found. A value
+ * has one hash per key: write the first, look for any.
  */
 export class KeyedHash {
   readonly #keys: readonly Buffer[];

@@ -33,7 +33,7 @@ test('the form that JavaScript writes is read as Date.parse reads it, whatever w
   }
 });
 
-test('one character that is out of place makes it no time, also on the day that was read last', () => {
+test('one misplaced character makes a time invalid, also on the day that was read last', () => {
   const text = '2026-11-21T09:08:07.654Z';
   const expected = Date.parse(text);
   for (let at = 0; at < text.length; at++) {
@@ -69,7 +69,7 @@ test.each<[unknown, string]>([
   expect(installTime(value, Date.UTC(2026, 5, 1))).toContain(reason);
 });
 
-test('what the edge takes as the time of an install is a time that a record can have', () => {
+test('a time that the edge accepts for an install is a time that a record can have', () => {
   const now = Date.UTC(2026, 5, 1);
   expect([undefined, null, now, '2020-01-01T00:00:00Z'].map((value) => installTime(value, now))).toEqual([
     now,

@@ -1,10 +1,10 @@
-/** When something happened, as apps say it: ISO 8601 with an offset, or epoch milliseconds as a number or its digits. */
+/** The time of an event, as apps send it: ISO 8601 with an offset, or epoch milliseconds as a number or its digits. */
 import { DAY_MS, HOUR_MS } from './durations.ts';
 
 export const EVENT_AGE_MAX_MS = 90 * DAY_MS;
 export const EVENT_AHEAD_MAX_MS = HOUR_MS;
 
-/** Records of before Signpost and of after this century are mistakes, and each month of theirs would be a partition. */
+/** Times before Signpost existed and after this century are mistakes, and each of their months would be a partition. */
 const timeMin = Date.UTC(2020, 0, 1);
 const timeMax = Date.UTC(2100, 0, 1);
 /** As milliseconds this is April 1970, as seconds the year 2286. */
@@ -13,12 +13,12 @@ const secondsMax = 10_000_000_000;
 const iso = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})$/;
 const digits = /^\d{12,14}$/;
 
-/** Whether a record can have this time, in epoch milliseconds: what the edge takes and ingest keeps. */
+/** Whether a record can have this time, in epoch milliseconds: what the edge accepts and ingest stores. */
 export function isRecordTime(value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= timeMin && value < timeMax;
 }
 
-/** When an app was installed, in epoch milliseconds, or what is wrong with the value; now for none. */
+/** When an app was installed, in epoch milliseconds, or what is wrong with the value; now if absent. */
 export function installTime(value: unknown, nowMs: number): number | string {
   if (value === undefined || value === null) return nowMs;
   const ms = readTime(value);
@@ -41,11 +41,14 @@ export function eventTime(value: unknown, nowMs: number): number | string {
   return ms;
 }
 
-/** What the last time began with, up to its T, and when that day began: a batch is mostly of one day. */
+/** The start of the last time up to its T, and when that day began: a batch is mostly of one day. */
 let dayText = '';
 let dayMs = Number.NaN;
 
-/** The form that JavaScript writes, `2026-01-31T23:59:59.123Z`, its length and its Z being there. 70 ns; looking at each character took 130. */
+/**
+ * The form that JavaScript writes, `2026-01-31T23:59:59.123Z`; the caller has checked its length and its Z. 70 ns;
+ * checking each character took 130.
+ */
 function isoMs(value: string): number | null {
   if (dayText === '' || !value.startsWith(dayText)) {
     if (!isoDay.test(value) || !isDay(value)) return null;
@@ -68,7 +71,7 @@ const isoLength = 24;
 const COLON = 58;
 const DOT = 46;
 
-/** Whether the calendar has the day that a text begins with; `Date.parse` makes March of 31 February. */
+/** Whether the calendar has the day with which a text begins; `Date.parse` turns 31 February into March. */
 function isDay(text: string): boolean {
   const year = twoDigits(text, 0) * 100 + twoDigits(text, 2);
   const month = twoDigits(text, 5);
@@ -76,14 +79,14 @@ function isDay(text: string): boolean {
   return month >= 1 && month <= 12 && day >= 1 && day <= new Date(Date.UTC(year, month, 0)).getUTCDate();
 }
 
-/** Negative for what are no digits. */
+/** Negative if they are not digits. */
 function twoDigits(text: string, at: number): number {
   const tens = text.charCodeAt(at) - 48;
   const ones = text.charCodeAt(at + 1) - 48;
   return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? tens * 10 + ones : -1;
 }
 
-/** Epoch milliseconds, rounded down; null for anything that is no time. */
+/** Epoch milliseconds, rounded down; null for anything that is not a time. */
 export function readTime(value: unknown): number | null {
   if (typeof value === 'number') return Number.isFinite(value) ? Math.floor(value) : null;
   if (typeof value !== 'string') return null;

@@ -28,7 +28,7 @@ test('ids made in the same millisecond differ', () => {
   expect(ids.size).toBe(100_000);
 });
 
-test('an id gives back its time and sorts by it', () => {
+test('an id contains its time and sorts by it', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 2 ** 47 }), fc.integer({ min: 1, max: 2 ** 40 }), (ms, later) => {
       const first = newId('lnk', ms);

@@ -1,7 +1,7 @@
 /**
  * TypeIDs: a prefix, an underscore and a UUIDv7 in Crockford base32 (26 characters, the first 10 of them the time).
- * Sources: the TypeID specification 0.3 and RFC 9562 section 5.7.
- * Written here, not taken from a package, because a click makes one on the redirector's hot path: about 0.2 µs.
+ * Sources: the TypeID specification 0.3 and RFC 9562 section 5.7. Written here, not taken from a package, because the
+ * redirector's hot path makes one per click: about 0.2 µs.
  */
 import { randomFillSync } from 'node:crypto';
 
@@ -26,12 +26,12 @@ function random10(): number {
 let stampMs = -1;
 let stamp = '';
 
-/** The 48-bit time as 10 characters, kept for as long as the millisecond lasts. */
+/** The 48-bit time as 10 characters, cached for the current millisecond. */
 function stampOf(ms: number): string {
   if (ms !== stampMs) {
     const high = Math.floor(ms / 0x1000000);
     const low = ms % 0x1000000;
-    // 48 bits in two 24-bit halves; the first character holds 3 bits, the others 5.
+    // 48 bits in two 24-bit halves; the first character has 3 bits, the others 5.
     const bits = high.toString(2).padStart(24, '0') + low.toString(2).padStart(24, '0');
     let text = alphabet.charAt(Number.parseInt(bits.slice(0, 3), 2));
     for (let at = 3; at < 48; at += 5) text += alphabet.charAt(Number.parseInt(bits.slice(at, at + 5), 2));
@@ -53,7 +53,7 @@ export function newId(prefix: IdPrefix, ms: number): string {
   );
 }
 
-/** A name for one request: sortable, unique, no entity of its own. */
+/** An id for one request: sortable, unique, not an entity. */
 export function newRequestId(ms: number): string {
   return `req_${newId('evt', ms).slice(4)}`;
 }

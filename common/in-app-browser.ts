@@ -1,4 +1,4 @@
-/** Apps that open links in a web view of their own, by the token they add to its user agent. */
+/** Apps that open links in their own web view, by the token they add to its user agent. */
 
 /** In this order: an app that is built on another one names both. */
 const apps: readonly (readonly [name: string, token: RegExp])[] = [
@@ -23,7 +23,7 @@ const apps: readonly (readonly [name: string, token: RegExp])[] = [
   ['Teams', /\bTeamsMobile-/],
 ];
 
-/** Null for a browser, and for an app that adds nothing. */
+/** Null for a browser, and for an app that adds no token. */
 export function inAppBrowser(userAgent: string): string | null {
   for (const [name, token] of apps) if (token.test(userAgent)) return name;
   return null;

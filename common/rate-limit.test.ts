@@ -19,20 +19,20 @@ test('the request that reaches the limit is answered; the next gets the number o
   expect(refused.rejection).toMatchObject({ code: 'RATE_LIMITED', retryAfterSeconds: 31 });
 });
 
-test('who waits as long as Retry-After says finds a new window', () => {
+test('a client that waits as long as Retry-After says finds a new window', () => {
   for (let nowMs = 500; nowMs < 60_500; nowMs += 37) {
     const waited = nowMs + (chargeOf(1, { count: 2, resetMs: 60_500 }, nowMs).rejection?.retryAfterSeconds ?? 0) * 1000;
     expect(waited).toBeGreaterThanOrEqual(60_500);
   }
 });
 
-test('without Redis authentication is refused with a 500 and a time to come back, which the limit names too', async () => {
+test('without Redis, authentication gets a 500 with a time to retry, which the limit headers have too', async () => {
   const charge = await new RateLimiter(unavailable, limits, addresses, () => 1_000).charge('auth', '192.0.2.1');
   expect(charge.rejection).toMatchObject({ code: 'INTERNAL_ERROR', retryAfterSeconds: 5 });
   expect(charge.quota).toEqual({ limit: 5, remaining: 0, resetEpochSeconds: 6 });
 });
 
-test('without Redis everything else is counted in this process, each subject by itself', async () => {
+test('without Redis everything else is counted in this process, each subject separately', async () => {
   let nowMs = 1_000;
   const limiter = new RateLimiter(unavailable, { ...limits, general: 2 }, addresses, () => nowMs);
   const one = async (subject: string) => (await limiter.charge('general', subject)).rejection?.code ?? 'answered';
@@ -44,7 +44,7 @@ test('without Redis everything else is counted in this process, each subject by 
   expect(await one('a')).toBe('answered');
 });
 
-test('a Redis that hangs is asked once a second, not by every request, and asked again after that', async () => {
+test('a Redis that hangs is tried once per second instead of by every request', async () => {
   let nowMs = 1_000;
   let asked = 0;
   let isAway = true;
@@ -64,7 +64,7 @@ test('a Redis that hangs is asked once a second, not by every request, and asked
   expect((await limiter.charge('general', 'a')).quota.remaining).toBe(93);
 });
 
-test('the windows of this process are bounded in number', () => {
+test('the number of windows in this process is bounded', () => {
   const windows = new LocalWindows();
   for (let subject = 0; subject < 200_000; subject++) windows.take(`ip-${subject}`, 1_000);
   expect(windows.take('ip-199999', 1_000).count).toBe(2);
@@ -75,13 +75,13 @@ test('classes do not share a window', () => {
   expect(limitKey('auth', 'x')).not.toBe(limitKey('general', 'x'));
 });
 
-test('an answer that is no window is an error, not an open door', () => {
+test('an invalid answer of Redis is an error, and does not let the request pass', () => {
   expect(() => windowOf('OK')).toThrow();
   expect(() => windowOf([null, undefined])).toThrow();
   expect(windowOf([3, '61000'])).toEqual({ count: 3, resetMs: 61_000 });
 });
 
-test('who has nothing left is known without asking, until the window ends and never for longer than a window', async () => {
+test('a caller with no requests left is known without asking Redis, until the window ends and never for longer than a window', async () => {
   let nowMs = 1_000;
   let answer = [99, '31000'];
   let asked = 0;
@@ -111,7 +111,7 @@ test('who has nothing left is known without asking, until the window ends and ne
   expect(asked).toBe(3);
 });
 
-test('an address that is counted in Redis can not be read there', async () => {
+test('an address that is counted in Redis cannot be read there', async () => {
   const keys: string[] = [];
   const take = (names: readonly string[]) => {
     keys.push(...names);

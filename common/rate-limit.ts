@@ -19,13 +19,13 @@ import type { Script } from './stores/redis.ts';
 export const WINDOW_MS = 60_000;
 /** Maximum keys counted in this process while Redis is unavailable; beyond it the least recently seen are dropped. */
 const LOCAL_WINDOWS_MAX = 100_000;
-/** After a failure Redis is left alone for this long, so that a hanging one is not waited for by every request. */
+/** After a failure Redis is not queried for this long, so that not every request waits for a hanging one. */
 const REDIS_PAUSE_MS = 1_000;
 
 /**
- * The counting as a Lua function, for scripts that do more in the same round trip.
- * `take(key, requests, reset_ms, window_ms)` counts so many requests and returns the count with them and the end of the
- * window (epoch ms); `reset_ms` is the end that a window beginning with them would have.
+ * The counting as a Lua function, for scripts that do more in the same round trip. `take(key, requests, reset_ms,
+ * window_ms)` adds the requests and returns the new count and the end of the window (epoch ms); `reset_ms` is the end
+ * that a window beginning now would have.
  */
 export const takeLua = `
 local function take(key, requests, reset_ms, window_ms)
@@ -37,7 +37,7 @@ local function take(key, requests, reset_ms, window_ms)
 end
 `;
 
-/** One script: KEYS[1] who is counted; ARGV[1] the end of a window that begins now, ARGV[2] its length in ms. */
+/** One script: KEYS[1] the counted subject; ARGV[1] the end of a window that begins now, ARGV[2] its length in ms. */
 export const limitScript = `${takeLua}
 local count, reset_ms = take(KEYS[1], 1, ARGV[1], ARGV[2])
 return {count, reset_ms}
@@ -53,7 +53,7 @@ export function limitKey(limitClass: LimitClass, subject: string): string {
   return `limit:${limitClass}:${subject}`;
 }
 
-/** What a script that ended in `take` answered, as numbers. @throws when it is something else. */
+/** The result of a script that ends with `take`, as numbers. @throws if it is anything else. */
 export function windowOf(answer: unknown): Window {
   if (!Array.isArray(answer)) throw new Error('the limit script answered no list');
   const count = Number(answer[0]);
@@ -62,7 +62,7 @@ export function windowOf(answer: unknown): Window {
   return { count, resetMs };
 }
 
-/** A charged request: what its headers say, and the refusal if it was one too many. */
+/** A charged request: its limit headers, and the rejection if it exceeded the limit. */
 export interface Charge {
   readonly quota: Quota;
   readonly rejection: Rejection | null;
@@ -79,7 +79,7 @@ export function chargeOf(limit: number, window: Window, nowMs: number): Charge {
   return { quota, rejection: rateLimited(Math.max(1, Math.ceil((window.resetMs - nowMs) / 1000))) };
 }
 
-/** The same windows, in this process alone. */
+/** The same windows, in this process only. */
 export class LocalWindows {
   readonly #windows = new LRUCache<string, { count: number; resetMs: number }>({ max: LOCAL_WINDOWS_MAX });
 
@@ -100,13 +100,13 @@ export class RateLimiter {
   readonly #addresses: CountedAddresses;
   readonly #clock: Clock;
   readonly #local = new LocalWindows();
-  /** Who has nothing left, as a charge said, and until when. */
+  /** Subjects with no requests left, and until when. */
   readonly #spent = new LRUCache<string, number>({ max: LOCAL_WINDOWS_MAX });
   #redisPausedUntilMs = 0;
 
   /**
-   * @param take limitScript, defined on a Redis: `redis.script(limitScript)`.
-   * @param limits requests a minute of each class.
+   * @param take limitScript, defined on a Redis: `redis.script(limitScript)`. @param limits requests per minute of each
+   * class.
    */
   constructor(
     take: Script,
@@ -121,8 +121,9 @@ export class RateLimiter {
   }
 
   /**
-   * Charges one request to an address and the networks around it (limitNetworks), from the narrowest on; one that is refused
-   * costs the wider ones nothing, so that a single address does not use up what its neighbours have. The quota is the scarcest.
+   * Charges one request to an address and the networks around it (limitNetworks), starting with the narrowest; a
+   * rejected one costs the wider ones nothing, so that a single address does not use up its neighbours' share. The
+   * quota is the scarcest.
    */
   async chargeNetworks(limitClass: LimitClass, ip: string): Promise<Charge> {
     let scarcest: Charge | undefined;
@@ -158,7 +159,7 @@ export class RateLimiter {
     }
     if (limitClass === 'auth') {
       const rejection = unavailable();
-      // Until the client may come back, nothing is left: an answer without the headers would say less.
+      // Until the client may retry, nothing is left: an answer without the headers would say less.
       const resetEpochSeconds = Math.ceil(nowMs / 1000) + (rejection.retryAfterSeconds ?? 0);
       return { quota: { limit, remaining: 0, resetEpochSeconds }, rejection };
     }
@@ -180,13 +181,13 @@ export class RateLimiter {
   }
 
   #judge(limit: number, key: string, window: Window, nowMs: number): Charge {
-    // No longer than a window, whatever the clock said of the machine that began it.
+    // At most one window, whatever the clock of the machine that began it said.
     if (window.count >= limit) this.#spent.set(key, Math.min(window.resetMs, nowMs + WINDOW_MS));
     return chargeOf(limit, window, nowMs);
   }
 }
 
-/** The limits as the settings give them. */
+/** The configured limits. */
 export function configuredLimits(config: ProcessConfig<'api' | 'gateway'>): Record<LimitClass, number> {
   return {
     auth: config.RATE_LIMIT_AUTH,

@@ -22,7 +22,7 @@ test.each<[unknown, string | null]>([
   expect(decimalOf(value)).toBe(expected);
 });
 
-test('a currency is one that ISO 4217 knows; what was once kept stays kept', () => {
+test('a currency must be in ISO 4217; one that was once stored stays valid', () => {
   const known = ['usd', 'EUR', 'JPY', 'XCG', 'CLF', 'XAU', 'ZWG'];
   for (const currency of known) {
     expect(readRevenue({ amount: 1, currency })).toEqual({ amount: '1', currency: currency.toUpperCase() });
@@ -33,14 +33,14 @@ test('a currency is one that ISO 4217 knows; what was once kept stays kept', () 
   expect(keptRevenue({ amount: 1, currency: 'XYZ' })).toEqual({ amount: '1', currency: 'XYZ' });
 });
 
-test('an amount that is sent has at most 20 digits before the point, one that was kept at most 29', () => {
+test('an amount that is sent has at most 20 digits before the point, a stored one at most 29', () => {
   const [most, more] = ['9'.repeat(20), '9'.repeat(21)];
   expect(readRevenue({ amount: `-${most}.5`, currency: 'EUR' })).toEqual({ amount: `-${most}.5`, currency: 'EUR' });
   expect(readRevenue({ amount: more, currency: 'EUR' })).toMatchObject({ field: 'revenue.amount' });
   expect(keptRevenue({ amount: more, currency: 'EUR' })).toEqual({ amount: more, currency: 'EUR' });
 });
 
-test('revenue makes a conversion, and so does a name that is counted; a refund makes none', () => {
+test('revenue makes an event a conversion, and so does a configured name; a refund does not', () => {
   const counted = ['signup', 'purchase'];
   expect([isConversion('5', 'x', counted), isConversion('0', 'x', []), isConversion('', 'signup', counted)]).toEqual([
     ...[true, true, true],

@@ -1,12 +1,12 @@
 /**
- * Money as an exact decimal: what was sent is what is added up. No library reads amounts: the gateway does it for every event, and the
+ * Money as an exact decimal: sums use exactly the amounts that were sent. No library reads amounts: the gateway does it for every event, and the
  * rules are about digits (which numbers JSON carries exactly, how many fit the column), not arithmetic.
  */
 import { DECIMAL_PLACES } from './decimal.ts';
 
 /** Digits before the point that the column has. */
 const INTEGER_DIGITS_MAX = 29;
-/** Of an amount that is sent: a billion of the largest still add up to what a column holds. */
+/** For an amount that is sent: a billion of the largest still fit into a column. */
 const SENT_DIGITS_MAX = 20;
 const decimal = /^([+-]?)(\d+)(?:\.(\d+))?$/;
 
@@ -22,13 +22,16 @@ export interface RevenueFault {
   readonly message: string;
 }
 
-/** Whether an event is a conversion: it brought revenue, or the app counts events of its name. A refund is none. */
+/** Whether an event is a conversion: it has revenue, or the app counts events of its name. A refund is not. */
 export function isConversion(amount: string, name: unknown, conversionEvents: readonly unknown[]): boolean {
   if (amount.startsWith('-')) return false;
   return amount !== '' || conversionEvents.includes(name);
 }
 
-/** Codes of ISO 4217 that ICU leaves out: metals, funds, units of account, and the newest; not those for tests and for none. */
+/**
+ * Codes of ISO 4217 that ICU lacks: metals, funds, units of account, and the newest; without those for tests and for no
+ * currency.
+ */
 const rareCurrencies =
   'XAG XAU XBA XBB XBC XBD XDR XPD XPT XSU XUA BOV CHE CHW CLF COU MXV USN UYI UYW SLE VED XAD XCG ZWG';
 const currencies: ReadonlySet<string> = new Set([...Intl.supportedValuesOf('currency'), ...rareCurrencies.split(' ')]);
@@ -43,9 +46,12 @@ export function readRevenue(value: object): Revenue | RevenueFault {
 }
 
 const notIso = 'must be an ISO 4217 code';
-const notDecimal = 'must be a decimal with at most 20 digits before and 9 behind the point; send long ones as text';
+const notDecimal = 'must be a decimal with at most 20 digits before and 9 after the point; send long ones as text';
 
-/** Reads `{amount, currency}` out of the log. Any three letters pass: lists of currencies change, what was kept stays. */
+/**
+ * Reads `{amount, currency}` from the log. Any three letters are accepted: lists of currencies change, stored ones stay
+ * valid.
+ */
 export function keptRevenue(value: object): Revenue | RevenueFault {
   if (!('amount' in value)) return { field: 'revenue.amount', message: 'is required' };
   if (!('currency' in value)) return { field: 'revenue.currency', message: 'is required' };
@@ -61,9 +67,9 @@ export function keptRevenue(value: object): Revenue | RevenueFault {
 }
 
 /**
- * The decimal that was meant. A JSON number of up to 15 significant digits survives parsing exactly (IEEE 754 double); the
- * dust of computing with such numbers (0.1 + 0.2) lies beyond the ninth place and is rounded off. What may have lost
- * a digit that counts is refused and has to come as text.
+ * The intended decimal. A JSON number of up to 15 significant digits survives parsing exactly (IEEE 754 double); the
+ * rounding errors of computing with such numbers (0.1 + 0.2) are beyond the ninth place and are rounded off. A number
+ * that may have lost a significant digit is rejected and must be sent as text.
  */
 export function decimalOf(value: unknown): string | null {
   if (typeof value === 'string') return normalised(value);

@@ -1,4 +1,7 @@
-/** Chance that can be repeated, for tests and loads: the same seed gives the same numbers. From 0 to below 1. Mulberry32 (T. Ettinger, public domain). */
+/**
+ * Repeatable random numbers for tests and loads: the same seed gives the same numbers, from 0 to below 1. Mulberry32
+ * (T. Ettinger, public domain).
+ */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -1,16 +1,17 @@
 /**
- * Time as the record path sees it: passed in, so that months can pass in a test within seconds, and so that a simulation decides
- * what happens next. The code of the record path (journal, publisher, ingest) uses no clock, timer or turn of its own.
+ * Time for the record path: injected, so that months can pass in a test within seconds, and so that a simulation
+ * decides what happens next. The code of the record path (journal, publisher, ingest) uses no other clock, timer or
+ * turn.
  */
 import { uptime } from 'node:os';
 
-/** Handle of a timer; only good for `clear`. */
+/** Handle of a timer; only valid for `clear`. */
 export type Timer = object;
 
 export interface Time {
   /** Epoch milliseconds of the wall clock. It can jump in both directions. */
   now(): number;
-  /** Milliseconds of a clock that never goes back and that counts the time in which the machine was suspended. */
+  /** Milliseconds of a clock that never goes back and that includes the time in which the machine was suspended. */
   elapsed(): number;
   after(ms: number, callback: () => void): Timer;
   every(ms: number, callback: () => void): Timer;
@@ -25,8 +26,8 @@ let suspendedMs = Number.NEGATIVE_INFINITY;
 let lookedAt = Number.NEGATIVE_INFINITY;
 
 /**
- * os.uptime reads CLOCK_BOOTTIME, which counts suspension, but in steps of 10 ms and at 40 µs a call. So it is the monotonic
- * clock that is read, and how far it has fallen behind the other is measured now and then; it can only grow.
+ * os.uptime reads CLOCK_BOOTTIME, which includes suspension, but in steps of 10 ms and at 40 µs per call. So this reads
+ * the monotonic clock, and periodically measures how far it has fallen behind the other, which can only grow.
  */
 function elapsed(): number {
   const now = performance.now();

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { TransientMap } from './transient-map.ts';
 
-it('holds what a Map would after the same changes, oldest first, over many replacements of its table', () => {
+it('contains what a Map would after the same changes, oldest first, over many replacements of its table', () => {
   const map = new TransientMap<number, string>();
   const expected = new Map<number, string>();
   for (let step = 0; step < 20_000; step++) {
@@ -19,7 +19,7 @@ it('holds what a Map would after the same changes, oldest first, over many repla
   }
 });
 
-it('gives every entry that was there and stays, when some are deleted while it is gone through', () => {
+it('iteration returns every entry that stays, even if others are deleted during it', () => {
   const map = new TransientMap<number, number>();
   for (let n = 0; n < 2_000; n++) map.set(n, n);
   const seen: number[] = [];

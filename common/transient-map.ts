@@ -1,10 +1,11 @@
 /**
- * A map of what comes and goes thousands of times a second: open requests, running look-ups.
+ * A map of what is added and deleted thousands of times a second: open requests, running look-ups.
  *
- * A plain Map would do, and be slow in a way that no profile shows. V8 chains each table that a Map or a Set outgrows to the next;
- * outgrown it is too when deleted entries have used it up. Once one such table is old, all later ones, and what stood in them when
- * they were outgrown, live until the next full collection: a sixth of all that the SDK edge allocated became old that way, each
- * request with all that hung on it. So the map is replaced by a fresh one, which no chain leads to, every few hundred deletions.
+ * A plain Map is correct, but slow in a way that no profile shows. V8 chains each table that a Map or a Set outgrows to
+ * the next, also when deleted entries have used it up. Once one such table is in the old generation, all later ones,
+ * and the entries they had then, live until the next full collection: a sixth of all allocations of the SDK edge were
+ * promoted that way, each request with everything it references. So the map is replaced by a new one, to which no chain
+ * leads, every few hundred deletions.
  */
 const DELETIONS_MAX = 256;
 
@@ -27,13 +28,13 @@ export class TransientMap<K, V> {
   delete(key: K): void {
     if (!this.#entries.delete(key)) return;
     this.#deletions++;
-    // A fresh one costs a copy of what is left: no more often than as many have gone.
+    // A new map costs a copy of the remaining entries, so it is made only after as many were deleted.
     if (this.#deletions < DELETIONS_MAX || this.#deletions < this.#entries.size) return;
     this.#entries = this.#entries.size === 0 ? new Map() : new Map(this.#entries);
     this.#deletions = 0;
   }
 
-  /** Oldest first. What is deleted meanwhile may still be given. */
+  /** Oldest first. Entries deleted meanwhile may still be returned. */
   values(): Iterable<V> {
     return this.#entries.values();
   }

@@ -1,4 +1,4 @@
-/** A bounded number at once; the others wait in line, a bounded number of them for a bounded time. */
+/** Limits concurrency; the others wait in line, a bounded number of them for a bounded time. */
 
 interface Waiting {
   readonly go: () => void;
@@ -20,14 +20,14 @@ export class Turns {
     this.#options = options;
   }
 
-  /** Each one that resolves is followed by one `end`. @throws when the line is full or does not move. */
+  /** Each call that resolves must be followed by one `end`. @throws if the line is full or does not move. */
   async begin(): Promise<void> {
     const { openMax, waitingMax, waitMsMax } = this.#options;
     if (this.#open < openMax) {
       this.#open++;
       return;
     }
-    if (this.#line.length >= waitingMax) throw new Error(`${waitingMax} requests wait in line already`);
+    if (this.#line.length >= waitingMax) throw new Error(`${waitingMax} requests are already waiting in line`);
     await new Promise<void>((go, fail) => {
       const refuse = () => {
         this.#line.splice(this.#line.indexOf(waiting), 1);

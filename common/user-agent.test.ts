@@ -5,7 +5,7 @@ import { readUserAgent, versionOf } from './user-agent.ts';
 
 const corpus = userAgentCorpus();
 
-test('the corpus has the big in-app browsers on both systems, and no line twice', () => {
+test('the corpus has the major in-app browsers on both systems, and no line twice', () => {
   expect(corpus.length).toBeGreaterThan(80);
   expect(new Set(corpus.map(({ agent }) => agent)).size).toBe(corpus.length);
   for (const app of ['Facebook', 'Instagram', 'TikTok', 'LinkedIn', 'X', 'WeChat', 'Line', 'Google']) {
@@ -15,7 +15,7 @@ test('the corpus has the big in-app browsers on both systems, and no line twice'
 });
 
 test.each(corpus.map((line): [string, CorpusLine] => [`${line.seen} ${line.what}`, line]))(
-  'a user agent of the corpus is read as it says: %s',
+  'a user agent of the corpus is parsed as expected: %s',
   (_, { family, readSystem, readModel, app, agent }) => {
     const facts = readUserAgent(agent);
     const min = facts.os_version_min.join('.');
@@ -29,7 +29,7 @@ test.each(corpus.map((line): [string, CorpusLine] => [`${line.seen} ${line.what}
   },
 );
 
-test('what is read never contradicts the truth: the version begins it or is below it, the model is it', () => {
+test('the result never contradicts the truth: the version is a prefix of it or a lower bound, the model is it', () => {
   for (const { what, system, model, agent } of corpus) {
     const { os_version, os_version_min, device_model } = readUserAgent(agent);
     const truth = versionOf(system);
@@ -48,12 +48,12 @@ test.each<[string, string, [number, number] | null]>([
   ['iPhone12,1; iOS 26_3; pt_BR; pt; scale=2.00; 828x1792; IABMV/1; 904620799', 'pt_BR', [414, 896]],
   ['iPhone7,2; iOS 11_3_1; es_ES; es-ES; scale=2.00; gamut=normal; 750x1334', 'es_ES', [375, 667]],
   ['iPhone17,5; iOS 26_6; de_DE; de; IABMV/1', 'de_DE', null],
-])('what Instagram on iOS adds of language and screen is read, in its order: %s', (added, language, screen) => {
+])('the language and screen that Instagram on iOS adds are read, in their order: %s', (added, language, screen) => {
   const agent = `Mozilla/5.0 (iPhone; CPU iPhone OS 18_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/23D127 Instagram 420.0 (${added}) Safari/604.1`;
   expect(readUserAgent(agent)).toMatchObject({ language, screen });
 });
 
-test('what other apps add of the language is read', () => {
+test('the language that other apps add is read', () => {
   const languages = ['Facebook, iOS 26.2', 'WeChat, iOS 26', 'TikTok, Android 9', 'Instagram, Android 14'].map(
     (what) => readUserAgent(corpus.find((line) => line.what === what)?.agent ?? '').language,
   );

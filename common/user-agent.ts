@@ -1,14 +1,14 @@
 /**
- * What a user agent reveals about a device, limited to facts that the device itself would report. Browsers say less than they
- * seem to: what is frozen, reduced or made up is unknown here, because a wrong "known" costs a right match. The strings that
- * this rests on stand in testing/user-agents.tsv, each with its date and the truth beside it.
+ * What a user agent reveals about a device, limited to facts that the device itself would report. Browsers reveal less
+ * than they seem to: what is frozen, reduced or invented is unknown here, because a wrong "known" costs a right match.
+ * The strings on which this is based are in testing/user-agents.tsv, each with its date and the truth.
  *
  *   Safari from iOS 26 on        `OS 18_6` or `18_7` for ever; `Version/` is the system's     webkit.org/blog/17333, 2025-09
  *   web views from iOS 26 on     the same, without `Version/`; some apps put the real         device-detector #8330, 2026-07
  *                                build (`Mobile/23D127`) or system back
  *   Firefox for iOS              follows the freeze on whatever system it runs                firefox-ios #29263, 2025-09
  *   Chrome, Edge on iPads        `Macintosh`, and `Version/11.1.1` for ever                   uap-core #564, 2023-11
- *   Safari on iPads              word for word a Mac's; `10_15_7` for ever                    iPadOS 13, 2019
+ *   Safari on iPads              identical to a Mac's; `10_15_7` for ever                     iPadOS 13, 2019
  *   Chrome on Android            `Android 10; K` for ever                                     chromium.org, "User-Agent Reduction", 2023
  *   Android's web view           the same with `wv`, in new versions of Android               android-developers blog, 2024-12
  */
@@ -20,17 +20,17 @@ export interface UserAgentFacts {
   readonly family: DeviceFamily;
   /** Safari on an iPad calls itself a Macintosh, so a Macintosh with Safari may be one. */
   readonly maybeIpad: boolean;
-  /** Numbers from the left; empty when unknown. */
+  /** Numbers from the left; empty if unknown. */
   readonly os_version: readonly number[];
-  /** Where the version is unknown for being frozen: it is this one or a later one. Else empty. */
+  /** If the version is frozen and so unknown: it is this one or a later one. Else empty. */
   readonly os_version_min: readonly number[];
-  /** As written; `iPhone` or `iPad` where no more is known; empty when unknown. */
+  /** As written; `iPhone` or `iPad` if no more is known; empty if unknown. */
   readonly device_model: string;
   /** As some in-app browsers add it; empty otherwise. */
   readonly language: string;
   /** CSS pixels, as some in-app browsers add it. */
   readonly screen: readonly [number, number] | null;
-  /** The app whose browser it is, if it says so. */
+  /** The app whose browser it is, if the user agent names it. */
   readonly app: string | null;
 }
 
@@ -47,7 +47,7 @@ const unknown: UserAgentFacts = {
 
 const cache = new LRUCache<string, UserAgentFacts>({ max: 20_000 });
 
-/** Cached: the same few thousand texts come again and again. */
+/** Cached: the same few thousand user agents recur. */
 export function readUserAgent(text: string): UserAgentFacts {
   if (text === '') return unknown;
   let facts = cache.get(text);
@@ -78,7 +78,7 @@ export function versionOf(text: string | undefined): number[] {
 function appleFacts(text: string): UserAgentFacts {
   const family = /iPad/.test(text) || isDisguisedIpad(text) ? 'iPad' : (/iPhone|iPod/.exec(text)?.[0] ?? '');
   const hardware = /\b(?:iPhone|iPad|iPod)\d{1,2},\d{1,2}\b/.exec(text)?.[0];
-  // Instagram: "(iPhone14,5; iOS 17_4_1; en_US; en; scale=3.00; 1170x2532", with more between in some versions.
+  // Instagram: "(iPhone14,5; iOS 17_4_1; en_US; en; scale=3.00; 1170x2532", with additional fields in some versions.
   const [, scale, width, height] = /; scale=([\d.]+);(?: [\w=]+;)?? (\d{3,4})x(\d{3,4})\b/.exec(text) ?? [];
   return {
     family: 'ios',
@@ -97,7 +97,7 @@ const known = (os_version: readonly number[]): Versions => ({ os_version, os_ver
 /** The first version of iOS whose user agents name 18 instead. */
 const FROZEN_SINCE = 26;
 
-/** Browsers of others on iOS whose `Version/` is a constant or not there. */
+/** Other vendors' browsers on iOS whose `Version/` is constant or absent. */
 const otherBrowser = /\b(?:CriOS|FxiOS|EdgiOS|OPT|OPiOS)\//;
 const firefox = /\bFxiOS\//;
 
@@ -120,14 +120,17 @@ function appleVersion(text: string): Versions {
   return known(build === major ? system : [build]);
 }
 
-/** The system's version as in-app browsers say it: `FBSV/17.4`, `(iPad13,4; iPadOS 17_0_1;`. Empty where they don't. */
+/** The system's version as in-app browsers write it: `FBSV/17.4`, `(iPad13,4; iPadOS 17_0_1;`. Empty if they don't. */
 function appSystemVersion(text: string): string {
   const [, facebook, instagram] =
     /FBSV\/(\d[\d.]*)|\((?:iPhone|iPad|iPod)\d+,\d+; (?:iOS|iPadOS|iPhone OS) (\d[\d_]*)/.exec(text) ?? [];
   return facebook ?? instagram ?? '';
 }
 
-/** `Mobile/21F90` is a build of iOS 17, 22 of 18, 23 of 26. `15E148` stands in every Safari, whatever its system. 0: unknown. */
+/**
+ * `Mobile/21F90` is a build of iOS 17, 22 of 18, 23 of 26. `15E148` is in every Safari, whatever its system. 0:
+ * unknown.
+ */
 function buildMajor(text: string): number {
   const [, build, series] = /\bMobile\/((\d{2})[A-Z]\d+)/.exec(text) ?? [];
   if (build === undefined || build === '15E148') return 0;
@@ -145,7 +148,7 @@ function androidFacts(text: string): UserAgentFacts {
       text,
     ) ?? [];
   const model = modelOf(name);
-  // Firefox and others that name no model say 10 when they hide the version.
+  // Firefox and others that name no model write 10 when they hide the version.
   const isReduced = name?.trim() === 'K' || (model === '' && system === '10');
   const browser: UserAgentFacts = {
     ...unknown,

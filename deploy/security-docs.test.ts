@@ -5,14 +5,14 @@ import { packageRoot } from '#common/process/paths.ts';
 
 const pages = ['security.md', 'security-asvs.md', 'data-protection.md', 'durability.md'];
 
-test.each(pages)('every test that docs/%s names is there', (page) => {
+test.each(pages)('every test that docs/%s names exists', (page) => {
   const text = readFileSync(join(packageRoot(), 'docs', page), 'utf8');
   const named = [...text.matchAll(/`([\w./-]+\.(?:test|fault)\.ts)`/g)].map(([, file]) => file ?? '');
   expect(named.length).toBeGreaterThan(0);
   expect(named.filter((file) => !existsSync(join(packageRoot(), file)))).toEqual([]);
 });
 
-test('every requirement of the ASVS table stands in it once', () => {
+test('every requirement of ASVS is in the table once', () => {
   const text = readFileSync(join(packageRoot(), 'docs', 'security-asvs.md'), 'utf8');
   const rows = text.split('\n').filter((line) => /^\| \d/.test(line));
   const numbers = rows.flatMap((row) => (row.split('|')[1] ?? '').split(',').map((one) => one.trim()));

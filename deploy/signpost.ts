@@ -1,6 +1,6 @@
 /**
- * `node dist/signpost.js COMMAND`: every process and every tool of Signpost behind one name, for images and service managers.
- * Each command is a file of its own in dist/, so a process loads only its own code.
+ * `node dist/signpost.js COMMAND`: every process and every tool of Signpost under one name, for images and service
+ * managers. Each command is a separate file in dist/, so a process loads only its own code.
  */
 import { setFlagsFromString } from 'node:v8';
 import { allowLargeHeads } from '#common/process/config.ts';
@@ -10,12 +10,12 @@ import { releaseVersion } from '#common/process/release.ts';
 const commands = {
   start: ['deploy/local/start.js', 'everything on this machine, as npm start does'],
   redirector: ['redirector/main.js', 'answers short links'],
-  gateway: ['gateway/main.js', 'the SDK endpoints alone'],
-  api: ['api/main.js', 'the dashboard API alone'],
+  gateway: ['gateway/main.js', 'the SDK endpoints only'],
+  api: ['api/main.js', 'the dashboard API only'],
   origin: ['deploy/local/origin.js', 'the dashboard API and the SDK endpoints on one port'],
-  publisher: ['publisher/main.js', 'carries the journals of this machine into NATS'],
-  ingest: ['ingest/main.js', 'stores what NATS has in ClickHouse'],
-  migrate: ['deploy/local/migrate.js', 'brings Postgres and ClickHouse to the newest schema'],
+  publisher: ['publisher/main.js', 'publishes the journals of this machine to NATS'],
+  ingest: ['ingest/main.js', 'stores the records from NATS in ClickHouse'],
+  migrate: ['deploy/local/migrate.js', 'migrates Postgres and ClickHouse to the newest schema'],
   admin: ['api/admin.js', 'users, organizations, keys, audits; admin --help lists the commands'],
 } as const;
 
@@ -49,6 +49,6 @@ if (Object.hasOwn(commands, name)) {
 } else {
   const isHelp = ['', 'help', '--help', '-h'].includes(command);
   if (isHelp) console.log(usage());
-  else console.error(`There is no command ${command}.\n\n${usage()}`);
+  else console.error(`Unknown command ${command}.\n\n${usage()}`);
   process.exitCode = isHelp ? 0 : 1;
 }

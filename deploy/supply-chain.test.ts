@@ -1,4 +1,4 @@
-/** What is known of the packages that `npm ci` installs, checked against what docs/supply-chain.md says of it. */
+/** Checks what docs/supply-chain.md says about the packages that `npm ci` installs. */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -42,13 +42,13 @@ test('every package that the tests run with has an integrity in its lock file', 
   }
 });
 
-test('the packages without one are those that the page names', () => {
+test('the packages without an integrity are those that the page names', () => {
   const found = lockFiles.flatMap(unverified).map(([at]) => at.slice(at.lastIndexOf('node_modules/') + 13));
   const listed = [...page.matchAll(/^- `([^`]+)`$/gm)].map((match) => match[1] ?? '');
   expect(listed.filter((name) => !name.endsWith('.node')).sort()).toEqual([...new Set(found)].sort());
 });
 
-test('the binaries of uWebSockets.js are those whose checksums the page gives', () => {
+test('the binaries of uWebSockets.js have the checksums on the page', () => {
   const folder = 'node_modules/uWebSockets.js/dist/bin';
   const listed = new Map(
     [...page.matchAll(/^\| `(uws_\S+\.node)` \| `([0-9a-f]{64})` \|$/gm)].map(([, name, sum]) => [name, sum]),

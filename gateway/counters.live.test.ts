@@ -7,7 +7,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge.stop());
 
-test('/metrics tells matches by type, installs and events by what became of them, and what the journal took', async () => {
+test('/metrics counts matches by type, installs and events by outcome, and what the journal accepted', async () => {
   const { app_id, key, host } = await edge.app();
   await edge.link(app_id, 'summer');
   await edge.post('/sdk/match', key, { platform: 'ios', device_id: 'd1', url: `https://${host}/summer` });
@@ -33,7 +33,7 @@ test('/metrics tells matches by type, installs and events by what became of them
       'gateway_events_total{outcome="duplicates"} 1',
       'gateway_events_total{outcome="rejected"} 1',
       'gateway_event_batches_refused_total{} 0',
-      // A click, an opening, an install, an event, and three matches.
+      // One click, one opening, one install, one event and three matches.
       'gateway_journal_total{what="records"} 7',
     ]),
   );

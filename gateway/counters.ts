@@ -1,4 +1,4 @@
-/** What the SDK edge counts, and how /metrics shows it. The parts count in plain numbers of their own. */
+/** The counters of the SDK edge and how /metrics shows them. Each part counts in plain numbers of its own. */
 import type { Registry } from 'prom-client';
 import type { Journal } from '#common/journal/journal.ts';
 import { exposeJournal } from '#common/journal/journal-counters.ts';
@@ -20,41 +20,39 @@ export interface GatewayCounters {
   readonly keys: KeyCheck['counters'];
 }
 
-/** Shows the counters in the registry; they are read when it is asked, not before. */
+/** Registers the counters; their values are read at scrape time. */
 export function exposeGateway(registry: Registry, counters: GatewayCounters, journal: Journal): void {
   const counter = exposeCounter.bind(null, registry);
   counter('gateway_matches_total', 'Matches by type.', ['match_type'], (set) => {
     const { ambiguous: _, ...types } = counters.matches;
     for (const [match_type, count] of Object.entries(types)) set({ match_type }, count);
   });
-  counter(
-    'gateway_opens_total',
-    'Openings of an installed app by a link, by what made it open.',
-    ['trigger'],
-    (set) => {
-      for (const [trigger, count] of Object.entries(counters.opens)) set({ trigger }, count);
-    },
-  );
-  counter('gateway_matches_ambiguous_total', 'Matches refused between equally likely links.', [], (set) =>
+  counter('gateway_opens_total', 'App openings by a link, by evidence.', ['trigger'], (set) => {
+    for (const [trigger, count] of Object.entries(counters.opens)) set({ trigger }, count);
+  });
+  counter('gateway_matches_ambiguous_total', 'Matches refused because several links were equally likely.', [], (set) =>
     set({}, counters.matches.ambiguous),
   );
-  counter('gateway_installs_total', 'Installs by what became of them.', ['outcome'], (set) => {
+  counter('gateway_installs_total', 'Installs by outcome.', ['outcome'], (set) => {
     for (const [outcome, count] of Object.entries(counters.installs)) set({ outcome }, count);
   });
-  counter('gateway_events_total', 'Events by what became of them.', ['outcome'], (set) => {
+  counter('gateway_events_total', 'Events by outcome.', ['outcome'], (set) => {
     const { refused_batches: _, ...outcomes } = counters.events;
     for (const [outcome, count] of Object.entries(outcomes)) set({ outcome }, count);
   });
-  counter('gateway_event_batches_refused_total', 'Batches refused whole, because nothing can be kept.', [], (set) =>
-    set({}, counters.events.refused_batches),
+  counter(
+    'gateway_event_batches_refused_total',
+    'Batches refused as a whole because nothing can be stored.',
+    [],
+    (set) => set({}, counters.events.refused_batches),
   );
-  counter('gateway_events_refused_total', 'Events refused, by reason.', ['reason'], (set) => {
+  counter('gateway_events_refused_total', 'Rejected events by reason.', ['reason'], (set) => {
     for (const [reason, count] of counters.refusals) set({ reason }, count);
   });
-  counter('gateway_foreign_calls_total', "Calls of other services' clients that are no events.", ['call'], (set) => {
+  counter('gateway_foreign_calls_total', "Items from other services' clients that are not events.", ['call'], (set) => {
     for (const [call, count] of Object.entries(counters.foreign)) set({ call }, count);
   });
-  counter('gateway_key_lookups_total', 'Keys of apps by what answered.', ['by'], (set) => {
+  counter('gateway_key_lookups_total', 'API key checks by the store that answered.', ['by'], (set) => {
     for (const [by, count] of Object.entries(counters.keys)) set({ by }, count);
   });
   exposeJournal(registry, 'gateway', journal);

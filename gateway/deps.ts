@@ -1,4 +1,4 @@
-/** What the handlers of the SDK endpoints are given. */
+/** The dependencies of the SDK endpoints' handlers. */
 import type { Clock } from '#common/clock.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { LinkChange } from '#common/links/link-changes.ts';
@@ -20,9 +20,9 @@ export interface GatewayDeps {
   readonly tenancy: Tenancy;
   readonly clock: Clock;
   readonly shortUrl: ShortUrl;
-  /** Tells redirectors of a new link. */
+  /** Notifies redirectors of a new link. */
   readonly announce: (...changes: readonly LinkChange[]) => Promise<boolean>;
 }
 
-/** A route for apps. */
+/** A route whose caller is an app. */
 export const sdkRoute = routesOf<GatewayDeps, AppCaller>();

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seededRandom } from '#common/seeded-random.ts';
 import { SdkEdge } from './testing/sdk-edge.ts';
 
-/** FAULTS_REQUESTS sends more. */
+/** FAULTS_REQUESTS raises the number of requests. */
 const REQUESTS = Number(process.env['FAULTS_REQUESTS'] ?? 3_000);
 const AT_ONCE = 24;
 const SILENT_MS = 400;
@@ -46,7 +46,7 @@ const names = [
 
 interface Planned {
   readonly bytes: Buffer;
-  /** Sends no more than these bytes and lets go. */
+  /** Sends exactly these bytes, then closes the connection. */
   readonly cutAt: number | undefined;
 }
 
@@ -123,19 +123,19 @@ function send(port: number, { bytes, cutAt }: Planned): Promise<string> {
 const statuses = new Set([200, 201, 202, 400, 401, 403, 404, 413, 431, 505]);
 const codes = new Set(['UNAUTHORIZED', 'FORBIDDEN', 'NOT_FOUND', 'VALIDATION_ERROR']);
 
-/** What is wrong with an answer; empty for nothing. */
+/** What is wrong with an answer; empty if nothing is. */
 function faultOf(text: string): string {
   if (text === '') return '';
   const [head = '', body = ''] = text.split(/\r\n\r\n(.*)/s);
   const status = Number(/^HTTP\/1\.1 (\d{3}) /.exec(head)?.[1]);
   if (!statuses.has(status)) return `status ${status}`;
-  if (/node_modules|\bat \S+ \(|SELECT|\.ts:\d/.test(body)) return 'an answer that tells of the inside';
+  if (/node_modules|\bat \S+ \(|SELECT|\.ts:\d/.test(body)) return 'an answer that reveals internals';
   if (!/\r\ncontent-type: application\/json/i.test(head) || status < 400 || body === '') return '';
   const parsed: { error?: { code?: string } } = JSON.parse(Buffer.from(body, 'latin1').toString());
   return parsed.error === undefined || codes.has(parsed.error.code ?? '') ? '' : `code ${parsed.error.code}`;
 }
 
-test('broken bodies of every kind are answered as described, and what was accepted stands in the journal once', async () => {
+test('malformed bodies of every kind get the documented answer, and what was accepted is in the journal once', async () => {
   const { app_id, key } = await edge.app();
   const port = Number(new URL(edge.base).port);
   const random = seededRandom(20_261_121);

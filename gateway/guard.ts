@@ -1,6 +1,7 @@
 /**
- * Who calls, and may they call this often? The key comes in X-API-Key or as the bearer value; the two endpoints for other
- * services' clients take it where those clients put it. Junk is refused by its checksum, without a look-up.
+ * Authenticates the caller and checks its rate limit. The key is sent in X-API-Key or as the bearer value; the two
+ * endpoints for other services' clients accept it where those clients put it. Malformed keys fail their checksum and
+ * cost no look-up.
  */
 import { isApiKey } from '#common/api-key.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
@@ -12,11 +13,11 @@ import { readKeyInBody } from './key-in-body.ts';
 
 export interface GatewayGuardParts {
   readonly check: KeyCheck;
-  /** Charges requests that name no app. */
+  /** Rate-limits requests that name no app. */
   readonly limiter: RateLimiter;
 }
 
-/** Where clients of other services put the key: a member of the body, or the user of basic authentication. */
+/** Where other services' clients put the key: a member of the body, or the user name of Basic authentication. */
 const keysInBody: Readonly<Record<string, string>> = {
   '/sdk/segment/v1/batch': 'writeKey',
   '/sdk/posthog/batch/': 'api_key',
@@ -29,7 +30,7 @@ export function gatewayGuard(parts: GatewayGuardParts): Guard {
     let key = keyOf((name) => incoming.header(name), bodyField !== undefined);
     let keyInBody = '';
     if (route && key === '' && bodyField !== undefined) {
-      // A refused address must not get its bodies unpacked for nothing.
+      // An address over its limit must not get its bodies decompressed.
       const spent = parts.limiter.spent('general', incoming.ip);
       if (spent) return spent;
       const body = await incoming.readBody();
@@ -59,13 +60,13 @@ async function passed(
   return { rejection: verdict.rejection, quota: verdict.charge.quota };
 }
 
-/** A request of nobody is charged to its address. */
+/** Anonymous requests are rate-limited by IP address. */
 async function charged(parts: GatewayGuardParts, incoming: Incoming, rejection: Rejection): ReturnType<Guard> {
   const charge = await parts.limiter.chargeAddress('general', incoming.ip);
   return { rejection: charge.rejection ?? rejection, quota: charge.quota };
 }
 
-/** A key in the body that is another than the one that was believed: events would go to either of two apps. */
+/** The body has another key than the one that was accepted: its events could belong to either of two apps. */
 export function keyConflict(request: KeyCarrier, body: Readonly<Record<string, unknown>>): Rejection | null {
   const field = keysInBody[request.path];
   const inBody = field === undefined ? null : body[field];
@@ -76,10 +77,10 @@ export function keyConflict(request: KeyCarrier, body: Readonly<Record<string, u
 }
 
 interface KeyCarrier {
-  /** Of the route. */
+  /** From the route. */
   readonly path: string;
   readonly header: (name: string) => string;
-  /** The first in the body, where it was believed; of two members with one name a parser takes the last. */
+  /** The first key of the body, the one that was accepted; of two members with one name, a parser takes the last. */
   readonly keyInBody: string;
 }
 

@@ -12,11 +12,11 @@ import { SdkEdge } from './testing/sdk-edge.ts';
 
 const addressesForTest = new CountedAddresses(parseSecretKeys(newSecretKey('test')));
 let edge: SdkEdge;
-/** Between this gateway and Redis; whoever rotates has a connection of their own. */
+/** Between this gateway and Redis; whatever rotates keys has a connection of its own. */
 let proxy: TcpProxy;
 let redis: Redis;
 let check: KeyCheck;
-/** Called when Postgres has answered a look-up, and waited for before the answer is given. */
+/** Called when Postgres has answered a look-up, and awaited before the answer is passed on. */
 let lookups = { answered: async () => {} };
 
 beforeAll(async () => {
@@ -51,7 +51,7 @@ async function verdict(key: string): Promise<string> {
   return 'rejection' in answer ? answer.rejection.code : answer.app.app_id;
 }
 
-test('a key rotated while this gateway alone has lost Redis is dead at once', async () => {
+test('a key rotated while only this gateway has lost Redis is rejected immediately', async () => {
   const { app_id, key } = await edge.app();
   expect(await verdict(key)).toBe(app_id);
   proxy.refuse();
@@ -65,7 +65,7 @@ test('a key rotated while this gateway alone has lost Redis is dead at once', as
   }
 });
 
-test('a request after a rotation does not take the answer of a look-up that began before it', async () => {
+test('a request after a rotation does not use the answer of a look-up that began before it', async () => {
   const { app_id, key } = await edge.app();
   proxy.refuse();
   await expect.poll(() => redis.isConnected()).toBe(false);
@@ -85,7 +85,7 @@ test('a request after a rotation does not take the answer of a look-up that bega
   expect(reads).toBe(2);
 });
 
-test('without Redis a key that is known costs nobody their limit of guesses; unknown ones do', async () => {
+test("without Redis a known key does not use up its address's limit of guesses; unknown ones do", async () => {
   const { app_id, key } = await edge.app();
   proxy.refuse();
   await expect.poll(() => redis.isConnected()).toBe(false);
@@ -97,7 +97,7 @@ test('without Redis a key that is known costs nobody their limit of guesses; unk
   expect(guesses.at(-1)).toBe('RATE_LIMITED');
 });
 
-test('after Redis let one request wait in vain, those that come in the second after that do not wait for it', async () => {
+test('after one request waited for Redis in vain, requests of the next second do not wait for it', async () => {
   const { app_id, key } = await edge.app();
   proxy.silence();
   expect(await verdict(key)).toBe(app_id);

@@ -1,12 +1,12 @@
 /**
- * Whose API key is this, and may the app call again? One round trip to Redis answers both. What Redis doesn't know is
- * read from Postgres and put there. While Redis is away, or did not answer a moment ago, Postgres is asked each time, and
- * requests are counted in this process.
+ * Authenticates an API key and charges the request to its rate limit, in one round trip to Redis. A key that Redis does
+ * not have is read from Postgres and cached in Redis. While Redis is unavailable, or has not answered just now, every
+ * look-up goes to Postgres, and requests are counted in this process.
  *
- * Must stay true: a key is accepted by an answer of Redis or Postgres that was asked for after the request came in. This process
- * believes no key by itself, not for a moment, since it can't tell "Redis is away" from "only I have lost it, and
- * somebody rotates". What is shared is the question: at most one look-up of a key runs, and one waits for all who
- * came since it began. With Redis and Postgres both away a key is a 500.
+ * Invariant: a key is accepted only by an answer of Redis or Postgres to a query sent after the request arrived. This
+ * process caches no key, not even for a moment, since it cannot distinguish "Redis is down" from "only I have lost
+ * Redis, and a key is being rotated". Only queries are shared: at most one look-up per key runs, and one more waits for
+ * all requests that arrived since it began. With both Redis and Postgres unavailable, the answer is 500.
  */
 import { LRUCache } from 'lru-cache';
 import type { ApiKeys } from '#common/api-key.ts';
@@ -41,13 +41,13 @@ import { TransientMap } from '#common/transient-map.ts';
 const KEYS_REMEMBERED_MAX = 10_000;
 const LOOKUPS_MAX = 50;
 const REDIS_PAUSE_MS = 1_000;
-/** How long is waited before each look at Postgres: a change of the app may be about to be committed. */
+/** Pauses before each look-up in Postgres: a change of the app may be about to be committed. */
 const LOOK_PAUSES_MS = [0, 5, 10, 20, 40, 80] as const;
 
 /**
- * KEYS[1] the snapshot key. ARGV: what the limit key begins with; what it ends with; whether the app id stands
- * between them ("1"); how many requests; end of a window that begins now; its length. Answers {json, count, end}, or null
- * for an unknown key.
+ * KEYS[1] the snapshot key. ARGV: prefix of the limit key; its suffix; whether the app id goes between them ("1");
+ * number of requests; end of a window that begins now; its length. Returns {json, count, end}, or null for an unknown
+ * key.
  */
 const checkScript = `${snapshotLua}${takeLua}
 local json, app_id = snapshot(KEYS[1])
@@ -58,7 +58,7 @@ local count, reset_ms = take(key .. ARGV[2], ARGV[4], ARGV[5], ARGV[6])
 return {json, count, reset_ms}
 `;
 
-/** A key that passed, or why not; the charge says what the limit headers are to show. */
+/** An accepted key, or why it was refused; the charge is what the limit headers show. */
 export type KeyVerdict =
   | { readonly app: AppSnapshot; readonly charge: Charge }
   | { readonly rejection: Rejection; readonly charge: Charge | null };
@@ -69,7 +69,7 @@ export interface KeyCheckParts {
   readonly redis: Redis;
   readonly db: Queries;
   readonly keys: ApiKeys;
-  /** Requests a minute of each class. */
+  /** Requests per minute of each class. */
   readonly limits: Readonly<Record<LimitClass, number>>;
   readonly addresses: CountedAddresses;
   readonly clock: Clock;
@@ -80,7 +80,7 @@ interface Question {
   readonly answer: Promise<{ readonly app: AppSnapshot; readonly window: Window } | null>;
 }
 
-/** One that runs, and the one that begins after it for all who came meanwhile. */
+/** The look-up that is running, and the next one, shared by all requests that arrived meanwhile. */
 interface Lookup {
   readonly answer: Promise<AppSnapshot | null>;
   next: Promise<AppSnapshot | null> | undefined;
@@ -92,7 +92,7 @@ interface Subject {
   readonly isOfApp: boolean;
 }
 
-/** What is counted: an app, an app at an address, or an address. */
+/** What the limit counts: an app, an app at an address, or an address. */
 function subjectOf(limitClass: LimitClass, ip: string, addresses: CountedAddresses): Subject {
   switch (limitClass) {
     case 'match':
@@ -113,12 +113,12 @@ export class KeyCheck {
   readonly #snapshots: AppSnapshots;
   readonly #check: Script;
   readonly #hashes = new LRUCache<string, Buffer>({ max: KEYS_REMEMBERED_MAX });
-  /** Parsed snapshots by their own text, so that a text is parsed once and an app is one object. */
+  /** Parsed snapshots by their JSON, so that each is parsed once and an app is one object. */
   readonly #parsed = new LRUCache<string, { json: string; app: AppSnapshot }>({ max: KEYS_REMEMBERED_MAX });
-  /** Keys that Postgres knew when it was last asked: those who hold one are not charged as guessers. */
+  /** Keys that Postgres knew at the last look-up: their holders are not charged as guessers. */
   readonly #known = new LRUCache<string, true>({ max: KEYS_REMEMBERED_MAX });
   readonly #lookups = new Map<string, Lookup>();
-  /** What will be asked at the end of this turn of the event loop, by key and who is counted. */
+  /** Queries to send at the end of this turn of the event loop, by key and limit subject. */
   readonly #questions = new TransientMap<string, Question>();
   readonly #windows = new LocalWindows();
   readonly #misses = new LocalWindows();
@@ -145,19 +145,19 @@ export class KeyCheck {
       const verdict = nowMs < this.#redisPausedUntilMs ? null : await this.#ask(key, limitClass, ip, nowMs);
       if (verdict) return verdict;
       if (nowMs < this.#redisPausedUntilMs) return this.#countHere(app, limitClass, ip, nowMs);
-      // The app is being changed: its snapshots count for nothing until the change is committed. Look again.
+      // The app is being changed: its snapshots are invalid until the change is committed. Look again.
     }
     return { rejection: unavailable(undefined, 1), charge: null };
   }
 
-  /** While Redis is away. */
+  /** For while Redis is unavailable. */
   #countHere(app: AppSnapshot, limitClass: LimitClass, ip: string, nowMs: number): KeyVerdict {
     const subject = subjectOf(limitClass, ip, this.#parts.addresses);
     const counted = subject.head + (subject.isOfApp ? app.app_id : '') + subject.tail;
     return verdictOf(app, chargeOf(this.#parts.limits[limitClass], this.#windows.take(counted, nowMs), nowMs));
   }
 
-  /** Null when Redis doesn't know the key, or is away. */
+  /** Null if Redis does not know the key, or is unavailable. */
   async #ask(key: string, limitClass: LimitClass, ip: string, nowMs: number): Promise<KeyVerdict | null> {
     const subject = subjectOf(limitClass, ip, this.#parts.addresses);
     const name = `${key} ${subject.head}${subject.tail}`;
@@ -174,7 +174,7 @@ export class KeyCheck {
     return verdictOf(answer.app, charge);
   }
 
-  /** Requests of one turn with the same key are one question, which counts all of them: an app sends many at once. */
+  /** Requests of one turn with the same key share a query that counts them all: an app sends many at once. */
   async #askAtTurnEnd(name: string, key: string, { head, tail, isOfApp }: Subject, nowMs: number) {
     await new Promise((turnEnd) => setImmediate(turnEnd));
     const requests = this.#questions.get(name)?.requests ?? 1;
@@ -185,7 +185,8 @@ export class KeyCheck {
       answer = await this.#check([snapshotKey(this.#hash(key))], args);
     } catch {
       this.counters.redis_failures++;
-      // Not nowMs: from before a second of silence the pause would be over already, and each request would wait its own second.
+      // Not nowMs: it dates from before the second of waiting, so the pause would already be over, and each request
+      // would wait a second of its own.
       this.#redisPausedUntilMs = this.#parts.clock() + REDIS_PAUSE_MS;
       return null;
     }
@@ -194,7 +195,7 @@ export class KeyCheck {
     return { app: this.#parse(key, answer[0]), window: windowOf(answer.slice(1)) };
   }
 
-  /** From Postgres: one look-up at a time for each key, few for all, and few unknown keys from one address. */
+  /** Reads from Postgres: one look-up at a time per key, few in total, and few unknown keys per address. */
   async #read(key: string, ip: string, nowMs: number): Promise<AppSnapshot | Refused | null> {
     const running = this.#lookups.get(key);
     if (!running) {
@@ -222,7 +223,7 @@ export class KeyCheck {
     return lookup.answer;
   }
 
-  /** What runs may have read before this request came: a key that was rotated in between would live on. */
+  /** The running look-up may have read before this request arrived: a key rotated in between would be accepted. */
   #after(key: string, running: Lookup): Promise<AppSnapshot | null> {
     const again = () => this.#begin(key);
     running.next ??= running.answer.then(again, again);

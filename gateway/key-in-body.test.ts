@@ -11,7 +11,7 @@ function read(text: string): string {
   return found instanceof Rejection ? (found.errors[0]?.message ?? '') : found;
 }
 
-test('the key is found wherever it stands in the object of the body', () => {
+test('the key is found anywhere in the object of the body', () => {
   for (const rest of [{}, { batch: [{ a: [{}, '}]"\\'] }] }, { 'Ä€𝒳"\\': '\\"{[' }, { '': null, a: 'api_key' }]) {
     for (const space of [0, 2, '\t']) {
       expect(read(JSON.stringify({ api_key: key, ...rest }, null, space))).toBe(key);
@@ -20,7 +20,7 @@ test('the key is found wherever it stands in the object of the body', () => {
   }
 });
 
-test('what stands in an event, in a text or as a value is no key of the request', () => {
+test("text inside an event, a string or a value is not mistaken for the request's key", () => {
   const own = { api_key: key };
   for (const body of [
     { batch: [own], properties: own },
@@ -34,14 +34,14 @@ test('what stands in an event, in a text or as a value is no key of the request'
   }
 });
 
-test('what ends too early or is no object is told from an object without a key', () => {
+test('a body that ends too early or is not an object is distinguished from an object without a key', () => {
   expect(read('{}')).toBe('');
   for (const text of ['{', '{"a":"}', '{"a":[}', '{"api_key":"lk_']) expect(read(text)).toBe('is not valid JSON');
   for (const text of ['[]', '7', `["api_key","${key}"]`]) expect(read(text)).toBe('must be a JSON object');
   for (const text of ['', ' \n']) expect(read(text)).toBe('must be a JSON object, but is empty');
 });
 
-test('nothing behind the key is read, and nothing before it is built: no nesting and no number of values matters', () => {
+test('nothing after the key is read and nothing before it is built, whatever the nesting and the number of values', () => {
   expect(read(`{"api_key":"${key}",${'['.repeat(500_000)}`)).toBe(key);
   const deep = 500_000;
   expect(read(`{"a":${'['.repeat(deep)}${']'.repeat(deep)},"api_key":"${key}"}`)).toBe(key);

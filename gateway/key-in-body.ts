@@ -1,18 +1,18 @@
 /**
- * The API key in a body that nobody has vouched for yet. JSON.parse and a walk would let whoever has no key spend a third of a
- * second of this process with a kilobyte of gzip (350,000 times `{}`). So the text is only looked through: each character
- * once, nothing is built, and it ends with the first key. Whether the rest is JSON is asked after the key was believed.
+ * Finds the API key in an unauthenticated body. JSON.parse would let anyone without a key spend a third of a second of
+ * this process with a kilobyte of gzip (350,000 times `{}`). So the text is only scanned: each character once, nothing
+ * is built, and the scan ends at the first key. Whether the rest is JSON is checked once the key is accepted.
  */
 import type { RawBody } from '#common/http/raw-body.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
 
 const [quote, backslash, openObject, closeObject, openList, closeList] = [0x22, 0x5c, 0x7b, 0x7d, 0x5b, 0x5d];
-/** What follows the name of the member: a value of characters that stand in keys. Keys are never sent with escapes. */
+/** What follows the member's name: a value of characters that keys consist of. Clients never send keys with escapes. */
 const keyValue = /[ \t\r\n]*:[ \t\r\n]*"([0-9A-Za-z_]{1,64})"/y;
 
-/** The value of a member of the body's own object; empty where it has none that can be a key. */
+/** The value of a member of the top-level object; empty if there is none that can be a key. */
 export function readKeyInBody(body: RawBody, field: string): string | Rejection {
-  // A character for each byte: none of a longer UTF-8 sequence looks like one of JSON's signs.
+  // One character per byte: no byte of a longer UTF-8 sequence looks like JSON syntax.
   const text = body.latin1;
   const start = text.search(/[^ \t\r\n]/);
   if (start === -1) return invalid('body', 'must be a JSON object, but is empty');

@@ -1,4 +1,4 @@
-/** The SDK edge in a process of its own: keys, matches, installs, events. */
+/** The SDK edge as a process: keys, matches, installs, events. */
 import { systemClock } from '#common/clock.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import { drainMs, ServerPart } from '#common/http/server-part.ts';
@@ -36,7 +36,7 @@ const cache = new LinkCache({
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
-// NATS may come later: until then clicks that Redis has lost are not found, and everything else works.
+// NATS may connect later: until then clicks that Redis has lost are not found, and everything else works.
 const onRefusal = (line: string) => log.error(line);
 const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
 const nats = natsUrl === '' ? null : Nats.connect({ url: natsUrl, name, installation, onRefusal });

@@ -1,4 +1,4 @@
-/** The SDK edge put together from its clients: alone (main.ts), or beside the API on one origin. */
+/** Wires the SDK edge from its clients: alone (main.ts), or beside the API on one origin. */
 import { AddressWriter } from '#common/address-writer.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
@@ -42,20 +42,20 @@ export interface GatewayClients {
   readonly db: Postgres;
   readonly redis: Redis;
   readonly journal: Journal;
-  /** Finds links by URL; started and stopped by whoever made it. */
+  /** Finds links by URL; its creator starts and stops it. */
   readonly cache: LinkCache;
   readonly archive?: ClickLookup;
 }
 
 export interface GatewayParts {
   readonly mount: Mount<GatewayDeps>;
-  /** Also charges requests to addresses that no route has. */
+  /** Also rate-limits requests to unknown addresses. */
   readonly guard: Guard;
   readonly check: KeyCheck;
   readonly counters: GatewayCounters;
 }
 
-/** @throws when SECRET_KEY is not usable. */
+/** @throws if SECRET_KEY is unusable. */
 export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayClients, clock: Clock): GatewayParts {
   const { db, redis, journal, cache } = clients;
   const limits = configuredLimits(config);

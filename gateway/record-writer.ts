@@ -1,4 +1,4 @@
-/** Records of one request on their way into the journal, and the one answer that all of them wait for. */
+/** Appends the records of one request to the journal; the request gets one answer for all of them. */
 import { setImmediate as turnEnd } from 'node:timers/promises';
 import {
   groupCharsMax,
@@ -12,11 +12,11 @@ import { partitionOf } from '#common/log/partition.ts';
 import { type RecordKind, recordKinds } from '#common/log/record.ts';
 
 interface Identified {
-  /** What is counted once: event_id, install_id, click_id. */
+  /** The id by which it is counted once: event_id, install_id, click_id. */
   readonly id: string;
 }
 
-/** A line of JSON; or bytes of a request (a character for each, no line break) with the text that makes them one. */
+/** A line of JSON; or bytes of a request (one character each, no line break) with the text that completes them. */
 export type PendingRecord = Identified &
   ({ readonly json: string } | { readonly head: string; readonly body: string; readonly tail: string });
 
@@ -40,7 +40,7 @@ class AllWaiter implements Waiter {
   }
 }
 
-/** Of a batch that is more than a turn takes, so much goes into one. */
+/** How much of a batch larger than a turn goes into one turn. */
 const partCharsMax = groupCharsMax / 4;
 
 function roomOfOne(record: PendingRecord): number {
@@ -80,15 +80,17 @@ export class RecordWriter {
     }
   }
 
-  /** Whether the journal takes records now; asked first, so that nothing is done for a batch that will be refused. */
+  /**
+   * Whether the journal accepts records now; checked first, so that no work is done for a batch that will be refused.
+   */
   get isOpen(): boolean {
     return this.#journal.isWritable;
   }
 
   /**
-   * True when every record is kept, false when none is: what is kept of a batch that was refused is counted twice once the
-   * app has sent it again. One that is more than a turn takes goes into several, and is kept in part if the journal is at its
-   * bound, or its disk fails, after the first of them.
+   * True if every record is stored, false if none is: records stored from a refused batch would be counted twice once
+   * the app has sent it again. A batch larger than a turn is spread over several, and is stored in part if the journal
+   * reaches its limit, or its disk fails, after the first of them.
    */
   write(kind: RecordKind, appId: string, records: readonly PendingRecord[]): Promise<boolean> {
     if (records.length === 0) return Promise.resolve(true);
@@ -101,7 +103,7 @@ export class RecordWriter {
   async #writeInTurns(kind: RecordKind, appId: string, records: readonly PendingRecord[]): Promise<boolean> {
     let isBegun = false;
     for (const { part, room } of partsOf(records)) {
-      // Of what has begun nothing is refused because others were faster in this turn: the next one is empty.
+      // A batch that has begun is not refused because others filled this turn: the next turn is empty.
       while (isBegun && this.isOpen && !this.#journal.hasRoom(room)) await turnEnd();
       if (!(await this.#append(kind, appId, part, room))) return false;
       isBegun = true;
@@ -124,7 +126,7 @@ export class RecordWriter {
 
   #lane(kind: RecordKind, appId: string, id: string): JournalLane {
     const lane = this.#lanes.get(kind)?.[partitionOf(appId, id, this.partitions)];
-    if (!lane) throw new Error(`there is no lane for ${kind}`);
+    if (!lane) throw new Error(`no journal lane for ${kind}`);
     return lane;
   }
 }

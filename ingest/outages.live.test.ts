@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { Nats } from '#common/stores/nats.ts';
-import { sleep, systemTime } from '#common/time.ts';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
 
 let way: PipelineHarness;
@@ -14,16 +13,16 @@ afterEach(() => way.stopIngests());
 const patience = { timeout: 45_000, interval: 250 };
 const long = 90_000;
 
-/** Appends until something has happened. */
-async function keepUntil(done: Promise<unknown>, perRound = 20): Promise<void> {
-  let isDone = false;
-  void done.then(() => {
-    isDone = true;
-  });
-  while (!isDone) {
-    await way.keep(perRound);
-    await sleep(systemTime, 2);
-  }
+/** Appends until ClickHouse has stored this many more rows, so that the next insert is probably under way. */
+async function keepUntilStored(more: number): Promise<void> {
+  const wanted = (await way.figures()).rows + more;
+  while ((await way.figures()).rows < wanted) await way.keep(20);
+}
+
+/** Appends until the publisher waits for an acknowledgement of the log. */
+async function keepUntilPublishing(): Promise<void> {
+  do await way.keep(20);
+  while (way.publisher.messagesInFlight === 0);
 }
 
 test(
@@ -33,7 +32,7 @@ test(
     for (let kills = 0; kills < 5; kills++) {
       await way.keep(500);
       const before = way.kept;
-      await keepUntil(sleep(systemTime, 20 + kills * 25));
+      await keepUntilStored(50 + kills * 100);
       await way.clickhouse.kill('SIGKILL');
       await way.keep(100);
       await way.clickhouse.restart();
@@ -53,7 +52,7 @@ test(
       const before = way.kept;
       await way.keep(300);
       await expect.poll(async () => (await way.figures()).rows, patience).toBeGreaterThan(before);
-      await keepUntil(sleep(systemTime, kills * 10));
+      await keepUntilStored(kills * 50);
       await way.clickhouse.kill('SIGKILL');
       ingest.process.kill('SIGKILL');
       await ingest.exited;
@@ -78,7 +77,7 @@ test(
     const ingest = way.ingest();
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
     for (const isWiped of [true, false, true]) {
-      await keepUntil(sleep(systemTime, 100));
+      await keepUntilPublishing();
       await way.nats.kill('SIGKILL');
       await way.keep(100);
       await way.nats.restart({ isWiped });
@@ -96,7 +95,7 @@ test(
     await way.keep(100);
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
     for (let rounds = 0; rounds < 2; rounds++) {
-      await keepUntil(sleep(systemTime, 30 + rounds * 10));
+      await keepUntilStored(50 + rounds * 50);
       first.process.kill('SIGSTOP');
       const second = way.ingest('', 'ingest-b', 1);
       await way.keep(200);

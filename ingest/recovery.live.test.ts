@@ -1,5 +1,4 @@
-import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { sleep, systemTime } from '#common/time.ts';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import { failpointNames } from './failpoints.ts';
 import { PipelineHarness } from './testing/pipeline-harness.ts';
 
@@ -37,9 +36,10 @@ test.each(failpointNames.filter((name) => !name.startsWith('learned_')).map((nam
   async (name) => {
     for (const at of [1, 2]) {
       const ingest = way.ingest(`${name}:${at}`);
-      while (ingest.process.exitCode === null && ingest.process.signalCode === null) {
+      const hasEnded = () => ingest.process.exitCode !== null || ingest.process.signalCode !== null;
+      while (!hasEnded()) {
         await way.keep(20);
-        await Promise.race([ingest.exited, sleep(systemTime, 50)]);
+        await vi.waitUntil(async () => hasEnded() || (await way.figures()).rows === way.kept, patience);
       }
       expect(ingest.process.signalCode).toBe('SIGKILL');
     }
@@ -56,8 +56,10 @@ test('ingest stops at once at any moment of its start or recovery', async () => 
   await killed.exited;
   for (let moment = 0; moment < 12; moment++) {
     const ingest = await way.ingestHere();
+    const spies = (['query', 'execute', 'transaction'] as const).map((name) => vi.spyOn(ingest.postgres, name));
+    const calls = () => spies.reduce((sum, { mock }) => sum + mock.calls.length, 0);
     ingest.start();
-    await sleep(systemTime, moment * 4);
+    await vi.waitUntil(() => calls() >= moment, { timeout: 10_000, interval: 1 });
     const asked = performance.now();
     await ingest.stop();
     expect(performance.now() - asked).toBeLessThan(2_000);

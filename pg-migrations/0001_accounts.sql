@@ -1,4 +1,4 @@
--- Who may log in, and to what.
+-- Users, their organizations and their logins.
 
 CREATE TABLE organizations (
   id text PRIMARY KEY,
@@ -8,10 +8,10 @@ CREATE TABLE organizations (
 
 CREATE TABLE users (
   id text PRIMARY KEY,
-  -- Kept in lower case, so that an address is one account however it is typed.
+  -- Stored in lower case, so that an address is one account however it is typed.
   email text NOT NULL CHECK (email = lower(email) AND char_length(email) BETWEEN 3 AND 320),
   name text NOT NULL DEFAULT '' CHECK (char_length(name) <= 200),
-  -- Null for an account that logs in through a provider only.
+  -- Null for an account that only logs in through a provider.
   password_hash text,
   created_at timestamptz NOT NULL DEFAULT now(),
   deleted_at timestamptz
@@ -27,7 +27,7 @@ CREATE TABLE memberships (
 );
 CREATE INDEX memberships_organization ON memberships (organization_id);
 
--- One row for each refresh token ever given out; a family is one login and all that it was renewed to.
+-- One row for each refresh token ever issued; a family is one login and all its renewals.
 CREATE TABLE refresh_tokens (
   id text PRIMARY KEY,
   user_id text NOT NULL REFERENCES users ON DELETE CASCADE,
@@ -44,7 +44,7 @@ CREATE INDEX refresh_tokens_family ON refresh_tokens (family_id);
 CREATE INDEX refresh_tokens_user ON refresh_tokens (user_id);
 CREATE INDEX refresh_tokens_expiry ON refresh_tokens (expires_at);
 
--- A login through a provider that was started and has not come back; the row is deleted by whoever uses it.
+-- A login through a provider that was started and has not returned; its callback deletes the row.
 CREATE TABLE oauth_states (
   state_hash bytea PRIMARY KEY,
   provider text NOT NULL,

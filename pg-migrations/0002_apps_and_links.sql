@@ -15,7 +15,7 @@ CREATE TABLE apps (
   api_key_ciphertext text NOT NULL,
   api_key_hash bytea NOT NULL,
   api_key_preview text NOT NULL,
-  -- Goes up by one with each change; a cached copy of a lower version is never used.
+  -- Increases by one with each change; a cached copy of a lower version is never used.
   version bigint NOT NULL DEFAULT 1,
   created_at timestamptz NOT NULL,
   updated_at timestamptz NOT NULL,
@@ -56,10 +56,10 @@ CREATE TABLE links (
   updated_at timestamptz NOT NULL,
   deleted_at timestamptz
 );
--- Deleted links are in it too: a code is not given out again.
+-- Includes deleted links: a code is never reused.
 CREATE UNIQUE INDEX links_short_code_key ON links (app_id, short_code);
 CREATE UNIQUE INDEX links_external_id_key ON links (app_id, external_id) WHERE deleted_at IS NULL AND external_id IS NOT NULL;
--- Each list is answered from one of these without touching the table, whatever the offset.
+-- Each list is answered from one of these without reading the table, whatever the offset.
 CREATE INDEX links_by_organization ON links (organization_id, created_at DESC, id DESC) INCLUDE (app_id, archived)
   WHERE deleted_at IS NULL;
 CREATE INDEX links_by_app ON links (organization_id, app_id, created_at DESC, id DESC) INCLUDE (archived)
@@ -67,7 +67,7 @@ CREATE INDEX links_by_app ON links (organization_id, app_id, created_at DESC, id
 CREATE INDEX links_by_campaign ON links (organization_id, campaign, created_at DESC, id DESC) INCLUDE (app_id, archived)
   WHERE deleted_at IS NULL AND campaign IS NOT NULL;
 
--- Counting 100,000 links for pagination.total costs more than the page itself, so the counts are kept.
+-- Counting 100,000 links for pagination.total costs more than the page itself, so the counts are stored.
 CREATE TABLE link_counts (
   organization_id text NOT NULL,
   app_id text PRIMARY KEY REFERENCES apps ON DELETE CASCADE,
@@ -76,8 +76,8 @@ CREATE TABLE link_counts (
 ) WITH (fillfactor = 50);
 CREATE INDEX link_counts_organization ON link_counts (organization_id);
 
--- Row-level security hides the operators of a GIN index on links.tags from the planner, so tags have rows of their own,
--- with what else a list filters by.
+-- Row-level security hides the operators of a GIN index on links.tags from the planner, so tags have their own rows,
+-- with the other columns by which a list filters.
 CREATE TABLE link_tags (
   organization_id text NOT NULL,
   tag text NOT NULL,
@@ -127,7 +127,7 @@ CREATE TRIGGER links_inserted AFTER INSERT ON links REFERENCING NEW TABLE AS ins
 CREATE TRIGGER links_updated AFTER UPDATE ON links REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows
   FOR EACH STATEMENT EXECUTE FUNCTION signpost_count_links_updated();
 
--- What ?search= looks through. A newline between the fields, so that no match spans two of them.
+-- What ?search= searches. A newline between the fields, so that no match spans two of them.
 CREATE FUNCTION signpost_link_text(short_code text, path text, title text, campaign text) RETURNS text
   LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
   $$ SELECT lower(short_code || E'\n' || path || E'\n' || coalesce(title, '') || E'\n' || coalesce(campaign, '')) $$;

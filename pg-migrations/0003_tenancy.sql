@@ -1,7 +1,8 @@
--- The second wall between tenants. The API runs its queries on apps and links as signpost_api, which sees only the rows
--- of the organizations named in the transaction's setting signpost.organization_ids, whatever the query says.
+-- The second barrier between tenants. The API runs its queries on apps and links as signpost_api, which sees only the
+-- rows of the organizations named in the transaction's setting signpost.organization_ids, whatever the query says.
 
--- Roles belong to the whole server, so another database of it may have made this one already, or be making it now.
+-- Roles belong to the whole server, so another of its databases may already have created this one, or be creating it
+-- now.
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'signpost_api') THEN
@@ -15,7 +16,7 @@ EXCEPTION
 END $$;
 DO $$
 BEGIN
-  -- A superuser may take on any role; everybody else must be told so.
+  -- A superuser may assume any role; every other user needs the grant.
   IF NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) THEN
     BEGIN
       EXECUTE format('GRANT signpost_api TO %I', current_user);
@@ -36,28 +37,30 @@ ALTER TABLE apps ENABLE ROW LEVEL SECURITY;
 ALTER TABLE links ENABLE ROW LEVEL SECURITY;
 ALTER TABLE link_counts ENABLE ROW LEVEL SECURITY;
 ALTER TABLE link_tags ENABLE ROW LEVEL SECURITY;
--- The inner SELECT is evaluated once for a query, not once for a row.
+-- The inner SELECT is evaluated once per query, not once per row.
 CREATE POLICY tenant ON apps TO signpost_api USING (organization_id = ANY ((SELECT signpost_organizations())::text[]));
 CREATE POLICY tenant ON links TO signpost_api USING (organization_id = ANY ((SELECT signpost_organizations())::text[]));
 CREATE POLICY tenant ON link_counts TO signpost_api USING (organization_id = ANY ((SELECT signpost_organizations())::text[]));
 CREATE POLICY tenant ON link_tags TO signpost_api USING (organization_id = ANY ((SELECT signpost_organizations())::text[]));
 
--- Holes in that wall, each as narrow as its question.
+-- Exceptions to that barrier, each limited to its purpose.
 
--- Whose is this? Tells "belongs to somebody else" (403) from "exists nowhere" (404). Null for the latter.
+-- The owner of an entity: distinguishes one of another organization (403) from an unknown one (404). Null for the
+-- latter.
 CREATE FUNCTION signpost_owner_of_app(wanted text) RETURNS text LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS
   $$ SELECT organization_id FROM apps WHERE id = wanted AND deleted_at IS NULL $$;
 CREATE FUNCTION signpost_owner_of_link(wanted text) RETURNS text LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS
   $$ SELECT l.organization_id FROM links l JOIN apps a ON a.id = l.app_id
       WHERE l.id = wanted AND l.deleted_at IS NULL AND a.deleted_at IS NULL $$;
 
--- Whether a host was another organization's, whose printed links must not come to lead somewhere else.
+-- Whether a host was another organization's, whose printed links must never lead somewhere else.
 CREATE FUNCTION signpost_host_was_anothers(wanted text, mine text) RETURNS boolean
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public AS
   $$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND organization_id <> mine) $$;
 
--- The caller's links whose text matches a LIKE pattern, whatever the case, with what else a list filters by. Row-level
--- security would keep the planner from the trigram index, so this function sets the same bound itself.
+-- The caller's links whose text matches a LIKE pattern, case-insensitively, with the other columns by which a list
+-- filters. Row-level security would prevent the use of the trigram index, so this function applies the same restriction
+-- itself.
 CREATE FUNCTION signpost_links_matching(pattern text)
   RETURNS TABLE (id text, organization_id text, app_id text, archived boolean, campaign text, created_at timestamptz)
   LANGUAGE sql STABLE SECURITY DEFINER SET search_path = public ROWS 1000 AS

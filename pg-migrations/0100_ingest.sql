@@ -1,7 +1,8 @@
--- What ingest knows of the way of a record: who owns a partition, what is committed, and what is being inserted.
+-- Ingest's view of the record path: who owns a partition, what is committed, and what is being inserted.
 CREATE SCHEMA ingest;
 
--- One owner per partition. Every write of ingest checks the epoch, so an owner that slept through its lease writes nothing.
+-- One owner per partition. Every write of ingest checks the epoch, so an owner that was paused beyond its lease writes
+-- nothing.
 CREATE TABLE ingest.lease (
   partition integer PRIMARY KEY,
   owner text NOT NULL,
@@ -15,7 +16,7 @@ CREATE TABLE ingest.checkpoint (
   stream_time bigint NOT NULL
 );
 
--- Frames of a producer's lane that are committed: all up to mark, and ranges [[from, to], …] ahead of it.
+-- Committed frames of a producer's lane: all up to mark, and ranges [[from, to], …] ahead of it.
 CREATE TABLE ingest.mark (
   producer_id text NOT NULL,
   kind text NOT NULL,
@@ -26,7 +27,8 @@ CREATE TABLE ingest.mark (
   PRIMARY KEY (partition, kind, producer_id)
 );
 
--- A batch that may be on its way into ClickHouse. Written before the insert, deleted in the transaction that moves the marks.
+-- A batch that may be on its way into ClickHouse. Written before the insert, deleted in the transaction that moves the
+-- marks.
 CREATE TABLE ingest.batch (
   batch_id text PRIMARY KEY,
   partition integer NOT NULL,
@@ -38,13 +40,13 @@ CREATE TABLE ingest.batch (
   -- The run of ClickHouse it was made for.
   boot_id text NOT NULL,
   stream_time bigint NOT NULL,
-  -- Nothing is being inserted for it now: its rows are being looked for.
+  -- It is not being inserted now: its rows are being looked up.
   is_suspect boolean NOT NULL DEFAULT false,
   created_at timestamptz NOT NULL DEFAULT now()
 );
 CREATE INDEX batch_partition ON ingest.batch (partition);
 
--- A ClickHouse partition whose rollups are being compared and rebuilt: no batch of others may begin to insert into it.
+-- A ClickHouse partition whose rollups are being compared and rebuilt: no other batch may begin to insert into it.
 CREATE TABLE ingest.repair (
   clickhouse_partition text PRIMARY KEY,
   partition integer NOT NULL,
@@ -52,13 +54,13 @@ CREATE TABLE ingest.repair (
   started_at timestamptz NOT NULL DEFAULT now()
 );
 
--- One salt per UTC day (days since 1970) for the numbers of visitors; without it they lead back to nobody.
+-- One salt per UTC day (days since 1970) for the numbers of visitors; without it they cannot be traced to a person.
 CREATE TABLE ingest.visitor_salt (
   day integer PRIMARY KEY,
   salt text NOT NULL
 );
 
--- Up to when everything that was answered on a machine is in the figures (epoch ms).
+-- Up to when the statistics include everything that was answered on a machine (epoch ms).
 CREATE TABLE ingest.progress (
   machine text PRIMARY KEY,
   committed_to bigint NOT NULL,

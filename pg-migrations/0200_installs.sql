@@ -1,4 +1,4 @@
--- Which installs there are and what each was answered, so that one sent again, at once or years later, is known.
+-- Installs and their answers, so that one that is sent again, immediately or years later, is recognized.
 
 CREATE TABLE install_answers (
   app_id text NOT NULL REFERENCES apps,
@@ -6,14 +6,14 @@ CREATE TABLE install_answers (
   -- One click, one install.
   click_id text,
   answer jsonb NOT NULL,
-  -- The record for the log, until the journal has taken it.
+  -- The record for the log, until the journal has it.
   record text,
   created_at timestamptz NOT NULL,
   PRIMARY KEY (app_id, install_id)
 );
 CREATE UNIQUE INDEX install_answers_click_id_key ON install_answers (click_id) WHERE click_id IS NOT NULL;
 
--- The names an install goes by: `i:` and its id, `d:` and the device it was first seen on.
+-- The names of an install: `i:` and its id, `d:` and the device it was first seen on.
 CREATE TABLE install_names (
   app_id text NOT NULL REFERENCES apps,
   name text NOT NULL,
@@ -21,8 +21,8 @@ CREATE TABLE install_names (
   PRIMARY KEY (app_id, name)
 );
 
--- Keeps an install under its first name, or gives what was kept under that name before. A click that another install
--- has already fails with the constraint install_answers_click_id_key, and nothing is kept.
+-- Stores an install under its first name, or returns the one that is already stored under that name. If another install
+-- has the click, it fails with the constraint install_answers_click_id_key, and nothing is stored.
 CREATE FUNCTION signpost_keep_install(
   of_app text, first_name text, second_name text, new_install_id text, of_click text, new_answer jsonb, new_record text,
   at_time timestamptz

@@ -1,5 +1,5 @@
--- What redirectors have not been told of yet: written by the change's own transaction, deleted once Redis has taken it.
--- Rows are worth something for as long as caches may hold what was before, minutes, and are dropped after that.
+-- Changes that redirectors have not received yet: written by the change's own transaction, deleted once Redis has
+-- accepted it. Rows are useful as long as caches may hold the previous value, for minutes, and are dropped after that.
 CREATE TABLE untold_changes (
   id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   kind text NOT NULL CHECK (kind IN ('link', 'app')),
@@ -9,7 +9,7 @@ CREATE TABLE untold_changes (
   changed_at timestamptz NOT NULL DEFAULT now()
 );
 
--- The role of the API may change apps and links, and has no other business with this table.
+-- The role of the API may change apps and links, and has no other access to this table.
 CREATE FUNCTION signpost_note_app_change() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
 BEGIN
   INSERT INTO untold_changes (kind, host, short_code) SELECT DISTINCT 'app', host, '' FROM (VALUES (OLD.host), (NEW.host)) AS v (host);

@@ -1,5 +1,5 @@
--- Hosts that an app has left for another one. Its printed links still name them, so no other organization may take them up.
--- Those of deleted apps stand in apps itself.
+-- Hosts that an app has given up for another one. Its printed links still name them, so no other organization may use
+-- them. Hosts of deleted apps are in apps itself.
 CREATE TABLE released_hosts (
   host text NOT NULL,
   organization_id text NOT NULL REFERENCES organizations (id),
@@ -7,7 +7,7 @@ CREATE TABLE released_hosts (
   PRIMARY KEY (host, organization_id)
 );
 
--- The role of the API changes apps, and has no other business with this table.
+-- The role of the API changes apps, and has no other access to this table.
 CREATE FUNCTION signpost_note_released_host() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public AS $$
 BEGIN
   INSERT INTO released_hosts (host, organization_id) VALUES (OLD.host, OLD.organization_id) ON CONFLICT DO NOTHING;

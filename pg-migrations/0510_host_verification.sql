@@ -1,27 +1,27 @@
--- A host is served once it is proven to be its organization's: it lies under the installation's own domain, a TXT record of
--- its DNS names the app, or an operator says so.
+-- A host is served once it is proven to be its organization's: it is under the installation's own domain, a TXT record
+-- of its DNS names the app, or an operator confirms it.
 
 ALTER TABLE apps ADD COLUMN host_verified_at timestamptz;
--- What is served today stays served.
+-- What is served today continues to be served.
 ALTER TABLE apps DISABLE TRIGGER USER;
 UPDATE apps SET host_verified_at = created_at;
 ALTER TABLE apps ENABLE TRIGGER USER;
 
--- A claim without proof keeps nobody out: a host is unique among those that are served.
+-- A claim without proof blocks no other: a host is unique among those that are served.
 DROP INDEX apps_host_key;
 CREATE UNIQUE INDEX apps_host_key ON apps (host) WHERE deleted_at IS NULL AND host_verified_at IS NOT NULL;
 CREATE INDEX apps_host_claimed ON apps (host) WHERE deleted_at IS NULL AND host_verified_at IS NULL;
 
--- Hosts that wait for their proof: one row per living app whose host is not verified, kept by the trigger below.
+-- Hosts that wait for their proof: one row per active app whose host is not verified, maintained by the trigger below.
 CREATE TABLE host_checks (
   app_id text PRIMARY KEY REFERENCES apps ON DELETE CASCADE,
   organization_id text NOT NULL,
   host text NOT NULL,
   claimed_at timestamptz NOT NULL DEFAULT now(),
-  -- When it is looked for next; whoever looks puts it off first, so that no two do.
+  -- When it is checked next; a process postpones it before checking, so that no two check it.
   due_at timestamptz NOT NULL DEFAULT now(),
   checked_at timestamptz,
-  -- Why the last look found no proof.
+  -- Why the last check found no proof.
   problem text CHECK (problem IN ('record_missing', 'record_differs', 'dns_unavailable', 'taken'))
 );
 CREATE INDEX host_checks_due ON host_checks (due_at);

@@ -1,5 +1,5 @@
--- Installs are forgotten when they are as old as raw records may be. Nothing is planned by the values of ids: each look-up is by
--- a whole key. So they need no statistics, which would keep samples of them.
+-- Installs are deleted at the maximum age of raw records. No query plan depends on the values of ids: each look-up uses
+-- a whole key. So they need no statistics, which would contain samples of them.
 CREATE INDEX install_answers_by_time ON install_answers (created_at);
 CREATE INDEX install_names_by_install ON install_names (app_id, install_id);
 ALTER TABLE install_answers ALTER COLUMN install_id SET STATISTICS 0, ALTER COLUMN click_id SET STATISTICS 0,

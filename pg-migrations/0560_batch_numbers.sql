@@ -1,11 +1,12 @@
--- Batches have numbers that only grow, and what became of one is asked of ClickHouse. Nothing is repaired under a lock any more.
+-- Batches have numbers that only grow, and ClickHouse is queried for the outcome of each. Nothing is repaired under a
+-- lock any more.
 ALTER TABLE ingest.lease ADD COLUMN last_batch_no bigint NOT NULL DEFAULT 0;
 
 ALTER TABLE ingest.batch
   DROP CONSTRAINT batch_pkey,
-  -- 0: of the version before, which named its batches by batch_id and told runs of ClickHouse apart by boot_id.
+  -- 0: from the previous version, which identified its batches by batch_id and runs of ClickHouse by boot_id.
   ADD COLUMN batch_no bigint NOT NULL DEFAULT 0,
-  -- It was looked for: what is there of it stays, and its frames come again for the rest.
+  -- It was looked up: its stored rows stay, and its frames are sent again for the rest.
   ADD COLUMN is_partial boolean NOT NULL DEFAULT false,
   ALTER COLUMN batch_id SET DEFAULT '',
   ALTER COLUMN boot_id SET DEFAULT '',

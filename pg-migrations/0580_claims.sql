@@ -1,10 +1,10 @@
--- Which device has which click, and what the device was answered. Redis holds a copy for speed; this is the truth.
--- A row counts for as long as it is here: ingest deletes it some minutes after expires_at.
+-- Which device has which click, and the device's answer. Redis has a copy for speed; this table is authoritative. A row
+-- is valid as long as it exists: ingest deletes it some minutes after expires_at.
 CREATE TABLE claims (
   -- One click, one device.
   click_id text PRIMARY KEY,
   app_id text NOT NULL,
-  -- Empty where the app names no device; the click then belongs to the match alone.
+  -- Empty if the app names no device; the click then belongs to the match alone.
   device text NOT NULL,
   match_id text NOT NULL,
   -- The match as it was answered, JSON.

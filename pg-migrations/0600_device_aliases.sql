@@ -1,5 +1,6 @@
--- Names of devices and users that an app declared to be the same, through another service's client. Looked up both ways; a row is
--- deleted 90 days after it was declared last. No statistics: they would keep samples of the names.
+-- Names of devices and users that an app declared to be the same, through another service's client. Looked up in both
+-- directions; a row is deleted 90 days after it was last declared. No statistics: they would contain samples of the
+-- names.
 CREATE TABLE device_aliases (
   app_id text NOT NULL,
   id text NOT NULL,

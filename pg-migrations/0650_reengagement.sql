@@ -1,7 +1,7 @@
--- A device keeps its first answer, and claims further clicks when it comes back by one. Such a claim is a re-engagement, or an install that
--- is being made again.
+-- A device keeps its first answer, and claims further clicks when it returns by one. Such a claim is a re-engagement,
+-- or an install that is being repeated.
 ALTER TABLE claims ADD COLUMN is_first boolean NOT NULL DEFAULT true;
--- The device had the app before the click was made, and the journal is not known to have the opening yet.
+-- The device had the app before the click was made, and the journal is not yet known to have the opening.
 ALTER TABLE claims ADD COLUMN is_open_due boolean NOT NULL DEFAULT false;
 DROP INDEX claims_device_key;
 -- One device, one first answer.
@@ -9,9 +9,9 @@ CREATE UNIQUE INDEX claims_device_key ON claims (app_id, device) WHERE device <>
 
 ALTER TABLE install_answers ADD COLUMN is_reinstall boolean NOT NULL DEFAULT false;
 
--- Keeps an install under its first name, or gives what was kept under that name before. If its second name, the device, is another install's,
--- this is a reinstall, and the device now goes by the new one. A click that another install has already fails with the constraint
--- install_answers_click_id_key, and nothing is kept.
+-- Stores an install under its first name, or returns the one that is already stored under that name. If its second
+-- name, the device, is another install's, this is a reinstall, and the device now refers to the new one. If another
+-- install has the click, it fails with the constraint install_answers_click_id_key, and nothing is stored.
 DROP FUNCTION signpost_keep_install(text, text, text, text, text, jsonb, text, timestamptz);
 CREATE FUNCTION signpost_keep_install(
   of_app text, first_name text, second_name text, new_install_id text, of_click text, new_answer jsonb, new_record text,

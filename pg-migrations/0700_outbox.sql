@@ -1,4 +1,4 @@
--- Changes that are not yet delivered to every cache are an outbox: the field's word for it.
+-- Renames the table of changes that are not yet delivered to every cache to the standard term, outbox.
 
 ALTER TABLE untold_changes RENAME TO outbox;
 ALTER TABLE outbox RENAME CONSTRAINT untold_changes_kind_check TO outbox_kind_check;

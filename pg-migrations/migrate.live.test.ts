@@ -8,7 +8,7 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { postgresForTest } from '#testing/servers.ts';
 import { migratePostgres } from './migrate.ts';
 
-test('the project migrates, and a second time there is nothing to do', async () => {
+test('the project migrates, and a second run has nothing to do', async () => {
   const database = await postgresForTest();
   expect(await migratePostgres({ url: database.url })).toEqual([]);
   await database.stop();
@@ -39,7 +39,7 @@ test('files run in the order of their numbers, other files are skipped, a failin
   rmSync(folder, { recursive: true });
 });
 
-test('hosts that were served before hosts had to be proven stay served', async () => {
+test('hosts that were served before verification existed are still served', async () => {
   const database = await postgresForTest({ isMigrated: false });
   const folder = mkdtempSync(join(tmpdir(), 'signpost-migrations-'));
   const root = join(packageRoot(), 'pg-migrations');

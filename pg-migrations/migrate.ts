@@ -5,7 +5,7 @@ import { grantProcessRoles } from './role-rights.ts';
 
 export interface PostgresMigrationOptions {
   readonly url: string;
-  /** Told one line per migration that was run. */
+  /** Called with one line for each migration that was run. */
   readonly log?: (line: string) => void;
   /** Folder with other files, for tests. */
   readonly folder?: string;
@@ -15,9 +15,9 @@ export interface PostgresMigrationOptions {
 const notMigrations = '(?!\\d{4}_[a-z0-9_]+\\.sql$).*';
 
 /**
- * Runs every pg-migrations/NNNN_name.sql that was not run yet, in order and in one transaction. Forward only.
- * Two processes at once: the second waits, and then finds nothing to do. Then the roles of our processes get their rights.
- * @returns the names of the migrations that were run, without `.sql`.
+ * Runs every pg-migrations/NNNN_name.sql that was not run yet, in order and in one transaction. Forward only. Of two
+ * concurrent processes, the second waits, and then finds nothing to do. Afterwards the processes' roles get their
+ * privileges. @returns the names of the migrations that were run, without `.sql`.
  */
 export async function migratePostgres(options: PostgresMigrationOptions): Promise<string[]> {
   const quiet = () => undefined;
@@ -28,7 +28,7 @@ export async function migratePostgres(options: PostgresMigrationOptions): Promis
     migrationsTable: 'pg_migrations',
     direction: 'up',
     singleTransaction: true,
-    // Rooms number their migrations in blocks of their own, so a lower number may well be the newer one.
+    // Rooms number their migrations in separate blocks, so a lower number may be the newer one.
     checkOrder: false,
     advisoryLockMode: 'wait',
     logger: { info: quiet, debug: quiet, warn: (line) => options.log?.(line), error: (line) => options.log?.(line) },

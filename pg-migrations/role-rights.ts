@@ -1,6 +1,7 @@
 /**
- * What each process may do in Postgres: one role for each, in roles/<name>.sql. They are optional. Those that exist get their
- * rights at the end of every migration; where none exists, processes connect as the owner of the schema.
+ * What each process may do in Postgres: one role for each, in roles/<name>.sql. They are optional. Existing ones get
+ * their privileges at the end of every migration; if a role does not exist, its process connects as the owner of the
+ * schema.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,10 +16,10 @@ export const processRoles = [
 ] as const;
 export type ProcessRoleName = (typeof processRoles)[number];
 
-/** Two migrations at once: the second waits. The number is our own. */
+/** Of two concurrent migrations the second waits. The number is arbitrary. */
 const lock = 'SELECT pg_advisory_xact_lock(5310541)';
 
-/** Gives the roles that exist exactly the rights of their files: what an earlier version gave beyond them is taken away. */
+/** Gives existing roles exactly the privileges of their files: any others from an earlier version are revoked. */
 export async function grantProcessRoles(url: string): Promise<void> {
   const db = new Postgres({ url, name: 'migrate', connectionsMax: 1, statementTimeoutMs: 60_000 });
   try {

@@ -1,6 +1,6 @@
 /**
- * What a publisher remembers of a lane's uncommitted frames: not each of them, but a sample of when they were written and
- * acknowledged, fine while they are few and coarser when they are many.
+ * What a publisher remembers of a lane's uncommitted frames: not each of them, but a sample of when they were written
+ * and acknowledged, dense while they are few and coarser when they are many.
  */
 import type { FrameSet } from '#common/log/marks.ts';
 
@@ -8,7 +8,7 @@ const samplesMax = 4_096;
 const sampleMs = 100;
 
 interface Sample {
-  /** Last frame that it stands for. */
+  /** The last frame that it represents. */
   to: number;
   /** Earliest time of writing among them. */
   readonly writtenAt: number;
@@ -42,7 +42,7 @@ export class AckSamples {
     if (known > 0) this.#samples.splice(0, known);
   }
 
-  /** Time of writing of the oldest frame that is not committed, at the latest; `undefined` if all are. */
+  /** An upper bound of the time of writing of the oldest uncommitted frame; `undefined` if all are committed. */
   committedTo(mark: number): number | undefined {
     return this.#samples.find((sample) => sample.to > mark)?.writtenAt;
   }
@@ -53,7 +53,7 @@ export class AckSamples {
     return oldest !== undefined && oldest.acknowledgedAt !== 0 && oldest.acknowledgedAt < before;
   }
 
-  /** All of them go out once more, so none counts as acknowledged. */
+  /** All of them are sent again, so none counts as acknowledged. */
   publishAgain(): void {
     for (const sample of this.#samples) sample.acknowledgedAt = 0;
   }

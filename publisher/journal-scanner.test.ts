@@ -15,14 +15,14 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-/** The folder of a producer that began at a time. */
+/** The folder of a producer that began at a given time. */
 function earlierProducer(slot: string, ms: number): string {
   const name = newId('evt', ms).slice(4);
   mkdirSync(join(root, slot, name), { recursive: true });
   return name;
 }
 
-test('of a slot that is held the producer that writes is the one that lives, also when the clock went back before its start', async () => {
+test('in a slot that is held, the producer that writes is the live one, even if the clock went back before its start', async () => {
   const earlier = earlierProducer('edge-0', Date.now() + HOUR_MS);
   mkdirSync(join(root, 'edge-0', 'lost+found'));
   const journal = await Journal.open({ root, slot: 'edge-0', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
@@ -38,7 +38,7 @@ test('of a slot that is held the producer that writes is the one that lives, als
   expect(producers.get(journal.producerId)?.reader.isAlive).toBe(false);
 });
 
-test('a new producer has a well-formed name of its own behind all others, and behind the one before whose folder is gone', () => {
+test('a new producer has a well-formed name that sorts after all others, including a previous one whose folder is gone', () => {
   const slot = join(root, 'edge-0');
   let last = earlierProducer('edge-0', Date.now() + 5_000);
   for (let n = 0; n < 100; n++) {

@@ -1,4 +1,4 @@
-/** The journals of a machine as a publisher finds them: those of living processes and of dead ones. */
+/** The journals of a machine as a publisher finds them: those of live processes and of dead ones. */
 import { join } from 'node:path';
 import { foldersIn, producersOf } from '#common/journal/producer-names.ts';
 import type { System } from '#common/journal/system.ts';
@@ -8,7 +8,7 @@ export class Producer {
   readonly reader: ProducerReader;
   /** Added to message ids once the sink has skipped a frame. */
   attempt = 0;
-  /** Why its journal can't be read on, if so. */
+  /** Why its journal can't be read further, if so. */
   damage = '';
 
   constructor(reader: ProducerReader) {
@@ -16,13 +16,13 @@ export class Producer {
   }
 }
 
-/** A holder whose lock was deleted puts it back within seconds, so a slot without one for so long has no holder. */
+/** A holder whose lock was deleted restores it within seconds, so a slot without one for this long has no holder. */
 const lockMissingMs = 60_000;
 
 /** Since when slots are without a lock, by their folder. */
 export type MissingLocks = Map<string, number>;
 
-/** Finds new producers and segments, and learns which producers are dead. */
+/** Finds new producers and segments, and determines which producers are dead. */
 export async function scanJournals(
   { disk, locks, time }: System,
   root: string,
@@ -31,7 +31,7 @@ export async function scanJournals(
 ): Promise<void> {
   for (const slot of foldersIn(disk, root)) {
     const slotFolder = join(root, slot);
-    // The lock first: what is on disk after it was found free is all that there will be.
+    // Check the lock first: if it is free, what is on disk after that is complete.
     const state = await locks.stateOf(slotFolder);
     if (state !== 'missing') missing.delete(slotFolder);
     else if (!missing.has(slotFolder)) missing.set(slotFolder, time.elapsed());

@@ -1,6 +1,6 @@
 /**
- * The installation whose log the journals in a folder go to, kept beside them. What is in them is deleted once that one's ingest
- * has it, so they must never go to another one's by a wrong NATS_URL.
+ * The installation whose log gets the journals in a folder, stored next to them. Segments are deleted once that
+ * installation's ingest has them, so a wrong NATS_URL must never send them to another one's log.
  */
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ export function keptInstallation(root: string): string {
   return existsSync(fileIn(root)) ? readFileSync(fileIn(root), 'utf8').trim() : '';
 }
 
-/** Keeps an id, if none is kept yet. @returns what it was given. */
+/** Stores an id, if none is stored yet. @returns the given id. */
 export function keepInstallation(root: string, id: string): string {
   if (id === '' || keptInstallation(root) !== '') return id;
   writeFileSync(`${fileIn(root)}.new`, `${id}\n`);

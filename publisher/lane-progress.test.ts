@@ -24,7 +24,7 @@ test('frames that expired from the log are published again, even if their partit
   expect(lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs)).toEqual([]);
   const passed = lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs + 1);
   expect(passed).toEqual([{ key, producerId: 'p', mark: 0 }]);
-  // Once; then they are on their way.
+  // Once; then they are in flight.
   expect(lanes.skipped(announcement, acknowledgedAt + logAgeMaxMs + 2)).toEqual([]);
 });
 

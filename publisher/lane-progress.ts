@@ -1,12 +1,15 @@
-/** How far the lanes of a machine's journals are: what was published of each, and what the sink has committed. */
+/**
+ * How far the lanes of a machine's journals have progressed: what was published of each, and what the sink has
+ * committed.
+ */
 import type { FrameHeader } from '#common/log/frame.ts';
 import { logAgeMaxMs } from '#common/log/log-stream.ts';
 import { type Announcement, FrameSet, laneKey, laneKeyOf } from '#common/log/marks.ts';
 import { AckSamples } from './ack-samples.ts';
 
 /**
- * How far behind the sink's time an uncommitted frame counts as skipped; clocks of machines differ. One that is further ahead
- * only delays it: nothing is lost, and what comes twice is dropped by the marks.
+ * How far behind the sink's time an uncommitted frame counts as skipped, because clocks of machines differ. A clock
+ * that is further ahead only delays the repetition: nothing is lost, and the marks drop duplicates.
  */
 const skippedMs = 60_000;
 const nothing = new FrameSet();
@@ -42,12 +45,12 @@ export class LaneProgress {
     this.#lane(laneKeyOf(header), producer_id, partition).published.acknowledged(frame_no, now);
   }
 
-  /** Takes what the sink says of producers that are known here. */
+  /** Applies the sink's report to the producers that are known here. */
   announced(announcement: Announcement, isKnown: (producerId: string) => boolean): void {
     for (const marks of announcement.lanes) {
       if (!isKnown(marks.producer_id)) continue;
       const lane = this.#lane(laneKey(marks.producer_id, marks), marks.producer_id, marks.partition);
-      // Marks can go back with Postgres. What was committed once stays so, and what is committed since counts as well.
+      // Marks can go back with Postgres. What was committed once stays committed; newer commits are added.
       lane.committed = lane.committed.union(new FrameSet(marks.mark, marks.ahead));
       lane.published.forget(marks.mark);
     }
@@ -70,7 +73,7 @@ export class LaneProgress {
     return found;
   }
 
-  /** Time of writing of the oldest frame that is not committed, at the latest `to`. Epoch ms. */
+  /** Time of writing of the oldest uncommitted frame, at most `to`. Epoch ms. */
   committedTo(to: number): number {
     let until = to;
     for (const { published, committed } of this.#lanes.values()) {

@@ -6,7 +6,7 @@ import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 
-/** The name kept beside the journals in `root`; the host's name of now, from then on, if there is none yet. */
+/** The name stored next to the journals in `root`; if there is none yet, the current host name is stored. */
 export function machineName(root: string, host = hostname()): string {
   const file = join(root, 'machine');
   const kept = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';

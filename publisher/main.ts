@@ -1,4 +1,4 @@
-/** The publisher of a machine: a process of its own, so that a dead edge's journal still drains. */
+/** The publisher of a machine: a process of its own, so that a dead edge's journal is still published. */
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { Counter, Gauge } from 'prom-client';
@@ -35,7 +35,7 @@ async function keepLock(of: SlotLock): Promise<void> {
 
 setInterval(() => void keepLock(lock), lockCheckMs).unref();
 
-/** There once the log is; its counters are shown from then on. */
+/** Created once the log exists; its counters are shown from then on. */
 let running: { readonly nats: Nats; readonly publisher: Publisher } | undefined;
 
 function publisherOn(nats: Nats): Publisher {
@@ -88,7 +88,7 @@ function expose(publisher: Publisher): void {
 await new Lifecycle({ log }).run([
   { name: 'lock', stop: () => lock.release() },
   telemetryPart(config, metrics, {
-    log: () => running !== undefined || 'not there yet',
+    log: () => running !== undefined || 'not created yet',
     log_takes_records: () => running?.publisher.refusal || true,
     nats: () => running?.nats.isConnected || 'not connected',
     journals: () => !running?.publisher.damaged.length || `${running.publisher.damaged.length} damaged`,

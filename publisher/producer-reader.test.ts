@@ -59,7 +59,7 @@ test('segments are read in order, whatever the size of their frames', () => {
   expect(reader.isFinished).toBe(true);
 });
 
-test('the torn tail of a dead producer is cut at every possible length', () => {
+test('the torn tail of a dead producer is skipped wherever it was cut', () => {
   const whole = frame(2);
   for (let length = 0; length < whole.length; length++) {
     segment(1, frame(1), whole.subarray(0, length));
@@ -71,7 +71,7 @@ test('the torn tail of a dead producer is cut at every possible length', () => {
   }
 });
 
-test('the torn tail of a living producer is waited for', () => {
+test("the reader waits for the rest of a live producer's torn tail", () => {
   const whole = frame(2);
   segment(1, frame(1), whole.subarray(0, 70));
   const reader = readerOf(true);
@@ -81,7 +81,7 @@ test('the torn tail of a living producer is waited for', () => {
   expect(readAll(reader)).toEqual({ numbers: [2], end: 'end' });
 });
 
-test('a producer that was taken for dead and lives is not finished', () => {
+test('a producer that was presumed dead but is alive is not finished', () => {
   segment(1, frame(1));
   const reader = readerOf(false);
   readAll(reader);
@@ -93,7 +93,7 @@ test('a producer that was taken for dead and lives is not finished', () => {
   expect(reader.isFinished).toBe(false);
 });
 
-test('a segment that has grown since it was read to its end is not deleted before the rest of it was read', () => {
+test('a segment that has grown since it was read to its end is not deleted before the rest was read', () => {
   segment(1, frame(1), frame(2).subarray(0, 70));
   const reader = readerOf(false);
   expect(readAll(reader).numbers).toEqual([1]);
@@ -106,7 +106,7 @@ test('a segment that has grown since it was read to its end is not deleted befor
   expect(reader.segments).toEqual([]);
 });
 
-test('any flipped byte before a sound frame is damage, and the frames before it are still read', () => {
+test('any flipped byte before an intact frame is damage, and the frames before it are still read', () => {
   const middle = frame(2);
   for (let at = 0; at < middle.length; at++) {
     segment(1, frame(1), flipped(middle, at), frame(3), frame(4));
@@ -129,7 +129,7 @@ test('a gap in the numbers of a lane is damage', () => {
   expect(readAll(readerOf(false))).toEqual({ numbers: [1, 2], end: 'damaged' });
 });
 
-test('reading goes on from a position, and from the first segment that is left', () => {
+test('reading continues from a position, and from the first remaining segment', () => {
   segment(1, frame(1), frame(2));
   segment(2, frame(3), frame(4), frame(5));
   segment(3, frame(6));
@@ -143,7 +143,7 @@ test('reading goes on from a position, and from the first segment that is left',
   expect(readAll(reader).numbers).toEqual([3, 4, 5, 6]);
 });
 
-test('a gap is damage for good, at the first frame of a producer too', () => {
+test('a gap is permanent damage, even before the first frame of a producer', () => {
   segment(1, frame(1), frame(3));
   const reader = readerOf(false);
   expect(readAll(reader)).toEqual({ numbers: [1], end: 'damaged' });
@@ -153,7 +153,7 @@ test('a gap is damage for good, at the first frame of a producer too', () => {
   expect(readAll(readerOf(false))).toEqual({ numbers: [], end: 'damaged' });
 });
 
-test('frames as large as they may be are read in any number', () => {
+test('any number of frames of the maximum size can be read', () => {
   const large = (no: number) => frame(no, 0, `"${'x'.repeat(220_000)}"\n`);
   segment(1, ...Array.from({ length: 10 }, (_, n) => large(n + 1)));
   expect(readAll(readerOf(false)).numbers).toHaveLength(10);

@@ -14,7 +14,7 @@ import { type LaneFloor, laneKeyOf } from '#common/log/marks.ts';
 
 export interface JournalFrame {
   readonly header: FrameHeader;
-  /** The whole frame, in memory that is not written again. */
+  /** The whole frame, in memory that is never overwritten. */
   readonly bytes: Buffer;
   readonly position: Position;
 }
@@ -26,7 +26,7 @@ export interface Position {
 
 export type ReadOutcome =
   | { readonly state: 'frame'; readonly frame: JournalFrame }
-  /** Nothing more now. */
+  /** Nothing more at the moment. */
   | { readonly state: 'end' }
   | { readonly state: 'damaged'; readonly reason: string };
 
@@ -38,7 +38,7 @@ export interface SegmentState {
   readonly frames: Map<string, { readonly lane: Lane; first: number; last: number }>;
   /** Read to its end, and nothing will be appended to it. */
   isFinished: boolean;
-  /** How long it was when it was finished. */
+  /** Its length when it was finished. */
   bytes: number;
 }
 
@@ -59,7 +59,7 @@ export class ProducerReader {
   #at = 0;
   #offset = 0;
   #file = -1;
-  /** Bytes of the file from #offset on stand in #buffer from #from to #to. */
+  /** The bytes of the file from #offset on are in #buffer from #from to #to. */
   #buffer = empty;
   #from = 0;
   #to = 0;
@@ -73,14 +73,14 @@ export class ProducerReader {
     this.producerId = producerId;
   }
 
-  /** Whether its process may still write. Set by who looks at the slot's lock, before the last read. */
+  /** Whether its process may still write. Set from the slot's lock, before the last read. */
   get isAlive(): boolean {
     return this.#isAlive;
   }
 
   set isAlive(isAlive: boolean) {
     this.#isAlive = isAlive;
-    // It was taken for dead, as one is that starts while its lock is looked at: more may come.
+    // It was presumed dead, which happens to one that starts while its lock is checked: more data may arrive.
     const last = this.#segments.at(-1);
     if (isAlive && last !== undefined) last.isFinished = false;
   }
@@ -105,7 +105,7 @@ export class ProducerReader {
     return this.#damage === '' && this.#segments.every((segment) => segment.isFinished);
   }
 
-  /** Learns of new segments. */
+  /** Adds new segments. */
   scan(): void {
     const known = new Set(this.#segments.map((segment) => segment.name));
     const names = this.#disk.names(this.folder).filter((name) => segmentShape.test(name) && !known.has(name));
@@ -136,8 +136,8 @@ export class ProducerReader {
   }
 
   /**
-   * Goes back to a position, or to the first segment that is left. It never goes forward: two reasons to go back may meet, and
-   * what lies between them has not been read again yet.
+   * Goes back to a position, or to the first remaining segment. It never goes forward: of two requests to go back, the
+   * later one must not skip what the earlier one still has to read again.
    */
   rewind(position?: Position): void {
     const at = position === undefined ? 0 : this.#segments.findIndex((segment) => segment.no === position.segment);
@@ -152,8 +152,8 @@ export class ProducerReader {
   }
 
   /**
-   * Deletes the first segment, which has been read to its end.
-   * @returns false, keeping the file, when it has grown since: its supposedly dead writer is alive.
+   * Deletes the first segment, which has been read to its end. @returns false, keeping the file, if it has grown since:
+   * its supposedly dead writer is alive.
    */
   removeFirst(): boolean {
     const segment = this.#segments[0];
@@ -216,7 +216,7 @@ export class ProducerReader {
     }
   }
 
-  /** Checks a frame's number. `undefined` for one that was written again after an error and is known. */
+  /** Checks a frame's number. `undefined` for a known one that was written again after an error. */
   #accept(segment: SegmentState, frame: JournalFrame): ReadOutcome | undefined {
     const key = laneKeyOf(frame.header);
     const { frame_no } = frame.header;
@@ -237,14 +237,14 @@ export class ProducerReader {
     return { state: 'frame', frame };
   }
 
-  /** Reads on. @returns how many bytes came. */
+  /** Reads on. @returns how many bytes were read. */
   #refill(segment: SegmentState): number {
     if (this.#file === -1) this.#file = this.#disk.openToRead(join(this.folder, segment.name));
     const kept = this.#to - this.#from;
     if (kept > frameBytesMax) return 0;
     const bytes = this.#disk.read(this.#file, chunk, this.#offset + kept);
     if (bytes === 0) return 0;
-    // Frames that were given out still stand in the old buffer.
+    // Frames that were returned still use the old buffer.
     const larger = Buffer.allocUnsafeSlow(kept + bytes);
     this.#buffer.copy(larger, 0, this.#from, this.#to);
     chunk.copy(larger, kept, 0, bytes);
@@ -254,7 +254,7 @@ export class ProducerReader {
     return bytes;
   }
 
-  /** The end of what can be read of a segment: nothing, a torn tail, or damage. */
+  /** Classifies the end of the readable part of a segment: nothing, a torn tail, or damage. */
   #tail(segment: SegmentState, isBad: boolean, tail: Buffer): ReadOutcome {
     if (tail.length === 0) return { state: 'end' };
     const damaged: ReadOutcome = {

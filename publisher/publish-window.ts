@@ -1,6 +1,6 @@
 /**
- * What a publisher has sent and the log has not acknowledged. A message is one or more frames of a lane, one after the other:
- * what a message costs the log hardly depends on its size, and an edge writes a frame per turn of its event loop.
+ * What a publisher has sent and the log has not acknowledged. A message has one or more consecutive frames of a lane:
+ * the cost of a message in the log hardly depends on its size, and an edge writes a frame per turn of its event loop.
  *
  * Written by hand, because what is unacknowledged is bounded in bytes as well as in messages, and when an acknowledgement is missing each
  * reader goes back to its oldest frame. The publish of the NATS client knows neither; it is a promise per message.
@@ -9,7 +9,9 @@ import { type FrameHeader, frameBytesMax } from '#common/log/frame.ts';
 import { TransientMap } from '#common/transient-map.ts';
 import type { JournalFrame, Position, ProducerReader } from './producer-reader.ts';
 
-/** Frames of one lane that go out together: consecutive numbers, so that the first and the last tell what is in it. */
+/**
+ * Frames of one lane that are sent together: consecutive numbers, so that the first and the last identify the content.
+ */
 export interface FrameRunMessage {
   readonly reader: ProducerReader;
   /** Of its first frame. */
@@ -24,7 +26,7 @@ interface OpenMessage {
   bytes: number;
 }
 
-/** Collects the frames of one reading by lane. */
+/** Collects the frames of one read by lane. */
 export class MessageCollector {
   #open = new Map<string, OpenMessage>();
   readonly #send: (message: FrameRunMessage) => void;
@@ -105,12 +107,12 @@ export class PublishWindow {
     return this.#sent.size;
   }
 
-  /** Whether no more may be read while so many bytes are about to be sent. */
+  /** Whether reading must stop while this many bytes are about to be sent. */
   isFullWith(bytes: number): boolean {
     return this.#sent.size >= this.#messagesMax || this.#bytes + bytes >= this.#bytesMax;
   }
 
-  /** When the oldest was sent; `undefined` when nothing waits. */
+  /** When the oldest was sent; `undefined` if nothing is unacknowledged. */
   get oldestSentAt(): number | undefined {
     for (const { sentAt } of this.#sent.values()) return sentAt;
     return undefined;
@@ -137,13 +139,13 @@ export class PublishWindow {
     return sent.headers;
   }
 
-  /** Forgets all of it. */
+  /** Forgets everything. */
   clear(): void {
     this.#sent = new TransientMap();
     this.#bytes = 0;
   }
 
-  /** Forgets all of it, and has each reader go back to the first frame that was not acknowledged. */
+  /** Forgets everything, and makes each reader go back to the first unacknowledged frame. */
   rewind(): void {
     const oldest = new Map<ProducerReader, Position>();
     for (const { reader, position } of this.#sent.values()) {

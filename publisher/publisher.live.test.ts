@@ -18,11 +18,11 @@ let nats: Nats;
 let publisher: Publisher;
 let damage: string[];
 let lines: string[];
-/** Message ids and frame numbers in the order in which the log got them. */
+/** Message ids and frame numbers in the order in which the log received them. */
 let seen: { id: string; producer_id: string; frame_no: number }[];
 /** How far the publisher's clock is ahead. */
 let aheadMs = 0;
-/** What has passed for it beside what really has. */
+/** The time that the test has added to its clock. */
 let passedMs = 0;
 const time = {
   ...nodeSystem.time,
@@ -167,7 +167,7 @@ test('frames that the sink has skipped are published again under another id', as
   expect(publisher.counters.duplicates).toBe(0);
 });
 
-test('a full log is waited for, with a bounded window, and goes on by itself', async () => {
+test('with a full log the publisher waits with a bounded window, and continues without intervention', async () => {
   const full = { bytesMax: 20_000, replicas: 1 };
   expect(await ensureLogStream(nats, full, {})).toEqual({ state: 'ready', changed: [], installationId: '' });
   log.bytesMax = full.bytesMax;
@@ -185,7 +185,7 @@ test('a full log is waited for, with a bounded window, and goes on by itself', a
   log.bytesMax = 100_000_000;
 });
 
-test('a journal is followed while it is written, and the time up to which all is committed is reported', async () => {
+test('a journal is published while it is written, and the time up to which everything is committed is reported', async () => {
   const journal = await Journal.open({ root, slot: 'edge-1', segmentBytes: 500, bytesMax: 1e9, sync: 'after_answer' });
   await publisher.start();
   const lane = journal.lane('event', 3);
@@ -206,7 +206,7 @@ test('a journal is followed while it is written, and the time up to which all is
   await expect.poll(() => producersIn('edge-1'), patience).toEqual([]);
 });
 
-test('the segment of a living process is not deleted when its lock is', async () => {
+test('the segment of a live process is not deleted when its lock is', async () => {
   const journal = await Journal.open({ root, slot: 'edge-1', segmentBytes: 1e6, bytesMax: 1e9, sync: 'after_answer' });
   const lane = journal.lane('click', 0);
   const append = () =>
@@ -230,7 +230,7 @@ test('the segment of a living process is not deleted when its lock is', async ()
   await journal.close();
 });
 
-test('of a living process that is idle nothing is left on disk once it is committed', async () => {
+test('an idle live process leaves nothing on disk once it is committed', async () => {
   const ticks: (() => void)[] = [];
   const every = (_: number, tick: () => void) => {
     ticks.push(tick);
@@ -260,7 +260,7 @@ test('of a living process that is idle nothing is left on disk once it is commit
   await expect.poll(() => producersIn('edge-1'), patience).toEqual([]);
 });
 
-test('a segment whose frames are all committed is deleted, also above a mark that has stayed behind', async () => {
+test('a segment whose frames are all committed is deleted, even above a mark that has stayed behind', async () => {
   deadJournal(producer(1), 10, undefined, { firstFrame: 8, segment: '00000002.seg' });
   await publisher.start();
   await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);
@@ -269,7 +269,7 @@ test('a segment whose frames are all committed is deleted, also above a mark tha
   await expect.poll(() => producersIn('edge-0'), patience).toEqual([]);
 });
 
-test('a publisher says which is the oldest frame that it still has of each lane', async () => {
+test('a publisher reports the oldest frame that it still has of each lane', async () => {
   deadJournal(producer(1), 10, undefined, { firstFrame: 8, segment: '00000002.seg' });
   const floors: unknown[] = [];
   nats.subscribe(nats.names.marksRequest, ({ bytes }) => floors.push(...(decodeMarksRequest(bytes)?.floors ?? [])));
@@ -283,7 +283,7 @@ test('a publisher says which is the oldest frame that it still has of each lane'
     });
 });
 
-test('marks of another installation delete nothing, before and after it is known whose the log is', async () => {
+test('marks of another installation delete nothing, before and after the owner of the log is known', async () => {
   deadJournal(producer(1), 10);
   await publisher.start();
   await expect.poll(() => publisher.counters.acknowledged, patience).toBe(10);

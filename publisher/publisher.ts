@@ -14,7 +14,6 @@
  * - A frame that the sink has skipped (it reports that it has committed everything up to a time well after the frame was
  *   acknowledged) is republished under another message id.
  */
-
 import type { System } from '#common/journal/system.ts';
 import { messageIdOf } from '#common/log/frame.ts';
 import { decodeAnnouncement, encodeMarksRequest, laneKeyOf } from '#common/log/marks.ts';
@@ -34,7 +33,7 @@ const pollMinMs = 8;
 const pollMaxMs = 50;
 const backoffMinMs = 100;
 const backoffMaxMs = 5_000;
-/** Status of an answer when no stream takes the subject. */
+/** Status of an answer if no stream accepts the subject. */
 const nobodyThere = 503;
 const marksWaitMs = 1_000;
 /** An announcement can be lost, and nothing follows it when the edge is idle. */
@@ -75,9 +74,9 @@ export class Publisher {
   readonly #window = new PublishWindow(windowMessages, windowBytes);
   readonly #collector = new MessageCollector((message) => this.#publish(message));
   readonly #inbox: string;
-  /** What JetStream last said against a message; empty since it took one. */
+  /** JetStream's last refusal of a message; empty since it accepted one. */
   #refusal = '';
-  /** Whose log it is: marks of others are not for these journals. Empty until ingest has stamped it. */
+  /** The log's owner: marks of others are not for these journals. Empty until ingest has stamped it. */
   #installationId = '';
   #isLearning = false;
   #backoffMs = 0;
@@ -104,7 +103,7 @@ export class Publisher {
   async start(): Promise<void> {
     const { nats } = this.#options;
     this.#ends.push(nats.subscribe(`${this.#inbox}.*`, (message) => this.#onAck(message)));
-    const heard = new Promise<void>((done) => {
+    const received = new Promise<void>((done) => {
       this.#ends.push(
         nats.subscribe(nats.names.marks, (message) => {
           this.#onMarks(message);
@@ -116,7 +115,7 @@ export class Publisher {
     this.#installationId = await this.#options.ensureLog();
     await scanJournals(this.#options.system, this.#options.root, this.#producers, this.#missingLocks);
     this.#askForMarks();
-    await Promise.race([heard, sleep(this.#options.system.time, marksWaitMs)]);
+    await Promise.race([received, sleep(this.#options.system.time, marksWaitMs)]);
     this.#schedule(0);
   }
 
@@ -239,7 +238,7 @@ export class Publisher {
     this.#collector.add(key, reader, frame);
   }
 
-  /** Read again, frames may go out in other company and so under another id: what comes twice is dropped by the marks. */
+  /** When read again, frames may be grouped differently and so have another id: the marks drop duplicates. */
   #publish(message: FrameRunMessage): void {
     const [first] = message.headers;
     if (first === undefined) return;
@@ -278,7 +277,7 @@ export class Publisher {
     this.#backoffMs = 0;
     if (this.#refusal !== '') {
       this.#refusal = '';
-      this.#options.log('the log takes records again');
+      this.#options.log('the log accepts records again');
     }
     if (wasFull && !this.#window.isFullWith(0)) {
       this.#options.system.time.clear(this.#timer);
@@ -286,7 +285,7 @@ export class Publisher {
     }
   }
 
-  /** One line when it begins; it is tried again for as long as it takes. */
+  /** Logs one line when refusals begin; publishing is retried for as long as necessary. */
   #refused(ack: string): void {
     const reason = /"description":"([^"]{1,200})/.exec(ack)?.[1];
     if (reason === undefined) return;
@@ -295,13 +294,13 @@ export class Publisher {
     this.#refusal = reason;
   }
 
-  /** An acknowledgement that never comes is one that was refused. */
+  /** An acknowledgement that never arrives counts as a refusal. */
   #expire(now: number): void {
     const oldest = this.#window.oldestSentAt;
     if (oldest !== undefined && now - oldest > ackTimeoutMs) this.#backOff();
   }
 
-  /** The log refuses or is silent: wait, then go on from the oldest frame that it has not acknowledged. */
+  /** The log refuses or does not answer: wait, then continue from the oldest unacknowledged frame. */
   #backOff(): void {
     this.counters.failures++;
     this.#backoffMs = Math.min(backoffMaxMs, Math.max(backoffMinMs, this.#backoffMs * 2));
@@ -327,7 +326,7 @@ export class Publisher {
     }
   }
 
-  /** The stream was made here, and ingest has stamped it since. */
+  /** The stream was created here, and ingest has stamped it since. */
   async #learnInstallation(): Promise<void> {
     if (this.#isLearning) return;
     this.#isLearning = true;

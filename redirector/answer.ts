@@ -1,12 +1,12 @@
-/** Writes answers. Only text that was made here or came out of the URL parser reaches a header. */
+/** Writes answers. Only text from this program or from the URL parser reaches a header. */
 import { endHead, type HttpResponse } from '#common/http/uws.ts';
 import { type PageReason, refusals } from './page.ts';
 
-/** How an answer goes out. */
+/** How to send an answer. */
 export interface ResponseOptions {
   readonly isHead: boolean;
   readonly wantsJson: boolean;
-  /** The connection is to end with this answer: the process is stopping. */
+  /** The connection must end with this answer, because the process is stopping. */
   readonly isLast: boolean;
 }
 
@@ -20,7 +20,7 @@ const securityHeaders =
 export const redirectHead =
   '302 Found\r\nCache-Control: private, no-store\r\nX-Content-Type-Options: nosniff\r\nLocation: ';
 
-/** @param redirect redirectHead and what came out of the URL parser: ASCII without control characters. */
+/** @param redirect redirectHead and output of the URL parser: ASCII without control characters. */
 export function sendRedirect(res: HttpResponse, redirect: string, isLast: boolean): void {
   res.writeStatus(redirect);
   res.endWithoutBody(0, isLast);

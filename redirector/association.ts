@@ -2,8 +2,8 @@
 import type { LinkedApp } from '#common/links/link-snapshot.ts';
 
 /**
- * Apple, "Supporting associated domains": `components` for iOS 13 and later, `paths` and `appID` for older ones.
- * Null when the app has no iOS bundle or team.
+ * Apple, "Supporting associated domains": `components` for iOS 13 and later, `paths` and `appID` for older ones. Null
+ * if the app has no iOS bundle or team.
  */
 export function appleAssociation(app: LinkedApp): string | null {
   const { bundle_id, team_id } = app.ios ?? {};
@@ -16,7 +16,7 @@ export function appleAssociation(app: LinkedApp): string | null {
   });
 }
 
-/** Google, "Digital Asset Links: statement lists". Null when the app has no package or no fingerprints. */
+/** Google, "Digital Asset Links: statement lists". Null if the app has no package or no fingerprints. */
 export function androidAssociation(app: LinkedApp): string | null {
   const { package_name, sha256_cert_fingerprints = [] } = app.android ?? {};
   if (!package_name || sha256_cert_fingerprints.length === 0) return null;

@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
-import { sleep, systemTime } from '#common/time.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { ownPostgresForTest, redisForTest, type TestServer } from '#testing/servers.ts';
 import { Rows, TestEdge, until } from './testing/running-edge.ts';
@@ -83,7 +82,7 @@ test('a change, a deletion, a new link and a deleted app reach every process wit
   await everywhere('/winter', 404);
 });
 
-test('a host that goes from one app to another leads to the links of the app that has it', async () => {
+test('a host that moves from one app to another leads to the links of its current app', async () => {
   const all = [await start(), await start()];
   for (const edge of all) expect(await location(edge)).toBe(first);
   const otherId = await rows.app({ host: 'my_other.localhost' });
@@ -102,7 +101,7 @@ test('a slow reader can’t put an old snapshot into Redis after a change', asyn
   const edge = await start();
   const key = 'link:2:myapp.localhost/summer';
   await edge.announce({ kind: 'link', host, short_code: 'summer' });
-  // What a reader that began before the change would still do:
+  // The late write of a reader that began before the change:
   const late = await edge.redis.commands.set(key, '1 {"old":true}', 'PX', 60_000, 'NX');
   expect(late).toBeNull();
   expect(await location(edge)).toBe(first);
@@ -114,14 +113,14 @@ test('a change made while Redis was unavailable is seen when it is back', async 
   expect(await location(edge)).toBe(first);
   await redis.kill('SIGKILL');
   await rows.set('links', linkId, 'fallback_url', second);
-  await until(async () => (await location(edge)) === second, 'without Redis entries are believed for a second', 4_000);
+  await until(async () => (await location(edge)) === second, 'without Redis entries are trusted for a second', 4_000);
   await rows.set('links', linkId, 'fallback_url', first);
   await redis.restart();
   await until(() => edge.cache.isSubscribed, 'changes are received again');
   await until(async () => (await location(edge)) === first, 'everything is looked up again', 1_000);
 });
 
-test('a served link redirects while Redis and Postgres are unavailable, also from other and new processes', async () => {
+test('a served link redirects while Redis and Postgres are unavailable, even from other and new processes', async () => {
   const [one, other] = [await start(), await start()];
   expect(await location(one)).toBe(first);
   await one.diskCache.close();
@@ -157,7 +156,7 @@ test('a deleted link is not served in an outage, even if an earlier process had 
   const edge = await start();
   await rows.set('links', linkId, 'deleted_at', new Date());
   await edge.announce({ kind: 'link', host, short_code: 'summer' });
-  await until(() => edge.diskCache.counters.lines > 0, 'the change is on the disk cache', 1_000);
+  await until(() => edge.diskCache.counters.lines > 0, 'the change is in the disk cache', 1_000);
   await Promise.all([redis.kill('SIGKILL'), postgres.kill('SIGKILL')]);
   expect(await location(edge)).toBe(503);
 });
@@ -168,12 +167,12 @@ test('hanging stores delay answers only briefly: cached links are served after a
   await Promise.all([redis.kill('SIGSTOP'), postgres.kill('SIGSTOP')]);
   await until(() => !edge.cache.isSubscribed, 'the silence is noticed');
   const times: number[] = [];
-  const end = Date.now() + 3_000;
-  while (Date.now() < end) {
+  const { counters } = edge.cache.links;
+  const before = counters.queries;
+  while (counters.queries < before + 3) {
     const began = performance.now();
     expect(await location(edge)).toBe(first);
     times.push(performance.now() - began);
-    await sleep(systemTime, 5);
   }
   expect(Math.max(...times)).toBeLessThan(900);
   expect(times.filter((ms) => ms > 100).length).toBeLessThan(5);

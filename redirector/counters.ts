@@ -41,7 +41,7 @@ export class Counters {
     method_not_allowed: 0,
     bad_request: 0,
   };
-  /** Clicks that were answered but that the journal did not take. */
+  /** Clicks that were answered but that the journal did not accept. */
   not_recorded = 0;
   /** Visitors that disconnected before their answer. Their clicks are recorded. */
   aborted = 0;
@@ -64,19 +64,16 @@ export function exposeCounters(registry: Registry, { counters, cache, journal, b
   counter('redirector_answers_total', 'Answers by kind.', ['kind'], (set) => {
     for (const kind of answerKinds) set({ kind }, counters.answers[kind]);
   });
-  counter(
-    'redirector_tap_signals_total',
-    'Signals that tap pages sent, by what became of them.',
-    ['outcome'],
-    (set) => {
-      for (const outcome of beaconOutcomes) set({ outcome }, beacon.counters[outcome]);
-    },
-  );
+  counter('redirector_tap_signals_total', 'Signals from tap pages, by outcome.', ['outcome'], (set) => {
+    for (const outcome of beaconOutcomes) set({ outcome }, beacon.counters[outcome]);
+  });
   counter('redirector_clicks_not_recorded_total', 'Clicks answered without a record.', [], (set) =>
     set({}, counters.not_recorded),
   );
-  counter('redirector_aborted_total', 'Visitors gone before their answer.', [], (set) => set({}, counters.aborted));
-  counter('redirector_lookups_total', 'Look-ups by what was asked for and what answered.', ['of', 'by'], (set) => {
+  counter('redirector_aborted_total', 'Visitors that disconnected before their answer.', [], (set) =>
+    set({}, counters.aborted),
+  );
+  counter('redirector_lookups_total', 'Look-ups by kind and by the source that answered.', ['of', 'by'], (set) => {
     for (const [of, one] of [
       ['link', cache.links],
       ['app', cache.apps],

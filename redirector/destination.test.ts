@@ -65,7 +65,7 @@ test.each<[Platform, Partial<typeof testLink>, Partial<typeof testApp>, string, 
   ],
   ['other', all, {}, '%0d%0aSet-Cookie:a=b', 'https://w.example/x?%0D%0ASet-Cookie%3Aa=b'],
   ['other', all, {}, '%', 'https://w.example/x?%25='],
-  // What its author wrote stays byte for byte.
+  // The author's text is preserved byte for byte.
   [
     'other',
     { fallback_url: 'https://w.example/?q=caf%E9&flag&&sig=a%20b~c' },
@@ -89,7 +89,7 @@ test.each<[Platform, Partial<typeof testLink>, Partial<typeof testApp>, string, 
   ],
   ['other', { fallback_url: 'https://w.example/x#p', utm_source: 'x' }, {}, '', 'https://w.example/x?utm_source=x#p'],
   ['other', { fallback_url: 'https://w.example/x#p' }, {}, 'a=b', 'https://w.example/x?a=b#p'],
-])('%s with link %j and app %j asked with %j leads to %s', (platform, link, changes, query, expected) => {
+])('%s with link %j and app %j requested with %j leads to %s', (platform, link, changes, query, expected) => {
   const destination = destinationOf({ ...testLink, ...link }, { ...app, ...changes }, platform);
   expect(destination && locationOf(destination, query, 'clk_1')).toBe(expected);
 });
@@ -101,7 +101,7 @@ test('without a click the Play referrer has no click id', () => {
   );
 });
 
-test('an expired link leads to its own address for that and to no other', () => {
+test('an expired link leads to its expired_url and nowhere else', () => {
   expect(expiredDestinationOf({ ...testLink, ...all })).toBeNull();
   expect(expiredDestinationOf({ ...testLink, expired_url: 'https://x.example/over' })).toMatchObject({
     href: 'https://x.example/over',
@@ -156,7 +156,7 @@ test.each([
   ['https://w.example/?a=1', 'https://w.example/?a=1&utm_source=x'],
   ['https://w.example/?utm_medium=m', 'https://w.example/?utm_medium=m&utm_source=x'],
 ])(
-  'the fields of a link are added to %s where its own query, or its fragment, leaves them room',
+  'the fields of a link are added to %s where its own query, or its fragment, leaves room for them',
   (fallback_url, expected) => {
     const destination = destinationOf({ ...testLink, fallback_url, utm_source: 'x' }, app, 'other');
     expect(destination && locationOf(destination, '', '')).toBe(expected);

@@ -17,8 +17,8 @@ import { redirectHead } from './answer.ts';
 import type { Platform } from './device.ts';
 
 /**
- * Worked out once per link, platform and change; what differs between visitors is filled in by `locationOf`.
- * `redirect` is the head of the answer whose Location is `href`, for all visitors who bring no query.
+ * Computed once per link, platform and change; `locationOf` fills in what differs between visitors. `redirect` is the
+ * head of the answer whose Location is `href`, for all visitors without a query.
  */
 export type Destination =
   | {
@@ -41,7 +41,10 @@ export function utmOf(link: LinkSnapshot): UtmTexts {
   return utmFrom((name) => link[name] ?? '');
 }
 
-/** The link's fields with those of the visitor's query in their place, without NUL: a record with one would be no click. */
+/**
+ * The link's fields, overridden by those of the visitor's query, without NUL: a record with one would not become a
+ * click.
+ */
 export function effectiveUtm(own: UtmTexts, query: string): UtmTexts {
   if (!query.includes('utm_')) return own;
   const given = new URLSearchParams(query);
@@ -60,15 +63,12 @@ export function destinationOf(link: LinkSnapshot, app: LinkedApp, platform: Plat
   }
 }
 
-/** What an expired link answers with instead: its own address for that, and no other. */
+/** The destination of an expired link: its expired_url only. */
 export function expiredDestinationOf(link: LinkSnapshot): Destination | null {
   return webDestination(link.expired_url, utmOf(link));
 }
 
-/**
- * The Location of one visit.
- * @param clickId empty when no click is recorded; the Play referrer then has none.
- */
+/** The Location of one visit. @param clickId empty if no click is recorded; the Play referrer then has none. */
 export function locationOf(destination: Destination, query: string, clickId: string): string {
   switch (destination.kind) {
     case 'page':
@@ -82,13 +82,13 @@ export function locationOf(destination: Destination, query: string, clickId: str
   }
 }
 
-/** `locationOf` as `sendRedirect` takes it. */
+/** `locationOf` in the form that `sendRedirect` takes. */
 export function redirectOf(destination: Destination, query: string, clickId: string): string {
   if (destination.kind === 'page' || (destination.kind === 'web' && query === '')) return destination.redirect;
   return redirectHead + locationOf(destination, query, clickId);
 }
 
-/** Null unless the text is an https URL. `href` has the utm fields, `url` has not. */
+/** Null unless the text is an https URL. `href` has the utm fields, `url` does not. */
 export function webDestination(given: string | null, utm: UtmTexts): Destination | null {
   if (given === null) return null;
   const text = given.trim();
@@ -107,12 +107,12 @@ function parsedWebUrl(text: string): URL | null {
   }
 }
 
-/** As `searchParams` writes a value, without making one for the plain words that most are. */
+/** As `searchParams` writes a value, but without creating one for the plain words that most values are. */
 function formEncoded(value: string): string {
   return /^[\w.*-]*$/.test(value) ? value : new URLSearchParams({ v: value }).toString().slice(2);
 }
 
-/** The text with the fields at the end of its query, still to be parsed: half the cost of `searchParams`. */
+/** The text with the fields at the end of its query, not yet parsed: half the cost of `searchParams`. */
 function withUtm(text: string, utm: UtmTexts): string {
   let added = '';
   for (const name of UTM_FIELDS) if (utm[name] !== '') added += `&${name}=${formEncoded(utm[name])}`;
@@ -142,7 +142,7 @@ function withQuery(destination: Extract<Destination, { kind: 'web' }>, query: st
   return url.href;
 }
 
-/** The fields that a query has not, as pairs. */
+/** The fields that a query lacks, as pairs. */
 function missing(utm: UtmTexts, names: ReadonlySet<string>): string[] {
   return UTM_FIELDS.filter((name) => utm[name] !== '' && !names.has(name)).map((name) => pairOf(name, utm[name]));
 }
@@ -156,7 +156,7 @@ function append(url: URL, pairs: readonly string[]): void {
   if (pairs.length > 0) url.search = [...(url.search === '' ? [] : [url.search.slice(1)]), ...pairs].join('&');
 }
 
-/** `apps.apple.com/app/id…` finds the visitor's own country (Apple, "Linking to the App Store"). */
+/** `apps.apple.com/app/id…` leads to the visitor's own country (Apple, "Linking to the App Store"). */
 function appStorePage(app: LinkedApp): Destination | null {
   const id = /^(?:id)?(\d{1,19})$/.exec(app.ios?.app_store_id ?? '')?.[1];
   if (id === undefined) return null;

@@ -143,7 +143,7 @@ test.each([
   expect(visitorDeviceOf(userAgent).isPreviewCrawler).toBe(true);
 });
 
-test('a device is worked out once per user agent', () => {
+test('a device is determined once per user agent', () => {
   const devices = new Devices();
   expect(devices.of('curl/8.7.1')).toBe(devices.of('curl/8.7.1'));
 });

@@ -12,11 +12,11 @@ export type Platform = DeviceFamily;
 
 export interface VisitorDevice {
   readonly platform: Platform;
-  /** Fetches the page to show a preview of it in a chat or feed. */
+  /** Fetches the page to show a preview in a chat or feed. */
   readonly isPreviewCrawler: boolean;
   /** The user agent as written in the record of a click, and the start of the address field, which follows it. */
   readonly json: string;
-  /** Whether its user agent is a program's; null until it was asked for. */
+  /** Whether its user agent is a program's; null until first needed. */
   isBot: boolean | null;
 }
 
@@ -75,7 +75,7 @@ export function visitorDeviceOf(userAgent: string): VisitorDevice {
   };
 }
 
-/** As ingest judges it. Not worked out with the rest: most links do not ask, and it costs more than a redirect. */
+/** As ingest classifies it. Only on demand: most links do not need it, and it costs more than a redirect. */
 export function isBot(device: VisitorDevice, userAgent: string): boolean {
   device.isBot ??= isbot(userAgent);
   return device.isBot;
@@ -84,7 +84,7 @@ export function isBot(device: VisitorDevice, userAgent: string): boolean {
 /** When either limit is reached, the map is cleared: strings in use are back within a second. */
 const devicesMax = 20_000;
 const bytesMax = 33_554_432;
-/** The key of two-byte characters at worst, the record's ASCII, and the objects around them. */
+/** At worst two-byte characters for the key, the record's ASCII, and the objects around them. */
 const bytesOf = (userAgent: string, device: VisitorDevice) => 2 * userAgent.length + device.json.length + 300;
 
 /** Devices by user agent. */

@@ -24,7 +24,7 @@ async function closed(instance: string, change: (one: DiskCache) => void): Promi
   await one.close();
 }
 
-test('what one process put is found by the others, and by itself after a restart, for three hours', async () => {
+test('an entry of one process is found by the others, and by itself after a restart, for three hours', async () => {
   await closed('r0', (one) => one.put(key, 'old'));
   for (const instance of ['r0', 'r1']) expect(await diskCache(instance).find(key)).toBe('old');
   nowMs += diskCacheLimits.lineMsMax;
@@ -40,7 +40,7 @@ test.each(['r0', 'r1'])(
   },
 );
 
-test('each change counts, also the second of a minute, when another process put what was between them', async () => {
+test('each change counts, even the second within a minute, if another process stored the old value in between', async () => {
   const one = diskCache('r0');
   one.changed(key);
   await closed('r1', (other) => other.put(key, 'between'));
@@ -49,7 +49,7 @@ test('each change counts, also the second of a minute, when another process put 
   expect(await diskCache('r2').find(key)).toBeUndefined();
 });
 
-test('a change counts at once, before it is in the file', async () => {
+test('a change takes effect immediately, before it is in the file', async () => {
   await closed('r0', (one) => one.put(key, 'old'));
   const one = diskCache('r0');
   expect(await one.find(key)).toBe('old');

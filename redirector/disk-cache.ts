@@ -20,7 +20,7 @@ export const diskCacheLimits = {
   fileBytesMax: 33_554_432,
   /** An unchanged snapshot is written again after this long … */
   repeatMs: 600_000,
-  /** … and a line is believed for this long. */
+  /** … and a line is trusted for this long. */
   lineMsMax: 10_800_000,
   flushMs: 100,
   pendingCharsMax: 4_194_304,
@@ -52,7 +52,7 @@ export class DiskCache implements LinkDiskCache {
   #timer: NodeJS.Timeout | undefined;
   #flushing: Promise<void> = Promise.resolve();
   #index = new Map<string, Place>();
-  /** How far each file is in the index, by inode: a file keeps it when it is renamed. */
+  /** How far each file has been indexed, by inode: a file keeps it when it is renamed. */
   #read = new Map<number, number>();
   #files = new Map<number, string>();
   #forgetting: NodeJS.Timeout | undefined;
@@ -65,7 +65,10 @@ export class DiskCache implements LinkDiskCache {
     this.#clock = clock;
   }
 
-  /** Nothing (null) of a key that this process never wrote is not worth a line: a scan of unknown keys would fill the file. */
+  /**
+   * Nothing (null) for a key that this process never wrote is not worth a line: a scan of unknown keys would fill the
+   * file.
+   */
   put(key: string, text: string | null): void {
     const nowMs = this.#clock();
     const crc = text === null ? 0 : crc32(text);
@@ -75,8 +78,8 @@ export class DiskCache implements LinkDiskCache {
   }
 
   /**
-   * Always written, whatever this process wrote of the key: the line to be overruled may be of the process before a restart,
-   * or of another one.
+   * Always written, whatever this process wrote for the key: the outdated line may be from the process before a
+   * restart, or from another one.
    */
   changed(key: string): void {
     this.#write(key, '', 0, this.#clock());
@@ -97,7 +100,7 @@ export class DiskCache implements LinkDiskCache {
     const own = this.#written.peek(key);
     if (own !== undefined && own.crc === 0 && own.ms >= place.ms) return undefined;
     const line = await this.#readAt(place);
-    // The file may have been replaced since; the line says itself which key it is of.
+    // The file may have been replaced since; the line itself has its key.
     return line.startsWith(`${place.ms}\t${key}\t`) ? line.slice(line.lastIndexOf('\t') + 1) : undefined;
   }
 
@@ -136,7 +139,7 @@ export class DiskCache implements LinkDiskCache {
     const bytes = (await stat(this.#file).catch(() => undefined))?.size ?? 0;
     if (bytes > diskCacheLimits.fileBytesMax) {
       await rename(this.#file, this.#file.replace(/\.links$/, `.old${suffix}`));
-      // What only the older file knew is written again when it is next looked up.
+      // Entries that only the older file had are written again when they are next looked up.
     }
     await appendFile(this.#file, text, { mode: 0o600 });
   }

@@ -67,7 +67,7 @@ afterAll(async () => {
   await database.stop();
 });
 
-test('a person who opens a link is redirected, and the click is in the journal when the answer is there', async () => {
+test('a person who opens a link is redirected, and the click is in the journal when the answer arrives', async () => {
   for (const isCached of [false, true]) {
     const before = edge.clicks().length;
     const reply = await edge.get(host, '/summer', {
@@ -98,7 +98,7 @@ test('a person who opens a link is redirected, and the click is in the journal w
   }
 });
 
-test('the query of the visitor is passed on and wins over the defaults of the link, in the record too', async () => {
+test('the visitor’s query is passed on and overrides the defaults of the link, in the record too', async () => {
   const before = edge.clicks().length;
   const query = 'utm_source=friend&gclid=7&a=%20x&a=y&url=https://evil.example/';
   const reply = await edge.get(host, `/summer?${query}`, { 'user-agent': desktop });
@@ -126,7 +126,7 @@ test.each([
   expect([reply.status, reply.headers.location]).toEqual([302, location]);
 });
 
-test('Android without an address of its own goes to the Play page with the id of the recorded click', async () => {
+test('Android without its own address goes to the Play page with the id of the recorded click', async () => {
   const reply = await edge.get(host, '/summer', { 'user-agent': pixel });
   const url = new URL(reply.headers.location ?? '');
   expect(url.origin + url.pathname).toBe('https://play.google.com/store/apps/details');
@@ -141,7 +141,7 @@ test('Android without an address of its own goes to the Play page with the id of
   });
 });
 
-test('HEAD is answered like GET and is no click', async () => {
+test('HEAD is answered like GET and is not a click', async () => {
   const before = edge.clicks().length;
   const reply = await edge.get(host, '/summer', { 'user-agent': desktop }, 'HEAD');
   expect(reply.status).toBe(302);
@@ -170,7 +170,7 @@ test('a prefetch is redirected and recorded as one', async () => {
   expect(edge.clicks().at(-1)).toMatchObject({ is_prefetch: true });
 });
 
-test('an expired link leads to its address for that, else it is gone', async () => {
+test('an expired link leads to its expired_url, else it is gone', async () => {
   const reply = await edge.get(host, '/old');
   expect([reply.status, reply.headers.location]).toEqual([302, 'https://example.com/over']);
   expect((await edge.get(host, '/older')).status).toBe(410);
@@ -183,11 +183,11 @@ test.each([
   ['of another host', 'bare.localhost', '/summer'],
   ['on an unknown host', 'nobody.localhost', '/summer'],
   ['without any destination', 'bare.localhost', '/nowhere'],
-  ['with a path that is no code', host, '/a/b'],
+  ['with a path that cannot be a code', host, '/a/b'],
   ['too short', host, '/ab'],
   ['in other case', host, '/SUMMER'],
   ['encoded', host, '/%73ummer'],
-])('a link that is %s is a small page with 404, twice the same', async (_, where, path) => {
+])('a link that is %s gets a small 404 page, identical each time', async (_, where, path) => {
   const before = edge.clicks().length;
   for (let turn = 0; turn < 2; turn++) {
     const reply = await edge.get(where, path, { accept: 'text/html' });
@@ -199,7 +199,7 @@ test.each([
   expect(edge.clicks().length).toBe(before);
 });
 
-test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('%s is refused with what is allowed', async (method) => {
+test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])('%s is refused with the allowed methods', async (method) => {
   const reply = await edge.get(host, '/summer', {}, method);
   expect([reply.status, reply.headers.allow]).toEqual([405, 'GET, HEAD']);
 });
@@ -222,7 +222,7 @@ test('each host has the association files of its app, and none without the setti
   expect((await edge.get('bare.localhost', '/.well-known/assetlinks.json')).status).toBe(404);
 });
 
-test('robots may come in, there is no icon, and the bare host leads to the fallback of the app', async () => {
+test('robots are allowed, there is no icon, and the bare host leads to the fallback of the app', async () => {
   expect((await edge.get(host, '/robots.txt')).status).toBe(200);
   expect((await edge.get(host, '/favicon.ico')).status).toBe(204);
   const root = await edge.get(host, '/?a=1');
@@ -234,7 +234,7 @@ test.each([
   ['anonymize_ip', /^203\.0\.113\.0~[\w-]{16}$/],
   ['no_ip', /^203\.0\.113\.0~[\w-]{16}$/],
 ] as const)(
-  'of an app with %s no byte of a visitor’s address reaches the journal, nor what its query has to hide',
+  'for an app with %s, no byte of a visitor’s address reaches the journal, nor the hidden parameters of its query',
   async (privacy_mode, ip) => {
     const appHost = `${privacy_mode.replace('_', '-')}.localhost`;
     const app = await rows.app({ host: appHost, settings: { privacy_mode } });
@@ -247,7 +247,7 @@ test.each([
       'x-forwarded-for': '203.0.113.57',
       referer: 'https://ada:s3cret-word@mail.example/inbox/s3cret-page?Token=s3cret-token',
     };
-    // The second visit takes the straight path of a link in memory.
+    // The second visit takes the hot path of a link in memory.
     for (let visit = 0; visit < 2; visit++) {
       const answer = await get(behind.port, appHost, '/open?a=b&Token=s3cret&em%61il=s3cret@example.com', headers);
       expect(answer.headers.location).toBe('https://example.com/?a=b&Token=s3cret&email=s3cret%40example.com');
@@ -290,7 +290,7 @@ test('the visitor’s address is taken from trusted proxies only', async () => {
   await behind.stop();
 });
 
-test('it answers over TLS as it does without, and says how long browsers are to stay there', async () => {
+test('TLS answers are the same as without, and say how long browsers must use it', async () => {
   const { certFile, keyFile } = await certificate(edge.folder, 'localhost');
   const port = await edge.server.listen({
     ...{ host: '127.0.0.1', port: 0, tls: { certFile, keyFile } },
@@ -315,7 +315,7 @@ test('it answers over TLS as it does without, and says how long browsers are to 
   expect(reply.headers['strict-transport-security']).toBe('max-age=31536000');
 });
 
-test('every answer says nosniff, none names the server, and without TLS none speaks of HTTPS', async () => {
+test('every answer says nosniff, none names the server, and without TLS none mentions HTTPS', async () => {
   for (const path of ['/summer', '/nothing-here', '/robots.txt', '/favicon.ico', '/', '/x/y']) {
     const { headers } = await get(edge.port, host, path);
     expect(headers['x-content-type-options'], path).toBe('nosniff');
@@ -324,7 +324,7 @@ test('every answer says nosniff, none names the server, and without TLS none spe
   }
 });
 
-test('a journal that takes no more does not keep a visitor from being redirected, and is counted', async () => {
+test('a full journal does not prevent redirects, and the missing records are counted', async () => {
   const full = await TestEdge.start({ redis: redis.url, postgres: database.url }, { journalBytesMax: 1 });
   await get(full.port, host, '/summer');
   const reply = await get(full.port, host, '/summer');

@@ -142,7 +142,7 @@ export class Edge {
     });
   }
 
-  /** What a tap page sends of its device. */
+  /** The device signals that a tap page sends. */
   receiveSignals(res: HttpResponse, req: HttpRequest): void {
     if (isAmbiguous(req)) {
       this.#refuseForGood(res, 'bad_request', { isHead: false, wantsJson: false, isLast: true });
@@ -160,8 +160,8 @@ export class Edge {
   }
 
   /**
-   * What follows may be a body that was never meant to be read as a request, so the connection ends here. Answered in a later
-   * turn: what came in the same bytes finds a request that waits, and uWebSockets.js ends the connection instead of reading it.
+   * What follows may be a body that was never meant to be read as a request, so the connection ends here. Answering in
+   * a later turn makes uWebSockets.js close the connection instead of reading further requests from the same bytes.
    */
   #refuseForGood(res: HttpResponse, reason: PageReason, manner: ResponseOptions): void {
     const laterTurn = new Promise<void>((settle) => setImmediate(settle));
@@ -202,12 +202,12 @@ export class Edge {
   ): string | null {
     const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
     if (is_prefetch || !accepted.includes('text/html') || isBot(device, user_agent)) return null;
-    // What matches nothing is not asked for.
+    // Signals that match nothing are not requested.
     const token = privacy_mode === 'no_ip' || hours === 0 ? '' : this.#tokens.sign(clickId, hours);
     return tap.html({ clickId, query, user_agent, language, token, shortUrl: this.#shortUrl });
   }
 
-  /** The visitor without what the app, or the operator, does not want written. */
+  /** The visitor without what the app, or the operator, does not want recorded. */
   #recorded(visitor: Visitor, { privacy_mode }: LinkedApp, nowMs: number): Visitor {
     const { ip, user_agent, language, referrer, query, is_prefetch } = visitor;
     return {
@@ -268,7 +268,9 @@ export class Edge {
     sendRefusal(res, reason, manner);
   }
 
-  /** Answers when the look-up has, unless the visitor is gone by then. Look-ups end in bounded time and never reject. */
+  /**
+   * Answers once the look-up has, unless the visitor is gone by then. Look-ups end in bounded time and never reject.
+   */
   #wait<Found>(res: HttpResponse, lookup: Promise<Found>, answer: (found: Found) => void): void {
     let isAborted = false;
     this.state.waiting++;

@@ -26,7 +26,9 @@ afterAll(async () => {
   await database.stop();
 });
 
-/** Sends bytes, maybe cuts the connection after so many of them, and gives all that comes back within a moment. */
+/**
+ * Sends bytes, optionally cuts the connection after some of them, and returns everything that arrives within a moment.
+ */
 function send(bytes: Buffer, options: { cutAt?: number; waitMs?: number } = {}): Promise<string> {
   return new Promise((done) => {
     let answer = '';
@@ -54,7 +56,7 @@ const browser = [
 ];
 const plain = request(['GET /summer?a=1 HTTP/1.1', `Host: ${host}`, ...browser]);
 
-/** Every header that an answer may have. One that is not here was put there by a visitor. */
+/** Every header that an answer may have. Any other was injected by a visitor. */
 const known = new Set(
   [
     'location',
@@ -92,7 +94,8 @@ test('pipelined requests are answered in order until a visit closes the connecti
   const answers = await send(Buffer.concat([robots, icon, robots]), { waitMs: 500 });
   expectCleanAnswers(answers);
   expect([...answers.matchAll(/HTTP\/1\.1 (\d+)/g)].map((match) => match[1])).toEqual(['200', '204', '200']);
-  // uWebSockets.js takes no second request while the first waits (for the journal, here); RFC 9112 9.3.2 lets clients retry.
+  // uWebSockets.js does not accept a second request while the first waits (for the journal, here); RFC 9112 9.3.2 lets
+  // clients retry.
   expectCleanAnswers(await send(Buffer.concat([plain, plain, robots])));
   await expectAlive();
 });
@@ -127,7 +130,7 @@ test.each<[string, Buffer]>([
   ['NUL in the path', request(['GET /sum\0mer HTTP/1.1', `Host: ${host}`])],
   ['NUL in a header', request(['GET /summer HTTP/1.1', `Host: ${host}`, 'User-Agent: a\0b'])],
   [
-    'bytes that are no UTF-8',
+    'bytes that are not UTF-8',
     request(['GET /summer?\xff\xfe=\xc0\x80 HTTP/1.1', `Host: ${host}`, 'User-Agent: \xf0\x28\x8c']),
   ],
   ['half an escape', request(['GET /summer?%=%2 HTTP/1.1', `Host: ${host}`])],
@@ -146,9 +149,9 @@ test.each<[string, Buffer]>([
     request(['GET /summer HTTP/1.1', `Host: ${host}`, ...Array.from({ length: 100 }, (_, n) => `X-${n}: 1`)]),
   ],
   ['a body', request(['GET /summer HTTP/1.1', `Host: ${host}`, 'Content-Length: 3', '', 'abc'])],
-  ['a body that never comes', request(['POST /summer HTTP/1.1', `Host: ${host}`, 'Content-Length: 999999999999'])],
+  ['a body that never arrives', request(['POST /summer HTTP/1.1', `Host: ${host}`, 'Content-Length: 999999999999'])],
   [
-    'a chunked body without end',
+    'a chunked body without an end',
     request(['GET /summer HTTP/1.1', `Host: ${host}`, 'Transfer-Encoding: chunked', '', 'ffffffff']),
   ],
 ])('%s does no harm and injects no header into an answer', async (_, bytes) => {
@@ -202,7 +205,7 @@ test('HEAD of what needs no look-up leaves the process and the connection alive'
   await expectAlive();
 });
 
-test('of thousands of broken requests each answer is valid, and each redirect is one click in the journal', async () => {
+test('of thousands of malformed requests each answer is valid, and each redirect is one click in the journal', async () => {
   const appHost = `fuzz-${host}`;
   const appId = await rows.app({ host: appHost, android: { package_name: 'com.example.app' } });
   await rows.link(appId, { short_code: 'Fuzzed', fallback_url: 'https://example.com/' });
@@ -212,7 +215,7 @@ test('of thousands of broken requests each answer is valid, and each redirect is
   expect(result.statuses[302]).toBeGreaterThan(500);
   await until(() => edge.edge.state.waiting === 0, 'no request is left waiting');
   const clicks = edge.clicks().slice(before);
-  // A record with a NUL would be rejected as broken and never counted.
+  // A record with a NUL would be rejected as malformed and never counted.
   expect(clicks.filter((click) => Object.values(click).some((text) => String(text).includes('\0')))).toEqual([]);
   expect(
     differences(

@@ -29,17 +29,17 @@ function knownLinks(link: LinkSnapshot): KnownLinks {
   return new KnownLinks({ apps, links } as unknown as LinkCache);
 }
 
-/** A text as it comes from a socket: of its own, in one piece. */
+/** A text as from a socket: a flat string of its own. */
 const text = (start: string, chars: number) => Buffer.from(start.padEnd(chars, 'x')).toString();
 
-/** What so many visits leave in memory, in MB. */
+/** Memory that this many visits retain, in MB. */
 function heldAfter(visits: number, visit: (n: number) => unknown): number {
   const before = heapMegabytes();
   for (let n = 0; n < visits; n++) visit(n);
   return heapMegabytes() - before;
 }
 
-test('a link is known by its host in any case, with a port and without', () => {
+test('a link is found by its host in any case, with and without a port', () => {
   const known = knownLinks(testLink);
   for (const header of ['myapp.localhost', 'MyApp.LocalHost', 'myapp.localhost:8080', 'myapp.localhost:1']) {
     expect(known.find(header, '/summer', 0), header).toBeDefined();
@@ -47,20 +47,20 @@ test('a link is known by its host in any case, with a port and without', () => {
   }
 });
 
-test('a link is not kept by a Host header that no browser sends', () => {
+test('a link is not cached for a Host header that no browser sends', () => {
   const known = knownLinks(testLink);
   for (const tail of [':', ':x', ':80x', ':123456', ':80:80', ': 80', `:${'0'.repeat(14_000)}`]) {
     expect(known.find(`myapp.localhost${tail}`, '/summer', 0), tail).toBeUndefined();
   }
 });
 
-test('Host headers with long inventions for a port take no room', () => {
+test('Host headers with long made-up ports take no memory', () => {
   const known = knownLinks(testLink);
   expect(heldAfter(4_000, (n) => known.find(text(`myapp.localhost:${n}`, 14_000), '/summer', 0))).toBeLessThan(10);
   expect(known.find('myapp.localhost', '/summer', 0)).toBeDefined();
 });
 
-test('what is kept of links is bounded by its bytes, and a link that went is back with its next visit', () => {
+test('the memory of cached links is bounded, and an evicted link is cached again with its next visit', () => {
   const long = 'https://example.com/'.padEnd(8_000, 'x');
   const known = knownLinks({ ...testLink, fallback_url: long, ios_url: long, android_url: long, og_image_url: long });
   const visit = (n: number) => known.find(`myapp.localhost:${n}`, '/summer', 0)?.decide(visitorDeviceOf('curl'), 0);
@@ -69,7 +69,7 @@ test('what is kept of links is bounded by its bytes, and a link that went is bac
   expect(all.every(visit)).toBe(true);
 });
 
-test('user agents take a bounded room, however long they are', () => {
+test('user agents take a bounded amount of memory, however long they are', () => {
   const devices = new Devices();
   expect(heldAfter(4_000, (n) => devices.of(text(`Mozilla/5.0 (iPhone) ${n}`, 14_000)))).toBeLessThan(10);
   expect(heldAfter(19_000, (n) => devices.of(text(`Mozilla/5.0 (iPhone) ${n}`, 1_024)))).toBeLessThan(35);

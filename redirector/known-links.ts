@@ -14,7 +14,9 @@ interface KnownLink {
 /** When either limit is reached, the map is cleared; links in use are back with their next visit. */
 const linksMax = 50_000;
 const bytesMax = 134_217_728;
-/** A plan's text takes about as much as its snapshot's, once in memory and once more as it is sent and recorded. */
+/**
+ * A plan's text takes about as much memory as its snapshot's, once as it is and once more as it is sent and recorded.
+ */
 const bytesOf = (header: string, path: string, link: CachedSnapshot<LinkSnapshot>) =>
   2 * (header.length + path.length + link.bytes);
 
@@ -49,7 +51,7 @@ export class KnownLinks {
   }
 
   #learn(path: string, nowMs: number): LinkPlan | undefined {
-    // Only what a browser would send: each of a client's inventions for one link would take its room.
+    // Only what a browser would send: otherwise a client could fill the map with made-up headers for one link.
     if (!isHostHeader(this.#header)) return undefined;
     const host = requestHostOf(this.#header);
     const app = this.#cache.apps.keep(host, nowMs);

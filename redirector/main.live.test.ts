@@ -41,7 +41,7 @@ async function start(instance: string): Promise<ChildProcess> {
       INSTANCE: instance,
       DATABASE_URL: database.url,
       REDIS_URL: redis.url,
-      ADDRESS_KEY: 'a key of a test that is long enough',
+      ADDRESS_KEY: 'a key for tests that is long enough',
       REDIRECTOR_HTTP_PORT: String(port),
       REDIRECTOR_HTTPS_PORT: '0',
       METRICS_PORT: '0',
@@ -95,7 +95,8 @@ class Visitors {
         answer.resume();
         answer.on('end', () => done(String(answer.statusCode)));
       });
-      // A kept connection may be closed at the moment it is used again; HTTP clients retry such a request (RFC 9110 9.2.2).
+      // A persistent connection may be closed just when it is reused; HTTP clients retry such a request (RFC 9110
+      // 9.2.2).
       sent.on('error', (error) => done(sent.reusedSocket ? 'cut before it was sent' : error.message));
       sent.end();
     });
@@ -108,9 +109,9 @@ test('two processes share the port; stopping one fails no request and loses no c
   const visitors = new Visitors(32);
   await until(() => visitors.answered > 2_000, 'visits are answered', 10_000);
   first?.kill('SIGTERM');
-  await until(() => first?.exitCode === 0, 'the first has ended by itself', 15_000);
+  await until(() => first?.exitCode === 0, 'the first has exited', 15_000);
   const atEnd = visitors.answered;
-  await until(() => visitors.answered > atEnd + 1_000, 'the other goes on', 10_000);
+  await until(() => visitors.answered > atEnd + 1_000, 'the other one continues', 10_000);
   await visitors.stop();
   expect(visitors.failed).toEqual([]);
   expectKept(visitors);

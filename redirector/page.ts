@@ -30,8 +30,8 @@ const message = (title: string, text: string) => page(title, '', `<h1>${title}</
 export const refusals = {
   not_found: {
     status: '404 Not Found',
-    html: message('This link does not exist', 'It may have been removed, or mistyped on the way here.'),
-    json: '{"error":{"code":"NOT_FOUND","message":"There is no such link."}}\n',
+    html: message('This link does not exist', 'It may have been removed, or mistyped.'),
+    json: '{"error":{"code":"NOT_FOUND","message":"This link does not exist."}}\n',
   },
   gone: {
     status: '410 Gone',
@@ -40,8 +40,8 @@ export const refusals = {
   },
   unavailable: {
     status: '503 Service Unavailable',
-    html: message('This link can’t be opened right now', 'Please try again in a few seconds.'),
-    json: '{"error":{"code":"INTERNAL_ERROR","message":"The link can’t be looked up right now."}}\n',
+    html: message('This link cannot be opened right now', 'Please try again in a few seconds.'),
+    json: '{"error":{"code":"INTERNAL_ERROR","message":"The link cannot be looked up right now."}}\n',
   },
   method_not_allowed: {
     status: '405 Method Not Allowed',
@@ -50,7 +50,7 @@ export const refusals = {
   },
   bad_request: {
     status: '400 Bad Request',
-    html: message('This request can’t be understood', 'It contradicts itself.'),
+    html: message('This request cannot be understood', 'It contradicts itself.'),
     json: '{"error":{"code":"VALIDATION_ERROR","message":"The request contradicts itself."}}\n',
   },
 } as const;

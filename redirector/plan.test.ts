@@ -9,7 +9,7 @@ import { testApp, testLink } from './testing/snapshots.ts';
 const text = fc.oneof(fc.string({ unit: 'binary', maxLength: 40 }), fc.string({ maxLength: 3000 }), fc.constant(''));
 const ip = fc.constantFrom('127.0.0.1', '2001:db8::1', '');
 
-test('the record of a visit is the one that clickJson writes, whatever the headers and the link say', () => {
+test('the record of a visit equals what clickJson writes, whatever the headers and the link contain', () => {
   const visitor = fc.record({
     ip,
     user_agent: text,
@@ -38,7 +38,7 @@ test('the record of a visit is the one that clickJson writes, whatever the heade
   );
 });
 
-test('the record of a visit says the time, the query and the fields of this visit, each cut as a record is', () => {
+test('the record of a visit has the time, the query and the fields of this visit, each truncated as in a record', () => {
   const plan = new LinkPlan(testApp, { ...testLink, utm_source: 'own' });
   const device = visitorDeviceOf('x'.repeat(2_000));
   for (const [time, query] of [

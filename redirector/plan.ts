@@ -70,7 +70,7 @@ export class LinkPlan {
   readonly #constant: ConstantFields;
   #constantJson: string;
   readonly #isArchived: boolean;
-  /** Worked out by the first visitor who needs it, since parsing URLs is most of what a new link costs. */
+  /** Computed by the first visitor who needs it, since parsing URLs is most of the cost of a new link. */
   #onIos: RedirectDecision | undefined;
   #onAndroid: RedirectDecision | undefined;
   #onOther: RedirectDecision | undefined;
@@ -134,7 +134,7 @@ export class LinkPlan {
   record(clickId: string, visitor: Visitor, device: VisitorDevice, isPreview: boolean, nowMs: number): string {
     if (visitor.query.includes('utm_')) return clickJson(this.click(clickId, visitor, isPreview, nowMs));
     const { ip, language, referrer, query } = visitor;
-    // Few pieces with long constants between them: each `+` is a node that the journal has to walk.
+    // Few pieces with long constants between them: each `+` is a node that the journal has to traverse.
     let json = clickHead + clickId + timeText(nowMs) + this.#constantJson + device.json + ip;
     if (language !== '') json += languageName + clickText('language', language);
     if (referrer !== '') json += referrerName + clickText('referrer', referrer);
@@ -158,7 +158,7 @@ export class LinkPlan {
 
 const noUtm = utmFrom(() => '');
 
-/** Where the bare host leads. */
+/** The destination of the bare host. */
 export function rootDestinationOf(app: LinkedApp): Destination | null {
   return webDestination(app.fallback_url, noUtm);
 }

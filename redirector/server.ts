@@ -23,7 +23,7 @@ export interface Listening {
   /** 0 takes a free port. */
   readonly port: number;
   readonly tls?: TlsFiles;
-  /** For how long browsers are to use HTTPS alone, said over TLS; 0 or absent says nothing. */
+  /** For how long browsers must use only HTTPS, sent over TLS; 0 or absent sends no such header. */
   readonly hstsSeconds?: number;
 }
 
@@ -50,8 +50,8 @@ export class RedirectorServer {
   }
 
   /**
-   * Opens a port, shared with other processes that open it.
-   * @returns the port. @throws when it can't be opened or the certificate can't be read.
+   * Opens a port, shared with other processes that open it. @returns the port. @throws if it can't be opened or the
+   * certificate can't be read.
    */
   listen({ host, port, tls, hstsSeconds = 0 }: Listening): Promise<number> {
     const edge = this.#edge;
@@ -97,7 +97,7 @@ export class RedirectorServer {
   }
 }
 
-/** The header goes out right behind the status, whatever the answer is; only where it is switched on does it cost anything. */
+/** The header directly follows the status in every answer; it costs nothing if it is switched off. */
 function withHsts(res: HttpResponse, hsts: string): HttpResponse {
   const writeStatus = res.writeStatus.bind(res);
   res.writeStatus = (status) => writeStatus(status).writeHeader('Strict-Transport-Security', hsts);

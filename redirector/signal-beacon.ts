@@ -2,7 +2,6 @@
  * Accepts the device signals that a tap page sends, and stores them in Redis with the click for as long as devices are matched to it by
  * score. There is no other copy: if Redis is unavailable, the click is matched like one without a tap page.
  */
-
 import type { Clock } from '#common/clock.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { limitAddress } from '#common/http/peer.ts';
@@ -15,7 +14,7 @@ import type { SignalTokens } from './signal-token.ts';
 
 export const BEACON_PATH = '/-/tap';
 export const BEACON_BYTES_MAX = 1_024;
-/** A minute, of one address and one process: a phone sends one for each page, and many phones may stand behind one address. */
+/** Per minute, address and process: a phone sends one per page, and many phones may share an address. */
 export const BEACONS_MAX = 300;
 
 export const beaconOutcomes = ['kept', 'repeated', 'lost', 'invalid', 'too_large', 'rate_limited'] as const;
@@ -50,7 +49,10 @@ export class SignalBeacon {
     this.#parts = parts;
   }
 
-  /** Reads the body and answers. @param isLast whether the connection is to end with the answer, asked when there is one. */
+  /**
+   * Reads the body and answers. @param isLast whether the connection must end with the answer, called when there is
+   * one.
+   */
   receive(res: HttpResponse, ip: string, isLast: () => boolean): void {
     let body = '';
     let isOver = false;
@@ -72,7 +74,7 @@ export class SignalBeacon {
           : this.#take(Buffer.from(body, 'latin1').toString(), nowMs);
       const retryAfterS = outcome === 'rate_limited' ? Math.ceil((resetMs - nowMs) / 1_000) : 0;
       if (outcome !== 'taken') this.counters[outcome]++;
-      // The rest of a body that is too large is not read as a request: the connection ends.
+      // The rest of a body that is too large must not be read as a request: the connection ends.
       res.cork(() => answer(res, statuses[outcome], retryAfterS, isTooLarge || isLast()));
     });
   }

@@ -6,7 +6,7 @@ import { createHmac, hash, timingSafeEqual } from 'node:crypto';
 import { isId, timeOfId } from '#common/ids.ts';
 
 export const BEACON_AGE_MAX_MS = 300_000;
-/** How far the clocks of two redirectors may be apart. */
+/** Maximum clock difference between two redirectors. */
 const CLOCK_SKEW_MS = 5_000;
 /** 96 bits. */
 const SIGNATURE_CHARS = 16;
@@ -29,7 +29,7 @@ export class SignalTokens {
     return `${clickId}.${hours}.${this.#signature(clickId, hours)}`;
   }
 
-  /** Null for a token that was not made here, or too long ago. */
+  /** Null for a token that was not issued by us, or that has expired. */
   verify(token: string, nowMs: number): SignedClick | null {
     const [, click_id = '', hours = '', signature = ''] = shape.exec(token) ?? [];
     if (!isId('clk', click_id)) return null;

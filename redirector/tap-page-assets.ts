@@ -1,6 +1,6 @@
 /**
- * Style and script of the tap page. Both are the same on every page, so the policy names their hashes and nothing else runs: what
- * differs between pages stands in attributes. The script is plain ES5, since in-app browsers are old.
+ * Style and script of the tap page. Both are the same on every page, so the policy allows only their hashes: what
+ * differs between pages is in attributes. The script is plain ES5, since in-app browsers are old.
  */
 import { createHash } from 'node:crypto';
 
@@ -29,8 +29,9 @@ export const tapStyle =
   '.x{position:fixed;top:0;opacity:0;white-space:pre;-webkit-user-select:text;user-select:text}';
 
 /**
- * Sends what the browser says of the device, once, and copies the link on the tap. The copy is made within the tap and before the
- * browser goes to the store: execCommand is done when it returns, writeText is for browsers that no longer have it.
+ * Sends the signals that the browser provides, once, and copies the link on the tap. The copy is made within the tap
+ * and before the browser goes to the store: execCommand is synchronous; writeText is for browsers that no longer have
+ * it.
  */
 export const tapScript =
   '(function(){var d=document,a=d.querySelector(".a"),t=a.getAttribute("data-t"),c=a.getAttribute("data-c"),' +
@@ -51,7 +52,7 @@ const fixedPolicy =
   `default-src 'none'; style-src ${hashOf(tapStyle)}; script-src ${hashOf(tapScript)}; connect-src 'self'; ` +
   "base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/** @param imageOrigin the one place that the page may load its picture from; empty for no picture. */
+/** @param imageOrigin the only origin from which the page may load its picture; empty for no picture. */
 export function tapPolicy(imageOrigin: string): string {
   return imageOrigin === '' ? fixedPolicy : `${fixedPolicy}; img-src ${imageOrigin}`;
 }

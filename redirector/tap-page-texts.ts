@@ -9,7 +9,7 @@ export interface TapTexts {
   readonly button: string;
   /** Text below the button that says what it opens. */
   readonly opens: { readonly app_store: string; readonly play: string };
-  /** On iOS: what the tap does besides. */
+  /** On iOS: what else the tap does. */
   readonly copies: string;
   /** In apps that open no store. */
   readonly hint: string;
@@ -133,10 +133,10 @@ const textsByLanguage = new Map(
   ]),
 );
 
-/** More ranges than this, and no browser of a person wrote them. */
+/** With more ranges than this, the header was not written by a browser. */
 const RANGES_MAX = 20;
 
-/** The texts for an Accept-Language header (RFC 9110 section 12.5.4); English when it names none of ours. */
+/** The texts for an Accept-Language header (RFC 9110 section 12.5.4); English if it names no supported language. */
 export function tapTextsFor(acceptLanguage: string): TapTexts {
   let best: TapTexts | undefined;
   let bestWeight = 0;

@@ -71,7 +71,7 @@ const open = (path: string, userAgent: string, headers: Record<string, string> =
   edge.get(host, path, { 'user-agent': userAgent, accept: html, ...headers });
 const tokenOf = (page: string) => /data-t="([^"]*)"/.exec(page)?.[1] ?? '';
 
-/** By how much the clock that counts beacons is ahead. */
+/** How far the clock that counts beacons is ahead. */
 let beaconsLaterMs = 0;
 
 async function beacon(body: string, headers: Record<string, string> = {}): Promise<number> {
@@ -113,7 +113,7 @@ test('a person on a phone gets the page with its click, which is recorded once a
   }
 });
 
-test('what is sent of a page, head and all, is at most 6 KiB', async () => {
+test('a whole answer with a page, headers included, is at most 6 KiB', async () => {
   for (const userAgent of [iphone, android, wechat]) {
     for (const language of ['en', 'ru', 'ar', 'ja']) {
       const reply = await open('/picture', userAgent, { 'accept-language': language });
@@ -145,8 +145,8 @@ test.each<[string, string, string, Record<string, string>, string]>([
   ['a bot with a phone’s user agent', '/sale', googlebot, {}, 'https://play.google.com/'],
   ['a preview crawler of a link without a preview', '/bare', facebook, {}, 'https://example.com/'],
   ['a prefetch', '/sale', iphone, { 'sec-purpose': 'prefetch' }, 'https://apps.apple.com/app/id123456789'],
-  ['a program that takes anything', '/sale', iphone, { accept: '*/*' }, 'https://apps.apple.com/app/id123456789'],
-  ['a link that has it off', '/off', iphone, {}, 'https://apps.apple.com/app/id123456789'],
+  ['a program that accepts anything', '/sale', iphone, { accept: '*/*' }, 'https://apps.apple.com/app/id123456789'],
+  ['a link that has it switched off', '/off', iphone, {}, 'https://apps.apple.com/app/id123456789'],
   ['an expired link', '/old', iphone, {}, 'https://example.com/over'],
 ])('%s is redirected as without a tap page, and is one click', async (_, path, userAgent, headers, location) => {
   for (let visit = 0; visit < 2; visit++) {
@@ -158,7 +158,7 @@ test.each<[string, string, string, Record<string, string>, string]>([
   }
 });
 
-test('HEAD is a redirect and no click, the preview and the association files are as before', async () => {
+test('HEAD is a redirect and not a click, and the preview and the association files are unchanged', async () => {
   const before = edge.clicks().length;
   const head = await edge.get(host, '/sale', { 'user-agent': iphone, accept: html }, 'HEAD');
   expect([head.status, head.headers.location]).toEqual([302, 'https://apps.apple.com/app/id123456789']);
@@ -167,12 +167,12 @@ test('HEAD is a redirect and no click, the preview and the association files are
   expect((await edge.get(host, '/.well-known/apple-app-site-association')).status).toBe(200);
 });
 
-test('the signals of a page are kept beside its click for the app’s window, the first time they come', async () => {
+test('the signals of a page are stored next to its click for the app’s window, the first time they arrive', async () => {
   const page = (await open('/sale', iphone)).body;
   const clickId = String(edge.clicks().at(-1)?.['click_id']);
   expect(await beacon(JSON.stringify({ token: tokenOf(page), ...signals }))).toBe(204);
   const key = signalsKey(clickId);
-  await until(async () => (await edge.redis.commands.exists(key)) === 1, 'the signals are kept');
+  await until(async () => (await edge.redis.commands.exists(key)) === 1, 'the signals are stored');
   expect(JSON.parse((await edge.redis.commands.get(key)) ?? '')).toEqual(signals);
   const ttlMs = await edge.redis.commands.pttl(key);
   expect(ttlMs).toBeGreaterThan(6 * 3_590_000);
@@ -202,8 +202,8 @@ test('signals that are unsigned, of another click, malformed or too large are re
   for (const method of ['GET', 'PUT']) expect((await edge.get(host, '/-/tap', {}, method)).status).toBeGreaterThan(403);
 });
 
-test('beyond its limit an address gets a 429 with Retry-After for a minute, and nothing of those beacons is kept or counted as kept', async () => {
-  // A minute of its own.
+test('beyond its limit an address gets a 429 with Retry-After for a minute, and those beacons are neither stored nor counted as stored', async () => {
+  // In a minute of its own.
   beaconsLaterMs += 60_000;
   const before = { ...edge.beacon.counters };
   const [page, other] = [(await open('/sale', iphone)).body, (await open('/sale', iphone)).body];
@@ -231,7 +231,7 @@ test('beyond its limit an address gets a 429 with Retry-After for a minute, and 
       rate_limited - before.rate_limited,
     ];
   };
-  await until(() => counted()[0] === BEACONS_MAX, 'all that were taken are counted');
+  await until(() => counted()[0] === BEACONS_MAX, 'all accepted ones are counted');
   expect(counted()).toEqual([BEACONS_MAX, 1, 0, 2]);
   expect(await edge.redis.commands.exists(signalsKey(tokenOf(other).slice(0, 30)))).toBe(0);
   expect(edge.clicks().length).toBe(clicks);
@@ -239,11 +239,11 @@ test('beyond its limit an address gets a 429 with Retry-After for a minute, and 
   expect(await beacon(rest)).toBe(204);
   await until(
     async () => (await edge.redis.commands.exists(signalsKey(tokenOf(other).slice(0, 30)))) === 1,
-    'the signals are kept',
+    'the signals are stored',
   );
 });
 
-test('an app that keeps no address is not asked for signals', async () => {
+test('an app that stores no address does not request signals', async () => {
   const reply = await edge.get('quiet.localhost', '/sale', { 'user-agent': iphone, accept: html });
   expect([reply.status, tokenOf(reply.body)]).toEqual([200, '']);
 });
@@ -268,7 +268,7 @@ async function browse(work: (browser: Browser) => Promise<void>): Promise<void> 
   }
 }
 
-/** A page with the picture served, and the faults that the browser tells. */
+/** A page with its picture served, and the errors that the browser reports. */
 async function pageIn(browser: Browser, options: BrowserContextOptions): Promise<{ page: Page; faults: string[] }> {
   const context = await browser.newContext({ ...phone, ...options });
   const faults: string[] = [];
@@ -329,7 +329,7 @@ test.for<[string, string, boolean]>([
   },
 );
 
-test('without JavaScript the page is there and its button leads to the store', {
+test('without JavaScript the page is shown and its button leads to the store', {
   timeout: 120_000,
 }, async (context) => {
   skipWithout(program !== undefined, 'chromium', context);

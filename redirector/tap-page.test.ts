@@ -44,8 +44,8 @@ test.each<[string, Partial<LinkSnapshot>, Partial<LinkedApp>, string, boolean]>(
   ['iOS alone, on Android', {}, { tap_page: 'ios' }, pixel, false],
   ['mobile, on Android', {}, {}, pixel, true],
   ['mobile, on a desktop', {}, {}, desktop, false],
-  ['mobile, with a link that says off', { tap_page: 'off' }, {}, iphone, false],
-  ['off, with a link that says mobile', { tap_page: 'mobile' }, { tap_page: 'off' }, pixel, true],
+  ['mobile, with a link that is set to off', { tap_page: 'off' }, {}, iphone, false],
+  ['off, with a link that is set to mobile', { tap_page: 'mobile' }, { tap_page: 'off' }, pixel, true],
   ['mobile, with a link to a web page of its own', { ios_url: 'https://shop.example/' }, {}, iphone, false],
   [
     'mobile, with a link to a page of the App Store',
@@ -69,11 +69,11 @@ test.each<[string, Partial<LinkSnapshot>, Partial<LinkedApp>, string, boolean]>(
     iphone,
     false,
   ],
-])('the page stands before a store where it is switched on: %s', (_, link, of, userAgent, isThere) => {
+])('the page is shown before a store if it is switched on: %s', (_, link, of, userAgent, isThere) => {
   expect(pageOf(link, userAgent, of) !== null).toBe(isThere);
 });
 
-test('nothing that a link, a visitor or a host says becomes markup, an attribute or a script', () => {
+test('nothing from a link, a visitor or a host becomes markup, an attribute or a script', () => {
   const evil = fc.oneof(
     fc.constantFrom('"><script>alert(1)</script>', "' onclick='x", '</title><h1>', '&lt;', 'javascript:alert(1)'),
     fc.string({ unit: 'binary', maxLength: 60 }),
@@ -108,41 +108,44 @@ test.each([
   'https://a:b@c.example/',
   `https://a.example/${'x'.repeat(600)}`,
   'x',
-])('a picture at %s is left out, and a letter stands in its place', (og_image_url) => {
+])('a picture at %s is left out, and a letter replaces it', (og_image_url) => {
   const page = pageOf({ og_image_url, og_title: 'élan' }, iphone);
   expect(page?.html(visit)).not.toContain('<img');
   expect(page?.html(visit)).toContain('aria-hidden="true">É</div>');
   expect(page?.policy).not.toContain('img-src');
 });
 
-test('the policy lets in the picture’s own origin, our style and our script, and nothing else', () => {
+test('the policy allows the picture’s own origin, our style and our script, and nothing else', () => {
   const policy = pageOf({ og_image_url: 'https://cdn.example:8443/a/b.png?c;d' }, iphone)?.policy ?? '';
   expect(policy).toMatch(
     /^default-src 'none'; style-src 'sha256-[\w+/=]{44}'; script-src 'sha256-[\w+/=]{44}'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; img-src https:\/\/cdn\.example:8443$/,
   );
 });
 
-test.each(tapLanguages)('in %s the page is whole, within its bytes, and says its language and direction', (lang) => {
-  for (const userAgent of [iphone, pixel, `${iphone} MicroMessenger/8.0.49`]) {
-    const html =
-      pageOf(
-        {
-          og_title: 'Шапка '.repeat(30),
-          og_description: '説明文'.repeat(100),
-          og_image_url: 'https://cdn.example/a.png',
-        },
-        userAgent,
-      )?.html({ ...visit, user_agent: userAgent, language: `${lang},en;q=0.5` }) ?? '';
-    expect(Buffer.byteLength(html)).toBeGreaterThan(3_000);
-    expect(Buffer.byteLength(html)).toBeLessThanOrEqual(PAGE_BYTES_MAX);
-    expect(html).toContain(`<html lang="${lang}" dir="${lang === 'ar' ? 'rtl' : 'ltr'}">`);
-    expect(html).toContain('<img class="p" src="https://cdn.example/a.png"');
-    expect(html).toContain(tapTextsFor(lang).button);
-    expect(html.includes(tapTextsFor(lang).hint)).toBe(userAgent.includes('MicroMessenger'));
-  }
-});
+test.each(tapLanguages)(
+  'in %s the page is complete, within its maximum size, and declares its language and direction',
+  (lang) => {
+    for (const userAgent of [iphone, pixel, `${iphone} MicroMessenger/8.0.49`]) {
+      const html =
+        pageOf(
+          {
+            og_title: 'Шапка '.repeat(30),
+            og_description: '説明文'.repeat(100),
+            og_image_url: 'https://cdn.example/a.png',
+          },
+          userAgent,
+        )?.html({ ...visit, user_agent: userAgent, language: `${lang},en;q=0.5` }) ?? '';
+      expect(Buffer.byteLength(html)).toBeGreaterThan(3_000);
+      expect(Buffer.byteLength(html)).toBeLessThanOrEqual(PAGE_BYTES_MAX);
+      expect(html).toContain(`<html lang="${lang}" dir="${lang === 'ar' ? 'rtl' : 'ltr'}">`);
+      expect(html).toContain('<img class="p" src="https://cdn.example/a.png"');
+      expect(html).toContain(tapTextsFor(lang).button);
+      expect(html.includes(tapTextsFor(lang).hint)).toBe(userAgent.includes('MicroMessenger'));
+    }
+  },
+);
 
-test('every language has all its words, each its own', () => {
+test('every language has all texts, and no two are the same', () => {
   expect(tapLanguages.length).toBeGreaterThanOrEqual(12);
   for (const lang of tapLanguages) {
     const { heading, button, opens, copies, hint } = tapTextsFor(lang);
@@ -171,7 +174,7 @@ test.each([
   expect(tapTextsFor(header).lang).toBe(lang);
 });
 
-test('on iOS the button leads to the App Store, and the link with its click is there to be copied', () => {
+test('on iOS the button leads to the App Store, and the link with its click is ready to be copied', () => {
   const html = pageOf({}, iphone)?.html(visit);
   expect(html).toContain('href="https://apps.apple.com/app/id123456789"');
   expect(html).toContain(`data-c="https://myapp.localhost/summer?click_id=${clickId}"`);

@@ -1,9 +1,8 @@
 /**
- * The tap page of a link on one platform: title, picture, one button to the store. What the link says is worked out once;
- * the click, the visitor's language and browser are filled in for each visit. Every text is escaped, and what would make the page larger than
- * PAGE_BYTES_MAX is cut or left out.
+ * The tap page of a link on one platform: title, picture, one button to the store. The link's part is computed once;
+ * the click, the visitor's language and browser are filled in for each visit. Every text is escaped, and whatever would
+ * make the page larger than PAGE_BYTES_MAX is truncated or left out.
  */
-
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { cut } from '#common/log/record.ts';
@@ -26,7 +25,7 @@ const storeHosts: ReadonlyMap<string, Store> = new Map([
   ['play.google.com', 'play'],
 ]);
 
-/** Which store a destination is; null for any other place. */
+/** Which store a destination is; null for any other address. */
 function storeOf(destination: Destination): Store | null {
   if (destination.kind === 'play') return 'play';
   return storeHosts.get(new URL(destination.href).host) ?? null;
@@ -39,7 +38,7 @@ export interface TapVisit {
   readonly user_agent: string;
   /** The Accept-Language header. */
   readonly language: string;
-  /** What the page proves its click with; empty where its signals are not wanted. */
+  /** Proves that the page's click is genuine; empty if its signals are not wanted. */
   readonly token: string;
   readonly shortUrl: ShortUrl;
 }
@@ -52,12 +51,12 @@ export class TapPage {
   readonly #host: string;
   readonly #shortCode: string;
   readonly #packageName: string;
-  /** Escaped; empty where the link has none. */
+  /** Escaped; empty if the link has none. */
   readonly #title: string;
   readonly #description: string;
   readonly #picture: string;
 
-  /** Null where no tap page is wanted, or the way does not lead to a store. */
+  /** Null if no tap page is wanted, or the destination is not a store. */
   static of(link: LinkSnapshot, app: LinkedApp, platform: 'ios' | 'android', destination: Destination): TapPage | null {
     const mode = link.tap_page ?? app.tap_page;
     if (mode === 'off' || (mode === 'ios' && platform !== 'ios')) return null;
@@ -80,7 +79,7 @@ export class TapPage {
       : `<div class="m" aria-hidden="true">${initialOf(link.og_title ?? app.host)}</div>`;
   }
 
-  /** Null when the page would be too large even without its description and picture: a visitor's query is in it. */
+  /** Null if the page would be too large even without its description and picture: it contains the visitor's query. */
   html(visit: TapVisit): string | null {
     for (const [description, picture] of [
       [this.#description, this.#picture],
@@ -118,7 +117,9 @@ export class TapPage {
     );
   }
 
-  /** On Android an intent where the browser is known to follow one: it opens the app if it is there, else the store. */
+  /**
+   * On Android an intent if the browser is known to follow one: it opens the app if it is installed, else the store.
+   */
   #href(location: string, query: string, userAgent: string): string {
     if (this.#packageName === '' || !followsIntents(userAgent)) return location;
     // The last # of an intent ends its address.
@@ -150,9 +151,9 @@ function initialOf(text: string): string {
 }
 
 /**
- * Chrome and what is built on it follow `intent:` links with their fallback, and hand the referrer of a Play page on
- * (developer.chrome.com/docs/android/intents); Firefox does since 2020. Web views of apps follow them or end on an error page, so they get the address of
- * the store, which they have had so far.
+ * Chrome and browsers based on it follow `intent:` links with their fallback, and pass on the referrer of a Play page
+ * (developer.chrome.com/docs/android/intents); Firefox does since 2020. Web views of apps follow them or end on an
+ * error page, so they get the address of the store, as without a tap page.
  */
 const intentBrowser =
   /^Mozilla\/5\.0 \(Linux; Android [^)]*\) AppleWebKit\/[\d.]+ \(KHTML, like Gecko\) (?:SamsungBrowser\/[\d.]+ )?Chrome\/[\d.]+(?: Mobile)? Safari\/[\d.]+(?: (?:EdgA|OPR)\/[\d.]+)?$|^Mozilla\/5\.0 \(Android [^)]*\) Gecko\/[\d.]+ Firefox\/[\d.]+$/;

@@ -17,13 +17,13 @@ function writeCurrent(): void {
   current?.write();
 }
 
-/** Visits that are over and wait to be used again; beyond it they are left to the garbage collector. */
+/** Finished visits that can be reused; beyond it they are left to the garbage collector. */
 const spareMax = 1_024;
 const spare: Visit[] = [];
 
 type VisitKind = 'redirect' | 'expired' | 'preview' | 'tap_page';
 
-/** Used again and again: an object and a closure less for each visit. uWebSockets.js forgets `abort` with the answer. */
+/** Reused to save an object and a closure per visit. uWebSockets.js drops `abort` after the answer. */
 export class Visit implements Waiter {
   #state: VisitState;
   #res: HttpResponse;
@@ -45,7 +45,7 @@ export class Visit implements Waiter {
     this.#policy = policy;
   }
 
-  /** The answer is held from now on, until `committed` or `refused`. */
+  /** Holds the answer from now on, until `committed` or `refused`. */
   static begin(state: VisitState, res: HttpResponse, kind: VisitKind, content: string, policy = ''): Visit {
     const used = spare.pop();
     const visit = used?.again(state, res, kind, content, policy) ?? new Visit(state, res, kind, content, policy);
@@ -78,7 +78,7 @@ export class Visit implements Waiter {
     if (spare.length < spareMax) spare.push(this);
   }
 
-  /** The journal is full or broken. The visitor is sent on all the same. */
+  /** The journal is full or has failed. The visitor is redirected anyway. */
   refused(): void {
     this.#state.counters.not_recorded++;
     this.committed();

@@ -15,6 +15,6 @@ test.each<[string, boolean]>([
   ['text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8', false],
   ['*/*', false],
   ['', false],
-])('who accepts %j wants JSON: %j', (accept, expected) => {
+])('a client that accepts %j wants JSON: %j', (accept, expected) => {
   expect(wantsJson(accept)).toBe(expected);
 });

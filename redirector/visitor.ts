@@ -21,7 +21,7 @@ export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: Truste
     user_agent: req.getHeader('user-agent'),
     language: req.getHeader('accept-language'),
     referrer: requestOriginOf(req.getHeader('referer')),
-    // Undefined when there is no question mark, whatever its type says.
+    // Undefined if there is no question mark, whatever its type says.
     query: req.getQuery() ?? '',
     is_prefetch: isPrefetch(req),
   };
@@ -38,8 +38,8 @@ export function requestOriginOf(referrer: string): string {
 }
 
 /**
- * X-Forwarded-For with all its lines, which are one list (RFC 9110 section 5.3). `getHeader` gives the first alone, and that
- * is the client's own where a proxy adds a line instead of an entry.
+ * X-Forwarded-For with all its lines, which are one list (RFC 9110 section 5.3). `getHeader` returns only the first,
+ * which is the client's own if a proxy adds a line instead of an entry.
  */
 function forwardedFor(req: HttpRequest): string {
   let list = '';
@@ -50,15 +50,15 @@ function forwardedFor(req: HttpRequest): string {
 }
 
 /**
- * Sec-Purpose (Fetch standard) may carry more: `prefetch;prerender`. Purpose is its older name. Firefox wrote X-Moz until
- * 2023: it is not looked for, since every redirect would pay for one more header.
+ * Sec-Purpose (Fetch standard) may contain more: `prefetch;prerender`. Purpose is its older name. Firefox sent X-Moz
+ * until 2023; it is not checked, since every redirect would pay for one more header.
  */
 function isPrefetch(req: HttpRequest): boolean {
   const purpose = req.getHeader('sec-purpose') || req.getHeader('purpose');
   return purpose !== '' && /prefetch/i.test(purpose);
 }
 
-/** The peer's address as text; IPv4 in IPv6 clothes as IPv4. */
+/** The peer's address as text; an IPv4-mapped IPv6 address as IPv4. */
 export function socketAddress(res: HttpResponse): string {
   const bytes = new Uint8Array(res.getRemoteAddress());
   if (bytes.length === 4) return dotted(bytes, 0);
@@ -67,7 +67,7 @@ export function socketAddress(res: HttpResponse): string {
   return compressed(bytes);
 }
 
-/** Addresses as text, in one piece each: a text put together at each visit would be walked when it is written. */
+/** Addresses as flat strings: a string concatenated at each visit would be traversed when it is written. */
 const dottedKnown = new Map<number, string>();
 const dottedMax = 10_000;
 
@@ -116,12 +116,12 @@ export function isHost(host: string): boolean {
   return host.length <= 253 && /^[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?$/.test(host);
 }
 
-/** `/` and a short code as they are made: letters, digits, `_` and `-`, 3 to 64 of them. */
+/** `/` and a well-formed short code: 3 to 64 letters, digits, `_` and `-`. */
 export function isShortCodePath(path: string): boolean {
   return /^\/[A-Za-z0-9_-]{3,64}$/.test(path);
 }
 
-/** Whether JSON is accepted, and no less than a page: of equal weights (RFC 9110 section 12.5.1) the one that is named first. */
+/** Whether JSON is preferred to a page: of equal weights (RFC 9110 section 12.5.1) the one that is named first. */
 export function wantsJson(accept: string): boolean {
   if (!/json/i.test(accept)) return false;
   let json = 0;
@@ -141,8 +141,8 @@ export function wantsJson(accept: string): boolean {
 }
 
 /**
- * Whether the request could be read in two ways by two servers in a row: more than one length, or a length and chunks
- * (RFC 9112 section 6.3). Only asked when there is a Content-Length at all.
+ * Whether two servers in a row could read the request differently: more than one length, or a length and chunks (RFC
+ * 9112 section 6.3). Only called if there is a Content-Length.
  */
 export function isAmbiguous(req: HttpRequest): boolean {
   let lengths = 0;

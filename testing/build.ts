@@ -1,4 +1,4 @@
-/** Runs once per run of the tests that start processes: builds dist/, from which a process starts in half of the time. */
+/** Runs once before the tests that start processes: builds dist/, from which a process starts in half the time. */
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
 import { promisify } from 'node:util';

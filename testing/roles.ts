@@ -1,4 +1,4 @@
-/** The roles of our processes in the Postgres that a run of tests shares. */
+/** The database roles of Signpost's processes, in the Postgres that a test run shares. */
 import type { ProcessRoleName } from '#pg-migrations/role-rights.ts';
 
 export const rolePasswordForTest = 'role-password-for-tests';

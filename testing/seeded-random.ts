@@ -1,4 +1,4 @@
-/** Chance that can be repeated. */
+/** Repeatable random numbers. */
 import { seededRandom } from '#common/seeded-random.ts';
 
 export class SeededRandom {
@@ -20,10 +20,10 @@ export class SeededRandom {
     return low + Math.floor(this.next() * (high - low + 1));
   }
 
-  /** @throws when there is nothing to pick from. */
+  /** @throws if the list is empty. */
   pick<T>(from: readonly T[]): T {
     const found = from[Math.floor(this.next() * from.length)];
-    if (found === undefined) throw new Error('nothing to pick from');
+    if (found === undefined) throw new Error('cannot pick from an empty list');
     return found;
   }
 }

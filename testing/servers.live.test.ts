@@ -4,7 +4,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { clickhouseForTest, natsForTest, ownPostgresForTest, postgresForTest } from './servers.ts';
 
-test('two databases of one run know nothing of each other', async () => {
+test('two databases of one run are isolated from each other', async () => {
   const [one, other] = await Promise.all([clickhouseForTest(), clickhouseForTest()]);
   const client = new ClickHouse({ url: one.url });
   await client.command('CREATE TABLE mine (n UInt8) ENGINE = MergeTree ORDER BY n');
@@ -18,7 +18,7 @@ test('two databases of one run know nothing of each other', async () => {
   await Promise.all([first.stop(), second.stop()]);
 });
 
-test('a server restarts on its port, and wiped if asked', async () => {
+test('a server restarts on its port, and without its data if asked to', async () => {
   const nats = await natsForTest();
   const before = nats.pid();
   await nats.kill('SIGKILL');
@@ -27,11 +27,11 @@ test('a server restarts on its port, and wiped if asked', async () => {
   await nats.stop();
 });
 
-test('no process of a killed Postgres is left, so none answers or commits any more', async () => {
+test('no process of a killed Postgres survives, so none answers or commits any more', async () => {
   const server = await ownPostgresForTest();
   const postgres = new Postgres({ url: server.url, name: 'test', onError: () => undefined });
   const [session] = await postgres.query<{ pid: number }>('SELECT pg_backend_pid() AS pid');
-  // A session that computes does not look whether its server is still there.
+  // A session that computes does not check whether its server still exists.
   const computing = postgres.query('SELECT count(*) FROM generate_series(1, 1000000000)').catch(() => 'failed');
   const isBusy = "SELECT 1 FROM pg_stat_activity WHERE query LIKE 'SELECT count%' AND state = 'active'";
   await expect.poll(() => postgres.query(isBusy), { interval: 20 }).toHaveLength(1);

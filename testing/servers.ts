@@ -1,7 +1,7 @@
 /**
- * Real servers for tests. Postgres and ClickHouse are shared by a whole run, each caller has a database of its own in
- * them; NATS and Redis start in milliseconds, so each caller has its own. All live in temporary folders and on free
- * ports: a running installation on the same machine is never touched.
+ * Real servers for tests. Postgres and ClickHouse are shared by a whole run, with a database for each caller; NATS and
+ * Redis start in milliseconds, so each caller has its own. All use temporary folders and free ports: a running
+ * installation on the same machine is never touched.
  */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -23,7 +23,7 @@ import { urlAsRole } from './roles.ts';
 export interface TestDatabase {
   readonly url: string;
   readonly database: string;
-  /** Drops it. For Postgres it fails when a connection is still open: a pool was leaked. */
+  /** Drops it. For Postgres it fails if a connection is still open, because then a pool was leaked. */
   stop(): Promise<void>;
 }
 
@@ -46,7 +46,7 @@ function databaseName(): string {
 }
 
 export interface TestPostgres extends TestDatabase {
-  /** The same database for a process, which has the rights of its role and no others. */
+  /** The same database for a process, with only the rights of its role. */
   urlAs(role: ProcessRoleName): string;
 }
 
@@ -74,7 +74,7 @@ export async function postgresForTest(options: { isMigrated?: boolean } = {}): P
   };
 }
 
-/** A fresh ClickHouse database, migrated, in the server that the run shares. */
+/** A new, migrated ClickHouse database in the server that the run shares. */
 export async function clickhouseForTest(
   options: { isMigrated?: boolean; retentionDays?: number } = {},
 ): Promise<TestDatabase> {
@@ -118,11 +118,11 @@ async function dropDatabase(postgres: Postgres, database: string): Promise<void>
 }
 
 /**
- * Kills a server with all of its processes, as a machine that loses its power. A process of Postgres for a session outlives the
- * first one for a moment, and may still answer or commit in it.
+ * Kills a server with all of its processes, like a machine that loses power. The process of a Postgres session outlives
+ * the main process for a moment, and may still answer or commit in it.
  */
 async function killWhole(server: LocalServer): Promise<void> {
-  // A stopped server starts no others while they are listed.
+  // A stopped server starts no other processes while they are listed.
   server.kill('SIGSTOP');
   const pids = childrenOf(server.pid);
   server.kill('SIGKILL');
@@ -135,7 +135,7 @@ function killIfThere(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended.
+    // It has already ended.
   }
 }
 
@@ -143,7 +143,7 @@ async function serverForTest(start: (dataDir: string, port: number) => Promise<L
   const dataDir = mkdtempSync(join(tmpdir(), 'signpost-test-'));
   const clean = () => rmSync(dataDir, { recursive: true, force: true });
   const wipe = () => {
-    // Its passwords stay: its clients know them.
+    // Its passwords stay, because its clients know them.
     const stored = readdirSync(dataDir).filter((name) => !name.startsWith('password'));
     for (const name of stored) rmSync(join(dataDir, name), { recursive: true, force: true });
   };
@@ -182,12 +182,12 @@ export function redisForTest(): Promise<TestServer> {
   return serverForTest((dataDir, port) => startRedis({ dataDir, port }));
 }
 
-/** A Postgres of one's own, for tests that kill it. Not migrated. */
+/** A separate Postgres, for tests that kill it. Not migrated. */
 export function ownPostgresForTest(): Promise<TestServer> {
   return serverForTest((dataDir, port) => startPostgres({ dataDir, port, isDurable: false }));
 }
 
-/** A ClickHouse of one's own, for tests that kill it. Not migrated. */
+/** A separate ClickHouse, for tests that kill it. Not migrated. */
 export function ownClickhouseForTest(): Promise<TestServer> {
   return serverForTest((dataDir, port) => startClickHouse({ dataDir, port, entry: builtClickHouse() }));
 }

@@ -15,7 +15,7 @@ import { rolePasswordForTest } from './roles.ts';
 declare module 'vitest' {
   export interface ProvidedContext {
     postgresUrl: string;
-    /** A migrated database that others are made after. */
+    /** A migrated database from which the others are copied. */
     postgresTemplate: string;
     clickhouseUrl: string;
   }
@@ -46,7 +46,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   };
 }
 
-/** Roles belong to the whole server: each is made once, before the tests make databases side by side. */
+/** Roles belong to the whole server: they are created once, before tests create databases concurrently. */
 async function makeRoles(url: string): Promise<void> {
   const db = new Postgres({ url, name: 'test-setup', connectionsMax: 1 });
   try {

@@ -45,7 +45,7 @@ export interface CreatedUser {
 /** Creates a user and, if it does not exist, the organization. */
 export async function createUser(parts: AdminParts, user: NewUser): Promise<CreatedUser | Refused> {
   const outcome = await insertUser(parts, user, false);
-  if (outcome.kind === 'exists') throw new Error('a user was refused for not being the first');
+  if (outcome.kind === 'exists') throw new Error('creating a user was refused for not being the first');
   return outcome;
 }
 

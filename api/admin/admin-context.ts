@@ -1,8 +1,8 @@
 import type { AdminParts } from './accounts.ts';
 
-/** What the commands run on. Opened only when one needs it, so that --help works without a database. */
+/** The dependencies of the commands. Each is opened only when needed, so that --help works without a database. */
 export interface AdminContext {
-  /** @throws AdminError when no database is set and none runs on this machine. */
+  /** @throws AdminError if no database is configured and none runs on this machine. */
   readonly parts: () => AdminParts;
   readonly adminEmail: string;
   readonly adminPassword: string;

@@ -37,7 +37,7 @@ interface Run {
   readonly stderr: string;
 }
 
-/** The command as a script would run it: no terminal, a password on standard input at most. */
+/** Runs the command as a script would: no terminal, at most a password on standard input. */
 function admin(args: string[], input = '', settings: Record<string, string> = {}): Promise<Run> {
   const env = { ...childEnvironment({ DATABASE_URL: database.url }), ADMIN_EMAIL: '', ADMIN_PASSWORD: '', ...settings };
   const child = spawn(process.execPath, ['dist/api/admin.js', ...args], { env, stdio: 'pipe' });
@@ -56,7 +56,7 @@ async function passwordHash(email: string): Promise<string> {
   return row?.password_hash ?? '';
 }
 
-test('a script makes a user with flags and a password on standard input', async () => {
+test('a script creates a user with flags and a password on standard input', async () => {
   const args = ['create-user', '--email', 'Ada@Example.com', '--organization', 'Engines', '--name', 'Ada'];
   const made = await admin(args, 'correct horse battery\n');
   expect([made.code, made.stderr]).toEqual([0, '']);
@@ -149,7 +149,7 @@ test('a weak password is accepted with a warning for the first user, and rejecte
   expect([reset.code, reset.stderr]).toEqual([1, expect.stringContaining('is easy to guess')]);
 });
 
-test('a first password that is not given is generated, printed and works', async () => {
+test('a first password that is not given is generated, printed and valid', async () => {
   const { stdout } = await admin(['create-user', '--if-none']);
   const [, password = ''] = /^login admin@example\.com password (\S{20})\n$/.exec(stdout) ?? [];
   expect(await verifyPassword(await passwordHash('admin@example.com'), password)).toBe(true);

@@ -1,4 +1,4 @@
-/** Finds all ids of a person: follows the ids stored beside the given ones, in every store, until no new ones appear. */
+/** Finds all ids of a person: follows the ids stored with the given ones, in every store, until no new ones appear. */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { type ErasureScope, idsBeside, type PersonIds } from '#clickhouse/queries/erase.ts';
 import { type ErasableKind, erasableKinds } from '#common/erased-ids.ts';
@@ -97,7 +97,7 @@ async function idsInRedis({ redis, appIds }: PersonStores, person: Person): Prom
   return { device: [], install: [], click };
 }
 
-/** Answers that devices got; an install without a device asked under its own id. */
+/** Answers that devices got; an install without a device is stored under its own id. */
 export function matchKeys(appIds: readonly string[], { device, install }: Person): string[] {
   return appIds.flatMap((app) => [...device, ...install].map((id) => `match:${app}:${id}`));
 }

@@ -1,5 +1,4 @@
 /** Erases a person, or all people of an organization, from Postgres, Redis and the log. */
-
 import { signalsKey } from '#common/links/tap-page.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
@@ -115,7 +114,7 @@ async function eraseKey(
     return own.length === 0 ? 0 : await commands.zrem(key, ...own);
   }
   if (ofApps.test(key)) return person === null || isOpenOf(key, person) ? await commands.del(key) : 0;
-  // The clicks of one person are known by their ids; answers by their ids alone have to be looked into.
+  // The clicks of one person are found by their ids; answers have to be read, because their keys are only match ids.
   const isLookedInto = key.startsWith('match_id:') || (person === null && key.startsWith('click:'));
   const json = isLookedInto ? await commands.get(key) : null;
   if (json === null) return 0;

@@ -56,7 +56,7 @@ interface TestPerson {
   readonly address: string;
 }
 let count = 0;
-/** On a server that is not, replaced parts stay for 8 minutes, and what removes them looks every 5 when it has little to do. */
+/** On a busy server. On an idle one, replaced parts stay for 8 minutes, and the cleanup runs every 5. */
 const inAHurry =
   'old_parts_lifetime = 1, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1';
 function testPerson(): TestPerson {
@@ -181,7 +181,7 @@ function openingOf(one: TestPerson, time: number): string {
   return installJson({ ...install, install_id: id, match_id: id, trigger: 'reengagement' });
 }
 
-/** A device's question, and the clicks that it was compared with. */
+/** A match request of a device, and the clicks that it was compared with. */
 function matchOf(
   { device, install, click, address }: TestPerson,
   time: number,
@@ -197,7 +197,7 @@ function matchOf(
   return ['match', matchJson(plainMatch({ organization_id, app_id }, { ...given, ...asked, detail }))];
 }
 
-/** An event that names its install only, one that names its user only, and one that is broken and names its device. */
+/** An event that names only its install, one that names only its user, and a malformed one that names its device. */
 function eventsOf({ device, install, user, address }: TestPerson, received_at: number): [RecordKind, string][] {
   const prefix = eventPrefix({
     organization_id,
@@ -220,7 +220,7 @@ function eventsOf({ device, install, user, address }: TestPerson, received_at: n
   ];
 }
 
-/** Events that name another device, and the person's as an alias: one a minute old, one too old for any install. */
+/** Events that name another device, with the person's as an alias: one a minute old, one too old for any install. */
 function earlyEventsOf({ device, address }: TestPerson, received_at: number): [RecordKind, string][] {
   const origin = { organization_id, app_id, received_at, ip: address, privacy_mode: 'full_ip' as const, defaults: {} };
   const extras = extrasJson({ device_ip: '', aliases: [device], utm: {} }, 'full_ip');
@@ -282,12 +282,12 @@ async function stored(records: number): Promise<void> {
   await expect.poll(counted, { timeout: MINUTE_MS, interval: 100 }).toBe(records);
 }
 
-/** As they stand in files: UTF-8, or JSON in ASCII. */
+/** As they appear in files: UTF-8, or JSON in ASCII. */
 function textsOf({ click, device, install, user }: TestPerson): string[] {
   return [click, device.slice(device.lastIndexOf('ü') + 1), install, user];
 }
 
-/** Which texts stand in which files of a folder. */
+/** Which texts appear in which files of a folder. */
 function found(root: string, texts: readonly string[]): string[] {
   return readdirSync(root, { recursive: true, withFileTypes: true }).flatMap((entry) => {
     if (!entry.isFile()) return [];
@@ -339,13 +339,13 @@ test(
     // Bob's device was compared with Ada's click too.
     await journalled([matchOf(ada, now, [ada.click]), matchOf(bob, now, [bob.click, ada.click])]);
     await stored(16);
-    // The one that came before its install has its link by now, in two more rows.
+    // The event that arrived before its install has its link by now, in two more rows.
     const learned =
       'SELECT count() AS rows, sum(sign) AS events, max(link_id) AS link FROM events WHERE is_learned AND name = {name:String}';
     await expect
       .poll(() => stores.clickhouse.query(learned, { name: 'early' }), { timeout: MINUTE_MS })
       .toEqual([{ rows: 2, events: 0, link: link_id }]);
-    // An edge that is cut off has more of Ada's.
+    // An edge that is disconnected has more of Ada's records.
     const lateJournals = join(folder, 'late-journals');
     await journalled(
       [['click', clickOf(ada, now)], ...eventsOf(ada, now), matchOf(ada, now, [ada.click])],
@@ -353,7 +353,7 @@ test(
     );
     const before = await sums();
     const texts = textsOf(ada);
-    // What is looked for below can be found: files of all stores hold the ids now.
+    // Proves that the search works: files of all stores contain the ids now.
     for (const store of ['postgres', 'clickhouse', 'nats'] as const) {
       expect(found(servers[store].dataDir, texts), store).not.toEqual([]);
     }
@@ -361,7 +361,7 @@ test(
     const ofBob = (await inRedis(textsOf(bob))).length;
 
     const lines = await erase(stores, request({ device: [ada.device] }));
-    // Six rows of four events; eight if ingest had just found that another one has no install.
+    // Six rows of four events; eight if ingest has just found that another one has no install.
     expect(lines[0]).toMatch(/^blanked 1 clicks, 2 installs, [68] events, 2 matches, 1 refused records$/);
     expect(await inRedis(texts)).toEqual([]);
     for (const root of [journalRoot, ...Object.values(servers).map(({ dataDir }) => dataDir)]) {

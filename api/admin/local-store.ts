@@ -1,4 +1,4 @@
-/** Where `npm start` keeps what an administrator of the same machine needs. */
+/** The addresses and secrets of `npm start`'s servers, for an administrator on the same machine. */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -12,7 +12,7 @@ interface Row {
   readonly api_key_ciphertext: string;
 }
 
-/** The apps in the database whose key can't be decrypted. 10 µs for each app there is. */
+/** The apps in the database whose key can't be decrypted. Costs 10 µs per app. */
 export async function appsWithLostKey(db: Queries, apiKeys: ApiKeys): Promise<Row[]> {
   const lost: Row[] = [];
   for (let after = ''; ; ) {

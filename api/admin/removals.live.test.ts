@@ -114,7 +114,7 @@ test('once delete-organization returns, its keys, links and memberships no longe
   expect(await deleteOrganization(parts, owner.organization_id)).toMatchObject({ kind: 'deleted', apps: 1 });
   expect(await untilDelivered(api.db)).toBe(true);
   expect(await snapshots.read(keys.hash(app.api_key))).toBeNull();
-  // A slow reader of Postgres that comes late.
+  // A slow reader of Postgres that writes its snapshot late.
   await snapshots.write(keys.hash(app.api_key), known);
   expect(await snapshots.read(keys.hash(app.api_key))).toBeNull();
   expect(await readAppByKey(api.db, keys.hashes(app.api_key))).toBeNull();

@@ -30,7 +30,7 @@ export async function removeMember(
   });
 }
 
-/** Keeps a user out until `enableUser`. The last owner too: a stolen laptop can't wait for a successor. */
+/** Blocks a user until `enableUser`. This includes the last owner: a stolen laptop can't wait for a successor. */
 export async function disableUser(
   { db, clock }: AdminParts,
   email: string,
@@ -54,7 +54,10 @@ export async function enableUser({ db }: AdminParts, email: string): Promise<{ r
   return enabled === 0 ? refused(`there is no disabled user ${email}`) : { kind: 'enabled' };
 }
 
-/** The account with its memberships, logins and what providers know it by. What it made belongs to its organizations. */
+/**
+ * Deletes the account with its memberships, logins and provider identities. What the user created belongs to their
+ * organizations.
+ */
 export async function deleteUser({ db }: AdminParts, email: string): Promise<{ readonly kind: 'deleted' } | Refused> {
   return db.transaction(async (queries) => {
     const userId = await lockUser(queries, email);

@@ -22,7 +22,7 @@ async function replay(): Promise<void> {
   addRevisionCommands(program, {
     postgres: () => postgres,
     clickhouse: () => {
-      throw new Error('it was taken for done');
+      throw new Error('the request was taken for done');
     },
     nowMs: Date.now,
     print: () => undefined,

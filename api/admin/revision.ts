@@ -9,7 +9,7 @@ import { AdminError } from './questions.ts';
 
 export interface RevisionContext {
   readonly postgres: () => Postgres;
-  /** @throws AdminError when none is known. */
+  /** @throws AdminError if none is configured. */
   readonly clickhouse: () => ClickHouse;
   readonly nowMs: () => number;
   readonly print: (line: string) => void;

@@ -54,7 +54,7 @@ interface Case {
   readonly records: readonly TestRecord[];
 }
 
-/** A random question and the records it is about, picked one by one. */
+/** A random query and the records that it covers, selected one by one. */
 function randomCase(random: Random): Case {
   const query = new URLSearchParams();
   const zone = pick(random, zones);
@@ -92,7 +92,7 @@ function randomCase(random: Random): Case {
   return { query, zone, startMs, endMs, includeBots, records: rest };
 }
 
-/** The local day, hour, week or month of an instant, by another way than the one that is tested. */
+/** The local day, hour, week or month of an instant, computed differently from the code under test. */
 function bucketName(ms: number, granularity: string, zone: string): string {
   const parts = Object.fromEntries(
     new Intl.DateTimeFormat('en-CA', {
@@ -138,7 +138,7 @@ function grouped(records: readonly TestRecord[], keyOf: (record: TestRecord) => 
 
 const isSomething = (f: PlainFigures) => f.clicks + f.installs + f.opens + f.events > 0;
 
-test('80 random questions are answered as a plain count over the raw records answers them', async () => {
+test('80 random queries return exactly what a plain count over the raw records returns', async () => {
   const random = seededRandom(7);
   for (let at = 0; at < 80; at++) {
     const one = randomCase(random);
@@ -198,7 +198,7 @@ test('a grouped series has the ten largest groups and the rest as other, and add
   }
 });
 
-test('overview, time series and all pages of links say the same', async () => {
+test('overview, time series and all pages of links agree', async () => {
   const random = seededRandom(9);
   for (let at = 0; at < 15; at++) {
     const one = randomCase(random);
@@ -301,7 +301,7 @@ test('the statistics of a link are its figures, broken down', async () => {
   expect(body.as_of).toBe(new Date(stage.asOfMs).toISOString());
 });
 
-test('whole UTC days of a link add up to its totals, and its last click is found within the range, behind it, and by any filter', async () => {
+test('whole UTC days of a link add up to its totals, and its last click is found within the range, after it, and with any filter', async () => {
   const link = mine.apps[0]?.links[0];
   if (!link) throw new Error('no link');
   const its = records.filter((record) => record.link_id === link.id);
@@ -342,12 +342,12 @@ test('a campaign named other is distinguished from the rest row, and one with a 
   expect([await sum('a\\,b'), await sum('\\-c'), await sum('other'), await sum('a\\,b,other')]).toEqual([1, 1, 1, 2]);
 });
 
-test('the stretch before is counted too, and the change is the ratio between them', async () => {
+test('the previous period is counted too, and the change is the ratio between the two', async () => {
   const { body } = await stage.get(caller, '/analytics/overview?interval=7d&timezone=Europe/Berlin');
   expect([body.start, body.end]).toEqual(['2026-04-03T22:00:00.000Z', '2026-04-10T22:00:00.000Z']);
-  // The clock was changed on 29 March: seven local days before are not 168 hours before.
+  // The clock was changed on 29 March: the previous seven local days are not 168 hours.
   expect(body.previous.start).toBe('2026-03-27T23:00:00.000Z');
-  // The week still runs: as much of the one before had passed at this reading of the clock, to the quarter of an hour.
+  // The week is not over: the previous one is counted to the same local time, to the quarter of an hour.
   const behindMs = Date.parse(body.previous.end) + 7 * DAY_MS - nowMs;
   expect(behindMs).toBeGreaterThanOrEqual(0);
   expect(behindMs).toBeLessThan(900_000);
@@ -360,7 +360,7 @@ test('the stretch before is counted too, and the change is the ratio between the
   expect(change).toBeCloseTo((usd(body.totals) - usd(previous)) / usd(previous), 6);
 });
 
-test('the stretch before a running one is the same, however much of a day it ends with', async () => {
+test('the previous period of a running one is the same, at whatever time of day it ends', async () => {
   const filters = [
     '',
     '&country=DE',
@@ -383,7 +383,7 @@ test('the stretch before a running one is the same, however much of a day it end
   }
 });
 
-test('all is from the first record on, whatever kind it is', async () => {
+test('all starts with the first record, whatever kind it is', async () => {
   const { body } = await stage.get(caller, '/analytics/timeseries?interval=all&granularity=month');
   expect(body.start).toBe('2026-02-01T00:00:00.000Z');
   const sum = body.data.reduce((n: number, row: { events: number }) => n + row.events, 0);

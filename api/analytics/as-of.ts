@@ -1,6 +1,9 @@
 import type { Postgres } from '#common/stores/postgres.ts';
 
-/** The instant (epoch ms) before which everything that any machine answered is in the figures, as ingest says; 0 before it ever spoke. */
+/**
+ * The instant (epoch ms) before which the statistics include everything that any machine answered, as ingest reports
+ * it; 0 before its first report.
+ */
 export function asOfFrom(db: Pick<Postgres, 'query'>): () => Promise<number> {
   return async () => {
     const rows = await db.query<{ as_of: number | null }>(

@@ -4,7 +4,7 @@ import type { Question } from '#clickhouse/queries/scope.ts';
 import { invalid, type Rejection, rateLimited, unavailable } from '#common/http/rejection.ts';
 import type { AnalyticsParts } from './deps.ts';
 
-/** Exceptions that say: this question is too large. Sources: ClickHouse's ErrorCodes.cpp. */
+/** Exceptions that mean that the query is too large. Sources: ClickHouse's ErrorCodes.cpp. */
 const tooLarge = new Set([
   158, // TOO_MANY_ROWS
   159, // TIMEOUT_EXCEEDED
@@ -18,7 +18,7 @@ export class QueryRunner {
   readonly #parts: AnalyticsParts;
   readonly #tenant: string;
 
-  /** @param tenant whose place in the queue is taken. */
+  /** @param tenant whose place in the queue is used. */
   constructor(parts: AnalyticsParts, tenant: string) {
     this.#parts = parts;
     this.#tenant = tenant;
@@ -34,7 +34,7 @@ export class QueryRunner {
     }
   }
 
-  /** Questions that are asked side by side, as one; their rows together. */
+  /** Queries that run side by side, with their rows combined. */
   async together<Row>(questions: readonly Question[]): Promise<Row[] | Rejection> {
     const { queue, clickhouse, limits } = this.#parts;
     try {
@@ -53,13 +53,13 @@ export class QueryRunner {
   }
 }
 
-/** @throws what no caller can do anything about. */
+/** @throws errors that no caller can handle. */
 export function rejectionOf(error: unknown): Rejection {
   if (!(error instanceof ClickHouseFailure)) throw error;
   if (tooLarge.has(error.code)) {
     return invalid(
       'start',
-      'the question covers too many records to be answered in time: ask for a shorter range, one app or one link, or fewer filters',
+      'the query covers too many records to be answered in time: use a shorter range, one app or one link, or fewer filters',
     );
   }
   if (error.kind === 'unavailable') return unavailable('Analytics are unavailable. Try again later.');

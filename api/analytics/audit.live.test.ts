@@ -27,7 +27,7 @@ afterAll(async () => {
 const report = (range = { from_ms, to_ms }) => audit(client, range);
 const planted = Date.parse('2026-03-30T00:00:00Z');
 const thatDay = { from_ms: planted, to_ms: planted + DAY_MS };
-/** Runs a change on one day, looks, and undoes it. */
+/** Makes a change on one day, audits it, and undoes it. */
 async function after(change: string, undo: string) {
   await client.command(change, {}, { mutations_sync: '2', lightweight_deletes_sync: '2' });
   const found = await report(thatDay);
@@ -36,7 +36,7 @@ async function after(change: string, undo: string) {
   return found;
 }
 
-test('figures that are what their records make are found to be so', async () => {
+test('the audit finds no fault in correct figures', async () => {
   const days: string[] = [];
   const found = await audit(client, { from_ms, to_ms }, (day) => days.push(day));
   expect(found).toEqual({
@@ -59,7 +59,7 @@ test.each([
   'installs_by_dimension',
   'events_by_link',
   'events_by_dimension',
-])('a wrong row planted in %s is found, at its hour and app', async (table) => {
+])('a wrong row inserted into %s is found, with its hour and app', async (table) => {
   const place = table.endsWith('_by_link') ? "'lnk_x'" : "'quarter'";
   const column = table.endsWith('_by_link') ? 'link_id' : 'dimension';
   const found = await after(
@@ -79,7 +79,7 @@ test.each([
   ]);
 });
 
-test('a wrong amount is found where the number of rows is right', async () => {
+test('a wrong amount is found even if the number of rows is right', async () => {
   const [row] = await client.query<{ organization_id: string; app_id: string }>(
     "SELECT organization_id, app_id FROM events_by_dimension WHERE dimension = 'day' AND revenue_currency = 'EUR' AND bucket = '2026-03-30 00:00:00' LIMIT 1",
   );
@@ -89,7 +89,7 @@ test('a wrong amount is found where the number of rows is right', async () => {
   expect(found.rollup_difference).toBe(1);
 });
 
-test('a batch that was stored twice is found, though raw rows and rollups agree', async () => {
+test('a batch that was stored twice is found, although raw rows and rollups agree', async () => {
   const few = records
     .filter(({ kind, time }) => kind === 'clicks' && time >= thatDay.from_ms && time < thatDay.to_ms)
     .slice(0, 40);
@@ -150,7 +150,7 @@ test('a frame that is missing between others is found, and so is one click of a 
   expect(await audit(client, range)).toMatchObject({ lost: 0, faults: [] });
 });
 
-test('frames are counted by lane: partitions of the log number theirs for themselves', async () => {
+test('frames are counted by lane, because each partition of the log has its own numbers', async () => {
   const hour_ms = Date.parse('2026-05-05T10:00:00Z');
   const range = { from_ms: hour_ms, to_ms: hour_ms + 1 };
   for (const [table, id] of [
@@ -174,7 +174,7 @@ test('frames are counted by lane: partitions of the log number theirs for themse
   expect(found.faults).toMatchObject([{ fault: 'clicks_missing', producer_id: 'edge-2', frame_no: 2 }]);
 });
 
-test('the audit of an hour finds what was planted in it, and nothing of the hour after', async () => {
+test('the audit of an hour finds the faults inserted into it, and none of the hour after', async () => {
   const hour_ms = Date.parse('2026-03-31T10:00:00Z');
   const before = await auditHour(client, hour_ms);
   await client.command(
@@ -199,8 +199,8 @@ test.each([
   ['has lost the row that gives the event again', 'DELETE FROM events WHERE is_learned AND sign = 1 AND', 1, 2],
   ['has lost the row that takes the event back', 'DELETE FROM events WHERE sign = -1 AND', 1, 3],
   ['has lost the event that it is about', 'DELETE FROM events WHERE NOT is_learned AND', 1, 4],
-])('what was learned of an event later and %s is found', async (_, change, copies, hour) => {
-  // Each in an hour of its own: in one, too much and too little could meet.
+])('a later attribution of an event that %s is found', async (_, change, copies, hour) => {
+  // Each in its own hour: in one, a surplus and a shortage could cancel out.
   const few = learned.slice(0, 1).map((one) => ({ ...one, time: planted + hour * HOUR_MS }));
   const batch = `learned ${change}`;
   await storeRecords(client, few, batch);

@@ -100,12 +100,12 @@ test.each([
     '2026-04-01T00:00:00Z',
     ['2026-01-31T23:00', '2026-02-28T23:00', '2026-03-31T22:00'],
   ],
-] as const)('buckets follow the wall clock: %s', (_, name, granularity, start, end, wanted) => {
+] as const)('buckets follow local time: %s', (_, name, granularity, start, end, wanted) => {
   expect(starts(name, granularity, start, end)).toEqual(wanted);
 });
 
 test.each(['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'Australia/Lord_Howe', 'Asia/Beirut', 'Pacific/Chatham'])(
-  'every bucket of %s begins after the one before, at a full hour or midnight on the wall',
+  'every bucket of %s begins after the previous one, at a full hour or midnight in local time',
   (name) => {
     const where = zone(name);
     for (const granularity of ['hour', 'day', 'week', 'month'] as const) {
@@ -124,7 +124,7 @@ test.each(['UTC', 'Europe/Berlin', 'America/Sao_Paulo', 'Australia/Lord_Howe', '
   },
 );
 
-test(`more than ${bucketsMax} buckets are refused at once, however long the range`, () => {
+test(`more than ${bucketsMax} buckets are refused immediately, however long the range`, () => {
   const from = Date.UTC(2000, 0, 1);
   expect(bucketStarts(from, from + bucketsMax * HOUR_MS, 'hour', utc)?.length).toBe(bucketsMax);
   expect(bucketStarts(from, from + bucketsMax * HOUR_MS + 1, 'hour', utc)).toBeNull();
@@ -136,7 +136,7 @@ test('the granularity follows the range', () => {
   expect([1, 2, 3, 30, 90, 120, 365].map(of)).toEqual(['hour', 'hour', 'day', 'day', 'day', 'week', 'month']);
 });
 
-test('the stretch before is as long in local days, over a change of the clock too', () => {
+test('the previous period has as many local days, even across a clock change', () => {
   const berlin = zone('Europe/Berlin');
   const [start_ms, end_ms] = [Date.parse('2026-03-29T22:00:00Z'), Date.parse('2026-03-30T22:00:00Z')];
   const before = previousOf({ start_ms, end_ms, zone: berlin }, end_ms);
@@ -152,18 +152,15 @@ test.each<[string, string, string, string]>([
   ['7d', 'Europe/Berlin', '2026-04-01T10:00:00Z', '2026-03-18T23:00:00.000Z 2026-03-25T11:00:00.000Z'],
   ['24h', 'UTC', '2026-04-10T10:30:00Z', '2026-04-08T09:00:00.000Z 2026-04-09T09:30:00.000Z'],
   ['mtd', 'UTC', '2026-04-01T00:05:00Z', '2026-03-31T00:00:00.000Z 2026-03-31T00:15:00.000Z'],
-])(
-  '%s in %s at %s is compared with what had passed of the one before: %s',
-  async (interval, timezone, now, expected) => {
-    const nowMs = Date.parse(now);
-    const period = await periodOf({ interval: interval as '7d', timezone }, nowMs, async () => 0);
-    if ('code' in period) throw new Error(period.message);
-    const { start_ms, end_ms } = previousOf(period, nowMs);
-    expect([start_ms, end_ms].map((ms) => new Date(ms).toISOString()).join(' ')).toBe(expected);
-  },
-);
+])('%s in %s at %s is compared with the previous period to date: %s', async (interval, timezone, now, expected) => {
+  const nowMs = Date.parse(now);
+  const period = await periodOf({ interval: interval as '7d', timezone }, nowMs, async () => 0);
+  if ('code' in period) throw new Error(period.message);
+  const { start_ms, end_ms } = previousOf(period, nowMs);
+  expect([start_ms, end_ms].map((ms) => new Date(ms).toISOString()).join(' ')).toBe(expected);
+});
 
-test('24h misses no minute of the last 24 hours, and an end alone reaches back 30 days', async () => {
+test('24h misses no minute of the last 24 hours, and an end without a start goes back 30 days', async () => {
   const nowMs = Date.parse('2026-04-10T10:59:00Z');
   const of = async (query: object) => {
     const period = await periodOf(query, nowMs, async () => 0);
@@ -189,7 +186,7 @@ test.each<[string, string[], boolean]>([
   ['\\ a\\ ', [' a '], false],
   ['a\\\\,b', ['a\\', 'b'], false],
   ['C:\\dir', ['C:\\dir'], false],
-])('the filter %j takes %j', (text, values, isExclusion) => {
+])('the filter %j selects %j', (text, values, isExclusion) => {
   expect(readFilters({ campaign: text })).toEqual({ campaign: { values, isExclusion } });
 });
 
@@ -205,7 +202,7 @@ test.each<[string, string, number | null]>([
   expect(decimalRatio(now, before)).toBe(expected);
 });
 
-test('the last 24 hours reach beyond now, also while an hour is longer because the clock was put back', async () => {
+test('the last 24 hours extend beyond now, even while an hour is longer because the clock was put back', async () => {
   const around = Date.parse('2027-04-03T15:00:00Z');
   for (let minute = -120; minute <= 120; minute += 5) {
     const nowMs = around + minute * 60_000;
@@ -225,6 +222,6 @@ test('a local time that is skipped is the end of the gap', () => {
   expect(zone('Europe/Berlin').instantOf(Date.UTC(2026, 2, 29, 2, 30))).toBe(Date.parse('2026-03-29T01:00:00Z'));
 });
 
-test('a change keeps the places behind the point', () => {
+test('a change keeps the decimal places', () => {
   expect(decimalRatio('110.5', '100')).toBe(0.105);
 });

@@ -39,20 +39,20 @@ beforeAll(async () => {
 afterEach(() => void vi.restoreAllMocks());
 afterAll(() => stage.stop());
 
-/** The same question to an API that has kept nothing. */
+/** The same query to an API with an empty cache. */
 async function freshly(path: string): Promise<unknown> {
   return (await stage.again()(caller, path)).body;
 }
 
-test.each(paths)('%s says what an API without a memory says, before and after new records', async (path) => {
+test.each(paths)('%s returns the same with and without a cache, before and after new records', async (path) => {
   expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
   expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
   await store(makeRecords(random, mine, 300, nowMs - 20 * DAY_MS, nowMs));
-  // Twice: what moved is asked for beside the count, what stood still is waited for.
+  // Twice: a figure whose count changed is queried next to the count; one whose count is stable waits for it.
   for (let round = 0; round < 2; round++) expect((await stage.get(caller, path)).body).toEqual(await freshly(path));
 });
 
-test('records of another tenant change nothing that is kept, and are not seen', async () => {
+test('records of another tenant neither invalidate the cache nor become visible', async () => {
   const before = await Promise.all(paths.map((path) => stage.get(caller, path)));
   const foreign = makeRecords(random, other, 500, nowMs - 20 * DAY_MS, nowMs);
   await store(foreign);
@@ -66,7 +66,7 @@ test('records of another tenant change nothing that is kept, and are not seen', 
 test.each([
   ['/analytics/top-links?interval=30d', 3, 1],
   ['/analytics/top-campaigns?interval=30d', 4, 1],
-])('%s asks again for the order alone', async (path, atFirst, thereafter) => {
+])('%s, repeated, only queries the order', async (path, atFirst, thereafter) => {
   const query = vi.spyOn(ClickHouse.prototype, 'query');
   const ask = stage.again();
   await ask(caller, path);
@@ -76,7 +76,7 @@ test.each([
   expect(query).toHaveBeenCalledTimes(thereafter);
 });
 
-test('the statistics of a link are broken down again only when it was clicked', async () => {
+test('the breakdowns of a link are only queried again after a new click', async () => {
   const [link] = mine.apps[0]?.links ?? [];
   const path = `/links/${link?.id}/stats?interval=30d`;
   const query = vi.spyOn(ClickHouse.prototype, 'query');

@@ -8,7 +8,7 @@ import { LRUCache } from 'lru-cache';
 import type { Scope } from '#clickhouse/queries/scope.ts';
 import { HOUR_MS } from '#common/durations.ts';
 
-/** What no count shows, such as records that were repaired, is forgotten after this long. */
+/** Entries expire after this time, because a count does not show everything, such as repaired records. */
 const KEPT_MS = HOUR_MS;
 
 interface Kept<Figure> {
@@ -31,13 +31,13 @@ export class CountKeyedCache<Figure> {
     });
   }
 
-  /** Undefined unless it was kept with the same count. */
+  /** Undefined unless it was cached with the same count. */
   get(key: string, count: number): Figure | undefined {
     const kept = this.#kept.get(key);
     return kept?.count === count ? kept.figure : undefined;
   }
 
-  /** @param count of the records that the figure was found among. */
+  /** @param count of the records among which the figure was found. */
   put(key: string, count: number, figure: Figure): void {
     const before = this.#kept.get(key);
     this.#kept.set(key, { count, figure, isAtRest: before === undefined || before.count === count });
@@ -49,7 +49,7 @@ export class CountKeyedCache<Figure> {
   }
 }
 
-/** A name for the figures of a scope; further parts tell several of one scope apart. */
+/** A key for the figures of a scope; further parts distinguish several of one scope. */
 export function keyOfScope(scope: Scope, ...parts: readonly string[]): string {
   const { organization_ids, start_ms, end_ms, filters, include_bots } = scope;
   const text = JSON.stringify([[...organization_ids].sort(), start_ms, end_ms, filters, include_bots, parts]);

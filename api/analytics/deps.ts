@@ -7,7 +7,7 @@ import type { Tenancy } from '#common/stores/tenancy.ts';
 import { CountKeyedCache } from './count-keyed-cache.ts';
 import type { Amount } from './metrics.ts';
 
-/** What need not be counted again. */
+/** Caches of results. */
 export interface FigureCaches {
   readonly uniqueClicks: CountKeyedCache<number>;
   readonly revenue: CountKeyedCache<readonly Amount[]>;
@@ -16,18 +16,18 @@ export interface FigureCaches {
 }
 
 export interface AnalyticsParts {
-  /** One that can only read. */
+  /** A read-only client. */
   readonly clickhouse: ClickHouse;
   /** By organization. */
   readonly queue: FairQueue;
   /** Long streams, by organization. */
   readonly exports: FairQueue;
-  /** The instant (epoch ms) before which everything accepted is in the figures. */
+  /** The instant (epoch ms) before which the statistics include everything that was accepted. */
   readonly asOf: () => Promise<number>;
-  /** Age in days beyond which records are dropped: nothing older is shown, whether it is gone already or not. */
+  /** Age in days beyond which records are dropped: nothing older is shown, even if it still exists. */
   readonly retentionDays: number;
   readonly kept: FigureCaches;
-  /** What one question may cost. */
+  /** Limits of one query. */
   readonly limits: Settings;
 }
 
@@ -46,10 +46,10 @@ export const questionLimits: Settings = {
 };
 
 const queueLimits = { runningMax: 8, perKeyMax: 4, waitingMax: 40, keysMax: 2_000 } as const;
-/** No organization can have them all. */
+/** No single organization can use all of them. */
 const exportLimits = { runningMax: 4, perKeyMax: 2, waitingMax: 4, keysMax: 100 } as const;
 
-/** Numbers of one row of a page and amounts of it (about 250 bytes each), and rows of breakdowns (200). */
+/** Unique clicks and amounts of page rows (about 250 bytes each), and rows of breakdowns (200). */
 const keptNumbersMax = 20_000;
 const keptBreakdownRowsMax = 20_000;
 

@@ -21,13 +21,13 @@ test.each<[string, unknown, string]>([
   ['a carriage return', '\r=1', `"'\r'=1"`],
   ['a line feed', '\n=1', `"'\n'=1"`],
   ['a semicolon at the start', ';=1', `"';'=1"`],
-  ['a formula behind a semicolon', 'a;=1', `"a;'=1"`],
-  ['a formula behind a comma', 'a,=1', `"a,'=1"`],
-  ['a formula behind a tab', 'a\t@x', `"a\t'@x"`],
-  ['a formula behind a pipe', 'a|=x', `"a|'=x"`],
-  ['a formula behind a quote', '"=1', `"""'=1"`],
-  ['a formula behind spaces', '  =1', `"'  =1"`],
-  ['a formula behind a semicolon and spaces', 'a; =1', `"a;' =1"`],
+  ['a formula after a semicolon', 'a;=1', `"a;'=1"`],
+  ['a formula after a comma', 'a,=1', `"a,'=1"`],
+  ['a formula after a tab', 'a\t@x', `"a\t'@x"`],
+  ['a formula after a pipe', 'a|=x', `"a|'=x"`],
+  ['a formula after a quote', '"=1', `"""'=1"`],
+  ['a formula after spaces', '  =1', `"'  =1"`],
+  ['a formula after a semicolon and spaces', 'a; =1', `"a;' =1"`],
   ['a formula in full-width letters', '＝1＋1', `"'＝1＋1"`],
   ['an address with a query', 'https://a.example/?x=1&y=-2', '"https://a.example/?x=1&y=-2"'],
   ['a number', -3, '-3'],
@@ -38,7 +38,7 @@ test.each<[string, unknown, string]>([
   expect(cellOf(value)).toBe(cell);
 });
 
-test('however a spreadsheet cuts a text, no piece of it begins with a formula', () => {
+test('however a spreadsheet splits a text, no piece of it begins with a formula', () => {
   const texts = fc.string({
     unit: fc.constantFrom('=', '+', '-', '@', '\t', '\r', '\n', ';', ',', '|', '"', "'", ' ', 'a', '1', '＝'),
     maxLength: 12,
@@ -54,7 +54,7 @@ test('however a spreadsheet cuts a text, no piece of it begins with a formula', 
   );
 });
 
-test('a long text of separators takes no more than its length to write', () => {
+test('a long text of separators takes linear time to write', () => {
   const startMs = performance.now();
   for (const unit of ['\t', ' ', '; ', '\t=']) cellOf(unit.repeat(100_000));
   expect(performance.now() - startMs).toBeLessThan(2_000);

@@ -14,8 +14,8 @@ export function cursorOf(kind: ExportKind, row: ExportRow, id: string): string {
 }
 
 /**
- * Null for an invalid cursor; for a cursor of another kind of records, that kind. A forged one only moves the start within what the
- * caller may see.
+ * Null for an invalid cursor; for a cursor of another kind of records, that kind. A forged one only moves the start
+ * within what the caller may see.
  */
 export function readCursor(text: string, kind: ExportKind): ExportPosition | ExportKind | null {
   let position: unknown;
@@ -59,9 +59,11 @@ export function csvLine(kind: ExportKind, columns: readonly string[], row: Expor
   return `${[...cells, csvCell(cursorOf(kind, row, String(row[columns[0] ?? ''])))].join(',')}\r\n`;
 }
 
-/** What a spreadsheet begins a formula with (source: OWASP, CSV injection), full-width forms included. */
+/** Characters with which a spreadsheet begins a formula (source: OWASP, CSV injection), full-width forms included. */
 const formulaStart = '=+\\-@＝＋－＠';
-/** A formula at the start of the text or behind what some spreadsheets take for the end of a cell; spaces may precede it. */
+/**
+ * A formula at the start of the text or after what some spreadsheets take for the end of a cell; spaces may precede it.
+ */
 const beforeFormula = new RegExp(`(^|[;,|"\\t\\r\\n])(?=[^\\S\\t\\r\\n]*[${formulaStart}])`, 'g');
 const plainNumber = /^-?\d+(\.\d+)?$/;
 

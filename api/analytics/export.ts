@@ -21,7 +21,7 @@ import { readQuestion } from './question.ts';
 const route = routesOf<AnalyticsDeps, UserCaller>();
 const formats = ['ndjson', 'csv'] as const;
 type Format = (typeof formats)[number];
-/** Columns of matches that a filter can be about. */
+/** Columns by which matches can be filtered. */
 const matchFilters: ReadonlySet<string> = new Set(['app_id', 'link_id', 'platform']);
 /** Clients time out after a longer silence. */
 const placePatienceMs = 20_000;
@@ -59,12 +59,12 @@ export const exportRecords = route({
     if (asked instanceof Rejection) return asked;
     const { scope } = asked;
     const foreign = kind === 'matches' ? filteredColumns(scope).find((column) => !matchFilters.has(column)) : undefined;
-    if (foreign !== undefined) return invalid(foreign, 'is nothing that matches can be narrowed by');
+    if (foreign !== undefined) return invalid(foreign, 'is not a filter of matches');
     const place = await deps.analytics.exports.enter(scope.organization_ids[0] ?? caller.user_id, placePatienceMs);
     if (place === null) return rateLimited(10);
     const rest = lines(deps, kind, format, exportRows(kind, scope, after), after);
     try {
-      // Most of what can go wrong shows here, while there is a status to say it with.
+      // Most failures occur here, while the status can still be set.
       const first = await rest.next();
       return { status: 200, contentType: contentTypes[format], stream: holding(place, first, rest) };
     } catch (error) {
@@ -96,7 +96,7 @@ async function* lines(
   after: ExportPosition | null,
 ): AsyncGenerator<Uint8Array, void> {
   const columns = exportColumns[kind];
-  // A continued table has its head already.
+  // A continued table already has its header.
   let head = format === 'csv' && after === null ? `${columns.join(',')},cursor\r\n` : '';
   const lineOf = format === 'csv' ? csvLine : ndjsonLine;
   for await (const lot of analytics.clickhouse.stream<ExportRow>(sql, params, exportSettings)) {

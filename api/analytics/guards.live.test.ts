@@ -23,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('nothing older than the retention is shown, from rollups as from raw rows', async () => {
+test('nothing older than the retention is shown, neither from rollups nor from raw rows', async () => {
   const oldest = Math.ceil(nowMs / DAY_MS - 10) * DAY_MS;
   for (const filter of ['', '&platform=ios', '&platform=ios&country=DE', '&timezone=Asia/Kolkata']) {
     const { body } = await stage.get(caller, `/analytics/overview?interval=30d${filter}`);
@@ -41,7 +41,7 @@ test('nothing older than the retention is shown, from rollups as from raw rows',
 test.each([
   ['rows', { max_rows_to_read: 100 }],
   ['memory', { max_memory_usage: 100_000 }],
-])('a question beyond the limit of %s is a 400 that says how to narrow it', async (_, limits) => {
+])('a query beyond the limit of %s is a 400 that says how to narrow it', async (_, limits) => {
   const small = await startStage(nowMs, 10_000, { ...limits });
   try {
     for (const tenant of [mine]) await storeTenant(small.db, tenant);
@@ -56,7 +56,7 @@ test.each([
   }
 });
 
-test('a question that runs too long is ended by the store and refused', async () => {
+test('a query that runs too long is ended by the store and refused', async () => {
   const reader = new ClickHouse({ url: await urlOf(), reads: { ...readLimits, executionSecondsMax: 1 } });
   const slow = 'SELECT sum(cityHash64(number, number)) FROM numbers(100000000000)';
   try {
@@ -89,8 +89,8 @@ test('an organization with too many queries gets Retry-After, and others are ans
 });
 
 test('an unavailable store is a 500 with Retry-After', () => {
-  const away = new ClickHouse({ url: 'http://127.0.0.1:9/none' });
-  return away
+  const unreachable = new ClickHouse({ url: 'http://127.0.0.1:9/none' });
+  return unreachable
     .query('SELECT 1')
     .then(
       () => null,
@@ -98,11 +98,11 @@ test('an unavailable store is a 500 with Retry-After', () => {
     )
     .then((rejection) => {
       expect(rejection).toMatchObject({ code: 'INTERNAL_ERROR', retryAfterSeconds: 5 });
-      return away.close();
+      return unreachable.close();
     });
 });
 
-test('as_of is that of the machine that is furthest behind', async () => {
+test('as_of is that of the machine that lags most', async () => {
   const database = await postgresForTest();
   const db = new Postgres({ url: database.url, name: 'as-of-test' });
   const asOf = asOfFrom(db);
@@ -115,7 +115,7 @@ test('as_of is that of the machine that is furthest behind', async () => {
   await database.stop();
 });
 
-test('a range whose previous one lies before 1970 is answered', async () => {
+test('a range whose previous period begins before 1970 is answered', async () => {
   for (const range of ['start=2000-01-01&end=2040-01-01', 'start=2026-01-01&end=2099-12-31']) {
     const { status, body } = await stage.get(caller, `/analytics/overview?${range}`);
     expect([status, body.totals.clicks, body.previous.clicks]).toEqual([200, expect.any(Number), 0]);
@@ -123,7 +123,7 @@ test('a range whose previous one lies before 1970 is answered', async () => {
   }
 });
 
-test('a beginning within a second counts the same everywhere', async () => {
+test('a start within a second counts the same everywhere', async () => {
   const at = (text: string) => Date.parse(`2026-04-05T${text}Z`);
   const tenant = makeTenant(1, 1, nowMs);
   await storeTenant(stage.db, tenant);
@@ -131,7 +131,7 @@ test('a beginning within a second counts the same everywhere', async () => {
   const [sample] = makeRecords(seededRandom(1), tenant, 100, at('12:00:00.000'), at('13:00:00.000')).filter(
     (record) => record.kind === 'clicks' && !record.is_bot,
   );
-  if (!sample) throw new Error('no click was made up');
+  if (!sample) throw new Error('no click was generated');
   await storeRecords(
     stage.clickhouse,
     clicks.map((time, idx) => ({ ...sample, time: at(time), visitor: idx, idx })),

@@ -73,11 +73,11 @@ const attacks = [
   '$(sleep 5)',
   '<script>alert(1)</script>',
 ];
-/** Texts that only the store's own words or paths would bring into an answer. */
+/** Texts that could only come from the store's own messages or paths. */
 const leak =
   /DB::Exception|ClickHouse|SELECT |organization_id IN|root:x:|stack|\bat \w+.*\.ts:|clicks_by|pg_|syntax error/i;
 
-test('200 hostile parameter values read no file, reach no other tenant and bring out no SQL', async () => {
+test('200 hostile parameter values read no file, reach no other tenant and reveal no SQL', async () => {
   const random = seededRandom(99);
   const statuses = new Map<number, number>();
   const foreignIds = [
@@ -93,7 +93,7 @@ test('200 hostile parameter values read no file, reach no other tenant and bring
     const text = await reply.text();
     statuses.set(reply.status, (statuses.get(reply.status) ?? 0) + 1);
     expect([200, 400, 403, 404], `${hint} ${text.slice(0, 300)}`).toContain(reply.status);
-    // A refusal may name the parameter; it never repeats the store's words.
+    // A refusal may name the parameter, but never repeats the store's message.
     expect(leak.test(text), `${hint} ${text.slice(0, 300)}`).toBe(false);
     for (const id of foreignIds) expect(text.includes(id), hint).toBe(false);
   }
@@ -102,7 +102,7 @@ test('200 hostile parameter values read no file, reach no other tenant and bring
   expect([...statuses.keys()].sort()).toEqual([200, 400, 403, 404]);
 });
 
-test('another organization, its apps and its links are a 403, unknown ones a 404', async () => {
+test('another organization, its apps and its links get 403, unknown ones 404', async () => {
   const other = foreignApp?.links[0]?.id;
   const unknown = makeTenant(1, 1, fromMs).apps[0];
   for (const endpoint of endpoints.slice(0, 5)) {
@@ -121,12 +121,12 @@ test('another organization, its apps and its links are a 403, unknown ones a 404
   expect((await stage.get(caller, '/links/nonsense/stats')).status).toBe(404);
 });
 
-test('a caller of no organization sees nothing', async () => {
+test('a caller without an organization sees nothing', async () => {
   const { body, status } = await stage.get(memberOf(), '/analytics/overview?interval=all');
   expect([status, body.totals.clicks, body.totals.events]).toEqual([200, 0, 0]);
 });
 
-test('a deleted link keeps its figures and is marked', async () => {
+test('a deleted link keeps its figures and is marked as deleted', async () => {
   const link = app?.links[1];
   await stage.db.execute('UPDATE links SET deleted_at = now() WHERE id = $1', [link?.id]);
   const { body } = await stage.get(caller, '/analytics/top-links?interval=7d');
@@ -159,12 +159,12 @@ test.each([
   ['group_by=ip', 'group_by'],
   ['colour=red', 'colour'],
   [`campaign=${'a,'.repeat(100)}`, 'campaign'],
-])('a bad parameter is a 400 that names it: %s', async (query, field) => {
+])('an invalid parameter gets 400 and is named: %s', async (query, field) => {
   const { status, body } = await stage.get(caller, `/analytics/timeseries?${query}`);
   expect([status, body.error?.code, body.error?.details?.field]).toEqual([400, 'VALIDATION_ERROR', field]);
 });
 
-test('a bare date as the end takes that day in', async () => {
+test('a date without a time as the end includes that day', async () => {
   const { body } = await stage.get(
     caller,
     '/analytics/overview?start=2026-04-08&end=2026-04-09&timezone=Asia/Kathmandu',

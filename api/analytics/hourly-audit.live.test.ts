@@ -35,12 +35,12 @@ test('the last closed hour is audited, and its faults are metrics', async () => 
   expect(audited?.value).toBe(Date.parse('2026-04-10T12:00:00Z') / 1000);
 });
 
-test('an audit that ClickHouse does not answer is tried again, and says nothing meanwhile', async () => {
+test('an audit that ClickHouse does not answer is repeated, and reports nothing meanwhile', async () => {
   const metrics = new Registry();
-  const away = {
-    query: () => Promise.reject(new ClickHouseFailure('unavailable', 0, 'away', undefined)),
+  const unreachable = {
+    query: () => Promise.reject(new ClickHouseFailure('unavailable', 0, 'unreachable', undefined)),
   };
-  const audit = new HourlyAudit({ clickhouse: away, metrics, log, clock: () => nowMs });
+  const audit = new HourlyAudit({ clickhouse: unreachable, metrics, log, clock: () => nowMs });
   expect(await audit.look()).toBe(nowMs + 300_000);
   expect(await figuresOf(metrics)).toEqual({});
 });

@@ -12,7 +12,7 @@ import type { Log } from '#common/process/telemetry.ts';
 
 /** After the end of an hour. */
 const settlingMs = 10 * 60_000;
-/** After ClickHouse could not be asked. */
+/** After ClickHouse could not be queried. */
 const retryMs = 5 * 60_000;
 
 export interface HourlyAuditParts {
@@ -36,7 +36,7 @@ export class HourlyAudit implements Part {
     const registers = [parts.metrics];
     this.#gauge = new Gauge({
       name: 'audit_faults',
-      help: 'Of the last closed hour: clicks lost (at least), records that stand twice, cells of rollups that differ. All are 0, always.',
+      help: 'In the last closed hour: lost clicks (at least), duplicate records, rollup cells that differ. All must be 0.',
       labelNames: ['what'],
       registers,
     });
@@ -57,7 +57,7 @@ export class HourlyAudit implements Part {
     await this.#running;
   }
 
-  /** Looks at the last hour that is closed now. @returns when to look again, epoch ms. */
+  /** Audits the last closed hour. @returns when to run again, epoch ms. */
   async look(): Promise<number> {
     const { clickhouse, log, clock } = this.#parts;
     const hour = Math.floor((clock() - settlingMs) / HOUR_MS) * HOUR_MS - HOUR_MS;
@@ -80,7 +80,7 @@ export class HourlyAudit implements Part {
       const fields = { ...figures, hour: new Date(hour).toISOString() };
       this.#parts.log.error(
         fields,
-        'the figures of an hour are not what its records make: npm run admin -- audit says where',
+        'the figures of an hour do not match its records: run npm run admin -- audit to find out where',
       );
     }
   }

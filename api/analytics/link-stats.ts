@@ -17,7 +17,7 @@ import { bucketsOf, seriesOf } from './timeseries.ts';
 import { VisibleLinks } from './visible.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
-/** Values of a breakdown; all others are one more, `other`. */
+/** Values of a breakdown; all others are combined as `other`. */
 const valuesMax = 10;
 const recentDays = 45;
 
@@ -126,7 +126,7 @@ export const linkStats = route({
 
 interface LinkFigures {
   readonly totals: Totals;
-  /** Of the buckets. */
+  /** Over the buckets. */
   readonly rows: readonly FigureRow[];
   readonly values: readonly BreakdownRow[];
   /** 0 without any click. */
@@ -143,7 +143,7 @@ async function figuresOfLink(
   const asOfMs = await asking.asOf();
   // Visitors are counted per UTC day: buckets that split no day add up; otherwise the total is queried.
   const addUp = [scope.start_ms, ...startsMs.slice(1), scope.end_ms].every((ms) => ms % DAY_MS === 0);
-  // A range that reaches the present has the last click in it, if it has any click.
+  // A range that reaches the present contains the last click, if there is any.
   const reachesNow = scope.end_ms > nowMs && !scope.include_bots;
   const key = keyOfScope(scope, 'breakdown');
   const askValues = () => asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax));
@@ -165,7 +165,10 @@ async function figuresOfLink(
   return lastMs instanceof Rejection ? lastMs : { totals, rows, values, lastMs, asOfMs };
 }
 
-/** 0 without any. Most links that are looked at were clicked lately, and few months are found sooner than all. */
+/**
+ * 0 without any. Most requested links were clicked recently, and searching a few months is faster than searching
+ * everything.
+ */
 async function lastClickMs(asking: QueryRunner, scope: Scope, deps: AnalyticsDeps): Promise<number | Rejection> {
   const oldestMs = oldestShownMs(deps);
   for (const sinceMs of [Math.max(deps.clock() - recentDays * DAY_MS, oldestMs), oldestMs]) {

@@ -1,4 +1,4 @@
-/** A stored match as it is shown: in words, and in figures a program can use. */
+/** A stored match as it is shown: in words, and in figures that a program can use. */
 import { Type } from 'typebox';
 import type { StoredMatch } from '#clickhouse/queries/matches.ts';
 import { isoTime } from '#common/clock.ts';
@@ -31,10 +31,10 @@ export const matchFields = {
   link_id: orNull,
   device_id: orNull,
   install_id: Type.Union([Type.String(), Type.Null()], {
-    description: 'Of an install that asked itself; one that referred to this match has its id.',
+    description: 'The install that the request reported; an install that referred to this match has its id.',
   }),
   browser: Type.Union([Type.String(), Type.Null()], {
-    description: 'The app in whose web view the link was opened, `browser` for none; null where it is not known.',
+    description: 'The app in whose web view the link was opened, or `browser`; null if unknown.',
   }),
 };
 
@@ -58,7 +58,7 @@ export const candidateSchema = Type.Object({
   gate: Type.Unsafe<string | null>({
     type: ['string', 'null'],
     enum: [...gates, null],
-    description: 'What ruled the click out; null for one that was scored.',
+    description: 'What excluded the click; null for one that was scored.',
   }),
   confidence: Type.Number(),
   factors: Type.Array(
@@ -68,7 +68,7 @@ export const candidateSchema = Type.Object({
       points: Type.Number(),
       of: Type.Number(),
     }),
-    { description: 'Of what both sides know.' },
+    { description: 'The factors that both sides know.' },
   ),
   signals: signalsSchema,
 });
@@ -88,10 +88,10 @@ export const explainedFields = {
     Type.Object({
       type: Type.String(),
       click_id: Type.String(),
-      age_ms: Type.Union([Type.Integer(), Type.Null()], { description: 'Null for a click that is not known.' }),
+      age_ms: Type.Union([Type.Integer(), Type.Null()], { description: 'Null for an unknown click.' }),
     }),
   ),
-  candidates: Type.Array(candidateSchema, { description: 'The likeliest ten at most.' }),
+  candidates: Type.Array(candidateSchema, { description: 'The ten likeliest at most.' }),
   candidates_total: Type.Integer(),
   without_evidence: Type.Union(
     [
@@ -104,13 +104,15 @@ export const explainedFields = {
       }),
       Type.Null(),
     ],
-    { description: 'What the rules would have decided had the device named no click; null where it named none.' },
+    {
+      description: 'What the rules would have decided without the click that the device named; null if it named none.',
+    },
   ),
 };
 
 const text = (value: string) => (value === '' ? null : value);
 
-/** One of a list. */
+/** An entry of a list. */
 export function matchInBrief(match: StoredMatch): object {
   return briefOf(match, explainedOf(match, detailOf(match)));
 }

@@ -24,7 +24,7 @@ const galaxy: DeviceFields = { platform: 'android', os_version: '14', device_mod
 
 interface Case {
   readonly device?: DeviceFields;
-  /** Each of a link of its own. */
+  /** Each on its own link. */
   readonly clicks?: readonly (Partial<ClickFields> & { readonly ageMs?: number; readonly claimed_by?: string })[];
   readonly named?: { readonly type: EvidenceType; readonly ageMs?: number; readonly claimed_by?: string };
   readonly settings?: Partial<AppSettings>;
@@ -39,7 +39,7 @@ const settingsOf = (more: Partial<AppSettings> = {}): AppSettings => ({
   ...more,
 });
 
-/** The sentences of a case: decided by the rules, written down by the edge, read and explained as the API does. */
+/** The sentences of a case: decided by the rules, recorded by the edge, read and explained as the API does. */
 async function explained({ device = iphone, clicks = [], named, settings }: Case): Promise<string[]> {
   const given = settingsOf(settings);
   const candidates = clicks.map(({ ageMs = 30 * minute, claimed_by = '', ...fields }): ScoredClick => {
@@ -112,7 +112,7 @@ async function explained({ device = iphone, clicks = [], named, settings }: Case
   return [explainMatch(match), ...match.detail.candidates.map((one) => explainCandidate(one, match))];
 }
 
-/** Ten refusals as people meet them; docs/matching.md shows the same. */
+/** Ten typical refusals; docs/matching.md shows the same. */
 const refusals: readonly (readonly [what: string, given: Case])[] = [
   ['No click came from that address', {}],
   ['The click is too old', { clicks: [{ ageMs: 7 * hour }] }],
@@ -142,25 +142,27 @@ test.each<[Case, string[]]>([
       'Confidence 0.95 after 10 min: address, OS version and language agree.',
     ],
   ],
-  [{ named: { type: 'clipboard', ageMs: minute } }, ['Matched for certain: the clipboard named the click.']],
+  [{ named: { type: 'clipboard', ageMs: minute } }, ['Matched with certainty: the clipboard named the click.']],
   [
     { named: { type: 'click_id', ageMs: minute, claimed_by: 'other' } },
     ['Refused: another device already has the click that the click id names.'],
   ],
   [
     { named: { type: 'click_id' } },
-    ["Refused: the click that the click id names is not known: it is another app's, made up, or older than is kept."],
+    [
+      'Refused: the click that the click id names is unknown: it belongs to another app, is invented, or is older than the retention.',
+    ],
   ],
   [
     { settings: { privacy_mode: 'no_ip' } },
     [
-      'Refused: the device named no click, and the app keeps no addresses (privacy mode no_ip), so none can be looked for.',
+      'Refused: the device named no click, and the app stores no addresses (privacy mode no_ip), so there is nothing to compare.',
     ],
   ],
   [
     { clicks: [{ claimed_by: 'other' }, { ageMs: 7 * hour }, { ageMs: 8 * hour }] },
     [
-      "Refused: of three clicks from the device's address none can be the device's: 1 given to another device before, 2 older than your window.",
+      "Refused: none of three clicks from the device's address can be the device's: 1 already claimed by another device, 2 older than your window.",
       'Another device already has the click.',
       'The click was 7 h old, your window is 6 h.',
       'The click was 8 h old, your window is 6 h.',

@@ -1,10 +1,12 @@
-/** A decision in words for the people of an app: a sentence for what came of the question, and one for each click that it was compared with. */
-
+/**
+ * Explains a decision in words: a sentence for the outcome of the request, and one for each click that it was compared
+ * with.
+ */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '#common/durations.ts';
 import type { KeptSignals, MatchCandidate, MatchDetail } from '#common/log/match-record.ts';
 import { AMBIGUITY_MARGIN, type Factor, type Gate } from '#common/match/rules.ts';
 
-/** What of a match the sentences are made of. */
+/** The parts of a match from which the sentences are made. */
 export interface ExplainedMatch {
   readonly outcome: string;
   readonly match_type: string;
@@ -33,21 +35,21 @@ const evidenceNames: Readonly<Record<string, string>> = {
 
 const familyNames: Readonly<Record<string, string>> = { ios: 'iOS', android: 'Android', web: 'the web' };
 
-/** What came of it and why. */
+/** The outcome and its reason. */
 export function explainMatch(match: ExplainedMatch): string {
   return match.outcome === 'matched' ? explainGiven(match) : `Refused: ${refusalOf(match)}.`;
 }
 
-/** As it would have been without evidence. */
+/** The outcome as it would have been without evidence. */
 export function explainShadow(match: ExplainedMatch, isSameLink: boolean): string {
-  if (match.outcome !== 'matched') return `Without evidence it would have been refused: ${refusalOf(match)}.`;
-  const which = isSameLink ? 'the same link' : 'another link, wrongly';
-  return `Without evidence it would have been given ${which}, with confidence ${confidence(match.confidence)}.`;
+  if (match.outcome !== 'matched') return `Without evidence, the match would have been refused: ${refusalOf(match)}.`;
+  const which = isSameLink ? 'the same link' : 'another (wrong) link';
+  return `Without evidence, ${which} would have been matched, with confidence ${confidence(match.confidence)}.`;
 }
 
 function explainGiven({ match_type, confidence: reached, detail }: ExplainedMatch): string {
   if (match_type !== 'probabilistic') {
-    return `Matched for certain: ${evidenceNames[match_type] ?? 'the device'} named the click.`;
+    return `Matched with certainty: ${evidenceNames[match_type] ?? 'the device'} named the click.`;
   }
   const [best] = detail.candidates;
   const agreeing = best ? namesOf(best, (agreement) => agreement > 0) : [];
@@ -64,20 +66,20 @@ function refusalOf(match: ExplainedMatch): string {
       return 'the device named no click, and matching without evidence is off for this app (its window is 0 h)';
     case 'no_candidates':
       return settings.privacy_mode === 'no_ip'
-        ? 'the device named no click, and the app keeps no addresses (privacy mode no_ip), so none can be looked for'
+        ? 'the device named no click, and the app stores no addresses (privacy mode no_ip), so there is nothing to compare'
         : `no click came from the device's address within your window of ${window}`;
     case 'gated':
       return gatedOf(match);
     case 'low_confidence': {
       const [best] = detail.candidates;
-      return `the best click reached a confidence of ${confidence(best?.confidence ?? 0)}, and the app asks for ${confidence(settings.min_confidence)}`;
+      return `the best click has a confidence of ${confidence(best?.confidence ?? 0)}, but the app requires ${confidence(settings.min_confidence)}`;
     }
     case 'ambiguous':
       return ambiguityOf(match);
     case 'click_unknown':
-      return `the click that ${nameOfEvidence(detail)} names is not known: it is another app's, made up, or older than is kept`;
+      return `the click that ${nameOfEvidence(detail)} names is unknown: it belongs to another app, is invented, or is older than the retention`;
     case 'click_pending':
-      return `the click that ${nameOfEvidence(detail)} names had not arrived yet, so the device was asked to come again`;
+      return `the click that ${nameOfEvidence(detail)} names had not been processed yet, so the device was asked to retry`;
     case 'click_claimed':
       return `another device already has the click that ${nameOfEvidence(detail)} names`;
     case 'click_expired':
@@ -91,7 +93,7 @@ function ambiguityOf({ competing_links, detail }: ExplainedMatch): string {
   const best = bestOfLinks(detail.candidates).slice(0, competing_links);
   const reached = best.length > 1 ? ` (${listed(best.map((one) => confidence(one.confidence)))})` : '';
   const none = competing_links > 2 ? 'none' : 'neither';
-  return `${count(competing_links, 'link')} within ${AMBIGUITY_MARGIN.toFixed(2)} of each other${reached}, so ${none} is given`;
+  return `${count(competing_links, 'link')} within ${AMBIGUITY_MARGIN.toFixed(2)} of each other${reached}, so ${none} is matched`;
 }
 
 function expiryOf({ detail }: ExplainedMatch): string {
@@ -109,14 +111,14 @@ function gatedOf({ detail, platform }: ExplainedMatch): string {
   for (const { gate } of candidates) if (gate !== null) gates.set(gate, (gates.get(gate) ?? 0) + 1);
   const parts = [...gates].map(([gate, n]) => `${n} ${gatesInShort[gate]}`);
   const more = candidates_total > candidates.length ? `, and ${candidates_total - candidates.length} more` : '';
-  return `of ${count(candidates_total, 'click')} from the device's address none can be the device's: ${parts.join(', ')}${more}`;
+  return `none of ${count(candidates_total, 'click')} from the device's address can be the device's: ${parts.join(', ')}${more}`;
 }
 
 const gatesInShort: Readonly<Record<Gate, string>> = {
   app: 'of another app',
   bot: 'by a bot',
-  claimed: 'given to another device before',
-  future: 'later than the question',
+  claimed: 'already claimed by another device',
+  future: 'later than the request',
   window: 'older than your window',
   platform: 'from another platform',
   os_version: 'from another major OS version',
@@ -124,7 +126,7 @@ const gatesInShort: Readonly<Record<Gate, string>> = {
   little_in_common: 'with too little in common',
 };
 
-/** What became of one candidate. */
+/** What was decided about one candidate. */
 export function explainCandidate(candidate: MatchCandidate, { detail, platform }: ExplainedMatch): string {
   return sentenceOf(candidate, detail, platform);
 }
@@ -135,13 +137,13 @@ function sentenceOf(candidate: MatchCandidate, { settings, device }: MatchDetail
     case null:
       return scored(candidate);
     case 'app':
-      return 'The click was of another app.';
+      return 'The click belongs to another app.';
     case 'bot':
-      return 'The click was a bot.';
+      return 'The click was made by a bot.';
     case 'claimed':
       return 'Another device already has the click.';
     case 'future':
-      return `The click was made ${age(-age_ms)} after the question: a clock is wrong.`;
+      return `The click was made ${age(-age_ms)} after the request: a clock is wrong.`;
     case 'window':
       return `The click was ${age(age_ms)} old, your window is ${hours(settings.probabilistic_window_hours)}.`;
     case 'platform':
@@ -153,7 +155,7 @@ function sentenceOf(candidate: MatchCandidate, { settings, device }: MatchDetail
     case 'little_in_common':
       return 'Too little is known of both to compare them.';
     default:
-      return `The click was ruled out (${String(gate)}).`;
+      return `The click was excluded (${String(gate)}).`;
   }
 }
 
@@ -178,7 +180,7 @@ function namesOf({ factors }: MatchCandidate, isWanted: (agreement: number) => b
   );
 }
 
-/** The best click of each link, in their order. */
+/** The best click of each link, in order. */
 export function bestOfLinks(candidates: readonly MatchCandidate[]): MatchCandidate[] {
   const best = new Map<string, MatchCandidate>();
   for (const one of candidates) {
@@ -211,7 +213,7 @@ function hours(value: number): string {
   return value >= 48 && value % 24 === 0 ? `${value / 24} d` : `${value} h`;
 }
 
-/** To one place where that says more. */
+/** With one decimal place if that is more precise. */
 function age(ms: number): string {
   if (ms < MINUTE_MS) return `${Math.max(0, Math.floor(ms / 1000))} s`;
   if (ms < HOUR_MS) return `${Math.floor(ms / MINUTE_MS)} min`;
@@ -236,7 +238,7 @@ function lowerFirst(text: string): string {
   return text.charAt(0).toLowerCase() + text.slice(1);
 }
 
-/** How many links came too close to each other. */
+/** How many links scored too close to each other. */
 export function competitorsOf({ candidates }: MatchDetail): number {
   const [first, ...others] = bestOfLinks(candidates);
   if (!first) return 0;

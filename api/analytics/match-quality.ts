@@ -1,4 +1,4 @@
-/** Precision and recall of matching by score, from the app's own installs whose click is known for certain. */
+/** Precision and recall of matching by score, from the app's own installs whose click is known with certainty. */
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
 import { knownTruths, matchQuality, type QualityRow, type TruthRow } from '#clickhouse/queries/match-quality.ts';
@@ -16,7 +16,7 @@ import { commonQuery, querySchema } from './parameters.ts';
 import { readQuestion } from './question.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
-/** With fewer a ratio says nothing. */
+/** With fewer a ratio is meaningless. */
 const ratioCountMin = 20;
 /** A what-if parses each record, a few kilobytes. */
 const decidedAgainMax = 5_000;
@@ -44,10 +44,10 @@ export const readMatchQuality = route({
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'How often matching by score is right',
+  summary: 'Measure the accuracy of matching by score',
   description:
-    'From matches whose click the device named (click id, Play referrer, clipboard): what the rules would have decided without it. `precision` is right / (right + wrong), `recall` is right / all, ' +
-    `null below ${ratioCountMin} matches. With window_hours or min_confidence the last ${whatIfDays} days are decided again under these.`,
+    'Computed from matches whose click the device named (click id, Play referrer, clipboard): what the rules would have decided without it. `precision` is right / (right + wrong), `recall` is right / all, ' +
+    `null below ${ratioCountMin} matches. With window_hours or min_confidence, the last ${whatIfDays} days are decided again under these settings.`,
   query: querySchema({
     ...{ start: commonQuery.start, end: commonQuery.end, interval: commonQuery.interval },
     ...{ timezone: commonQuery.timezone, app_id: commonQuery.app_id, organization_id: commonQuery.organization_id },
@@ -56,7 +56,7 @@ export const readMatchQuality = route({
   }),
   answers: {
     200: {
-      description: 'Counts, and ratios where there are enough.',
+      description: 'Counts, and ratios if there are enough matches.',
       schema: Type.Object({
         start: Type.String(),
         end: Type.String(),
@@ -122,7 +122,7 @@ async function whatIf(asking: QueryRunner, scope: Scope, other: OtherSettings): 
   const sum = { right: 0, wrong: 0, missed: 0 };
   let unknown = 0;
   for (const [at, row] of rows.slice(0, decidedAgainMax).entries()) {
-    // Others are answered in between.
+    // Yields, so that other requests are answered in between.
     if (at % decidedAtOnce === 0) await new Promise((done) => setImmediate(done));
     const decision = decideAgain(detailOf(row), other);
     if (decision.state === 'unknown') unknown++;

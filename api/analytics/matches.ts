@@ -1,4 +1,4 @@
-/** What was decided about devices, and why: it answers why an install was organic. */
+/** The decisions of matching and their reasons: for example, why an install was organic. */
 import { Type } from 'typebox';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -31,7 +31,7 @@ const exampleMatch = {
   time: '2026-11-20T17:04:05.678Z',
   platform: 'ios',
   outcome: 'low_confidence',
-  explanation: 'Refused: the best click reached a confidence of 0.52, and the app asks for 0.60.',
+  explanation: 'Refused: the best click has a confidence of 0.52, but the app requires 0.60.',
   match_type: 'none',
   confidence: 0,
   competing_links: 0,
@@ -48,20 +48,20 @@ export const listMatches = route({
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Matches, and why each was decided so',
+  summary: 'List matches and the reasons of their decisions',
   description:
-    `Every question of a device and what came of it, refusals too, the newest first; those of the last ${matchRetentionDaysMax} days. ` +
-    'Give `end` to page through a list that grows meanwhile.',
+    `Every match request and its outcome, including refusals, newest first; only those of the last ${matchRetentionDaysMax} days. ` +
+    'Set `end` to page through a list that grows meanwhile.',
   query: querySchema({
     ...{ start, end, interval, timezone, app_id, link_id, platform, organization_id },
     ...pageQuery,
-    outcome: Type.Optional(oneOf(matchOutcomes, 'Only these; `matched` for what was given a link.')),
-    match_type: Type.Optional(oneOf(matchTypesShown, 'Only these.')),
-    device_id: Type.Optional(Type.String({ maxLength: 256, description: 'Questions of one device.' })),
+    outcome: Type.Optional(oneOf(matchOutcomes, 'Only this outcome; `matched` means that a link was matched.')),
+    match_type: Type.Optional(oneOf(matchTypesShown, 'Only this type.')),
+    device_id: Type.Optional(Type.String({ maxLength: 256, description: 'Requests of one device.' })),
     install_id: Type.Optional(
       Type.String({
         maxLength: 128,
-        description: 'Of one install: its own question, or the match that it referred to.',
+        description: 'Requests of one install: its own, or the match that it referred to.',
       }),
     ),
   }),
@@ -102,9 +102,9 @@ export const readMatch = route({
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
-  summary: 'Why a match was decided so',
+  summary: 'Get a match and the reasons of its decision',
   description:
-    'What the device said, each click that it was compared with and what spoke for and against it, the settings, and what was decided. ' +
+    'What the device reported, each click that it was compared with and what agreed and disagreed, the settings, and the decision. ' +
     'A match can be read some seconds after its answer.',
   params: Type.Object({ match_id: Type.String() }),
   answers: {
@@ -143,7 +143,7 @@ export const readMatch = route({
     },
   },
   async handle(deps, { caller, params }) {
-    const absent = notFound('There is no match with this id, it is older than matches are kept, or not stored yet.');
+    const absent = notFound('There is no match with this id, it is older than the retention, or it is not stored yet.');
     const organization_ids = caller.memberships.map((membership) => membership.organization_id);
     if (!isId('mat', params.match_id)) return absent;
     const end_ms = deps.clock() + DAY_MS;
@@ -156,7 +156,7 @@ export const readMatch = route({
   },
 });
 
-/** Nothing older is shown, whether its part is dropped already or not. */
+/** Nothing older is shown, even if it has not been dropped yet. */
 export function oldestMatchMs({ clock, analytics }: AnalyticsDeps): number {
   const days = Math.min(analytics.retentionDays, matchRetentionDaysMax);
   return Math.max(0, Math.ceil(clock() / DAY_MS - days) * DAY_MS);

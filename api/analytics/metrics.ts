@@ -27,7 +27,7 @@ export interface Metrics {
 
 export interface Totals extends Metrics {
   bot_clicks: number;
-  /** Among the installs, those of no link. */
+  /** Those of the installs that have no link. */
   organic_installs: number;
 }
 
@@ -77,7 +77,7 @@ function rate(installs: number, organic: number, clicks: number): number {
   return clicks === 0 ? 0 : (installs - organic) / clicks;
 }
 
-/** Rows of one bucket and group, put together. */
+/** Combines the rows of one bucket and group. */
 export function totalsOf(rows: readonly FigureRow[]): Totals {
   const amounts = new Map<string, string>();
   const totals: Totals = {
@@ -140,7 +140,7 @@ type Change = Record<Exclude<keyof Totals, 'revenue'>, number | null> & {
   revenue: { currency: string; ratio: number | null }[];
 };
 
-/** How much more there is than before, as a ratio (0.5 is half as much again); null where there was nothing before. */
+/** The change as a ratio of the previous value (0.5 is half as much again); null if that was 0. */
 export function changeOf(now: Totals, before: Totals): Change {
   const ratio = (a: number, b: number) => (b === 0 ? null : (a - b) / b);
   const amountIn = (totals: Totals, currency: string) =>
@@ -168,8 +168,8 @@ export function changeOf(now: Totals, before: Totals): Change {
 const ratioScale = 1_000_000n;
 
 /**
- * The change from one amount to another by the size of the earlier one, rounded to six places: more is positive also where
- * refunds had made the earlier amount negative.
+ * The change from one amount to another relative to the earlier one, rounded to six places. An increase is positive
+ * even if refunds had made the earlier amount negative.
  */
 export function decimalRatio(now: string, before: string): number | null {
   const [a, b] = [scaled(now), scaled(before)];

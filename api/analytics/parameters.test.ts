@@ -5,6 +5,6 @@ test.each([
   ['a, b ,c', ['a', 'b', 'c']],
   ['\\ a\\ ,b\\,c,d\\-e', [' a ', 'b,c', 'd-e']],
   ['Spring\u00a0,\tfall\u2028', ['Spring\u00a0', '\tfall\u2028']],
-])('spaces around a value are left out, and nothing else is: %j', (text, values) => {
+])('only unescaped spaces around a value are removed: %j', (text, values) => {
   expect(readFilters({ campaign: text })).toEqual({ campaign: { values, isExclusion: false } });
 });

@@ -81,7 +81,7 @@ export type CommonQuery = Static<typeof common>;
 /** Placeholders for escaped special characters in a filter. They contain NUL, which a query never does. */
 const signs = [',', '-', ' ', '\\'];
 
-/** Entries between commas without the spaces around them; `\,` `\-` `\ ` `\\` are left as places of signs. */
+/** Entries between commas without the spaces around them; `\,` `\-` `\ ` `\\` remain as placeholders. */
 function entriesOf(text: string): string[] {
   const plain = text.replace(/\\([,\- \\])/g, (_, sign: string) => `\0${signs.indexOf(sign)}`);
   return plain.split(',').map((entry) => entry.replace(/^ +| +$/g, ''));

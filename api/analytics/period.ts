@@ -1,5 +1,4 @@
 /** The period of a query as instants, from the caller's parameters. */
-
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { type Zone, zoneNamed } from './zone.ts';
@@ -27,7 +26,7 @@ const daysDefault = 30;
 const earliestMs = Date.UTC(2000, 0, 1);
 const latestMs = Date.UTC(2100, 0, 1);
 
-/** @param firstMs the beginning of `interval=all`; asked for only then. */
+/** @param firstMs the beginning of `interval=all`; called only for that interval. */
 export async function periodOf(
   query: PeriodQuery,
   nowMs: number,
@@ -55,19 +54,19 @@ export async function periodOf(
   return { start_ms: start, end_ms: end, zone };
 }
 
-/** The beginning of a range of which only the end was said. */
+/** The beginning of a range that only has an end. */
 function daysBefore(endMs: number, zone: Zone): number {
   return zone.isStartOfDay(endMs) ? zone.addDays(endMs, -daysDefault) : endMs - daysDefault * DAY_MS;
 }
 
-/** Whole hours or days up to and with the present one. */
+/** Whole hours or days up to and including the present one. */
 function intervalOf(interval: Exclude<Interval, 'all'>, nowMs: number, zone: Zone): Period {
   const tomorrow = zone.addDays(nowMs, 1);
   switch (interval) {
     case '24h': {
-      // Every hour that the last 24 touch: mostly 25, so that no minute of them is missing.
+      // Every hour that the last 24 hours overlap: usually 25, so that no minute of them is missing.
       let end_ms = zone.startOfHour(nowMs) + HOUR_MS;
-      // An hour in which the clock was put back by half of one is longer.
+      // An hour in which the clock was put back by half an hour is longer.
       while (end_ms <= nowMs) end_ms += HOUR_MS / 2;
       return { start_ms: zone.startOfHour(nowMs - DAY_MS), end_ms, zone };
     }
@@ -101,8 +100,8 @@ function readInstant(text: string, zone: Zone, days: number): number | null {
 }
 
 /**
- * The stretch directly before, as long in local days where it consists of such, else in time. A period that still runs is
- * compared with what had passed of the one before at the same point of its course, to the quarter of an hour.
+ * The previous period: as many local days if the period consists of whole days, else the same duration. A running
+ * period is compared with the previous period to date, to the quarter of an hour.
  */
 export function previousOf(period: Period, nowMs: number): Period {
   const { start_ms, end_ms, zone } = period;

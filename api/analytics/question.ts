@@ -18,15 +18,15 @@ export interface AnalyticsQuestion {
   readonly kept: FigureCaches;
 }
 
-/** The scope of a period other than the one asked for. Nothing beyond the retention is shown. */
+/** The scope of another period than the requested one. Nothing beyond the retention is shown. */
 export function scopeWithin(scope: Scope, period: Period, deps: AnalyticsDeps): Scope {
   const start_ms = Math.max(period.start_ms, oldestShownMs(deps));
   return { ...scope, start_ms, end_ms: Math.max(period.end_ms, start_ms) };
 }
 
 /**
- * To the day, so that nothing has to be cut; and to one that no table has begun to drop: the rollups' rows of a day go when
- * the day's beginning is too old, its raw rows later.
+ * To the day, so that no cell has to be cut; and to a day that no table has begun to drop: a day's rollup rows are
+ * dropped when the beginning of the day is too old, its raw rows later.
  */
 export function oldestShownMs({ clock, analytics }: AnalyticsDeps): number {
   return Math.max(0, Math.ceil(clock() / DAY_MS - analytics.retentionDays) * DAY_MS);
@@ -67,7 +67,7 @@ export async function finishQuestion(
 ): Promise<AnalyticsQuestion | Rejection> {
   const { caller, query, filters, organization_ids, visible } = known;
   const include_bots = query.include_bots === true;
-  // A caller without an organization waits in a lane of their own.
+  // A caller without an organization has a queue of their own.
   const asking = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
   const bare: Scope = { organization_ids, start_ms: 0, end_ms: 0, filters, include_bots };
   const period = await periodOf(query, deps.clock(), async () => {

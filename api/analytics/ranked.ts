@@ -1,5 +1,4 @@
-/** A page of links or campaigns: first the order, then the remaining figures for the rows of the page only. */
-
+/** A page of links or campaigns: first the order, then the remaining figures, for the rows of the page only. */
 import type { Page } from '#api/listing.ts';
 import {
   mainCurrency,
@@ -32,7 +31,7 @@ interface Order {
   readonly total: number;
 }
 
-/** @param beside what else is to be found out about the rows of the page, at the same time as their unique clicks. */
+/** @param beside further queries about the rows of the page, run next to those for their unique clicks. */
 export async function rankedPage<Beside>(
   asked: AnalyticsQuestion,
   column: RankedColumn,
@@ -58,10 +57,10 @@ export async function rankedPage<Beside>(
 }
 
 /**
- * A figure of each row of a page: the kept one where the row has as many records as when it was found, else asked for.
- * @param countOf the number of the row's records that decide it.
- * @param ask finds it for some ids, and among how many records: another table may have had more or fewer of them than the one
- * that gave the order. Ids without have `none`.
+ * A figure of each row of a page: from the cache if the row has as many records as when it was found, else queried.
+ * @param countOf the number of the row's records that determines it. @param ask queries it for some ids, and among how
+ * many records it was found: another table may have had more or fewer of them than the one that gave the order. Ids
+ * without a result get `none`.
  */
 export async function figuresOfPage<Figure>(
   { scope }: AnalyticsQuestion,
@@ -71,7 +70,10 @@ export async function figuresOfPage<Figure>(
     readonly kept: CountKeyedCache<Figure>;
     readonly none: Figure;
     readonly countOf: (row: RankedRow) => number;
-    /** Under which the figure of a row is kept; null when it can't be. Its id, unless records can leave it for another row. */
+    /**
+     * The cache key of a row's figure; null if it can't be cached. It is the row's id, unless records can move to
+     * another row.
+     */
     readonly nameOf?: (row: RankedRow) => string | null;
     readonly ask: (ids: readonly string[]) => Promise<Map<string, Found<Figure>> | Rejection>;
   },
@@ -138,8 +140,9 @@ async function uniquesOfPage(
 }
 
 /**
- * An event without a link gets one when its install comes after it: the row loses one, and all rows together lose none. So both
- * numbers are the same only while the row has the same events, unless such an event can leave the scope as well.
+ * An event without a link gets one if its install arrives after it: the row then loses one, but all rows together lose
+ * none. So both numbers are only the same while the row has the same events, unless such an event can leave the scope
+ * as well.
  */
 function nameWithoutLink({ filters }: Scope, { all_events }: RankedRow): string | null {
   const isClosed = Object.keys(filters).every((column) => column === 'app_id');

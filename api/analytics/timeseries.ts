@@ -12,9 +12,9 @@ import type { Period } from './period.ts';
 import { type AnalyticsQuestion, readQuestion } from './question.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
-/** Groups that a series is split into; all others are one more, `other`. */
+/** Groups into which a series is split; all others are combined as `other`. */
 const groupsMax = 10;
-/** Up to here every value of a column is read, and the largest picked afterwards. */
+/** With at most this many rows, every value of a column is read, and the largest are selected afterwards. */
 const fewBuckets = 100;
 const groupings = ['platform', 'country', 'campaign'] as const;
 type Grouping = (typeof groupings)[number];
@@ -28,11 +28,11 @@ export function bucketsOf(period: Period, wanted: Granularity | undefined): Buck
   const granularity = wanted ?? granularityFor(period.start_ms, period.end_ms);
   const starts = bucketStarts(period.start_ms, period.end_ms, granularity, period.zone);
   if (starts) return { granularity, starts };
-  const hint = granularity === 'month' ? 'ask for a shorter range' : 'ask for a coarser one or a shorter range';
+  const hint = granularity === 'month' ? 'use a shorter range' : 'use a coarser one or a shorter range';
   return invalid('granularity', `${granularity} gives more than ${bucketsMax} buckets for this range: ${hint}`);
 }
 
-/** One element for each bucket, in order, empty ones too. */
+/** One element for each bucket, in order, including empty ones. */
 export function seriesOf(starts: readonly number[], rows: readonly FigureRow[]): ({ start: string } & Metrics)[] {
   const groups = bySlot(rows);
   return starts.map((start) => ({ start: isoTime(start), ...metricsOf(groups.get(slotOf(start)) ?? []) }));
@@ -127,8 +127,8 @@ function nameOf(by: Grouping, key: string): object {
 }
 
 /**
- * A visitor has one platform and one country, so where few rows come back the largest groups are found among them, and the
- * visitors of the rest are added up. Campaigns share visitors: the store must put the rest together.
+ * A visitor has one platform and one country, so if few rows are returned the largest groups are selected among them,
+ * and the visitors of the rest are added up. Campaigns share visitors: there the store must combine the rest.
  */
 async function groupsOf(
   { scope, asking }: AnalyticsQuestion,

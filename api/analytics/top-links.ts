@@ -78,7 +78,7 @@ export const topLinks = route({
   },
 });
 
-/** A link that Postgres does not know any more is still counted. */
+/** A link that is no longer in Postgres is still counted. */
 function rowOf(id: string, face: LinkFace | undefined, metrics: Metrics): object {
   return {
     link_id: id === '' ? null : id,

@@ -1,6 +1,6 @@
 /**
- * What the caller may see: the only Postgres queries of the analytics. Deleted apps and links stay visible, because their figures
- * do. Row-level security protects every query here.
+ * What the caller may see: the only Postgres queries of the analytics. Deleted apps and links stay visible, because
+ * their statistics do. Row-level security protects every query here.
  */
 import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
@@ -33,7 +33,7 @@ export class VisibleLinks {
     this.#organizationIds = organizationIds;
   }
 
-  /** Those of the links that are the caller's, by id. */
+  /** The caller's links among these, by id. */
   async links(ids: readonly string[]): Promise<Map<string, LinkFace>> {
     if (ids.length === 0) return new Map();
     const rows = await this.#tenancy.within(this.#organizationIds, (tenant) =>
@@ -42,7 +42,7 @@ export class VisibleLinks {
     return new Map(rows.map((row) => [row.id, row]));
   }
 
-  /** Null when every id belongs to the caller; otherwise 403 for an id of another organization, or 404. */
+  /** Null if every id belongs to the caller; otherwise 403 for an id of another organization, or 404. */
   async refuse(kind: 'app' | 'link', ids: readonly string[]): Promise<Rejection | null> {
     const prefix = kind === 'app' ? 'app' : 'lnk';
     if (!ids.every((id) => isId(prefix, id))) return notFound(`There is no ${kind} with this id.`);

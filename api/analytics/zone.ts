@@ -4,11 +4,11 @@
  */
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 
-/** Formatters cost about 20 µs and 10 kB each to make. */
+/** A formatter costs about 20 µs and 10 kB to create. */
 const zonesMax = 500;
 const zones = new Map<string, Zone>();
 
-/** Null for a name that the tz database does not know. */
+/** Null for a name that is not in the tz database. */
 export function zoneNamed(name: string): Zone | null {
   const known = zones.get(name);
   if (known) return known;
@@ -46,10 +46,10 @@ export class Zone {
     this.#format = format.resolvedOptions().timeZone === 'UTC' ? null : format;
   }
 
-  /** What the clock on the wall reads at an instant. */
+  /** The local time at an instant. */
   localAt(epochMs: number): number {
     if (!this.#format) return epochMs;
-    // `10/25/2026, 02:30:00`, of which the numbers are at fixed places; years before 1000 do not occur here.
+    // `10/25/2026, 02:30:00`, in which the numbers have fixed positions; years before 1000 do not occur here.
     const text = this.#format.format(epochMs);
     const local = Date.UTC(
       Number(text.slice(6, 10)),
@@ -63,8 +63,8 @@ export class Zone {
   }
 
   /**
-   * The first instant at which the clock reads this or later: the first of two when the hour is repeated, the end of the
-   * gap when it is skipped.
+   * The first instant at which the clock reads this or later: the first of two if the hour is repeated, the end of the
+   * gap if it is skipped.
    */
   instantOf(localMs: number): number {
     if (!this.#format) return localMs;
@@ -87,7 +87,7 @@ export class Zone {
     const local = this.localAt(epochMs);
     const hour = Math.floor(local / HOUR_MS) * HOUR_MS;
     const start = epochMs - (local - hour);
-    // Otherwise the clock was changed since: by half an hour, say (Lord Howe Island).
+    // Otherwise the clock was changed since, for example by half an hour (Lord Howe Island).
     return this.localAt(start) === hour ? start : this.instantOf(hour);
   }
 
@@ -95,18 +95,18 @@ export class Zone {
     return this.instantOf(startOfLocalDay(this.localAt(epochMs)));
   }
 
-  /** The local day `days` after the one an instant lies in. */
+  /** The local day `days` after the one that contains an instant. */
   addDays(epochMs: number, days: number): number {
     return this.instantOf(startOfLocalDay(this.localAt(epochMs)) + days * DAY_MS);
   }
 
-  /** The first of the month `months` after the one an instant lies in. */
+  /** The first of the month `months` after the one that contains an instant. */
   addMonths(epochMs: number, months: number): number {
     const local = new Date(this.localAt(epochMs));
     return this.instantOf(Date.UTC(local.getUTCFullYear(), local.getUTCMonth() + months, 1));
   }
 
-  /** The Monday of the week an instant lies in, `weeks` later (ISO 8601). */
+  /** The Monday of the week that contains an instant, `weeks` later (ISO 8601). */
   addWeeks(epochMs: number, weeks: number): number {
     const day = startOfLocalDay(this.localAt(epochMs));
     const sinceMonday = (new Date(day).getUTCDay() + 6) % 7;

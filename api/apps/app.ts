@@ -1,4 +1,4 @@
-/** An app as stored in Postgres and as answered by the API. */
+/** An app as stored in Postgres and as returned by the API. */
 import { Type } from 'typebox';
 import { absent } from '#api/access.ts';
 import type { Rejection } from '#common/http/rejection.ts';
@@ -18,7 +18,7 @@ export interface AppRow extends AppFields {
   readonly api_key_preview: string;
   readonly version: number;
   readonly host_verified_at: Date | null;
-  /** The last look for the host's proof; null before the first one, and once it is verified. */
+  /** The last attempt to verify the host; null before the first one, and once it is verified. */
   readonly host_check: { readonly checked_at: string | null; readonly problem: HostProblem | null } | null;
   readonly created_at: Date;
   readonly updated_at: Date;
@@ -31,13 +31,13 @@ export const appColumns = `id, organization_id, name, host, ios, android, fallba
 
 const byId = `SELECT ${appColumns} FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
 
-/** An app of the caller's organizations, or why it is not there for them. `lock` keeps it until the transaction ends. */
+/** An app of the caller's organizations, or why they can't access it. `lock` locks it until the transaction ends. */
 export async function findApp(tenant: TenantQueries, id: string, lock = false): Promise<AppRow | Rejection> {
   const [app] = await tenant.query<AppRow>(lock ? `${byId} FOR NO KEY UPDATE` : byId, [id]);
   return app ?? absent(tenant, 'app', id);
 }
 
-/** Whether the host is served, and if not, which record has to be there for that. */
+/** Whether the host is served, and if not, which DNS record is required. */
 function hostVerification(row: AppRow, rules: HostRules): object {
   const { host, host_verified_at, host_check } = row;
   const record = isOwnHost(rules, host) ? { record_name: null, record_value: null } : hostRecord(host, row.id);
@@ -50,7 +50,7 @@ function hostVerification(row: AppRow, rules: HostRules): object {
   };
 }
 
-/** An app as it is answered, with its key in whole (`api_key`) or in part (`api_key_preview`). */
+/** An app as the API returns it, with its full key (`api_key`) or a preview (`api_key_preview`). */
 export function appAnswer(
   row: AppRow,
   rules: HostRules,
@@ -67,7 +67,7 @@ export function appAnswer(
     android: row.android,
     fallback_url: row.fallback_url,
     allowed_destination_hosts: row.allowed_destination_hosts,
-    // Settings that came later than the app have their default.
+    // Settings introduced after the app was created have their default.
     settings: { ...defaultSettings, ...row.settings },
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
@@ -127,7 +127,7 @@ const shared = {
 };
 
 export const appSchema = Type.Object({ ...shared, api_key: text });
-/** What reading one app answers: the whole key to whom may use it, its preview to a viewer. */
+/** The answer for one app: the full key for callers who may use it, a preview for viewers. */
 export const readAppSchema = Type.Object({
   ...shared,
   api_key: Type.Optional(Type.String({ description: 'Shown to owners and members.' })),

@@ -55,7 +55,7 @@ async function newApp(fields: object = {}, member = owner) {
   return reply.body;
 }
 
-test('an app is answered with every field and its key, and read back the same', async () => {
+test('an app is returned with every field and its key, and reads back the same', async () => {
   const app = await newApp(everything);
   expect(app).toMatchObject({ ...everything, organization_id: owner.organization_id });
   expect(app.id).toMatch(/^app_/);
@@ -64,7 +64,7 @@ test('an app is answered with every field and its key, and read back the same', 
   expect([read.status, read.body]).toEqual([200, app]);
 });
 
-test('owners and members read the whole key of an app, a viewer reads its preview', async () => {
+test('owners and members read the full key of an app, a viewer reads its preview', async () => {
   const app = await newApp();
   const [member, viewer] = await Promise.all([
     api.member('member', owner.organization_id),
@@ -81,7 +81,7 @@ test('owners and members read the whole key of an app, a viewer reads its previe
   expect(JSON.stringify(shown.body)).not.toContain(app.api_key.slice(8, 38));
 });
 
-test('a user who owns one organization and views another reads whole keys of the first only', async () => {
+test('a user who owns one organization and views another reads full keys of the first only', async () => {
   const [mine, theirs] = [await newApp({}, owner), await newApp({}, stranger)];
   const both = await api.member('owner', owner.organization_id);
   await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'viewer')`, [
@@ -92,7 +92,7 @@ test('a user who owns one organization and views another reads whole keys of the
   expect((await both.call('GET', `/apps/${theirs.id}`)).body.api_key).toBeUndefined();
 });
 
-test('an app that says only its name gets a host under the domain, and the defaults', async () => {
+test('an app created with only a name gets a host under the domain, and the defaults', async () => {
   const app = await newApp({ name: 'Café  Münster!' });
   expect(app).toMatchObject({ host: 'cafe-munster.localhost', ios: null, android: null, fallback_url: null });
   expect(app).toMatchObject({ allowed_destination_hosts: [], settings: defaults });
@@ -100,11 +100,11 @@ test('an app that says only its name gets a host under the domain, and the defau
   expect((await newApp({ name: '日本' })).host).toMatch(/^app(-\d+)?\.localhost$/);
 });
 
-test('hosts are kept in lower case and ASCII', async () => {
+test('hosts are stored in lower case and ASCII', async () => {
   expect((await newApp({ host: 'GO.Bücher.Example' })).host).toBe('go.xn--bcher-kva.example');
 });
 
-test('parts of ios, android and settings that are left out are null or their default', async () => {
+test('omitted parts of ios, android and settings are null or their default', async () => {
   const app = await newApp({
     ios: { bundle_id: 'a.b' },
     android: { package_name: 'a.b', sha256_cert_fingerprints: [fingerprint.toLowerCase()] },
@@ -207,7 +207,7 @@ test('faults outside the schema are reported together with the others', async ()
   expect([status, fields]).toEqual([400, ['fallback_url', 'host', 'ios.bundle_id', 'ios.x', 'name']]);
 });
 
-test('a rotation takes no fields, and one that is refused rotates nothing', async () => {
+test('a rotation accepts no fields, and a refused one rotates nothing', async () => {
   const app = await newApp();
   const reply = await owner.call('POST', `/apps/${app.id}/rotate-key`, { grace_seconds: 60 });
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'grace_seconds']);
@@ -215,7 +215,7 @@ test('a rotation takes no fields, and one that is refused rotates nothing', asyn
   expect((await owner.call('POST', `/apps/${app.id}/rotate-key`, {})).status).toBe(200);
 });
 
-test('an update changes what is given, clears what is null, and leaves the rest, inside the parts too', async () => {
+test('an update changes the given fields, clears null ones, and leaves the rest, including nested fields', async () => {
   const app = await newApp({ ...everything, host: 'go.update.example' });
   const changed = await owner.call('PATCH', `/apps/${app.id}`, {
     name: 'Renamed',
@@ -241,7 +241,7 @@ test('an update changes what is given, clears what is null, and leaves the rest,
   expect((await owner.call('PATCH', `/apps/${app.id}`, {})).status).toBe(400);
 });
 
-test('a host is one app’s; after deletion it stays with its organization', async () => {
+test('a host belongs to one app; after the app is deleted it stays with its organization', async () => {
   const app = await newApp({ host: 'one.example.com' });
   await verifyHost({ db: api.db, clock: systemClock }, app.host);
   const other = await newApp({}, stranger);
@@ -258,7 +258,7 @@ test('a host is one app’s; after deletion it stays with its organization', asy
   await newApp({ host: 'one.example.com' });
 });
 
-test('a host that an app left stays reserved for its organization, so that printed links lead to no other', async () => {
+test('a host that an app gave up stays reserved for its organization, so that printed links lead nowhere else', async () => {
   const app = await newApp({ host: 'left.example.com' });
   await verifyHost({ db: api.db, clock: systemClock }, app.host);
   expect((await owner.call('PATCH', `/apps/${app.id}`, { host: 'right.example.com' })).status).toBe(200);
@@ -270,14 +270,14 @@ test('a host that an app left stays reserved for its organization, so that print
   expect((await owner.call('PATCH', `/apps/${app.id}`, { host: 'left.example.com' })).status).toBe(200);
 });
 
-test('a new host shows in the links at once', async () => {
+test('a new host appears in the links immediately', async () => {
   const app = await newApp();
   const link = (await owner.call('POST', '/links', { app_id: app.id, path: '/x', short_code: 'moved' })).body;
   await owner.call('PATCH', `/apps/${app.id}`, { host: 'moved.example.com' });
   expect((await owner.call('GET', `/links/${link.id}`)).body.url).toBe('https://moved.example.com/moved');
 });
 
-test('lists show a part of the key, page, and filter by organization', async () => {
+test('lists show a preview of the key, have pages, and can be filtered by organization', async () => {
   const member = await api.member();
   const made = [];
   for (let n = 0; n < 3; n++) made.unshift((await newApp({ name: `L${n}` }, member)).id);
@@ -293,7 +293,7 @@ test('lists show a part of the key, page, and filter by organization', async () 
   expect((await member.call('GET', '/apps?name=x')).body.error.details.field).toBe('name');
 });
 
-test('a user of two organizations must say which; a foreign one is a 403, none a 404', async () => {
+test('a user of two organizations must name one; a foreign one gets 403, an unknown one 404', async () => {
   const both = await api.member('member', owner.organization_id);
   await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'viewer')`, [
     both.user_id,
@@ -331,7 +331,7 @@ test('another organization gets 403, an unknown id 404, a viewer may only read',
   expect((await owner.call('GET', `/apps/${app.id}`)).body).toEqual(app);
 });
 
-test('the tap page is off, also in an app from before it, is switched on by owners and members, and null resets it', async () => {
+test('the tap page is off by default, also in older apps, is switched on by owners and members, and reset by null', async () => {
   const app = await newApp();
   expect(app.settings.tap_page).toBe('off');
   await api.db.execute(`UPDATE apps SET settings = settings - 'tap_page' WHERE id = $1`, [app.id]);
@@ -355,7 +355,7 @@ test('the key is nowhere in the database, and its hash finds the app', async () 
   expect(await readAppByKey(api.db, keys.hashes(app.api_key))).toMatchObject({ app_id: app.id, settings: defaults });
 });
 
-/** As the SDK edge does it: Redis, else Postgres and into Redis. */
+/** Reads like the SDK edge: Redis, else Postgres and then into Redis. */
 async function lookUp(key: string): Promise<string | null> {
   const cached = await snapshots.read(keys.hash(key));
   if (cached) return cached.app_id;
@@ -364,7 +364,7 @@ async function lookUp(key: string): Promise<string | null> {
   return app?.app_id ?? null;
 }
 
-test('a rotated key is dead when the rotation is answered, and the new one lives', async () => {
+test('a rotated key is invalid when the rotation is answered, and the new one is valid', async () => {
   const app = await newApp();
   expect(await lookUp(app.api_key)).toBe(app.id);
   expect(await snapshots.read(keys.hash(app.api_key))).not.toBeNull();
@@ -382,7 +382,7 @@ test('a rotated key is dead when the rotation is answered, and the new one lives
   expect((await owner.call('GET', `/apps/${app.id}`)).body.api_key).toBe(body.api_key);
 });
 
-test('under rotation and look-ups at once, no key is accepted after the answer that ended it', async () => {
+test('under concurrent rotations and look-ups, no key is accepted after the answer that invalidated it', async () => {
   const app = await newApp();
   let current: string = app.api_key;
   let isDone = false;
@@ -408,7 +408,7 @@ test('under rotation and look-ups at once, no key is accepted after the answer t
   expect(await lookUp(current)).toBe(app.id);
 });
 
-test('changed settings reach the next look-up', async () => {
+test('changed settings apply to the next look-up', async () => {
   const app = await newApp();
   await lookUp(app.api_key);
   await owner.call('PATCH', `/apps/${app.id}`, { settings: { privacy_mode: 'full_ip' } });
@@ -416,7 +416,7 @@ test('changed settings reach the next look-up', async () => {
   expect((await snapshots.read(keys.hash(app.api_key)))?.settings.privacy_mode).toBe('full_ip');
 });
 
-test('deleting an app ends its key and its links, and tells the redirectors', async () => {
+test('deleting an app invalidates its key and its links, and notifies the redirectors', async () => {
   const app = await newApp();
   const link = (await owner.call('POST', '/links', { app_id: app.id, path: '/x' })).body;
   await lookUp(app.api_key);

@@ -63,7 +63,7 @@ async function chooseOrganization(
 
 const ATTEMPTS_MAX = 5;
 
-/** Inserts the app; a host that was made from its name gets a number when it is taken. */
+/** Inserts the app; if a host derived from its name is taken, it gets a number. */
 async function insertFree(
   deps: ApiDeps,
   organizationId: string,
@@ -87,7 +87,7 @@ const insertion = `
   SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $13, $14 FROM unnest($1::text[]) AS o (id)
   RETURNING ${appColumns}`;
 
-/** Or why it may not have its host. */
+/** The app, or why it may not have its host. */
 async function insert(
   { tenancy, clock, apiKeys, hosts }: ApiDeps,
   organizationId: string,

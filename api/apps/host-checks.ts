@@ -17,7 +17,7 @@ const lookMs = 5_000;
 const batchMax = 20;
 const dnsTimeoutMs = 2_000;
 const dnsTries = 2;
-/** A claim that is being looked at is left alone for this long; more than DNS may take. */
+/** No other process checks a claim within this time; longer than DNS may take. */
 const leaseMs = 60_000;
 const pauseMinMs = 15_000;
 const pauseMaxMs = DAY_MS;
@@ -46,7 +46,7 @@ const takeDue = `
   RETURNING app_id, host, claimed_at`;
 const keepProblem = `
   UPDATE host_checks SET checked_at = $3, problem = $4, due_at = $5 WHERE app_id = $1 AND host = $2`;
-/** The host may have been changed since it was looked at: then this proof is of another one. */
+/** The host may have changed since it was looked up: then this proof is for another one. */
 const verify = `
   UPDATE apps SET host_verified_at = $3
    WHERE id = $1 AND host = $2 AND deleted_at IS NULL AND host_verified_at IS NULL`;

@@ -7,9 +7,9 @@ const LABEL_CHARACTERS_MAX = 40;
 
 /** The hosts of this installation itself. */
 export interface HostRules {
-  /** Apps that name no host get one under it; every host under it is ours to give. */
+  /** Apps without a host get one under it; every host under it belongs to the installation. */
   readonly domain: string;
-  /** The domain itself, its www, and where the API answers. */
+  /** The domain itself, its www, and the host of the API. */
   readonly reserved: ReadonlySet<string>;
 }
 
@@ -20,7 +20,7 @@ export function hostRules(config: Pick<Config, 'SHORT_LINK_DOMAIN' | 'API_PUBLIC
   return { domain, reserved: new Set(reserved) };
 }
 
-/** Whether the host is the installation's own to give, so that it needs no proof. */
+/** Whether the host belongs to the installation, so that it needs no proof. */
 export function isOwnHost({ domain }: HostRules, host: string): boolean {
   return host.endsWith(`.${domain}`);
 }
@@ -42,7 +42,7 @@ export function hostLabel(name: string): string {
   return label === '' ? 'app' : label;
 }
 
-/** Why an app of this organization may not have the host; null when it may. `appId` is null for a new app. */
+/** Why an app of this organization may not have the host; null if it may. `appId` is null for a new app. */
 export async function hostFault(
   tenant: TenantQueries,
   rules: HostRules,

@@ -46,10 +46,10 @@ async function claim(host: string, member = owner) {
   const verification = async () => (await member.call('GET', `/apps/${app.body.id}`)).body.host_verification;
   return { id: app.body.id as string, app: app.body, serve, verification };
 }
-/** A second back: clocks of two processes need not agree to the millisecond. */
+/** One second back, since clocks of two processes need not agree to the millisecond. */
 const due = () => api.db.execute(`UPDATE host_checks SET due_at = now() - interval '1 second'`);
 
-test('a host under the service’s own domain is served at once, without a record', async () => {
+test('a host under the service’s own domain is served immediately, without a record', async () => {
   const { app, serve } = await claim('trial.localhost');
   expect(app.host_verification).toEqual({
     ...{ status: 'verified', record_name: null, record_value: null, problem: null },
@@ -58,7 +58,7 @@ test('a host under the service’s own domain is served at once, without a recor
   expect(await serve()).toBe(true);
 });
 
-test('a host elsewhere is served once its DNS names the app; until then the app says which record is missing', async () => {
+test('another host is served once its DNS names the app; until then the app says which record is missing', async () => {
   const { id, app, serve, verification } = await claim('go.elsewhere.example');
   const record = { record_name: '_signpost.go.elsewhere.example', record_value: `signpost-app=${id}` };
   expect(app.host_verification).toEqual({ ...record, status: 'pending', checked_at: null, problem: null });
@@ -111,7 +111,7 @@ test('of two apps that prove one host at the same moment, one is served', async 
   expect(statuses.sort()).toEqual(['pending', 'verified']);
 });
 
-test('an app that changes its host has to prove the new one, and is served under the old one no longer', async () => {
+test('an app that changes its host has to prove the new one, and is no longer served under the old one', async () => {
   const { id, app, serve } = await claim('go.before.example');
   await verifyHost(parts(), 'go.before.example');
   await expect.poll(serve, second).toBe(true);
@@ -128,7 +128,7 @@ test('an app that changes its host has to prove the new one, and is served under
   expect(home.body.host_verification.status).toBe('verified');
 });
 
-test('a proof that comes in for a host the app has left verifies nothing', async () => {
+test('a proof that arrives for a host that the app gave up verifies nothing', async () => {
   const { id, app, verification } = await claim('go.quick.example');
   dns.records.set('_signpost.go.quick.example', [app.host_verification.record_value]);
   await due();
@@ -139,7 +139,7 @@ test('a proof that comes in for a host the app has left verifies nothing', async
   expect([status, record_name]).toEqual(['pending', '_signpost.go.slow.example']);
 });
 
-test('DNS that fails or is silent is a problem of its own, bounded in time, and looked at again', async () => {
+test('failing or silent DNS is a problem of its own, limited in time, and checked again', async () => {
   const { verification } = await claim('go.away.example');
   for (const mood of ['failing', 'silent'] as const) {
     dns.mood = mood;
@@ -151,7 +151,7 @@ test('DNS that fails or is silent is a problem of its own, bounded in time, and 
   }
 });
 
-test('claims are looked at again, the rarer the older they are, and never in two processes at once', async () => {
+test('claims are checked again, less often the older they are, and never in two processes at once', async () => {
   const { id } = await claim('go.patient.example');
   await due();
   const another = new HostChecks({
@@ -183,7 +183,7 @@ test('claims are looked at again, the rarer the older they are, and never in two
   await another.stop();
 });
 
-test('the checks run by themselves while the API does', async () => {
+test('the checks run automatically while the API does', async () => {
   const { app, verification } = await claim('go.byitself.example');
   dns.records.set('_signpost.go.byitself.example', [app.host_verification.record_value]);
   await due();
@@ -208,7 +208,7 @@ test('an app named like a reserved host gets another one', async () => {
   expect([moved.status, moved.body.error.details.field]).toEqual([400, 'host']);
 });
 
-test('an operator verifies a host, and says for which app when several claim it', async () => {
+test('an operator verifies a host, and must name the app if several claim it', async () => {
   const [mine, theirs] = [await claim('go.operator.example'), await claim('go.operator.example', stranger)];
   expect(await verifyHost(parts(), 'go.operator.example')).toMatchObject({
     kind: 'refused',
@@ -220,7 +220,7 @@ test('an operator verifies a host, and says for which app when several claim it'
   expect(await verifyHost(parts(), 'go.nobody.example')).toMatchObject({ kind: 'refused' });
 });
 
-test('an operator frees a host: from a deleted app, from one that left, and from the one that is served', async () => {
+test('an operator releases a host: from a deleted app, from one that gave it up, and from the one that is served', async () => {
   const host = 'go.freed.example';
   const deleted = await claim(host, stranger);
   await verifyHost(parts(), host);

@@ -13,7 +13,7 @@ export interface Account {
 /** A person's identity at a provider. */
 export interface Identity {
   readonly provider: string;
-  /** The provider's own name for the person, which they keep when their addresses change. */
+  /** The provider's id of the person, which stays the same when their addresses change. */
   readonly subject: string;
   /** Verified addresses in lower case, the preferred one first; never empty. */
   readonly emails: readonly [string, ...string[]];
@@ -26,7 +26,7 @@ export interface Identity {
  */
 const joinMs = 30 * DAY_MS;
 
-/** An address as accounts keep it. */
+/** An address in the form that accounts store. */
 export function plainEmail(text: string): string {
   return text.trim().toLowerCase();
 }
@@ -40,7 +40,7 @@ export class Accounts {
     this.#clock = clock;
   }
 
-  /** With the address; null when the user is gone. */
+  /** With the address; null if the user does not exist any more. */
   async byId(userId: string): Promise<(Account & { readonly email: string }) | null> {
     const [account] = await this.#db.query<Account & { readonly email: string }>(
       'SELECT id, password_hash, email FROM users WHERE id = $1 AND deleted_at IS NULL',
@@ -60,14 +60,15 @@ export class Accounts {
   }
 
   /**
-   * The id of the identity's account: the one it logged in to before, whatever its address is now; else the one that has a verified
-   * address of it and no other person of that provider (the preferred address wins); else, if allowed, a new one.
+   * The id of the identity's account: the one it logged in to before, whatever its address is now; else the one with
+   * one of its verified addresses and no other person of that provider (the preferred address wins); else, if allowed,
+   * a new one.
    */
   async ofIdentity(identity: Identity, allowsSignup: boolean): Promise<string | null> {
     const now = new Date(this.#clock());
     const { provider, subject, emails } = identity;
     return this.#db.transaction(async (queries) => {
-      // Two first logins of one person: the second finds what the first has made.
+      // Two concurrent first logins of one person: the second finds what the first has created.
       await queries.query(`SELECT pg_advisory_xact_lock(hashtextextended($1, 0))`, [`identity:${provider}:${subject}`]);
       const [known] = await queries.query<{ user_id: string }>(
         `UPDATE user_identities SET last_login_at = $3, email = $4 WHERE provider = $1 AND subject = $2 RETURNING user_id`,
@@ -76,7 +77,7 @@ export class Accounts {
       if (known) return known.user_id;
       let userId = await joinable(queries, identity, now);
       if (userId === null && allowsSignup) {
-        // An account of that address that is made in this moment is seen by a second look.
+        // A second look-up finds an account that was created with that address at this moment.
         userId = (await this.#signUp(queries, identity)) ?? (await joinable(queries, identity, now));
       }
       if (userId === null) return null;
@@ -88,7 +89,10 @@ export class Accounts {
     });
   }
 
-  /** A user without a password, and an organization of theirs; null when the address is an account's that may not be joined. */
+  /**
+   * Creates a user without a password, and their organization; null if the address belongs to an account that may not
+   * be joined.
+   */
   async #signUp(queries: Queries, { emails: [email], name: given }: Identity): Promise<string | null> {
     const nowMs = this.#clock();
     const name = given.slice(0, 100);
@@ -111,7 +115,10 @@ export class Accounts {
   }
 }
 
-/** The account of a verified address that this identity may join. Its row is locked, so that two identities join in turn. */
+/**
+ * The account of a verified address that this identity may join. Its row is locked, so that two identities join in
+ * sequence.
+ */
 async function joinable(queries: Queries, identity: Identity, now: Date): Promise<string | null> {
   const [user] = await queries.query<{ id: string }>(
     `SELECT id FROM users WHERE email = ANY ($1::text[]) AND deleted_at IS NULL

@@ -27,7 +27,7 @@ const login = (email = 'ada@example.com', secret = password, ip?: string) =>
 const refresh = (refresh_token: string) => origin.send('/auth/refresh', { body: { refresh_token } });
 const logout = (refresh_token: string) => origin.send('/auth/logout', { body: { refresh_token } });
 
-test('a login gives a pair with which the user is known', async () => {
+test('a login returns a token pair with which the user is identified', async () => {
   const answer = await login();
   expect(answer.status).toBe(200);
   expect(Object.keys(answer.body as object).sort()).toEqual([
@@ -41,7 +41,7 @@ test('a login gives a pair with which the user is known', async () => {
   expect(me).toMatchObject({ status: 200, body: { user: { email: 'ada@example.com', name: '' }, organizations: [] } });
 });
 
-test('an e-mail is one account however it is typed', async () => {
+test('an e-mail address is one account however it is typed', async () => {
   expect((await login(' Ada@Example.COM ')).status).toBe(200);
 });
 
@@ -49,11 +49,11 @@ test.each<[string, object, string]>([
   ['no e-mail', { password }, 'email'],
   ['no password', { email: 'ada@example.com' }, 'password'],
   ['an empty password', { email: 'ada@example.com', password: '' }, 'password'],
-  ['a password that is no text', { email: 'ada@example.com', password: 7 }, 'password'],
-  ['an e-mail that is no text', { email: ['ada@example.com'], password }, 'email'],
+  ['a password that is not text', { email: 'ada@example.com', password: 7 }, 'password'],
+  ['an e-mail that is not text', { email: ['ada@example.com'], password }, 'email'],
   ['an unknown field', { email: 'ada@example.com', password, remember: true }, 'remember'],
   ['a password of a megabyte', { email: 'ada@example.com', password: 'a'.repeat(1025) }, 'password'],
-])('a login with %s is a 400 that names the field', async (_, body, field) => {
+])('a login with %s gets 400 with the field named', async (_, body, field) => {
   expect(await origin.send('/auth/login', { body })).toMatchObject({
     status: 400,
     body: { error: { code: 'VALIDATION_ERROR', details: { field } } },
@@ -77,7 +77,7 @@ test('an unknown e-mail, a wrong password, an account without one and a deleted 
 async function loginMedians(): Promise<{ unknown: number; wrong: number }> {
   const times = { unknown: [] as number[], wrong: [] as number[] };
   for (let round = 0; round < 40; round++) {
-    // Which goes first alternates, so that neither is always the one that finds the caches warm.
+    // The order alternates, so that neither is always the one that finds the caches warm.
     const order = round % 2 === 0 ? (['unknown', 'wrong'] as const) : (['wrong', 'unknown'] as const);
     for (const kind of order) {
       const startMs = performance.now();
@@ -99,7 +99,7 @@ test('an unknown e-mail takes as long as a wrong password: medians over 40 diffe
   expect(Math.min(...differences)).toBeLessThan(0.05);
 }, 120_000);
 
-test('a refresh token is good once; its successor is another', async () => {
+test('a refresh token is valid once; its successor is another one', async () => {
   const first = pairOf(await login());
   const second = pairOf(await refresh(first.refresh_token));
   expect(second.refresh_token).not.toBe(first.refresh_token);
@@ -107,7 +107,7 @@ test('a refresh token is good once; its successor is another', async () => {
   expect((await origin.send('/me', { token: third.access_token })).status).toBe(200);
 });
 
-test('a refresh token that comes again revokes all that came from the same login, and nothing else', async () => {
+test('a reused refresh token revokes everything from the same login, and nothing else', async () => {
   const other = pairOf(await login());
   const first = pairOf(await login());
   const second = pairOf(await refresh(first.refresh_token));
@@ -116,7 +116,7 @@ test('a refresh token that comes again revokes all that came from the same login
   expect((await refresh(other.refresh_token)).status).toBe(200);
 });
 
-test('of 100 refreshes of one token at once exactly one is answered with a pair, and the family is revoked', async () => {
+test('of 100 concurrent refreshes of one token exactly one gets a pair, and the family is revoked', async () => {
   const first = pairOf(await login());
   const answers = await Promise.all(Array.from({ length: 100 }, () => refresh(first.refresh_token)));
   const pairs = answers.filter((answer) => answer.status === 200);
@@ -130,7 +130,7 @@ test('of 100 refreshes of one token at once exactly one is answered with a pair,
   for (const pair of pairs) expect((await refresh(pairOf(pair).refresh_token)).status).toBe(401);
 });
 
-test('whatever is renewed while an old token comes again, nothing of the family lives afterwards', async () => {
+test('whatever is renewed while an old token is reused, nothing of the family remains valid afterwards', async () => {
   for (let round = 0; round < 20; round++) {
     const first = pairOf(await login());
     let current = pairOf(await refresh(first.refresh_token)).refresh_token;
@@ -147,7 +147,7 @@ test('whatever is renewed while an old token comes again, nothing of the family 
   }
 });
 
-test('a logout kills the whole family, as often as it is asked', async () => {
+test('a logout revokes the whole family, and can be repeated', async () => {
   const first = pairOf(await login());
   const second = pairOf(await refresh(first.refresh_token));
   expect(await logout(first.refresh_token)).toMatchObject({ status: 200, body: { revoked: true } });
@@ -157,8 +157,8 @@ test('a logout kills the whole family, as often as it is asked', async () => {
 
 test.each<[string, string]>([
   ['garbage', 'garbage'],
-  ['a token that was never given out', randomBytes(32).toString('base64url')],
-])('%s is a 401 at refresh and logout', async (_, token) => {
+  ['a token that was never issued', randomBytes(32).toString('base64url')],
+])('%s gets 401 at refresh and logout', async (_, token) => {
   expect((await refresh(token)).status).toBe(401);
   expect((await logout(token)).status).toBe(401);
 });
@@ -176,7 +176,7 @@ test('a refresh token ends after 24 hours, an access token after 15 minutes', as
   expect((await refresh(late.refresh_token)).status).toBe(401);
 });
 
-test('a login is over after 30 days, however often it was renewed', async () => {
+test('a login ends after 30 days, however often it was renewed', async () => {
   await origin.addUser('long@example.com', password);
   let token = pairOf(await login('long@example.com')).refresh_token;
   for (let day = 0; day < 29; day++) {
@@ -189,7 +189,7 @@ test('a login is over after 30 days, however often it was renewed', async () => 
   expect((await refresh(last)).status).toBe(401);
 });
 
-test('what is kept of old sessions is bounded: a login clears the dead ones of its user, a refresh those of its family', async () => {
+test("old sessions do not accumulate: a login deletes its user's expired ones, a refresh those of its family", async () => {
   const user = await origin.addUser('tidy@example.com', password);
   const rows = async () => {
     const [row] = await origin.db.query<{ n: number }>('SELECT count(*) AS n FROM refresh_tokens WHERE user_id = $1', [
@@ -241,7 +241,7 @@ test('a login whose password is changed while it is compared is answered like on
   expect({ status: answer.status, body: answer.body }).toEqual({ status: wrong.status, body: wrong.body });
 });
 
-test('a reset ends the access tokens of every login at once, and of none that follows', async () => {
+test('a reset revokes the access tokens of every login, and of none that follows', async () => {
   await origin.addUser('reset@example.com', password);
   const before = pairOf(await login('reset@example.com'));
   expect(await reset('reset@example.com')).toEqual({ kind: 'reset' });
@@ -252,7 +252,7 @@ test('a reset ends the access tokens of every login at once, and of none that fo
   expect((await origin.send('/me', { token: renewed.access_token })).status).toBe(200);
 });
 
-test('a login that a reset of the password waits for can not be renewed after the reset', async () => {
+test('a login that waits for a password reset cannot be renewed after it', async () => {
   const user = await origin.addUser('waited-for@example.com', password);
   await login('waited-for@example.com');
   await origin.db.query(`UPDATE refresh_tokens SET expires_at = created_at WHERE user_id = $1`, [user]);
@@ -269,7 +269,7 @@ test('a login that a reset of the password waits for can not be renewed after th
   expect((await refresh(pairOf(await both.answer).refresh_token)).status).toBe(401);
 });
 
-test('of many logins with the old password under way during a reset none can be renewed after it', async () => {
+test('of many concurrent logins with the old password during a reset, none can be renewed after it', async () => {
   await origin.addUser('busy@example.com', password);
   const logins = Array.from({ length: 20 }, () => login('busy@example.com'));
   await reset('busy@example.com');
@@ -280,7 +280,7 @@ test('of many logins with the old password under way during a reset none can be 
   expect(answers.filter(({ status }) => status !== 200 && status !== 401)).toEqual([]);
 });
 
-test('no refresh token stands in the database', async () => {
+test('no refresh token is stored in the database in readable form', async () => {
   const { refresh_token } = pairOf(await login());
   const rows = await origin.db.query<{ line: string }>('SELECT t::text AS line FROM refresh_tokens t');
   expect(rows.length).toBeGreaterThan(0);
@@ -308,7 +308,7 @@ test('GET /me lists the organizations with their roles', async () => {
   });
 });
 
-test('when the queue of a network is full, its further logins get Retry-After and others are answered', async () => {
+test('if the queue of a network is full, its further logins get Retry-After and others are answered', async () => {
   const answers = await Promise.all(
     Array.from({ length: 80 }, (_, at) => login('ada@example.com', 'wrong', `2001:db8:0:${at.toString(16)}::1`)),
   );

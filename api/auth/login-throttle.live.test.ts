@@ -30,7 +30,7 @@ const login = (ip: string, secret = password, who = email) =>
   origin.send('/auth/login', { body: { email: who, password: secret }, ip });
 const guess = (who = email) => login(anywhere(), 'wrong', who);
 
-test('guesses from however many addresses are slowed down, each twice as long as the one before', async () => {
+test('guesses from any number of addresses are delayed, each twice as long as the previous one', async () => {
   for (let n = 0; n < 4; n++) expect((await guess()).status).toBe(401);
   for (const seconds of [1, 2, 4, 8]) {
     const refused = await guess();
@@ -41,7 +41,7 @@ test('guesses from however many addresses are slowed down, each twice as long as
   }
 });
 
-test('the longest wait is a quarter of an hour, and a day without guesses ends it', async () => {
+test('the longest delay is a quarter of an hour, and a day without guesses ends it', async () => {
   for (let n = 0; n < 4; n++) await guess();
   for (let n = 0; n < 12; n++) {
     origin.advance(900_000);
@@ -52,13 +52,13 @@ test('the longest wait is a quarter of an hour, and a day without guesses ends i
   origin.advance(900_000);
 });
 
-test('of a hundred guesses at once no more are compared than are free', async () => {
+test('of a hundred concurrent guesses only the free ones are compared', async () => {
   const answers = await Promise.all(Array.from({ length: 100 }, () => guess()));
   expect(answers.filter(({ status }) => status === 401)).toHaveLength(4);
   expect(answers.filter(({ status }) => status === 429)).toHaveLength(96);
 });
 
-test('its owner logs in from a known address while strangers guess, and is known at a new one after a login there', async () => {
+test('the owner logs in from a known address while strangers guess, and is known at a new one after a login there', async () => {
   expect((await login(home)).status).toBe(200);
   for (let n = 0; n < 4; n++) await guess();
   expect((await guess()).status).toBe(429);
@@ -72,7 +72,7 @@ test('its owner logs in from a known address while strangers guess, and is known
   expect((await login('192.0.2.77')).status).toBe(200);
 });
 
-test('a known address is slowed down for its own failures alone', async () => {
+test('a known address is delayed for its own failures only', async () => {
   expect((await login(home)).status).toBe(200);
   for (let n = 0; n < 4; n++) expect((await login(home, 'wrong')).status).toBe(401);
   expect((await login(home)).status).toBe(429);
@@ -86,19 +86,19 @@ test('all of an IPv6 /48 is one known network', async () => {
   expect((await login('2001:db8:77:2::9')).status).toBe(200);
 });
 
-test('an account that does not exist is slowed down alike, and one account’s guesses cost another nothing', async () => {
+test('an account that does not exist is delayed alike, and guesses at one account cost another nothing', async () => {
   const nobody = 'nobody@example.com';
   for (let n = 0; n < 4; n++) expect((await guess(nobody)).status).toBe(401);
   expect((await guess(nobody)).status).toBe(429);
   expect((await login(anywhere())).status).toBe(200);
 });
 
-test('however an address is typed, it is one account', async () => {
+test('an e-mail address is one account however it is typed', async () => {
   for (let n = 0; n < 4; n++) await guess(n % 2 === 0 ? email.toUpperCase() : ` ${email} `);
   expect((await guess()).status).toBe(429);
 });
 
-test('what is kept is bounded and expiring, and names neither account nor address', async () => {
+test('the stored data is bounded and expires, and names neither account nor address', async () => {
   for (let n = 0; n < 40; n++) expect((await login(`203.0.113.${n}`)).status).toBe(200);
   const keys = (await origin.redis.commands.keys('login:*')).sort();
   expect(keys.length).toBeGreaterThan(0);

@@ -38,7 +38,10 @@ end
 return {1, is_known, 0}
 `;
 
-/** An attempt that was none, or that succeeded from an unknown network: its wait goes too. KEYS: counter. */
+/**
+ * Takes back an attempt that was not one, or that succeeded from an unknown network, along with its delay. KEYS:
+ * counter.
+ */
 const takeBackScript = `
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end
 local count = redis.call('HINCRBY', KEYS[1], 'count', -1)
@@ -60,13 +63,13 @@ export interface LoginThrottleOptions {
   readonly redis: Redis;
   readonly secrets: readonly SecretKey[];
   readonly clock: Clock;
-  /** Wrong passwords for one account that cost nothing. */
+  /** Wrong passwords for one account that cause no delay. */
   readonly freeAttempts: number;
 }
 
-/** An attempt that may go on. */
+/** An attempt that may continue. */
 export interface LoginAttemptPass {
-  /** The password was right, and the login complete. */
+  /** The password was right, and the login is complete. */
   succeeded(): Promise<void>;
   /** The password was not compared. */
   takeBack(): Promise<void>;
@@ -87,7 +90,7 @@ export class LoginThrottle {
     this.#know = options.redis.script(knowScript);
   }
 
-  /** @returns the seconds to wait, when it is too early for another attempt. @throws when Redis is unavailable. */
+  /** @returns the seconds to wait if it is too early for another attempt. @throws if Redis is unavailable. */
   async begin(email: string, ip: string): Promise<LoginAttemptPass | { readonly retryAfterSeconds: number }> {
     const { clock, freeAttempts } = this.#options;
     const account = this.#nameOf(plainEmail(email));
@@ -111,7 +114,7 @@ export class LoginThrottle {
     };
   }
 
-  /** Who tried to log in, and from where, is not to be read out of Redis. */
+  /** Redis must not reveal who tried to log in, and from where. */
   #nameOf(text: string): string {
     return this.#hash.newest(text).toString('base64url');
   }

@@ -7,9 +7,9 @@ import type { ProviderName } from './oauth-provider.ts';
 
 export const ATTEMPT_SECONDS = 600;
 
-/** An attempt that has come back. */
+/** An attempt that the browser has returned with. */
 export interface TakenAttempt extends LoginAttempt {
-  /** Who the provider said it is, when the code of the second factor was missing; null when the provider was not asked yet. */
+  /** The provider's identity, if the second factor's code was missing; null if the provider was not called yet. */
   readonly userId: string | null;
   readonly expiresAt: Date;
   readonly bindingHash: Buffer | null;
@@ -54,8 +54,9 @@ export class OAuthAttempts {
   }
 
   /**
-   * Takes the attempt out, so that of any number of callbacks one gets it. A state of another provider, of another browser, or put back
-   * with another code, is not taken. @param shown hashes of what the caller shows of having begun it.
+   * Removes the attempt, so that only one of several callbacks gets it. A state of another provider, of another
+   * browser, or put back with another code, is not accepted. @param shown hashes of the caller's proofs of having begun
+   * it.
    */
   async take(
     provider: ProviderName,
@@ -74,7 +75,9 @@ export class OAuthAttempts {
     return { state, verifier, redirectUri, expiresAt, bindingHash: binding_hash, userId };
   }
 
-  /** Puts an attempt back whose user the provider has named, until its own time is over: the same call finishes it with a code. */
+  /**
+   * Puts an attempt back whose user the provider has named, until it expires: the same call completes it with a code.
+   */
   async putBack(provider: ProviderName, attempt: TakenAttempt, code: string, userId: string): Promise<void> {
     await this.#db.query(
       `INSERT INTO oauth_states (state_hash, provider, verifier, redirect_uri, created_at, expires_at, binding_hash, user_id, code_hash)

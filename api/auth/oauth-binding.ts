@@ -8,7 +8,7 @@ import { ATTEMPT_SECONDS } from './oauth-attempts.ts';
 
 const cookiePrefix = '__Host-signpost-login-';
 
-/** One cookie for each login under way, so that two tabs do not take each other's. */
+/** One cookie per login in progress, so that two tabs do not take each other's. */
 function cookieName(state: string): string {
   return cookiePrefix + hashOf(state).toString('hex').slice(0, 16);
 }
@@ -23,7 +23,7 @@ export interface Binding {
   readonly cookie: ((state: string) => string) | null;
 }
 
-/** @param secFetchSite what a browser says of the page that asks (Fetch Metadata); empty for a program. */
+/** @param secFetchSite the browser's description of the calling page (Fetch Metadata); empty for a program. */
 export function newBinding(codeChallenge: string | undefined, secFetchSite: string): Binding {
   if (codeChallenge !== undefined) return { hash: Buffer.from(codeChallenge, 'base64url'), cookie: null };
   if (secFetchSite !== 'same-origin') return { hash: null, cookie: null };
@@ -32,7 +32,7 @@ export function newBinding(codeChallenge: string | undefined, secFetchSite: stri
   return { hash: hashOf(value), cookie: (state) => `${cookieName(state)}=${value}; ${attributes}` };
 }
 
-/** Hashes of all that the caller shows of having begun this login. */
+/** Hashes of all the caller's proofs of having begun this login. */
 export function shownBindings(state: string, codeVerifier: string | undefined, cookies: string): Buffer[] {
   const name = cookieName(state);
   const values = cookies

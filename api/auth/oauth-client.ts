@@ -13,7 +13,7 @@ export interface LoginAttempt {
   readonly redirectUri: string;
 }
 
-/** What a provider knows this service by. */
+/** This service's registration at a provider. */
 export interface ClientCredentials {
   readonly id: string;
   readonly secret: string;
@@ -31,7 +31,7 @@ interface Endpoints {
   readonly token_endpoint: string;
 }
 
-/** Its methods throw; `outcomeOf` says what an error means. */
+/** Its methods throw; `outcomeOf` classifies the errors. */
 export class OAuthClient {
   readonly #client: oauth.Configuration;
 
@@ -41,7 +41,7 @@ export class OAuthClient {
     if (isInsecure(new URL(metadata.issuer))) oauth.allowInsecureRequests(this.#client);
   }
 
-  /** A provider whose endpoints are known. */
+  /** A provider with known endpoints. */
   static at(endpoints: Endpoints, credentials: ClientCredentials): OAuthClient {
     return new OAuthClient({ ...endpoints }, credentials);
   }
@@ -68,7 +68,7 @@ export class OAuthClient {
     return url.href;
   }
 
-  /** @param nonce if given, an id token must come along, be valid, and carry it. */
+  /** @param nonce if given, a valid id token that contains it is required. */
   async exchange(attempt: LoginAttempt, code: string, nonce?: string): Promise<Grant> {
     const answer = await oauth.authorizationCodeGrant(this.#client, callbackUrl(attempt, code), {
       pkceCodeVerifier: attempt.verifier,
@@ -87,7 +87,7 @@ export class OAuthClient {
   }
 }
 
-/** The provider's API answered with something else than a success. */
+/** The provider's API answered with something other than success. */
 class ProviderAnswer extends Error {
   readonly status: number;
   constructor(status: number) {
@@ -97,8 +97,8 @@ class ProviderAnswer extends Error {
 }
 
 /**
- * The few lines of a provider's metadata that a login needs. Left out on purpose: that it sends `iss` with the code.
- * Our callback is given `code` and `state` only; providers can't be mixed up, since a state belongs to one of them.
+ * The part of a provider's metadata that a login needs. It deliberately omits that the provider sends `iss` with the
+ * code. Our callback only gets `code` and `state`; providers can't be mixed up, since a state belongs to one of them.
  */
 function codeFlowMetadata(found: Readonly<oauth.ServerMetadata>): oauth.ServerMetadata {
   const { issuer, authorization_endpoint, token_endpoint, jwks_uri } = found;
@@ -108,7 +108,7 @@ function codeFlowMetadata(found: Readonly<oauth.ServerMetadata>): oauth.ServerMe
   return { issuer, authorization_endpoint, token_endpoint, jwks_uri, id_token_signing_alg_values_supported };
 }
 
-/** The address to which the browser came back, as it was before the page behind it took code and state out of it. */
+/** The address to which the browser returned, before its page removed code and state. */
 function callbackUrl(attempt: LoginAttempt, code: string): URL {
   const url = new URL(attempt.redirectUri);
   url.searchParams.set('code', code);
@@ -125,7 +125,7 @@ const disbelief = new Set([
   'OAUTH_KEY_SELECTION_FAILED',
 ]);
 
-/** What a failure means: the login is not to be believed, or the provider can't be asked. */
+/** What a failure means: the login is not trustworthy, or the provider is unavailable. */
 export function outcomeOf(error: unknown): 'refused' | 'unavailable' {
   if (error instanceof ProviderAnswer) return outcomeOfStatus(error.status);
   if (error instanceof oauth.ResponseBodyError) return outcomeOfStatus(error.status);
@@ -136,12 +136,12 @@ export function outcomeOf(error: unknown): 'refused' | 'unavailable' {
   return disbelief.has(error.code ?? '') ? 'refused' : 'unavailable';
 }
 
-/** GitHub refuses a code with a 200 that holds an error. */
+/** GitHub refuses a code with a 200 that contains an error. */
 function outcomeOfStatus(status: number): 'refused' | 'unavailable' {
   return status < 500 && status !== 429 ? 'refused' : 'unavailable';
 }
 
-/** A provider's address from a setting. Tokens travel over it: without TLS it may only be this very machine. @throws */
+/** A provider's address from a setting. Tokens are sent to it: without TLS it may only be this machine. @throws */
 export function providerUrl(setting: string, text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url && (url.protocol === 'https:' || isInsecure(url))) return url;

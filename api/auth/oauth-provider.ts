@@ -9,7 +9,9 @@ export type ProviderName = 'google' | 'github';
 /** How long a provider's published metadata is used before it is read again. */
 const METADATA_MS = 60 * 60 * 1000;
 
-/** `refused`: the provider did not accept the code, or vouches for no e-mail address. `unavailable`: it can't be asked. */
+/**
+ * `refused`: the provider did not accept the code, or confirms no e-mail address. `unavailable`: it does not answer.
+ */
 export type IdentityOutcome = Identity | 'refused' | 'unavailable';
 
 export interface OAuthProvider {
@@ -19,8 +21,8 @@ export interface OAuthProvider {
 }
 
 /**
- * The providers that are configured: a client id each, and at least one address to return to.
- * @throws when a setting of one of them is missing or no usable URL.
+ * The providers that are configured: a client id each, and at least one redirect address. @throws if a setting of one
+ * of them is missing or not a usable URL.
  */
 export function oauthProviders(config: ProcessConfig<'api'>): ReadonlyMap<string, OAuthProvider> {
   const providers = new Map<string, OAuthProvider>();
@@ -115,7 +117,7 @@ class Github implements OAuthProvider {
   }
 }
 
-/** Made from the verifier, which only the server has, so that nothing more must be kept. */
+/** Derived from the verifier, which only the server has, so that nothing more must be stored. */
 function nonceOf(attempt: LoginAttempt): string {
   return createHash('sha256').update(`nonce:${attempt.verifier}`).digest('base64url');
 }
@@ -132,7 +134,7 @@ function verifiedEmails(answer: unknown): string[] {
   return found.sort((a, b) => Number(b.isPrimary) - Number(a.isPrimary)).map(({ email }) => email);
 }
 
-/** GitHub's number of a user; their login can be changed, and then be taken by another. */
+/** GitHub's number of a user; a login name can be changed, and then be taken by someone else. */
 function idOf(user: unknown): string | null {
   if (typeof user !== 'object' || user === null || !('id' in user)) return null;
   return Number.isSafeInteger(user.id) ? String(user.id) : null;
@@ -144,12 +146,12 @@ function nameOf(user: unknown): string {
   return 'login' in user && typeof user.login === 'string' ? user.login : '';
 }
 
-/** Both calls of a login must name the address letter by letter the same, and the client writes it without a query. */
+/** Both calls of a login must use exactly the same address, and the client writes it without a query. */
 function checkRedirectUri(text: string): void {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url && url.href === text && url.search === '' && url.hash === '') return;
   const right = url ? url.origin + url.pathname : 'https://dashboard.example.com/callback';
-  throw new Error(`OAUTH_REDIRECT_URIS: ${JSON.stringify(text)} must be a whole URL without a query, like ${right}`);
+  throw new Error(`OAUTH_REDIRECT_URIS: ${JSON.stringify(text)} must be a complete URL without a query, like ${right}`);
 }
 
 function credentialsOf(
@@ -157,7 +159,7 @@ function credentialsOf(
   prefix: 'OAUTH_GOOGLE_CLIENT' | 'OAUTH_GITHUB_CLIENT',
 ): ClientCredentials {
   const secret = config[`${prefix}_SECRET`];
-  if (secret === '') throw new Error(`${prefix}_ID is set, and ${prefix}_SECRET is not`);
+  if (secret === '') throw new Error(`${prefix}_ID is set and ${prefix}_SECRET is not: set both or none`);
   return { id: config[`${prefix}_ID`], secret };
 }
 

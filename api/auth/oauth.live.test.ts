@@ -54,7 +54,10 @@ beforeEach(() => saysWho({ email: 'ada@example.com', isVerified: true }));
 /** The providers' numbers of people, by the address they were first seen with. */
 const numbers = new Map<string, number>();
 
-/** Makes both providers return the same data for the next user to log in. Each address is another person, unless `person` says who. */
+/**
+ * Makes both providers return the same data for the next user to log in. Each address is another person, unless
+ * `person` is given.
+ */
 function saysWho(who: { email: string; isVerified: boolean; person?: string }): void {
   const person = (who.person ?? who.email).toLowerCase();
   const id = numbers.get(person) ?? numbers.size + 1;
@@ -68,7 +71,7 @@ function saysWho(who: { email: string; isVerified: boolean; person?: string }): 
 const start = (at: TestOrigin, name: Name, body: object = {}) => at.send(`/auth/oauth/${name}/start`, { body });
 const callback = (at: TestOrigin, name: Name, body: object) => at.send(`/auth/oauth/${name}/callback`, { body });
 
-/** Starts a login and does what the browser does: follows the URL and reads code and state where it comes back. */
+/** Starts a login and does what the browser does: follows the URL and reads code and state from the redirect. */
 async function authorized(
   at: TestOrigin,
   name: Name,
@@ -87,7 +90,7 @@ async function login(at: TestOrigin, name: Name) {
   return callback(at, name, { code, state });
 }
 
-test.each(providers)('%s: a verified e-mail logs its account in', async (name) => {
+test.each(providers)('%s: a verified e-mail address logs in to its account', async (name) => {
   const answer = await login(origin, name);
   expect(answer.status).toBe(200);
   const me = await origin.send('/me', { token: pairOf(answer).access_token });
@@ -95,7 +98,7 @@ test.each(providers)('%s: a verified e-mail logs its account in', async (name) =
 });
 
 test.each(providers)(
-  '%s: the verifier of PKCE and the secret stay here; the URL carries the challenge',
+  '%s: the PKCE verifier and the secret stay on the server; the URL has the challenge',
   async (name) => {
     const { body } = await start(origin, name);
     const url = new URL((body as { authorization_url: string }).authorization_url);
@@ -109,22 +112,22 @@ test.each(providers)(
   },
 );
 
-test.each(providers)('%s: a state is good once, even for ten callbacks at the same time', async (name) => {
+test.each(providers)('%s: a state is valid once, even for ten callbacks at the same time', async (name) => {
   const { code, state } = await authorized(origin, name);
   const answers = await Promise.all(Array.from({ length: 10 }, () => callback(origin, name, { code, state })));
   expect(answers.map((answer) => answer.status).sort()).toEqual([200, ...Array.from({ length: 9 }, () => 401)]);
 });
 
-test.each(providers)('%s: a code without the state it was made for opens nothing', async (name) => {
+test.each(providers)('%s: a code is rejected without the state it was issued for', async (name) => {
   const stolen = await authorized(origin, name);
   const own = await authorized(origin, name);
-  // The code of one login with the state of another: PKCE does not fit.
+  // The code of one login with the state of another: PKCE does not match.
   expect((await callback(origin, name, { code: stolen.code, state: own.state })).status).toBe(401);
   expect((await callback(origin, name, { code: stolen.code, state: 'made-up' })).status).toBe(401);
   expect((await callback(origin, name, { code: 'made-up', state: stolen.state })).status).toBe(401);
 });
 
-test('a state belongs to one provider, and asking at the other does not use it up', async () => {
+test('a state belongs to one provider, and sending it to the other does not use it up', async () => {
   const { code, state } = await authorized(origin, 'google');
   expect((await callback(origin, 'github', { code, state })).status).toBe(401);
   expect((await callback(origin, 'google', { code, state })).status).toBe(200);
@@ -160,7 +163,7 @@ test.each(providers)('%s: an unverified address does not allow a login', async (
 });
 
 test.each(providers)(
-  '%s: without an account it is a 403; with sign-up on, the account and its organization are made',
+  '%s: a login without an account gets 403; with sign-up on, the account and its organization are created',
   async (name) => {
     const email = `new-${name}@example.com`;
     saysWho({ email: email.toUpperCase(), isVerified: true });
@@ -173,7 +176,7 @@ test.each(providers)(
   },
 );
 
-test.each(providers)('%s: a disabled account is a 403, and sign-up makes no second one of it', async (name) => {
+test.each(providers)('%s: a disabled account gets 403, and sign-up creates no second one', async (name) => {
   const email = `disabled-${name}@example.com`;
   const id = await origin.addUser(email, null);
   saysWho({ email, isVerified: true });
@@ -185,7 +188,7 @@ test.each(providers)('%s: a disabled account is a 403, and sign-up makes no seco
   expect(await origin.db.query('SELECT id FROM users WHERE email = $1', [email])).toEqual([{ id }]);
 });
 
-test.each(providers)('%s: a changed e-mail keeps the account', async (name) => {
+test.each(providers)('%s: a changed e-mail address keeps the account', async (name) => {
   const email = `before-${name}@example.com`;
   const id = await origin.addUser(email, null);
   saysWho({ email, isVerified: true });
@@ -195,7 +198,7 @@ test.each(providers)('%s: a changed e-mail keeps the account', async (name) => {
   expect(me.body).toMatchObject({ user: { id, email } });
 });
 
-test.each(providers)('%s: a reassigned mailbox does not inherit the account, with sign-up on either', async (name) => {
+test.each(providers)('%s: a reassigned mailbox does not inherit the account, even with sign-up on', async (name) => {
   const email = `mailbox-${name}@example.com`;
   const id = await origin.addUser(email, null);
   saysWho({ email, isVerified: true });
@@ -206,7 +209,7 @@ test.each(providers)('%s: a reassigned mailbox does not inherit the account, wit
   expect(await origin.db.query('SELECT id FROM users WHERE email = $1', [email])).toEqual([{ id }]);
 });
 
-test('another provider joins an account by its address while the first vouches for it, and no longer', async () => {
+test('another provider joins an account by its address while the first one still confirms it, and not later', async () => {
   const [early, late] = ['early@example.com', 'late@example.com'];
   for (const email of [early, late]) {
     await origin.addUser(email, null);
@@ -224,7 +227,7 @@ test('another provider joins an account by its address while the first vouches f
   expect((await login(origin, 'github')).status).toBe(200);
 });
 
-test('of two people of one provider who come with one address at once, one gets the account', async () => {
+test('of two people of one provider with the same address, one gets the account', async () => {
   for (let round = 0; round < 5; round++) {
     const email = `contested-${round}@example.com`;
     await origin.addUser(email, null);
@@ -250,7 +253,7 @@ test('a provider that returns no identity does not allow a login', async () => {
 const sameOrigin = { 'Sec-Fetch-Site': 'same-origin' };
 const cookieOf = (answer: { headers: Headers }) => answer.headers.get('set-cookie')?.split(';')[0] ?? '';
 
-/** What the browser brings back of a login that was begun. */
+/** What the browser returns with after a login was started. */
 async function broughtBack(started: { body: unknown }): Promise<{ code: string; state: string }> {
   const { authorization_url } = started.body as { authorization_url: string };
   const redirect = await fetch(authorization_url, { redirect: 'manual' });
@@ -258,7 +261,7 @@ async function broughtBack(started: { body: unknown }): Promise<{ code: string; 
   return { code: back.searchParams.get('code') ?? '', state: back.searchParams.get('state') ?? '' };
 }
 
-test.each(providers)('%s: a login that a page began is finished in the same browser alone', async (name) => {
+test.each(providers)('%s: a login that a page started can only be completed in the same browser', async (name) => {
   const begin = () => origin.send(`/auth/oauth/${name}/start`, { body: {}, headers: sameOrigin });
   const [mine, others] = [await begin(), await begin()];
   expect(mine.headers.get('set-cookie')).toMatch(
@@ -272,7 +275,7 @@ test.each(providers)('%s: a login that a page began is finished in the same brow
   expect((await finish(`theme=dark; ${cookieOf(others)}; ${cookieOf(mine)}`)).status).toBe(200);
 });
 
-test.each(providers)('%s: a login that names a challenge is finished by who has its verifier alone', async (name) => {
+test.each(providers)('%s: a login with a challenge can only be completed with its verifier', async (name) => {
   const verifier = 'v'.repeat(43);
   const code_challenge = createHash('sha256').update(verifier).digest('base64url');
   const started = await start(origin, name, { code_challenge });
@@ -287,7 +290,7 @@ test.each(providers)('%s: a login that names a challenge is finished by who has 
   expect((await callback(origin, name, { ...body, code_verifier: 'short' })).status).toBe(400);
 });
 
-test('two first logins at once make one account with one organization', async () => {
+test('two concurrent first logins create one account with one organization', async () => {
   saysWho({ email: 'twice@example.com', isVerified: true });
   const answers = await Promise.all([login(signup, 'github'), login(signup, 'google'), login(signup, 'github')]);
   expect(answers.map((answer) => answer.status)).toEqual([200, 200, 200]);
@@ -295,7 +298,7 @@ test('two first logins at once make one account with one organization', async ()
   expect((me.body as { organizations: object[] }).organizations).toHaveLength(1);
 });
 
-test('github: a verified address that is not the preferred one is proof too, an unverified preferred one is none', async () => {
+test('github: a verified address that is not preferred is sufficient, an unverified preferred one is not', async () => {
   github.emails = [
     { email: 'ada@example.org', verified: false, primary: true },
     { email: 'ada@example.com', verified: true, primary: false },
@@ -303,22 +306,19 @@ test('github: a verified address that is not the preferred one is proof too, an 
   expect((await login(origin, 'github')).status).toBe(200);
 });
 
-test.each(providers)(
-  '%s: the browser comes back to the address that was asked for, if it is on the list',
-  async (name) => {
-    const { code, state, back } = await authorized(origin, name, { redirect_uri: otherRedirectUri });
-    expect(back.href.startsWith('https://other.example.com/back?')).toBe(true);
-    expect((await callback(origin, name, { code, state })).status).toBe(200);
-    for (const elsewhere of ['https://evil.example.com/callback', `${redirectUri}/`, `${redirectUri}?x=1`, '']) {
-      expect(await start(origin, name, { redirect_uri: elsewhere })).toMatchObject({
-        status: 400,
-        body: { error: { details: { field: 'redirect_uri' } } },
-      });
-    }
-  },
-);
+test.each(providers)('%s: the browser returns to the requested address, if it is on the list', async (name) => {
+  const { code, state, back } = await authorized(origin, name, { redirect_uri: otherRedirectUri });
+  expect(back.href.startsWith('https://other.example.com/back?')).toBe(true);
+  expect((await callback(origin, name, { code, state })).status).toBe(200);
+  for (const elsewhere of ['https://evil.example.com/callback', `${redirectUri}/`, `${redirectUri}?x=1`, '']) {
+    expect(await start(origin, name, { redirect_uri: elsewhere })).toMatchObject({
+      status: 400,
+      body: { error: { details: { field: 'redirect_uri' } } },
+    });
+  }
+});
 
-test('a provider that is unknown or not configured is a 404 at start and callback', async () => {
+test('an unknown or unconfigured provider gets 404 at start and callback', async () => {
   const bare = await startTestOrigin(database.url, redis.url);
   try {
     for (const name of ['google', 'github', 'facebook', 'constructor']) {
@@ -345,7 +345,7 @@ test('google: an id token of another audience, another nonce or another time is 
   }
 });
 
-test('a provider that fails is a 500 with a time to come back, and is asked again at the next login', async () => {
+test('a failing provider is a 500 with Retry-After, and is called again at the next login', async () => {
   const { code, state } = await authorized(origin, 'github');
   github.failure = 503;
   const refused = await callback(origin, 'github', { code, state });
@@ -355,19 +355,19 @@ test('a provider that fails is a 500 with a time to come back, and is asked agai
   expect((await login(origin, 'github')).status).toBe(200);
 });
 
-test('an unavailable provider is a 500 with Retry-After, at the start already', async () => {
-  const away = await startTestOrigin(database.url, redis.url, {
+test('an unavailable provider is a 500 with Retry-After, already at the start', async () => {
+  const offline = await startTestOrigin(database.url, redis.url, {
     OAUTH_GOOGLE_CLIENT_ID: 'google-client',
     OAUTH_GOOGLE_CLIENT_SECRET: 'google-secret',
     OAUTH_GOOGLE_ISSUER: 'http://127.0.0.1:1',
     OAUTH_REDIRECT_URIS: redirectUri,
   });
   try {
-    const answer = await start(away, 'google');
+    const answer = await start(offline, 'google');
     expect(answer.status).toBe(500);
     expect(Number(answer.headers.get('retry-after'))).toBeGreaterThan(0);
   } finally {
-    await away.close();
+    await offline.close();
   }
 });
 

@@ -23,7 +23,7 @@ export interface AuthParts {
   readonly sessions: Sessions;
   readonly providers: ReadonlyMap<string, OAuthProvider>;
   readonly attempts: OAuthAttempts;
-  /** Addresses that a login through a provider may return to; the first is the default. */
+  /** Addresses to which a login through a provider may return; the first is the default. */
   readonly redirectUris: readonly string[];
   /** Whether a login through a provider creates a missing account. */
   readonly allowsSignup: boolean;
@@ -78,7 +78,7 @@ export const tokenPairExample = {
   token_type: 'Bearer',
 };
 
-/** A refresh token as it is sent; its form is not checked, so that a wrong one is a 401 like any other. */
+/** A refresh token as sent; its format is not checked, so that a wrong one is a 401 like any other. */
 export const RefreshTokenBody = Type.Object(
   { refresh_token: Type.String({ minLength: 1, maxLength: 1024 }) },
   { additionalProperties: false },

@@ -1,7 +1,7 @@
 import { expect, test, vi } from 'vitest';
 import { hashPassword, PasswordCheck, verifyPassword } from './password.ts';
 
-test('a password is kept as argon2id with the memory, passes and lanes that OWASP names', async () => {
+test('a password is stored as argon2id with the memory, passes and lanes that OWASP recommends', async () => {
   const phc = await hashPassword('correct horse');
   expect(phc).toMatch(/^\$argon2id\$v=19\$m=19456,t=2,p=1\$/);
   expect(phc).not.toContain('correct horse');
@@ -10,7 +10,7 @@ test('a password is kept as argon2id with the memory, passes and lanes that OWAS
   expect(await verifyPassword(phc, 'correct horsf')).toBe(false);
 });
 
-test('what is no hash is a wrong password, not a crash', async () => {
+test('text that is not a hash is a wrong password, not a crash', async () => {
   expect(await verifyPassword('', 'x')).toBe(false);
   expect(await verifyPassword('plain', 'plain')).toBe(false);
 });
@@ -29,7 +29,7 @@ test('with two checks running and a full queue, the next login gets Retry-After,
   expect(await check.check(null, 'x', '192.0.2.1')).toBe('wrong');
 });
 
-test('however many passwords one IPv6 /48 sends, an address elsewhere waits for one of them at most', async () => {
+test('however many passwords one IPv6 /48 sends, an address elsewhere waits for at most one of them', async () => {
   const started: string[] = [];
   const finish: (() => void)[] = [];
   const verify = (_phc: string, password: string) =>
@@ -49,7 +49,7 @@ test('however many passwords one IPv6 /48 sends, an address elsewhere waits for 
   expect(started.slice(0, 4)).toEqual(['flood', 'first', 'flood', 'second']);
 });
 
-test('the event loop keeps turning while passwords are hashed', async () => {
+test('the event loop is not blocked while passwords are hashed', async () => {
   const check = new PasswordCheck();
   let turns = 0;
   const timer = setInterval(() => turns++, 1);

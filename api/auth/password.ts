@@ -7,16 +7,16 @@ import { hash, verify } from '@node-rs/argon2';
 import { FairQueue, type FairQueueLimits } from '#api/fair-queue.ts';
 import { limitNetworks } from '#common/http/peer.ts';
 
-/** Argon2id is what the package takes when no algorithm is named. */
+/** The package uses argon2id if no algorithm is named. */
 const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 } as const;
 
 /**
- * Characters of a password that anyone may set; the first user's is the operator's own choice, who is warned. The upper bound
- * keeps hashing from being fed megabytes.
+ * Characters of a password that any user may set; the first user's is the operator's own choice, with a warning. The
+ * maximum prevents hashing of megabytes.
  */
 export const PASSWORD_LENGTH = { min: 12, minOfFirst: 8, max: 1024 } as const;
 
-/** The PHC string to keep: `$argon2id$v=19$m=19456,t=2,p=1$…`. */
+/** The PHC string to store: `$argon2id$v=19$m=19456,t=2,p=1$…`. */
 export function hashPassword(password: string): Promise<string> {
   return hash(password, cost);
 }
@@ -34,12 +34,12 @@ export type PasswordVerdict = 'right' | 'wrong' | 'busy';
 
 /** At most one password per network is compared at a time, so that a client that sends many delays only itself. */
 const queueLimits: FairQueueLimits = { runningMax: 2, perKeyMax: 1, waitingMax: 32, keysMax: 256 };
-/** What has waited this long is answered: its client may well be gone. */
+/** A request that has waited this long is answered: its client has probably disconnected. */
 const patienceMs = 10_000;
 
 /**
- * The one place where a login's password is compared, in turn by network. An account that does not exist, or has no password,
- * costs the same as one whose password is wrong.
+ * The one place where a login's password is compared, in turn by network. An account that does not exist, or has no
+ * password, costs the same as one whose password is wrong.
  */
 export class PasswordCheck {
   readonly #queue: FairQueue;
@@ -54,8 +54,8 @@ export class PasswordCheck {
   }
 
   /**
-   * @param phc the stored hash, or null when the account does not exist.
-   * @param ip key of the queue: the address, or the widest network that one IPv6 customer has.
+   * @param phc the stored hash, or null if the account does not exist. @param ip key of the queue: the address, or the
+   * widest network that one IPv6 customer has.
    */
   async check(phc: string | null, password: string, ip: string): Promise<PasswordVerdict> {
     const place = await this.#queue.enter(limitNetworks(ip).at(-1)?.subject ?? ip, patienceMs);

@@ -18,7 +18,7 @@ const RECOVERY_CODES = 10;
 const RECOVERY_BYTES = 10;
 
 export interface PendingFactor {
-  /** Base32, to be typed. */
+  /** Base32, to be typed in. */
   readonly secret: string;
   /** The same for a QR code. */
   readonly otpauth_url: string;
@@ -40,7 +40,7 @@ export class SecondFactor {
     return (await this.#db.query(enabled, [userId], 'totp_enabled')).length > 0;
   }
 
-  /** A new secret, in place of one that was never confirmed; null when one is confirmed. */
+  /** A new secret, replacing one that was never confirmed; null if one is confirmed. */
   async begin(userId: string, email: string): Promise<PendingFactor | null> {
     const secret = new Secret({ buffer: new Uint8Array(randomBytes(SECRET_BYTES)).buffer });
     const begun = await this.#db.execute(
@@ -53,7 +53,7 @@ export class SecondFactor {
     return { secret: secret.base32, otpauth_url: totpOf(secret.base32, email).toString() };
   }
 
-  /** Enables the factor; null when the code is not the secret's, or there is nothing to confirm. */
+  /** Enables the factor; null if the code does not match the secret, or there is nothing to confirm. */
   async confirm(userId: string, code: string): Promise<readonly string[] | null> {
     return this.#db.transaction(async (queries) => {
       if (!(await this.#takeCode(queries, userId, code, false))) return null;
@@ -98,13 +98,13 @@ export class SecondFactor {
   }
 }
 
-/** The user logs in without a code from now on. */
+/** From now on the user logs in without a code. */
 export async function removeFactor(queries: Queries, userId: string): Promise<number> {
   await queries.execute('DELETE FROM recovery_codes WHERE user_id = $1', [userId]);
   return queries.execute('DELETE FROM user_totp WHERE user_id = $1', [userId]);
 }
 
-/** What a secret is encrypted for, so that one moved to another user's row opens nothing. */
+/** The encryption context of a secret, so that one moved to another user's row cannot be decrypted. */
 export function contextOf(userId: string): string {
   return `totp:${userId}`;
 }
@@ -120,7 +120,7 @@ function totpOf(secret: string, label: string): TOTP {
   });
 }
 
-/** As it is shown: `abcd-efgh-…`. Dashes, spaces and capitals make no difference when it comes back. */
+/** As it is shown: `abcd-efgh-…`. Dashes, spaces and capitals are ignored on input. */
 function newRecoveryCode(): string {
   const text = new Secret({ buffer: new Uint8Array(randomBytes(RECOVERY_BYTES)).buffer }).base32.toLowerCase();
   return text.replaceAll(/(.{4})(?=.)/g, '$1-');

@@ -44,7 +44,7 @@ async function fromProvider(more: object = {}): Promise<{ code: string; state: s
   return { code: back.searchParams.get('code') ?? '', state: back.searchParams.get('state') ?? '' };
 }
 
-/** A code is good once: each is of 30 seconds later. */
+/** A code is valid once: each is of 30 seconds later. */
 function nextCode(secret: string): string {
   aheadMs += 30_000;
   origin.advance(30_000);
@@ -64,7 +64,7 @@ async function withSecondFactor(): Promise<typeof ada> {
   return { id, email, secret, recovery: recovery_codes };
 }
 
-test('a login through a provider asks for the second factor, and the same call with a code finishes it', async () => {
+test('a login through a provider requires the second factor, and the same call with a code completes it', async () => {
   const login = await fromProvider();
   const asked = await callback(login);
   expect([asked.status, reasonOf(asked)]).toEqual([401, 'totp_required']);
@@ -76,7 +76,7 @@ test('a login through a provider asks for the second factor, and the same call w
   expect((await callback({ ...login, totp_code: nextCode(ada.secret) })).status).toBe(401);
 });
 
-test('a code that comes along with the first call is enough, also a recovery code, and none is good twice', async () => {
+test('a code in the first call is enough, even a recovery code, and none is valid twice', async () => {
   const totp_code = nextCode(ada.secret);
   expect((await callback({ ...(await fromProvider()), totp_code })).status).toBe(200);
   expect(reasonOf(await callback({ ...(await fromProvider()), totp_code }))).toBe('totp_invalid');
@@ -84,7 +84,7 @@ test('a code that comes along with the first call is enough, also a recovery cod
   expect(reasonOf(await callback({ ...(await fromProvider()), totp_code: ada.recovery[0] }))).toBe('totp_invalid');
 });
 
-test('of ten calls at once with one code, one logs in', async () => {
+test('of ten concurrent calls with one code, one logs in', async () => {
   const login = await fromProvider();
   expect((await callback(login)).status).toBe(401);
   const totp_code = nextCode(ada.secret);
@@ -111,7 +111,7 @@ test('the second call needs the same state, the same code of the provider and th
   expect((await callback({ ...login, code_verifier, totp_code })).status).toBe(200);
 });
 
-test('the time that a login has does not grow with wrong codes', async () => {
+test('wrong codes do not extend the time of a login', async () => {
   const login = await fromProvider();
   await callback(login);
   aheadMs += 590_000;
@@ -123,7 +123,7 @@ test('the time that a login has does not grow with wrong codes', async () => {
   expect([late.status, reasonOf(late)]).toEqual([401, undefined]);
 });
 
-test('codes are guessed no faster than passwords, over however many logins through the provider', async () => {
+test('codes can be guessed no faster than passwords, with any number of logins through the provider', async () => {
   const statuses = [];
   for (let n = 0; n < 7; n++) {
     statuses.push((await callback({ ...(await fromProvider()), totp_code: '000000' })).status);
@@ -134,14 +134,14 @@ test('codes are guessed no faster than passwords, over however many logins throu
   expect((await callback({ ...login, totp_code: nextCode(ada.secret) })).status).toBe(200);
 });
 
-test('without a second factor a provider is enough, and who lost theirs is let in once it is reset', async () => {
+test('without a second factor a provider is enough, and a user who lost theirs can log in once it is reset', async () => {
   const login = await fromProvider();
   expect((await callback(login)).status).toBe(401);
   await resetTotp({ db: origin.db, clock: systemClock }, ada.email);
   expect((await callback(login)).status).toBe(200);
 });
 
-test('what waits for a code names no code and no state in the database', async () => {
+test('a login that waits for a code leaves no code and no state in the database', async () => {
   const login = await fromProvider();
   await callback(login);
   const [row] = await origin.db.query<{ line: string }>(

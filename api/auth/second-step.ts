@@ -22,7 +22,7 @@ export async function attempted(
   return isRight;
 }
 
-/** What a login without a password is refused with for want of a code; null when it needs none, or has a right one. */
+/** The refusal of a login without a password because its code is missing; null if it needs none, or has a valid one. */
 export async function refusedSecondStep(
   auth: Pick<AuthParts, 'throttle' | 'secondFactor'>,
   account: { readonly id: string; readonly email: string },

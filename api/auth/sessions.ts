@@ -14,9 +14,9 @@ import { ACCESS_TOKEN_SECONDS, type AccessTokens } from '#common/access-token.ts
 import type { Clock } from '#common/clock.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 
-/** interface: refresh tokens expire after 24 hours. */
+/** Fixed by the interface: refresh tokens expire after 24 hours. */
 export const REFRESH_TOKEN_MS = 24 * 60 * 60 * 1000;
-/** However often it is renewed, a login is over after this long. */
+/** A login ends after this long, however often it is renewed. */
 const FAMILY_MS = 30 * 24 * 60 * 60 * 1000;
 
 export interface TokenPair {
@@ -34,7 +34,10 @@ interface StoredToken {
   readonly begun_at: Date;
 }
 
-/** A pair that is stored: whose, and when it was issued. Never before what the account accepts, whatever the clocks say. */
+/**
+ * A stored pair: its user, and when it was issued. Never before the time from which the account accepts tokens,
+ * whatever the clocks say.
+ */
 interface Issued {
   readonly user_id: string;
   readonly created_at: Date;
@@ -52,10 +55,10 @@ export class Sessions {
   }
 
   /**
-   * A login: issues the first pair of a new family, and deletes the user's expired families.
-   * Null when the user was deleted or disabled, or the password changed, since it was compared: that takes a while, and
-   * waits in a queue. The user's row is locked first, so a reset comes before (and is seen here) or after (and sees the family).
-   * @param passwordHash what the password was compared with; null for a login that needs none.
+   * A login: issues the first pair of a new family, and deletes the user's expired families. Null if the user was
+   * deleted or disabled, or the password changed, since it was compared, which takes a while and waits in a queue. The
+   * user's row is locked first, so a reset comes either before (and is seen here) or after (and sees the family).
+   * @param passwordHash the hash with which the password was compared; null for a login that needs none.
    */
   async begin(userId: string, passwordHash: string | null): Promise<TokenPair | null> {
     const now = new Date(this.#clock());
@@ -77,7 +80,7 @@ export class Sessions {
     return begun ? this.#pair(begun, refreshToken) : null;
   }
 
-  /** The next pair for a refresh token; null when it is unknown, expired, revoked or used (which revokes its family). */
+  /** The next pair for a refresh token; null if it is unknown, expired, revoked or used (which revokes its family). */
   async renew(refreshToken: string): Promise<TokenPair | null> {
     const now = new Date(this.#clock());
     const hash = hashOf(refreshToken);
@@ -121,7 +124,7 @@ export class Sessions {
     return renewed && this.#pair(renewed, next);
   }
 
-  /** Revokes the token's whole family. False when the token does not exist. */
+  /** Revokes the token's whole family. False if the token does not exist. */
   async end(refreshToken: string): Promise<boolean> {
     const families = await this.#db.execute(
       `UPDATE refresh_tokens root SET revoked_at = coalesce(root.revoked_at, $2)
@@ -143,8 +146,9 @@ export class Sessions {
 }
 
 /**
- * Ends all that a user's logins have given out, access tokens too. It needs the lock on the user's row, and is several statements
- * on purpose: each may wait for a login or a renewal, and only what comes after that sees what was issued meanwhile.
+ * Revokes everything that a user's logins have issued, including access tokens. It needs the lock on the user's row,
+ * and is several statements on purpose: each may wait for a login or a renewal, and only the next one sees what was
+ * issued meanwhile.
  */
 export async function endSessions(queries: Queries, userId: string, now: Date): Promise<void> {
   await queries.execute('UPDATE refresh_tokens SET revoked_at = $2 WHERE revoked_at IS NULL AND user_id = $1', [
@@ -174,7 +178,9 @@ function newRefreshToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** 256 random bits need no slow hash: there is nothing to guess. Looked up by equality of the hash, never compared here. */
+/**
+ * 256 random bits need no slow hash: they cannot be guessed. Looked up by equality of the hash, never compared here.
+ */
 function hashOf(refreshToken: string): Buffer {
   return createHash('sha256').update(refreshToken).digest();
 }

@@ -31,7 +31,7 @@ async function newMember(role: 'owner' | 'viewer' = 'owner', organizationId?: st
   return member;
 }
 
-/** Each step once: codes are good once, and the next one only after 30 seconds. */
+/** Each step once: codes are valid once, and the next one only after 30 seconds. */
 function nextCode(secret: string): string {
   aheadMs += 30_000;
   api.advance(30_000);
@@ -50,7 +50,7 @@ async function enable(member: Member): Promise<{ secret: string; recovery_codes:
   return { secret, recovery_codes: confirmed.body.recovery_codes, token };
 }
 
-test('a second factor counts once a code has been shown; from then on a login asks for one', async () => {
+test('a second factor is required once a code has confirmed it; from then on a login needs one', async () => {
   const { access_token: token } = (await login(ada)).body;
   const begun = await api.call(token, 'POST', '/me/totp', { password });
   expect(begun.body.otpauth_url).toContain(`secret=${begun.body.secret}`);
@@ -67,7 +67,7 @@ test('a second factor counts once a code has been shown; from then on a login as
   expect((await login(ada, nextCode(begun.body.secret))).status).toBe(200);
 });
 
-test('a wrong password is answered alike, with a second factor or without, whatever code comes along', async () => {
+test('a wrong password gets the same answer with and without a second factor, whatever code is sent', async () => {
   const { secret } = await enable(ada);
   const bob = await newMember();
   const wrong = (member: Member, totp_code?: string) =>
@@ -80,7 +80,7 @@ test('a wrong password is answered alike, with a second factor or without, whate
   expect(new Set(answers.map(({ status, body }) => JSON.stringify([status, body]))).size).toBe(1);
 });
 
-test('a code is good once, even for ten logins at once, and within a step of its time', async () => {
+test('a code is valid once, even for ten concurrent logins, and within a step of its time', async () => {
   const { secret } = await enable(ada);
   const code = nextCode(secret);
   const answers = await Promise.all(Array.from({ length: 10 }, () => login(ada, code)));
@@ -91,7 +91,7 @@ test('a code is good once, even for ten logins at once, and within a step of its
   expect(reasonOf(await login(ada, late))).toBe('totp_invalid');
 });
 
-test('a recovery code opens once, however it is typed', async () => {
+test('a recovery code is valid once, however it is typed', async () => {
   const { recovery_codes } = await enable(ada);
   const [first = '', second = ''] = recovery_codes;
   expect((await login(ada, first.toUpperCase().replaceAll('-', ' '))).status).toBe(200);
@@ -99,7 +99,7 @@ test('a recovery code opens once, however it is typed', async () => {
   expect((await login(ada, second)).status).toBe(200);
 });
 
-test('codes are guessed no faster than passwords', async () => {
+test('codes can be guessed no faster than passwords', async () => {
   await enable(ada);
   const answers = [];
   for (let n = 0; n < 15; n++) answers.push(await login(ada, String(100_000 + n)));
@@ -107,7 +107,7 @@ test('codes are guessed no faster than passwords', async () => {
   expect(answers.at(-1)?.status).toBe(429);
 });
 
-test('setting it up asks for the password, disabling it for a code', async () => {
+test('setting it up requires the password, disabling it requires a code', async () => {
   const { access_token } = (await login(ada)).body;
   for (const [body, field] of [
     [{}, 'password'],
@@ -139,7 +139,7 @@ test('a viewer sets one up for their own account', async () => {
   expect((await enable(viewer)).recovery_codes).toHaveLength(10);
 });
 
-test('without a second factor there is no access to an organization that requires one, and with it there is', async () => {
+test('an organization that requires a second factor can only be accessed with one', async () => {
   const app = (await api.call((await login(ada)).body.access_token, 'POST', '/apps', { name: 'App' })).body;
   expect(await requireTotp(parts(), ada.organization_id, true)).toMatchObject({ kind: 'set', members_without: 1 });
   const { access_token } = (await login(ada)).body;
@@ -155,7 +155,7 @@ test('without a second factor there is no access to an organization that require
   expect((await api.call(token, 'GET', `/apps/${app.id}`)).status).toBe(200);
 });
 
-test('who belongs to an organization that requires one and to another has access to the other', async () => {
+test('a member of an organization that requires one still has access to their other organizations', async () => {
   const other = await api.member();
   await api.db.execute(`INSERT INTO memberships (user_id, organization_id, role) VALUES ($1, $2, 'owner')`, [
     ada.user_id,
@@ -168,7 +168,7 @@ test('who belongs to an organization that requires one and to another has access
   expect((await list(ada.organization_id)).status).toBe(403);
 });
 
-test('neither the secret nor a recovery code stands in the database, and a rotated key opens the secret', async () => {
+test('neither the secret nor a recovery code is in the database, and a rotated key decrypts the secret', async () => {
   const { secret, recovery_codes } = await enable(ada);
   const rows = await api.db.query<{ line: string }>(
     'SELECT t::text AS line FROM user_totp t UNION ALL SELECT r::text FROM recovery_codes r',

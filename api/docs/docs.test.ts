@@ -38,13 +38,13 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ name: `${method} ${path}`, path, operation })),
 );
 
-test('every route is in the document, once, under an id of its own', () => {
+test('every route is in the document, once, under its own id', () => {
   expect(operations).toHaveLength(documented.length + docs.length);
   expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length);
   expect(() => openapi([...documented, ...documented], about)).toThrow();
 });
 
-test('every reference leads somewhere', () => {
+test('every reference has a target', () => {
   const references = [...JSON.stringify(document).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path = '']) => path);
   expect(references.length).toBeGreaterThan(0);
   for (const path of new Set(references)) {
@@ -55,7 +55,7 @@ test('every reference leads somewhere', () => {
 });
 
 test.each(operations)(
-  '$name: path parameters, error answers, limit headers and examples are there',
+  '$name: path parameters, error answers, limit headers and examples are present',
   ({ path, operation }) => {
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
     expect(operation.parameters.filter((one) => one.in === 'path').map(({ name }) => name)).toEqual(inPath);
@@ -70,7 +70,7 @@ test.each(operations)(
   },
 );
 
-test.each(operations)('$name: its examples are what its schemas ask for', ({ operation }) => {
+test.each(operations)('$name: its examples match its schemas', ({ operation }) => {
   const ajv = new Ajv2020({ strict: false, validateFormats: false, schemas: [{ $id: 'doc', ...document }] });
   const contents = [
     operation.requestBody?.content,
@@ -136,7 +136,7 @@ test('the page loads only our own files, and they exist with the right types', a
   ]);
 });
 
-test('who does not take gzip gets the same file without it', async () => {
+test('a client that does not accept gzip gets the same file without it', async () => {
   const packed = await get('/docs/swagger-ui.css', { 'Accept-Encoding': 'gzip' });
   const plain = await get('/docs/swagger-ui.css', { 'Accept-Encoding': 'identity' });
   expect([packed.headers.get('content-encoding'), plain.headers.get('content-encoding')]).toEqual(['gzip', null]);

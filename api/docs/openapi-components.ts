@@ -39,7 +39,7 @@ const headers = {
 
 type HeaderName = keyof typeof headers;
 
-/** Headers that stand on every answer of the API. */
+/** Headers of every answer of the API. */
 export const everyAnswer: readonly HeaderName[] = [
   'X-Request-Id',
   'X-RateLimit-Limit',

@@ -3,13 +3,12 @@
  * Source: https://spec.openapis.org/oas/v3.1.1.html. What every route shares (the six errors, the headers, who may
  * call) is written here once.
  */
-
 import { type ErrorCode, statusOf } from '#common/http/rejection.ts';
 import type { CallerKind, LimitClass, Route } from '#common/http/route.ts';
 import { components, everyAnswer, headerRefs } from './openapi-components.ts';
 import { exampleOf, fileExample } from './schema-example.ts';
 
-/** A route as far as a document shows it; every route of every room is one. */
+/** The part of a route that a document shows; every route of every room has it. */
 type DocumentedRoute = Route<never>;
 
 export interface About {
@@ -18,7 +17,7 @@ export interface About {
   readonly description: string;
   /** The base URL, ending in /v1. */
   readonly serverUrl: string;
-  /** Requests a minute of each class. */
+  /** Requests per minute of each class. */
   readonly limits: Readonly<Record<LimitClass, number>>;
 }
 
@@ -36,7 +35,7 @@ const security: Readonly<Record<CallerKind, readonly object[]>> = {
   public: [],
 };
 
-/** The empty one is a key in the body: there it is a field, which no scheme of OpenAPI can name. */
+/** The empty one is a key in the body: there it is a field, which no OpenAPI scheme can describe. */
 const foreignKeys: readonly object[] = [{ api_key_basic: [] }, {}];
 
 /** The document, ready to be sent as JSON. */
@@ -46,7 +45,7 @@ export function openapi(routes: readonly DocumentedRoute[], about: About): Recor
     const path = paths[route.path] ?? {};
     const method = route.method.toLowerCase();
     paths[route.path] = path;
-    if (path[method] !== undefined) throw new Error(`${route.method} ${route.path} is there twice`);
+    if (path[method] !== undefined) throw new Error(`${route.method} ${route.path} is defined twice`);
     path[method] = operation(route, about);
   }
   const document = {
@@ -86,7 +85,7 @@ function operation(route: DocumentedRoute, about: About): object {
   };
 }
 
-/** A body may be left out when nothing in it must be there. */
+/** A body may be omitted if none of its fields is required. */
 function isRequired(route: DocumentedRoute): boolean {
   if (!route.body) return false;
   if ('minProperties' in route.body) return true;

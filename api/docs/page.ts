@@ -14,7 +14,7 @@ export interface Asset {
   readonly gzipped: Uint8Array;
 }
 
-/** Nothing from elsewhere, no inline script. Swagger UI writes style attributes, which only 'unsafe-inline' permits. */
+/** Nothing external, no inline script. Swagger UI writes style attributes, which only 'unsafe-inline' permits. */
 export const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
   "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
@@ -41,7 +41,7 @@ const start = `SwaggerUIBundle({ url: 'openapi.json', dom_id: '#page', deepLinki
 
 const javascript = 'text/javascript; charset=utf-8';
 
-/** The only files that are served, whatever else the package holds. */
+/** The only files that are served, whatever else the package contains. */
 const contentTypes: Readonly<Record<string, string>> = {
   'swagger-ui.css': 'text/css; charset=utf-8',
   'swagger-ui-bundle.js': javascript,
@@ -49,11 +49,11 @@ const contentTypes: Readonly<Record<string, string>> = {
   'start.js': javascript,
 };
 
-/** The files of the page by name: read and compressed on their first use, then kept. */
+/** The files of the page by name: read and compressed on their first use, then cached. */
 export class PageAssets {
   readonly #loaded = new Map<string, Promise<Asset>>();
 
-  /** Null for a name that is not one of the page's files. @throws when the package is not installed. */
+  /** Null for a name that is not one of the page's files. @throws if the package is not installed. */
   async read(name: string): Promise<Asset | null> {
     const contentType = Object.hasOwn(contentTypes, name) ? contentTypes[name] : undefined;
     if (contentType === undefined) return null;

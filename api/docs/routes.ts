@@ -8,7 +8,7 @@ import { PageAssets, page, pagePolicy } from './page.ts';
 
 const route = routesOf<unknown, unknown>();
 const tag = 'Documentation';
-/** They change with a release only; an hour is short enough for that. */
+/** They only change with a release; an hour is short enough for that. */
 const cached = { 'Cache-Control': 'public, max-age=3600' };
 
 const version = route({

@@ -12,7 +12,7 @@ const formats: Readonly<Record<string, string>> = {
   ipv4: '192.0.2.1',
 };
 
-/** How the content of a file begins, by its type. */
+/** The beginning of a file's content, by its type. */
 const files: Readonly<Record<string, string>> = {
   'image/svg+xml': '<svg xmlns="http://www.w3.org/2000/svg"></svg>',
   'application/x-ndjson': '{"link_id":"lnk_01kzg3v5k2e4z9n7q8w6r5t4y3"}\n',

@@ -32,7 +32,7 @@ export const createLinkRoute = route({
         return invalid('app_id', 'refers to a deleted app');
       case 'created': {
         const { link } = creation;
-        // The code may be remembered as unknown by a redirector that was asked for it before.
+        // A redirector may remember the code as unknown, if it was requested before.
         await announce({ kind: 'link', host: link.host, short_code: link.short_code });
         return { status: 201, body: linkAnswer(link, shortUrl) };
       }

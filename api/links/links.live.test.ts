@@ -51,7 +51,7 @@ async function newLink(fields: object = {}, member = owner) {
   return reply.body;
 }
 
-test('a link is answered with every field that was given, and read back the same', async () => {
+test('a link is returned with every given field, and reads back the same', async () => {
   const link = await newLink({ ...everything, short_code: 'Summer-1' });
   expect(link).toMatchObject({ ...everything, app_id: appId, source: 'dashboard', archived: false });
   expect(link.id).toMatch(/^lnk_/);
@@ -62,17 +62,17 @@ test('a link is answered with every field that was given, and read back the same
   expect([read.status, read.body]).toEqual([200, link]);
 });
 
-test('a link without a code gets seven base58 characters, and what was not given is null or empty', async () => {
+test('a link without a code gets seven base58 characters, and omitted fields are null or empty', async () => {
   const link = await newLink();
   expect(link.short_code).toMatch(/^[1-9A-HJ-NP-Za-km-z]{7}$/);
   expect(link).toMatchObject({ campaign: null, title: null, data: {}, tags: [], external_id: null, expires_at: null });
 });
 
-test('a path gets the / it lacks', async () => {
+test('a path gets a leading / if it is missing', async () => {
   expect((await newLink({ path: 'products' })).path).toBe('/products');
 });
 
-test('app_id may be left out by a user who sees exactly one app', async () => {
+test('app_id may be omitted by a user who sees exactly one app', async () => {
   const member = await api.member();
   const none = await member.call('POST', '/links', { path: '/x' });
   expect([none.status, none.body.error.details.field]).toEqual([400, 'app_id']);
@@ -155,13 +155,13 @@ test('faults outside the schema are reported together with the others, on creati
   }
 });
 
-test('a number in data that no double holds is a 400 and not a null', async () => {
+test('a number in data that no double can hold gets 400 instead of becoming null', async () => {
   const body = `{"app_id":"${appId}","path":"/x","data":{"a":[1,{"n":1e400}]}}`;
   const reply = await owner.call('POST', '/links', body);
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'data.a[1].n']);
 });
 
-test('a path has as many characters as it shows, whatever they take', async () => {
+test('a path is measured in visible characters, whatever their encoding', async () => {
   const path = `/${'😀'.repeat(2047)}`;
   expect((await newLink({ path })).path).toBe(path);
 });
@@ -171,7 +171,7 @@ test.each(['0x10', '1e1', ' 5', '+5', '5.0', '-1', ''])('limit=%j is a 400', asy
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'limit']);
 });
 
-test('a deletion takes no fields: an empty object passes, anything else is a 400 that names it', async () => {
+test('a deletion accepts no fields: an empty object passes, anything else gets 400 and is named', async () => {
   const link = await newLink();
   for (const [body, field] of [
     ['{"force":true}', 'force'],
@@ -184,7 +184,7 @@ test('a deletion takes no fields: an empty object passes, anything else is a 400
   expect((await owner.call('DELETE', `/links/${link.id}`, {})).status).toBe(200);
 });
 
-test('a taken code is a 400 and never replaced, also when the link that had it is deleted', async () => {
+test('a taken code gets 400 and is never replaced, even if the link that had it is deleted', async () => {
   const link = await newLink({ short_code: 'taken-1' });
   const taken = { app_id: appId, path: '/y', short_code: 'taken-1' };
   for (const state of ['live', 'deleted']) {
@@ -198,7 +198,7 @@ test('a taken code is a 400 and never replaced, also when the link that had it i
   expect((await newLink({ short_code: 'Taken-1' })).short_code).toBe('Taken-1');
 });
 
-test('an external id is unique in its app while its link lives', async () => {
+test('an external id is unique in its app while its link exists', async () => {
   const link = await newLink({ external_id: 'e-1' });
   const again = await owner.call('POST', '/links', { app_id: appId, path: '/x', external_id: 'e-1' });
   expect([again.status, again.body.error.details.field]).toEqual([400, 'external_id']);
@@ -206,7 +206,7 @@ test('an external id is unique in its app while its link lives', async () => {
   await newLink({ external_id: 'e-1' });
 });
 
-test('an update changes what is given, clears what is null, and leaves the rest', async () => {
+test('an update changes the given fields, clears null ones, and leaves the rest', async () => {
   const link = await newLink({ ...everything, external_id: 'u-1' });
   const changed = await owner.call('PATCH', `/links/${link.id}`, {
     path: 'new',
@@ -243,7 +243,7 @@ test.each([
   ['a field that never changes', { app_id: 'app_x' }, 'app_id'],
   ['its id', { id: 'lnk_x' }, 'id'],
   ['its time', { created_at: '2030-01-01T00:00:00Z' }, 'created_at'],
-  ['null where there must be something', { path: null }, 'path'],
+  ['null in a required field', { path: null }, 'path'],
 ])('an update with %s is a 400', async (_, body, field) => {
   const link = await newLink();
   const reply = await owner.call('PATCH', `/links/${link.id}`, body);
@@ -289,14 +289,14 @@ test('a viewer reads and does not write; a member does both', async () => {
   expect((await viewer.call('POST', '/links', { app_id: appId, path: '/x' })).status).toBe(403);
   expect((await viewer.call('PATCH', `/links/${link.id}`, { title: 'x' })).status).toBe(403);
   expect((await viewer.call('DELETE', `/links/${link.id}`)).status).toBe(403);
-  // Whatever the body is: no other would be taken.
+  // Whatever the body is: another one would not be accepted either.
   for (const body of [{}, { path: 1 }, '{'])
     expect((await viewer.call('POST', '/links', body)).status, JSON.stringify(body)).toBe(403);
   expect((await member.call('PATCH', `/links/${link.id}`, { title: 'x' })).status).toBe(200);
   expect((await member.call('DELETE', `/links/${link.id}`)).status).toBe(200);
 });
 
-test('of 20 who take one code at once, exactly one gets it', async () => {
+test('of 20 concurrent creations with one code, exactly one gets it', async () => {
   const replies = await Promise.all(
     Array.from({ length: 20 }, () => owner.call('POST', '/links', { app_id: appId, path: '/x', short_code: 'race-1' })),
   );
@@ -304,27 +304,27 @@ test('of 20 who take one code at once, exactly one gets it', async () => {
 });
 
 test('every change of a link is announced, after it can be read', async () => {
-  const heard: string[] = [];
+  const announced: string[] = [];
   const subscription = await new Promise<Subscription>((listening, fail) => {
     const subscribed = api.redis.subscribe(
       ['links:changes'],
-      (_, message) => void heard.push(message),
+      (_, message) => void announced.push(message),
       () => void subscribed.then(listening),
     );
     subscribed.catch(fail);
   });
-  const link = await newLink({ short_code: 'heard-1' });
-  await expect.poll(() => heard).toEqual([`link ${host}/heard-1`]);
-  heard.length = 0;
-  await owner.call('PATCH', `/links/${link.id}`, { short_code: 'heard-2' });
-  await expect.poll(() => [...heard].sort()).toEqual([`link ${host}/heard-1`, `link ${host}/heard-2`]);
-  heard.length = 0;
+  const link = await newLink({ short_code: 'announced-1' });
+  await expect.poll(() => announced).toEqual([`link ${host}/announced-1`]);
+  announced.length = 0;
+  await owner.call('PATCH', `/links/${link.id}`, { short_code: 'announced-2' });
+  await expect.poll(() => [...announced].sort()).toEqual([`link ${host}/announced-1`, `link ${host}/announced-2`]);
+  announced.length = 0;
   await owner.call('DELETE', `/links/${link.id}`);
-  await expect.poll(() => heard).toEqual([`link ${host}/heard-2`]);
+  await expect.poll(() => announced).toEqual([`link ${host}/announced-2`]);
   await subscription.close();
 });
 
-test('a QR code comes as SVG or PNG in the size asked for', async () => {
+test('a QR code is returned as SVG or PNG in the requested size', async () => {
   const link = await newLink();
   const svg = await owner.call('GET', `/links/${link.id}/qr`);
   expect([svg.status, svg.headers.get('content-type')]).toEqual([200, 'image/svg+xml']);

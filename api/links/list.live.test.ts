@@ -6,7 +6,7 @@ let api: ApiForTest;
 let owner: Member;
 let other: Member;
 const apps: string[] = [];
-/** Newest first, as lists show them. */
+/** Newest first, as in lists. */
 const links: { id: string; n: number }[] = [];
 
 const LINKS = 130;
@@ -52,7 +52,7 @@ test.each([
   ['limit=29&offset=100', 29, 100, true],
   ['offset=130', 50, 130, false],
   ['offset=9007199254740991', 50, 9007199254740991, false],
-])('%s gives the page asked for and says whether more follow', async (query, limit, offset, has_more) => {
+])('%s returns the requested page and says whether more follow', async (query, limit, offset, has_more) => {
   const { body } = await list(query);
   expect(body.pagination).toEqual({ total: LINKS, limit, offset, has_more });
   expect(body.data.map((link: { id: string }) => link.id)).toEqual(
@@ -83,7 +83,7 @@ test.each([
   expect([status, body.error?.details?.field]).toEqual([400, field]);
 });
 
-test('each filter alone and with others gives the links that pass, and their number', async () => {
+test('each filter, alone and combined, returns the matching links and their number', async () => {
   const middle = links[60];
   const createdAt = (await owner.call('GET', `/links/${middle?.id}`)).body.created_at;
   const cases: [string, (n: number) => boolean][] = [
@@ -119,7 +119,7 @@ test('each filter alone and with others gives the links that pass, and their num
   }
 });
 
-test('sort=clicks puts the most clicked first, and then the newest', async () => {
+test('sort=clicks returns the most clicked first, and then the newest', async () => {
   const clicked = [links[100], links[7], links[55]].map((link) => link?.id ?? '');
   const click = (link_id: string, organization_id = owner.organization_id, is_bot = false) =>
     api.clickhouse.command(
@@ -138,7 +138,7 @@ test('sort=clicks puts the most clicked first, and then the newest', async () =>
   expect(await listed('sort=clicks&limit=100&campaign=even')).toEqual(even);
 });
 
-test('a list never holds what belongs to another organization, and a foreign app is a 403', async () => {
+test('a list never contains what belongs to another organization, and a foreign app gets 403', async () => {
   const foreign = (await list('', other)).body;
   expect(foreign.pagination.total).toBe(1);
   expect((await list(`tag=five`, other)).body.pagination.total).toBe(1);
@@ -161,7 +161,7 @@ test('a user of two organizations sees the links of both, in order', async () =>
   expect(body.data.some((link: { path: string }) => link.path === '/foreign')).toBe(true);
 });
 
-test('counts and tags follow every change, and a deleted app takes its links out of every list', async () => {
+test('counts and tags follow every change, and a deleted app removes its links from every list', async () => {
   const member = await api.member();
   const app = (await member.call('POST', '/apps', { name: 'C' })).body.id;
   const made = [];
@@ -184,7 +184,7 @@ test('counts and tags follow every change, and a deleted app takes its links out
   expect((await list(`app_id=${app}`, member)).status).toBe(404);
 });
 
-test('the kept counts are exact after many changes at once', async () => {
+test('the stored counts are exact after many concurrent changes', async () => {
   const member = await api.member();
   const made: string[] = [];
   for (const name of ['D', 'E']) made.push((await member.call('POST', '/apps', { name })).body.id);

@@ -25,12 +25,12 @@ export const readLinkRoute = route({
 const byId = `SELECT ${linkColumns} FROM links l JOIN apps a ON a.id = l.app_id
   WHERE l.organization_id = ANY ($1) AND l.id = $2 AND l.deleted_at IS NULL AND a.deleted_at IS NULL`;
 
-/** A link of the caller's organizations, or why it is not there for them. */
+/** A link of the caller's organizations, or why they can't access it. */
 export function readLink(tenancy: Tenancy, caller: UserCaller, id: string): Promise<LinkRow | Rejection> {
   return tenancy.within(organizationsOf(caller), (tenant) => findLink(tenant, id));
 }
 
-/** The same within a transaction; `lock` keeps it as it is until the end of that. */
+/** The same within a transaction; `lock` locks it until the transaction ends. */
 export async function findLink(tenant: TenantQueries, id: string, lock = false): Promise<LinkRow | Rejection> {
   const [link] = await tenant.query<LinkRow>(lock ? `${byId} FOR NO KEY UPDATE OF l` : byId, [id]);
   return link ?? absent(tenant, 'link', id);

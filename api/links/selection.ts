@@ -1,6 +1,6 @@
 /**
- * The query of a link list: tables, conditions, count, and one page.
- * A page costs its offset and not the number of links: the newest of an organization are read from an index in order.
+ * The query of a link list: tables, conditions, count, and one page. The cost of a page depends on its offset, not on
+ * the number of links: an organization's newest are read from an index in order.
  */
 import type { RankedLink } from '#api/deps.ts';
 import type { Page } from '#api/listing.ts';
@@ -27,7 +27,7 @@ class Values {
   }
 }
 
-/** What to read as `l`, and its conditions. It has id, organization_id, app_id, archived and created_at in every case. */
+/** The source `l`, and its conditions. It always has id, organization_id, app_id, archived and created_at. */
 interface Source {
   readonly from: string;
   readonly where: string;
@@ -61,12 +61,14 @@ function sourceOf(filters: LinkFilters, values: Values): Source {
   return { from, where: parts.join(' AND ') };
 }
 
-/** A pattern for LIKE that finds the text anywhere. */
+/** A LIKE pattern that finds the text anywhere. */
 function likePattern(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`;
 }
 
-/** How many links pass, exactly. With no filter but app and archived the answer is kept; otherwise they are counted. */
+/**
+ * The exact number of matching links. With no filters but app and archived it is stored; otherwise they are counted.
+ */
 async function countLinks(tenant: TenantQueries, filters: LinkFilters): Promise<number> {
   const { app_id, archived, ...others } = filters;
   const isKept = Object.values(others).every((value) => value === undefined);
@@ -91,7 +93,7 @@ const whole = (page: string) => `
   SELECT ${linkColumns} FROM (${page}) AS p JOIN links l ON l.id = p.id JOIN apps a ON a.id = l.app_id
    WHERE l.organization_id = ANY ($1)`;
 
-/** Ids and times of the newest links that pass, `limit` of each organization. */
+/** Ids and times of the newest matching links, `limit` for each organization. */
 const newest = ({ from, where }: Source, limit: string) => `
   SELECT n.id, n.created_at FROM unnest($1::text[]) AS o (organization_id) CROSS JOIN LATERAL (
     SELECT l.id, l.created_at FROM ${from}
@@ -105,7 +107,7 @@ export interface LinkPage {
 
 /** A page of the newest links. */
 export async function timedPage(tenant: TenantQueries, filters: LinkFilters, page: Page): Promise<LinkPage> {
-  // Looking through text is the dear part: both the number and the page come from doing it once.
+  // Searching text is the expensive part: both the number and the page come from one search.
   if (filters.search !== undefined) return searchedPage(tenant, filters, page);
   const total = await countLinks(tenant, filters);
   if (page.offset >= total) return { total, rows: [] };

@@ -1,5 +1,4 @@
 /** The analytics endpoints over real stores, called through their own validation but without a socket. */
-
 import { analyticsParts } from '#api/analytics/deps.ts';
 import { analyticsRoutes } from '#api/analytics/routes.ts';
 import type { UserCaller } from '#api/route.ts';
@@ -102,10 +101,10 @@ async function get(routes: readonly MountedRoute[], caller: UserCaller, path: st
     };
     return { status: answer.status, body: null, text };
   }
-  throw new Error(`no route is at ${bare}`);
+  throw new Error(`there is no route ${bare}`);
 }
 
-/** Puts a tenant's organization, apps and links into Postgres. */
+/** Inserts a tenant's organization, apps and links into Postgres. */
 export async function storeTenant(db: Postgres, tenant: Tenant): Promise<void> {
   const { organization_id } = tenant;
   await db.execute('INSERT INTO organizations (id, name) VALUES ($1, $1)', [organization_id]);

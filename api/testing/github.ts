@@ -1,7 +1,7 @@
 /**
  * For tests: a provider that behaves like GitHub on loopback. It answers a refused code with 200 and an error, checks
- * PKCE and the client's secret, and gives each code out once.
- * Source: docs.github.com, "Authorizing OAuth apps" and "List email addresses for the authenticated user".
+ * PKCE and the client's secret, and accepts each code once. Source: docs.github.com, "Authorizing OAuth apps" and "List
+ * email addresses for the authenticated user".
  */
 import { createHash, randomBytes } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';

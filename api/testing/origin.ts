@@ -29,7 +29,7 @@ export interface TestOrigin {
   readonly db: Postgres;
   readonly redis: Redis;
   readonly tokens: AccessTokens;
-  /** Queries that the endpoints and the guard have asked. */
+  /** Queries that the endpoints and the guard have run. */
   readonly queries: () => number;
   /** Moves the clock of tokens, sessions and attempts, not of limits. */
   readonly advance: (ms: number) => void;
@@ -132,7 +132,7 @@ async function send(url: string, { body, ip, token, headers }: SendOptions): Pro
   return { status: answer.status, headers: answer.headers, body: await answer.json() };
 }
 
-/** The token pair of an answer. @throws when it is none. */
+/** The token pair of an answer. @throws if it has none. */
 export function pairOf(answer: TestAnswer): { access_token: string; refresh_token: string } {
   const { body } = answer;
   if (typeof body !== 'object' || body === null) throw new Error('the answer has no body');

@@ -67,7 +67,7 @@ export function makeRecords(random: Random, tenant: Tenant, count: number, fromM
     const trigger = kind === 'installs' ? pick(random, triggers) : '';
     const isOrganic = kind !== 'clicks' && trigger !== 'reengagement' && trigger !== 'deep_link' && random() < 0.2;
     const time = Math.floor(fromMs + random() * (toMs - fromMs));
-    // A hundred or so people a day, each counted by day.
+    // About a hundred people a day, each counted by day.
     const visitor = Math.floor(time / DAY_MS) * 1_000 + Math.floor(random() * 120);
     const isPaid = kind === 'events' && random() < 0.3;
     return {
@@ -105,19 +105,22 @@ const columnsOf = {
   ],
 };
 
-/** Events that came before their install: stored without a link and from elsewhere, taken back, and given again as they are. */
+/**
+ * Events that arrived before their install: stored without a link and with another origin, reversed, and replaced with
+ * the final rows.
+ */
 export function isLearned({ kind, link_id, idx }: TestRecord): boolean {
   return kind === 'events' && link_id !== '' && idx % 4 === 1;
 }
 
-/** As it was stored before anything was known of its install. */
+/** As stored before the install was known. */
 function waiting(record: TestRecord): TestRecord {
   const country = countries[(countries.indexOf(record.country) + 1) % countries.length] ?? '';
   const platform = record.idx % 8 === 1 ? '' : record.platform;
   return { ...record, link_id: '', campaign: '', utm_source: '', utm_medium: '', country, platform };
 }
 
-/** Records of a frame. */
+/** Records per frame. */
 export const frameRecords = 50;
 
 export async function storeRecords(client: ClickHouse, records: readonly TestRecord[], batch: string): Promise<void> {
@@ -161,7 +164,7 @@ export async function storeRecords(client: ClickHouse, records: readonly TestRec
   }
 }
 
-/** An opening of an app that was there, which stands beside the installs. */
+/** An opening of an installed app, stored in the table of installs. */
 export function isOpen({ trigger }: TestRecord): boolean {
   return trigger === 'reengagement' || trigger === 'deep_link';
 }
@@ -181,7 +184,7 @@ export interface PlainFigures {
   organic_installs: number;
 }
 
-/** Counts one by one, knowing nothing of rollups. */
+/** Counts one by one, without rollups. */
 export function plainFigures(records: readonly TestRecord[], includeBots = false): PlainFigures {
   const visitors = new Set<number>();
   const amounts = new Map<string, number>();

@@ -1,4 +1,4 @@
-/** The API on real servers, with as many organizations and users as a test wants. */
+/** The API on real servers, with as many organizations and users as a test needs. */
 import type { HostChecks } from '#api/apps/host-checks.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import type { Role } from '#api/route.ts';
@@ -38,13 +38,13 @@ export interface ApiForTest {
   readonly secretKey: string;
   /** Checks hosts only when a test triggers it. */
   readonly hostChecks: HostChecks;
-  /** Of the API; `advance` moves it. */
+  /** The API's clock; `advance` moves it. */
   advance(ms: number): void;
   /** A user of a new organization, or of the given one. */
   member(role?: Role, organizationId?: string): Promise<Member>;
   /** Any request; `token` may be empty. */
   call(token: string, method: string, path: string, body?: unknown): Promise<Reply>;
-  /** What could not be answered but with a 500. */
+  /** Requests that were answered 500. */
   readonly failures: unknown[];
   stop(): Promise<void>;
 }
@@ -144,7 +144,7 @@ async function newUser(db: Postgres, organizationId: string, role: Role): Promis
   return id;
 }
 
-/** The server believes this test to be a proxy that ended TLS. */
+/** The server treats this test as a proxy that terminates TLS. */
 async function request(url: string, token: string, method: string, path: string, body: unknown): Promise<Reply> {
   const response = await fetch(url + path, {
     method,

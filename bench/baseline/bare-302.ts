@@ -1,4 +1,4 @@
-/** The least that can be called a redirector: uWebSockets.js answering one 302. What every figure of ours is divided by. */
+/** The minimal redirector: uWebSockets.js answering one 302. The redirector's figures are divided by its figures. */
 import { App, us_socket_local_port } from '#common/http/uws.ts';
 
 App()

@@ -1,6 +1,6 @@
 /**
- * Servers with made-up records and the API in a process of its own, asked over HTTPS as a dashboard does. A folder that is kept
- * is used again as it is.
+ * Servers with generated records and the API as a process, queried over HTTPS as a dashboard does. A folder given with
+ * --keep is reused as it is.
  */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -33,7 +33,7 @@ interface Parts {
   readonly users: readonly string[];
 }
 
-/** What ClickHouse has read since it began. */
+/** What ClickHouse has read since it started. */
 export interface ReadSoFar {
   readonly queries: number;
   readonly rows: number;
@@ -61,7 +61,7 @@ export class AnalyticsStage {
     return this.#parts.store.pid;
   }
 
-  /** @param folder of this many clicks alone; Postgres and the rest lie beside ClickHouse in it. */
+  /** @param folder for this number of clicks only; it holds the data of ClickHouse, Postgres and the rest. */
   static async start(folder: string): Promise<AnalyticsStage> {
     execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
     mkdirSync(folder, { recursive: true });
@@ -109,8 +109,8 @@ export class AnalyticsStage {
   }
 
   /**
-   * @param path below /v1. @param tenant 0 is the big one. @param onPart instead of keeping the body; what it returns is waited for.
-   * @returns the status and, without onPart, the length of the body.
+   * @param path below /v1. @param tenant 0 is the largest. @param onPart consumes the body instead of collecting it;
+   * its result is awaited. @returns the status and, without onPart, the length of the body.
    */
   get(
     path: string,
@@ -146,7 +146,7 @@ export class AnalyticsStage {
     return { queries: of('SelectQuery'), rows: of('SelectedRows') };
   }
 
-  /** What ClickHouse itself keeps of what it read; the system's file cache stays. */
+  /** Drops ClickHouse's own caches; the system's file cache stays. */
   async forgetCaches(): Promise<void> {
     for (const cache of ['MARK', 'UNCOMPRESSED', 'PRIMARY INDEX', 'QUERY CONDITION']) {
       await this.clickhouse.command(`SYSTEM DROP ${cache} CACHE`);
@@ -161,12 +161,12 @@ export class AnalyticsStage {
   }
 }
 
-/** Forgets the peak, so that the next one is of what comes now. Source: proc(5), clear_refs. */
+/** Resets the peak, so that the next one belongs to what follows. Source: proc(5), clear_refs. */
 export function forgetPeak(pid: number): void {
   writeFileSync(`/proc/${pid}/clear_refs`, '5');
 }
 
-/** Most memory that a process held since its peak was forgotten, in MB. */
+/** Peak memory of a process since the last reset, in MB. */
 export function peakMb(pid: number): number {
   return Math.round(Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1024);
 }

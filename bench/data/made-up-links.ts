@@ -1,6 +1,6 @@
 /**
- * The tenants, apps and links of the made-up records. Their ids are digests of their numbers, so that ClickHouse and
- * Postgres each make the same ones without being told.
+ * The tenants, apps and links of the generated records. Their ids are digests of their numbers, so that ClickHouse and
+ * Postgres generate the same ones independently.
  */
 import type { ClickHouse } from '#clickhouse/client.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
@@ -11,10 +11,10 @@ const bigTenantLinks = 10_000;
 const tenantLinks = 500;
 const bigTenantShare = 0.1;
 const bigTenantPersons = 60_000;
-/** The tenants after the first have shares that fall with their number to this power. */
+/** The shares of the tenants after the first decrease as this power of their number. */
 const tenantFall = 0.7;
 
-/** Well-formed ids: their digits are hexadecimal ones. `md5` is a call that gives them as text. */
+/** Well-formed ids: their digits are hexadecimal. `md5` is a call that returns them as text. */
 const idOf = (prefix: string, hexOfMd5: string) => `concat('${prefix}_0', substr(${hexOfMd5}, 1, 25))`;
 const inClickHouse = (text: string) => `lower(hex(MD5(${text})))`;
 const inPostgres = (text: string) => `md5(${text})`;
@@ -28,8 +28,8 @@ function harmonic(count: number, power: number): number {
 }
 
 /**
- * A table `made_links`, a row for each link in the order in which raw rows are stored, with its share of all clicks; and for
- * each app a row without a link, whose share is that of its organic installs and events.
+ * A table `made_links`: one row per link, in the storage order of raw rows, with its share of all clicks; and for each
+ * app a row without a link, whose share is that of its organic installs and events.
  */
 export async function makeLinks(client: ClickHouse): Promise<void> {
   await client.command('DROP TABLE IF EXISTS made_links SYNC');
@@ -55,13 +55,13 @@ ORDER BY organization_id, app_id, link_id`,
   );
 }
 
-/** The same tenants, apps and links where the API looks for them, unless they are there. */
+/** Inserts the same tenants, apps and links into Postgres, unless they exist. */
 export async function storeTenants(db: Postgres): Promise<void> {
   const [there] = await db.query<{ n: number }>('SELECT count(*)::int AS n FROM organizations');
   if ((there?.n ?? 0) >= tenants) return;
   const org = idOf('org', inPostgres("'org:' || org"));
   const app = idOf('app', inPostgres("'app:' || org || ':' || app"));
-  // Searching and counting are no part of what is measured, and most of the cost of so many inserts.
+  // Maintaining indexes for search and counts is not measured, and is most of the cost of so many inserts.
   await db.execute('ALTER TABLE links DISABLE TRIGGER USER');
   await db.execute('DROP INDEX IF EXISTS links_text');
   await db.execute(
@@ -88,7 +88,7 @@ SELECT ${idOf('lnk', inPostgres("'lnk:' || org || ':' || link"))}, ${org}, ${app
 
 const usersWanted = 64;
 
-/** A person for each of the first tenants. @returns their ids, that of the big tenant first. */
+/** One user for each of the first tenants. @returns their ids, that of the largest tenant first. */
 export async function storeUsers(db: Postgres): Promise<string[]> {
   const user = idOf('usr', inPostgres("'usr:' || org"));
   const org = idOf('org', inPostgres("'org:' || org"));

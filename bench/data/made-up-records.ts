@@ -1,16 +1,16 @@
 /**
- * Records to measure with, made inside ClickHouse in the order in which they are stored: for each day each link (see
- * made-up-links.ts) gets its share of the day's records, spread over the hours as people are awake. Countries, platforms and
- * visitors follow from a person's number. The same numbers always make the same records.
+ * Benchmark records, generated inside ClickHouse in storage order: each day, each link (see made-up-links.ts) gets its
+ * share of the day's records, spread over the hours in which people are awake. Countries, platforms and visitors follow
+ * from a person's number. The same numbers always give the same records.
  */
 import type { Kind } from '#clickhouse/rollups.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 
-/** Installs and events for each click. */
+/** Installs and events per click. */
 export const shareOf: Record<Kind, number> = { clicks: 1, installs: 0.02, events: 0.12 };
-/** Installs and events that no link led to. */
+/** Installs and events without a link. */
 const organicShare = 0.2;
-/** Hours of the day as often as they are likely. */
+/** Hours of the day, repeated by their probability. */
 const hours = [
   ...[0, 1, 2, 3, 4, 5, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 12, 13, 13, 14, 14, 15, 15, 16, 16, 17, 17, 17],
   ...[18, 18, 18, 18, 19, 19, 19, 19, 19, 20, 20, 20, 20, 20, 21, 21, 21, 22, 22, 23],
@@ -18,7 +18,7 @@ const hours = [
 /** Sunday first; their mean is 1. */
 const weekdays = [1.15, 0.95, 0.9, 0.9, 0.95, 1.0, 1.15];
 
-/** Ends (ms of the day) of stretches in each of which as many records fall. */
+/** Ends (ms of the day) of intervals that each contain the same number of records. */
 const stretches = [0, ...hours.map(endOfStretch)];
 
 function endOfStretch(hour: number, at: number): number {
@@ -27,7 +27,7 @@ function endOfStretch(hour: number, at: number): number {
   return (hour + before / all) * HOUR_MS;
 }
 
-/** Of eight kinds of device, as often as they are likely. */
+/** Eight kinds of device, repeated by their probability. */
 const device = '[1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 4, 5][1 + person % 12]';
 const agents = [
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1',
@@ -40,7 +40,7 @@ const referrers = [
   ...['', '', 'google.com', 'facebook.com', 'instagram.com', 't.co', 'linkedin.com', 'bing.com', 'reddit.com'],
   ...['tiktok.com', 'news.example', 'blog.example', 'shop.example'],
 ];
-/** The first is the commonest. */
+/** The first is the most frequent. */
 const countries = [
   ...'US DE FR GB ES IT BR IN JP CA AU MX NL PL SE CH AT BE DK NO FI PT CZ GR IE HU RO TR ZA'.split(' '),
   ...'AR CL CO PE VN TH ID PH MY SG KR TW HK IL AE SA EG NG KE MA UA KZ NZ'.split(' '),
@@ -48,9 +48,9 @@ const countries = [
 
 const list = (texts: readonly string[]) => `[${texts.map((text) => `'${text}'`).join(', ')}]`;
 const oneOf = (texts: readonly string[], by: string) => `${list(texts)}[1 + ${by} % ${texts.length}]`;
-/** Bits of a record's number, so that what is picked by them goes its own way. */
+/** Some bits of a record's number, so that values picked by different bits are independent. */
 const bits = (from: number) => `bitShiftRight(h, ${from})`;
-/** 26 characters: the time, as ids of version 7 have it, and digits of the record's own. */
+/** 26 characters: the time, as in ids of version 7, and digits of the record's own. */
 const id = (prefix: string) =>
   `concat('${prefix}_0', substring(hex(toUInt64(ms)), 7, 10), substring(hex(cityHash64(h, n)), 2, 15))`;
 
@@ -108,7 +108,7 @@ const own: Record<Kind, Record<string, string>> = {
 export interface MadeUpDay {
   /** Beginning of the day, epoch ms, a UTC midnight. */
   readonly startMs: number;
-  /** Clicks of an ordinary day. */
+  /** Clicks of an average day. */
   readonly clicks: number;
 }
 
@@ -118,7 +118,7 @@ export function insertDay(kind: Kind, into: string, { startMs, clicks }: MadeUpD
   const wanted = clicks * (weekdays[new Date(startMs).getUTCDay()] ?? 1) * shareOf[kind];
   const name = new Date(startMs).toISOString().slice(0, 10);
   const columns = { ...shared, ...own[kind], batch_id: `'made-${name}'`, producer_id: `'made-${kind}-${name}'` };
-  // What links have by their share, and what came by no link: of clicks there is nothing of the kind.
+  // The rows of links by their share, and those without a link; every click has a link.
   const share =
     kind === 'clicks' ? "if(link_id = '', 0, share)" : `share * if(link_id = '', ${organicShare}, ${1 - organicShare})`;
   const names = Object.keys(columns);

@@ -1,4 +1,4 @@
-/** Fills ClickHouse with made-up records, a month after the other from the newest on, each with its rollups. */
+/** Fills ClickHouse with generated records, one month after another from the newest on, each with its rollups. */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { kinds, rollups } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -6,14 +6,14 @@ import { makeLinks } from './made-up-links.ts';
 import { insertDay, shareOf } from './made-up-records.ts';
 
 export interface MadeUp {
-  /** Clicks of the whole span. */
+  /** Clicks of the whole period. */
   readonly clicks: number;
   readonly days: number;
   /** End of the last day, epoch ms, a UTC midnight. */
   readonly endMs: number;
 }
 
-/** Months at once: one for each core of a small machine. */
+/** Months generated concurrently: one for each core of a small machine. */
 const sideBySide = 2;
 const settings: Settings = {
   async_insert: 0,
@@ -23,16 +23,16 @@ const settings: Settings = {
   max_execution_time: 3_600,
   max_memory_usage: 5_000_000_000,
 };
-/** A day is one part, in the order in which its rows are made. */
+/** A day is one part, in the order in which its rows are generated. */
 const wholeDays: Settings = {
   ...settings,
   max_insert_block_size: 4_000_000,
   min_insert_block_size_rows: 4_000_000,
   min_insert_block_size_bytes: 0,
-  // Rows are to be numbered after a link was copied, not before.
+  // Rows must be numbered after a link's rows were replicated, not before.
   query_plan_lift_up_array_join: 0,
 };
-/** Raw rows lie by app and day, so the groups of an app are finished before the next begins. */
+/** Raw rows are sorted by app and day, so the groups of an app are finished before the next app begins. */
 const inOrder: Settings = {
   ...settings,
   optimize_aggregation_in_order: 1,
@@ -41,7 +41,7 @@ const inOrder: Settings = {
   min_insert_block_size_bytes: 0,
 };
 
-/** @param onProgress told how many of how many records there are. */
+/** @param onProgress called with the number of records done and the total. */
 export async function makeUpRecords(
   client: ClickHouse,
   wanted: MadeUp,
@@ -77,12 +77,12 @@ export async function makeUpRecords(
   await client.command('DROP TABLE made_links SYNC');
 }
 
-/** What the rollups of a day cost, in raw days. */
+/** The cost of a day's rollups, expressed in days of raw rows. */
 const rollupWork = 2;
 
 const monthOf = (ms: number) => new Date(ms).toISOString().slice(0, 7).replace('-', '');
 
-/** Rows that are moved into a table a partition at a time fire no views, and are on the disk at the end alone. */
+/** Rows that are moved into a table by partition fire no views, and are on disk only at the end. */
 async function fillPartition(
   client: ClickHouse,
   table: string,

@@ -1,13 +1,13 @@
-/** What a dashboard asks, with ends written out, so that records made on another day give the same questions. */
+/** The queries of a dashboard, with explicit ends, so that records generated on another day give the same queries. */
 import { tenantOf } from '#bench/data/made-up-links.ts';
 import type { ClickHouse } from '#clickhouse/client.ts';
 import { HOUR_MS } from '#common/durations.ts';
 
 export interface Question {
   readonly name: string;
-  /** Below /v1; asked about days that lie so many days further back. */
+  /** Path below /v1; the query's days are shifted back by this many days. */
   readonly path: (daysBack: number) => string;
-  /** Asks for something that no other tenant has. */
+  /** Adds a filter that no other tenant uses. */
   readonly isOfBigTenant: boolean;
 }
 
@@ -28,7 +28,7 @@ export async function questionsOf(client: ClickHouse, endMs: number): Promise<Qu
   }));
 }
 
-/** Names and paths. @param nowMs the present, if it is to be in the range of a link; else 0. */
+/** Names and paths. @param nowMs the present, if a link's range should include it; else 0. */
 function pathsAt(endMs: number, link: string, nowMs: number): readonly (readonly [string, string])[] {
   const date = (ms: number) => new Date(ms).toISOString().slice(0, 10);
   const month = `start=${date(endMs - 30 * dayMs)}&end=${date(endMs - dayMs)}`;
@@ -36,7 +36,7 @@ function pathsAt(endMs: number, link: string, nowMs: number): readonly (readonly
   const until = endMs - 6 * HOUR_MS;
   const day = `start=${new Date(until - dayMs).toISOString()}&end=${new Date(until).toISOString()}`;
   const year = `start=${date(endMs - 365 * dayMs)}&end=${date(endMs - dayMs)}`;
-  // To the present, as a dashboard asks: the last click is then one of the range.
+  // Up to the present, as a dashboard queries it, so that the last click is in the range.
   const monthToNow = `start=${date(endMs - 30 * dayMs)}&end=${date(Math.max(nowMs, endMs - dayMs))}`;
   return [
     ['overview, 30 days', `/analytics/overview?${month}`],

@@ -1,10 +1,11 @@
 /**
- * `npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]`: every endpoint over HTTPS,
- * for the tenant that has a tenth of all records, by one client: cold, about other days each time, and the same again; then 1, 8 and 32 clients of as many tenants;
- * then a long export to a client that reads slowly. The same 400 days at each size, and how the times grow with it.
+ * `npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]`: every endpoint
+ * over HTTPS, for the tenant that has a tenth of all records, by one client: first each query for other days, then
+ * repeated; then 1, 8 and 32 clients of as many tenants; then a long export to a client that reads slowly. Always the
+ * same 400 days, to see how the times grow with the size.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { cpus, tmpdir } from 'node:os';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { build, type Histogram } from 'hdr-histogram-js';
@@ -13,28 +14,29 @@ import { makeUpRecords } from '#bench/data/made-up-store.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { type Question, questionsOf } from './analytics-questions.ts';
+import { writeResult } from './result-file.ts';
 import { readProcess } from './subject.ts';
 
 const days = 400;
-/** No question is asked for longer than this, however few rounds it got. */
+/** Each query is measured for at most this long, however few rounds that allows. */
 const questionMsMax = 20_000;
 const roundsMin = 10;
 const otherDays = 60;
 const crowdMs = 5_000;
 const exportRowsMax = 3_000_000;
 const exportSlowMs = 10_000;
-/** What the slow client reads a second. */
+/** What the slow client reads per second. */
 const slowBytes = 4_000_000;
 const exportMsMax = 90_000;
 
-/** One row of the table. Times in milliseconds, cpu of ClickHouse for an answer. */
+/** One row of the table. Times in milliseconds; cpu is ClickHouse's per answer. */
 interface Row {
   readonly question: string;
   readonly cold: number;
-  /** About days that nobody asked about before: the stores are warm, and the API has nothing kept. */
+  /** For days that were not queried before: the stores are warm, and the API has nothing cached. */
   readonly new_p50: number;
   readonly new_p99: number;
-  /** The same question again, as a dashboard that is refreshed asks. */
+  /** The same query again, as when a dashboard is refreshed. */
   readonly p50: number;
   readonly p99: number;
   readonly cpu: number;
@@ -76,7 +78,7 @@ export async function benchAnalytics(args: string[]): Promise<void> {
     }
   }
   if (sizes.length > 1) console.table(growthOf(sizes));
-  keep(sizes);
+  writeResult('analytics', { sizes, growth: sizes.length > 1 ? growthOf(sizes) : [] });
 }
 
 async function measure(folder: string, clicks: number, rounds: number): Promise<Size> {
@@ -116,7 +118,7 @@ function showFilling(done: number, all: number, startedMs: number): void {
   );
 }
 
-/** One line that is written over, or, where there is no terminal, a line each. */
+/** One line that is overwritten, or, without a terminal, one line each. */
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`);
   else if (text !== '') process.stderr.write(`${text}\n`);
@@ -125,7 +127,7 @@ function progress(text: string): void {
 async function timed(stage: AnalyticsStage, path: string, tenant = 0): Promise<number> {
   const from = performance.now();
   const { status } = await stage.get(path, tenant);
-  if (status !== 200) throw new Error(`${path} was answered with ${status}`);
+  if (status !== 200) throw new Error(`${path} was answered ${status}`);
   return performance.now() - from;
 }
 
@@ -136,8 +138,8 @@ async function measureOne(stage: AnalyticsStage, { name, path }: Question, round
   const after = await stage.readSoFar();
   for (let round = 0; round < 3; round++) await timed(stage, path(0));
   forgetPeak(stage.storePid);
-  const anew = build({ numberOfSignificantValueDigits: 3 });
-  for (let back = 1; back <= otherDays; back++) anew.recordValue(Math.round((await timed(stage, path(back))) * 1000));
+  const first = build({ numberOfSignificantValueDigits: 3 });
+  for (let back = 1; back <= otherDays; back++) first.recordValue(Math.round((await timed(stage, path(back))) * 1000));
   const histogram = build({ numberOfSignificantValueDigits: 3 });
   const [untilMs, cpuBefore] = [Date.now() + questionMsMax, readProcess(stage.storePid).cpuUs];
   for (let round = 0; round < rounds && (round < roundsMin || Date.now() < untilMs); round++) {
@@ -147,11 +149,11 @@ async function measureOne(stage: AnalyticsStage, { name, path }: Question, round
   return {
     question: name,
     cold: tenths(cold),
-    new_p50: percentiles(anew).p50,
-    new_p99: percentiles(anew).p99,
+    new_p50: percentiles(first).p50,
+    new_p99: percentiles(first).p99,
     ...percentiles(histogram),
     cpu: tenths(cpuUs / 1000 / histogram.totalCount),
-    // The look at the counters is a query too.
+    // Reading the counters is a query too.
     queries: after.queries - before.queries - 1,
     rows: after.rows - before.rows,
     peak_mb: peakMb(stage.storePid),
@@ -165,7 +167,7 @@ function percentiles(histogram: Histogram): { p50: number; p99: number } {
   return { p50: of(50), p99: of(99) };
 }
 
-/** All questions in turn, by so many at once; each of them another tenant, the first the big one. */
+/** All queries in turn, by this many clients at once, each of another tenant, the first of the largest. */
 async function measureCrowds(stage: AnalyticsStage, questions: readonly Question[]): Promise<object[]> {
   const crowds: object[] = [];
   const general = questions.filter((question) => !question.isOfBigTenant);
@@ -197,7 +199,7 @@ async function measureCrowds(stage: AnalyticsStage, questions: readonly Question
   return crowds;
 }
 
-/** Raw clicks of the big tenant to a client that first reads slowly, then as fast as it can. */
+/** Raw clicks of the largest tenant to a client that first reads slowly, then as fast as it can. */
 async function measureExport(stage: AnalyticsStage): Promise<object> {
   progress('an export to a slow client');
   const end = await stage.end();
@@ -248,7 +250,7 @@ async function diskGb(stage: AnalyticsStage): Promise<number> {
   return tenths((rows[0]?.bytes ?? 0) / 1e9);
 }
 
-/** p50 / p99 of each question at each size, and the last p99 by the first. */
+/** p50 / p99 of each query at each size, and the last p99 relative to the first. */
 function growthOf(sizes: readonly Size[]): object[] {
   const names = sizes[0]?.rows.map((row) => row.question) ?? [];
   return names.map((question) => {
@@ -257,15 +259,4 @@ function growthOf(sizes: readonly Size[]): object[] {
     const growth = (its.at(-1)?.p50 ?? 0) / (its[0]?.p50 ?? 1);
     return { question, ...Object.fromEntries(columns), growth: `${tenths(growth)} ×` };
   });
-}
-
-function keep(sizes: readonly Size[]): void {
-  mkdirSync('bench/results', { recursive: true });
-  const load = readFileSync('/proc/loadavg', 'utf8').trim();
-  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version, load_at_end: load };
-  const at = new Date().toISOString();
-  const file = `bench/results/analytics-${at.slice(0, 19).replaceAll(':', '')}.json`;
-  const growth = sizes.length > 1 ? growthOf(sizes) : [];
-  writeFileSync(file, `${JSON.stringify({ at, machine, sizes, growth }, null, 2)}\n`);
-  console.log(`Kept in ${file}`);
 }

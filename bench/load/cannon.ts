@@ -1,8 +1,11 @@
-/** Full load by autocannon, where wrk is not installed. It tops out near 15,000 requests a second and takes a core for that. */
+/**
+ * Full load by autocannon, if wrk is not installed. It is limited to about 15,000 requests a second and takes a core
+ * for that.
+ */
 import autocannon from 'autocannon';
 import { browserHeaders, type WrkResult } from './wrk.ts';
 
-/** More paths than this make its start take longer than its load. */
+/** More paths than this take longer to load than to request. */
 const pathsMax = 10_000;
 
 export async function cannonLoad(options: {
@@ -21,7 +24,7 @@ export async function cannonLoad(options: {
   return {
     requests: result.requests.total,
     seconds: result.duration,
-    // It counts a redirect among those that are no 2xx.
+    // It counts a redirect as a non-2xx answer.
     refused: result['4xx'] + result['5xx'],
     socketErrors: result.errors,
   };

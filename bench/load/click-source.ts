@@ -1,7 +1,7 @@
 /**
- * An edge without its sockets: appends clicks to a real journal at a fixed rate, in a process of its own. Settings come from
- * the environment as a redirector's do; argv: clicks per turn. It then reads lines `<rate> <seconds>` from its standard
- * input, and answers each with one line of JSON when the last click of the round was answered.
+ * An edge without its sockets, as a process: appends clicks to a real journal at a fixed rate. Settings come from the
+ * environment as a redirector's do; argv: clicks per turn. It reads lines `<rate> <seconds>` from its standard input,
+ * and answers each with one line of JSON once the last click of the round is committed to the journal.
  */
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -45,7 +45,7 @@ function pick<T>(from: readonly T[], n: number, otherwise: T): T {
   return from[n % from.length] ?? otherwise;
 }
 
-/** Half of the devices are telephones; agents, languages and referrers repeat as they do on the web. */
+/** Half of the devices are phones; agents, languages and referrers repeat as they do on the web. */
 function nextClick(time: number): Click {
   const link = nextLink();
   const device = Math.floor(random() * addresses);
@@ -78,7 +78,7 @@ function nextClick(time: number): Click {
   };
 }
 
-/** What is due is appended in turns of the event loop, each of at most `perTurnMax`, as a busy edge has it. */
+/** Clicks that are due are appended in turns of the event loop, each of at most `perTurnMax`, as on a busy edge. */
 async function run(perSecond: number, seconds: number): Promise<void> {
   const began = performance.now();
   const total = Math.round(perSecond * seconds);

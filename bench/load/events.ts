@@ -1,15 +1,14 @@
 /**
- * CPU per event of the SDK edge, journal included, beside a bare server that parses and validates the same bytes and keeps
- * nothing. Batches of 50 events of 700 bytes and of one, both in turns in one run; the median ratio counts.
+ * CPU per event of the SDK edge, journal included, next to a minimal server that parses and validates the same bytes
+ * and stores nothing. Batches of 50 events of 700 bytes and of one, both in turns in one run; the median ratio counts.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { arch, cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 import { post, type RequestOf } from './post-client.ts';
+import { writeResult } from './result-file.ts';
 import { median, openSdkStage, requestBytes } from './sdk-stage.ts';
 import { Subject } from './subject.ts';
 
-/** What is wanted of a batch of so many; null where nothing is. */
+/** The target ratio for batches of this size; null if there is none. */
 const CASES = [
   { perBatch: 50, targetRatio: 1.4 },
   { perBatch: 1, targetRatio: null },
@@ -18,7 +17,7 @@ const EVENT_BYTES = 700;
 const CONNECTIONS = 16;
 const ID_DIGITS = 12;
 
-/** Requests whose event ids are all different: a counter is written into the bytes of one template. */
+/** Requests with distinct event ids: a counter is written into the bytes of one template. */
 function batches(key: string, perBatch: number): RequestOf {
   const timestamp = new Date().toISOString();
   const event = (n: number) => {
@@ -101,7 +100,7 @@ interface Figures extends Round {
   readonly rounds: readonly Round[];
 }
 
-/** Ids go on from case to case, so that none is there twice. */
+/** Ids continue from case to case, so that none is used twice. */
 let nextRequest = 1;
 
 async function runCase(
@@ -127,7 +126,7 @@ async function runCase(
     const ours = await measure(gateway, Number(seconds));
     const ratio = ours.us / base.us;
     all.push({ bare_us: base.us, gateway_us: ours.us, ratio, gateway_events_per_s: ours.perSecond });
-    const figures = `bare ${base.us.toFixed(2)} µs, gateway ${ours.us.toFixed(2)} µs an event, ${ratio.toFixed(2)} ×`;
+    const figures = `bare ${base.us.toFixed(2)} µs, gateway ${ours.us.toFixed(2)} µs per event, ${ratio.toFixed(2)} ×`;
     console.error(`batches of ${perBatch}, round ${n}: ${figures}`);
   }
   const middle = (pick: (round: Round) => number) => median(all.map(pick));
@@ -144,7 +143,7 @@ async function runCase(
 function report(cases: readonly Figures[], rssBytes: number): void {
   console.table(
     cases.map((one) => ({
-      'events a batch': one.events_per_batch,
+      'events per batch': one.events_per_batch,
       'bare µs': one.bare_us.toFixed(2),
       'gateway µs': one.gateway_us.toFixed(2),
       ratio: one.ratio.toFixed(2),
@@ -152,11 +151,5 @@ function report(cases: readonly Figures[], rssBytes: number): void {
       'events/s': Math.round(one.gateway_events_per_s),
     })),
   );
-  const machine = `${cpus().length} × ${cpus()[0]?.model ?? arch()}`;
-  const result = { what: 'events', machine, event_bytes: EVENT_BYTES, rss_bytes: rssBytes, cases };
-  mkdirSync('bench/results', { recursive: true });
-  writeFileSync(
-    `bench/results/events-${new Date().toISOString().slice(0, 19).replaceAll(':', '')}.json`,
-    `${JSON.stringify(result, null, 2)}\n`,
-  );
+  writeResult('events', { event_bytes: EVENT_BYTES, rss_bytes: rssBytes, cases });
 }

@@ -1,20 +1,20 @@
-/** How long GET /links takes over many links of one organization: each filter and order, at any offset, on a whole Signpost. */
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { cpus } from 'node:os';
-import { join } from 'node:path';
+/**
+ * How long GET /links takes over many links of one organization: each filter and order, at any offset, on a complete
+ * Signpost.
+ */
 import { parseArgs } from 'node:util';
 import { localDatabaseUrl } from '#api/admin/local-store.ts';
-import { packageRoot } from '#common/process/paths.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Wire } from '#deploy/journeys/fuzz/wire.ts';
 import { login, Stack } from '#deploy/journeys/stack.ts';
+import { writeResult } from './result-file.ts';
 
 const OFFSET_MAX = 10_000;
 const BATCH = 10_000;
-/** What the way to the API and back costs at that moment on that machine, one small query included. */
+/** The cost of a round trip to the API at that moment on that machine, with one small query. */
 const control = 'GET /me, to compare';
 
-/** Ids as the API makes them are not needed here: lists order by time and id, whatever the id looks like. */
+/** The API's id format does not matter here: lists sort by time and id, whatever the id looks like. */
 const insertLinks = `
 INSERT INTO links (id, organization_id, app_id, short_code, path, campaign, source, title, fallback_url, created_at, updated_at)
 SELECT 'lnk_' || lpad(n::text, 26, '0'), $1, $2, 'b' || lpad(n::text, 6, '0'), '/sale/' || n, 'campaign-' || n % 100, 'dashboard', 'Sale ' || n,
@@ -30,7 +30,7 @@ interface Line {
 
 const tell = (line: string) => process.stderr.write(`${new Date().toISOString().slice(11, 19)} ${line}\n`);
 
-/** Prints a table and leaves the figures in bench/results/. */
+/** Prints a table and writes the figures to bench/results/lists.json. */
 export async function benchLists(args: readonly string[]): Promise<void> {
   const { values } = parseArgs({
     args: [...args],
@@ -45,11 +45,7 @@ export async function benchLists(args: readonly string[]): Promise<void> {
     await seed(stack, app, links);
     const lines = await measure(stack, app.id, Number(values.requests));
     console.table(lines);
-    const folder = join(packageRoot(), 'bench', 'results');
-    mkdirSync(folder, { recursive: true });
-    const figures = { links, offset_max: OFFSET_MAX, machine: `${cpus().length} × ${cpus()[0]?.model}`, lines };
-    const stamp = new Date().toISOString().slice(0, 19).replaceAll(':', '');
-    writeFileSync(join(folder, `lists-${stamp}.json`), `${JSON.stringify(figures, null, 2)}\n`);
+    writeResult('lists', { links, offset_max: OFFSET_MAX, lines });
   } finally {
     await stack.stop();
   }

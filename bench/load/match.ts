@@ -1,5 +1,4 @@
-/** POST /sdk/match over HTTP: as fast as it goes, then at half of that with every request timed from when it was due. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+/** POST /sdk/match over HTTP: at full speed, then at half of that with every request timed from when it was due. */
 import { parseArgs } from 'node:util';
 import { AddressWriter } from '#common/address-writer.ts';
 import { defaultWindows } from '#common/attribution/attribution-windows.ts';
@@ -8,11 +7,12 @@ import { campaignFrom } from '#common/campaign-fields.ts';
 import { newId } from '#common/ids.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { post, type RequestOf } from './post-client.ts';
+import { writeResult } from './result-file.ts';
 import { openSdkStage, requestBytes, type SdkStage } from './sdk-stage.ts';
 import { treeCpuUs } from './subject.ts';
 
 const CLICKS_PER_ADDRESS = 3;
-/** Addresses whose clicks are written in one go. */
+/** Addresses whose clicks are written in one batch. */
 const ADDRESSES_AT_ONCE = 200;
 const CONNECTIONS = 16;
 const safari =
@@ -25,7 +25,7 @@ function addressOf(n: number): string {
 interface Seeded {
   readonly clicks: number;
   readonly redis_bytes_per_click: number;
-  /** Keys that Redis threw out for want of memory. */
+  /** Keys that Redis evicted for lack of memory. */
   readonly evicted_keys: number;
 }
 
@@ -102,7 +102,7 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
       port: stage.port,
       connections: CONNECTIONS,
       status: 200,
-      // A match that finds nothing costs something else.
+      // A match that finds nothing has another cost.
       holding: '"matched":true',
       requestOf: matches(stage.key, addresses),
     };
@@ -114,7 +114,6 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
     const rate = Math.floor(peak.answered / peak.seconds / 2);
     const half = await post({ ...options, seconds, rate, from: 2_000_000 });
     const result = {
-      what: 'match',
       ...seeded,
       peak_per_s: peak.answered / peak.seconds,
       cpu_us: costOf('gateway'),
@@ -126,9 +125,7 @@ export async function benchMatch(args: readonly string[]): Promise<void> {
       failed: peak.failed + half.failed,
     };
     console.log(JSON.stringify(result, null, 2));
-    mkdirSync('bench/results', { recursive: true });
-    const name = new Date().toISOString().slice(0, 19).replaceAll(':', '');
-    writeFileSync(`bench/results/match-${name}.json`, `${JSON.stringify(result, null, 2)}\n`);
+    writeResult('match', result);
   } finally {
     await stage.close();
   }

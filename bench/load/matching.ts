@@ -1,4 +1,7 @@
-/** What the rules make of a population whose truth is known, with and without a tap page (docs/matching.md). No server is needed. */
+/**
+ * How well the rules do on a population whose truth is known, with and without a tap page (docs/matching.md). Needs no
+ * server.
+ */
 import { parseArgs } from 'node:util';
 import { type Recall, simulate, type TapPage } from '#gateway/testing/match-simulation.ts';
 import { STRANGERS } from '#gateway/testing/simulated-people.ts';

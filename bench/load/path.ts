@@ -1,23 +1,23 @@
 /**
- * What a click costs on its way from a journal to the rollups: a source of clicks, the publisher, NATS, ingest, ClickHouse,
- * Postgres and Redis, each a process of its own, at fixed rates. CPU is user and system time of the whole process, from the
- * first click of a round until the last one is committed. A click is seen at the latest when the sink announces its mark.
+ * The cost of a click on its way from a journal to the rollups: a source of clicks, the publisher, NATS, ingest,
+ * ClickHouse, Postgres and Redis, each its own process, at fixed rates. CPU is user and system time of the whole
+ * process, from the first click of a round until the last one is committed. A click is visible at the latest when the
+ * sink announces its mark.
  */
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { cpus, tmpdir } from 'node:os';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { decodeAnnouncement } from '#common/log/marks.ts';
-import { packageRoot } from '#common/process/paths.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 import { startNats, startPostgres, startRedis } from '#deploy/local/servers.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
+import { writeResult } from './result-file.ts';
 import { Subject, treeCpuUs } from './subject.ts';
 
 const drainedWithinMs = 30_000;
@@ -106,13 +106,13 @@ interface StageParts {
   readonly nats: Nats;
   readonly clickhouse: ClickHouse;
   readonly source: Subject;
-  /** By the name that their costs have, in the order of the way. */
+  /** By the name of their cost, in the order of the path. */
   readonly measured: ReadonlyMap<string, Server>;
 }
 
 class PathStage {
   readonly #parts: StageParts;
-  /** When the sink said how far it was: [frame, time]. */
+  /** The sink's progress reports: [frame, time]. */
   #seen: [mark: number, at: number][] = [];
   #producer = '';
   #fromFrame = 0;
@@ -172,9 +172,9 @@ class PathStage {
     this.#seen = [];
     const read = () => [...measured].map(([name, { pid }]) => [name, treeCpuUs(pid)] as const);
     const before = new Map(read());
-    const told = source.line(/\{"producer_id".*\}/);
+    const started = source.line(/\{"producer_id".*\}/);
     source.write(`${rate} ${seconds}\n`);
-    const answer: Answer = JSON.parse((await told)[0]);
+    const answer: Answer = JSON.parse((await started)[0]);
     await this.#drained(answer.last_frame);
     const clicks = answer.committed;
     const us = Object.fromEntries(read().map(([name, cpuUs]) => [name, (cpuUs - (before.get(name) ?? 0)) / clicks]));
@@ -192,7 +192,7 @@ class PathStage {
     }
   }
 
-  /** How long each click of the round took to be announced, and what stands in the tables. */
+  /** How long each click of the round took to be announced, and what is in the tables. */
   async #stored(
     lastFrame: number,
   ): Promise<{ rows: number; lag_p50_ms: number; lag_p99_ms: number; rollup_difference: number }> {
@@ -247,13 +247,5 @@ function report(figures: readonly Round[]): void {
       'rollup difference': rollup_difference,
     })),
   );
-  const folder = join(packageRoot(), 'bench', 'results');
-  mkdirSync(folder, { recursive: true });
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: packageRoot(), encoding: 'utf8' }).trim();
-  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version };
-  const time = new Date().toISOString();
-  const file = join(folder, `path-${time.slice(0, 19).replaceAll(':', '')}.json`);
-  const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
-  writeFileSync(file, `${JSON.stringify({ time, commit, command, machine, figures }, null, 2)}\n`);
-  console.log(`written to ${file}`);
+  writeResult('path', { figures });
 }

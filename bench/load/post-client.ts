@@ -1,4 +1,7 @@
-/** POST requests over kept connections: as fast as they are answered, or at a fixed rate with the time counted from when each was due. */
+/**
+ * POST requests over persistent connections: as fast as they are answered, or at a fixed rate with the time counted
+ * from when each was due.
+ */
 import { connect, type Socket } from 'node:net';
 import { build, type Histogram } from 'hdr-histogram-js';
 
@@ -7,7 +10,7 @@ export type RequestOf = (n: number) => Buffer;
 
 export interface PostRun {
   readonly answered: number;
-  /** Answers that were not the wanted ones, and connections that broke. */
+  /** Unexpected answers, and connections that broke. */
   readonly failed: number;
   readonly seconds: number;
   /** Microseconds. */
@@ -18,10 +21,10 @@ export interface PostOptions {
   readonly port: number;
   readonly connections: number;
   readonly seconds: number;
-  /** Requests a second; as many as are answered if absent. */
+  /** Requests per second; at full speed if absent. */
   readonly rate?: number;
   readonly status: number;
-  /** What an answer's text must have in it. */
+  /** What an answer's text must contain. */
   readonly holding?: string;
   readonly requestOf: RequestOf;
   /** Number of the first request. */
@@ -82,7 +85,10 @@ class Run {
     });
   }
 
-  /** Sends what is due, every turn; what finds no free connection is sent late, and its time counts from when it was due. */
+  /**
+   * Sends what is due, every turn; a request that finds no free connection is sent late, and its time counts from when
+   * it was due.
+   */
   #pace(rate: number): void {
     const nowMs = performance.now();
     const due = Math.floor(((Math.min(nowMs, this.#endMs) - this.#beganMs) * rate) / 1000);

@@ -1,17 +1,16 @@
 /**
- * What a redirect costs, against a bare 302 of the same server library: both in turns, in the same run, on the same machine,
- * so that what else the machine does falls on both. CPU comes from /proc and covers every thread of a process.
+ * The cost of a redirect against a bare 302 of the same server library: both in turns, in the same run, on the same
+ * machine, so that other load affects both. CPU comes from /proc and covers every thread of a process.
  */
-
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { cpus } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { packageRoot } from '#common/process/paths.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 import { freePort } from '#deploy/local/ports.ts';
 import { cannonLoad } from './cannon.ts';
+import { writeResult } from './result-file.ts';
 import { benchHost, openStage, pathOf, type Stage } from './stage.ts';
 import { readProcess, Subject, treeCpuUs } from './subject.ts';
 import { zipf } from './traffic.ts';
@@ -22,7 +21,7 @@ const pathsPerRun = 100_000;
 interface Case {
   readonly name: string;
   readonly paths: readonly string[];
-  /** LINK_CACHE_ENTRIES, to make every visit miss the process. */
+  /** LINK_CACHE_ENTRIES, so that every visit misses the process cache. */
   readonly entries?: number;
   readonly sync?: 'before_answer';
   readonly targetRatio?: number;
@@ -58,7 +57,7 @@ export async function benchRedirect(args: readonly string[]): Promise<void> {
     },
   });
   if (!(await Wrk.isThere()))
-    tell('wrk is not installed (apt install wrk): autocannon loads instead, far below the peak');
+    tell('wrk is not installed (apt install wrk): using autocannon, which does not reach peak load');
   const sizes = values.links.split(',').map(Number);
   const seconds = Number(values.seconds);
   const rounds = Number(values.rounds);
@@ -105,7 +104,7 @@ function casesOf(sizes: readonly number[]): Case[] {
   ];
 }
 
-/** What runs in production: the build. */
+/** The build, which is what runs in production. */
 async function startRedirector(
   stage: Stage,
   { entries, sync }: Pick<Case, 'entries' | 'sync'> = {},
@@ -116,7 +115,7 @@ async function startRedirector(
     INSTANCE: `redirector-${port}`,
     DATABASE_URL: stage.postgres.url,
     REDIS_URL: stage.redis.url,
-    ADDRESS_KEY: 'a key of the bench, at least so long',
+    ADDRESS_KEY: 'benchmark key, of the required length',
     REDIRECTOR_HTTP_PORT: String(port),
     REDIRECTOR_HTTPS_PORT: '0',
     LOG_LEVEL: 'info',
@@ -207,7 +206,7 @@ interface Latency {
   readonly max_ms: number;
 }
 
-/** A quarter and half of what wrk reached: the client in JavaScript and the redirector share two cores. */
+/** A quarter and half of what wrk reached: the JavaScript client and the redirector share two cores. */
 async function runPaced(stage: Stage, links: number, peak: number, seconds: number): Promise<Latency[]> {
   const redirector = await startRedirector(stage);
   const file = join(stage.folder, 'paced.txt');
@@ -249,13 +248,5 @@ function report(figures: readonly Figures[], latencies: readonly Latency[]): voi
     })),
   );
   console.table(latencies);
-  const folder = join(packageRoot(), 'bench', 'results');
-  mkdirSync(folder, { recursive: true });
-  const commit = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: packageRoot(), encoding: 'utf8' }).trim();
-  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version };
-  const time = new Date().toISOString();
-  const file = join(folder, `redirect-${time.slice(0, 19).replaceAll(':', '')}.json`);
-  const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
-  writeFileSync(file, `${JSON.stringify({ time, commit, command, machine, figures, latencies }, null, 2)}\n`);
-  console.log(`written to ${file}`);
+  writeResult('redirect', { figures, latencies });
 }

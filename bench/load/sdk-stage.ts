@@ -1,4 +1,7 @@
-/** What the SDK edge stands on during a run: an app with its key and links in Postgres, Redis, a journal, the process itself. */
+/**
+ * The environment of the SDK edge during a run: an app with its key and links in Postgres, Redis, a journal, the
+ * process itself.
+ */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { ApiKeys, newApiKey } from '#common/api-key.ts';
@@ -16,7 +19,7 @@ export interface SdkStage {
   readonly redisUrl: string;
   readonly redisPid: number;
   readonly postgresPid: number;
-  /** Under which addresses are named in what the gateway looks up. */
+  /** The prefix of addresses in the gateway's look-ups. */
   readonly addressKey: string;
   readonly gateway: Subject;
   readonly port: number;
@@ -31,12 +34,12 @@ const settings = {
   conversion_events: ['purchase'],
 };
 
-/** The gateway is what runs in production: the build. */
+/** The gateway as it runs in production: the build. */
 export async function openSdkStage(tell: (line: string) => void): Promise<SdkStage> {
   execFileSync(process.execPath, ['build.mjs', '--if-stale'], { cwd: packageRoot(), stdio: 'inherit' });
   const stage = await openStage(0, tell);
   const secret = newSecretKey('bench');
-  const addressKey = 'a key of the bench, at least so long';
+  const addressKey = 'benchmark key, of the required length';
   const key = newApiKey();
   const [organization_id, app_id] = [newId('org', Date.now()), newId('app', Date.now())];
   const links = Array.from({ length: 50 }, () => newId('lnk', Date.now()));

@@ -1,4 +1,7 @@
-/** What the redirector stands on during a run: Postgres with links in it, Redis, a folder, all of it gone afterwards. */
+/**
+ * The environment of the redirector during a run: Postgres with links, Redis, a folder; all of it is removed
+ * afterwards.
+ */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -46,7 +49,7 @@ export async function openStage(links: number, tell: (line: string) => void): Pr
   const db = new Postgres({ url: postgres.url, name: 'bench', connectionsMax: 1, statementTimeoutMs: 120_000 });
   await db.execute(`INSERT INTO organizations (id, name) VALUES ('org_bench', 'Bench')`);
   await db.execute(seedApp, [benchHost]);
-  // Searching and counting are no part of what is measured, and most of the cost of a million inserts.
+  // Maintaining indexes for search and counts is not measured, and is most of the cost of a million inserts.
   await db.execute('ALTER TABLE links DISABLE TRIGGER USER');
   await db.execute('DROP INDEX IF EXISTS links_text');
   const step = 50_000;

@@ -1,4 +1,4 @@
-/** A process under load: started by us, measured through /proc, ended through the pipe it reads. Linux only. */
+/** A process under load: started by the bench, measured through /proc, ended through the pipe it reads. Linux only. */
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { childEnvironment } from '#common/process/config.ts';
@@ -15,7 +15,7 @@ export interface Reading {
 const ticksPerSecond = 100;
 const pageBytes = 4096;
 
-/** proc(5): utime and stime are fields 14 and 15, rss is 24; the name in field 2 may hold anything, even `)`. */
+/** proc(5): utime and stime are fields 14 and 15, rss is 24; the name in field 2 may contain anything, even `)`. */
 export function readProcess(pid: number): Reading {
   const text = readFileSync(`/proc/${pid}/stat`, 'utf8');
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
@@ -23,7 +23,7 @@ export function readProcess(pid: number): Reading {
   return { cpuUs: (ticks * 1e6) / ticksPerSecond, rssBytes: Number(fields[21]) * pageBytes };
 }
 
-/** CPU time of a process and of its children: Postgres works in one of them per connection. */
+/** CPU time of a process and of its children: Postgres uses one of them per connection. */
 export function treeCpuUs(pid: number): number {
   const children = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' })
     .stdout.split('\n')
@@ -33,7 +33,7 @@ export function treeCpuUs(pid: number): number {
     try {
       sum += readProcess(one).cpuUs;
     } catch {
-      // It ended between the two looks.
+      // It ended between the two reads.
     }
   }
   return sum;
@@ -50,7 +50,10 @@ export class Subject {
     this.pid = pid;
   }
 
-  /** Starts a program of ours, a source or (.js) what was built of it, run as in production; its standard error is ours. */
+  /**
+   * Starts a program of this repository, as source or (.js) built, run as in production; its standard error is
+   * inherited.
+   */
   static start(
     name: string,
     file: string,
@@ -67,7 +70,7 @@ export class Subject {
     return new Subject(name, child, child.pid);
   }
 
-  /** Waits for a line of its standard output that matches. @throws when it ends first or 20 s are over. */
+  /** Waits for a line of its standard output that matches. @throws if it ends first or 20 s pass. */
   async line(pattern: RegExp): Promise<RegExpExecArray> {
     const child = this.#child;
     return await new Promise<RegExpExecArray>((done, fail) => {
@@ -78,7 +81,7 @@ export class Subject {
         if (match) finish(() => done(match));
       };
       const onExit = (code: number | null) => finish(() => fail(new Error(`${this.name} ended with ${code}: ${text}`)));
-      const overdue = () => finish(() => fail(new Error(`${this.name} did not say ${pattern.source}: ${text}`)));
+      const overdue = () => finish(() => fail(new Error(`${this.name} did not print ${pattern.source}: ${text}`)));
       const timer = setTimeout(overdue, 20_000);
       const finish = (settle: () => void) => {
         clearTimeout(timer);

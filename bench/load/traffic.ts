@@ -1,6 +1,6 @@
-/** Which paths are asked for. Fixed seeds, so that two runs ask the same. */
+/** Which paths are requested. Seeds are fixed, so that two runs request the same. */
 
-/** Draws 1..n, each k with a probability in proportion to 1/k: a few links get most of the clicks. */
+/** Draws 1..n, each k with a probability proportional to 1/k: a few links get most of the clicks. */
 export function zipf(n: number, random: () => number): () => number {
   const sums = new Float64Array(n);
   let sum = 0;

@@ -1,4 +1,4 @@
-/** Full load by wrk: what is spent per request when a process has all it can do. */
+/** Full load by wrk: the cost per request of a saturated process. */
 import { execFile } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -37,7 +37,7 @@ export class Wrk {
   static async isThere(): Promise<boolean> {
     return run('wrk', ['--version']).then(
       () => true,
-      // wrk ends with 1 after it has printed its version.
+      // wrk exits with 1 after printing its version.
       (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
     );
   }
@@ -66,7 +66,7 @@ export class Wrk {
       `http://127.0.0.1:${options.port}`,
     ]);
     const match = /RESULT (\d+) (\d+) (\d+) (\d+)/.exec(stdout);
-    if (match === null) throw new Error(`wrk said nothing that could be read: ${stdout}`);
+    if (match === null) throw new Error(`cannot read what wrk printed: ${stdout}`);
     const [, requests, microseconds, refused, socketErrors] = match.map(Number);
     return {
       requests: requests ?? 0,

@@ -1,4 +1,7 @@
-/** What forming a row of a click costs ingest, CPU of this process: `tsx bench/micro/form-cost.ts [rounds]`. The lines are the redirector's own. */
+/**
+ * What forming a row of a click costs ingest, CPU of this process: `tsx bench/micro/form-cost.ts [rounds]`. The lines
+ * are the redirector's own.
+ */
 import { ClickHouse } from '#clickhouse/client.ts';
 import { newId } from '#common/ids.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
@@ -19,7 +22,7 @@ const [framesPerRound, clicksPerFrame] = [250, 40];
 const [links, agents] = [1_000, 300];
 
 const countries = openCountryDatabase('');
-/** Never asked: there are only clicks. */
+/** Never used: there are only clicks. */
 const records = new ClickHouseRecords(new ClickHouse({ url: 'http://127.0.0.1:1/none' }));
 const visitors = new Visitors(() => 'salt');
 const enrichment = new Enrichment({ countries, visitors });
@@ -57,7 +60,7 @@ function line(): string {
   };
   const time = began + (n % 5);
   const plan = plans[(n * 13) % links];
-  if (plan === undefined) throw new Error('there is no link');
+  if (plan === undefined) throw new Error('the link does not exist');
   return plan.record(newId('clk', time), visitor, devices.of(user_agent), false, time);
 }
 

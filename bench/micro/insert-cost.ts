@@ -1,7 +1,8 @@
 /**
- * What a row costs ClickHouse, raw table and rollups, CPU of the server's process: `tsx bench/micro/insert-cost.ts [rounds] [migrations] [waiting]`.
- * `waiting` is the share of events that are stored with the name of a device whose install they wait for.
- * The newest schema beside an older one (its first so many migrations), in the same server, in rounds that take turns.
+ * What a row costs ClickHouse, raw table and rollups, CPU of the server's process: `tsx bench/micro/insert-cost.ts
+ * [rounds] [migrations] [waiting]`. `waiting` is the share of events stored with the name of a device whose install
+ * they wait for. Compares the newest schema with an older one (the first `migrations` migrations), in the same server,
+ * in alternating rounds.
  */
 import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -15,7 +16,7 @@ import { seededRandom } from '#common/seeded-random.ts';
 import { startClickHouse } from '#deploy/local/clickhouse/spawn.ts';
 
 const [rounds = 12, olderMigrations = 5, waitingShare = 0] = process.argv.slice(2).map(Number);
-/** From these migrations on batches have numbers, and events wait. */
+/** The migrations since which batches have numbers, and events wait. */
 const [numbered, waiting] = [6, 7];
 const rowsPerInsert = 20_000;
 const insertsPerRound = 4;
@@ -33,7 +34,7 @@ const [orgIds, appIds, linkIds] = [ids('org', apps), ids('app', apps), ids('lnk'
 const agent =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 Version/17.4 Mobile/15E148 Safari/604.1';
 
-/** A batch as ingest sends it; what names the batch differs between the schemas. */
+/** A batch as ingest sends it; the column that identifies the batch differs between the schemas. */
 function batchOf(table: Table, batchNo: number, migrations: number): Batch {
   const [isNumbered, isWaiting] = [migrations >= numbered, migrations >= waiting && table === 'events'];
   const writer = new RowWriter(rowsPerInsert * 500);

@@ -1,7 +1,8 @@
 /**
- * How long it takes to find out what became of a batch, and to complete it, with so many clicks of that day stored before:
- * `tsx bench/micro/repair-time.ts [millions of rows a day …]`, growing. The batch is in the raw table and in none of its rollups.
- * Then ClickHouse is killed with one more such batch, and what a new owner asks before it goes on is timed from its start on.
+ * How long it takes to find out what became of a batch, and to complete it, with this many clicks of that day stored
+ * before: `tsx bench/micro/repair-time.ts [millions of rows a day …]`, growing. The batch is in the raw table and in
+ * none of its rollups. Then ClickHouse is killed with one more such batch, and a new owner's checks are timed from
+ * their start on.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -20,7 +21,7 @@ const rowsPerInsert = 1_000_000;
 const links = 20_000;
 const views = ['clicks_by_link_view', 'clicks_by_dimension_view'];
 
-/** Clicks as they come: of the hour so far, of links of which few have many. Numbered as batches of the usual size. */
+/** Realistic clicks: of the hour so far, of links of which few have many. Numbered as batches of the usual size. */
 function clicksFrom(start: number, count: number, startOfTime: number): string {
   const at = `{from:Int64} + toInt64(floor((number + ${startOfTime}) * {step:Float64}))`;
   return `INSERT INTO clicks (click_id, organization_id, app_id, link_id, time, platform, country, campaign, user_agent, visitor,
@@ -55,11 +56,11 @@ const selects = await client.query<{ name: string; as_select: string }>(
   'SELECT name, as_select FROM system.tables WHERE database = currentDatabase() AND name IN {views:Array(String)}',
   { views },
 );
-/** All that are stored, and the number of the newest batch. */
+/** The number of stored rows, and the number of the newest batch. */
 let stored = 0;
 let batchNo = Date.now();
 
-/** Up to so many rows, spread over the day. */
+/** Up to this many rows, spread over the day. */
 async function fill(rows: number): Promise<void> {
   const [from, step] = [today - DAY_MS, DAY_MS / (rows - stored)];
   const first = batchNo + 1 - Math.floor(stored / batchRows);
@@ -71,7 +72,7 @@ async function fill(rows: number): Promise<void> {
   batchNo = first + Math.ceil(stored / batchRows);
 }
 
-/** The next batch, which reaches the raw table alone. */
+/** The next batch, which reaches only the raw table. */
 async function insertWithoutRollups(): Promise<{ partition: number; batch_no: number }> {
   for (const { name, as_select } of selects) {
     await client.command(`ALTER TABLE ${name} MODIFY QUERY SELECT * FROM (${as_select}) WHERE 0`);

@@ -1,9 +1,10 @@
 /**
- * Clicks that are not there. Frames of a producer are numbered without gaps, and so are the records of a frame; a click is a
- * row of `clicks` or, when it could not be one, a dead letter. So a number that is left out is a click that was lost.
+ * Finds missing clicks. Frames of a producer are numbered without gaps, and so are the records of a frame; a click is a
+ * row of `clicks` or, if it could not become one, a dead letter. So a number that is skipped is a click that was lost.
  *
- * Frames are numbered by lane: producer, kind and partition of the log. Only clicks can be told so: what an SDK sent twice is dropped
- * and leaves no row, so a frame without rows may be sound. Nor can the last records of a frame, or frames after a lane's last.
+ * Frames are numbered per lane: producer, kind and partition of the log. This only works for clicks: what an SDK sent
+ * twice is dropped and leaves no row, so a frame without rows may be complete. Nor does it find the last records of a
+ * frame, or frames after a lane's last.
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -12,19 +13,19 @@ export interface MissingClicks {
   readonly producer_id: string;
   /** The first missing frame, or the frame in which records are missing. */
   readonly frame_no: number;
-  /** Beginning of the hour of what stands behind the gap, epoch seconds. */
+  /** Beginning of the hour of the first row after the gap, epoch seconds. */
   readonly bucket_s: number;
-  /** Frames that are missing; 0 when only records of one are. */
+  /** Missing frames; 0 if only records of one frame are missing. */
   readonly frames: number;
-  /** Records that are missing, at least: each missing frame had one or more. */
+  /** Missing records, at least: each missing frame had one or more. */
   readonly records: number;
 }
 
-/** Gaps that are looked at again; when there are more, the first of them are enough to raise an alarm. */
+/** Gaps that are checked again; if there are more, the first of them are enough to raise an alarm. */
 const gapsMax = 20;
-/** How far back the frame before is looked for: what a producer wrote earlier is followed by a gap that is not seen. */
+/** How far back to look for the preceding frame: a gap after a longer pause of the producer is not seen. */
 const lookBackMs = DAY_MS;
-/** How far off a clock is believed to have been. */
+/** The clock error that is allowed for. */
 const clockErrorMs = 60 * DAY_MS;
 
 const seen = `SELECT log_partition, producer_id, frame_no, idx, time FROM clicks WHERE time >= fromUnixTimestamp64Milli({back:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})
@@ -40,10 +41,7 @@ interface GapRow {
   readonly bucket_s: number;
 }
 
-/**
- * Gaps whose end lies in [from, to), epoch ms.
- * @throws ClickHouseFailure
- */
+/** Gaps whose end is in [from, to), epoch ms. @throws ClickHouseFailure */
 export async function missingClicks(
   client: Pick<ClickHouse, 'query'>,
   from: number,
@@ -70,7 +68,7 @@ interface FrameRow {
   readonly missing: number;
 }
 
-/** A clock that was set may have put a frame elsewhere in time: it is not missing then. One look for all gaps. */
+/** A clock change may have put a frame at another time: then it is not missing. One query for all gaps. */
 async function confirmedGaps(
   client: Pick<ClickHouse, 'query'>,
   gaps: readonly GapRow[],

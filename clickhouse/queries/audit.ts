@@ -1,6 +1,7 @@
 /**
- * The figures held against the records: every rollup must be what its raw rows make, no raw row may stand twice, and no click
- * may be missing between others. Days are looked at one by one, so the memory needed does not grow with the range.
+ * Checks the figures against the records: every rollup must equal what its raw rows add up to, no raw row may exist
+ * twice, and no click may be missing between others. Days are checked one by one, so memory does not grow with the
+ * range.
  */
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import { type Kind, type RawKind, type Rollup, rawKinds, rollups } from '#clickhouse/rollups.ts';
@@ -13,18 +14,20 @@ export interface AuditRange {
   readonly to_ms: number;
 }
 
-/** Some figures of one app and bucket that are not what they should be. */
+/** Figures of one app and bucket that are wrong. */
 export interface AuditFault {
   readonly fault: 'rollup_differs' | 'record_stands_twice' | 'clicks_missing';
   readonly table: string;
-  /** Of missing clicks: whose, and from which frame on. */
+  /** For missing clicks: whose, and from which frame on. */
   readonly producer_id?: string;
   readonly frame_no?: number;
   readonly organization_id: string;
   readonly app_id: string;
   /** Beginning of the hour (or of the day, for figures by day), ISO 8601. */
   readonly bucket: string;
-  /** Rows in the rollup beyond those of the raw table (negative: missing), copies too many, or clicks missing at least. */
+  /**
+   * Rows in the rollup beyond those of the raw table (negative: missing), surplus copies, or missing clicks, at least.
+   */
   readonly rows: number;
   /** Cells of the rollup that differ in any figure; 0 for copies. */
   readonly cells: number;
@@ -34,14 +37,14 @@ export interface AuditReport {
   readonly from: string;
   readonly to: string;
   readonly days: number;
-  /** Raw rows that were looked at. */
+  /** Raw rows that were checked. */
   readonly records: number;
-  /** Clicks that are missing, at least: see audit-frames.ts for what can be told. */
+  /** Missing clicks, at least: audit-frames.ts says what it can find. */
   readonly lost: number;
   readonly duplicated: number;
   /** Cells of rollups that differ. */
   readonly rollup_difference: number;
-  /** The first of the faults. */
+  /** The first faults. */
   readonly faults: readonly AuditFault[];
 }
 
@@ -51,14 +54,14 @@ const settings: Settings = { max_execution_time: 600, max_memory_usage: 3_000_00
 const time = 'time >= fromUnixTimestamp64Milli({from:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})';
 const bucket = 'bucket >= fromUnixTimestamp64Milli({from:Int64}) AND bucket < fromUnixTimestamp64Milli({to:Int64})';
 
-/** A part of a rollup that is looked at; the whole without a pick. */
+/** The part of a rollup to check; all of it without a pick. */
 interface Slice {
   readonly pick: string;
   readonly from: number;
   readonly to: number;
 }
 
-/** What a cell is made of, besides its place and time. */
+/** The grouping of a cell, besides its place and time. */
 const keysOf: Record<Kind, string> = { clicks: 'is_bot', installs: 'attributed', events: 'revenue_currency' };
 const sumsOf: Record<Kind, readonly string[]> = {
   clicks: ['rows'],
@@ -66,10 +69,7 @@ const sumsOf: Record<Kind, readonly string[]> = {
   events: ['rows', 'conversions', 'revenue'],
 };
 
-/**
- * @param onDay told after each day, for showing progress.
- * @throws ClickHouseFailure
- */
+/** @param onDay called after each day, to show progress. @throws ClickHouseFailure */
 export async function audit(
   client: Pick<ClickHouse, 'query'>,
   range: AuditRange,
@@ -91,14 +91,13 @@ export async function audit(
   return { from: iso(from), to: iso(to), ...sums, faults };
 }
 
-/** What one look found, in numbers. */
+/** The result of one check, in numbers. */
 export type AuditFigures = Pick<AuditReport, 'lost' | 'duplicated' | 'rollup_difference'>;
 
 /**
- * One hour, at a price that does not grow with what is stored before: records against their places in the log, and the quarters
- * of an hour of each app against their raw rows. Figures by day can only be held against a whole day.
- * @param hour_ms its beginning, epoch ms; an hour that nothing is added to any more.
- * @throws ClickHouseFailure
+ * Checks one hour at a cost that does not grow with the older data: records against their places in the log, and the
+ * quarters of an hour of each app against their raw rows. Figures by day can only be checked against a whole day.
+ * @param hour_ms its beginning, epoch ms; an hour to which nothing is added any more. @throws ClickHouseFailure
  */
 export async function auditHour(client: Pick<ClickHouse, 'query'>, hour_ms: number): Promise<AuditFigures> {
   const sums = { lost: 0, duplicated: 0, rollup_difference: 0 };
@@ -135,7 +134,7 @@ async function gapsWithin(client: Pick<ClickHouse, 'query'>, { from, to }: Slice
   });
 }
 
-/** An insert reaches the raw table a moment before its rollups: a fault counts if it is still there at a second look. */
+/** An insert reaches the raw table a moment before its rollups: a fault counts only if a second check finds it too. */
 async function confirmed(look: () => Promise<AuditFault[]>): Promise<AuditFault[]> {
   const first = await look();
   return first.length === 0 ? first : look();
@@ -162,10 +161,10 @@ interface FaultRow {
 }
 
 const place = 'log_partition, producer_id, frame_no, idx';
-/** An event may have been taken back and given again once: then it has three rows, of which one counts. */
+/** A reversed event has three rows (original, reversal, replacement), of which one counts. */
 const eventCopies = `greatest(toInt64(count()) - toInt64(uniqExact(${place}, sign, is_learned)), abs(toInt64(uniqExact(${place})) - sum(sign)))`;
 
-/** Rows beyond one for each place of a record in the log. */
+/** Rows beyond one per place of a record in the log. */
 async function copiesOf(client: Pick<ClickHouse, 'query'>, kind: RawKind, slice: Slice): Promise<AuditFault[]> {
   const found = await client.query<FaultRow>(
     `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(time, 'UTC')) AS bucket_s,
@@ -177,7 +176,7 @@ FROM ${kind} WHERE ${time} GROUP BY organization_id, app_id, bucket_s HAVING n !
   return found.map((row) => faultOf('record_stands_twice', kind, row));
 }
 
-/** Cells of a rollup against the same cells made anew from raw rows. */
+/** Cells of a rollup against the same cells recomputed from raw rows. */
 async function differencesOf(client: Pick<ClickHouse, 'query'>, rollup: Rollup, slice: Slice): Promise<AuditFault[]> {
   const isByLink = rollup.table.endsWith('_by_link');
   const place = isByLink ? 'link_id, campaign' : 'dimension, value';
@@ -186,14 +185,15 @@ async function differencesOf(client: Pick<ClickHouse, 'query'>, rollup: Rollup, 
   const side = (sign: string) => figures.map((name) => `${sign}${signed(name)} AS d_${name}`).join(', ');
   const uniques = rollup.raw === 'clicks';
   const kept = slice.pick === '' ? bucket : `${slice.pick} AND ${bucket}`;
-  const anew = slice.pick === '' ? rollup.select(time) : `SELECT * FROM (${rollup.select(time)}) WHERE ${slice.pick}`;
+  const recomputed =
+    slice.pick === '' ? rollup.select(time) : `SELECT * FROM (${rollup.select(time)}) WHERE ${slice.pick}`;
   const found = await client.query<FaultRow>(
     `SELECT organization_id, app_id, toUnixTimestamp(toStartOfHour(bucket, 'UTC')) AS bucket_s, sum(n_rows) AS n, count() AS cells FROM (
   SELECT ${keys}, ${figures.map((name) => `sum(d_${name}) AS n_${name}`).join(', ')}
   FROM (
     SELECT ${keys}, ${side('')}${uniques ? ', visitors AS v, 1 AS is_kept' : ''} FROM ${rollup.table} WHERE ${kept}
     UNION ALL
-    SELECT ${keys}, ${side('-')}${uniques ? ', visitors AS v, 0 AS is_kept' : ''} FROM (${anew}))
+    SELECT ${keys}, ${side('-')}${uniques ? ', visitors AS v, 0 AS is_kept' : ''} FROM (${recomputed}))
   GROUP BY ${keys}
   HAVING ${figures.map((name) => `n_${name} != 0`).join(' OR ')}${
     uniques

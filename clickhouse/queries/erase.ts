@@ -1,6 +1,7 @@
 /**
- * Blanks the rows of a person, or of an organization's people: columns that lead to somebody become empty, and nothing else
- * changes. Rows are named by their place in the log, never by an id: ClickHouse keeps the text of a mutation in a file.
+ * Blanks the rows of a person, or of an organization's people: columns that identify a person become empty, and nothing
+ * else changes. Rows are selected by their place in the log, never by an id, because ClickHouse stores the text of a
+ * mutation in a file.
  */
 import { type ClickHouse, identifier } from '#clickhouse/client.ts';
 
@@ -34,14 +35,14 @@ interface Place {
   readonly idx: number;
 }
 
-/** Rows of one mutation. */
+/** Rows per mutation. */
 const placesPerMutation = 1_000;
 const sql = {
   scope: `organization_id = {organization_id:String} AND ({app_id:String} = '' OR app_id = {app_id:String})`,
   person:
     'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id) OR has({user:Array(String)}, user_id)',
   asker: 'has({device:Array(String)}, device_id) OR has({install:Array(String)}, install_id)',
-  // Another name of its device may stand there alone.
+  // A row may contain only another name of its device.
   waiting: 'hasAny({device:Array(String)}, arrayMap(key -> substring(key, 3), waiting_keys))',
   place: '_partition_id AS partition, producer_id, frame_no, idx',
 };
@@ -60,10 +61,10 @@ function paramsOf(scope: ErasureScope, ids: PersonIds): Record<string, unknown> 
   };
 }
 
-/** Statements and their parameters are nothing that a server of one's own should write down. */
+/** A server must not log these statements and their parameters. */
 const silent = { log_queries: 0 } as const;
 
-/** Ids that stand in a row together with one of these: devices and installs of a user, clicks of an install. */
+/** Ids in the same row as one of these: devices and installs of a user, clicks of an install. */
 export async function idsBeside(
   client: ClickHouse,
   scope: ErasureScope,
@@ -84,8 +85,8 @@ export async function idsBeside(
 }
 
 /**
- * The rows of a person, in the order in which they must be blanked: those that bear a given id come last, because from them the
- * others are found again after a crash.
+ * The rows of a person, in the order in which they must be blanked. Rows with a given id come last, because after a
+ * crash the others are found again through them.
  */
 async function* placesOf(
   client: ClickHouse,
@@ -104,7 +105,7 @@ async function* placesOf(
     await find('clicks', `${sql.scope} AND click_id != '' AND ${visitor} IN (${own}) AND NOT ${isNamed}`),
   ];
   yield ['clicks', await find('clicks', `${sql.scope} AND ${isNamed}`)];
-  // A match tells of every click that it looked at, other devices' too.
+  // A match mentions every click that it compared, including other devices'.
   const looked = `${isNamed} OR has({click:Array(String)}, shadow_click_id) OR arrayExists(one -> position(detail, one) > 0, {click:Array(String)})`;
   const isGiven = 'has({given_device:Array(String)}, device_id) OR has({given_install:Array(String)}, install_id)';
   yield [
@@ -131,13 +132,13 @@ async function* placesOf(
     yield [table, await find(table, `${sql.scope} AND (${sql.person})`, given)];
 }
 
-/** A refused record names its organization, unless it is broken; then an id must be long to be nobody else's. */
+/** A rejected record names its organization, unless it is malformed; then only a long id can be assumed unique. */
 const longIdChars = 16;
 const deadLetter = `
   (position(record, {organization_id:String}) > 0 AND arrayExists(text -> position(record, text) > 0, {texts:Array(String)}))
   OR arrayExists(text -> length(text) >= ${longIdChars} AND position(record, text) > 0, {texts:Array(String)})`;
 
-/** Ids as they stand in JSON. */
+/** Ids as they appear in JSON. */
 function textsOf(ids: PersonIds): string[] {
   const all = [...ids.device, ...ids.install, ...ids.user, ...ids.click];
   return all.flatMap((id) => {
@@ -148,7 +149,7 @@ function textsOf(ids: PersonIds): string[] {
   });
 }
 
-/** @returns how many rows were blanked of each table. @throws ClickHouseFailure */
+/** @returns how many rows of each table were blanked. @throws ClickHouseFailure */
 export async function erasePerson(
   client: ClickHouse,
   scope: ErasureScope,
@@ -181,7 +182,7 @@ function placeSql({ producer_id, frame_no, idx }: Place): string {
   return `('${producer_id.replaceAll(/[^\w-]/g, '')}',${Number(frame_no)},${Number(idx)})`;
 }
 
-/** @returns how many rows were blanked of each table. @throws ClickHouseFailure */
+/** @returns how many rows of each table were blanked. @throws ClickHouseFailure */
 export async function eraseOrganization(
   client: ClickHouse,
   organizationId: string,
@@ -204,7 +205,7 @@ export async function eraseOrganization(
   return counts;
 }
 
-/** Returns when every part is rewritten; the old ones leave the disk after `old_parts_lifetime`. */
+/** Returns once every part has been rewritten; the old ones leave the disk after `old_parts_lifetime`. */
 async function blank(
   client: ClickHouse,
   table: ErasableTable,

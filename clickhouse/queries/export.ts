@@ -1,4 +1,4 @@
-/** Raw records in the order in which they are stored, which is how a stream of them needs no memory. */
+/** Raw records in storage order, so that streaming them needs no memory. */
 import type { Settings } from '#clickhouse/client.ts';
 import { isInstall, rawKinds } from '#clickhouse/rollups.ts';
 import { CAMPAIGN_FIELDS } from '#common/campaign-fields.ts';
@@ -6,13 +6,13 @@ import { type Question, rawTimeCondition, type Scope, scopeParams, tenantConditi
 
 const context = CAMPAIGN_FIELDS;
 
-/** What can be asked for: openings stand beside the installs. */
+/** What can be exported: openings are in the table of installs. */
 export const exportKinds = [...rawKinds, 'opens'] as const;
 export type ExportKind = (typeof exportKinds)[number];
 
 const device = 'platform os os_version device_model app_version sdk_name sdk_version language country ip'.split(' ');
 
-/** Columns that leave the house, the id first; where a row came from on the way stays inside. */
+/** Exported columns, the id first; the columns about a row's origin stay internal. */
 export const exportColumns: Record<ExportKind, readonly string[]> = {
   clicks: [
     ...'click_id organization_id app_id link_id time ip user_agent platform os os_version browser'.split(' '),
@@ -50,7 +50,7 @@ export const exportColumns: Record<ExportKind, readonly string[]> = {
   ],
 };
 
-/** After which row to go on. */
+/** The row after which to continue. */
 export interface ExportPosition {
   readonly organization_id: string;
   readonly app_id: string;
@@ -59,7 +59,9 @@ export interface ExportPosition {
   readonly id: string;
 }
 
-/** Times leave in ISO 8601, amounts as exact text. One thread reads in order; more would only hold more in memory. */
+/**
+ * Times are exported in ISO 8601, amounts as exact text. One thread reads in order; more would only use more memory.
+ */
 export const exportSettings: Settings = {
   date_time_output_format: 'iso',
   output_format_json_quote_decimals: 1,
@@ -85,7 +87,7 @@ export function exportRows(kind: ExportKind, scope: Scope, after: ExportPosition
   const opened = kind === 'installs' ? ` AND ${isInstall}` : kind === 'opens' ? ` AND NOT (${isInstall})` : '';
   const place = 'log_partition, producer_id, frame_no, idx';
   const range = `${tenantCondition(scope)} AND ${rawTimeCondition(scope)}`;
-  // What was taken back stands beside the row that took it back, with the same tenant, time and other columns.
+  // A reversed row is next to its reversal, with the same tenant, time and other columns.
   const latest =
     kind === 'events'
       ? ` AND sign = 1 AND (is_learned OR (${place}) NOT IN (SELECT ${place} FROM events WHERE ${range} AND sign = -1))`

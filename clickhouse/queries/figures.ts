@@ -1,9 +1,9 @@
 /**
- * The figures of clicks, installs and events under common keys. Each kind is read from its own smallest table; cells of a
- * rollup that a boundary cuts are read raw, so the sums are the same whichever way they were found.
+ * The figures of clicks, installs and events under common keys. Each kind is read from its own smallest table; rollup
+ * cells that a boundary cuts are read from raw rows, so the sums are the same either way.
  *
- * Understanding a query costs ClickHouse more than reading these few rows (6 ms against 1 to 3), so each one is as flat as
- * it can be, and kinds that need no common order are asked for side by side (figureParts) instead of in one UNION.
+ * Parsing a query costs ClickHouse more than reading these few rows (6 ms against 1 to 3), so each query is as flat as
+ * possible, and kinds that need no common order are queried side by side (figureParts) instead of in one UNION.
  */
 import { isInstall, type Kind } from '#clickhouse/rollups.ts';
 import {
@@ -19,23 +19,23 @@ import {
 import { type Source, sourceOf } from './source.ts';
 
 export interface FigureKeys {
-  /** Beginnings of buckets, epoch milliseconds, as is the key `slot`; what lies before 1970 begins then. */
+  /** Beginnings of buckets, epoch milliseconds, as is the key `slot`; a beginning before 1970 is raised to 1970. */
   readonly slots_ms?: readonly number[];
   /** Each becomes a key `k_<column>`. */
   readonly columns?: readonly FilterColumn[];
-  /** Keeps these values of the one column and puts all others together as `\\0`, which no stored text holds. */
+  /** Keeps these values of the one column and combines all others as `\\0`, which no stored text contains. */
   readonly top?: readonly string[];
-  /** A row more, of all slots together, whose `slot` is 0. Only of clicks: a visitor may be in several slots. */
+  /** Adds a row for all slots together, whose `slot` is 0. Only for clicks, since a visitor may be in several slots. */
   readonly withWhole?: boolean;
-  /** Default true: a row for each currency. Without it f_currency and f_revenue are missing or empty. */
+  /** Default true: one row per currency. Without it f_currency and f_revenue are missing or empty. */
   readonly withRevenue?: boolean;
-  /** Unique visitors cost more than all the rest; without them f_unique_clicks is missing or 0. */
+  /** Unique visitors cost more than everything else; without them f_unique_clicks is missing or 0. */
   readonly withUniques: boolean;
   /** Without them f_bot_clicks is missing or 0. */
   readonly withBots: boolean;
 }
 
-/** One row of figures as JSON: those of other kinds are missing. */
+/** One row of figures as JSON; figures of other kinds are missing. */
 export interface FigureRow {
   /** Beginning of the bucket, epoch milliseconds. */
   readonly slot: number;
@@ -50,13 +50,13 @@ export interface FigureRow {
   readonly f_reengagements?: number;
   readonly f_events?: number;
   readonly f_conversions?: number;
-  /** '' unless the events of the row carried revenue. */
+  /** '' unless the events of the row have revenue. */
   readonly f_currency?: string;
   /** An exact decimal. */
   readonly f_revenue?: string;
 }
 
-/** The key of a bucket that begins then. */
+/** The key of the bucket with this beginning. */
 export function slotOf(ms: number): number {
   return Math.max(0, ms);
 }
@@ -78,7 +78,7 @@ const nothing: Record<Figure, string> = {
   f_revenue: 'toDecimal128(0, 9)',
 };
 
-/** A question for each kind, its rows as FigureRow. */
+/** One query per kind, with rows as FigureRow. */
 export function figureParts(scope: Scope, keys: FigureKeys, kinds: readonly Kind[]): Question[] {
   return kinds.map((kind) => ({
     sql: part(kind, scope, keys, (own) => ({
@@ -89,7 +89,9 @@ export function figureParts(scope: Scope, keys: FigureKeys, kinds: readonly Kind
   }));
 }
 
-/** One subquery with a row for each key, kind and currency; every column of FigureRow but slot and grp, and the keys. */
+/**
+ * One subquery with a row for each key, kind and currency; every column of FigureRow but slot and grp, and the keys.
+ */
 export function figures(scope: Scope, keys: FigureKeys): Question {
   const parts = (['clicks', 'installs', 'events'] as const).map((kind) =>
     part(kind, scope, keys, (own) => ({ ...nothing, ...own })),
@@ -121,7 +123,7 @@ function figureParams(scope: Scope, keys: FigureKeys): Question['params'] {
   };
 }
 
-/** Where a kind is read from. */
+/** The table from which a kind is read. */
 function figureSource(kind: Kind, scope: Scope, keys: FigureKeys): Source {
   const inner = (keys.slots_ms ?? []).filter((slot) => slot > scope.start_ms && slot < scope.end_ms);
   return sourceOf(kind, scope, keys.columns ?? [], [scope.start_ms, ...inner, scope.end_ms]);
@@ -144,7 +146,7 @@ FROM ${fromOf(kind, source, scope, keys)}${groupingOf(kind, keys)}`;
 function groupingOf(kind: Kind, keys: FigureKeys): string {
   const names = [...keyNames(keys), ...(kind === 'events' && keys.withRevenue !== false ? ['revenue_currency'] : [])];
   if (names.length === 0) return '';
-  // Of events that all were taken back nothing is left, not even a currency.
+  // If all events were reversed, nothing is left, not even a currency.
   if (kind === 'events') return `\nGROUP BY ${names.join(', ')} HAVING f_events != 0`;
   const isWithWhole = keys.withWhole === true && kind === 'clicks';
   return isWithWhole ? `\nGROUP BY GROUPING SETS ((${names.join(', ')}), ())` : `\nGROUP BY ${names.join(', ')}`;
@@ -179,7 +181,7 @@ function wholeCells(kind: Kind, source: Source, scope: Scope, keys: FigureKeys):
   return `${table} WHERE ${conditions.join(' AND ')}`;
 }
 
-/** Columns of a rollup beside its keys, and how raw rows become the sums. */
+/** Columns of a rollup besides its keys, and how raw rows become the sums. */
 const carried: Record<Kind, { keys: readonly string[]; sums: readonly string[]; fromRaw: readonly string[] }> = {
   clicks: {
     keys: ['is_bot'],
@@ -207,7 +209,7 @@ const carried: Record<Kind, { keys: readonly string[]; sums: readonly string[]; 
   },
 };
 
-/** The raw table and the condition that picks what lies in the cut cells. */
+/** The raw table and the condition that selects the content of the cut cells. */
 function rawCells(
   kind: Kind,
   { cutCells, cellSeconds }: Extract<Source, { kind: 'rollup' }>,
@@ -263,7 +265,7 @@ function figuresOf(kind: Kind, scope: Scope, keys: FigureKeys, isRaw: boolean): 
 }
 
 function clickFigures(scope: Scope, keys: FigureKeys, isRaw: boolean): Figures {
-  // Bots are in the rows, and not in the figures, only where their own number is wanted.
+  // The table's rows include bots; the figures do so only if the number of bots is requested.
   const isMixed = keys.withBots && !scope.include_bots;
   const sum = (isOnly: '' | 'NOT is_bot' | 'is_bot') => {
     if (isOnly === '') return isRaw ? 'count()' : 'sum(rows)';
@@ -289,7 +291,7 @@ function keyNames(keys: FigureKeys): string[] {
 function keyExpressions(keys: FigureKeys, time: 'time' | 'bucket', names: ColumnNames): string[] {
   const expressions: string[] = [];
   if (keys.slots_ms) {
-    // A cell of a rollup that a slot cuts is read raw, so whole seconds tell where the others lie.
+    // A rollup cell that a slot cuts is read from raw rows, so whole seconds suffice to assign the others.
     const ms = time === 'bucket' ? 'toInt64(toUnixTimestamp(bucket)) * 1000' : 'toUnixTimestamp64Milli(time)';
     expressions.push(`roundDown(${ms}, {slots:Array(Int64)}) AS slot`);
   }

@@ -1,4 +1,4 @@
-/** What only one link is asked for: its clicks by what they came with, and the last of them. */
+/** Queries about a single link: its clicks by breakdown, and the time of the last one. */
 import {
   type FilterColumn,
   filteredColumns,
@@ -18,14 +18,14 @@ export interface BreakdownRow {
   readonly clicks: number;
   /** Clicks of all values. */
   readonly total: number;
-  /** The last of all values, epoch ms. */
+  /** The last one of all values, epoch ms. */
   readonly last_ms: number;
 }
 
-/** What `clicks_by_link` can be narrowed by. */
+/** Filters that `clicks_by_link` supports. */
 const byLinkColumns: readonly FilterColumn[] = ['app_id', 'link_id', 'campaign'];
 
-/** Clicks by the `limit` commonest values of each breakdown. The rows of one link lie together in the raw table. */
+/** Clicks by the `limit` most frequent values of each breakdown. The rows of one link are adjacent in the raw table. */
 export function breakdownOf(scope: Scope, limit: number): Question {
   const columns = breakdowns.map((name) => (name === 'referrer' ? 'referrer_host' : name));
   const chosen = (values: readonly string[]) =>
@@ -43,13 +43,13 @@ ORDER BY clicks DESC, value LIMIT {values_max:UInt32} BY breakdown`,
 }
 
 /**
- * Time of the last click of a person, whatever the range of the scope. Rows: `last_ms`, 0 without any.
- * @param sinceMs only from here on, epoch ms; 0 for all.
+ * Time of the last click by a person, whatever the range of the scope. Rows: `last_ms`, 0 without any. @param sinceMs
+ * only from here on, epoch ms; 0 for all.
  */
 export function lastClick(scope: Scope, sinceMs: number): Question {
   const params = { ...scopeParams(scope), since_s: Math.max(0, Math.floor(sinceMs / 1000)) };
   const since = (column: string) => `${column} >= toDateTime({since_s:UInt32}, 'UTC')`;
-  // Filters that the rollup knows nothing of must look at every record; else it tells the day.
+  // Filters that the rollup does not support need a scan of all records; otherwise it gives the day.
   const isRaw = filteredColumns(scope).some((column) => !byLinkColumns.includes(column));
   const when = isRaw
     ? since('time')
@@ -60,7 +60,7 @@ export function lastClick(scope: Scope, sinceMs: number): Question {
   };
 }
 
-/** The first record of the scope, to the day, whatever the range. Rows: `first_ms`, 0 without any. */
+/** The day of the first record in the scope, whatever the range. Rows: `first_ms`, 0 without any. */
 export function firstDay(scope: Scope): Question {
   const parts = (['clicks', 'installs', 'events'] as const).map(
     (kind) =>

@@ -1,18 +1,18 @@
-/** How matching by score would have done where evidence tells the truth. */
+/** How well matching by score would have done in the cases where evidence shows the truth. */
 import { matchTimeCondition } from './matches.ts';
 import { type Question, type Scope, scopeParams, tenantCondition } from './scope.ts';
 
 export interface QualityRow {
   readonly platform: string;
   readonly browser: string;
-  /** Tenths of the confidence; -1 for what was refused. */
+  /** Tenths of the confidence; -1 for refused matches. */
   readonly band: number;
   readonly right: number;
   readonly wrong: number;
   readonly missed: number;
 }
 
-/** Matches whose click the device named, and that the rules decided a second time without it. */
+/** Matches whose click the device named, for which the rules also decided without that evidence. */
 const isTruth =
   "outcome = 'matched' AND match_type IN ('click_id', 'install_referrer', 'clipboard') AND shadow_outcome NOT IN ('', 'off') AND detail != ''";
 
@@ -33,7 +33,7 @@ export interface TruthRow {
   readonly detail: string;
 }
 
-/** The newest of them, for deciding them again. */
+/** The newest of them, so that they can be decided again. */
 export function knownTruths(scope: Scope, limit: number): Question {
   return {
     sql: `SELECT link_id, detail FROM matches WHERE ${tenantCondition(scope)} AND ${matchTimeCondition} AND ${isTruth}

@@ -1,4 +1,4 @@
-/** Matches as a person asks for them: some of an app, newest first, or one by its id. */
+/** Matches for display: an app's, newest first, or one by its id. */
 import { type Question, type Scope, scopeParams, tenantCondition } from './scope.ts';
 
 export interface StoredMatch {
@@ -35,7 +35,7 @@ const columns = `match_id, app_id, toUnixTimestamp64Milli(time) AS time_ms, plat
   confidence, competing_links, click_id, link_id, browser, ip, shadow_outcome, shadow_click_id, shadow_link_id, shadow_confidence,
   duration_us, detail`;
 
-/** An erased person's matches are counted in figures and never shown. */
+/** An erased person's matches are counted in figures but never shown. */
 const isShown = "match_id != ''";
 export const matchTimeCondition =
   'time >= fromUnixTimestamp64Milli({start_ms:Int64}) AND time < fromUnixTimestamp64Milli({end_ms:Int64})';
@@ -54,10 +54,10 @@ function conditionOf(scope: Scope, filter: MatchFilter): string {
   return conditions.join(' AND ');
 }
 
-/** A page, the newest first. */
+/** One page, newest first. */
 export function matchPage(scope: Scope, filter: MatchFilter, limit: number, offset: number): Question {
   const condition = conditionOf(scope, filter);
-  // The detail is read of those that are shown, and of no other.
+  // Reads the detail only for the rows that are shown.
   const page = `SELECT app_id, time, match_id FROM matches WHERE ${condition} ORDER BY time DESC, match_id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt64}`;
   return {
     sql: `SELECT ${columns} FROM matches WHERE ${tenantCondition(scope)} AND ${matchTimeCondition} AND (app_id, time, match_id) IN (${page})

@@ -1,4 +1,4 @@
-/** Links or campaigns in the order of a figure, a page at a time, each with its figures. */
+/** Links or campaigns sorted by a figure, one page at a time, each with its figures. */
 import { figureParts, figures, keysAlone } from './figures.ts';
 import type { Filters, Question, Scope } from './scope.ts';
 
@@ -29,7 +29,7 @@ export interface RankedRow {
   readonly reengagements: number;
   readonly events: number;
   readonly conversions: number;
-  /** How many there are on all pages. */
+  /** Number of entries on all pages. */
   readonly total: number;
   /** Events of all rows on all pages. */
   readonly all_events: number;
@@ -61,11 +61,11 @@ const order: Record<RankedBy, string> = {
 const isSomething = 'sum(f_clicks) + sum(f_installs) + sum(f_opens) + sum(f_events) > 0';
 
 function conditionOn(column: RankedColumn): string {
-  // Links without a campaign are left out; what belongs to no link is one row.
+  // Links without a campaign are left out; records that belong to no link form one row.
   return column === 'campaign' ? "WHERE k_campaign != ''" : '';
 }
 
-/** Unique clicks are 0 unless they decide the order, and of revenue there is nothing: see uniquesOf and revenueOf. */
+/** Unique clicks are 0 unless sorting by them, and revenue is absent: see uniquesOf and revenueOf. */
 export function ranking(scope: Scope, options: RankingOptions): Question {
   const { column, sortBy } = options;
   const { sql, params } = figures(scope, {
@@ -85,7 +85,7 @@ ORDER BY ${order[sortBy]} DESC, id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt
   };
 }
 
-/** How many there are, for a page that lies beyond the last. Rows: `total`. */
+/** The number of entries, for a page beyond the last. Rows: `total`. */
 export function rankingTotal(scope: Scope, column: RankedColumn): Question {
   const { sql, params } = figures(scope, {
     columns: [column],
@@ -99,21 +99,26 @@ export function rankingTotal(scope: Scope, column: RankedColumn): Question {
   };
 }
 
-/** Unique clicks of the ids of one page. Rows: `id`, `f_unique_clicks`, and the `f_clicks` that they were found among. */
+/**
+ * Unique clicks of the ids of one page. Rows: `id`, `f_unique_clicks`, and the `f_clicks` that they were found among.
+ */
 export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
   const keys = { columns: [column], withUniques: true, withBots: false };
   const parts = figureParts(narrowed(scope, column, ids), keys, ['clicks']);
   return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
 }
 
-/** Amounts of the ids of one page. Rows: `id`, `f_currency` ('' without an amount), `f_revenue`, and the `f_events` of it. */
+/**
+ * Amounts of the ids of one page. Rows: `id`, `f_currency` ('' without an amount), `f_revenue`, and the `f_events` of
+ * it.
+ */
 export function revenueOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
   const keys = { columns: [column], withUniques: false, withBots: false };
   const parts = figureParts(narrowed(scope, column, ids), keys, ['events']);
   return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
 }
 
-/** How many links had something under each campaign of one page. Rows: `id`, `links`, `records` of any kind. */
+/** How many links have records under each campaign of one page. Rows: `id`, `links`, `records` of any kind. */
 export function linksOfCampaigns(scope: Scope, campaigns: readonly string[]): Question {
   const { sql, params } = keysAlone(narrowed(scope, 'campaign', campaigns), ['campaign', 'link_id']);
   return {
@@ -123,7 +128,7 @@ SELECT k_campaign AS id, k_link_id, sum(f_records) AS n FROM (${sql}) GROUP BY i
   };
 }
 
-/** The currency with the most events that carried revenue; none without any. Rows: `currency`. */
+/** The currency of the most events with revenue; none without any. Rows: `currency`. */
 export function mainCurrency(scope: Scope): Question {
   const { sql, params } = figures(scope, { withUniques: false, withBots: false });
   return {

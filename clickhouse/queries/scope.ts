@@ -1,8 +1,8 @@
-/** What a question is about, and the one place in which it becomes a condition: tenant first, every value bound. */
+/** The scope of a query, and the one place where it becomes a condition: tenant first, every value bound. */
 import type { Params } from '#clickhouse/client.ts';
 import { DAY_MS } from '#common/durations.ts';
 
-/** Columns that every kind of record has and that a question may be narrowed by. */
+/** Columns that every kind of record has and by which a query may be filtered. */
 export const filterColumns = [
   'app_id',
   'link_id',
@@ -33,12 +33,12 @@ export interface Scope {
   readonly include_bots: boolean;
 }
 
-/** A rollup keeps some columns under another name. */
+/** A rollup has some columns under another name. */
 export type ColumnNames = Readonly<Partial<Record<FilterColumn, string>>>;
 
 /**
- * The condition on tenant and filters, without the time. Whoever reads records of tenants uses this and nothing else.
- * Its parameters are those of scopeParams.
+ * The condition on tenant and filters, without the time. Every read of tenants' records uses it. Its parameters are
+ * those of scopeParams.
  */
 export function tenantCondition(scope: Scope, names: ColumnNames = {}): string {
   const conditions = [isAmong('organization_id', 'organization_ids', scope.organization_ids, false)];
@@ -50,7 +50,7 @@ export function tenantCondition(scope: Scope, names: ColumnNames = {}): string {
   return conditions.join(' AND ');
 }
 
-/** One value is compared, which costs less than looking it up in a set for every row. */
+/** A comparison with one value costs less than a set look-up for every row. */
 function isAmong(column: string, parameter: string, values: readonly string[], isExclusion: boolean): string {
   const bound = `{${parameter}:Array(String)}`;
   if (values.length === 1) return `${column} ${isExclusion ? '!=' : '='} ${bound}[1]`;
@@ -58,19 +58,19 @@ function isAmong(column: string, parameter: string, values: readonly string[], i
 }
 
 /**
- * The condition on the time of raw rows. Their key has the day long before the time, and ClickHouse finds rows by the day
- * only when it is told the day: without it, a question about an hour reads a whole month of the tenant.
+ * The condition on the time of raw rows. Their key has the day long before the time, and ClickHouse uses the day only
+ * if the condition names it: without it, a query for an hour reads a whole month of the tenant.
  */
 export function rawTimeCondition({ start_ms, end_ms }: Scope): string {
   const days = `toDate(time) >= toDate(fromUnixTimestamp64Milli({start_ms:Int64}, 'UTC')) AND toDate(time) <= toDate(fromUnixTimestamp64Milli({end_ms:Int64} - 1, 'UTC'))`;
-  // Whole days say it all, and the time itself need not be read.
+  // Whole days are sufficient, and the time itself need not be read.
   if (start_ms % DAY_MS === 0 && end_ms % DAY_MS === 0) return days;
   return `time >= fromUnixTimestamp64Milli({start_ms:Int64}) AND time < fromUnixTimestamp64Milli({end_ms:Int64})\nAND ${days}`;
 }
 
 /**
- * The condition on the cells of a rollup; one that the beginning or the end cuts is not for it to judge. Compared as the
- * whole seconds that they are: against milliseconds each of them would be converted first, a tenth of a ranking.
+ * The condition on the cells of a rollup; cells that the beginning or the end cuts are handled elsewhere. It compares
+ * whole seconds, as stored: comparing milliseconds would convert every cell first, a tenth of the cost of a ranking.
  */
 export const cellTimeCondition =
   "bucket >= toDateTime({start_s:UInt32}, 'UTC') AND bucket < toDateTime({end_s:UInt32}, 'UTC')";
@@ -90,12 +90,12 @@ export function scopeParams(scope: Scope): Params {
   return params;
 }
 
-/** As a DateTime can hold it, rounded up. */
+/** Rounded up to the whole seconds of a DateTime. */
 function secondsOf(ms: number): number {
   return Math.min(Math.max(0, Math.ceil(ms / 1000)), 2 ** 32 - 1);
 }
 
-/** Columns that the filters look at. */
+/** Columns that the filters use. */
 export function filteredColumns(scope: Scope): FilterColumn[] {
   return filterColumns.filter((column) => scope.filters[column] !== undefined);
 }

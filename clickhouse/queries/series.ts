@@ -1,4 +1,4 @@
-/** Figures by bucket, and by the values of one column if asked: rows of each kind, to be put together by whoever asks. */
+/** Figures by bucket, and optionally by the values of one column: rows of each kind, which the caller combines. */
 import { kinds } from '#clickhouse/rollups.ts';
 import { type FigureKeys, figureParts, figures } from './figures.ts';
 import type { FilterColumn, Question, Scope } from './scope.ts';
@@ -6,11 +6,11 @@ import type { FilterColumn, Question, Scope } from './scope.ts';
 export { type FigureRow, slotOf } from './figures.ts';
 
 export interface SeriesOptions {
-  /** Its values stand in `grp`. */
+  /** Its values are in `grp`. */
   readonly groupBy?: FilterColumn;
   readonly top?: readonly string[];
   readonly withBots?: boolean;
-  /** Of clicks a row more, of all buckets together, whose `slot` is 0. */
+  /** For clicks, adds a row for all buckets together, whose `slot` is 0. */
   readonly withWhole?: boolean;
 }
 
@@ -29,7 +29,7 @@ export function series(scope: Scope, slotsMs: readonly number[], options: Series
   return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${groupBy}`, 'grp'), params }));
 }
 
-/** The values of a column that have most clicks, then most installs and events. Rows: `value`. */
+/** The values of a column with the most clicks, then the most installs and events. Rows: `value`. */
 export function topValues(scope: Scope, column: FilterColumn, limit: number): Question {
   const { sql, params } = figures(scope, {
     columns: [column],

@@ -1,4 +1,4 @@
-/** Where a figure is read from: the smallest table that can give it exactly. */
+/** Chooses the table to read a figure from: the smallest one that gives it exactly. */
 import type { Kind } from '#clickhouse/rollups.ts';
 import { dayDimensions } from '#clickhouse/rollups.ts';
 import { type ColumnNames, type FilterColumn, filteredColumns, type Scope } from './scope.ts';
@@ -7,7 +7,7 @@ const quarterS = 900;
 const dayS = 86_400;
 const shortMs = 40 * dayS * 1000;
 /**
- * Cells of a rollup that a boundary may cut; what lies in them is then read raw. Beyond it a finer table is cheaper.
+ * Rollup cells that a boundary may cut; their content is then read from raw rows. With more, a finer table is cheaper.
  * A range with its previous one cuts three.
  */
 const cutCellsMax = 4;
@@ -17,17 +17,17 @@ export type Source =
   | {
       readonly kind: 'rollup';
       readonly table: string;
-      /** A condition that picks the dimension; empty where a table has none. */
+      /** A condition that selects the dimension; empty for tables without dimensions. */
       readonly pick: string;
       readonly names: ColumnNames;
-      /** Beginnings (epoch seconds) of the cells that a boundary cuts: these are read raw instead. */
+      /** Beginnings (epoch seconds) of the cells that a boundary cuts; they are read from raw rows instead. */
       readonly cutCells: readonly number[];
       readonly cellSeconds: number;
     };
 
 /**
- * @param columns what the question groups by, besides its filters.
- * @param boundariesMs every instant at which the question begins, ends or changes its bucket.
+ * @param columns what the query groups by, besides its filters. @param boundariesMs every instant at which the query
+ * begins, ends or changes its bucket.
  */
 export function sourceOf(
   kind: Kind,
@@ -40,7 +40,7 @@ export function sourceOf(
   const daily = dailySource(kind, [...needed]);
   const cutDays = cutCells(boundariesMs, dayS, scope);
   const cutQuarters = cutCells(boundariesMs, quarterS, scope);
-  // Over a month, whole quarters cost less than days with raw pieces between them.
+  // For more than a month, whole quarters cost less than days with raw pieces between them.
   const isShort = needed.size === 0 && cutQuarters?.length === 0 && scope.end_ms - scope.start_ms <= shortMs;
   if (needed.size === 0 && cutDays && cutDays.length > 0 && cutQuarters?.length === 0 && !isShort) {
     return daysAndQuarters(kind, cutDays);
@@ -61,7 +61,7 @@ export function sourceOf(
   return { kind: 'raw' };
 }
 
-/** Whole days, and of those that a boundary cuts the quarters: one flat question, since both lie in one table. */
+/** Whole days, and quarters of the days that a boundary cuts: one flat query, since both are in one table. */
 function daysAndQuarters(kind: Kind, cutDays: readonly number[]): Source {
   const at = (seconds: number) => `toDateTime(${seconds}, 'UTC')`;
   const quarters = cutDays.map((day) => `(bucket >= ${at(day)} AND bucket < ${at(day + dayS)})`).join(' OR ');
@@ -90,7 +90,7 @@ function dailySource(kind: Kind, needed: readonly FilterColumn[]): Daily | null 
   return isByLink ? { kind: 'rollup', table: `${kind}_by_link`, pick: '', names: {} } : null;
 }
 
-/** Null when too many are cut, or most of the range. */
+/** Null if too many are cut, or most of the range. */
 function cutCells(boundariesMs: readonly number[], cellSeconds: number, scope: Scope): number[] | null {
   const cut = new Set<number>();
   for (const boundary of boundariesMs) {

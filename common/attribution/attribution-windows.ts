@@ -1,6 +1,7 @@
 /**
- * How long clicks of each app are stored for matching, in Redis under `windows:<app_id>`: the SDK edge writes the windows when it
- * sees a change, ingest reads them as clicks arrive. If lost, the defaults apply until the edge writes them again.
+ * How long clicks of each app are stored for matching, in Redis under `windows:<app_id>`: the SDK edge writes the
+ * windows when it sees a change, ingest reads them as clicks arrive. If lost, the defaults apply until the edge writes
+ * them again.
  */
 import type { Redis } from '#common/stores/redis.ts';
 
@@ -9,10 +10,10 @@ export interface Windows {
   readonly probabilistic_window_hours: number;
 }
 
-/** What an app has until it says otherwise. */
+/** The defaults of an app. */
 export const defaultWindows: Windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
 
-/** Every method throws when Redis is unavailable. */
+/** Every method throws if Redis is unavailable. */
 export class AttributionWindows {
   readonly #redis: Redis;
 
@@ -25,7 +26,7 @@ export class AttributionWindows {
     await this.#redis.commands.set(keyOf(appId), `${attribution_window_hours} ${probabilistic_window_hours}`);
   }
 
-  /** In the order asked for. */
+  /** In the order of the arguments. */
   async of(appIds: readonly string[]): Promise<Windows[]> {
     if (appIds.length === 0) return [];
     const found = await this.#redis.commands.mget(appIds.map(keyOf));

@@ -1,4 +1,4 @@
-/** How the SDK edge asks ingest for a click that Redis has lost: one question over NATS, answered from ClickHouse. */
+/** How the SDK edge asks ingest for a click that Redis has lost: a request over NATS, answered from ClickHouse. */
 import { isObject } from '#common/json-object.ts';
 import type { RecentClick } from './recent-click.ts';
 
@@ -9,10 +9,10 @@ export interface ArchiveQuestion {
   readonly click_id: string;
 }
 
-/** The click, and the device or install that has it; null when there is no such click of the app. */
+/** The click, and the device or install that has it; null if the app has no such click. */
 export type ArchiveAnswer = { readonly click: RecentClick; readonly claimed_by: string } | null;
 
-/** Reads a question; null for what is none. */
+/** Parses a request; null if it is malformed. */
 export function readArchiveQuestion(bytes: Buffer): ArchiveQuestion | null {
   const value = parse(bytes);
   if (!isObject(value)) return null;
@@ -20,7 +20,7 @@ export function readArchiveQuestion(bytes: Buffer): ArchiveQuestion | null {
   return typeof app_id === 'string' && typeof click_id === 'string' ? { app_id, click_id } : null;
 }
 
-/** Reads an answer; undefined for what is none. */
+/** Parses an answer; undefined if it is malformed. */
 export function readArchiveAnswer(bytes: Buffer): ArchiveAnswer | undefined {
   const value = parse(bytes);
   if (value === null) return null;

@@ -15,14 +15,14 @@ export interface RecentClick extends Readonly<CampaignTexts> {
   readonly is_bot: boolean;
 }
 
-/** What tells one device at an address from another. Only of apps that match by it, and not of bots. */
+/** What distinguishes one device at an address from another. Only for apps that match by it, and not for bots. */
 export interface ClickTraces {
   readonly user_agent: string;
   /** The Accept-Language header. */
   readonly language: string;
 }
 
-/** A click as it is put in: the same object may be click and traces. */
+/** A click as it is stored: the same object may be click and traces. */
 export interface ClickToPut {
   readonly click: Omit<RecentClick, 'is_bot'>;
   readonly is_bot: boolean;
@@ -32,19 +32,19 @@ export interface ClickToPut {
   readonly windows: Windows;
 }
 
-/** A click at an address, and who has it already. */
+/** A click at an address, and who has already claimed it. */
 export interface ClickAtAddress extends ClickTraces {
   readonly click_id: string;
   readonly link_id: string;
   readonly time: number;
   readonly claimed_by: string;
-  /** The click as it is kept by its id; empty where it was not asked for. */
+  /** The click as stored by its id; empty if it was not requested. */
   readonly json: string;
-  /** What its tap page sent; null where there was none, and for a click that is claimed. */
+  /** What its tap page sent; null if there was none, and for a claimed click. */
   readonly signals: TapSignals | null;
 }
 
-/** The click's JSON without its id and without what is empty. Joined by hand: every click goes through here. */
+/** The click's JSON without its id and without empty fields. Concatenated by hand for speed: every click passes here. */
 export function clickJsonOf(click: ClickToPut['click'], is_bot: boolean): string {
   return (
     `{"app_id":${jsonText(click.app_id)},"link_id":${jsonText(click.link_id)},"time":${click.time}` +
@@ -63,7 +63,7 @@ function field(name: keyof ClickToPut['click'], text: string): string {
   return text === '' ? '' : `,"${name}":${jsonText(text)}`;
 }
 
-/** What stands at an address: the click's id, a space, and what tells its device from another. */
+/** The entry at an address: the click's id, a space, and what distinguishes its device from others. */
 export function memberOf(
   { click_id, link_id, time }: ClickToPut['click'],
   { user_agent, language }: ClickTraces,
@@ -91,7 +91,7 @@ function signalsOf(json: string): TapSignals | null {
   return json === '' ? null : readTapSignals(JSON.parse(json));
 }
 
-/** The query of a click that was answered with `json`. */
+/** The query of a click that was returned as `json`. */
 export function queryOf(json: string): string {
   const { query } = JSON.parse(json);
   return typeof query === 'string' ? query : '';

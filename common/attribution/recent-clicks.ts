@@ -26,11 +26,13 @@ import {
 
 export const PER_ADDRESS_MAX = 100;
 const CLICKS_PER_CALL_MAX = 200;
-/** Of so many of the clicks at an address all is answered at once: nearly always one of them is the one. */
+/**
+ * For this many of the clicks at an address everything is returned at once: the wanted one is nearly always among them.
+ */
 const WHOLE_NEAR_MAX = 4;
 const COPIES_PER_CALL_MAX = 200;
 const COPY_DELAY_MS = 10;
-/** Copies that may wait; beyond it they are left out, as with Redis unavailable. */
+/** Copies that may wait; beyond it they are dropped, as if Redis were unavailable. */
 const COPIES_WAITING_MAX = 20_000;
 
 function clickKey(clickId: string): string {
@@ -55,8 +57,9 @@ return 1
 `;
 
 /**
- * KEYS: answer of the device, address key, then click keys. ARGV: whether to look at the address, and of how many unclaimed clicks there
- * to answer all. Answers {answer, {member, owner, json, signals, ...}, {json, owner, ...}}.
+ * KEYS: answer of the device, address key, then click keys. ARGV: whether to look at the address, and for how many
+ * unclaimed clicks there to return everything. Returns {answer, {member, owner, json, signals, ...}, {json, owner,
+ * ...}}.
  */
 const gatherScript = `
 local answer = redis.call('GET', KEYS[1])
@@ -87,7 +90,10 @@ end
 return {answer or '', near, named}
 `;
 
-/** ARGV in groups of six: keys of the claim, of the answer by id and by device (or empty); who has the click, answer, TTL in ms. */
+/**
+ * ARGV in groups of six: keys of the claim, of the answer by id and by device (or empty); the holder of the click,
+ * answer, TTL in ms.
+ */
 const copyScript = `
 for at = 1, #ARGV, 6 do
   redis.call('SET', ARGV[at], ARGV[at + 3], 'PX', ARGV[at + 5])
@@ -103,7 +109,7 @@ export interface ClaimToCopy {
   readonly device: string;
   readonly match_id: string;
   readonly answer: string;
-  /** It is what the device is answered when it asks again. */
+  /** This is the device's answer when it sends the request again. */
   readonly is_first: boolean;
 }
 
@@ -111,11 +117,11 @@ export interface Gathered {
   /** The first answer this device got, or empty. */
   readonly answer: string;
   readonly near: readonly ClickAtAddress[];
-  /** In the order asked for; null for a click that is not known. */
+  /** In the order of the arguments; null for an unknown click. */
   readonly named: readonly ({ readonly click: RecentClick; readonly claimed_by: string } | null)[];
 }
 
-/** Every method throws when Redis is unavailable. */
+/** Every method throws if Redis is unavailable. */
 export class RecentClicks {
   readonly #redis: Redis;
   readonly #time: Pick<Time, 'after'>;
@@ -155,8 +161,8 @@ export class RecentClicks {
   }
 
   /**
-   * Everything a match is decided by, in one round trip. An empty device has no earlier answer.
-   * @param address the name of the device's address; empty to look for no clicks there.
+   * Everything that decides a match, in one round trip. An empty device has no earlier answer. @param address the name
+   * of the device's address; empty to look for no clicks there.
    */
   async gather(appId: string, device: string, address: string, clickIds: readonly string[]): Promise<Gathered> {
     const keys = [answerKey(appId, device), addressKey(appId, address), ...clickIds.map(clickKey)];
@@ -173,8 +179,8 @@ export class RecentClicks {
   }
 
   /**
-   * Copies a claim that stands in Postgres, soon: those of a few milliseconds share a command. Until then, and where it fails, the next
-   * question costs a look-up in Postgres.
+   * Copies a claim from Postgres with a short delay: claims of a few milliseconds share a command. Until then, and if
+   * it fails, the next request costs a look-up in Postgres.
    */
   copyClaim(claim: ClaimToCopy, ttlMs: number): void {
     if (this.#copies.length >= COPIES_WAITING_MAX) return;
@@ -201,12 +207,12 @@ export class RecentClicks {
     return this.#redis.commands.get(matchKey(matchId));
   }
 
-  /** An answer that claims no click, by its match_id for as long as an install may refer to it. */
+  /** Stores an answer that claims no click, by its match_id, for as long as an install may refer to it. */
   async keepAnswer(matchId: string, answer: string, ttlMs: number): Promise<void> {
     await this.#redis.commands.set(matchKey(matchId), answer, 'PX', ttlMs);
   }
 
-  /** The same answer under a name of its own, for a while. */
+  /** Stores the same answer under another name, for a while. */
   async keepOpen(name: string, answer: string, ttlMs: number): Promise<void> {
     await this.#redis.commands.set(`open:${name}`, answer, 'PX', ttlMs);
   }
@@ -215,7 +221,7 @@ export class RecentClicks {
     return this.#redis.commands.get(`open:${name}`);
   }
 
-  /** Clicks by id, in the order asked for. */
+  /** Clicks by id, in the order of the arguments. */
   async byIds(clickIds: readonly string[]): Promise<(RecentClick | null)[]> {
     if (clickIds.length === 0) return [];
     const found = await this.#redis.commands.mget(clickIds.map(clickKey));

@@ -1,6 +1,6 @@
 /**
- * What events inherit from their install, in Redis under `install:<app_id>:<install_id>` and `device:<app_id>:<device_id>`,
- * for thirty days. It can be lost: installs are in ClickHouse.
+ * What events inherit from their install, in Redis under `install:<app_id>:<install_id>` and
+ * `device:<app_id>:<device_id>`, for thirty days. It can be lost: installs are in ClickHouse.
  */
 import type { CampaignTexts } from '#common/campaign-fields.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -8,18 +8,18 @@ import type { Redis } from '#common/stores/redis.ts';
 
 const TTL_MS = 30 * DAY_MS;
 
-/** What events inherit. */
+/** The fields that events inherit. */
 export interface InstallFacts extends Readonly<CampaignTexts> {
   readonly install_id: string;
   readonly link_id: string;
   readonly click_id: string;
   readonly platform: string;
   readonly country: string;
-  /** The network by which the country is looked up, of an install that the edge remembered without one. */
+  /** The network for looking up the country, for an install that the edge stored without one. */
   readonly network?: string;
 }
 
-/** Every method throws when Redis is unavailable. */
+/** Every method throws if Redis is unavailable. */
 export class RecentInstalls {
   readonly #redis: Redis;
 
@@ -34,7 +34,9 @@ export class RecentInstalls {
     await Promise.all(keys.map((key) => this.#redis.commands.set(key, json, 'PX', TTL_MS)));
   }
 
-  /** Under keys of `installKey` and `deviceKey` that are not there yet: what is there is as new, or newer. */
+  /**
+   * Stores it under keys of `installKey` and `deviceKey` that do not exist yet: existing entries are as new, or newer.
+   */
   async fillIn(installs: ReadonlyMap<string, InstallFacts>): Promise<void> {
     const { commands } = this.#redis;
     await Promise.all(
@@ -42,7 +44,7 @@ export class RecentInstalls {
     );
   }
 
-  /** By `installKey` and `deviceKey`, in the order asked for. */
+  /** By `installKey` and `deviceKey`, in the order of the arguments. */
   async byKeys(keys: readonly string[]): Promise<(InstallFacts | null)[]> {
     if (keys.length === 0) return [];
     const found = await this.#redis.commands.mget([...keys]);

@@ -1,7 +1,7 @@
 /**
- * One request and its answer, on a socket that may close at any moment.
- * States: open → answering (a stream) → closed. `closed` is entered by the last byte or by the client's abort,
- * whichever is first; after it the uWebSockets.js response must not be touched, and nothing here does.
+ * One request and its answer, on a socket that may close at any moment. States: open → answering (a stream) → closed.
+ * `closed` is entered by the last byte or by the client's abort, whichever is first; after it the uWebSockets.js
+ * response must not be touched, and nothing here does.
  */
 import { type ErrorCode, type Rejection, statusOf } from './rejection.ts';
 import type { Answer } from './route.ts';
@@ -35,10 +35,10 @@ export interface Quota {
 export class Exchange {
   readonly id: string;
   readonly receivedMs: number;
-  /** Headers that this answer carries whatever it says: request id, limits, CORS. */
+  /** Headers of this answer regardless of its content: request id, limits, CORS. */
   readonly headers: [string, string][];
   closesConnection = false;
-  /** A HEAD is answered by headers alone: a body would be read as the beginning of the next answer. */
+  /** A HEAD gets only headers: a body would be read as the beginning of the next answer. */
   isHead = false;
   isBodyComplete = false;
   isClosed = false;
@@ -95,7 +95,7 @@ export class Exchange {
       return;
     }
     for (const [name, value] of Object.entries(answer.headers ?? {})) {
-      if (unsafeInHeader.test(value)) throw new Error(`the header ${name} would carry a control character`);
+      if (unsafeInHeader.test(value)) throw new Error(`the header ${name} contains a control character`);
     }
     if ('stream' in answer) {
       this.isAnswering = true;
@@ -114,7 +114,7 @@ export class Exchange {
     this.#close();
   }
 
-  /** Ends a connection that can't be answered any more (half a stream is already out). */
+  /** Closes a connection whose answer cannot be completed (half a stream has already been sent). */
   cut(): void {
     if (!this.isClosed) this.#res.close();
   }
@@ -161,7 +161,8 @@ export class Exchange {
       this.#close();
     } catch (error) {
       if (!this.isClosed) this.#onStreamFailure(error);
-      // The status is out already: a cut connection is the only way left to say that the rest is missing.
+      // The status was already sent: cutting the connection is the only remaining way to signal that the rest is
+      // missing.
       this.cut();
     }
   }

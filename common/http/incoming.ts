@@ -24,7 +24,7 @@ export function readHeaders(req: HttpRequest): { headers: Headers; fault: Reject
       repeated = name;
     }
   });
-  if (repeated !== '') return { headers, fault: invalid(repeated, 'the header is repeated') };
+  if (repeated !== '') return { headers, fault: invalid(repeated, 'is repeated') };
   const encoding = headers['transfer-encoding'] ?? 'chunked';
   // With any other encoding, the end of the request is undefined.
   const fault = encoding.toLowerCase() === 'chunked' ? null : invalid('transfer-encoding', 'only chunked is accepted');
@@ -42,7 +42,7 @@ const mustBeSingle = new Set([
   'x-forwarded-proto',
 ]);
 
-/** Collects a body of at most `bytesMax`, copying each chunk, since uWebSockets.js takes its memory back. */
+/** Collects a body of at most `bytesMax`, copying each chunk, since uWebSockets.js reuses its memory. */
 export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: number): Promise<RawBody | Rejection> {
   return new Promise((settle) => {
     let parts: Uint8Array[] = [];
@@ -52,7 +52,7 @@ export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: num
       size += chunk.byteLength;
       if (size > bytesMax) {
         parts = [];
-        // The rest is not read: an answer now, and the connection ends with it.
+        // The rest is not read: the answer is sent now, and the connection closed.
         exchange.closesConnection = true;
         settle(tooLarge(bytesMax));
         return;
@@ -70,7 +70,10 @@ export function collectBody(res: HttpResponse, exchange: Exchange, bytesMax: num
 
 const tooLarge = (bytesMax: number) => invalid('body', `is larger than ${bytesMax} bytes`);
 
-/** Unpacks a gzip body, never to more than `bytesMax`. Names of codings have no case (RFC 9110 section 8.4.1). */
+/**
+ * Decompresses a gzip body, never to more than `bytesMax`. Names of codings are case-insensitive (RFC 9110 section
+ * 8.4.1).
+ */
 export async function unpackBody(body: RawBody, encoding: string, bytesMax: number): Promise<RawBody | Rejection> {
   const coding = encoding.toLowerCase();
   if (coding === '' || coding === 'identity') return body;
@@ -84,7 +87,7 @@ export async function unpackBody(body: RawBody, encoding: string, bytesMax: numb
   }
 }
 
-/** The parameters of a query. A parameter given twice is refused: guessing which one counts would give wrong figures. */
+/** The parameters of a query. A repeated parameter is refused: guessing which one counts would give wrong figures. */
 export function parseQuery(text: string): Record<string, string> | Rejection {
   const query: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(text)) {

@@ -27,7 +27,7 @@ test('of very many faults a hundred are named', () => {
   expect(faults(`{${keys.join()}}`)).toHaveLength(100);
 });
 
-test('a list is not copied into pairs: that and a text for each value cost ten times what parsing did', () => {
+test('a list is checked without copying it into pairs', () => {
   const entries = vi.spyOn(Object, 'entries');
   expect(faults(`{"batch":[${Array(10_000).fill('1').join()}]}`)).toEqual([]);
   const sizes = entries.mock.results.map(({ value }) => (Array.isArray(value) ? value.length : 0));

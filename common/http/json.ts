@@ -4,7 +4,7 @@ import { type FieldError, invalid, invalidFields, type Rejection } from './rejec
 
 const DEPTH_MAX = 32;
 const ERRORS_MAX = 100;
-/** Escapes after which a string may hold what Postgres and ClickHouse can't store: NUL and halves of surrogate pairs. */
+/** Escapes that may produce what Postgres and ClickHouse can't store: NUL and unpaired surrogates. */
 const suspicious = /\\u(?:0000|[dD][89a-fA-F])/;
 
 /** Parses a body that must be one JSON object. */
@@ -26,7 +26,10 @@ export function parseObject(body: RawBody): { value: Record<string, unknown> } |
   return { value: value as Record<string, unknown> };
 }
 
-/** The path is made to text only for a fault: a megabyte can hold 350,000 values, and a text for each took most of the time. */
+/**
+ * The path becomes text only for a fault: a megabyte can hold 350,000 values, and building a text for each took most of
+ * the time.
+ */
 function walk(value: object, path: (string | number)[], checkStrings: boolean, errors: FieldError[]): void {
   if (path.length >= DEPTH_MAX) {
     errors.push({ field: fieldOf(path), message: `is nested more than ${DEPTH_MAX} levels deep` });
@@ -68,7 +71,7 @@ function fieldOf(path: readonly (string | number)[]): string {
   return field || 'body';
 }
 
-/** Whether every store keeps the text as it is. */
+/** Whether every store can hold the text unchanged. */
 export function isStorableText(text: string): boolean {
   return !text.includes('\0') && text.isWellFormed();
 }

@@ -3,7 +3,6 @@
  * Order for each request: guard (limit and caller), body, validation, handler. A request rejected at one step
  * costs nothing of the later ones.
  */
-
 import { Type } from 'typebox';
 import type { Quota } from './exchange.ts';
 import { parseQuery, unpackBody } from './incoming.ts';
@@ -14,19 +13,19 @@ import type { Answer, CallerKind, LimitClass, Method, Request, Route } from './r
 import { bodyValidator, queryValidator, type Validator } from './validation.ts';
 
 const BODY_BYTES_MAX = 65_536;
-/** What a request may hold whose route asks for nothing: no field. */
+/** The schema for a route without fields. */
 const nothing = Type.Object({}, { additionalProperties: false });
 
-/** What a guard may look at. */
+/** What a guard may read. */
 export interface Incoming {
   readonly id: string;
   readonly ip: string;
   readonly receivedMs: number;
   readonly header: (name: string) => string;
   readonly queryText: string;
-  /** Below /v1, as it was asked for; undefined for a preflight, which asks for nothing itself. */
+  /** The path below /v1 as requested; undefined for a preflight, which requests nothing itself. */
   readonly path?: string | undefined;
-  /** The body, unpacked and bounded; for the few clients that put their key into it. */
+  /** The body, decompressed and bounded; for the few clients that put their key into it. */
   readonly readBody: () => Promise<RawBody | Rejection>;
 }
 
@@ -38,8 +37,8 @@ export interface GuardedRoute {
 }
 
 /**
- * Decides who calls and charges the request to its one limit class. `route` is null for an unknown address.
- * The quota is what the X-RateLimit headers say; null only where the limit can't be known.
+ * Authenticates the caller and charges the request to its one limit class. `route` is null for an unknown address. The
+ * quota is what the X-RateLimit headers say; null only if the limit can't be determined.
  */
 export type Guard = (
   route: GuardedRoute | null,
@@ -128,7 +127,7 @@ function readQuery(text: string, check: Validator | null): Record<string, string
 }
 
 function readBody<Deps>(body: RawBody, contentType: string, check: Validator, route: Route<Deps>): unknown {
-  // A body that may be left out altogether is an empty object.
+  // A body that may be omitted is then an empty object.
   if (body.byteLength === 0 && isOptional(route)) return {};
   if (!/^application\/json\s*(;|$)/i.test(contentType)) {
     return invalid('content-type', 'the header must be application/json');
@@ -144,7 +143,7 @@ function isOptional<Deps>(route: Route<Deps>): boolean {
   return !needsOne && !(Array.isArray(required) && required.length > 0);
 }
 
-/** Unpacks what was collected, to the same bound that held on the wire. */
+/** Decompresses what was collected, to the same maximum as on the wire. */
 export async function finishBody(
   collected: Promise<RawBody | Rejection>,
   encoding: string,

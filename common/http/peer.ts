@@ -17,10 +17,10 @@ interface Seen {
 
 /** The longest text of an IPv6 address with an IPv4 tail and a zone. */
 const addressCharsMax = 64;
-/** Texts that are remembered with what they are: parsing one takes longer than all else that is done with it. */
+/** Addresses whose parsed form is cached: parsing takes longer than everything else done with an address. */
 const seenMax = 10_000;
 
-/** Networks in CIDR form. A plain address is a network of one. @throws when one is neither. */
+/** Networks in CIDR notation. A plain address is a network of one. @throws if one is neither. */
 export class TrustedProxies {
   readonly #networks: readonly Network[];
   readonly #seen = new Map<string, Seen>();
@@ -38,8 +38,8 @@ export class TrustedProxies {
   }
 
   /**
-   * The client behind the socket. From an untrusted peer every X-Forwarded-* header is ignored; from a trusted
-   * one the client is the right-most entry of X-Forwarded-For that is not itself a trusted proxy.
+   * The client behind the socket. From an untrusted peer every X-Forwarded-* header is ignored; from a trusted one the
+   * client is the right-most entry of X-Forwarded-For that is not itself a trusted proxy.
    */
   peer(socketIp: string, isTls: boolean, forwardedFor: string, forwardedProto: string): Peer {
     const socket = this.#look(socketIp);
@@ -84,13 +84,13 @@ function withoutPort(entry: string): string {
   return v6 ?? v4 ?? entry;
 }
 
-/** IPv4 in IPv6 clothes (`::ffff:192.0.2.1`) as IPv4, IPv6 in its short form, anything else as it is. */
+/** IPv4-mapped IPv6 (`::ffff:192.0.2.1`) as IPv4, IPv6 in its short form, anything else unchanged. */
 export function plainAddress(text: string): string {
   if (!text.includes(':')) return text;
   return ipaddr.isValid(text) ? ipaddr.process(text).toString() : text;
 }
 
-/** What a limit per IP counts under: the address, or the /64 of an IPv6 one, since a household has that many. */
+/** What a limit per IP counts: the address, or the /64 of an IPv6 one, since a household has that many. */
 export function limitAddress(ip: string): string {
   const address = ipv6Of(ip);
   return typeof address === 'string' ? address : networkOf(address, 64);
@@ -102,14 +102,20 @@ export interface ChargedNetwork {
   readonly factor: number;
 }
 
-/** Sizes in which IPv6 is handed out: a host, a household, a site. A wider one has more, and not as much as it has parts. */
+/**
+ * Sizes in which IPv6 is assigned: a host, a household, a site. A wider one has a higher limit, but less than the sum
+ * of its parts.
+ */
 const ipv6Factors = [
   [64, 1],
   [56, 4],
   [48, 16],
 ] as const;
 
-/** What an address is charged to where one customer may have many /64s: itself, and the networks around it; the widest last. */
+/**
+ * What an address is charged to if one customer may have many /64s: itself, and the networks around it; the widest
+ * last.
+ */
 export function limitNetworks(ip: string): ChargedNetwork[] {
   const address = ipv6Of(ip);
   if (typeof address === 'string') return [{ subject: address, factor: 1 }];

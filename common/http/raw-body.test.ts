@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { RawBody } from './raw-body.ts';
 
-test('a body is its bytes again, and its text if it is UTF-8, without the mark that some clients put first', () => {
+test('a body returns the same bytes, and its text if it is UTF-8, without a byte order mark', () => {
   const text = '{"a":"ü😀"}';
   expect(new RawBody(Buffer.from(text)).text()).toBe(text);
   expect(new RawBody(Buffer.from(`\ufeff${text}`)).text()).toBe(text);
@@ -11,7 +11,7 @@ test('a body is its bytes again, and its text if it is UTF-8, without the mark t
   expect(new RawBody(all).text()).toBeNull();
 });
 
-test('a body stays as it came when the bytes that it was made from are used again', () => {
+test('a body is unaffected when the buffer that it was made from is reused', () => {
   const bytes = Buffer.from('{"a":1}');
   const body = new RawBody(bytes);
   bytes.fill(0);

@@ -5,11 +5,11 @@ const decoder = new TextDecoder('utf-8', { fatal: true });
 const byteOrderMark = '\xef\xbb\xbf';
 
 /**
- * The bytes are kept as a string of one character for each. A buffer would lie outside of V8's heap, and thousands of them a
- * second make it collect garbage for their sake alone; a string that lives for one request costs next to nothing.
+ * The bytes are stored as a string of one character each. A buffer would be outside of V8's heap, and thousands of them
+ * per second trigger extra garbage collections; a string that lives for one request costs next to nothing.
  */
 export class RawBody {
-  /** As it came, but for a byte order mark at its beginning. */
+  /** As received, without a byte order mark at its beginning. */
   readonly latin1: string;
   readonly #isAscii: boolean;
 
@@ -28,7 +28,7 @@ export class RawBody {
     return Buffer.from(this.latin1, 'latin1');
   }
 
-  /** Null when it is not valid UTF-8. */
+  /** Null if it is not valid UTF-8. */
   text(): string | null {
     if (this.#isAscii) return this.latin1;
     try {

@@ -25,7 +25,7 @@ export class Rejection {
   readonly errors: readonly FieldError[];
   /** Seconds to wait before a retry; becomes the Retry-After header. */
   readonly retryAfterSeconds: number | null;
-  /** Machine-readable reason where the code alone is not specific enough: `details.reason`. */
+  /** Machine-readable reason if the code alone is not specific enough: `details.reason`. */
   readonly reason: string | null;
 
   constructor(

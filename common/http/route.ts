@@ -2,7 +2,6 @@
  * A route is data. One list is mounted on the server, compiled to validators and written to openapi.json,
  * so the three cannot disagree.
  */
-
 import type { Static, TSchema } from 'typebox';
 import type { RawBody } from './raw-body.ts';
 import type { FieldError, Rejection } from './rejection.ts';
@@ -13,16 +12,16 @@ export type CallerKind = 'user' | 'app' | 'public';
 /** Every request is charged to exactly one of these. */
 export type LimitClass = 'auth' | 'links' | 'match' | 'events' | 'general';
 
-/** What a handler is given: all of it validated. */
+/** What a handler gets: all of it validated. */
 export interface Request<Caller = unknown, Params = unknown, Query = unknown, Body = unknown> {
   readonly id: string;
   readonly caller: Caller;
   readonly params: Params;
   readonly query: Query;
   readonly body: Body;
-  /** The body as it came (unpacked); empty when there is none. */
+  /** The body as received (decompressed); empty if there is none. */
   readonly rawBody: RawBody;
-  /** The client's address after TRUSTED_PROXIES were taken into account. */
+  /** The client's address, taking TRUSTED_PROXIES into account. */
   readonly ip: string;
   /** A header by its lower-case name; empty when absent. */
   readonly header: (name: string) => string;
@@ -56,8 +55,8 @@ interface RouteBase {
   /** `raw`: the handler takes `rawBody` and parses itself; `body` then only documents. */
   readonly bodyMode?: 'json' | 'raw';
   /**
-   * Rules that the body's schema can't express. It gets any JSON object, even one that the schema rejects, so that all faults are
-   * reported together; wrong types are reported by the schema.
+   * Rules that the body's schema can't express. It gets any JSON object, even one that the schema rejects, so that all
+   * faults are reported together; wrong types are reported by the schema.
    */
   readonly bodyFaults?: (body: Readonly<Record<string, unknown>>) => readonly FieldError[];
   readonly bodyBytesMax?: number;
@@ -69,14 +68,14 @@ interface RouteBase {
         description: string;
         schema?: TSchema;
         contentType?: string;
-        /** Other types in which the same is given, by what was asked for. */
+        /** Other content types of the same answer, by the Accept header. */
         otherTypes?: readonly string[];
         example?: unknown;
       }
     >
   >;
   readonly bodyExample?: unknown;
-  /** The key may also be the user of basic authentication, or stand in the body, as other services' clients send it. */
+  /** The key may also be the user name of Basic authentication, or in the body, as other services' clients send it. */
   readonly takesForeignKeys?: boolean;
 }
 
@@ -85,7 +84,7 @@ export interface Route<Deps> extends RouteBase {
   readonly params?: TSchema;
   readonly query?: TSchema;
   readonly body?: TSchema;
-  /** Asked before the body is looked at: what no body could mend. */
+  /** Checked before the body is read: reasons to refuse that no body could fix. */
   readonly refuse?: (deps: Deps, params: never) => Rejection | null;
   readonly handle: (
     deps: Deps,

@@ -5,7 +5,7 @@ import type { Log } from '#common/process/telemetry.ts';
 import type { Guard, MountedRoute } from './mount.ts';
 import { HttpServer } from './server.ts';
 
-/** How long open requests may take to get their answers once the process is to end. */
+/** How long open requests may take to get their answers once the process stops. */
 export const drainMs = 10_000;
 
 export class ServerPart implements Part {
@@ -16,7 +16,7 @@ export class ServerPart implements Part {
   readonly #guardUnknown: Guard;
   #server: HttpServer | undefined;
 
-  /** @param guardUnknown charges requests to addresses that no route has. */
+  /** @param guardUnknown rate-limits requests to unknown addresses. */
   constructor(
     config: ProcessConfig<'api' | 'gateway'>,
     log: Log,

@@ -194,7 +194,7 @@ async function fieldOf(answer: Response): Promise<string> {
 
 test.each([
   ['no port', null, 'must be set'],
-  ['a certificate that is not there', 0, 'TLS_CERT_FILE (/nowhere/cert.pem)'],
+  ['a certificate that does not exist', 0, 'TLS_CERT_FILE (/nowhere/cert.pem)'],
 ])('a server with %s does not start, and says why', async (_, httpsPort, why) => {
   const start = HttpServer.start({
     host: '127.0.0.1',
@@ -274,7 +274,7 @@ test('plain HTTP is a 403 and never its data', async () => {
   expect(answer.headers.get('x-ratelimit-remaining')).toBe('99');
 });
 
-test('an unknown address or method is a 404 in the envelope', async () => {
+test('an unknown address or method is answered 404 in the envelope', async () => {
   for (const [method, path] of [
     ['GET', '/nothing'],
     ['PATCH', '/throws'],
@@ -286,7 +286,7 @@ test('an unknown address or method is a 404 in the envelope', async () => {
   }
 });
 
-test('a failure of ours is a 500 without its text, and is reported', async () => {
+test('a programming error is answered 500 without its text, and is reported', async () => {
   const answer = await fetch(`${base}/throws`, { headers: https });
   expect(answer.status).toBe(500);
   expect(answer.headers.get('retry-after')).not.toBeNull();
@@ -319,23 +319,23 @@ test.each([
   ['2001:db8::1', '2001:db8::1'],
   ['[nonsense]:443', '127.0.0.1'],
   ['8.8.8.8:port', '127.0.0.1'],
-])('the client address stands in X-Forwarded-For with or without its port: %s', async (forwarded, ip) => {
+])('the client address is in X-Forwarded-For with or without its port: %s', async (forwarded, ip) => {
   const answer = await post('{"name":"x"}', { 'x-forwarded-for': forwarded });
   expect(await answer.json()).toMatchObject({ ip });
 });
 
-test('a header value with a line break never gets out', async () => {
+test('a header value with a line break is never sent', async () => {
   const answer = await fetch(`${base}/header`, { headers: https });
   expect(answer.status).toBe(500);
   expect(answer.headers.get('x-injected')).toBeNull();
 });
 
-test('a stream arrives whole', async () => {
+test('a stream arrives complete', async () => {
   const answer = await fetch(`${base}/stream`, { headers: https });
   expect((await answer.arrayBuffer()).byteLength).toBe(32 << 20);
 });
 
-test('a stream for a client that left while it was made ready is ended, so that it holds nothing', async () => {
+test('a stream whose client left while it was being prepared is closed, so that it releases its resources', async () => {
   const leaving = new AbortController();
   const gone = fetch(`${base}/late-stream`, { headers: https, signal: leaving.signal }).catch(() => 'gone');
   await vi.waitFor(() => expect(late.asked).toBe(true));
@@ -360,7 +360,7 @@ test('a listed origin may read dashboard answers, another may not', async () => 
   expect(other.headers.get('access-control-allow-origin')).toBeNull();
 });
 
-/** Sends raw bytes and gives back what came until the server closed. */
+/** Sends raw bytes and returns what arrived until the server closed the connection. */
 function raw(text: string): Promise<string> {
   return new Promise((settle, fail) => {
     const socket = connect(server.httpPort, '127.0.0.1', () => socket.write(text));
@@ -381,7 +381,7 @@ test('two Content-Length headers are refused', async () => {
 });
 
 test.each(['Content-Length: 12\r\nContent-Length: 2', 'Content-Length: 12\r\nTransfer-Encoding: identity'])(
-  'what stands behind a request without a clear end is never answered: %s',
+  'what follows a request without a clear end is never answered: %s',
   async (lengths) => {
     const head = 'POST /v1/things/t1 HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\n';
     const behind = 'GET /v1/smuggled HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: https\r\n\r\n';

@@ -41,10 +41,10 @@ export interface ServerOptions {
   readonly tlsKeyFile: string;
   readonly trustedProxies: readonly string[];
   readonly corsOrigins: readonly string[];
-  /** For how long browsers are to use HTTPS alone; 0 or absent says nothing. */
+  /** For how long browsers must use only HTTPS; 0 or absent sends no such header. */
   readonly hstsSeconds?: number;
   readonly routes: readonly MountedRoute[];
-  /** Charges requests to addresses that no route has. */
+  /** Rate-limits requests to unknown addresses. */
   readonly guardUnknown: Guard;
   /** Called for every failure that became a 500. `where` is a method and a route pattern, never client text. */
   readonly onFailure: (error: unknown, where: string, requestId: string) => void;
@@ -72,7 +72,7 @@ export class HttpServer {
     this.#hsts = hstsValue(options.hstsSeconds ?? 0);
   }
 
-  /** @throws when no port is configured, one is in use, or the certificate can't be read. */
+  /** @throws if no port is configured, one is in use, or the certificate can't be read. */
   static async start(options: ServerOptions): Promise<HttpServer> {
     if (options.httpsPort === null && options.httpPort === null) {
       throw new Error('API_HTTP_PORT, or API_PORT with TLS_CERT_FILE and TLS_KEY_FILE, must be set');
@@ -131,8 +131,8 @@ export class HttpServer {
   #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, matched: MountedRoute | null): void {
     const nowMs = Date.now();
     const id = newRequestId(nowMs);
-    const told = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
-    const exchange = new Exchange(res, id, nowMs, (closed) => this.#open.delete(closed), told);
+    const report = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
+    const exchange = new Exchange(res, id, nowMs, (closed) => this.#open.delete(closed), report);
     this.#open.set(exchange, exchange);
     exchange.closesConnection = this.#isStopping;
     exchange.isHead = req.getMethod() === 'head';
@@ -195,7 +195,7 @@ export class HttpServer {
     const passed = await guard(route?.guarded ?? null, incoming);
     if (passed.quota) exchange.setQuota(passed.quota);
     if ('rejection' in passed) {
-      // What the client is still sending is not wanted: reading it to keep the connection would be work for nothing.
+      // Does not read what the client is still sending just to keep the connection.
       exchange.closesConnection ||= !exchange.isBodyComplete;
       exchange.reject(passed.rejection);
     } else if (isPreflight) {
@@ -209,7 +209,7 @@ export class HttpServer {
     }
   }
 
-  /** uWebSockets.js has no time limit while an answer is pending or a body drips in: this is it. */
+  /** uWebSockets.js has no time limit while an answer is pending or a body arrives slowly: this is it. */
   #cutSlow(): void {
     const nowMs = Date.now();
     for (const exchange of this.#open.values()) {
@@ -230,12 +230,12 @@ function securedApp({ tlsCertFile, tlsKeyFile }: ServerOptions): TemplatedApp {
   try {
     return tlsApp({ certFile: tlsCertFile, keyFile: tlsKeyFile });
   } catch {
-    // All that uWebSockets.js says is that something failed.
-    throw new Error(`TLS_CERT_FILE (${tlsCertFile}) and TLS_KEY_FILE (${tlsKeyFile}) can't be read as a pair in PEM`);
+    // uWebSockets.js only reports that something failed.
+    throw new Error(`TLS_CERT_FILE (${tlsCertFile}) and TLS_KEY_FILE (${tlsKeyFile}) cannot be read as a PEM pair`);
   }
 }
 
-/** Path parameters, decoded; null when one is not valid percent-encoding or holds a NUL, which no id does. */
+/** Path parameters, decoded; null if one is not valid percent-encoding or contains a NUL, which no id does. */
 function readParams(route: MountedRoute, req: HttpRequest): Record<string, string> | null {
   const params: Record<string, string> = {};
   for (const [at, name] of route.parameterNames.entries()) {

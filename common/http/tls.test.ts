@@ -25,7 +25,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** The cipher that was agreed on, or null when there was none. */
+/** The negotiated cipher, or null if there was none. */
 function handshake(version: SecureVersion, ciphers: string): Promise<string | null> {
   return new Promise((done) => {
     const socket = connect({
@@ -50,15 +50,15 @@ test.each([
   ['TLSv1.2', 'ECDHE-ECDSA-AES256-SHA', null],
   ['TLSv1.1', 'ALL', null],
   ['TLSv1', 'ALL', null],
-] as const)('%s with %s is agreed on as %s', async (version, ciphers, agreed) => {
+] as const)('%s with %s negotiates %s', async (version, ciphers, agreed) => {
   expect(await handshake(version, ciphers)).toBe(agreed);
 });
 
-test('TLS 1.3 is spoken', async () => {
+test('TLS 1.3 is supported', async () => {
   expect(await handshake('TLSv1.3', 'ALL')).toMatch(/^TLS_/);
 });
 
-test('over TLS an answer says for how long to stay there; each says nosniff and none names the server', async () => {
+test('over TLS, an answer says how long to use only HTTPS; each says nosniff and none names the server', async () => {
   const secure = await new Promise<NodeJS.Dict<string | string[]>>((done, fail) => {
     const options = {
       port: server.httpsPort,

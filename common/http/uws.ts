@@ -1,5 +1,4 @@
 /** The only access to uWebSockets.js, whose package exports either names or a default, depending on the packaging. */
-
 import type * as Uws from 'uWebSockets.js';
 import type { HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 
@@ -7,14 +6,14 @@ const namespace: typeof Uws = await import('uWebSockets.js').catch((error: unkno
   const reason = /\nError: (.*)/.exec(String(error))?.[1] ?? String(error);
   throw new Error(
     `uWebSockets.js has no binary that loads in Node ${process.version} on ${process.platform} ${process.arch} (${reason}): ` +
-      "use Node 22, or npm's scripts (npm start, npm test), which bring one.",
+      "use Node 22, or npm's scripts (npm start, npm test), which install one.",
   );
 });
 const uws = 'default' in namespace ? (namespace as unknown as { default: typeof Uws }).default : namespace;
 
 export const { App, us_listen_socket_close, us_socket_local_port } = uws;
 
-// Undocumented, and the only way: without it each answer names the server and its version (setSilent of its C++ loop).
+// Undocumented, but the only way: without it each answer names the server and its version (setSilent of its C++ loop).
 (uws as unknown as { _cfg?: (key: string) => void })._cfg?.('999999990007');
 
 export interface TlsFiles {
@@ -22,19 +21,19 @@ export interface TlsFiles {
   readonly keyFile: string;
 }
 
-/** Of TLS 1.2 only ciphers that encrypt and authenticate in one and keep what was recorded secret; TLS 1.3 has no others. */
+/** For TLS 1.2 only AEAD ciphers with forward secrecy; TLS 1.3 has no others. */
 const ciphers = [
   ...['ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-RSA-AES128-GCM-SHA256'],
   ...['ECDHE-ECDSA-AES256-GCM-SHA384', 'ECDHE-RSA-AES256-GCM-SHA384'],
   ...['ECDHE-ECDSA-CHACHA20-POLY1305', 'ECDHE-RSA-CHACHA20-POLY1305'],
 ].join(':');
 
-/** A server with TLS 1.2 and 1.3. @throws when the files are not a matching PEM pair. */
+/** A server with TLS 1.2 and 1.3. @throws if the files are not a matching PEM pair. */
 export function tlsApp({ certFile, keyFile }: TlsFiles): TemplatedApp {
   return uws.SSLApp({ cert_file_name: certFile, key_file_name: keyFile, ssl_ciphers: ciphers });
 }
 
-/** The value of Strict-Transport-Security; empty when it is off. */
+/** The value of Strict-Transport-Security; empty if it is off. */
 export function hstsValue(seconds: number): string {
   return seconds === 0 ? '' : `max-age=${seconds}`;
 }
@@ -49,8 +48,8 @@ type ListenExclusively = (
 ) => void;
 
 /**
- * Listens on a port exclusively. Without the option, a second instance would silently share it.
- * @throws when the port is in use or not allowed.
+ * Listens on a port exclusively. Without the option, a second instance would silently share it. @throws if the port is
+ * in use or not allowed.
  */
 export function listenExclusively(app: TemplatedApp, host: string, port: number): Promise<us_listen_socket> {
   const listen: ListenExclusively = app.listen.bind(app) as unknown as ListenExclusively;

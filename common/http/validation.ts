@@ -22,7 +22,7 @@ function withFormats(ajv: Ajv): Ajv {
 const bodies = withFormats(new Ajv(options));
 const queries = withFormats(new Ajv({ ...options, coerceTypes: true }));
 
-/** `more` are faults that were found elsewhere; those of fields that the schema names already are left out. */
+/** `more` are faults that were found elsewhere; those of fields that the schema already names are left out. */
 export type Validator = (value: unknown, more?: readonly FieldError[]) => Rejection | null;
 
 /** A check of bodies and path parameters. It fills in defaults. */
@@ -30,12 +30,12 @@ export function bodyValidator(schema: TSchema): Validator {
   return validator(bodies.compile(schema), 'body');
 }
 
-/** A check of query parameters; `limit=10` becomes a number. Numbers are written in digits alone. */
+/** A check of query parameters; `limit=10` becomes a number. Numbers must be written in digits only. */
 export function queryValidator(schema: TSchema): Validator {
   const check = validator(queries.compile(schema), 'query');
   const integers = integersOf(schema);
   return (value, more = []) => {
-    // Before the conversion, to which 0x10, 1e1 and +5 are numbers.
+    // Before the conversion, which accepts 0x10, 1e1 and +5 as numbers.
     const given: Readonly<Record<string, unknown>> = typeof value === 'object' ? { ...value } : {};
     const misspelt = integers.filter((name) => given[name] !== undefined && !/^\d+$/.test(String(given[name])));
     const errors = misspelt.map((field) => ({ field, message: 'must be an integer in decimal digits' }));
@@ -62,7 +62,7 @@ function fieldErrors(errors: readonly ErrorObject[], whole: string): FieldError[
   const seen = new Set<string>();
   const found: FieldError[] = [];
   for (const error of errors) {
-    // The branches of a union each report; the union's own line says enough.
+    // Every branch of a union reports its own errors; the union's own error is enough.
     if (error.keyword === 'if') continue;
     const field = fieldOf(error) || whole;
     if (seen.has(field)) continue;

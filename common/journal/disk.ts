@@ -1,6 +1,6 @@
 /**
- * The file system as journal and publisher see it: passed in, so that a simulation can lose what was not synced, run full and fail.
- * Every function throws, or rejects with, what the file system says.
+ * The file system as the journal and publisher use it: injected, so that a simulation can lose unsynced data, fill up
+ * and fail. Every function throws, or rejects with, the file system's error.
  */
 import {
   closeSync,
@@ -27,24 +27,24 @@ export interface Disk {
   close(file: number): void;
   /** Appends from `bytes` at an offset. @returns how many bytes were written, which can be fewer. */
   write(file: number, bytes: Buffer, at: number): number;
-  /** Reads from a position of the file into `into`. @returns how many bytes came; 0 at the end. */
+  /** Reads from a position of the file into `into`. @returns how many bytes were read; 0 at the end. */
   read(file: number, into: Buffer, position: number): number;
-  /** Under how many names a file can be found: 0 once it was deleted. */
+  /** How many names a file has: 0 once it was deleted. */
   namesOf(file: number): number;
   truncate(file: number, bytes: number): void;
   /** Makes what was written to a file survive a power loss. */
   sync(file: number): Promise<void>;
   /** Makes the names in a folder survive a power loss. */
   syncFolder(folder: string): void;
-  /** Makes a folder and its parents. @returns whether it was not there before. */
+  /** Creates a folder and its parents. @returns whether it is new. */
   makeFolder(folder: string): boolean;
   names(folder: string): string[];
   folders(folder: string): string[];
-  /** Bytes of a file; `undefined` if it is not there. */
+  /** Bytes of a file; `undefined` if it does not exist. */
   bytesOf(path: string): number | undefined;
   removeFile(path: string): void;
   removeEmptyFolder(folder: string): void;
-  /** As `names` and `bytesOf`, beside the event loop; nothing for what can't be read. */
+  /** Asynchronous versions of `names` and `bytesOf`; nothing for what can't be read. */
   namesLater(folder: string): Promise<string[]>;
   bytesOfLater(path: string): Promise<number>;
 }

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import { Journal } from './journal.ts';
 
-/** The journal of an edge process, as the settings say. @throws as `Journal.open` does. */
+/** Opens the journal of an edge process, as configured. @throws as `Journal.open` does. */
 export function openEdgeJournal(
   config: ProcessConfig<'gateway' | 'redirector'>,
   slot: string,

@@ -18,7 +18,7 @@ export class FolderSize {
     return this.#measured + this.#since;
   }
 
-  /** Counts what was written since it was measured. */
+  /** Adds what was written since the last measurement. */
   add(bytes: number): void {
     this.#since += bytes;
   }

@@ -1,4 +1,7 @@
-/** What is appended in one turn of the event loop: a frame per lane, more if it is large, in one buffer that is used again. */
+/**
+ * The records appended in one turn of the event loop: a frame per lane, more if it is large, in one buffer that is
+ * reused.
+ */
 import {
   encodeFrame,
   encodeHeader,
@@ -10,7 +13,7 @@ import {
 } from '#common/log/frame.ts';
 import { type RecordKind, recordCharsMax } from '#common/log/record.ts';
 
-/** Open lanes of this process. Made by `Journal.lane`. */
+/** Open lanes of this process, created by `Journal.lane`. */
 export interface JournalLane extends Lane {
   frame_no: number;
   records: number;
@@ -20,17 +23,17 @@ export interface JournalLane extends Lane {
 /** UTF-8 takes at most three bytes for one UTF-16 code unit. */
 const bytesPerChar = 3;
 const frameCharsMax = Math.floor((frameBytesMax - frameHeaderBytes) / bytesPerChar);
-/** Most characters of one turn; a turn that has more is far beyond what a core can answer. */
+/** Maximum characters of one turn; a turn that exceeds it is far beyond what a core can answer. */
 export const groupCharsMax = 5_000_000;
 const firstBytes = 1_048_576;
 
-/** Characters that a record takes of a turn; infinite when it is too long for one. */
+/** Characters that a record uses of a turn's maximum; infinite if it is too long for a turn. */
 export function roomOf(json: string): number {
   const chars = json.length + 1;
   return chars > recordCharsMax ? Number.POSITIVE_INFINITY : chars;
 }
 
-/** As `roomOf`, for a record whose middle is there as bytes of UTF-8, a character for each. */
+/** As `roomOf`, for a record whose middle is bytes of UTF-8, one character each. */
 export function roomAround(head: string, body: string, tail: string): number {
   const room = bytesPerChar * (head.length + tail.length + 1) + body.length;
   return room > frameBytesMax - frameHeaderBytes ? Number.POSITIVE_INFINITY : room;
@@ -45,7 +48,7 @@ export class FrameBuffer {
   #chars = 0;
   #frames = 0;
 
-  /** @param now the wall clock that frames are stamped with, in epoch ms. */
+  /** @param now the wall clock with which frames are stamped, in epoch ms. */
   constructor(now: () => number) {
     this.#now = now;
   }
@@ -58,18 +61,20 @@ export class FrameBuffer {
     return lane;
   }
 
-  /** Frames are of another producer from now on, and counted from 1. Nothing may have been added since `take`. */
+  /**
+   * From now on, frames belong to another producer and are counted from 1. Nothing may have been added since `take`.
+   */
   begin(producer: string): void {
     this.#producer = producer;
     for (const lane of this.#lanes) lane.frame_no = 0;
   }
 
-  /** Whether the turn takes so many characters more. */
+  /** Whether the turn has room for this many more characters. */
   hasRoom(chars: number): boolean {
     return this.#chars + chars <= groupCharsMax;
   }
 
-  /** @returns whether the record was taken: it is not too long, nor the turn. */
+  /** @returns whether the record was accepted: neither it nor the turn is too long. */
   add(lane: JournalLane, json: string): boolean {
     const chars = roomOf(json);
     if (!this.hasRoom(chars)) return false;
@@ -81,8 +86,8 @@ export class FrameBuffer {
   }
 
   /**
-   * As `add`, for a record whose middle is there as bytes of UTF-8 without line breaks, a character for each. It becomes a
-   * frame of its own.
+   * As `add`, for a record whose middle is bytes of UTF-8 without line breaks, one character each. It becomes a frame
+   * of its own.
    */
   addAround(lane: JournalLane, head: string, body: string, tail: string): boolean {
     const room = roomAround(head, body, tail);
@@ -100,7 +105,7 @@ export class FrameBuffer {
     return true;
   }
 
-  /** The frames of the turn. The bytes are written over by the next one. */
+  /** The frames of the turn. The next turn overwrites the bytes. */
   take(): { readonly bytes: Buffer; readonly frames: number } {
     for (const lane of this.#lanes) if (lane.records > 0) this.#seal(lane);
     const taken = { bytes: this.#out.subarray(0, this.#outBytes), frames: this.#frames };
@@ -110,7 +115,7 @@ export class FrameBuffer {
     return taken;
   }
 
-  /** Turns what a lane has collected into a frame. */
+  /** Turns the collected records of a lane into a frame. */
   #seal(lane: JournalLane): void {
     this.#makeRoom(frameHeaderBytes + bytesPerChar * lane.text.length);
     this.#outBytes += encodeFrame(this.#out, this.#outBytes, this.#nextHeader(lane), lane.text);

@@ -1,4 +1,4 @@
-/** What a journal counts, as /metrics of any edge shows it. */
+/** The counters of a journal, as every edge exposes them on /metrics. */
 import type { Registry } from 'prom-client';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
 import type { Journal } from './journal.ts';

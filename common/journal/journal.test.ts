@@ -38,7 +38,7 @@ async function journalOf(
   return journal;
 }
 
-/** Appends and waits for the verdict. */
+/** Appends and waits for the outcome. */
 function append(
   journal: Journal,
   json: string,
@@ -76,7 +76,7 @@ function stored(folder: string): Stored[] {
   return frames;
 }
 
-test('what was committed stands in the file, in order, one frame per turn and lane', async () => {
+test('what was committed is in the file, in order, one frame per turn and lane', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder });
   await Promise.all([append(journal, '{"n":1}'), append(journal, '{"n":2}'), append(journal, '{"n":3}', 7)]);
@@ -92,7 +92,7 @@ test('what was committed stands in the file, in order, one frame per turn and la
   expect(new Set(frames.map((frame) => frame.header.producer_id))).toEqual(new Set([journal.producerId]));
 });
 
-test('a record around bytes stands between those before and after it, as it came', async () => {
+test('a record around bytes is between those before and after it, unchanged', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder });
   const lane = journal.lane('event', 0);
@@ -126,7 +126,7 @@ test('a turn with more than a frame holds becomes several frames without a gap',
   expect(Math.max(...frames.map((frame) => frame.header.records))).toBe(500);
 });
 
-test('each start is a producer of its own, and sorts behind the earlier ones', async () => {
+test('each start is a new producer, and sorts after the earlier ones', async () => {
   const folder = root();
   const first = await journalOf({ root: folder });
   await append(first, '{"n":1}');
@@ -138,7 +138,7 @@ test('each start is a producer of its own, and sorts behind the earlier ones', a
   expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1, 1]);
 });
 
-test('a second process on one slot is refused, and takes it once the first has let go', async () => {
+test('a second process on one slot is refused, and takes it once the first has released it', async () => {
   const folder = root();
   const first = await journalOf({ root: folder });
   await expect(journalOf({ root: folder })).rejects.toThrow('belongs to another process');
@@ -147,7 +147,7 @@ test('a second process on one slot is refused, and takes it once the first has l
   await journalOf({ root: folder });
 });
 
-test('a journal at its bound refuses, and takes records again once space was freed', async () => {
+test('a full journal refuses, and accepts records again once space was freed', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder, bytesMax: 2_000, segmentBytes: 500 });
   const line = `{"text":"${'x'.repeat(500)}"}`;
@@ -160,7 +160,7 @@ test('a journal at its bound refuses, and takes records again once space was fre
   await expect.poll(() => append(journal, line), { timeout: 5_000 }).toBe('committed');
 });
 
-test('a record that is too long is refused and its neighbours are kept', async () => {
+test('a record that is too long is refused and its neighbours are written', async () => {
   const journal = await journalOf({ root: root() });
   const verdicts = await Promise.all([
     append(journal, '{}'),
@@ -170,14 +170,14 @@ test('a record that is too long is refused and its neighbours are kept', async (
   expect(verdicts).toEqual(['committed', 'refused', 'committed']);
 });
 
-test('with before_answer the waiter hears only after an fdatasync', async () => {
+test('with before_answer a record is answered only after an fdatasync', async () => {
   const journal = await journalOf({ root: root(), sync: 'before_answer' });
   const verdicts = await Promise.all(Array.from({ length: 10 }, () => append(journal, '{}')));
   expect(new Set(verdicts)).toEqual(new Set(['committed']));
   expect(journal.counters.syncs).toBeGreaterThan(0);
 });
 
-test('with before_answer a record is committed only after the sync of its own segment, also when the next one was begun meanwhile', async () => {
+test('with before_answer a record is committed only after the sync of its own segment, even if the next one was begun meanwhile', async () => {
   const paths = new Map<number, string>();
   const begun: { name: string; end: () => void }[] = [];
   const synced: string[] = [];
@@ -219,7 +219,7 @@ test('with before_answer a record is committed only after the sync of its own se
   await expect.poll(() => journal.counters.writes).toBe(2);
   await endNext('00000001.seg');
   expect(await first).toBe('committed');
-  // Now the first segment is synced once more, as one that is retired. The third begins before it is done.
+  // Now the first segment, already retired, is synced once more. The third begins before that is done.
   await expect.poll(() => begun).toHaveLength(1);
   const third = append(journal, '{"n":3}');
   await expect.poll(() => journal.counters.writes).toBe(3);
@@ -230,7 +230,7 @@ test('with before_answer a record is committed only after the sync of its own se
   expect(await third).toBe('committed');
 });
 
-test('when nothing can be written, records are refused and then kept under a new producer', async () => {
+test('records are refused while nothing can be written, and are later written under a new producer', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder, segmentBytes: 10 });
   await append(journal, '{"n":1}');
@@ -241,7 +241,7 @@ test('when nothing can be written, records are refused and then kept under a new
   expect(stored(join(folder, 'edge-0')).map((frame) => frame.header.frame_no)).toEqual([1, 1]);
 });
 
-test('a journal that gave up takes records again by itself, also for those who ask before they append', async () => {
+test('a journal that gave up recovers without an append, so that callers that check isWritable first notice', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder, segmentBytes: 10 });
   await append(journal, '{"n":1}');
@@ -263,7 +263,7 @@ function hangingSync(): { readonly isBegun: () => boolean; readonly fail: () => 
   return { isBegun: () => sync.mock.calls.length > 0, fail: () => fail() };
 }
 
-/** Appends one while nothing can be written, so that the producer is given up. */
+/** Appends a record while nothing can be written, so that the producer is given up. */
 async function appendToFullDisk(journal: Journal): Promise<void> {
   const full = () => {
     throw new Error('ENOSPC');
@@ -294,13 +294,13 @@ test('a sync that fails after its producer was given up writes nothing into the 
     [before, 1, '{"n":1}'],
     [before, 2, '{"n":2}'],
     [journal.producerId, 1, '{"n":3}'],
-    // Written again, since the sync that failed is of all that was there.
+    // Written again, because the failed sync covered everything that was there.
     [journal.producerId, 1, '{"n":3}'],
     [journal.producerId, 2, '{"n":4}'],
   ]);
 });
 
-test('with before_answer, who waits for a sync that fails after its producer was given up is refused', async () => {
+test('with before_answer, records whose sync fails after their producer was given up are refused', async () => {
   const journal = await journalOf({ root: root(), sync: 'before_answer' });
   const sync = hangingSync();
   const first = append(journal, '{"n":1}');
@@ -313,7 +313,7 @@ test('with before_answer, who waits for a sync that fails after its producer was
   expect(await Promise.all([first, second, third])).toEqual(['refused', 'refused', 'committed']);
 });
 
-test('records of turns one after the other are kept, in frames that are no larger than they may be', async () => {
+test('records of consecutive turns are written, in frames within the maximum size', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder });
   const line = `"${'€'.repeat(20_000)}"`;
@@ -326,7 +326,7 @@ test('records of turns one after the other are kept, in frames that are no large
   expect(Math.max(...frames.map(({ header }) => header.payloadBytes))).toBeLessThanOrEqual(262_144 - 64);
 });
 
-test('with before_answer no waiter is answered before the sync, and records of a failed sync are refused', async () => {
+test('with before_answer no record is answered before the sync, and records of a failed sync are refused', async () => {
   const journal = await journalOf({ root: root(), sync: 'before_answer' });
   const order: string[] = [];
   const sync = vi.spyOn(Segment.prototype, 'sync').mockImplementation(async () => {
@@ -339,7 +339,7 @@ test('with before_answer no waiter is answered before the sync, and records of a
   expect(await append(journal, '{}')).toBe('refused');
 });
 
-test('what was answered is found again when its segment is deleted while it is written to', async () => {
+test('answered records survive the deletion of their segment while it is being written', async () => {
   const folder = root();
   const lines: string[] = [];
   const journal = await journalOf({ root: folder, log: (line) => lines.push(line) });
@@ -357,10 +357,10 @@ test('what was answered is found again when its segment is deleted while it is w
     [3, '{"n":4}'],
   ]);
   expect(journal.counters.deleted_segments).toBe(1);
-  expect(lines).toEqual([expect.stringContaining('deleted while it was written to')]);
+  expect(lines).toEqual([expect.stringContaining('deleted while it was being written')]);
 });
 
-test('what was answered is found again when its segment is deleted while the disk is full, once there is room', async () => {
+test('answered records survive the deletion of their segment while the disk is full, once there is room', async () => {
   let room = Number.POSITIVE_INFINITY;
   const disk: Disk = {
     ...nodeDisk,
@@ -394,7 +394,7 @@ test('what was answered is found again when its segment is deleted while the dis
   expect(kept.length).toBeGreaterThan(50);
 });
 
-test('the whole folder of a producer can be deleted under it, and nothing is lost that was answered before it noticed', async () => {
+test('the whole folder of a producer can be deleted, and nothing is lost that was answered before the producer noticed', async () => {
   const folder = root();
   const journal = await journalOf({ root: folder, segmentBytes: 1_000 });
   const line = `{"text":"${'x'.repeat(300)}"}`;

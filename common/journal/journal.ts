@@ -40,18 +40,18 @@ export interface JournalOptions {
   /** Most bytes of this slot that the sink has not committed yet. */
   readonly bytesMax: number;
   readonly sync: 'after_answer' | 'before_answer';
-  /** Most bytes that are kept in memory until they are synced; a turn's records must fit. */
+  /** Maximum bytes in memory until they are synced; a turn's records must fit. */
   readonly unsyncedBytesMax?: number;
   /** Called with problems that need an operator's attention. */
   readonly log?: (line: string) => void;
 }
 
-/** With the sync itself this stays within 10 ms. */
+/** Together with the sync itself this stays within 10 ms. */
 const syncDelayMs = 8;
 const syncFailuresMax = 3;
 const measureIntervalMs = 1000;
 const restartDelayMs = 100;
-/** A segment that nothing was written to for so many measurements is ended, so that it can be deleted once it is committed. */
+/** A segment without a write for this many measurements is ended, so that it can be deleted once it is committed. */
 const idleTicksMax = 30;
 
 export class Journal {
@@ -88,7 +88,7 @@ export class Journal {
   readonly #measureTimer: Timer;
   #isClosed = false;
   #isLockLost = false;
-  /** How long the segment was at the last tick, and for how many ticks. */
+  /** The length of the segment at the last tick, and for how many ticks it has not grown. */
   #idleBytes = 0;
   #idleTicks = 0;
   readonly #onTurnEnd = () => this.#commit();
@@ -105,7 +105,7 @@ export class Journal {
     this.#measureTimer = system.time.every(measureIntervalMs, () => this.#tick());
   }
 
-  /** @throws Error when another process has the slot, or when the folder can't be written. */
+  /** @throws Error if another process has the slot, or if the folder can't be written. */
   static async open(options: JournalOptions, system = nodeSystem): Promise<Journal> {
     const folder = join(options.root, options.slot);
     makeFolder(system.disk, folder);
@@ -122,32 +122,35 @@ export class Journal {
     return this.#producer;
   }
 
-  /** Whether appends are taken: there is room and the last write went well. */
+  /** Whether appends are accepted: there is room and the last write succeeded. */
   get isWritable(): boolean {
     return !this.#isClosed && this.#size.bytes < this.#options.bytesMax && this.#segment !== undefined;
   }
 
-  /** Bytes on disk of this slot, those of earlier producers included. */
+  /** Bytes on disk of this slot, including those of earlier producers. */
   get bytesOnDisk(): number {
     return this.#size.bytes;
   }
 
-  /** The handle to append with; ask once, keep it. */
+  /** The handle to append with; obtain it once and reuse it. */
   lane(kind: RecordKind, partition: number): JournalLane {
     return this.#group.lane(kind, partition);
   }
 
-  /** Whether this turn has room for records of so many more characters (`roomOf`): checked before records that belong together. */
+  /**
+   * Whether this turn has room for records of this many more characters (`roomOf`): checked before records that belong
+   * together.
+   */
   hasRoom(chars: number): boolean {
     return this.#group.hasRoom(chars);
   }
 
-  /** Takes one record: a line of JSON without its newline, at most recordCharsMax long. */
+  /** Appends one record: a line of JSON without its newline, at most recordCharsMax long. */
   append(lane: JournalLane, json: string, waiter: Waiter): void {
     this.#take(this.#mayTake() && this.#group.add(lane, json), waiter);
   }
 
-  /** As `append`, for a record whose middle is there as bytes of UTF-8 without line breaks, a character for each. */
+  /** As `append`, for a record whose middle is bytes of UTF-8 without line breaks, one character each. */
   appendAround(lane: JournalLane, head: string, body: string, tail: string, waiter: Waiter): void {
     this.#take(this.#mayTake() && this.#group.addAround(lane, head, body, tail), waiter);
   }
@@ -182,7 +185,7 @@ export class Journal {
     await this.#lock.release();
   }
 
-  /** The end of a turn: everything appended is written at once. */
+  /** The end of a turn: writes everything appended with one call. */
   #commit(): void {
     this.#isScheduled = false;
     const { bytes, frames } = this.#group.take();
@@ -202,9 +205,11 @@ export class Journal {
     this.#beginAgain();
   }
 
-  /** Also without appends: a caller that checks isWritable first would otherwise wait forever for another append. */
+  /**
+   * Also runs without appends: a caller that checks isWritable first would otherwise wait forever for another append.
+   */
   #tick(): void {
-    // Frames of a turn that is under way have their numbers already, and are refused at its end.
+    // Frames of the current turn already have their numbers, and are refused at its end.
     if (!this.#isScheduled) this.#beginAgain();
     void this.#keepLock();
     this.#saveDeleted();
@@ -233,7 +238,7 @@ export class Journal {
     return true;
   }
 
-  /** The same frames into a new segment. When that fails too, the producer is given up. */
+  /** Writes the same frames into a new segment. If that fails too, the producer is given up. */
   #writeAgain(groups: Buffer[]): boolean {
     try {
       this.#rotate();
@@ -254,16 +259,16 @@ export class Journal {
   }
 
   /**
-   * A segment that was deleted while it is written to is written again into a new one. Frames of it that are committed already
-   * come a second time and are dropped by the marks.
+   * A segment that was deleted while it was being written is written again into a new one. Frames that are already
+   * committed are sent a second time and dropped by the marks.
    */
   #saveDeleted(): void {
     const deleted = this.#segment;
     if (deleted === undefined || !deleted.isDeleted) return;
     this.counters.deleted_segments++;
     this.#options.log?.(
-      `segment ${deleted.no} of ${join(this.#folder, this.#producer)} was deleted while it was written to: ` +
-        `its ${deleted.bytes} bytes are written again`,
+      `segment ${deleted.no} of ${join(this.#folder, this.#producer)} was deleted while it was being written: ` +
+        `writing its ${deleted.bytes} bytes again`,
     );
     const copy = new SegmentCopy(this.#system.disk, join(this.#folder, this.#producer), deleted);
     try {
@@ -271,7 +276,7 @@ export class Journal {
       this.#retiring.push(deleted);
       this.#syncSoon();
     } catch (error) {
-      this.#options.log?.(`they can't be written again yet, it is tried every second: ${String(error)}`);
+      this.#options.log?.(`they cannot be written again yet, retrying every second: ${String(error)}`);
       this.counters.write_failures++;
       this.#segment = undefined;
       this.#giveUp();
@@ -279,7 +284,7 @@ export class Journal {
     }
   }
 
-  /** Deleted segments that the disk had no room for. */
+  /** Deleted segments for which the disk had no room. */
   #saveLater(): void {
     const { written, failures } = this.#copies.proceed();
     this.counters.write_failures += failures;
@@ -298,7 +303,7 @@ export class Journal {
       this.#rotate();
       this.#syncSoon();
     } catch {
-      // As full as the disk is, nothing is lost: the segment stays, and it is tried again.
+      // A full disk loses nothing here: the segment stays, and this is tried again.
       this.counters.write_failures++;
     }
   }
@@ -318,7 +323,7 @@ export class Journal {
     this.#restartAt = this.#system.time.elapsed() + restartDelayMs;
   }
 
-  /** A new producer: its own folder, its frames counted from 1. */
+  /** A new producer: its own folder, with frames counted from 1. */
   #begin(): void {
     let producer: string;
     try {
@@ -360,7 +365,7 @@ export class Journal {
     this.#isSyncing = true;
     this.#syncTimer = undefined;
     const { seq } = this.#unsynced;
-    // As they are now: an append during the first sync may go on to another segment, and then this one is a retired one.
+    // Captured now: an append during the first sync may continue in another segment, and then this one is retired.
     const current = this.#segment;
     const retired = this.#retiring;
     this.#retiring = [];

@@ -1,12 +1,12 @@
-/** How the folders of producers are named, of which each is the journal of one process. */
+/** Names of producers' folders, each of which is the journal of one process. */
 import { isId, timeOfId } from '#common/ids.ts';
 import type { Disk } from './disk.ts';
 import type { System } from './system.ts';
 
 /**
- * The name of a new producer in a slot. It sorts behind all that are there and behind the one before, also when the clock went
- * back in between: of a slot that is held the last one is the one that lives.
- * @throws what the file system says when the slot can't be read.
+ * The name of a new producer in a slot. It sorts after all existing ones and after the previous one, even if the clock
+ * went back in between: in a slot that is in use, the last producer is the live one. @throws the file system's error if
+ * the slot can't be read.
  */
 export function newProducerId(system: System, slotFolder: string, before: string): string {
   const names = producersOf([...system.disk.folders(slotFolder), before]);
@@ -15,12 +15,12 @@ export function newProducerId(system: System, slotFolder: string, before: string
   return system.producerId(ms);
 }
 
-/** The names that are valid producer ids, oldest first. Other folders are not ours. */
+/** The names that are valid producer ids, oldest first. Other folders are ignored. */
 export function producersOf(names: readonly string[]): string[] {
   return names.filter((name) => isId('evt', `evt_${name}`)).sort();
 }
 
-/** Names of the folders in a folder; none if it is not there yet. */
+/** Names of the folders in a folder; none if it does not exist yet. */
 export function foldersIn(disk: Disk, folder: string): string[] {
   try {
     return disk.folders(folder);

@@ -1,4 +1,7 @@
-/** A segment that was deleted while it was written to, on its way into a new file. A disk that is full lets it wait, and it goes on later. */
+/**
+ * Copies a segment that was deleted while it was being written into a new file. If the disk is full, it continues
+ * later.
+ */
 import type { Disk } from './disk.ts';
 import { makeFolder, Segment } from './segment.ts';
 
@@ -18,12 +21,12 @@ export class SegmentCopy {
     this.#no = from.no;
   }
 
-  /** Copies what is left. @throws what the file system says; what was copied until then counts. */
+  /** Copies what is left. @throws the file system's error; what was copied until then counts. */
   proceed(): Segment {
     if (this.#into?.isDeleted === true) this.giveUp();
     if (this.#into === undefined) {
       makeFolder(this.#disk, this.folder);
-      // Each try has a number of its own: a file may be there although it could not be made for good.
+      // Each attempt has its own number: a failed attempt may have left a file whose name was not synced.
       this.#into = Segment.create(this.#disk, this.folder, ++this.#no);
       this.#copied = 0;
     }
@@ -34,14 +37,14 @@ export class SegmentCopy {
     return this.#into;
   }
 
-  /** Lets go of the new file. */
+  /** Abandons the new file. */
   giveUp(): void {
     this.#into?.close();
     this.#into = undefined;
   }
 }
 
-/** Deleted segments that wait for room on the disk; each keeps its file and its room until then. */
+/** Deleted segments that wait for room on the disk; each keeps its file open, and so its disk space, until then. */
 const copiesMax = 16;
 
 export class WaitingCopies {
@@ -57,7 +60,7 @@ export class WaitingCopies {
     if (this.#copies.length > copiesMax) this.#abandon(this.#copies.shift());
   }
 
-  /** Tries each once more. @returns the segments that are to be synced and closed, old and new, and how many failed. */
+  /** Tries each once more. @returns the segments that must be synced and closed, old and new, and how many failed. */
   proceed(): { written: Segment[]; failures: number } {
     const written: Segment[] = [];
     const waiting = this.#copies;
@@ -82,7 +85,7 @@ export class WaitingCopies {
     copy.giveUp();
     copy.from.close();
     this.#log(
-      `segment ${copy.from.no} of ${copy.folder} was deleted and could not be written again: its ${copy.from.bytes} bytes are lost unless they are stored`,
+      `segment ${copy.from.no} of ${copy.folder} was deleted and could not be written again: its ${copy.from.bytes} bytes are lost unless they are already stored`,
     );
   }
 }

@@ -1,4 +1,4 @@
-/** One file of a journal: appended to by one process, once, and never opened for writing again. */
+/** One file of a journal: appended to by one process, once, and never reopened for writing. */
 import { dirname, join } from 'node:path';
 import type { Disk } from './disk.ts';
 
@@ -10,7 +10,7 @@ const pieceBytes = 1_048_576;
 
 export const segmentShape = /^\d{8}\.seg$/;
 
-/** Makes a folder whose name survives a power loss, its parents included. */
+/** Creates a folder whose name survives a power loss, including its parents. */
 export function makeFolder(disk: Disk, folder: string): void {
   if (!disk.makeFolder(folder)) return;
   disk.syncFolder(dirname(folder));
@@ -29,7 +29,7 @@ export class Segment {
     this.#file = file;
   }
 
-  /** @throws what the file system says: full, read-only, no more file descriptors. */
+  /** @throws the file system's error: full, read-only, no more file descriptors. */
   static create(disk: Disk, folder: string, no: number): Segment {
     const file = disk.create(join(folder, segmentName(no)));
     try {
@@ -45,7 +45,7 @@ export class Segment {
     return this.#bytes;
   }
 
-  /** @throws what the file system says; what was written of it is cut off again, as far as that is possible. */
+  /** @throws the file system's error; a partial write is truncated again, as far as that is possible. */
   append(bytes: Buffer): void {
     let written = 0;
     try {
@@ -54,7 +54,7 @@ export class Segment {
       try {
         this.#disk.truncate(this.#file, this.#bytes);
       } catch {
-        // The reader drops an incomplete tail, and frames that it meets a second time.
+        // The reader drops an incomplete tail, and frames that it has already seen.
       }
       throw error;
     }
@@ -66,7 +66,7 @@ export class Segment {
     return this.#disk.namesOf(this.#file) === 0;
   }
 
-  /** What was appended behind the first so many bytes, in pieces that are written over by the next one. */
+  /** What was appended after the first `from` bytes, in pieces that the next one overwrites. */
   *contents(from = 0): Iterable<Buffer> {
     const piece = Buffer.allocUnsafe(Math.min(pieceBytes, this.#bytes - from));
     for (let at = from; at < this.#bytes; ) {

@@ -32,7 +32,7 @@ test('a lock is held until it is released, and can be taken again', async () => 
   expect(readdirSync(root)).toEqual(['.lock']);
 });
 
-test('of many that take a lock at once, free or of a dead process, one gets it', async () => {
+test('of many processes that take a lock at once, free or of a dead process, one gets it', async () => {
   for (let round = 0; round < 20; round++) {
     const takers = await Promise.all(Array.from({ length: 8 }, () => take(root)));
     expect(takers.filter((lock) => lock !== undefined)).toHaveLength(1);
@@ -40,7 +40,7 @@ test('of many that take a lock at once, free or of a dead process, one gets it',
   }
 });
 
-test('a holder whose socket was deleted is not free, and puts it back', async () => {
+test('a holder whose socket was deleted still has the lock, and restores the socket', async () => {
   const lock = await take(root);
   rmSync(join(root, '.lock'));
   expect(await socketLocks.stateOf(root)).toBe('missing');
@@ -49,14 +49,14 @@ test('a holder whose socket was deleted is not free, and puts it back', async ()
   expect(await take(root)).toBeUndefined();
 });
 
-test('a holder learns that another one has its folder', async () => {
+test('a holder detects that another process has its folder', async () => {
   const lock = await take(root);
   rmSync(join(root, '.lock'));
   expect(await take(root)).toBeDefined();
   expect(await lock?.renew()).toBe(false);
 });
 
-test('the lock of a folder with a long path lies in it too', async () => {
+test('the lock of a folder with a long path works too', async () => {
   const folder = join(root, 'x'.repeat(100), 'y'.repeat(100));
   mkdirSync(folder, { recursive: true });
   const lock = await take(folder);
@@ -67,7 +67,7 @@ test('the lock of a folder with a long path lies in it too', async () => {
   expect(await socketLocks.stateOf(folder)).toBe('free');
 });
 
-test('what is no socket is not taken for the lock of a dead process', async () => {
+test('a file that is not a socket is not mistaken for the lock of a dead process', async () => {
   mkdirSync(join(root, '.lock', 'sub'), { recursive: true });
   expect(await socketLocks.stateOf(join(root, '.lock', 'sub', 'none'))).toBe('missing');
   const other = createServer();

@@ -1,9 +1,10 @@
 /**
  * A lock on a folder that ends with its process, however the process ends: a listening Unix socket in the folder.
  *
- * An accepted connection means that the lock is held; a refused one means that the holder is gone. There is no other evidence: a socket
- * can be deleted while held (`missing`), and the checking process can lack file descriptors or rights (`unknown`). So the
- * socket of a released lock stays and refuses connections, and a live holder recreates a deleted socket.
+ * An accepted connection means that the lock is held; a refused one means that the holder is gone. Nothing else is
+ * evidence: a socket can be deleted while held (`missing`), and the checking process can lack file descriptors or
+ * rights (`unknown`). So the socket of a released lock stays and refuses connections, and a live holder recreates a
+ * deleted socket.
  */
 import { randomBytes } from 'node:crypto';
 import { closeSync, linkSync, lstatSync, openSync, rmSync } from 'node:fs';
@@ -14,31 +15,31 @@ const lockName = '.lock';
 /** A socket's path is a field of 108 bytes on Linux and 104 on macOS. */
 const socketPathMax = 100;
 const triesMax = 5;
-/** A process that is still about to delete a dead lock after so long has died in it. */
+/** A process that is still about to delete a dead lock after this time has died while doing so. */
 const removalMsMax = 2_000;
 
 export type LockState = 'held' | 'free' | 'missing' | 'unknown';
 
 /** A lock that this process holds. */
 export interface HeldLock {
-  /** Puts the socket back if it was deleted. @returns false when another process holds the folder now. */
+  /** Restores the socket if it was deleted. @returns false if another process holds the folder now. */
   renew(): Promise<boolean>;
   release(): Promise<void>;
 }
 
-/** Locks on folders, as journal and publisher ask for them. */
+/** Locks on folders, as the journal and publisher use them. */
 export interface SlotLocks {
   /** Takes the lock of a folder, which must exist. @returns `undefined` while another process holds it. */
   take(folder: string): Promise<HeldLock | undefined>;
-  /** A process that is stopped holds its lock. */
+  /** A process that is stopped still holds its lock. */
   stateOf(folder: string): Promise<LockState>;
 }
 
 export const socketLocks: SlotLocks = { take: (folder) => SlotLock.take(folder), stateOf };
 
 /**
- * Calls back with a path to a name in the folder that is short enough for a socket, good until the call ends.
- * @throws Error when there is none.
+ * Calls back with a path to a name in the folder that is short enough for a socket, valid until the call ends. @throws
+ * Error if there is none.
  */
 async function withShortPath<T>(folder: string, name: string, use: (path: string) => Promise<T>): Promise<T> {
   const direct = join(folder, name);
@@ -149,14 +150,14 @@ async function takeSocket(folder: string): Promise<Taken | undefined> {
 }
 
 /**
- * Deletes the lock of a dead process, which several processes may attempt. The one that creates a hard link, whose name identifies this
- * lock file, may delete it; while the link exists, no process can replace the lock.
+ * Deletes the lock of a dead process, which several processes may attempt. The one that creates a hard link, whose name
+ * identifies this lock file, may delete it; while the link exists, no process can replace the lock.
  */
 async function removeDead(folder: string): Promise<void> {
   const lock = join(folder, lockName);
   const dead = identityOf(lock);
   if (dead === undefined || (await stateOf(folder)) !== 'free') return;
-  // No waiting from here on.
+  // No await from here on.
   const second = join(folder, `${lockName}.dead-${dead}`);
   if (!isLinked(lock, second)) {
     const age = Date.now() - (lstatSync(second, { throwIfNoEntry: false })?.ctimeMs ?? Date.now());
@@ -167,7 +168,7 @@ async function removeDead(folder: string): Promise<void> {
   rmSync(second, { force: true });
 }
 
-/** Gives a file a second name. @returns false when that is taken, or the file gone. */
+/** Gives a file a second name. @returns false if that is taken, or the file is gone. */
 function isLinked(path: string, name: string): boolean {
   try {
     linkSync(path, name);

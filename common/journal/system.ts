@@ -1,4 +1,4 @@
-/** What journal and publisher need of the machine that they run on. A simulation passes in another one. */
+/** What the journal and publisher need from the machine. A simulation injects another one. */
 import { newId } from '#common/ids.ts';
 import { systemTime, type Time } from '#common/time.ts';
 import { type Disk, nodeDisk } from './disk.ts';

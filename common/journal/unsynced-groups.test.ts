@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { UnsyncedGroups } from './unsynced-groups.ts';
 
-/** Bytes that tell which group they are of. */
+/** Bytes that identify their group. */
 function group(n: number, bytes: number): Buffer {
   return Buffer.alloc(bytes, n);
 }

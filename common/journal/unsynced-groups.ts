@@ -35,7 +35,7 @@ export class UnsyncedGroups {
     return this.#groups.length === 0;
   }
 
-  /** All of the producer's that may have to be written again, oldest first. */
+  /** All groups of the producer that may have to be written again, oldest first. */
   get bytes(): Buffer[] {
     return this.#groups.filter((group) => group.seq > this.#givenUpTo).map((group) => group.bytes);
   }
@@ -63,12 +63,14 @@ export class UnsyncedGroups {
     }
   }
 
-  /** The producer is abandoned. A sync may still save its frames, but they must not enter the next producer's journal. */
+  /**
+   * The producer is abandoned. A sync may still save its frames, but they must not enter the next producer's journal.
+   */
   giveUp(): void {
     this.#givenUpTo = this.#seq;
   }
 
-  /** A sync has failed: what was written by producers that are given up can't be written again. */
+  /** A sync has failed: what abandoned producers wrote can't be written again. */
   refuseGivenUp(): void {
     this.settle(this.#givenUpTo, false);
   }

@@ -1,27 +1,27 @@
 /**
  * Apps by API key in Redis, for the SDK edge, with immediate revocation of keys in every process.
  *
- * Postgres is authoritative. Redis has `key:<hash>` → a snapshot of the app, so that an SDK request needs no Postgres, and
- * `app_version:<app_id>` → the lowest valid version of that app. No process caches keys in memory.
+ * Postgres is authoritative. Redis has `key:<hash>` → a snapshot of the app, so that an SDK request needs no Postgres,
+ * and `app_version:<app_id>` → the lowest valid version of that app. No process caches keys in memory.
  *
  * Steps of an app change (rotation, settings, deletion): version + 1 in Postgres, uncommitted → the new version to
- * Redis → commit → delete the snapshot → answer. From the second step on, a snapshot of an older version is
- * ignored, even if a slow reader of Postgres writes it late: a rotated key is invalid when the rotation is answered.
- * While Redis is unavailable, the change is rejected, because it could not be announced.
+ * Redis → commit → delete the snapshot → answer. From the second step on, a snapshot of an older version is ignored,
+ * even if a slow reader of Postgres writes it late: a rotated key is invalid when the rotation is answered. While Redis
+ * is unavailable, the change is rejected, because it could not be announced.
  */
 import type { PrivacyMode } from '#common/log/record.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
 import type { TapPageMode } from './tap-page.ts';
 
-/** How an app wants its figures made. */
+/** An app's settings for its statistics and matching. */
 export interface AppSettings {
   readonly attribution_window_hours: number;
   readonly probabilistic_window_hours: number;
   readonly min_confidence: number;
   readonly privacy_mode: PrivacyMode;
   readonly conversion_events: readonly string[];
-  /** Absent in apps that were made before it: off. */
+  /** Absent in snapshots from before this setting existed: off. */
   readonly tap_page?: TapPageMode;
 }
 
@@ -39,13 +39,13 @@ export interface AppSnapshot {
   readonly settings: AppSettings;
 }
 
-/** A snapshot is read again from Postgres after this long, whatever happened. */
+/** A snapshot is read again from Postgres after this time in any case. */
 export const SNAPSHOT_SECONDS = 300;
-/** Longer than any snapshot lives, and than any process can stand still between reading Postgres and writing here. */
+/** Longer than any snapshot lives, and than any process can pause between reading Postgres and writing to Redis. */
 export const VERSION_SECONDS = 3600;
 /**
- * Until a change is committed its version holds for this long only: longer than the commit may take, so that one that
- * failed does not keep the app's snapshots out for an hour.
+ * Until a change is committed its version lives only this long: longer than the commit may take, but short, so that a
+ * failed commit does not invalidate the app's snapshots for an hour.
  */
 const PENDING_SECONDS = 30;
 
@@ -61,9 +61,9 @@ function versionKey(appId: string): string {
 }
 
 /**
- * The look-up as a Lua function, for scripts that do more in the same round trip.
- * `snapshot(key)` returns the snapshot as JSON text and its app id, or nothing when there is none that may be used.
- * The value in Redis is `<version> <app_id> <json>`, so that no JSON is parsed in Redis.
+ * The look-up as a Lua function, for scripts that do more in the same round trip. `snapshot(key)` returns the snapshot
+ * as JSON text and its app id, or nothing if there is no valid one. The value in Redis is `<version> <app_id> <json>`,
+ * so that Redis parses no JSON.
  */
 export const snapshotLua = `
 local function snapshot(key)
@@ -98,7 +98,7 @@ redis.call('SET', KEYS[1], ARGV[1], 'EX', ARGV[2])
 return 1
 `;
 
-/** Snapshots in Redis. Every method throws when Redis is unavailable. */
+/** Snapshots in Redis. Every method throws if Redis is unavailable. */
 export class AppSnapshots {
   readonly #redis: Redis;
   readonly #read: Script;
@@ -112,19 +112,19 @@ export class AppSnapshots {
     this.#raise = redis.script(raiseScript);
   }
 
-  /** The app of a key, if Redis knows it in a version that may be used. */
+  /** The app of a key, if Redis has it in a valid version. */
   async read(hash: Buffer): Promise<AppSnapshot | null> {
     const json = await this.#read([snapshotKey(hash)], []);
     return typeof json === 'string' ? parseSnapshot(json) : null;
   }
 
-  /** Keeps what was read from Postgres, unless the app has changed since. */
+  /** Caches what was read from Postgres, unless the app has changed since. */
   async write(hash: Buffer, app: AppSnapshot): Promise<void> {
     const keys = [snapshotKey(hash), versionKey(app.app_id)];
     await this.#write(keys, [app.version, app.app_id, JSON.stringify(app), SNAPSHOT_SECONDS, VERSION_SECONDS]);
   }
 
-  /** Before the commit of a change: no process uses a snapshot below this version again. */
+  /** Before the commit of a change: invalidates all snapshots below this version in every process. */
   async raise(appId: string, version: number): Promise<void> {
     await this.#raise([versionKey(appId)], [version, PENDING_SECONDS]);
   }
@@ -139,7 +139,7 @@ export class AppSnapshots {
   }
 }
 
-/** A snapshot as Redis keeps it; the shape was ours when it was written. */
+/** Parses a snapshot from Redis; it was written by this program, so its shape is known. */
 export function parseSnapshot(json: string): AppSnapshot {
   return JSON.parse(json) as AppSnapshot;
 }
@@ -148,7 +148,7 @@ const byHash = `
   SELECT id AS app_id, organization_id, version, name, host, ios, android, fallback_url, allowed_destination_hosts, settings
     FROM apps WHERE api_key_hash = ANY ($1) AND deleted_at IS NULL`;
 
-/** The app of a key as Postgres has it. `hashes` is ApiKeys.hashes of the API key. */
+/** The app of a key from Postgres. `hashes` is ApiKeys.hashes of the API key. */
 export async function readAppByKey(db: Queries, hashes: readonly Buffer[]): Promise<AppSnapshot | null> {
   const [app] = await db.query<AppSnapshot>(byHash, [hashes], 'app_by_key');
   return app ?? null;

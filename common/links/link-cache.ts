@@ -51,10 +51,10 @@ function together(
   return link.app_id === app.id ? { app, link } : null;
 }
 
-/** Where snapshots are kept besides, for the time when no store answers. */
+/** A second cache of snapshots, for when no store answers. */
 export interface LinkDiskCache {
   put(key: string, text: string | null): void;
-  /** Nothing that was put before is to be found any more. */
+  /** Everything stored before must not be found any more. */
   changed(key: string): void;
   find(key: string): Promise<string | undefined>;
 }
@@ -144,7 +144,7 @@ export class LinkCache {
   }
 
   /**
-   * A link and its app by the parts of a URL. Null when the link does not exist; undefined when no store answers and
+   * A link and its app by the parts of a URL. Null if the link does not exist; undefined if no store answers and
    * nothing is cached. Archived and expired links are returned: the caller decides what they mean.
    */
   find(host: string, shortCode: string): Promise<FoundLink | null | undefined> {
@@ -184,7 +184,7 @@ export class LinkCache {
     return together(...(await Promise.all([this.apps.load(host), this.links.load(linkKey(host, short_code))])));
   }
 
-  /** Once in a while, whatever comes of it. */
+  /** At most once per interval, whatever the result. */
   #mayReread(key: string): boolean {
     if (this.#rereadLately.has(key)) return false;
     this.#rereadLately.set(key, true);

@@ -1,4 +1,4 @@
-/** Making a link. The dashboard and the SDK endpoints both do it here. */
+/** Creates links, for the dashboard and the SDK endpoints. */
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
@@ -9,7 +9,7 @@ import { linkFieldNames, type NewLink, storedValue } from './link-fields.ts';
 
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const CODE_CHARACTERS = 7;
-/** 58^7 codes: a second collision in a row is next to impossible below a billion links of one app. */
+/** 58^7 codes: two consecutive collisions are next to impossible below a billion links of one app. */
 const ATTEMPTS_MAX = 5;
 
 /** Seven random base58 characters. */
@@ -30,12 +30,12 @@ export interface LinkOwner {
 
 export type LinkCreation =
   | { readonly kind: 'created'; readonly link: LinkRow }
-  /** Another link of the app has it; for a short code that link may be a deleted one. */
+  /** Another link of the app has it; for a short code that may be a deleted link. */
   | { readonly kind: 'taken'; readonly field: 'short_code' | 'external_id' }
   /** The app was deleted in the meantime. */
   | { readonly kind: 'no_app' };
 
-/** Fields were validated by `newLinkBody` and `linkFaults`. */
+/** The fields must have been validated by `newLinkBody` and `linkFaults`. */
 export async function createLink(
   { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
   owner: LinkOwner,

@@ -1,4 +1,4 @@
-/** The fields of a link that a caller may write: their shapes, and the rules that a schema can't say. */
+/** The fields of a link that a caller may write: their schemas, and the rules that a schema can't express. */
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 import { utmFrom } from '#common/campaign-fields.ts';
 import type { FieldError } from '#common/http/rejection.ts';
@@ -7,10 +7,10 @@ import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';
 
 const DATA_BYTES_MAX = 10_240;
 const PATH_CHARACTERS_MAX = 2048;
-/** As long as the log keeps of it with each click. */
+/** The maximum length that the log stores with each click. */
 const CAMPAIGN_CHARACTERS_MAX = 255;
 
-/** The schema, and null, which clears the field. One type list and not a union, so that a fault is reported once. */
+/** The schema, or null, which clears the field. A type list instead of a union, so that a fault is reported once. */
 export function nullable<S extends TSchema>(schema: S): TUnsafe<Static<S> | null> {
   const { type } = schema as { type?: unknown };
   return Type.Unsafe<Static<S> | null>({ ...schema, type: [type, 'null'] });
@@ -22,7 +22,7 @@ const address = (description: string) =>
 const utm = (name: string) =>
   text(CAMPAIGN_CHARACTERS_MAX, `Added to web destinations as ${name}, and stored with each click.`);
 
-/** Every field that may be written, each as it stands in a body. */
+/** Every field that may be written, with its schema. */
 export const linkFields = {
   path: Type.String({
     minLength: 1,
@@ -82,9 +82,9 @@ function optional<P extends Record<string, TSchema>>(fields: P): Optional<P> {
 const { path, ...others } = linkFields;
 const app_id = Type.Optional(Type.String({ description: 'Optional for a user with access to exactly one app.' }));
 
-/** The body that makes a link. */
+/** The body that creates a link. */
 export const newLinkBody = Type.Object({ app_id, path, ...optional(others) }, { additionalProperties: false });
-/** The same for SDKs, whose unknown fields are ignored: old ones live for years. */
+/** The same for SDKs, whose unknown fields are ignored: old SDKs are used for years. */
 export const newSdkLinkBody = Type.Object({ app_id, path, ...optional(others) });
 /** The body that changes a link: any of the fields, at least one. */
 export const linkChangesBody = Type.Object(optional(linkFields), { additionalProperties: false, minProperties: 1 });
@@ -94,16 +94,16 @@ export type LinkChanges = Static<typeof linkChangesBody>;
 export type LinkFieldName = keyof typeof linkFields;
 export const linkFieldNames = Object.keys(linkFields) as LinkFieldName[];
 
-/** Codes that mean something else on a short-link host, whatever their case. */
+/** Codes with another meaning on a short-link host, in upper or lower case. */
 const reservedCodes = new Set(['apple-app-site-association', 'healthz', 'readyz', 'metrics', 'robots', 'favicon']);
 
 const addresses = ['ios_url', 'android_url', 'fallback_url', 'og_image_url', 'expired_url'] as const;
 
-/** What the schemas of links can't say. Any object may be given; values of a wrong type are the schemas' to name. */
+/** What the schemas of links can't express. Accepts any object; wrong types are reported by the schema. */
 export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): FieldError[] {
   const { path, short_code, data, expires_at } = link;
   const faults: FieldError[] = urlFaults(link, addresses);
-  // In characters, as the schema counts them: half of a surrogate pair is none.
+  // In characters, as the schema counts them: an unpaired surrogate is none.
   if (typeof path === 'string' && [...storedPath(path)].length > PATH_CHARACTERS_MAX) {
     faults.push({ field: 'path', message: `must have at most ${PATH_CHARACTERS_MAX} characters with its leading /` });
   }
@@ -114,14 +114,14 @@ export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): F
     faults.push({ field: 'data', message: `must have at most ${DATA_BYTES_MAX} bytes` });
   }
   const infinite = infiniteNumber(data, 'data');
-  if (infinite !== null) faults.push({ field: infinite, message: 'is a number too large to be kept' });
+  if (infinite !== null) faults.push({ field: infinite, message: 'is a number too large to be stored' });
   if (typeof expires_at === 'string' && !isStorableTime(expires_at)) {
     faults.push({ field: 'expires_at', message: 'must be a time in ISO 8601 with its time zone, from 1970 to 9999' });
   }
   return faults;
 }
 
-/** Where the first number stands that JSON has and a double has not, such as 1e400; null if there is none. */
+/** The position of the first number that JSON can express and a double cannot, such as 1e400; null if there is none. */
 function infiniteNumber(value: unknown, at: string): string | null {
   if (typeof value === 'number' && !Number.isFinite(value)) return at;
   if (typeof value !== 'object' || value === null) return null;
@@ -132,7 +132,7 @@ function infiniteNumber(value: unknown, at: string): string | null {
   return null;
 }
 
-/** Whether the text is a time that every store keeps as it is. Its parts are joined by a T: a space is another format. */
+/** Whether every store can hold the time unchanged. Its parts are joined by a T: a space is another format. */
 export function isStorableTime(text: string): boolean {
   const ms = /\s/.test(text) ? Number.NaN : Date.parse(text);
   return ms >= Date.UTC(1970, 0, 1) && ms < Date.UTC(10_000, 0, 1);
@@ -142,7 +142,7 @@ function storedPath(given: string): string {
   return given.startsWith('/') ? given : `/${given}`;
 }
 
-/** A value as its column keeps it. Null clears; the columns that can't be null take their empty value. */
+/** A value as its column stores it. Null clears; columns that can't be null get their empty value. */
 export function storedValue(name: LinkFieldName, value: unknown): unknown {
   switch (name) {
     case 'path':

@@ -27,7 +27,7 @@ const link: fc.Arbitrary<LinkSnapshot> = fc.record({
   tap_page: fc.constantFrom('off', 'ios', 'mobile', null),
 });
 
-test('a link that is written for Redis and read again is the same, field by field', () => {
+test('a link that is encoded for Redis and decoded again is the same, field by field', () => {
   fc.assert(
     fc.property(link, (one) => {
       expect(decodeLink(encodeLink(one))).toEqual({ ...one });
@@ -35,14 +35,14 @@ test('a link that is written for Redis and read again is the same, field by fiel
   );
 });
 
-test('what is no snapshot is none: broken JSON, another shape, another number of fields', () => {
+test('invalid snapshots are ignored: broken JSON, another shape, another number of fields', () => {
   for (const bad of ['', '{', 'null', '[]', '{"id":"lnk_1","app_id":"app_1"}', '["lnk_1","app_1"]', '"lnk_1"']) {
     expect(decodeLink(bad), bad).toBeUndefined();
   }
   for (const bad of ['', '{', 'null', '[]', '{"id":"app_1"}']) expect(decodeApp(bad), bad).toBeUndefined();
 });
 
-test('snapshots that a process from before the tap page wrote are read, and show none', () => {
+test('snapshots written by a version without tap pages are read, and show none', () => {
   const now: unknown[] = JSON.parse(encodeLink({ ...fc.sample(link, 1)[0], tap_page: 'ios' } as LinkSnapshot));
   expect(decodeLink(JSON.stringify(now))?.tap_page).toBe('ios');
   expect(decodeLink(JSON.stringify(now.slice(0, 19)))).toMatchObject({ tap_page: null });

@@ -1,6 +1,6 @@
 /**
- * What a redirect and an attribution need to know, as it is kept in Redis and in memory: the link, and the app that owns
- * its host. Two snapshots and not one, so that a change of an app is one entry and not one per link.
+ * What a redirect and an attribution need to know, in the form cached in Redis and in memory: the link, and the app
+ * that owns its host. They are two snapshots, so that a change of an app is one entry and not one per link.
  */
 import { UTM_FIELDS, type UtmField } from '#common/campaign-fields.ts';
 import { isObject } from '#common/json-object.ts';
@@ -23,7 +23,7 @@ export interface LinkSnapshot extends Readonly<Record<UtmField, string | null>> 
   /** Epoch milliseconds. */
   readonly expires_at: number | null;
   readonly expired_url: string | null;
-  /** Null takes the app's. */
+  /** Null uses the app's setting. */
   readonly tap_page: TapPageMode | null;
 }
 
@@ -45,7 +45,7 @@ export interface LinkedApp {
   readonly fallback_url: string | null;
   readonly privacy_mode: PrivacyMode;
   readonly tap_page: TapPageMode;
-  /** For so long devices are matched to its clicks by what they have in common; 0 for never. */
+  /** How long devices are matched to its clicks by their signals; 0 for never. */
   readonly probabilistic_window_hours: number;
 }
 
@@ -79,7 +79,10 @@ interface LinkRow extends Omit<LinkSnapshot, 'expires_at'> {
   readonly expires_at: Date | null;
 }
 
-/** Links by key, archived ones included, deleted ones and those of a host that is not verified not. Keys that are not in the answer do not exist. */
+/**
+ * Links by key, including archived ones, but not deleted ones and those of an unverified host. Keys without an entry do
+ * not exist.
+ */
 export async function readLinks(db: LinkDatabase, keys: readonly string[]): Promise<Map<string, LinkSnapshot>> {
   const parts = keys.map(partsOf);
   const found = new Map<string, LinkSnapshot>();
@@ -108,7 +111,7 @@ interface AppRow {
   readonly settings: Readonly<Record<string, unknown>> | null;
 }
 
-/** Apps by host, deleted ones and those whose host is not verified not. */
+/** Apps by host, but not deleted ones and those with an unverified host. */
 export async function readApps(db: LinkDatabase, hosts: readonly string[]): Promise<Map<string, LinkedApp>> {
   const found = new Map<string, LinkedApp>();
   for (const row of await db.query<AppRow>(appsByHost, [hosts])) found.set(row.host, appOf(row));
@@ -152,8 +155,8 @@ function textOf(value: unknown): string | null {
 }
 
 /**
- * A link as text: its fields in the order of the interface. Half the length of an object and half the time to read it,
- * which is most of what a link costs that Redis knows. The key in Redis carries the version of this order.
+ * A link as text: its fields in the order of the interface. It is half as long as an object and takes half the time to
+ * parse, which is most of the cost of a link that Redis has. The key in Redis contains the version of this order.
  */
 export function encodeLink(link: LinkSnapshot): string {
   return JSON.stringify([
@@ -166,10 +169,10 @@ export function encodeLink(link: LinkSnapshot): string {
 }
 
 const linkFields = 20;
-/** Those of processes before the tap page, which may run beside this one during an upgrade. */
+/** Snapshots of versions without tap pages, which may run next to this one during an upgrade. */
 const linkFieldsMin = 19;
 
-/** Undefined when the text is none of `encodeLink`. */
+/** Undefined if the text was not written by `encodeLink`. */
 export function decodeLink(text: string): LinkSnapshot | undefined {
   const f = parsed(text);
   if (!Array.isArray(f) || f.length < linkFieldsMin || f.length > linkFields || typeof f[0] !== 'string')

@@ -1,4 +1,4 @@
-/** A link as Postgres keeps it and as the API answers it. */
+/** A link as Postgres stores it and as the API returns it. */
 import { Type } from 'typebox';
 import type { UtmField } from '#common/campaign-fields.ts';
 import { linkFields, nullable } from './link-fields.ts';
@@ -39,7 +39,7 @@ export const linkColumns = `l.id, l.organization_id, l.app_id, a.host, l.short_c
   l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
   l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.created_at, l.updated_at`;
 
-/** A link as it is answered. */
+/** A link as the API returns it. */
 export function linkAnswer(row: LinkRow, shortUrl: ShortUrl): object {
   const { organization_id: _, host, expires_at, created_at, updated_at, ...fields } = row;
   return {

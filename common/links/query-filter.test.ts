@@ -25,7 +25,7 @@ test.each([
   expect(filter.recorded(query)).toBe(recorded);
 });
 
-test('no reader of the recorded query finds a dropped name, and every other parameter is there as it was', () => {
+test('no reader of the recorded query finds a dropped name, and every other parameter is unchanged', () => {
   const name = fc.oneof(
     fc.constantFrom(...names, 'Token', 'CODE', 'to%6Ben', 'em%61il', 'utm_source', 'a', 'codes', '+code', ''),
     fc.string({ maxLength: 6 }),
@@ -42,7 +42,7 @@ test('no reader of the recorded query finds a dropped name, and every other para
   );
 });
 
-test('with no names everything is recorded; a name is text and no pattern', () => {
+test('without names everything is recorded; a name is text and not a pattern', () => {
   expect(new QueryFilter([]).recorded('token=1')).toBe('token=1');
   expect(new QueryFilter(['a.b']).recorded('axb=1&a.b=2')).toBe('axb=1');
 });

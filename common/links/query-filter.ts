@@ -1,4 +1,4 @@
-/** Query parameters that are passed on to a link's destination and recorded nowhere. */
+/** Query parameters that are passed on to a link's destination but never recorded. */
 
 /** A name that is percent-encoded, in full or in part. */
 const encodedName = /(?:^|&)[^=&]*[%+]/;
@@ -7,7 +7,7 @@ export class QueryFilter {
   readonly #names: ReadonlySet<string>;
   readonly #plain: RegExp | null;
 
-  /** @param names whatever their case. */
+  /** @param names case-insensitive. */
   constructor(names: readonly string[]) {
     this.#names = new Set(names.map((name) => name.toLowerCase()));
     const alternatives = [...this.#names].map((name) => name.replaceAll(/[^\w]/g, String.raw`\$&`)).join('|');
@@ -26,8 +26,8 @@ export class QueryFilter {
 }
 
 function nameOf(pair: string): string {
-  // As every reader of a query decodes it: a plus is a space, and what is no UTF-8 becomes a character of its own.
-  // The question mark in front is taken off, and no other.
+  // Decodes as every reader of a query does: a plus is a space, and invalid UTF-8 becomes the replacement character.
+  // Only the leading question mark is removed.
   for (const [name] of new URLSearchParams(`?${pair}`)) return name.toLowerCase();
   return '';
 }

@@ -1,4 +1,4 @@
-/** The address under which a link is handed out. */
+/** The public URL of a link. */
 import type { Config } from '#common/process/settings.ts';
 
 /** The URL of a short code on a host. */
@@ -6,7 +6,7 @@ export type ShortUrl = (host: string, shortCode: string) => string;
 
 const defaultPorts = { http: 80, https: 443 } as const;
 
-/** Port 0 stands for the scheme's own. */
+/** Port 0 means the scheme's default. */
 export function shortUrlWith(config: Pick<Config, 'SHORT_LINK_SCHEME' | 'SHORT_LINK_PORT'>): ShortUrl {
   const { SHORT_LINK_SCHEME: scheme, SHORT_LINK_PORT: port } = config;
   const suffix = port === 0 || port === defaultPorts[scheme] ? '' : `:${port}`;

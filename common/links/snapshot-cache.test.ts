@@ -37,7 +37,7 @@ beforeEach(async () => {
 });
 afterEach(() => vi.useRealTimers());
 
-/** What a visitor gets who comes now: `undefined` is that no store answers. */
+/** What a visitor gets now; `undefined` means that no store answers. */
 async function visit(): Promise<Destination | null | undefined> {
   const known = cache.get('summer', Date.now());
   if (known !== undefined) return known;
@@ -56,7 +56,7 @@ async function lookUpSuspect(answer: () => Promise<Found>) {
   return { waiting };
 }
 
-test('in an outage what is known is given', async () => {
+test('an outage is answered from the cache', async () => {
   await lookUpSuspect(hangs);
   await vi.advanceTimersByTimeAsync(snapshotLimits.staleWaitMs);
   expect(await visit()).toEqual(before);
@@ -84,7 +84,7 @@ test.each([
   },
 );
 
-test('what was read before a change is not kept elsewhere after it', async () => {
+test('a value read before a change is not stored elsewhere after it', async () => {
   let answer: (found: Found) => void = () => {};
   read = () =>
     new Promise<Found>((done) => {

@@ -31,7 +31,7 @@ export interface CachedSnapshot<T> extends Sized {
 }
 
 interface Entry<T> extends CachedSnapshot<T> {
-  /** After a failed look-up: until then the entry is given without trying again. */
+  /** After a failed look-up: until then the entry is returned without another attempt. */
   retryMs: number;
 }
 
@@ -40,7 +40,7 @@ interface Lookup<T> {
   readonly startedMs: number;
   readonly promise: Promise<T | null | undefined>;
   readonly settle: (value: T | null | undefined) => void;
-  /** Given when the stores do not answer. */
+  /** Returned if the stores do not answer. */
   stale: Entry<T> | undefined;
   isChanged: boolean;
 }
@@ -92,7 +92,7 @@ export class SnapshotCache<T extends object> {
     return this.#lookups.size;
   }
 
-  /** The snapshot, null when there is none, undefined when a look-up has to be waited for (`load`). */
+  /** The snapshot, null if there is none, undefined if a look-up is necessary (`load`). */
   get(key: string, nowMs: number): T | null | undefined {
     const entry = this.#present.get(key) ?? this.#absent.get(key);
     if (entry === undefined) return undefined;
@@ -113,13 +113,13 @@ export class SnapshotCache<T extends object> {
     return undefined;
   }
 
-  /** The entry of a snapshot that is fresh, to be kept and asked about with `isCurrent`. */
+  /** The entry of a fresh snapshot, which a caller may hold and check with `isCurrent`. */
   keep(key: string, nowMs: number): CachedSnapshot<T> | undefined {
     const entry = this.#present.peek(key);
     return entry !== undefined && this.#isFresh(entry, nowMs) ? entry : undefined;
   }
 
-  /** Whether what was kept is still what `get` would give. Counts as a use. */
+  /** Whether a held entry is still what `get` would return. Counts as a use. */
   isCurrent(kept: CachedSnapshot<T>, nowMs: number): boolean {
     if (nowMs - kept.checkedMs >= this.#freshMs || kept.checkedMs < this.#validSinceMs) return false;
     kept.isUsed = true;
@@ -127,7 +127,7 @@ export class SnapshotCache<T extends object> {
     return true;
   }
 
-  /** As `get`, and waits for the stores; undefined when none of them answers and nothing is known. Never rejects. */
+  /** As `get`, but waits for the stores; undefined if none of them answers and nothing is cached. Never rejects. */
   load(key: string): Promise<T | null | undefined> {
     const running = this.#lookups.get(key);
     if (running !== undefined) return running.promise;
@@ -229,7 +229,7 @@ export class SnapshotCache<T extends object> {
     if (!this.#isAsking && this.#forPostgres.length > 0) void this.#askPostgres();
   }
 
-  /** One query at a time, never sooner than queryIntervalMs after the one before. */
+  /** One query at a time, at least queryIntervalMs after the previous one. */
   async #askPostgres(): Promise<void> {
     this.#isAsking = true;
     const { clock, source } = this.#options;
@@ -304,7 +304,7 @@ export class SnapshotCache<T extends object> {
     }
     const json = await this.#options.lastResort?.(lookup.key).catch(() => undefined);
     const value = json === undefined ? undefined : this.#options.source.decode(json);
-    // What changed since the look-up began may have been found as it was before: the next look-up seeks again.
+    // A look-up that began before a change may have found the old value: the next look-up runs again.
     if (value === undefined || json === undefined || lookup.isChanged) {
       this.counters.unavailable++;
       this.#end(lookup, undefined);
@@ -324,7 +324,7 @@ export class SnapshotCache<T extends object> {
     this.#sweeper = undefined;
   }
 
-  /** Gives the known to those that waited long enough, and up on look-ups that take too long. */
+  /** Returns cached values to callers that have waited long enough, and gives up on look-ups that take too long. */
   #sweep(): void {
     const nowMs = this.#options.clock();
     for (const lookup of this.#lookups.values()) {

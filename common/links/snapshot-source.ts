@@ -3,7 +3,7 @@ import type { Clock } from '#common/clock.ts';
 import { DAY_MS } from '#common/durations.ts';
 
 export const snapshotLimits = {
-  /** How long an entry is taken as it is while changes are announced … */
+  /** How long an entry is trusted while changes are announced … */
   freshMs: 60_000,
   /** … and while announcements do not arrive. */
   freshUnsubscribedMs: 1_000,
@@ -20,24 +20,24 @@ export const snapshotLimits = {
   absentMax: 50_000,
 } as const;
 
-/** What Redis holds under a key for a while after a change. */
+/** The marker in Redis under a key for a while after a change. */
 export const changeMarker = '!';
 
 /** The part of the Redis wrapper that the cache needs. */
 export interface SharedStore {
   mget(keys: readonly string[]): Promise<readonly (string | null)[]>;
-  /** Adds entries whose key is not there yet; the rest is left as it is. */
+  /** Adds entries whose key does not exist yet; leaves the others unchanged. */
   addMissing(entries: readonly { key: string; value: string; ttlMs: number }[]): Promise<void>;
 }
 
 export interface SnapshotSource<T> {
   /** Prefix of the keys in Redis; changes with the shape of the snapshot. */
   readonly prefix: string;
-  /** A snapshot as text … */
+  /** Encodes a snapshot as text … */
   readonly encode: (value: T) => string;
-  /** … and back; undefined when the text is none. */
+  /** … and decodes it; undefined if the text is invalid. */
   readonly decode: (text: string) => T | undefined;
-  /** The truth. Keys without an entry in the answer do not exist. Rejects when it can't be asked. */
+  /** Authoritative. Keys without an entry in the answer do not exist. Rejects if the store can't be queried. */
   readonly read: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
 }
 
@@ -49,11 +49,11 @@ export interface SnapshotCacheOptions<T> {
   readonly bytesMax: number;
   /** Called with each snapshot read from a store (null: none), so that it can be stored elsewhere too. */
   readonly onChecked?: (key: string, text: string | null) => void;
-  /** Asked when no store answers and nothing is in memory: the text that onChecked was given, if it is known. */
+  /** Called if no store answers and nothing is in memory: the text that onChecked was given, if it is still known. */
   readonly lastResort?: (key: string) => Promise<string | undefined>;
 }
 
-/** The promise, or a rejection after so many milliseconds. */
+/** The promise, or a rejection after this many milliseconds. */
 export async function within<R>(promise: Promise<R>, ms: number): Promise<R> {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_, reject) => {

@@ -1,9 +1,10 @@
 /**
- * The tap page: a page between a link and a store, and what it tells of the device that it is shown on. The redirector shows it and keeps the
- * signals in Redis under `signals:<click_id>`, for the app's probabilistic window; the SDK edge reads them there with the click.
+ * The tap page: a page between a link and a store that reports signals of the device. The redirector shows it and
+ * stores the signals in Redis under `signals:<click_id>`, for the app's probabilistic window; the SDK edge reads them
+ * there with the click.
  */
 
-/** On which systems a link shows it. */
+/** The systems on which a link shows it. */
 export const tapPageModes = ['off', 'ios', 'mobile'] as const;
 export type TapPageMode = (typeof tapPageModes)[number];
 
@@ -12,11 +13,11 @@ export function tapPageModeOf(value: unknown): TapPageMode | null {
 }
 
 export interface TapSignals {
-  /** IANA; empty when the browser does not say. */
+  /** IANA; empty if the browser does not report it. */
   readonly timezone: string;
   /** CSS pixels. */
   readonly screen: readonly [width: number, height: number];
-  /** Native pixels for each CSS pixel. */
+  /** Native pixels per CSS pixel. */
   readonly pixel_ratio: number;
   /** BCP 47, the preferred one first. */
   readonly languages: readonly string[];
@@ -32,7 +33,7 @@ const PIXEL_RATIO_MAX = 16;
 const timezoneShape = /^[A-Za-z0-9_+-]{1,32}(?:\/[A-Za-z0-9_+-]{1,32}){0,2}$/;
 const languageShape = /^[A-Za-z]{2,3}(?:-[A-Za-z0-9]{1,8}){0,4}$/;
 
-/** Signals out of what a page sent; null for anything else, however close. */
+/** Parses the signals that a page sent; null for anything invalid. */
 export function readTapSignals(given: Readonly<Record<string, unknown>>): TapSignals | null {
   const { timezone, screen, pixel_ratio, languages, ...unknown } = given;
   const isKnown =

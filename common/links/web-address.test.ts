@@ -8,7 +8,7 @@ test.each([
   'https://bücher.example/ü',
   'https://192.0.2.1:8443/',
   'https://localhost/x',
-])('%s is an address that a link may lead to', (text) => {
+])('%s is allowed as the destination of a link', (text) => {
   expect(urlFault(text)).toBeNull();
 });
 
@@ -32,7 +32,7 @@ test.each([
   ['https://a@example.com', 'user name'],
   ['https://:b@example.com', 'user name'],
   [`https://example.com/${'x'.repeat(2030)}`, 'at most'],
-])('%j is none, because of its %s', (text, reason) => {
+])('%j is rejected because of its %s', (text, reason) => {
   expect(urlFault(text)).toContain(reason);
 });
 

@@ -1,26 +1,29 @@
-/** Addresses that users give: web addresses that links lead to, and hosts that links live on. */
+/** Addresses that users enter: web addresses as destinations of links, and hosts for links. */
 import { domainToASCII } from 'node:url';
 import ipaddr from 'ipaddr.js';
 import type { FieldError } from '#common/http/rejection.ts';
 
 export const URL_CHARACTERS_MAX = 2048;
 const HOST_CHARACTERS_MAX = 253;
-/** The URL parser drops these in silence (WHATWG URL, "tab or newline" and leading spaces), so they are refused before. */
+/**
+ * The URL parser silently removes these (WHATWG URL, "tab or newline" and leading spaces), so they are rejected before.
+ */
 const unprintable = /[\s\p{Cc}]/u;
 
-/** Null when the text is an https address that leads to a host; otherwise what is wrong with it. */
+/** Null if the text is an https address with a host; otherwise what is wrong with it. */
 export function urlFault(text: string): string | null {
   if (text.length > URL_CHARACTERS_MAX) return `must have at most ${URL_CHARACTERS_MAX} characters`;
-  if (unprintable.test(text) || text.includes('\\')) return 'must not hold spaces, control characters or backslashes';
+  if (unprintable.test(text) || text.includes('\\'))
+    return 'must not contain spaces, control characters or backslashes';
   const url = URL.canParse(text) ? new URL(text) : null;
   if (!url) return 'must be an absolute https URL';
   if (url.protocol !== 'https:') return 'must be an https URL; other schemes are not allowed';
   if (!/^https:\/\/[^/]/i.test(text)) return 'must be an https URL with a host';
-  if (url.username !== '' || url.password !== '') return 'must not hold a user name or password';
+  if (url.username !== '' || url.password !== '') return 'must not contain a user name or password';
   return null;
 }
 
-/** Faults of several address fields; those that are absent or null have none. */
+/** Faults of several address fields; absent or null ones have none. */
 export function urlFaults<Name extends string>(
   fields: { readonly [K in Name]?: unknown },
   names: readonly Name[],
@@ -32,13 +35,13 @@ export function urlFaults<Name extends string>(
   });
 }
 
-/** Where a host would end, or be something else than it looks, to the URL parser. */
+/** Characters at which the URL parser would end a host or change its meaning. */
 const notInHost = /[\s\p{Cc}/?#@:%\\[\]]/u;
 const label = /^[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?$/;
 
 /**
- * A host name as it is kept: lower case, international names in their ASCII form (UTS 46), no scheme, no port, at
- * least two labels, no IP address. Null when the text is none.
+ * A host name in its stored form: lower case, international names in their ASCII form (UTS 46), no scheme, no port, at
+ * least two labels, no IP address. Null if the text is not one.
  */
 export function hostOf(text: string): string | null {
   const given = text.trim();

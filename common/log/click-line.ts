@@ -1,11 +1,11 @@
 /**
- * The line of a click in the log: which field comes after which. This is the only place that says so; the redirector writes lines piece by
- * piece with it, and ingest takes them apart with it.
+ * The line of a click in the log: the order of its fields. This is the only definition; the redirector writes lines
+ * piece by piece with it, and ingest parses them with it.
  *
  *   {"v":1,"click_id":"…","time":…,<the link's fields>,"trigger":"…",<the visitor's fields>,<flags>}
  *
- * What belongs to the link comes in one piece, so that both sides make it once per link. Empty texts and false flags are left out.
- * A reader of JSON takes the fields in any order.
+ * The link's fields are adjacent, so that both sides build them once per link. Empty texts and false flags are left
+ * out. A JSON reader accepts the fields in any order.
  */
 import { CAMPAIGN_FIELDS, type CampaignField } from '#common/campaign-fields.ts';
 import { type Click, type ClickText, type ClickTrigger, clickTextMax, cut, jsonCharacters } from './record.ts';
@@ -15,7 +15,7 @@ export const clickHead = '{"v":1,"click_id":"';
 /** Between the id and the time. */
 export const timeName = '","time":';
 
-/** The ids at the beginning of a link's fields, each with what stands before it. */
+/** The ids at the beginning of a link's fields, each with the text before it. */
 export const linkIdNames = [
   ['organization_id', ',"organization_id":"'],
   ['app_id', '","app_id":"'],
@@ -23,29 +23,29 @@ export const linkIdNames = [
 ] as const;
 const modeName = '","privacy_mode":"';
 
-/** What a visitor's request says, in the order in which it is written. */
+/** The fields of a visitor's request, in their order. */
 export const visitorTexts = ['user_agent', 'ip', 'language', 'referrer', 'query'] as const;
 const flags = ['is_prefetch', 'is_preview'] as const;
 
 export type ClickLinkFields = Pick<Click, (typeof linkIdNames)[number][0] | 'privacy_mode' | CampaignField>;
 
-/** What stands before the value of a text. */
+/** The text before a value. */
 export function textName(name: ClickText): string {
   return `,"${name}":"`;
 }
 
-/** A text as it stands between the quotes of JSON, cut to its longest. */
+/** A text escaped for JSON, without its quotes, cut to its maximum length. */
 export function clickText(name: ClickText, value: string): string {
   const max = clickTextMax[name];
   return jsonCharacters(value.length > max ? cut(value, max) : value);
 }
 
-/** A text with its name; nothing when it is empty. */
+/** A text with its name; nothing if it is empty. */
 export function clickField(name: ClickText, value: string): string {
   return value === '' ? '' : `${textName(name)}${clickText(name, value)}"`;
 }
 
-/** The fields that all clicks of a link have in common. Ids and enumerations are ours and need no escape. */
+/** The fields that all clicks of a link have in common. Ids and enumerations are ours and need no escaping. */
 export function linkFieldsJson(fields: ClickLinkFields): string {
   let json = '';
   for (const [name, before] of linkIdNames) json += before + fields[name];
@@ -54,7 +54,7 @@ export function linkFieldsJson(fields: ClickLinkFields): string {
   return json;
 }
 
-/** What stands between the fields of the link and those of the visitor. */
+/** Between the fields of the link and those of the visitor. */
 export function triggerJson(trigger: ClickTrigger): string {
   return `,"trigger":"${trigger}"`;
 }

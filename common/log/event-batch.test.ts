@@ -63,7 +63,7 @@ test('properties keep every digit of their numbers', () => {
   expect(decodeEvent(line)).toMatchObject({ properties });
 });
 
-test('what is to be skipped is skipped, and ids that are missing are made, each its own and always the same', () => {
+test('skipped events are left out, and missing ids are generated, each unique and always the same', () => {
   const body = JSON.stringify({
     events: Array.from({ length: 1000 }, (_, n) => ({ name: n === 7 ? 'signup' : 'open', timestamp: now })),
   });
@@ -82,7 +82,7 @@ test('a bare event is a batch of one', () => {
   ]);
 });
 
-test('what can not be kept is a reason, its neighbours are events, and nothing throws', () => {
+test('an invalid event gives a reason, its neighbours are events, and nothing throws', () => {
   const deep = `${'{"a":'.repeat(3_000)}1${'}'.repeat(3_000)}`;
   const bad = [
     '7',
@@ -98,7 +98,7 @@ test('what can not be kept is a reason, its neighbours are events, and nothing t
   }
 });
 
-test('what an edge has taken is kept: a time that is none, a currency that is none, texts of pairs, a head full of escapes', () => {
+test('what an edge has accepted is stored: an invalid time, an unknown currency, texts of surrogate pairs, a head full of escapes', () => {
   expect(
     decoded('{"name":"x","timestamp":"2015-02-31T00:00:00Z","revenue":{"amount":1,"currency":"XYZ"}}'),
   ).toMatchObject([{ event: { time: now, revenue_currency: 'XYZ' } }]);
@@ -122,7 +122,7 @@ const decision = {
   linkFields: '',
 };
 
-test('an event that talks of batches is none', () => {
+test('an event that mentions batches is not mistaken for one', () => {
   for (const properties of [{ '"batch":{"id_base":"': 1 }, { batch: { id_base: '' } }]) {
     const sent = JSON.stringify({ name: 'x', properties });
     expect(isEventBatch(eventJson(eventPrefix(origin), decision, sent))).toBe(false);
@@ -130,17 +130,17 @@ test('an event that talks of batches is none', () => {
   expect(isEventBatch(aroundEventBatch(origin, facts).join('{}'))).toBe(true);
 });
 
-test('what an event says itself wins over what its request says', () => {
+test('the fields of an event take precedence over those of its request', () => {
   const both = { name: 'x', user_id: 'own', platform: 'web' };
   expect(decoded(JSON.stringify(both))).toMatchObject([{ event: { user_id: 'own', platform: 'web' } }]);
 });
 
-test('properties with half a surrogate pair or a NUL in a key are refused', () => {
+test('properties with an unpaired surrogate or a NUL in a key are rejected', () => {
   for (const text of ['{"t":"\\ud800"}', '{"\\u0000":1}', '{"\\udc00":1}'])
     expect(decoded(`{"name":"x","properties":${text}}`)).toEqual([{ at: 0, event: 'bad_field' }]);
 });
 
-test('a line of an event is read back, or refused for what is wrong with it, and keeps no address that its app does not want', () => {
+test('the line of an event is read back, or rejected with a reason, without an address that its app does not want', () => {
   const paid = { ...decision, revenue_amount: '1', revenue_currency: 'EUR' };
   const line = eventJson(eventPrefix(origin), paid, '{"name":"x"}');
   expect(decodeEvent(line)).toMatchObject({ name: 'x' });

@@ -1,9 +1,8 @@
 /**
- * A batch of events in the log as one record: the request's own text, and beside it what only the edge knows. The edge has
- * checked every event that it does not skip; what follows from an event's text alone (its time, its money, whether it is
- * a conversion) is worked out where the batch is read, by the same functions. Decoding never throws.
+ * A batch of events in the log as one record: the request's own text, next to what only the edge knows. The edge has
+ * checked every event that it does not skip. What follows from an event's text alone (its time, its money, whether it
+ * is a conversion) is computed when the batch is read, by the same functions. Decoding never throws.
  */
-
 import { eventTime, isRecordTime } from '#common/event-time.ts';
 import { isObject } from '#common/json-object.ts';
 import { isConversion, keptRevenue } from '#common/revenue.ts';
@@ -12,22 +11,22 @@ import { hasLongNumber, propertiesOfEvents } from './long-numbers.ts';
 
 export const batchEventsMax = 1_000;
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
-/** Deeper than any event that the edge takes. */
+/** Deeper than any event that the edge accepts. */
 const depthMax = 64;
 
 export interface BatchFacts {
   readonly conversion_events: readonly string[];
   /** Campaign and utm fields of links that events name, as JSON text of an object by link id; empty for none. */
   readonly links: string;
-  /** From which the ids of events without one are made. */
+  /** From which the ids of events without one are derived. */
   readonly id_base: string;
-  /** Places of events that were refused. */
+  /** Indexes of rejected events. */
   readonly skip: readonly number[];
 }
 
 const marker = '"batch":{"id_base":"';
 
-/** What stands before and behind the request's own text, which has no line breaks, in the line of a batch. */
+/** The text before and after the request's own text, which has no line breaks, in the line of a batch. */
 export function aroundEventBatch(origin: EventOrigin, facts: BatchFacts): [head: string, tail: string] {
   const links = facts.links === '' ? '' : `,"links":${facts.links}`;
   const conversions =
@@ -36,10 +35,13 @@ export function aroundEventBatch(origin: EventOrigin, facts: BatchFacts): [head:
   return [`${eventPrefix(origin)},${marker}${facts.id_base}"${conversions}${links}${skip},"body":`, '}}'];
 }
 
-/** What all events share: four texts of 896 characters together, each of up to twelve where it is escaped, and ours. */
+/**
+ * What all events share: four texts of 896 characters together, each of up to twelve bytes if it is escaped, and our
+ * own fields.
+ */
 const headCharsMax = 12_000;
 
-/** Whether a line of the log is a batch; one look at its beginning, where nothing of what was sent can stand. */
+/** Whether a line of the log is a batch; this only checks its beginning, which the sender cannot influence. */
 export function isEventBatch(line: string): boolean {
   const at = line.indexOf(marker);
   return at !== -1 && at < headCharsMax && !line.slice(0, at).includes('"sent":');
@@ -51,12 +53,12 @@ export function madeId(base: string, n: number): string {
 }
 
 export interface BatchMember {
-  /** Its place in the request. */
+  /** Its index in the request. */
   readonly at: number;
   readonly event: EventRecord | EventFault;
 }
 
-/** Every event of a batch that is not skipped, or why the line is none. */
+/** Every event of a batch that is not skipped, or why the line is invalid. */
 export function decodeEventBatch(line: string): BatchMember[] | EventFault {
   let value: unknown;
   try {
@@ -96,7 +98,7 @@ function memberOf(
   const { received_at } = known;
   if (!isRecordTime(received_at) || !isKeepable(sent, isSuspect, 0)) return 'bad_field';
   const said = eventTime(sent['timestamp'], received_at);
-  // It was accepted: what an older edge took for a time and is none became the time at which it came.
+  // It was accepted: if an older edge accepted an invalid time, the time of receipt is used.
   const time = typeof said === 'string' ? received_at : said;
   const revenue = isObject(sent['revenue']) ? keptRevenue(sent['revenue']) : null;
   if (revenue && 'field' in revenue) return 'bad_field';
@@ -119,12 +121,12 @@ function memberOf(
     is_conversion,
     is_id_made: event_id === id,
   };
-  // Not `{ ...known, event_id, … }`: V8 takes 7 µs for that, and leaves old objects behind, where this takes 0.1.
+  // Not `{ ...known, event_id, … }`: V8 takes 7 µs for that, and creates long-lived garbage, where this takes 0.1.
   const all: Fields = Object.assign({}, known, isObject(link) ? link : null, decided);
   return eventOf(all, sent, cutOut) ?? 'bad_field';
 }
 
-/** Whether writing it out again works, and every store keeps it as it is. */
+/** Whether it can be serialized again, and every store can hold it. */
 function isKeepable(value: unknown, isSuspect: boolean, depth: number): boolean {
   if (typeof value === 'string') return !isSuspect || (!value.includes('\0') && value.isWellFormed());
   if (typeof value === 'number') return Number.isFinite(value);

@@ -1,9 +1,8 @@
 /**
- * An event in the log, one JSON object per record. What the app sent is passed on as it came, under `sent`; beside it stand
- * what only the edge knows (who sent it, when, from where) and what it decided (id, time, money, conversion).
- * `sent` was checked against the schema of events at the edge; the decoder here checks it again and never throws.
+ * An event in the log, one JSON object per record. What the app sent is passed on unchanged under `sent`; next to it is
+ * what only the edge knows (who sent it, when, from where) and what it decided (id, time, money, conversion). The edge
+ * checked `sent` against the schema of events; the decoder here checks it again and never throws.
  */
-
 import { addressNetworkOf } from '#common/address-writer.ts';
 import type { CampaignTexts } from '#common/campaign-fields.ts';
 import { isRecordTime } from '#common/event-time.ts';
@@ -29,19 +28,19 @@ export const eventTextMax = {
 
 export type EventText = keyof typeof eventTextMax;
 
-/** An event as ingest gets it. Texts that are not known are empty. */
+/** An event as ingest gets it. Unknown texts are empty. */
 export interface EventRecord extends CampaignTexts {
   event_id: string;
   organization_id: string;
   app_id: string;
   name: string;
-  /** Epoch milliseconds, as the app says. */
+  /** Epoch milliseconds, according to the app. */
   time: number;
-  /** Epoch milliseconds at which it came in. */
+  /** Epoch milliseconds of its receipt. */
   received_at: number;
   /** The sender's network. */
   ip: string;
-  /** The network of the device, where a server sent it and said so. */
+  /** The network of the device, if a server sent it on the device's behalf. */
   device_ip: string;
   privacy_mode: PrivacyMode;
   platform: SdkPlatform | '';
@@ -57,7 +56,7 @@ export interface EventRecord extends CampaignTexts {
   revenue_amount: string;
   revenue_currency: string;
   is_conversion: boolean;
-  /** The edge made the event_id, so no other event can have it. */
+  /** The edge generated the event_id, so no other event can have it. */
   is_id_made: boolean;
   /** JSON text of an object, or empty. */
   properties: string;
@@ -68,12 +67,12 @@ export interface EventOrigin {
   readonly organization_id: string;
   readonly app_id: string;
   readonly received_at: number;
-  /** The sender's. */
+  /** The sender's address. */
   readonly ip: string;
-  /** Of the device, where a server sent for it and said so. */
+  /** The device's address, if a server sent the request on its behalf. */
   readonly device_ip?: string;
   readonly privacy_mode: PrivacyMode;
-  /** Values for events that do not say themselves. */
+  /** Values for events that do not set them. */
   readonly defaults: Readonly<Partial<Record<'platform' | EventText, string>>>;
 }
 
@@ -82,7 +81,7 @@ export function eventPrefix(origin: EventOrigin): string {
   let text =
     `{"v":1,"organization_id":"${origin.organization_id}","app_id":"${origin.app_id}"` +
     `,"received_at":${origin.received_at},"privacy_mode":"${origin.privacy_mode}"`;
-  // Only the country is made of it: no row of an event has an address.
+  // It only gives the country: no row of an event has an address.
   if (origin.privacy_mode !== 'no_ip')
     text += addressJson('ip', origin.ip) + addressJson('device_ip', origin.device_ip ?? '');
   for (const [name, value] of Object.entries(origin.defaults)) if (value) text += `,"${name}":${jsonText(value)}`;
@@ -94,7 +93,7 @@ function addressJson(name: 'ip' | 'device_ip', ip: string): string {
   return network === '' ? '' : `,"${name}":"${network}"`;
 }
 
-/** What another service's client says beside the event, each known to be the app's own words. */
+/** What another service's client sends in addition to the event, each field in the app's own words. */
 export interface EventExtras {
   readonly device_ip: string;
   readonly aliases: readonly string[];
@@ -133,7 +132,7 @@ export function eventJson(prefix: string, decision: EventDecision, sent: string)
   return `${text}${decision.linkFields},"sent":${sent}}`;
 }
 
-/** Why the edge refused an item of another service's client. */
+/** Why the edge rejected an item of another service's client. */
 export const refusalReasons = [
   'bad_currency',
   'bad_amount',
@@ -147,16 +146,18 @@ export const refusalReasons = [
 export type ItemRefusalReason = (typeof refusalReasons)[number];
 export type EventFault = 'not_json' | 'bad_text' | ItemRefusalReason;
 
-/** The line of an item that was refused: it becomes a dead letter. `excerpt` is JSON text of what can be shown of it. */
+/**
+ * The line of a rejected item: it becomes a dead letter. `excerpt` is JSON text of the part of it that can be shown.
+ */
 export function refusedJson(prefix: string, reason: ItemRefusalReason, message: string, excerpt: string): string {
   return `${prefix},"refused":"${reason}","message":${jsonText(message)},"excerpt":${excerpt}}`;
 }
 
 const decimal = /^-?\d{1,29}(\.\d{1,9})?$/;
-/** NUL and halves of surrogate pairs have no place in a column; they can only come as escapes. */
+/** No column can store NUL and unpaired surrogates; they can only arrive as escapes. */
 const suspicious = /\\u(?:0000|[dD][89a-fA-F])/;
 
-/** Reads the line of an event. A reason, never an exception, for what is none. */
+/** Parses the line of an event. Returns a reason for an invalid one, and never throws. */
 export function decodeEvent(line: string): EventRecord | EventFault {
   let value: unknown;
   try {
@@ -172,10 +173,10 @@ export function decodeEvent(line: string): EventRecord | EventFault {
   return eventOf(value, value['sent'], hasLongNumber(line) ? propertiesIn(line, ['sent']) : null) ?? 'bad_field';
 }
 
-/** Deeper than anything that the edge takes. */
+/** Deeper than anything that the edge accepts. */
 const depthMax = 64;
 
-/** Whether every text in a value can stand in a column. */
+/** Whether a column can store every text in a value. */
 export function isStorable(value: unknown, depth = 0): boolean {
   if (typeof value === 'string') return !value.includes('\0') && value.isWellFormed();
   if (typeof value !== 'object' || value === null) return true;
@@ -193,7 +194,7 @@ class Texts {
     this.#known = known;
   }
 
-  /** What the app sent, else what the request said for all of its events, else empty. */
+  /** What the app sent in the event, else in the request for all of its events, else empty. */
   own(name: EventText): string {
     return this.#take(this.#sent[name] ?? this.#known[name], eventTextMax[name]);
   }
@@ -220,8 +221,8 @@ function aliasesOf(value: unknown): readonly string[] {
 }
 
 /**
- * An event from what is known of it and what the app sent; null when a field is not what it must be.
- * @param cutOut its properties as sent, if reserializing them would change a number.
+ * An event from its line and what the app sent; null if a field is invalid. @param cutOut its properties as sent, if
+ * reserializing them would change a number.
  */
 export function eventOf(
   known: Record<string, unknown>,

@@ -1,7 +1,7 @@
 /**
  * A frame: the records that one turn of an edge process's event loop appended for one lane, and the unit in which they
- * travel: one write in the journal, one entry in the marks of the sink; a message of the log is one or several. 64 bytes of header
- * (little-endian), then the records as NDJSON.
+ * travel: one write in the journal, one entry in the marks of the sink; a message of the log has one or several. 64
+ * bytes of header (little-endian), then the records as NDJSON.
  *
  *    0  4  magic "SPF1"            4  4  payload length
  *    8  4  CRC-32 of bytes 12..64 and of the payload
@@ -10,8 +10,8 @@
  *   24  4  number of records       28  8  time of writing, epoch milliseconds (float64)
  *   36 26  producer_id (ASCII)     62  2  0
  *
- * CRC-32 (zlib's, native, 0.2 ns a byte) and not CRC-32C: Node has no native CRC-32C, and a table in JavaScript costs ten
- * times as much. Both find every burst up to 32 bits.
+ * CRC-32 (zlib's, native, 0.2 ns per byte) and not CRC-32C: Node has no native CRC-32C, and a table in JavaScript costs
+ * ten times as much. Both detect every burst up to 32 bits.
  */
 import { crc32 } from 'node:zlib';
 import { type RecordKind, recordKinds } from './record.ts';
@@ -22,7 +22,7 @@ export const frameRecordsMax = 500;
 export const producerIdLength = 26;
 const magic = 0x31465053;
 
-/** The records of one kind and one partition: what is kept in order, and counted. */
+/** The records of one kind and one partition: the unit of ordering and counting. */
 export interface Lane {
   readonly kind: RecordKind;
   readonly partition: number;
@@ -38,8 +38,8 @@ export interface FrameHeader extends Lane {
 }
 
 /**
- * Writes a frame at the offset.
- * @returns its length in bytes. The caller has made room for the header and three bytes per character of the payload.
+ * Writes a frame at the offset. @returns its length in bytes. The caller must provide room for the header and three
+ * bytes per character of the payload.
  */
 export function encodeFrame(
   into: Buffer,
@@ -47,12 +47,12 @@ export function encodeFrame(
   header: Omit<FrameHeader, 'payloadBytes'>,
   payload: string,
 ): number {
-  // A click is ASCII, as its schema says, and copying that is several times as fast as encoding it.
+  // A click is ASCII, as its schema guarantees, and copying that is several times as fast as encoding it.
   const encoding = header.kind === 'click' ? 'latin1' : 'utf8';
   return encodeHeader(into, at, header, into.write(payload, at + frameHeaderBytes, encoding));
 }
 
-/** Writes the header before a payload that is there already. @returns the length of the frame in bytes. */
+/** Writes the header before a payload that is already in place. @returns the length of the frame in bytes. */
 export function encodeHeader(
   into: Buffer,
   at: number,
@@ -74,13 +74,13 @@ export function encodeHeader(
   return end - at;
 }
 
-/** What stands at an offset: a frame, the beginning of one (`short`), or something that is none (`bad`). */
+/** What is at an offset: a frame, the beginning of one (`short`), or anything else (`bad`). */
 export type FrameRead =
   | { readonly state: 'frame'; readonly header: FrameHeader; readonly bytes: number }
   | { readonly state: 'short' }
   | { readonly state: 'bad' };
 
-/** Reads the header alone, unchecked: enough to tell whether a frame is known already. */
+/** Reads only the header, unchecked: enough to decide whether a frame is already known. */
 export function readHeader(from: Buffer, at: number): FrameRead {
   if (from.length - at < frameHeaderBytes) return { state: 'short' };
   if (from.readUInt32LE(at) !== magic) return { state: 'bad' };
@@ -112,7 +112,7 @@ export function payloadOf(frame: Buffer, header: FrameHeader, at = 0): Buffer {
   return frame.subarray(at + frameHeaderBytes, at + frameHeaderBytes + header.payloadBytes);
 }
 
-/** The id by which JetStream knows a frame that it has already. */
+/** The id by which JetStream recognizes a repeated frame. */
 export function messageIdOf(header: FrameHeader): string {
   return `${header.producer_id}:${header.kind}:${header.partition}:${header.frame_no}`;
 }

@@ -36,20 +36,20 @@ test('an install is read as it was written', () => {
   expect(read({})).toEqual(install);
 });
 
-test('an install without a trigger is one, a reinstall and openings are read as they were written, and nothing else is one', () => {
+test('an install without a trigger is an install, a reinstall and openings are read as they were written, and other triggers are rejected', () => {
   expect(installJson(install)).not.toContain('trigger');
   for (const trigger of openTriggers) expect(read({ trigger })).toMatchObject({ trigger });
   expect(decodeInstall(reinstallJson(installJson(install)))).toEqual({ ...install, trigger: 'reinstall' });
   expect(read({ trigger: 'update' })).toBe('bad_field');
 });
 
-test('an install that an older edge answered is kept, whatever it took for the time of the installation', () => {
+test('an install that an older edge answered is stored, whatever it accepted as the time of the installation', () => {
   for (const installed_at of [0, 1, -1, 1_795_241_128, 946_684_800_000, 8_640_000_000_000_001]) {
     expect(read({ installed_at })).toMatchObject({ time: now, installed_at: now });
   }
 });
 
-test('texts as long as the edge takes them, and texts about escapes, are no fault', () => {
+test('texts of the maximum length, and texts about escapes, are valid', () => {
   const campaign = '😀'.repeat(255);
   const device_id = '😀'.repeat(256);
   expect(read({ campaign, device_id })).toMatchObject({ campaign, device_id });
@@ -60,7 +60,7 @@ test('texts as long as the edge takes them, and texts about escapes, are no faul
   expect(read({ properties })).toMatchObject({ properties });
 });
 
-test('what is no install is a reason and never an exception', () => {
+test('an invalid install record is rejected with a reason, not an exception', () => {
   expect(read({ time: 1 })).toBe('bad_field');
   expect(read({ campaign: 'x'.repeat(256) })).toBe('bad_field');
   expect(read({ properties: '{"a":"\\u0000"}' })).toBe('bad_text');

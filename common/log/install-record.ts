@@ -1,5 +1,7 @@
-/** An install in the log, or a link's opening of an app that was there, one JSON object per record. The edge has decided all of it but the country. */
-
+/**
+ * An install in the log, or a link's opening of an installed app, one JSON object per record. The edge has decided
+ * everything but the country.
+ */
 import { keptAddress } from '#common/address-writer.ts';
 import { campaignFrom } from '#common/campaign-fields.ts';
 import { isRecordTime } from '#common/event-time.ts';
@@ -10,8 +12,8 @@ import { hasLongNumber, propertiesIn } from './long-numbers.ts';
 import { fits, type PrivacyMode, privacyModes } from './record.ts';
 
 /**
- * What made the app open. `install`: for the first time on this device; `reinstall`: for the first time since it was installed
- * again; `reengagement`: by a link, on a device with a known install; `deep_link`: by a link, on any other.
+ * Why the app was opened. `install`: for the first time on this device; `reinstall`: for the first time since it was
+ * installed again; `reengagement`: by a link, on a device with a known install; `deep_link`: by a link, on any other.
  */
 export const openTriggers = ['install', 'reinstall', 'reengagement', 'deep_link'] as const;
 export type OpenTrigger = (typeof openTriggers)[number];
@@ -40,12 +42,12 @@ export const installTextMax = {
 export type InstallText = keyof typeof installTextMax;
 const textNames = Object.keys(installTextMax) as InstallText[];
 
-/** Texts that are not known are empty. */
+/** Unknown texts are empty. */
 export interface InstallRecord extends Record<InstallText, string> {
   trigger: OpenTrigger;
-  /** Epoch milliseconds at which it was kept. */
+  /** Epoch milliseconds at which it was recorded. */
   time: number;
-  /** Epoch milliseconds, as the app says. */
+  /** Epoch milliseconds, according to the app. */
   installed_at: number;
   match_guaranteed: boolean;
   /** 0 to 1. */
@@ -75,7 +77,7 @@ export function reinstallJson(line: string): string {
 
 export type InstallFault = 'not_json' | 'not_an_object' | 'bad_field' | 'bad_text';
 
-/** Reads the line of an install. A reason, never an exception, for what is none. */
+/** Parses the line of an install. Returns a reason for an invalid one, and never throws. */
 export function decodeInstall(line: string): InstallRecord | InstallFault {
   let value: unknown;
   try {
@@ -107,7 +109,7 @@ export function decodeInstall(line: string): InstallRecord | InstallFault {
   return {
     ...complete,
     time,
-    // An install that was answered is kept, also when an older edge took a time that no device had.
+    // An install that was answered is stored, even if an older edge accepted an impossible time.
     installed_at: isRecordTime(installed_at) ? installed_at : time,
     confidence,
     match_guaranteed: value['match_guaranteed'] === true,

@@ -1,6 +1,7 @@
 /**
- * Every name that an installation uses in NATS: one place, so that permissions can be written from it. Several installations can
- * share a server, each under a name of its own. The default one has the names that were there before installations had any.
+ * Every name that an installation uses in NATS, in one place, so that permissions can be derived from it. Several
+ * installations can share a server, each under its own name. The default one has the names from before installations
+ * had any.
  */
 import type { Lane } from './frame.ts';
 
@@ -15,9 +16,9 @@ export class LogNames {
   readonly records: string;
   readonly marks: string;
   readonly marksRequest: string;
-  /** Publishers say twice a second up to when what is in their journals is committed: {machine, committed_to}. */
+  /** Publishers report twice a second up to which time their journals are committed: {machine, committed_to}. */
   readonly progress: string;
-  /** Where gateways ask ingest for clicks that Redis has lost. */
+  /** Where gateways send ingest requests for clicks that Redis has lost. */
   readonly archive: string;
   readonly #prefix: string;
 
@@ -33,7 +34,7 @@ export class LogNames {
     this.archive = `${this.#prefix}attribution.click`;
   }
 
-  /** Where a lane's messages are published. */
+  /** The subject of a lane's messages. */
   subjectOf(lane: Lane): string {
     return `${this.#prefix}log.${lane.kind}.${lane.partition}`;
   }

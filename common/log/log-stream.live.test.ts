@@ -30,7 +30,7 @@ test('the size of a log that holds records is changed by ingest in both directio
   }
 });
 
-test('what others wrote beside the settings of the log outlives a change of its size', async () => {
+test("other fields of the log's configuration survive a change of its size", async () => {
   await keepLogStream(nats, log, () => undefined);
   const info = JSON.parse(String((await nats.request(nats.names.api('STREAM.INFO')))?.bytes));
   const described = { ...info.config, description: 'ours' };
@@ -42,19 +42,19 @@ test('what others wrote beside the settings of the log outlives a change of its 
   expect(after.config).toMatchObject({ description: 'ours', max_bytes: 30_000_000 });
 });
 
-test('a publisher takes a log of another size as it is', async () => {
+test('a publisher accepts a log of another size unchanged', async () => {
   await keepLogStream(nats, log, () => undefined);
   await keepLogStream(nats, { ...log, bytesMax: 30_000_000 }, () => undefined);
   expect((await logFill(nats))?.bytesMax).toBe(log.bytesMax);
 });
 
-test('a log that could lose records is refused, by name of what is wrong', async () => {
+test('a log that could lose records is refused, and the error names the fields', async () => {
   const lossy = { name: 'log', subjects: ['log.>'], storage: 'memory', max_bytes: 20_000_000 };
   await nats.request(nats.names.api('STREAM.CREATE'), Buffer.from(JSON.stringify(lossy)));
   await expect(keepLogStream(nats, log, () => undefined, { isOwner: true })).rejects.toThrow('discard, storage');
 });
 
-test('a log belongs to the first installation whose ingest sees it, and no other one takes it', async () => {
+test('a log belongs to the first installation whose ingest sees it, and no other one uses it', async () => {
   const warn = () => undefined;
   expect(await keepLogStream(nats, log, warn)).toBe('');
   expect(await keepLogStream(nats, log, warn, { installationId: 'b' })).toBe('');
@@ -67,19 +67,19 @@ test('a log belongs to the first installation whose ingest sees it, and no other
   }
 });
 
-test('two installations with names of their own share a server, and neither sees what the other writes', async () => {
+test('two installations with different names share a server, and neither sees what the other writes', async () => {
   const other = await Nats.connect({ url: server.url, name: 'test', installation: 'other' });
   for (const one of [nats, other]) await keepLogStream(one, log, () => undefined);
   const lane = { kind: 'click', partition: 0 } as const;
-  const heard: string[] = [];
-  other.subscribe(other.names.marks, ({ subject }) => heard.push(subject));
+  const subjects: string[] = [];
+  other.subscribe(other.names.marks, ({ subject }) => subjects.push(subject));
   await nats.request(nats.names.subjectOf(lane), Buffer.alloc(1));
   nats.publish(nats.names.marks, Buffer.alloc(1));
   await other.request(other.names.subjectOf(lane), Buffer.alloc(1));
   await other.request(other.names.subjectOf(lane), Buffer.alloc(1));
   await nats.flush();
   other.publish(other.names.marks, Buffer.alloc(1));
-  await expect.poll(() => heard).toEqual(['other.ingest.marks']);
+  await expect.poll(() => subjects).toEqual(['other.ingest.marks']);
   expect([(await logFill(nats))?.messages, (await logFill(other))?.messages]).toEqual([1, 2]);
   await other.close();
 });

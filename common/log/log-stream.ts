@@ -18,7 +18,7 @@ export interface LogStreamOptions {
 }
 
 export type StreamOutcome =
-  /** `changed`: what was other than wanted and is not any more. */
+  /** `changed`: what differed from the expected configuration and was updated. */
   | { readonly state: 'ready'; readonly changed: readonly string[]; readonly installationId: string }
   /** It was stamped by another installation. */
   | { readonly state: 'foreign'; readonly installationId: string }
@@ -31,11 +31,11 @@ type StreamConfig = Record<string, unknown>;
 export interface StreamCaller {
   /** Whether to update mutable settings; other processes accept a difference in them. */
   readonly isOwner?: boolean;
-  /** The caller's installation: an owner stamps a stream that has no stamp. Empty: any will do. */
+  /** The caller's installation: an owner stamps a stream that has no stamp. Empty: any installation is accepted. */
   readonly installationId?: string;
 }
 
-/** Changing these of a stream that is there loses nothing. */
+/** Changing these of an existing stream loses nothing. */
 const changeable = new Set(['max_bytes', 'max_age', 'duplicate_window', 'num_replicas']);
 
 function wanted({ stream, records }: LogNames, options: LogStreamOptions): StreamConfig {
@@ -100,7 +100,7 @@ export async function ensureLogStream(
   return { state: 'ready', changed: fields, installationId: stampOf(updated) };
 }
 
-/** Where the stream says whose it is. */
+/** The metadata field with the stream's owner. */
 const stamp = 'signpost_installation_id';
 
 function stampOf({ metadata }: StreamConfig): string {
@@ -111,20 +111,20 @@ function stampOf({ metadata }: StreamConfig): string {
 const streamNotFound = 10_059;
 
 interface JetStreamAnswer {
-  /** Empty when there is none. */
+  /** Empty if there is none. */
   readonly answer: Record<string, unknown>;
-  /** 0 when there is none. */
+  /** 0 if there is none. */
   readonly errorCode: number;
-  /** What went wrong; empty when nothing did. */
+  /** What went wrong; empty if nothing did. */
   readonly reason: string;
 }
 
-/** One question to JetStream's API. */
+/** One request to JetStream's API. */
 async function askJetStream(nats: NatsClient, subject: string, body?: object): Promise<JetStreamAnswer> {
   const message = await nats.request(subject, Buffer.from(body === undefined ? '' : JSON.stringify(body)));
   if (message === undefined || message.status !== 0) return noAnswer('JetStream does not answer');
   const parsed: unknown = JSON.parse(message.bytes.toString());
-  if (!isObject(parsed)) return noAnswer('JetStream answers something else than an object');
+  if (!isObject(parsed)) return noAnswer('JetStream answers something other than an object');
   const { error } = parsed;
   if (!isObject(error)) return { answer: parsed, errorCode: 0, reason: '' };
   return { answer: {}, errorCode: Number(error.err_code ?? 0), reason: String(error.description ?? 'refused') };
@@ -138,9 +138,9 @@ function configIn({ config }: Record<string, unknown>): StreamConfig | undefined
   return isObject(config) ? config : undefined;
 }
 
-/** How full the log is. Sequences are those of this life of the stream: they begin again when it is made again. */
+/** How full the log is. Sequences belong to this instance of the stream: they restart if it is created again. */
 export interface LogFill {
-  /** When the stream was made, as the server says it. */
+  /** When the stream was created, as the server reports it. */
   readonly created: string;
   /** Empty while no ingest has stamped the stream. */
   readonly installationId: string;
@@ -151,7 +151,7 @@ export interface LogFill {
   readonly lastSequence: number;
 }
 
-/** @returns `undefined` when JetStream does not say. */
+/** @returns `undefined` if JetStream does not report it. */
 export async function logFill(nats: NatsClient): Promise<LogFill | undefined> {
   const { answer } = await askJetStream(nats, nats.names.api('STREAM.INFO'));
   const { state, created } = answer;
@@ -168,7 +168,7 @@ export async function logFill(nats: NatsClient): Promise<LogFill | undefined> {
   };
 }
 
-/** Removes a partition's messages up to a sequence. @returns how many; `undefined` when JetStream does not say. */
+/** Removes a partition's messages up to a sequence. @returns how many; `undefined` if JetStream does not report it. */
 export async function purgeLog(nats: NatsClient, partition: number, upTo: number): Promise<number | undefined> {
   const { names } = nats;
   const what = { filter: names.subjectsOf(partition), seq: upTo + 1 };
@@ -180,9 +180,9 @@ const retryMinMs = 250;
 const retryMaxMs = 5_000;
 
 /**
- * Waits until the log is there as it is wanted.
- * @returns the id of the installation that the stream belongs to; empty while no ingest has stamped it.
- * @throws Error when it is there but different, or another installation's: publishing into it could lose records.
+ * Waits until the log exists as expected. @returns the id of the installation that the stream belongs to; empty while
+ * no ingest has stamped it. @throws Error if it exists but is different, or another installation's: publishing into it
+ * could lose records.
  */
 export async function keepLogStream(
   nats: NatsClient,
@@ -193,12 +193,14 @@ export async function keepLogStream(
   for (let delayMs = retryMinMs; ; delayMs = Math.min(delayMs * 2, retryMaxMs)) {
     const outcome = await ensureLogStream(nats, options, caller);
     if (outcome.state === 'different') {
-      throw new Error(`The stream ${nats.names.stream} has other settings than wanted: ${outcome.fields.join(', ')}.`);
+      throw new Error(
+        `The stream ${nats.names.stream} has other settings than expected: ${outcome.fields.join(', ')}.`,
+      );
     }
     if (outcome.state === 'foreign') {
       throw new Error(
         `The stream ${nats.names.stream} on NATS belongs to another installation of Signpost (${outcome.installationId}): ` +
-          'give this one a name of its own with INSTALLATION, or a NATS of its own.',
+          'give this one its own name with INSTALLATION, or use another NATS server.',
       );
     }
     if (outcome.state === 'ready') {
@@ -206,7 +208,7 @@ export async function keepLogStream(
       return outcome.installationId;
     }
     if (nats.isClosed) return '';
-    warn(`the log is not there yet: ${outcome.reason}`);
+    warn(`the log does not exist yet: ${outcome.reason}`);
     await sleep(caller.time ?? systemTime, delayMs);
   }
 }

@@ -11,7 +11,7 @@ test.each([
   expect(hasLongNumber(text)).toBe(true);
 });
 
-test('of what a double keeps, and of digits in texts, nothing is cut out', () => {
+test('numbers that a double can hold, and digits in texts, are not cut out', () => {
   const text = JSON.stringify({
     t: 1_790_000_000_123,
     n: [1.5, -0.1, 123_456_789_012_345],
@@ -20,7 +20,7 @@ test('of what a double keeps, and of digits in texts, nothing is cut out', () =>
   expect(hasLongNumber(text)).toBe(false);
 });
 
-test('no number that changes by parsing is overlooked', () => {
+test('no number that parsing would change is overlooked', () => {
   const digits = fc.stringMatching(/^-?[1-9]\d{0,24}(\.\d{1,24})?$/);
   const plain = (text: string) => text.replace(/^-/, '').replace('.', '').replace(/^0+/, '');
   fc.assert(
@@ -33,7 +33,7 @@ test('no number that changes by parsing is overlooked', () => {
   );
 });
 
-test('the properties of every event are found as they were sent, wherever they stand', () => {
+test('the properties of every event are found as they were sent, wherever they are', () => {
   const event = fc.record(
     {
       name: fc.string(),
@@ -55,7 +55,7 @@ test('the properties of every event are found as they were sent, wherever they s
   );
 });
 
-test('a bare event, a repeated name, and a name in escapes', () => {
+test('a single event, a repeated name, and a name with escapes', () => {
   expect(propertiesOfEvents('{"name":"x","properties":{"a":12345678901234567890}}', [])).toEqual([
     '{"a":12345678901234567890}',
   ]);

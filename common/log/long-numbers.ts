@@ -1,24 +1,24 @@
 /**
- * JSON numbers with more digits than a double holds (IEEE 754: 15 are safe) change when they are parsed and written again:
- * 12345678901234567890 comes out as …7000. Where a text has such a number, the properties in it are cut out as they were
- * sent; everywhere else they are reserialized, which costs less than finding them in the text.
+ * JSON numbers with more digits than a double holds (IEEE 754: 15 are safe) change when they are parsed and serialized
+ * again: 12345678901234567890 becomes …7000. If a text has such a number, the properties in it are cut out as they were
+ * sent; otherwise they are reserialized, which costs less than finding them in the text.
  */
 
-/** Sixteen digits and dots in a row, in a place where a number can stand. */
+/** Sixteen consecutive digits and dots, in a place where a number can be. */
 const longNumber = /[:,[\s]-?\d[\d.]{15}/;
 
-/** Never false where a number has more digits than are kept; true for some that would not change. */
+/** Never false if a number has too many digits; true for some numbers that would not change. */
 export function hasLongNumber(text: string): boolean {
   return longNumber.test(text);
 }
 
-/** The properties of an object in a JSON text, as they were sent but without spaces; null where it has none. */
+/** The properties of an object in a JSON text, as they were sent but without spaces; null if it has none. */
 export function propertiesIn(text: string, path: readonly string[]): string | null {
   const at = valueAt(text, path);
   return at === -1 ? null : propertiesAt(text, at);
 }
 
-/** The same for each of the object's `events`, or for itself where it has none. */
+/** The same for each of the object's `events`, or for itself if it has none. */
 export function propertiesOfEvents(text: string, path: readonly string[]): (string | null)[] {
   const at = valueAt(text, path);
   if (at === -1) return [];
@@ -45,9 +45,9 @@ function compact(json: string): string {
   return compacted;
 }
 
-// What follows reads texts that JSON.parse has read before, so it looks for no faults.
+// What follows only reads texts that JSON.parse has accepted, so it does not check for faults.
 
-/** Where the value behind some names begins; -1 where there is none. */
+/** The position of the value behind a path of names; -1 if there is none. */
 function valueAt(text: string, path: readonly string[]): number {
   let at = afterSpace(text, 0);
   for (const name of path) {
@@ -57,7 +57,7 @@ function valueAt(text: string, path: readonly string[]): number {
   return at;
 }
 
-/** Where the value of a member begins: of two with one name the last, as JSON.parse takes it. -1 for none. */
+/** The position of a member's value: of two with one name the last, as in JSON.parse. -1 for none. */
 function memberAt(text: string, objectAt: number, name: string): number {
   if (text[objectAt] !== '{') return -1;
   let found = -1;

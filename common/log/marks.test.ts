@@ -9,7 +9,7 @@ import {
   rangesAheadMax,
 } from './marks.ts';
 
-test('a frame set holds exactly what was added, in any order, and its mark has no hole below', () => {
+test('a frame set contains exactly what was added, in any order, and its mark has no hole below', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1, max: 60 }), { maxLength: 80 }), (numbers) => {
       const set = new FrameSet();
@@ -25,7 +25,7 @@ test('a frame set holds exactly what was added, in any order, and its mark has n
   );
 });
 
-test('a frame that would make one range too many has no room, and one that joins a range has', () => {
+test('a frame that would create one range too many has no room, and one that joins a range has', () => {
   const set = new FrameSet();
   for (let no = 1; no <= rangesAheadMax; no++) set.add(no * 2);
   expect(set.ahead).toHaveLength(rangesAheadMax);
@@ -34,7 +34,7 @@ test('a frame that would make one range too many has no room, and one that joins
   expect(set.hasRoomFor(1)).toBe(true);
 });
 
-test('an announcement is read back, and what is none is refused', () => {
+test('an announcement is read back, and an invalid one is rejected', () => {
   const lanes = Array.from({ length: 250 }, (_, n) => ({
     producer_id: `p${n}`,
     kind: 'click' as const,
@@ -57,7 +57,7 @@ test('an announcement is read back, and what is none is refused', () => {
   }
 });
 
-test('a frame that closes a hole takes the mark to the end of the range behind it', () => {
+test('a frame that closes a hole takes the mark to the end of the range after it', () => {
   const set = new FrameSet();
   for (const no of [2, 3, 5, 1]) set.add(no);
   expect([set.mark, set.ahead]).toEqual([3, [[5, 5]]]);
@@ -71,7 +71,7 @@ test('the next frame always has room, however many ranges are ahead', () => {
   expect([1, 2, 8, 9, 11].map((no) => set.hasRoomFor(no))).toEqual([true, false, false, true, true]);
 });
 
-test('an announcement with a lane that is none is refused', () => {
+test('an announcement with an invalid lane is rejected', () => {
   const lane = { producer_id: 'p', kind: 'click', partition: 0, mark: 1, ahead: [] };
   for (const wrong of [{ ahead: [[1, 'x']] }, { ahead: [[-1, 2]] }, { ahead: 7 }, { mark: -1 }, { kind: 'x' }]) {
     const text = JSON.stringify({ partition: 0, committed_to: 1, lanes: [{ ...lane, ...wrong }] });
@@ -101,7 +101,7 @@ test('a range is in the set only if each of its frames is', () => {
   }
 });
 
-test('a request for marks is read back as it was written, and its names by earlier versions too', () => {
+test('a request for marks is read back as it was written, and earlier versions can read its names', () => {
   const floors = [{ producer_id: 'a', kind: 'event' as const, partition: 3, floor: 17 }];
   const bytes = encodeMarksRequest(['a', 'b'], floors);
   expect(decodeMarksRequest(bytes)).toEqual({ producerIds: new Set(['a', 'b']), floors });

@@ -1,14 +1,14 @@
 /**
- * Which frames of a lane the sink has committed: all up to the mark, and some ranges ahead of it. What lies between are
- * holes: frames that were published later than their neighbours. Ingest keeps the marks in Postgres and announces them;
- * publishers follow the announcements and delete what is committed.
+ * Which frames of a lane the sink has committed: all up to the mark, and some ranges ahead of it. Between these are
+ * holes: frames that were published later than their neighbours. Ingest stores the marks in Postgres and announces
+ * them; publishers follow the announcements and delete what is committed.
  */
 import { isObject } from '#common/json-object.ts';
 import type { FrameHeader, Lane } from './frame.ts';
 import { type RecordKind, recordKinds } from './record.ts';
 
 export type FrameRange = readonly [from: number, to: number];
-/** Most ranges ahead of a mark. A frame that would make one more is not taken, and comes again. */
+/** Maximum ranges ahead of a mark. A frame that would add one more is not accepted, and arrives again later. */
 export const rangesAheadMax = 256;
 
 /** The frames of one lane of one producer. */
@@ -70,7 +70,7 @@ export class FrameSet {
     return new FrameSet(merged[0]?.[1], merged.slice(1));
   }
 
-  /** Whether the frame can be added without going over the bound. */
+  /** Whether the frame can be added without exceeding the maximum. */
   hasRoomFor(frameNo: number): boolean {
     if (this.#ahead.length < rangesAheadMax || frameNo <= this.#mark + 1) return true;
     return this.#ahead.some(([from, to]) => frameNo >= from - 1 && frameNo <= to + 1);
@@ -117,9 +117,9 @@ export interface LaneMarks extends Lane {
   readonly ahead: readonly FrameRange[];
 }
 
-/** What ingest announces after each commit and answers when asked. */
+/** What ingest announces after each commit and on request. */
 export interface Announcement {
-  /** Whose marks these are; empty from versions that had none. */
+  /** The installation whose marks these are; empty from versions that had none. */
   readonly installation_id: string;
   readonly partition: number;
   /** Stream time (epoch ms) up to which every message of this partition was read and committed. */
@@ -137,7 +137,7 @@ export function encodeAnnouncements(announcement: Announcement): Buffer[] {
   return messages;
 }
 
-/** @returns `undefined` for what is no announcement: anyone may write to a subject. */
+/** @returns `undefined` for an invalid announcement: any client may write to a subject. */
 export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
   let parsed: unknown;
   try {
@@ -157,13 +157,16 @@ export function decodeAnnouncement(bytes: Buffer): Announcement | undefined {
   return { installation_id, partition: parsed.partition, committed_to: parsed.committed_to, lanes };
 }
 
-/** The oldest frame of a lane that a publisher still has: what is below is in no journal any more, since it was committed. */
+/**
+ * The oldest frame of a lane that a publisher still has: lower ones are in no journal any more, since they were
+ * committed.
+ */
 export interface LaneFloor extends Lane {
   readonly producer_id: string;
   readonly floor: number;
 }
 
-/** What a publisher asks for: the marks of the producers whose journals it has. */
+/** What a publisher requests: the marks of the producers whose journals it has. */
 export interface MarksRequest {
   readonly producerIds: ReadonlySet<string>;
   readonly floors: readonly LaneFloor[];
@@ -174,7 +177,7 @@ export function encodeMarksRequest(producerIds: Iterable<string>, floors: readon
   return Buffer.from(JSON.stringify([...producerIds, ...floors]));
 }
 
-/** @returns `undefined` for what is no request. */
+/** @returns `undefined` for an invalid request. */
 export function decodeMarksRequest(bytes: Buffer): MarksRequest | undefined {
   let parsed: unknown;
   try {
@@ -206,7 +209,7 @@ function laneMarksOf(value: unknown): LaneMarks | undefined {
   return { producer_id: value.producer_id, kind, partition: value.partition, mark: value.mark, ahead };
 }
 
-/** Ranges as they stand in JSON, or `undefined` if something else does. */
+/** Ranges in their JSON form, or `undefined` if they are invalid. */
 export function rangesOf(value: unknown): FrameRange[] | undefined {
   if (!Array.isArray(value)) return undefined;
   const ranges: FrameRange[] = [];

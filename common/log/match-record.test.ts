@@ -18,13 +18,13 @@ const candidate: MatchCandidate = {
 const match = plainMatch(place, { time: now, detail: { candidates: [candidate], candidates_total: 1 } });
 const read = (more: object) => decodeMatch(matchJson({ ...match, ...more }));
 
-test('a match is read as it was written, without more of the address than the app keeps', () => {
+test('a match is read as it was written, without more of the address than the app stores', () => {
   expect(read({ privacy_mode: 'full_ip' })).toEqual({ ...match, privacy_mode: 'full_ip' });
   expect(read({})).toEqual({ ...match, ip: '203.0.113.0' });
   expect(read({ privacy_mode: 'no_ip' })).toEqual({ ...match, privacy_mode: 'no_ip', ip: '' });
 });
 
-test('texts that look like the detail change nothing of it', () => {
+test('texts that look like the detail do not affect it', () => {
   const device_id = '"},"detail":{"candidates":[]},"time":1';
   expect(read({ device_id })).toMatchObject({ device_id, detail: match.detail, time: now });
 });

@@ -1,9 +1,8 @@
 /**
- * A match in the log, one JSON object per record: what was asked, what was looked at, what was decided, and by which rules' sums.
- * Enough is kept to explain the decision to a person and to make it once more under other settings, and no address beyond what
- * the app's privacy mode keeps.
+ * A match in the log, one JSON object per record: the request, the candidates, the decision, and the scores behind it.
+ * It has enough to explain the decision to a person and to decide again under other settings, but no more of the
+ * address than the app's privacy mode stores.
  */
-
 import { keptAddress } from '#common/address-writer.ts';
 import { isRecordTime } from '#common/event-time.ts';
 import { isId } from '#common/ids.ts';
@@ -14,11 +13,11 @@ import type { Signals } from '#common/match/signals.ts';
 import { isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
 import { fits, type PrivacyMode, privacyModes } from './record.ts';
 
-/** Matches tell what devices said of themselves: they go earlier than figures. */
+/** Matches contain what devices reported: they are deleted earlier than statistics. */
 export const matchRetentionDaysMax = 90;
-/** Candidates that a record keeps, the likeliest first. */
+/** Candidates that a record stores, the likeliest first. */
 export const matchCandidatesMax = 10;
-/** Longest detail of a record, in characters: candidates are left out, the least likely first, until it fits. */
+/** Maximum detail of a record, in characters: the least likely candidates are left out until it fits. */
 const detailCharsMax = 16_384;
 
 /** Longest texts of a match, in characters. */
@@ -42,20 +41,20 @@ export const matchTextMax = {
 export type MatchText = keyof typeof matchTextMax;
 const textNames = Object.keys(matchTextMax) as MatchText[];
 
-/** Signals without the address; what is not known is left out. */
+/** Signals without the address; unknown ones are left out. */
 export type KeptSignals = Partial<Omit<Signals, 'ip'>>;
 
 export interface MatchCandidate {
   readonly click_id: string;
   readonly link_id: string;
-  /** Before the question; negative for a click of the future. */
+  /** Before the request; negative for a click of the future. */
   readonly age_ms: number;
-  /** The app in whose web view the link was opened, `browser` for none. */
+  /** The app in whose web view the link was opened, or `browser`. */
   readonly browser: string;
   readonly signals: KeptSignals;
   readonly gate: Gate | null;
   readonly confidence: number;
-  /** Each with its agreement (0 to 1), the points it gave, and of how many. */
+  /** Each with its agreement (0 to 1), the points it gave, and the maximum. */
   readonly factors: readonly (readonly [factor: Factor, agreement: number, points: number, of: number])[];
 }
 
@@ -68,7 +67,7 @@ export interface MatchDetail {
   };
   readonly device: KeptSignals;
   readonly network: NetworkKind;
-  /** Clicks that the device named, and how old they were; null for one that is not known. */
+  /** Clicks that the device named, and their age; null for an unknown click. */
   readonly evidence: readonly {
     readonly type: EvidenceType;
     readonly click_id: string;
@@ -79,7 +78,7 @@ export interface MatchDetail {
   readonly candidates_total: number;
 }
 
-/** Texts that are not known are empty. */
+/** Unknown texts are empty. */
 export interface MatchRecord extends Record<MatchText, string> {
   /** Epoch milliseconds. */
   time: number;
@@ -88,14 +87,14 @@ export interface MatchRecord extends Record<MatchText, string> {
   /** 0 to 1. */
   confidence: number;
   competing_links: number;
-  /** Of the decision as it would have been without evidence; `shadow_outcome` is empty where there was none. */
+  /** The decision as it would have been without evidence; `shadow_outcome` is empty if there was none. */
   shadow_confidence: number;
   duration_us: number;
   /** JSON text of a MatchDetail. */
   detail: string;
 }
 
-/** The detail as JSON text, within its bound. */
+/** The detail as JSON text, within its maximum. */
 export function detailJson(detail: MatchDetail): string {
   for (let kept = detail.candidates.length; ; kept--) {
     const json = JSON.stringify({ ...detail, candidates: detail.candidates.slice(0, kept) });
@@ -110,7 +109,7 @@ export function matchJson(match: MatchRecord): string {
   const line = JSON.stringify({ v: 1, ...fields, ip: address }, (_key, value: unknown) =>
     value === '' ? undefined : value,
   );
-  // Last, so that a reader finds it without building it again.
+  // Last, so that a reader can extract it without parsing and serializing it.
   return `${line.slice(0, -1)},"detail":${detail}}`;
 }
 
@@ -118,7 +117,7 @@ export type MatchFault = 'not_json' | 'not_an_object' | 'bad_field' | 'bad_text'
 
 const detailStart = ',"detail":';
 
-/** Reads the line of a match. A reason, never an exception, for what is none. */
+/** Parses the line of a match. Returns a reason for an invalid one, and never throws. */
 export function decodeMatch(line: string): MatchRecord | MatchFault {
   let value: unknown;
   try {

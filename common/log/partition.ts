@@ -1,6 +1,6 @@
-/** Which partition a record belongs to: the same for everything that must be counted together. */
+/** The partition of a record: the same for everything that must be counted together. */
 
-/** FNV-1a over UTF-16 code units; stable for ever, since it decides who counts what. */
+/** FNV-1a over UTF-16 code units; it must never change, since it decides which partition counts a record. */
 export function partitionOf(app_id: string, id: string, partitions: number): number {
   if (partitions === 1) return 0;
   let hash = 0x811c9dc5;

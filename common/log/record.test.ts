@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { jsonText } from './record.ts';
 
-test('a text in a record is ASCII without line breaks, and reads back as it was', () => {
+test('a text in a record is ASCII without line breaks, and reads back unchanged', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary' }), (text) => {
       const json = jsonText(text);
@@ -12,7 +12,7 @@ test('a text in a record is ASCII without line breaks, and reads back as it was'
   expect(JSON.parse(jsonText('\ud800"\n\u007f'))).toBe('\ud800"\n\u007f');
 });
 
-test('what JSON or a line can not hold as it is stands escaped, all of it in ASCII', () => {
+test('characters that JSON or a line cannot contain are escaped, in ASCII', () => {
   for (const text of ['a"b', 'a\\b', 'a\nb', 'a\u007fb', 'a\u2028b', 'a\ud800b', '"', '\\']) {
     const json = jsonText(text);
     expect(JSON.parse(json)).toBe(text);

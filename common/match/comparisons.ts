@@ -1,23 +1,26 @@
-/** How far a click and a device agree in one thing: 1 agrees, 0 does not, between is part of an agreement, null is unknown. */
+/**
+ * How far a click and a device agree in one factor: 1 agrees, 0 does not, between is a partial agreement, null is
+ * unknown.
+ */
 import { comparePhones } from './phone-models.ts';
 import type { Signals } from './signals.ts';
 
 const SCREEN_TOLERANCE_PX = 2;
-/** What is left of a screen's longer side when the bars of the system are taken off, as some apps do. */
+/** The fraction of a screen's longer side that is left without the system bars, which some apps subtract. */
 const SCREEN_PART_MIN = 0.85;
-/** Wider is in native pixels, which thousands of models have in common but for the bars. */
+/** Wider screens are in native pixels, which thousands of models share apart from the bars. */
 const PHONE_WIDTH_MAX = 600;
 
 export function sameText(a: string, b: string): number | null {
   return a === '' || b === '' ? null : Number(a === b);
 }
 
-/** What two versions say: `updated` is one that a device can come to have after its click. */
+/** The relation of two versions: `updated` is one to which a device can be updated after its click. */
 export type VersionRelation = 'unknown' | 'same' | 'updated' | 'downgraded' | 'other_major';
 
 type Versions = Pick<Signals, 'os_version' | 'os_version_min'>;
 
-/** As far as both say: 17.5.1 and 17.5 are the same. Of a frozen version it is known what it is at least. */
+/** Compares as many parts as both have: 17.5.1 and 17.5 are the same. A frozen version is only a minimum. */
 export function relateVersions(device: Versions, click: Versions): VersionRelation {
   const { os_version: now, os_version_min: nowMin } = device;
   const { os_version: then, os_version_min: thenMin } = click;
@@ -34,7 +37,7 @@ export function relateVersions(device: Versions, click: Versions): VersionRelati
 }
 
 interface Order {
-  /** Above 0 when the first one is later. */
+  /** Above 0 if the first one is later. */
   readonly by: number;
   readonly isMajor: boolean;
 }
@@ -59,7 +62,7 @@ export function sameVersion(device: Versions, click: Versions): number | null {
   return related === 'unknown' ? null : Number(related === 'same');
 }
 
-/** Models that differ count against each other unless one may be another name of the other. */
+/** Different models count against each other unless one may be another name of the other. */
 export function sameModel(a: string, b: string): number | null {
   const compared = comparePhones(a, b);
   return compared === 'unknown' ? null : Number(compared === 'same');
@@ -68,8 +71,8 @@ export function sameModel(a: string, b: string): number | null {
 type Languages = Pick<Signals, 'language' | 'more_languages'>;
 
 /**
- * The same language in another region is half an agreement: a phone's region and its browser's are set apart. So is a
- * language that one side prefers and the other only knows.
+ * The same language in another region is half an agreement, because a phone's region and its browser's are set
+ * separately. So is a language that one side prefers and the other only lists.
  */
 export function sameLanguage(a: Languages, b: Languages): number | null {
   const [first, region] = a.language;

@@ -1,4 +1,4 @@
-/** How many devices there seem to be behind an address. */
+/** Estimates how many devices are behind an address. */
 import { relateVersions, sameLanguage, sameModel, sameVersion } from './comparisons.ts';
 import type { Signals } from './signals.ts';
 
@@ -13,8 +13,9 @@ export function isSamePlatform(device: Signals, click: Signals): boolean {
 }
 
 /**
- * Of several devices behind one address each has its part of what the address says: who asks, and whoever clicked there. Clicks
- * count as one device's as long as nothing speaks against it, so that two browsers of one phone are no crowd.
+ * If several devices are behind an address, each gets a share of its points: the requesting one, and those that clicked
+ * there. Clicks count as one device's as long as nothing contradicts that, so that two browsers of one phone are not a
+ * crowd.
  */
 export function crowdPart(asker: Signals, candidates: readonly ClickAtAddress[]): number {
   const others: Signals[] = [];
@@ -26,7 +27,9 @@ export function crowdPart(asker: Signals, candidates: readonly ClickAtAddress[])
   return 1 / (others.length + 1);
 }
 
-/** An app may exist in one language only, and a phone may be updated after its click: neither makes another device. */
+/**
+ * An app may exist in one language only, and a phone may be updated after its click: neither implies another device.
+ */
 function mayBeAskers(asker: Signals, click: Signals): boolean {
   const related = relateVersions(asker, click);
   return (

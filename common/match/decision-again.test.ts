@@ -22,7 +22,7 @@ const someClick = fc.record({
   ageMs: fc.integer({ min: 0, max: 7 * HOUR_MS }),
 });
 
-test('a decision made again from its record is the decision, under the same settings and under a smaller window', () => {
+test('a decision recomputed from its record is the original decision, under the same settings and under a smaller window', () => {
   fc.assert(
     fc.property(
       fc.array(someClick, { maxLength: 8 }),
@@ -81,7 +81,7 @@ test('a decision made again from its record is the decision, under the same sett
   );
 });
 
-test('what a wider window would have found is not known', () => {
+test('the result of a wider window is reported as unknown', () => {
   const settings = {
     attribution_window_hours: 1,
     probabilistic_window_hours: 6,

@@ -1,5 +1,4 @@
-/** A decision by score made again from what its record keeps, under the settings of then or under others. */
-
+/** Recomputes a decision by score from its record, under the original settings or others. */
 import { HOUR_MS } from '#common/durations.ts';
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import type { KeptSignals, MatchCandidate, MatchDetail } from '#common/log/match-record.ts';
@@ -12,7 +11,7 @@ export interface OtherSettings {
   readonly min_confidence?: number;
 }
 
-/** `unknown`: the record does not keep what the other window would need. */
+/** `unknown`: the record does not have what the other window would need. */
 export type DecisionAgain =
   | { readonly state: 'matched'; readonly link_id: string; readonly confidence: number }
   | { readonly state: 'refused' }
@@ -23,7 +22,7 @@ export function decideAgain(detail: MatchDetail, { window_hours, min_confidence 
   const window = window_hours ?? settings.probabilistic_window_hours;
   const least = min_confidence ?? settings.min_confidence;
   if (window === settings.probabilistic_window_hours) return byScores(detail.candidates, least);
-  // Redis has forgotten clicks that are older than the window of then, and only the likeliest clicks are kept.
+  // Redis has dropped clicks older than the original window, and only the likeliest clicks are recorded.
   const isWider = window > settings.probabilistic_window_hours;
   if (isWider || detail.candidates_total > detail.candidates.length) return { state: 'unknown' };
   const decision = decideByScore({
@@ -63,7 +62,7 @@ function clickOf({ click_id, link_id, age_ms, gate, signals }: MatchCandidate, d
   };
 }
 
-/** Clicks and device had one address, and the rules ask only of which kind it was. */
+/** Clicks and device had one address, and the rules only depend on its kind. */
 function signalsOf(kept: KeptSignals, { network }: MatchDetail): Signals {
   return {
     family: 'other',

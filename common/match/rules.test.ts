@@ -145,7 +145,7 @@ test('two links within 0.10 match nothing; clicks of one link are not ambiguous,
   expect(decided({ candidates: [older, click()] })).toMatchObject({ matched: true, click: { click_id: 'c1' } });
 });
 
-test('many different devices at one address make it say less', () => {
+test('many different devices at one address reduce its weight', () => {
   const crowd = Array.from({ length: 20 }, (_, n) =>
     click({
       click_id: `c${n}`,
@@ -160,7 +160,7 @@ test('many different devices at one address make it say less', () => {
   expect(decided({ candidates: [mine, ...crowd] }).matched).toBe(false);
 });
 
-test('clicks that are too old to be matched make no crowd: who clicked there yesterday is not there now', () => {
+test('clicks that are too old to be matched do not count as a crowd', () => {
   const little = { ...device, timezone: '', screens: [], device_model: '' };
   const gone = Array.from({ length: 20 }, (_, n) =>
     click({ click_id: `c${n}`, link_id: 'l2', time: now - 7 * HOUR_MS, signals: { ...little, os_version: [16, n] } }),
@@ -168,7 +168,7 @@ test('clicks that are too old to be matched make no crowd: who clicked there yes
   expect(decided({ candidates: [click({ signals: little }), ...gone] }).matched).toBe(true);
 });
 
-test('who asks counts among the devices behind an address: a click of a later version is not theirs', () => {
+test('the requesting device counts among those behind an address: a click of a later version is not its own', () => {
   const other = { ...device, os_version: [17, 6], timezone: '', screens: [], device_model: '' };
   expect(decided({ candidates: [click({ signals: other })] }).matched).toBe(false);
   expect(decided({ candidates: [click({ signals: { ...other, os_version: [17, 5] } })] }).matched).toBe(true);
@@ -180,7 +180,7 @@ test.each<[string, Partial<Signals>, boolean]>([
   ['an app that exists in another language only', { language: ['de', 'de'] }, true],
   ['a major version that differs', { os_version: [16] }, false],
   ['another model', { device_model: 'iphone14,5' }, false],
-])('%s decides a lone match as it should', (_, more, expected) => {
+])('%s decides a single match correctly', (_, more, expected) => {
   const signals = { ...device, device_model: 'iphone', timezone: '', screens: [], ...more };
   expect(decided({ candidates: [click({ signals, time: now - 30 * 60_000 })] }).matched).toBe(expected);
 });
@@ -196,7 +196,7 @@ test.each<[string, Partial<Signals>, Partial<Signals>, Gate | null]>([
   ],
   ['the device hides in turn', { os_version: [], os_version_min: [18, 7] }, { os_version: [26, 2] }, null],
   ['the device has left behind', { os_version: [], os_version_min: [18, 7] }, { os_version: [17, 1] }, 'os_version'],
-])('a version that a frozen user agent hides gates only what it can’t be: one that %s', (_, asker, of, gate) => {
+])('a version that a frozen user agent hides excludes only impossible matches: one that %s', (_, asker, of, gate) => {
   const { judged } = decided({
     device: { ...device, ...asker },
     candidates: [click({ signals: { ...device, ...of } })],
@@ -208,7 +208,7 @@ test.each<[string, number, Partial<ScoredClick>[], boolean]>([
   ['fresh, and no other device was seen', 60_000, [], true],
   ['older than an hour', 1.1 * HOUR_MS, [], false],
   ['fresh, and another device was seen', 60_000, [{ signals: { ...device, family: 'ios', os_version: [16] } }], false],
-])('a click that tells nothing of its device but a language, %s', (_, ageMs, others, expected) => {
+])('a click that reveals nothing of its device but a language, %s', (_, ageMs, others, expected) => {
   const phone: Signals = { ...device, family: 'android', os_version: [14], device_model: 'pixel 8' };
   const faceless: Signals = { ...phone, os_version: [], device_model: '', timezone: '', screens: [] };
   const mine = click({ signals: faceless, time: now - ageMs });
@@ -274,7 +274,7 @@ test('a younger click is never less likely', () => {
   );
 });
 
-test('the score is the same from either side, and whatever else a click has', () => {
+test('the score is symmetric, and does not depend on other fields of a click', () => {
   fc.assert(
     fc.property(signals, signals, age, (a, b, ageMs) => {
       expect(confidence(a, b, ageMs)).toBe(confidence({ ...b, ip: b.ip }, { ...a, ip: a.ip }, ageMs));
@@ -289,7 +289,7 @@ test('the score is the same from either side, and whatever else a click has', ()
   );
 });
 
-test('an ambiguous pair is never matched, in whatever order it comes', () => {
+test('an ambiguous pair is never matched, whatever its order', () => {
   const clicks = fc.array(fc.record({ signals, link: fc.integer({ min: 1, max: 3 }), ageMs: age }), { maxLength: 8 });
   fc.assert(
     fc.property(signals, clicks, (asking, found) => {
@@ -310,7 +310,7 @@ test('an ambiguous pair is never matched, in whatever order it comes', () => {
   );
 });
 
-test('of several clicks of a link the best one speaks for it, in whatever order they come', () => {
+test('of several clicks of a link the best one counts, whatever their order', () => {
   const poor = click({
     click_id: 'c0',
     time: now,
@@ -337,7 +337,7 @@ test('two links exactly 0.10 apart compete', () => {
   });
 });
 
-test('a click may be five seconds ahead of the device, for clocks that differ, and no more', () => {
+test('a click may be up to five seconds ahead of the device, for clocks that differ', () => {
   expect(decided({ candidates: [click({ time: now + 5_000 })] }).matched).toBe(true);
   expect(decided({ candidates: [click({ time: now + 5_001 })] }).matched).toBe(false);
 });
@@ -357,7 +357,7 @@ test.each<[string, Partial<ScoredClick>, Gate | null]>([
     { signals: { ...device, ip: '203.0.113.10', timezone: '', screens: [] } },
     'little_in_common',
   ],
-])('the decision says of each candidate what was in its way: one that %s', (_, more, gate) => {
+])('the decision says for each candidate what excluded it: one that %s', (_, more, gate) => {
   const { judged } = decided({ candidates: [click(more), click({ click_id: 'c2' })] });
   expect(judged.map((one) => one.gate)).toEqual([gate, null]);
 });
@@ -379,7 +379,7 @@ test.each<[NoMatchReason, Partial<MatchInput>]>([
   ['gated', { candidates: [click({ is_bot: true })] }],
   ['low_confidence', { candidates: [click()], settings: { ...settings, min_confidence: 0.96 } }],
   ['ambiguous', { candidates: [click(), click({ click_id: 'c2', link_id: 'l2' })] }],
-  // A click by score is there in each of these.
+  // Each of these has a click that could match by score.
   ['click_unknown', { candidates: [click()], evidence: [{ type: 'click_id', click: null }] }],
   ['click_unknown', { candidates: [click()], evidence: [{ type: 'clipboard', click: named({ app_id: 'b' }) }] }],
   ['click_claimed', { candidates: [click()], evidence: [{ type: 'click_id', click: named({ claimed_by: 'd2' }) }] }],
@@ -388,7 +388,7 @@ test.each<[NoMatchReason, Partial<MatchInput>]>([
   expect(decided(more)).toMatchObject({ matched: false, reason });
 });
 
-/** Models that no phone has two of. */
+/** Models of which no phone has two. */
 const models = fc.constantFrom('iphone15,2', 'iphone14,5', 'iphone 15', 'sm-s911b', 'pixel 8', 'galaxy a54', 'cph2449');
 
 test('a click of another model is never matched, whatever else agrees', () => {
@@ -416,7 +416,7 @@ const unknowns: Partial<Signals>[] = [
   { screens: [] },
 ];
 
-test('what a click does not tell never gates it', () => {
+test('a signal that a click lacks never excludes it', () => {
   fc.assert(
     fc.property(signals, signals, fc.subarray(unknowns), (a, b, left) => {
       const gateOf = (of: Signals) =>
@@ -431,7 +431,7 @@ test('what a click does not tell never gates it', () => {
   );
 });
 
-test('a click that agrees in more is never less likely, in a crowd as well', () => {
+test('a click that agrees in more is never less likely, even in a crowd', () => {
   const agreeing: [keyof Signals, unknown][] = [
     ['os_version', [17, 5]],
     ['device_model', 'iphone15,2'],

@@ -1,9 +1,9 @@
 /**
- * The rules by which a device gets a click, as a pure function. Evidence comes first: a click that was named is certain, and
- * where it can't be used there is none. Else clicks are scored by what they have in common with the device; what one side doesn't know is left out of the sum
- * and out of what it is divided by. If two different links come close to each other, nobody gets either.
+ * The rules by which a device gets a click, as a pure function. Evidence comes first: a named click is certain, and if
+ * it can't be used there is no match. Otherwise clicks are scored by their signals in common with the device; what one
+ * side does not know is left out of the sum and its maximum. If two different links score close to each other, the
+ * device gets neither.
  */
-
 import { HOUR_MS } from '#common/durations.ts';
 import type { AppSettings } from '#common/links/app-snapshot.ts';
 import { relateVersions, sameLanguage, sameModel, sameScreen, sameText, sameVersion } from './comparisons.ts';
@@ -15,7 +15,7 @@ import type { Signals } from './signals.ts';
 export const factors = ['ip', 'os_version', 'device_model', 'language', 'timezone', 'screen', 'age'] as const;
 export type Factor = (typeof factors)[number];
 
-/** Points of each factor when it agrees fully. */
+/** Points of each factor if it agrees fully. */
 const points: Readonly<Record<Factor, number>> = {
   ip: 40,
   os_version: 15,
@@ -29,11 +29,11 @@ const points: Readonly<Record<Factor, number>> = {
 export const CONFIDENCE_MAX = 0.95;
 export const AMBIGUITY_MARGIN = 0.1;
 const SIGNALS_WITHOUT_IP_MIN = 4;
-/** What is left of the points of an address that is known to be shared by many. */
+/** The remaining share of an address's points if it is known to be shared by many. */
 const SHARED_ADDRESS_PART = 0.25;
-/** How many devices are taken to be behind an address without having been seen there: see unseenDevices. */
+/** How many unseen devices are assumed to be behind an address: see unseenDevices. */
 const UNSEEN_DEVICES = 2;
-/** How far the clocks of two of our machines may be apart. */
+/** Maximum clock difference between two of our machines. */
 const CLOCK_SKEW_MS = 5_000;
 
 export interface CandidateClick {
@@ -53,7 +53,7 @@ export interface ScoredClick extends CandidateClick {
 
 export type EvidenceType = 'click_id' | 'install_referrer' | 'clipboard';
 
-/** A click that was named, if there is one by that name. */
+/** A click that the device named, if it exists. */
 export interface Evidence {
   readonly type: EvidenceType;
   readonly click: CandidateClick | null;
@@ -61,7 +61,7 @@ export interface Evidence {
 
 export interface MatchInput {
   readonly app_id: string;
-  /** Who asks, for claims. */
+  /** The claimant of the device. */
   readonly claimant: string;
   readonly device: Signals;
   readonly evidence: readonly Evidence[];
@@ -70,7 +70,7 @@ export interface MatchInput {
   readonly nowMs: number;
 }
 
-/** What keeps a click from being scored, the first that applies. */
+/** What excludes a click from being scored; the first reason that applies. */
 export const gates = [
   'app',
   'bot',
@@ -88,23 +88,23 @@ export interface FactorScore {
   readonly factor: Factor;
   /** 0 to 1. */
   readonly agreement: number;
-  /** What it gave, of `of` points. */
+  /** The points that it gave, out of `of`. */
   readonly points: number;
   readonly of: number;
 }
 
-/** A candidate and what the rules make of it. */
+/** A candidate and its evaluation by the rules. */
 export interface JudgedClick {
   readonly click: ScoredClick;
   /** Null for a click that was scored. */
   readonly gate: Gate | null;
-  /** 0 where a gate was in the way. */
+  /** 0 if a gate excluded it. */
   readonly confidence: number;
-  /** Of what both sides know. */
+  /** The factors that both sides know. */
   readonly factors: readonly FactorScore[];
 }
 
-/** Why no click was given: `click_…` where one was named and can't be used, else by score. */
+/** Why no click was given: `click_…` if one was named and can't be used, else by score. */
 export const noMatchReasons = [
   'off',
   'no_candidates',
@@ -118,7 +118,7 @@ export const noMatchReasons = [
 ] as const;
 export type NoMatchReason = (typeof noMatchReasons)[number];
 
-/** `judged` are all candidates that were looked at, in their order: none where evidence decided. */
+/** `judged` are all candidates that were scored, in their order: none if evidence decided. */
 export type MatchDecision =
   | {
       readonly matched: true;
@@ -144,7 +144,7 @@ export interface Score {
   readonly parts: readonly FactorScore[];
 }
 
-/** Which click the device gets. */
+/** Decides which click the device gets. */
 export function decide(input: MatchInput): MatchDecision {
   for (const { type, click } of input.evidence) {
     if (click && isNamedClickValid(click, input)) {
@@ -167,12 +167,12 @@ function isNamedClickValid(click: CandidateClick, { app_id, claimant, settings, 
   return click.app_id === app_id && isOpen && nowMs - click.time <= settings.attribution_window_hours * HOUR_MS;
 }
 
-/** Which click the device would get if it had no evidence. */
+/** Decides which click the device would get without evidence. */
 export function decideByScore(input: MatchInput): MatchDecision {
   const { settings, device, candidates, nowMs } = input;
   const windowMs = settings.probabilistic_window_hours * HOUR_MS;
   if (windowMs === 0) return unmatched('off', []);
-  // Inside one's own network, say while trying things out, the address is not that of many strangers.
+  // In a private network, for example during a trial, the address is not shared by many strangers.
   const recent = candidates.filter(({ time }) => nowMs - time <= windowMs);
   const crowd = isLocalAddress(bareAddress(device.ip)) ? 1 : crowdPart(device, recent);
   const judged = candidates.map((click) => judge(click, input, windowMs, crowd));
@@ -198,7 +198,7 @@ function judge(click: ScoredClick, input: MatchInput, windowMs: number, crowd: n
   return { click, gate: null, confidence: score.confidence, factors: score.parts };
 }
 
-/** Of the clicks of a link the likeliest one speaks for it, of equal ones the newest. */
+/** A link is represented by its likeliest click; among equals, by the newest. */
 function bestOfEachLink(judged: readonly JudgedClick[]): JudgedClick[] {
   const best = new Map<string, JudgedClick>();
   for (const one of judged) {
@@ -227,7 +227,7 @@ function gateOf(click: ScoredClick, { app_id, claimant, device, nowMs }: MatchIn
 
 type Agreements = Readonly<Record<Factor, number | null>>;
 
-/** Null when there is too little in common to say anything: neither the address nor four other signals. */
+/** Null if too little is in common to decide: neither the address nor four other signals. */
 export function scoreOf(
   device: Signals,
   click: { readonly signals: Signals; readonly time: number },
@@ -248,7 +248,7 @@ export function scoreOf(
   };
   const isFaceless = !agreements.os_version && !agreements.device_model && !agreements.screen;
   const unseen = unseenDevices(agreements, isNetworkOfFew(device.ip), ageMs);
-  // A click that fits any phone needs an address without other devices.
+  // A click that fits any phone is accepted only at an address without other devices.
   const seen = isFaceless && crowd < 1 ? 1 / crowd + 1 : 1 / crowd;
   const own = 1 / (seen + unseen);
   const shared = isSharedAddress(bareAddress(device.ip)) ? Math.min(own, SHARED_ADDRESS_PART) : own;
@@ -272,13 +272,14 @@ export function scoreOf(
 }
 
 /**
- * Behind an address there may be more devices than have clicked: a click that names no model is theirs after a while, sooner
- * the less it tells and the less agrees. An IPv4 address may be a carrier's; behind a /64 there is a household.
+ * There may be more devices behind an address than have clicked: after a while, a click without a model may be theirs,
+ * the sooner the less it reveals and the less agrees. An IPv4 address may be a carrier's; behind a /64 there is a
+ * household.
  */
 function unseenDevices(agreements: Agreements, isOfFew: boolean, ageMs: number): number {
   const { os_version, device_model, screen, language, timezone } = agreements;
   if (device_model || (os_version && screen && timezone !== 0)) return 0;
-  // What a page of ours measured is the same on the same phone.
+  // Values measured by one of our pages are the same on the same phone.
   if (screen === 0 || timezone === 0) return UNSEEN_DEVICES;
   return ageMs > patienceMs(isOfFew, Boolean(os_version), Boolean(screen), language) ? UNSEEN_DEVICES : 0;
 }
@@ -291,7 +292,10 @@ function patienceMs(isOfFew: boolean, hasVersion: boolean, hasScreen: boolean, l
   return isForeign ? HOUR_MS / 6 : HOUR_MS;
 }
 
-/** A /64 is a household's or a phone's, a local address is one's own; another IPv4 address can be a carrier's. */
+/**
+ * A /64 belongs to a household or a phone, a local address to one's own network; another IPv4 address can be a
+ * carrier's.
+ */
 function isNetworkOfFew(ip: string): boolean {
   return ip.endsWith('/64') || isLocalAddress(ip);
 }

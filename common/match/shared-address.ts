@@ -1,4 +1,4 @@
-/** Addresses behind which many people stand, so that sharing one says little. */
+/** Addresses shared by many people, which say little about a device. */
 import ipaddr from 'ipaddr.js';
 import { LRUCache } from 'lru-cache';
 
@@ -55,10 +55,10 @@ function isWithin(address: ipaddr.IPv4 | ipaddr.IPv6): boolean {
   return networks.some(([network, bits]) => address.kind() === network.kind() && address.match(network, bits));
 }
 
-/** What the rules ask of an address, without the address. */
+/** The kind of an address, which is all that the rules use of it, without the address itself. */
 export type NetworkKind = 'unknown' | 'local' | 'shared' | 'shared_household' | 'household' | 'many';
 
-/** @param ip as in signals: of IPv6 the /64. */
+/** @param ip as in signals: for IPv6 the /64. */
 export function networkKindOf(ip: string): NetworkKind {
   if (ip === '') return 'unknown';
   const bare = ip.replace('::/64', '::');
@@ -76,7 +76,7 @@ const examples: Readonly<Record<NetworkKind, string>> = {
   many: '203.0.113.1',
 };
 
-/** An address of that kind: by it the rules decide as by the one that was. */
+/** An example address of that kind: the rules decide by it as by the original one. */
 export function exampleOf(kind: NetworkKind): string {
   return examples[kind];
 }

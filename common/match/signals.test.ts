@@ -198,7 +198,7 @@ test.each<[string, Partial<ClickFields>, DeviceFields, boolean]>([
   expect(isMatched(click, device)).toBe(expected);
 });
 
-test('what in-app browsers add is compared: model, screen in CSS pixels either way round, language', () => {
+test('what in-app browsers add is compared: model, screen in CSS pixels in either orientation, language', () => {
   const device = { ...iphone, os_version: '17.4.1', device_model: 'iPhone14,5' };
   const native = { ...device, screen_width: 2532, screen_height: 1170, screen_scale: 3 };
   const css = { ...device, screen_width: 390, screen_height: 844, screen_scale: 3 };
@@ -214,7 +214,7 @@ test('"iPhone" alone says nothing of the model, a frozen Android nothing of its 
   expect(score({ user_agent: agents.chromeReduced }, pixel)?.factors).toEqual(['ip', 'language', 'age']);
 });
 
-test('IPv6 agrees by its /64, IPv4 whole, and neither with the other', () => {
+test('IPv6 agrees by its /64, IPv4 as a whole, and neither with the other', () => {
   const v6 = '2001:db8:1:2:3:4:5:6';
   expect(isMatched({ ip: v6 }, iphone, '2001:db8:1:2:ffff::1')).toBe(true);
   expect(isMatched({ ip: v6 }, iphone, '2001:db8:1:3::1')).toBe(false);
@@ -250,7 +250,7 @@ test('the language of a browser within an app is a signal', () => {
   expect(score({ user_agent: agents.instagramIos, language: 'fr-FR' }, device)?.factors).toContain('language');
 });
 
-test('the phone’s preferred languages count, and not the one that the app exists in', () => {
+test('the phone’s preferred languages count, not the one language in which the app exists', () => {
   const german = { ...iphone, language: 'en_DE', languages: ['de-DE', 'en-DE'] };
   const factor = (language: string, device: DeviceFields) =>
     score({ language }, device)?.parts.find((part) => part.factor === 'language')?.agreement;
@@ -272,7 +272,7 @@ const tapper: DeviceFields = {
 };
 const tapped = { timezone: 'America/New_York', screen: [393, 852], pixel_ratio: 3, languages: ['en-US'] } as const;
 
-test('what a tap page sent counts as time zone and screen, in whichever pixels the SDK speaks', () => {
+test('what a tap page sent counts as time zone and screen, whichever pixels the SDK sends', () => {
   for (const device of [tapper, { ...tapper, screen_width: 1179, screen_height: 2556, screen_scale: null }]) {
     const plain = score({}, device);
     const withTap = score({ tap: tapped }, device);
@@ -287,7 +287,7 @@ test('what a tap page sent counts as time zone and screen, in whichever pixels t
   expect(other?.confidence).toBeLessThan(score({ tap: tapped }, tapper)?.confidence ?? 0);
 });
 
-test('signals of a tap page that agree never lower a score, alone or together, whatever else is known', () => {
+test('agreeing signals of a tap page never lower a score, alone or together, whatever else is known', () => {
   const signal = fc.record({
     timezone: fc.constantFrom('', tapped.timezone),
     screen: fc.constantFrom<[number, number]>([393, 852], [852, 393]),

@@ -1,6 +1,6 @@
 /**
- * Signals of a click and of a device in one form, so that two descriptions of the same phone are equal although a browser
- * wrote one and an SDK the other.
+ * Signals of a click and of a device in one form, so that two descriptions of the same phone are equal although a
+ * browser wrote one and an SDK the other.
  */
 import { LRUCache } from 'lru-cache';
 import type { DeviceFamily } from '#common/device-family.ts';
@@ -12,28 +12,28 @@ import { readUserAgent, versionOf } from '#common/user-agent.ts';
 export interface Signals {
   readonly family: DeviceFamily;
   readonly maybeIpad: boolean;
-  /** The address, of IPv6 the /64; empty when unknown. */
+  /** The address, for IPv6 the /64; empty if unknown. */
   readonly ip: string;
   readonly os_version: readonly number[];
-  /** What the version is at least where a frozen user agent hides it; else empty. */
+  /** The minimum version if a frozen user agent hides it; else empty. */
   readonly os_version_min: readonly number[];
   readonly device_model: string;
-  /** Primary language and region of the one that is preferred; empty when unknown. */
+  /** Primary language and region of the preferred language; empty if unknown. */
   readonly language: readonly [string, string];
   /** Primary languages of the others. */
   readonly more_languages: readonly string[];
   readonly timezone: string;
-  /** Sizes in CSS pixels that may be meant, smaller side first; empty when unknown. */
+  /** Possible sizes in CSS pixels, smaller side first; empty if unknown. */
   readonly screens: readonly (readonly [number, number])[];
 }
 
-/** What an SDK says of its device. */
+/** What an SDK reports about its device. */
 export interface DeviceFields {
   readonly platform: SdkPlatform;
   readonly os_version?: string | null;
   readonly device_model?: string | null;
   readonly language?: string | null;
-  /** The phone's preferred languages, the first one first: an app's own may be the only one that it exists in. */
+  /** The phone's preferred languages, the most preferred first: the app's own may be the only one that it exists in. */
   readonly languages?: readonly string[] | null;
   readonly timezone?: string | null;
   readonly screen_width?: number | null;
@@ -42,7 +42,7 @@ export interface DeviceFields {
   readonly user_agent?: string | null;
 }
 
-/** What a browser said when the link was opened. */
+/** What a browser sent when the link was opened. */
 export interface ClickFields {
   readonly ip: string;
   readonly user_agent: string;
@@ -70,14 +70,14 @@ export function clickSignals(click: ClickFields): Signals {
 
 export function deviceSignals(device: DeviceFields, ip: string): Signals {
   const agent = readUserAgent(device.user_agent ?? '');
-  // A program within a web page has its version from the user agent, and is as wrong as that is.
+  // A program within a web page gets its version from the user agent, and is as wrong as that.
   const isFrozen = device.platform === 'web' && agent.os_version_min.length > 0;
   const version = isFrozen ? [] : versionOf(device.os_version ?? undefined);
   const model = (device.device_model ?? '').trim().toLowerCase();
   const family = device.platform === 'web' ? agent.family : device.platform;
   return {
     family,
-    // On the web an iPad is as hard to tell as in a click.
+    // On the web an iPad is as hard to recognize as in a click.
     maybeIpad: device.platform === 'web' ? agent.maybeIpad : model.startsWith('ipad'),
     ip: limitAddress(ip),
     os_version: version.length > 0 ? version : agent.os_version,
@@ -92,7 +92,7 @@ export function deviceSignals(device: DeviceFields, ip: string): Signals {
 /** Maximum languages of a header or a list. */
 const LANGUAGES_MAX = 8;
 
-/** Old codes and those that two systems use for one language (BCP 47, IANA language subtag registry). */
+/** Old codes, and those that two systems use for one language (BCP 47, IANA language subtag registry). */
 const languageAliases: Readonly<Record<string, string>> = { iw: 'he', in: 'id', ji: 'yi', no: 'nb', tl: 'fil' };
 
 /** `en_US`, `en-us`, `zh-Hans-CN` and `en_US.UTF-8` as language and region. */
@@ -140,7 +140,7 @@ function acceptedLanguages(header: string): string[] {
 
 const timezones = new LRUCache<string, string>({ max: 1_000 });
 
-/** One name for zones that have several (`Asia/Calcutta` and `Asia/Kolkata`); empty for what is none. */
+/** One name for zones that have several (`Asia/Calcutta` and `Asia/Kolkata`); empty for an invalid one. */
 function timezoneOf(text: string): string {
   if (text === '') return '';
   let name = timezones.get(text);

@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-test('settings that lead to what they should have no fault, and neither have defaults', () => {
+test('settings with valid contents have no fault, and neither have defaults', () => {
   expect(faultsOf({})).toBe('');
   const oauth = {
     OAUTH_GITHUB_CLIENT_ID: 'a',
@@ -35,14 +35,14 @@ test('settings that lead to what they should have no fault, and neither have def
 test.each<[Record<string, string>, string]>([
   [{ SECRET_KEY: 'a:c2hvcnQ=' }, 'key a of SECRET_KEY is not base64 of 32 bytes'],
   [{ TLS_CERT_FILE: place('one.cert') }, 'TLS_CERT_FILE is set and TLS_KEY_FILE is not'],
-  [{ TLS_CERT_FILE: place('none'), TLS_KEY_FILE: place('one.key') }, "TLS_CERT_FILE can't be read"],
-  [{ TLS_CERT_FILE: place('one.cert'), TLS_KEY_FILE: place('junk') }, 'TLS_KEY_FILE is no private key'],
+  [{ TLS_CERT_FILE: place('none'), TLS_KEY_FILE: place('one.key') }, 'TLS_CERT_FILE cannot be read'],
+  [{ TLS_CERT_FILE: place('one.cert'), TLS_KEY_FILE: place('junk') }, 'TLS_KEY_FILE is not a private key'],
   [{ TLS_CERT_FILE: place('one.cert'), TLS_KEY_FILE: place('other.key') }, 'not the private key of the certificate'],
-  [{ GEOIP_DB: place('none') }, "GEOIP_DB can't be read"],
-  [{ GEOIP_DB: place('junk') }, 'GEOIP_DB is no database'],
+  [{ GEOIP_DB: place('none') }, 'GEOIP_DB cannot be read'],
+  [{ GEOIP_DB: place('junk') }, 'GEOIP_DB is not a database'],
   [{ OAUTH_GOOGLE_CLIENT_ID: 'a', OAUTH_REDIRECT_URIS: 'https://a.example/' }, 'OAUTH_GOOGLE_CLIENT_SECRET is not'],
   [{ OAUTH_GITHUB_CLIENT_ID: 'a', OAUTH_GITHUB_CLIENT_SECRET: 'b' }, 'OAUTH_REDIRECT_URIS is not'],
-  [{ OAUTH_REDIRECT_URIS: 'nowhere' }, 'OAUTH_REDIRECT_URIS holds "nowhere"'],
-])('%o is a fault that says so', (env, sentence) => {
+  [{ OAUTH_REDIRECT_URIS: 'nowhere' }, 'OAUTH_REDIRECT_URIS contains "nowhere"'],
+])('%o is reported', (env, sentence) => {
   expect(faultsOf(env)).toContain(sentence);
 });

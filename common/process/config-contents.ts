@@ -1,10 +1,10 @@
-/** What settings lead to, looked into before anything is started with them: keys, certificates, files, providers. */
+/** Checks the contents behind settings before anything is started with them: keys, certificates, files, providers. */
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
 import { parseSecretKeys } from '#common/encryption.ts';
 import type { Config } from './settings.ts';
 
-/** One sentence for each fault; empty when all is well. Settings that are empty have none. */
+/** One sentence for each fault; empty if there is none. Empty settings have no faults. */
 export function contentFaults(config: Config): string[] {
   return [...secretFaults(config), ...certificateFaults(config), ...countryFaults(config), ...providerFaults(config)];
 }
@@ -21,25 +21,25 @@ function secretFaults({ SECRET_KEY }: Config): string[] {
   }
 }
 
-/** What a file becomes, or the sentence that says why it does not. */
+/** The parsed file, or a sentence that says why it cannot be parsed. */
 function read<T>(name: keyof Config, file: string, what: string, parse: (bytes: Buffer) => T): T | string {
   let bytes: Buffer;
   try {
     bytes = readFileSync(file);
   } catch (error) {
-    return `${name} can't be read: ${reasonOf(error)}`;
+    return `${name} cannot be read: ${reasonOf(error)}`;
   }
   try {
     return parse(bytes);
   } catch {
-    return `${name} is no ${what} in PEM form: ${file}`;
+    return `${name} is not a ${what} in PEM format: ${file}`;
   }
 }
 
 function certificateFaults({ TLS_CERT_FILE, TLS_KEY_FILE }: Config): string[] {
   if (TLS_CERT_FILE === '' && TLS_KEY_FILE === '') return [];
-  if (TLS_CERT_FILE === '') return ['TLS_KEY_FILE is set and TLS_CERT_FILE is not: both or none'];
-  if (TLS_KEY_FILE === '') return ['TLS_CERT_FILE is set and TLS_KEY_FILE is not: both or none'];
+  if (TLS_CERT_FILE === '') return ['TLS_KEY_FILE is set and TLS_CERT_FILE is not: set both or none'];
+  if (TLS_KEY_FILE === '') return ['TLS_CERT_FILE is set and TLS_KEY_FILE is not: set both or none'];
   const found = [
     read('TLS_CERT_FILE', TLS_CERT_FILE, 'certificate', (bytes) => new X509Certificate(bytes)),
     read('TLS_KEY_FILE', TLS_KEY_FILE, 'private key', (bytes) => createPrivateKey(bytes)),
@@ -52,7 +52,7 @@ function certificateFaults({ TLS_CERT_FILE, TLS_KEY_FILE }: Config): string[] {
   return [];
 }
 
-/** Stands before the metadata, within the last 128 KiB (MaxMind DB file format specification 2.0). */
+/** Precedes the metadata, within the last 128 KiB (MaxMind DB file format specification 2.0). */
 const metadataMark = Buffer.from('\xab\xcd\xefMaxMind.com', 'latin1');
 const metadataBytesMax = 131_072;
 
@@ -63,12 +63,12 @@ function countryFaults({ GEOIP_DB }: Config): string[] {
     try {
       const tail = Buffer.alloc(Math.min(metadataBytesMax, fstatSync(file).size));
       readSync(file, tail, 0, tail.length, fstatSync(file).size - tail.length);
-      return tail.includes(metadataMark) ? [] : [`GEOIP_DB is no database in MaxMind's format: ${GEOIP_DB}`];
+      return tail.includes(metadataMark) ? [] : [`GEOIP_DB is not a database in MaxMind's format: ${GEOIP_DB}`];
     } finally {
       closeSync(file);
     }
   } catch (error) {
-    return [`GEOIP_DB can't be read: ${reasonOf(error)}`];
+    return [`GEOIP_DB cannot be read: ${reasonOf(error)}`];
   }
 }
 
@@ -80,7 +80,7 @@ function providerFaults(config: Config): string[] {
   for (const name of ['GOOGLE', 'GITHUB'] as const) {
     if (config[`OAUTH_${name}_CLIENT_ID`] === '') continue;
     if (config[`OAUTH_${name}_CLIENT_SECRET`] === '') {
-      faults.push(`OAUTH_${name}_CLIENT_ID is set and OAUTH_${name}_CLIENT_SECRET is not`);
+      faults.push(`OAUTH_${name}_CLIENT_ID is set and OAUTH_${name}_CLIENT_SECRET is not: set both or none`);
     }
     if (config.OAUTH_REDIRECT_URIS.length === 0) {
       faults.push(
@@ -92,7 +92,7 @@ function providerFaults(config: Config): string[] {
     }
   }
   for (const uri of config.OAUTH_REDIRECT_URIS) {
-    if (!URL.canParse(uri)) faults.push(`OAUTH_REDIRECT_URIS holds ${JSON.stringify(uri)}, which is no URL`);
+    if (!URL.canParse(uri)) faults.push(`OAUTH_REDIRECT_URIS contains ${JSON.stringify(uri)}, which is not a URL`);
   }
   return faults;
 }

@@ -1,9 +1,9 @@
-/** Forms that the text of a setting must have. Each gives the value as it is kept, or null for text that is none. */
+/** Formats of settings. Each function returns the value in its stored form, or null for invalid text. */
 import { Resolver } from 'node:dns';
 import { TrustedProxies } from '#common/http/peer.ts';
 import { hostOf } from '#common/links/web-address.ts';
 
-/** A network in CIDR form, or one address, as TRUSTED_PROXIES takes it. */
+/** A network in CIDR notation, or one address, for TRUSTED_PROXIES. */
 export function parseNetwork(text: string): string | null {
   try {
     new TrustedProxies([text]);
@@ -23,7 +23,7 @@ export function dnsServerOf(text: string): string | null {
   }
 }
 
-/** What a browser writes into Origin: scheme, host and port alone. Any other text would match no request ever. */
+/** What a browser sends as Origin: only scheme, host and port. Any other text would never match a request. */
 export function parseOrigin(text: string): string | null {
   if (!URL.canParse(text)) return null;
   const { protocol, origin } = new URL(text);
@@ -31,7 +31,7 @@ export function parseOrigin(text: string): string | null {
   return /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#*@]+$/.test(text) ? text : null;
 }
 
-/** A domain to put labels in front of: localhost, or a host name with more labels. */
+/** A domain under which labels are added: localhost, or a host name with more labels. */
 export function domainOf(text: string): string | null {
   return hostOf(`x.${text.trim()}`)?.slice('x.'.length) ?? null;
 }

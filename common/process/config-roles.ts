@@ -1,6 +1,6 @@
 /**
- * Which settings each process of ours reads. A process gets these and no others, so a secret is only where it is used; and the
- * code of a process can't read another setting, because its type has none.
+ * Which settings each process reads. A process gets only these, so a secret is only where it is used; and the code of a
+ * process can't read another setting, because its type lacks it.
  */
 import type { Config, SettingName } from './settings.ts';
 
@@ -12,7 +12,7 @@ const shortLinks = ['SHORT_LINK_SCHEME', 'SHORT_LINK_PORT'] as const;
 const limits = [
   ...(['RATE_LIMIT_AUTH', 'RATE_LIMIT_LINKS', 'RATE_LIMIT_MATCH', 'RATE_LIMIT_EVENTS', 'RATE_LIMIT_GENERAL'] as const),
 ] as const;
-/** What an edge writes of a person. */
+/** What determines how an edge records a person's data. */
 const privacy = ['ADDRESS_KEY', 'DROPPED_QUERY_PARAMETERS'] as const;
 const tls = ['TLS_CERT_FILE', 'TLS_KEY_FILE', 'TRUSTED_PROXIES', 'HSTS_SECONDS'] as const;
 const apiServer = ['API_HOST', 'API_PORT', 'API_HTTP_PORT', 'CORS_ORIGINS', ...tls] as const;
@@ -22,7 +22,7 @@ const oauth = [
   ...(['OAUTH_REDIRECT_URIS', 'OAUTH_SIGNUP'] as const),
 ] as const;
 const api = [
-  // API_DATABASE_URL where there is one, and so on; DATABASE_URL is not passed on then.
+  // API_DATABASE_URL if set, and so on; DATABASE_URL is then not passed on.
   ...(['API_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
   ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS', 'DNS_SERVERS', 'LOGIN_FAILURES_FREE'] as const),
   ...shortLinks,
@@ -74,10 +74,10 @@ export const settingsOfRole = {
 } as const satisfies Record<string, readonly SettingName[]>;
 
 export type ProcessRole = keyof typeof settingsOfRole;
-/** The settings of a process; of one of several, those that all of them have. */
+/** The settings of a process; for several processes, those that all of them have. */
 export type ProcessConfig<Role extends ProcessRole> = Pick<Config, SettingOfAll<Role>>;
 
-/** An intersection of the names, made by putting them where types are contravariant. */
+/** An intersection of the names, computed by using them in a contravariant position. */
 type SettingOfAll<Role extends ProcessRole> = (
   Role extends unknown
     ? (names: (typeof settingsOfRole)[Role][number]) => void

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { ConfigError, loadConfig } from './config.ts';
 
-test('all faults are named at once, and no secret is shown', () => {
+test('all faults are reported at once, and no secret is shown', () => {
   let faults: readonly string[] = [];
   try {
     loadConfig(['NATS_URL'], { API_PORT: 'x', DATABASE_URL: 'http://user:hush@host', LOG_LEVEL: 'loud' });
@@ -12,7 +12,7 @@ test('all faults are named at once, and no secret is shown', () => {
   expect(faults.join()).not.toContain('hush');
 });
 
-test('what is not given has its default, and empty text is not given', () => {
+test('an absent setting has its default, and empty text counts as absent', () => {
   expect(loadConfig([], { API_PORT: '' })).toMatchObject({ API_PORT: 8443, DATA_DIR: '.data', CORS_ORIGINS: [] });
 });
 
@@ -27,7 +27,7 @@ test.each([
   ['SHORT_LINK_DOMAIN', 'https://go.example.com', 'go.example.com', 'go.example.com'],
   ['API_PUBLIC_URL', 'zzz', 'https://api.example.com/v1', 'https://api.example.com/v1'],
   ['API_PUBLIC_URL', 'https://api.example.com/v1/', 'http://localhost:8080/links/v1', 'http://localhost:8080/links/v1'],
-])('%s=%s is a fault, %s is none', (name, bad, good, value) => {
+])('%s=%s is a fault, %s is valid', (name, bad, good, value) => {
   expect(() => loadConfig([], { [name]: bad })).toThrow(
     new RegExp(`${name} must .*, not ${JSON.stringify(bad).replace(/[*.]/g, '\\$&')}$`),
   );

@@ -16,9 +16,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads every setting from the environment.
- * @param required settings that this process cannot run without; of a list, one is enough.
- * @throws ConfigError naming every fault.
+ * Reads every setting from the environment. @param required settings that this process cannot run without; of a list,
+ * one is enough. @throws ConfigError naming every fault.
  */
 export function loadConfig(
   required: readonly (SettingName | readonly SettingName[])[] = [],
@@ -45,8 +44,8 @@ export function loadConfig(
 }
 
 /**
- * The same for a process of ours, which gets its own settings only: faults end it with a message and without a trace. With --validate it ends in any case, so that
- * settings can be tried before anything is started with them.
+ * The same for one process, which gets only its own settings: faults end it with a message and without a stack trace.
+ * With --validate it always ends, so that settings can be checked before anything is started with them.
  */
 export function processConfig<Role extends ProcessRole>(
   _role: Role,
@@ -68,35 +67,35 @@ export function processConfig<Role extends ProcessRole>(
   }
 }
 
-/** Whether this process was started to check its settings and to do nothing else. */
+/** Whether this process was only started to validate its settings. */
 export function isValidationOnly(): boolean {
   return process.argv.includes('--validate');
 }
 
-/** One sentence for each variable of the environment that is nearly a setting. */
+/** One sentence for each environment variable that looks like a misspelled setting. */
 export function misspelledSettings(): string[] {
   return unknownSettings(process.env);
 }
 
 type ProcessSetting<Role extends ProcessRole> = (typeof settingsOfRole)[Role][number];
 
-/** What this process makes from now on, files and children's files, is for its own user alone. */
+/** Whatever this process creates from now on, and its children, is accessible only to its own user. */
 export function closeNewFiles(): void {
   process.umask(0o077);
 }
 
-/** Variables that are the system's or Node's, without which a program does not run as its user wants it to. */
+/** Variables of the system or of Node, which programs need in order to run as their user expects. */
 const systemVariables = [
   ...['PATH', 'HOME', 'LANG', 'LC_ALL', 'TZ', 'TMPDIR', 'SystemRoot'],
   ...['NODE_OPTIONS', 'NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR', 'UWS_HTTP_MAX_HEADERS_SIZE'],
 ];
 
-/** The environment without any setting of ours, for programs that are not ours. */
+/** The environment without Signpost's settings, for other programs. */
 export function systemEnvironment(): NodeJS.ProcessEnv {
   return pick(systemVariables);
 }
 
-/** The environment of a process of ours: the settings that it reads, some of them replaced (or, by '', left out). */
+/** The environment of a process: the settings that it reads, some of them replaced (or, by '', left out). */
 export function processEnvironment(
   role: ProcessRole,
   changes: Partial<Record<SettingName, string>>,
@@ -114,7 +113,10 @@ export function childEnvironment(changes: Partial<Record<SettingName, string>>):
   return { ...largeHeads, ...process.env, ...changes };
 }
 
-/** uWebSockets.js reads the limit of a request's head when it is loaded; its own 4 KiB are less than our cookies and filters need. */
+/**
+ * uWebSockets.js reads its maximum request head size when it is loaded; the default of 4 KiB is less than cookies and
+ * filters may need.
+ */
 const largeHeads = { UWS_HTTP_MAX_HEADERS_SIZE: '16384' };
 
 /** For a process that loads uWebSockets.js later and was started without this environment. */
@@ -122,7 +124,7 @@ export function allowLargeHeads(): void {
   process.env.UWS_HTTP_MAX_HEADERS_SIZE ??= largeHeads.UWS_HTTP_MAX_HEADERS_SIZE;
 }
 
-/** The folders in which programs are looked for, as the environment gives them. */
+/** The folders of the PATH, in which programs are looked up. */
 export function searchPath(): string {
   return process.env.PATH ?? '';
 }

@@ -50,7 +50,7 @@ test('a part that fails to start: those already up are stopped, later ones never
   expect(steps).toEqual(['start store', 'stop store']);
 });
 
-test('a part that hangs while it starts is named, and no more once it is up', async () => {
+test('a part that hangs while it starts is logged, and no longer once it is up', async () => {
   vi.useFakeTimers();
   try {
     const { lifecycle, lines } = lifecycleFor(1_000, 5_000);
@@ -68,7 +68,7 @@ test('a part that hangs while it starts is named, and no more once it is up', as
   }
 });
 
-test('a part that fails to stop does not keep the others from stopping; the code is 1', async () => {
+test('a part that fails to stop does not prevent the others from stopping; the code is 1', async () => {
   const { lifecycle, codes } = lifecycleFor();
   const steps: string[] = [];
   await lifecycle.run([...parts(steps, ['store']), { name: 'broken', stop: () => Promise.reject(new Error('no')) }]);
@@ -85,7 +85,7 @@ test('what has not stopped by the deadline is cut off with code 1', async () => 
   expect(lines).toContain('cut off');
 });
 
-test('a second signal ends the process at once', async () => {
+test('a second signal ends the process immediately', async () => {
   const { lifecycle, signals, codes } = lifecycleFor(60_000);
   await lifecycle.run([{ name: 'stuck', stop: () => new Promise(() => undefined) }]);
   signals.emit('SIGTERM');

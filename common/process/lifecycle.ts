@@ -11,13 +11,13 @@
  */
 import { constants } from 'node:os';
 
-/** What a lifecycle needs of a logger. */
+/** The logger interface of a lifecycle. */
 export interface LifecycleLog {
   info(fields: object, message: string): void;
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
   fatal(fields: object, message: string): void;
-  /** Writes what is still held back. */
+  /** Flushes buffered lines. */
   flush?(): void;
 }
 
@@ -29,9 +29,9 @@ export interface Part {
 
 export interface LifecycleOptions {
   readonly log: LifecycleLog;
-  /** Time in which all parts together must have stopped. */
+  /** Time within which all parts together must have stopped. */
   readonly drainMs?: number;
-  /** How often a part that does not come up is named. */
+  /** How often a part that is still starting is logged. */
   readonly stillStartingMs?: number;
   /** Replaced in tests. */
   readonly exit?: (code: number) => void;

@@ -6,6 +6,6 @@ import { fileURLToPath } from 'node:url';
 export function packageRoot(): string {
   for (let folder = dirname(fileURLToPath(import.meta.url)); ; folder = dirname(folder)) {
     if (existsSync(join(folder, 'package.json'))) return folder;
-    if (folder === dirname(folder)) throw new Error('No package.json stands above this file.');
+    if (folder === dirname(folder)) throw new Error('No package.json was found above this file.');
   }
 }

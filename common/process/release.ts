@@ -4,7 +4,7 @@ import { packageRoot } from './paths.ts';
 
 let version: string | undefined;
 
-/** The version of this release, as package.json has it. */
+/** The version of this release, from package.json. */
 export function releaseVersion(): string {
   if (version === undefined) {
     const read = JSON.parse(readFileSync(join(packageRoot(), 'package.json'), 'utf8')) as { version: string };

@@ -5,7 +5,7 @@ import { baseUrlOf, dnsServerOf, domainOf, parseNetwork, parseOrigin } from './c
 export interface Setting<T> {
   readonly about: string;
   readonly fallback: T;
-  /** Turns the text of the environment into a value, or says in words what is wrong with it. */
+  /** Parses the text of the environment, or says what is wrong with it. */
   readonly parse: (text: string) => T | Fault;
   readonly isSecret?: boolean;
 }
@@ -53,12 +53,12 @@ function flag(fallback: boolean, about: string): Setting<boolean> {
   };
 }
 
-/** Text of a form; `of` gives null for what does not have it. */
+/** Text in a certain format; `of` returns null for invalid text. */
 function form(fallback: string, of: (text: string) => string | null, what: string, about: string): Setting<string> {
   return { about, fallback, parse: (value) => of(value) ?? new Fault(`must be ${what}`) };
 }
 
-/** Text of at least so many characters. */
+/** Text of at least this many characters. */
 function secret(charsMin: number, about: string): Setting<string> {
   return {
     about,
@@ -68,7 +68,7 @@ function secret(charsMin: number, about: string): Setting<string> {
   };
 }
 
-/** A comma-separated list of names that is not empty by itself: `none` makes it so. */
+/** A comma-separated list of names whose default is not empty: `none` makes it empty. */
 function names(fallback: string[], about: string): Setting<string[]> {
   return {
     about,
@@ -78,7 +78,7 @@ function names(fallback: string[], about: string): Setting<string[]> {
       const given = value.split(',').map((name) => name.trim());
       return given.every((name) => /^[^\s=&]{1,64}$/.test(name))
         ? given
-        : new Fault('must be names with commas between them, or none');
+        : new Fault('must be names separated by commas, or none');
     },
   };
 }
@@ -91,7 +91,7 @@ function list(about: string, of: (entry: string) => string | null = (entry) => e
     parse: (value) => {
       const entries = value.split(',').map((entry) => entry.trim());
       const values = entries.filter((entry) => entry !== '').map(of);
-      return values.includes(null) ? new Fault(`must hold only ${what}`) : values.filter((one) => one !== null);
+      return values.includes(null) ? new Fault(`must contain only ${what}`) : values.filter((one) => one !== null);
     },
   };
 }
@@ -109,48 +109,50 @@ function url(fallback: string, schemes: readonly string[], about: string): Setti
 }
 
 function ownDatabase(whose: string): Setting<string> {
-  return url('', ['postgres', 'postgresql'], `Postgres for ${whose}; empty takes DATABASE_URL.`);
+  return url('', ['postgres', 'postgresql'], `Postgres URL for ${whose}; if empty, DATABASE_URL is used.`);
 }
 
 export const settings = {
-  DATA_DIR: text('.data', 'Folder for everything that is kept on this machine.'),
+  DATA_DIR: text('.data', 'Folder for everything that is stored on this machine.'),
   INSTANCE: text('', 'Name of this process, unique on its machine: its journal folder and its label in the log.'),
-  LOG_LEVEL: choice('info', ['debug', 'info', 'warn', 'error', 'silent'], 'Least serious line that is written.'),
+  LOG_LEVEL: choice('info', ['debug', 'info', 'warn', 'error', 'silent'], 'Lowest log level that is written.'),
 
   DATABASE_URL: url(
     '',
     ['postgres', 'postgresql'],
-    'Postgres, as the owner of the schema. Without it, npm start runs one of its own.',
+    'Postgres, as the owner of the schema. If empty, npm start runs a local server.',
   ),
   API_DATABASE_URL: ownDatabase('the API, as signpost_api_process'),
   GATEWAY_DATABASE_URL: ownDatabase('the SDK endpoints, as signpost_gateway'),
   INGEST_DATABASE_URL: ownDatabase('ingest, as signpost_ingest'),
   EDGE_DATABASE_URL: ownDatabase('redirectors, as signpost_redirector'),
-  REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey. Without it, npm start runs one of its own.'),
-  NATS_URL: url('', ['nats', 'tls'], 'NATS with JetStream. Without it, npm start runs one of its own.'),
-  CLICKHOUSE_URL: url('', ['http', 'https'], 'ClickHouse over HTTP, user, password and database in the URL.'),
+  REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey. If empty, npm start runs a local server.'),
+  NATS_URL: url('', ['nats', 'tls'], 'NATS with JetStream. If empty, npm start runs a local server.'),
+  CLICKHOUSE_URL: url('', ['http', 'https'], 'ClickHouse over HTTP, with user, password and database in the URL.'),
 
-  API_HOST: text('127.0.0.1', 'Address the API listens on.'),
+  API_HOST: text('127.0.0.1', 'Address on which the API listens.'),
   API_PORT: port(8443, 'Port of the API (HTTPS).'),
-  API_HTTP_PORT: port(0, 'Port without TLS for a proxy listed in TRUSTED_PROXIES; 0 opens none.'),
+  API_HTTP_PORT: port(0, 'HTTP port for a proxy listed in TRUSTED_PROXIES; 0 disables it.'),
   API_PUBLIC_URL: form(
     '',
     baseUrlOf,
     'a URL with http:// or https:// that ends in /v1',
-    'Base URL callers use, ending in /v1; made from host and port if empty.',
+    'Base URL of the API for clients, ending in /v1; derived from host and port if empty.',
   ),
-  REDIRECTOR_HOST: text('127.0.0.1', 'Address the redirector listens on.'),
-  REDIRECTOR_HTTP_PORT: port(8080, 'Port of the redirector without TLS; 0 opens none.'),
-  REDIRECTOR_HTTPS_PORT: port(8444, 'Port of the redirector with TLS; 0 opens none.'),
-  REDIRECTOR_PROCESSES: integer(0, 0, 256, 'How many redirectors share the ports; 0 means one per core.'),
-  METRICS_HOST: text('127.0.0.1', 'Address /metrics, /healthz and /readyz of every process listen on.'),
+  REDIRECTOR_HOST: text('127.0.0.1', 'Address on which the redirector listens.'),
+  REDIRECTOR_HTTP_PORT: port(8080, 'HTTP port of the redirector; 0 disables it.'),
+  REDIRECTOR_HTTPS_PORT: port(8444, 'HTTPS port of the redirector; 0 disables it.'),
+  REDIRECTOR_PROCESSES: integer(0, 0, 256, 'Number of redirectors that share the ports; 0 means one per core.'),
+  METRICS_HOST: text('127.0.0.1', 'Address on which /metrics, /healthz and /readyz of every process listen.'),
   METRICS_PORT: port(
     0,
-    'Port of /metrics, /healthz and /readyz; 0 takes any free one. npm start gives its processes this port and the next ones.',
+    'Port of /metrics, /healthz and /readyz; 0 uses any free port. npm start gives its processes this port and the following ones.',
   ),
   TLS_CERT_FILE: text('', 'Certificate chain (PEM) of the HTTPS ports.'),
   TLS_KEY_FILE: text('', 'Private key (PEM) of the HTTPS ports.'),
-  METRICS_HOST_NAMES: list('Host names that /metrics may be asked by, besides localhost, METRICS_HOST and addresses.'),
+  METRICS_HOST_NAMES: list(
+    'Host names that may be used to request /metrics, besides localhost, METRICS_HOST and IP addresses.',
+  ),
   HSTS_SECONDS: integer(
     0,
     0,
@@ -158,7 +160,7 @@ export const settings = {
     'Seconds for which browsers must use HTTPS only (Strict-Transport-Security); 0: the header is not sent.',
   ),
   TRUSTED_PROXIES: list(
-    'Networks (CIDR) whose X-Forwarded-* headers are believed.',
+    'Networks (CIDR) whose X-Forwarded-* headers are trusted.',
     parseNetwork,
     'addresses and networks (CIDR)',
   ),
@@ -171,19 +173,19 @@ export const settings = {
   LOST_API_KEYS: choice(
     'refuse',
     ['refuse', 'replace'],
-    'What npm start does when SECRET_KEY can decrypt some API keys no more: refuse, or give these apps new ones.',
+    'What npm start does if SECRET_KEY cannot decrypt some API keys: refuse to start, or give these apps new keys.',
   ),
-  SECRET_KEY: text('', 'Keys that encrypt and sign, newest first: id:base64 of 32 bytes, comma-separated.', true),
+  SECRET_KEY: text('', 'Keys for encrypting and signing, newest first: id:base64 of 32 bytes, comma-separated.', true),
   ADDRESS_KEY: secret(
     32,
-    'Key under which edges hash IP addresses before they write them; the same on every edge. npm start makes one.',
+    'Key with which edges hash IP addresses before writing them; the same on every edge. npm start generates one.',
   ),
   DROPPED_QUERY_PARAMETERS: names(
     ['token', 'password', 'email', 'code', 'signature'],
-    'Query parameters of clicks that are passed on and never recorded, whatever their case; none records all.',
+    'Query parameters of clicks that are passed on but never recorded (case-insensitive); none records all.',
   ),
-  ADMIN_EMAIL: text('', 'E-mail of the first user that npm start makes.'),
-  ADMIN_PASSWORD: text('', 'Password of the first user; made up and printed once if empty.', true),
+  ADMIN_EMAIL: text('', 'E-mail address of the first user, whom npm start creates.'),
+  ADMIN_PASSWORD: text('', 'Password of the first user; generated and printed once if empty.', true),
   SHORT_LINK_DOMAIN: form(
     'localhost',
     domainOf,
@@ -193,81 +195,89 @@ export const settings = {
   SHORT_LINK_SCHEME: choice(
     'https',
     ['https', 'http'],
-    'Scheme of the short links that are handed out. npm start takes http while SHORT_LINK_DOMAIN is localhost.',
+    'Scheme of short links in answers. npm start uses http if SHORT_LINK_DOMAIN is localhost.',
   ),
   SHORT_LINK_PORT: port(
     0,
-    'Port in the short links that are handed out; 0 names none. npm start takes the redirector’s while SHORT_LINK_DOMAIN is localhost.',
+    "Port of short links in answers; 0 omits it. npm start uses the redirector's if SHORT_LINK_DOMAIN is localhost.",
   ),
   DNS_SERVERS: list(
-    'DNS servers (address or address:port) that are asked for the proof of a host; the system’s if empty.',
+    "DNS servers (address or address:port) for verifying hosts; the system's servers if empty.",
     dnsServerOf,
     'addresses of DNS servers',
   ),
 
-  OAUTH_GOOGLE_CLIENT_ID: text('', 'Client id for login with Google; empty turns it off.'),
+  OAUTH_GOOGLE_CLIENT_ID: text('', 'Client id for login with Google; empty disables it.'),
   OAUTH_GOOGLE_CLIENT_SECRET: text('', 'Client secret for login with Google.', true),
   OAUTH_GOOGLE_ISSUER: text('https://accounts.google.com', 'OpenID Connect issuer behind the provider google.'),
-  OAUTH_GITHUB_CLIENT_ID: text('', 'Client id for login with GitHub; empty turns it off.'),
+  OAUTH_GITHUB_CLIENT_ID: text('', 'Client id for login with GitHub; empty disables it.'),
   OAUTH_GITHUB_CLIENT_SECRET: text('', 'Client secret for login with GitHub.', true),
-  OAUTH_GITHUB_URL: text('https://github.com', 'Base URL of the provider github (its Enterprise Server, say).'),
+  OAUTH_GITHUB_URL: text(
+    'https://github.com',
+    'Base URL of the provider github (for example, of a GitHub Enterprise Server).',
+  ),
   OAUTH_GITHUB_API_URL: text('https://api.github.com', 'Base URL of the API of the provider github.'),
-  OAUTH_REDIRECT_URIS: list('Addresses an OAuth login may return to; the first is the default.'),
-  OAUTH_SIGNUP: flag(false, 'Whether an OAuth login without an account makes one.'),
+  OAUTH_REDIRECT_URIS: list('Addresses to which an OAuth login may return; the first is the default.'),
+  OAUTH_SIGNUP: flag(false, 'Whether an OAuth login without an account creates one.'),
 
-  RATE_LIMIT_AUTH: integer(5, 1, 1_000_000, 'Authentication requests a minute per IP.'),
+  RATE_LIMIT_AUTH: integer(5, 1, 1_000_000, 'Authentication requests per minute per IP.'),
   LOGIN_FAILURES_FREE: integer(
     10,
     1,
     1_000_000,
-    'Wrong passwords for one account after which each further attempt waits twice as long as the one before.',
+    'Wrong passwords for one account after which the wait doubles with each further attempt.',
   ),
-  RATE_LIMIT_LINKS: integer(30, 1, 1_000_000, 'Link creations a minute per user (API key: per app and IP).'),
-  RATE_LIMIT_MATCH: integer(1000, 1, 10_000_000, 'POST /sdk/match a minute per app.'),
-  RATE_LIMIT_EVENTS: integer(500, 1, 10_000_000, 'POST /sdk/events a minute per app.'),
-  RATE_LIMIT_GENERAL: integer(100, 1, 10_000_000, 'All other requests a minute per IP.'),
+  RATE_LIMIT_LINKS: integer(30, 1, 1_000_000, 'Link creations per minute per user (API key: per app and IP).'),
+  RATE_LIMIT_MATCH: integer(1000, 1, 10_000_000, 'POST /sdk/match requests per minute per app.'),
+  RATE_LIMIT_EVENTS: integer(500, 1, 10_000_000, 'POST /sdk/events requests per minute per app.'),
+  RATE_LIMIT_GENERAL: integer(100, 1, 10_000_000, 'All other requests per minute per IP.'),
 
   INSTALLATION: form(
     defaultInstallation,
     (text) => (installationShape.test(text) ? text : null),
     'lower-case letters, digits and hyphens, at most 32',
-    'Name of this installation in NATS: its stream, its subjects. Two that share a server need two names.',
+    'Name of this installation in NATS: its stream and its subjects. Installations that share a server need different names.',
   ),
-  LOG_PARTITIONS: integer(1, 1, 64, 'Partitions of the log per kind of record; one ingest owns each.'),
-  LOG_REPLICAS: choice('1', ['1', '3', '5'], 'Copies of the log that a NATS cluster keeps.'),
-  LOG_BYTES_MAX: integer(10_737_418_240, 16_777_216, Number.MAX_SAFE_INTEGER, 'Size at which the log takes no more.'),
+  LOG_PARTITIONS: integer(1, 1, 64, 'Partitions of the log per kind of record; each is owned by one ingest.'),
+  LOG_REPLICAS: choice('1', ['1', '3', '5'], 'Replicas of the log in a NATS cluster.'),
+  LOG_BYTES_MAX: integer(
+    10_737_418_240,
+    16_777_216,
+    Number.MAX_SAFE_INTEGER,
+    'Maximum size of the log; beyond it, it accepts no more records.',
+  ),
   JOURNAL_SYNC: choice('after_answer', ['after_answer', 'before_answer'], 'Whether an answer waits for fdatasync.'),
   JOURNAL_BYTES_MAX: integer(
     8_589_934_592,
     1_048_576,
     Number.MAX_SAFE_INTEGER,
-    'Size at which a journal takes no more.',
+    'Maximum size of a journal; beyond it, it accepts no more records.',
   ),
   JOURNAL_SEGMENT_BYTES: integer(67_108_864, 65_536, 1_073_741_824, 'Size at which a journal begins a new file.'),
 
-  INGEST_BATCH_ROWS: integer(20_000, 1, 100_000, 'Most rows of one insert.'),
-  INGEST_BATCH_BYTES: integer(8_388_608, 65_536, 10_000_000, 'Most bytes of one insert.'),
+  INGEST_BATCH_ROWS: integer(20_000, 1, 100_000, 'Maximum rows of one insert.'),
+  INGEST_BATCH_BYTES: integer(8_388_608, 65_536, 10_000_000, 'Maximum bytes of one insert.'),
   INGEST_FLUSH_INTERVAL_MS: integer(
     750,
     10,
     60_000,
-    'Longest a record waits for its batch to fill; half of it while there is little to store.',
+    'Maximum time that a record waits for its batch to fill; half of it while there is little to store.',
   ),
-  LEASE_SECONDS: integer(6, 1, 300, 'How long an ingest that died keeps its partitions: others take them after it.'),
+  LEASE_SECONDS: integer(6, 1, 300, 'Time after which other ingests take over the partitions of one that died.'),
   RETENTION_DAYS: integer(
     730,
     1,
     36_500,
-    'Age in days at which clicks, installs and events are dropped, with what Postgres keeps of installs.',
+    'Age in days at which clicks, installs and events are deleted, including installs in Postgres.',
   ),
-  LINK_CACHE_ENTRIES: integer(200_000, 100, 10_000_000, 'Most links that a redirector keeps in memory.'),
+  LINK_CACHE_ENTRIES: integer(200_000, 100, 10_000_000, 'Maximum number of links that a redirector caches in memory.'),
   LINK_CACHE_BYTES: integer(
     134_217_728,
     1_048_576,
     17_179_869_184,
-    'Most bytes of links that a redirector keeps in memory.',
+    'Maximum bytes of links that a redirector caches in memory.',
   ),
-  GEOIP_DB: text('', 'MaxMind-format country database; empty takes the one the package ships.'),
+  GEOIP_DB: text('', 'MaxMind-format country database; if empty, the one in the package is used.'),
 } as const satisfies Record<string, Setting<unknown>>;
 
 type Values = { [K in keyof typeof settings]: (typeof settings)[K] extends Setting<infer T> ? T : never };

@@ -37,16 +37,19 @@ test.each([
   ['localhost.evil.example', 421],
   ['127.0.0.1.evil.example:9100', 421],
   ['metrics.internal.evil.example', 421],
-])('metrics asked for as %s are a %i: a page whose name leads here by DNS reads nothing', async (host, status) => {
-  const { url } = await serve({});
-  const answered = await new Promise<IncomingMessage>((done, fail) => {
-    request(`${url}/metrics`, { headers: { host }, agent: false }, done).on('error', fail).end();
-  });
-  answered.resume();
-  expect([answered.statusCode, answered.headers['x-content-type-options']]).toEqual([status, 'nosniff']);
-});
+])(
+  'metrics requested with host %s get %i, so that a web page whose name resolves here reads nothing',
+  async (host, status) => {
+    const { url } = await serve({});
+    const answered = await new Promise<IncomingMessage>((done, fail) => {
+      request(`${url}/metrics`, { headers: { host }, agent: false }, done).on('error', fail).end();
+    });
+    answered.resume();
+    expect([answered.statusCode, answered.headers['x-content-type-options']]).toEqual([status, 'nosniff']);
+  },
+);
 
-test('ready is 200 while every check passes, else 503 with the reason; alive is 200 all the time', async () => {
+test('/readyz is 200 while every check passes, else 503 with the reason; /healthz is always 200', async () => {
   let isUp = true;
   const { url } = await serve({ store: () => isUp || 'unavailable', log: async () => true });
   expect(await (await fetch(`${url}/readyz`)).json()).toEqual({ ready: true, checks: { store: 'ok', log: 'ok' } });
@@ -67,13 +70,13 @@ test('a check that throws is reported by its error kind, never by its text', asy
   });
 });
 
-test('only three paths and only reading', async () => {
+test('only three paths exist, and only for reading', async () => {
   const { url } = await serve({});
   expect((await fetch(`${url}/`)).status).toBe(404);
   expect((await fetch(`${url}/metrics`, { method: 'POST' })).status).toBe(405);
 });
 
-test('no secret reaches the log: not by its name, nor with the command of Redis that failed', () => {
+test('no secret reaches the log, neither by its name nor in the Redis command that failed', () => {
   const lines: string[] = [];
   const log = createLog('test', { LOG_LEVEL: 'debug', INSTANCE: '' }, { write: (line) => lines.push(line) });
   const command = { name: 'auth', args: ['default', 'hunter2'] };

@@ -8,7 +8,7 @@ import type { Config } from './settings.ts';
 
 export type Log = Logger;
 
-/** Names under which secrets travel; their values never reach the log. */
+/** Field names of secrets; their values never reach the log. */
 const secretNames = [
   'password',
   'access_token',
@@ -19,12 +19,15 @@ const secretNames = [
   'client_secret',
 ];
 
-/** What a command of Redis was given, which its client puts into the error: for AUTH and HELLO that is the password. */
+/**
+ * The arguments of a Redis command, which its client attaches to the error: for AUTH and HELLO they include the
+ * password.
+ */
 const commandTexts = ['err.command.args'];
 
 /**
- * Text from outside is a JSON string in the line, so it can't forge one.
- * @param output where the lines go instead of standard output.
+ * External text is a JSON string in the line, so it can't forge a line. @param output where the lines go instead of
+ * standard output.
  */
 export function createLog(
   name: string,
@@ -49,7 +52,7 @@ export function createMetrics(name: string): Registry {
   return registry;
 }
 
-/** Gives the value of each combination of labels. */
+/** Sets the value of each combination of labels. */
 export type CountsReader = (set: (labels: Record<string, string>, value: number) => void) => void;
 
 /**
@@ -82,7 +85,7 @@ export function exposeGauge(registry: Registry, name: string, help: string, read
   });
 }
 
-/** True, or why not, in a few words. Anything thrown counts as not ready. */
+/** True, or a few words about why not. Anything thrown counts as not ready. */
 export type ReadinessCheck = () => Promise<boolean | string> | boolean | string;
 
 export interface TelemetryServer {
@@ -93,16 +96,16 @@ export interface TelemetryServer {
 
 export interface TelemetryOptions {
   readonly host: string;
-  /** 0: any free one. */
+  /** 0: any free port. */
   readonly port: number;
-  /** Names by which /metrics may be asked for, besides localhost, `host` and any address. */
+  /** Names by which /metrics may be requested, besides localhost, `host` and any address. */
   readonly hostNames?: readonly string[];
   readonly metrics: Registry;
   readonly checks: Readonly<Record<string, ReadinessCheck>>;
   readonly questions?: Questions;
 }
 
-/** By path, what programs beside this one may ask: true is answered with 200, false with 404, a failure with 503. */
+/** Additional paths for other programs: true is answered 200, false 404, a failure 503. */
 export type Questions = Readonly<Record<string, (query: URLSearchParams) => Promise<boolean>>>;
 
 const checkTimeoutMs = 2_000;
@@ -201,7 +204,7 @@ function listen(server: Server, host: string, port: number): Promise<number> {
   });
 }
 
-/** The telemetry of a process as a part of its life, where the settings say. */
+/** The telemetry of a process as a lifecycle part, configured from the settings. */
 export function telemetryPart(
   config: Pick<Config, 'METRICS_HOST' | 'METRICS_HOST_NAMES' | 'METRICS_PORT'>,
   metrics: Registry,

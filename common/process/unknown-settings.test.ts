@@ -12,7 +12,7 @@ test.each([
   ]);
 });
 
-test('a name with a prefix of ours that is close to no setting is named', () => {
+test('a name with one of our prefixes that is close to no setting is named', () => {
   expect(unknownSettings({ JOURNAL_FORMAT: 'x' })).toEqual([
     'JOURNAL_FORMAT is not a setting and has no effect. docs/settings.md lists all settings.',
   ]);

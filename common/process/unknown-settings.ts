@@ -1,13 +1,16 @@
-/** Environment variables that look like settings and are none: a typing error would otherwise take effect silently, as the default. */
+/**
+ * Environment variables that look like settings but are not: a typing error would otherwise silently leave the default
+ * in effect.
+ */
 import { settings } from './settings.ts';
 
-/** Beginnings that only settings of ours have. */
+/** Prefixes that only Signpost's settings have. */
 const prefixes = ['SIGNPOST_', 'RATE_LIMIT_', 'REDIRECTOR_', 'JOURNAL_', 'INGEST_', 'LINK_CACHE_', 'OAUTH_GOOGLE_'];
-/** Typing errors within a name; a name this short is never compared, since too many others are close to it. */
+/** Maximum typing errors within a name; shorter names are never compared, since too many others are close to them. */
 const editsMax = 2;
 const comparedCharsMin = 7;
 
-/** One sentence for each variable that is nearly a setting. */
+/** One sentence for each variable that looks like a misspelled setting. */
 export function unknownSettings(env: NodeJS.ProcessEnv): string[] {
   const names = Object.keys(settings);
   return Object.keys(env).flatMap((given) => {

@@ -1,15 +1,15 @@
 /**
- * The connection to NATS, and the only file that knows its client. JetStream is spoken through its own JSON API
- * (docs.nats.io, "JetStream wire API"), because what Signpost needs of it are a raw publish with a reply inbox, a pull
- * with one, and a stream whose configuration is read back.
+ * The connection to NATS, and the only file that uses its client. It uses JetStream through its JSON API (docs.nats.io,
+ * "JetStream wire API"), because Signpost only needs a raw publish with a reply inbox, a pull with one, and a stream
+ * whose configuration is read back.
  */
 import { connect, createInbox, Empty, Events, headers, type Msg, type NatsConnection } from 'nats';
 import { LogNames } from '#common/log/log-names.ts';
 
-/** One message as the rooms see it. */
+/** One message. */
 export interface NatsMessage {
   readonly subject: string;
-  /** Subject for an answer; for a stream delivery, its position in the stream. Empty if there is none. */
+  /** Reply subject; for a stream delivery, it encodes the position in the stream. Empty if there is none. */
   readonly reply: string;
   readonly bytes: Buffer;
   /** Status of an answer without content (404 no messages, 408 timeout, 503 no responders), or 0. */
@@ -17,16 +17,13 @@ export interface NatsMessage {
   header(name: string): string;
 }
 
-/** What the record path asks of NATS. */
+/** The operations of NATS that the record path uses. */
 export interface NatsClient {
-  /** What the installation calls its stream and subjects. */
+  /** The installation's names of its stream and subjects. */
   readonly names: LogNames;
   readonly isConnected: boolean;
   readonly isClosed: boolean;
-  /**
-   * Calls back each time that a connection was lost and is there again: whatever was under way may be lost.
-   * @returns a function that ends it.
-   */
+  /** Calls back after each reconnection: whatever was in flight may be lost. @returns a function that ends it. */
   onReconnect(callback: () => void): () => void;
   publish(subject: string, bytes: Uint8Array, options?: { reply?: string; messageId?: string }): void;
   /** @returns a function that ends the subscription. */
@@ -35,7 +32,7 @@ export interface NatsClient {
   inbox(): string;
   /** Sends a request. Resolves with the answer, or `undefined` if none arrives in time. */
   request(subject: string, bytes?: Uint8Array, timeoutMs?: number): Promise<NatsMessage | undefined>;
-  /** Waits until the server has seen everything that was published. */
+  /** Waits until the server has processed everything that was published. */
   flush(): Promise<void>;
 }
 
@@ -43,7 +40,7 @@ export interface NatsOptions {
   readonly installation: string;
   readonly url: string;
   readonly name: string;
-  /** Given one line when the server refuses something, a subject that this user may not use, say. */
+  /** Called with one line when the server refuses an operation, such as a subject that this user may not use. */
   readonly onRefusal?: (line: string) => void;
   /** false: the first connection is tried once, and its failure thrown. */
   readonly waitsForServer?: boolean;
@@ -51,10 +48,10 @@ export interface NatsOptions {
 
 const pingIntervalMs = 2_000;
 const reconnectMs = 250;
-/** Names of users that may stand in a subject. */
+/** User names that are valid in a subject. */
 const subjectToken = /^[A-Za-z0-9_-]+$/;
 
-/** What the inboxes of a user begin with, so that a server can allow each user its own alone. */
+/** Prefix of a user's inboxes, so that a server can allow each user only its own. */
 export function inboxPrefixOf(user: string): string {
   return subjectToken.test(user) ? `_INBOX.${user}` : '_INBOX';
 }
@@ -80,7 +77,7 @@ export class Nats implements NatsClient {
     void this.#watch();
   }
 
-  /** Connects, waiting for as long as the server takes to be there, and connects again whenever it comes back. */
+  /** Connects, waiting as long as necessary, and reconnects automatically. */
   static async connect(options: NatsOptions): Promise<Nats> {
     const url = new URL(options.url);
     const user = decodeURIComponent(url.username);

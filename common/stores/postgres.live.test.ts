@@ -37,11 +37,11 @@ test('a transaction that throws leaves nothing behind', async () => {
   expect(await postgres.query('SELECT id FROM things', [], 'all_things')).toEqual([{ id: 2 }]);
 });
 
-test('a question waits in line for as long as a statement may take, and one that finds the line full is refused at once', async () => {
+test('a query waits for a connection as long as a statement may take, and is rejected immediately if too many are waiting', async () => {
   const narrow = new Postgres({ url: database.url, name: 'narrow', connectionsMax: 1, statementTimeoutMs: 20_000 });
   const slow = narrow.query('SELECT pg_sleep(4)');
   const inLine = Array.from({ length: 1_000 }, (_, n) => narrow.query<{ n: number }>('SELECT $1::int AS n', [n], 'n'));
-  await expect(narrow.query('SELECT 1')).rejects.toThrow(/1000 requests wait in line already/);
+  await expect(narrow.query('SELECT 1')).rejects.toThrow(/1000 requests are already waiting in line/);
   await slow;
   expect((await Promise.all(inLine)).map(([row]) => row?.n)).toEqual(inLine.map((_, n) => n));
   await narrow.transaction((queries) => queries.query('SELECT 1'));
@@ -56,13 +56,13 @@ test('a unique violation is identified by its constraint and is not an outage', 
   await expect(postgres.query('SELEC 1')).rejects.not.toBeInstanceOf(PostgresUnavailable);
 });
 
-test('a statement that runs too long is ended and counts as unavailable', async () => {
+test('a statement that runs too long is cancelled and counts as unavailable', async () => {
   const hasty = new Postgres({ url: database.url, name: 'hasty', statementTimeoutMs: 50 });
   await expect(hasty.query('SELECT pg_sleep(5)')).rejects.toMatchObject({ name: 'PostgresUnavailable', code: '57014' });
   await hasty.close();
 });
 
-test('a killed server is unavailable, also in the middle of a transaction, and the pool works again after it is back', async () => {
+test('a killed server is unavailable, even in the middle of a transaction, and the pool works again after a restart', async () => {
   const server = await ownPostgresForTest();
   const errors: Error[] = [];
   const pool = new Postgres({ url: server.url, name: 'test', onError: (error) => errors.push(error) });

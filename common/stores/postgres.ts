@@ -7,7 +7,7 @@ export interface PostgresOptions {
   /** Shown in pg_stat_activity. */
   readonly name: string;
   readonly connectionsMax?: number;
-  /** Longest one statement may run, in the server. */
+  /** Maximum duration of a statement, enforced by the server. */
   readonly statementTimeoutMs?: number;
   /** Called for errors on idle connections, when the server has gone. */
   readonly onError?: (error: Error) => void;
@@ -20,7 +20,7 @@ const idleTimeoutMs = 30_000;
 
 /** Postgres is unavailable, restarting, overloaded or too slow. Retryable; an HTTP caller gets 500 and Retry-After. */
 export class PostgresUnavailable extends Error {
-  /** SQLSTATE or system error code, empty where there is none. */
+  /** SQLSTATE or system error code, empty if there is none. */
   readonly code: string;
   constructor(cause: unknown) {
     super(`Postgres is unavailable: ${cause instanceof Error ? cause.message : String(cause)}`, { cause });
@@ -32,7 +32,7 @@ export class PostgresUnavailable extends Error {
 export interface Queries {
   /** Runs a query and returns its rows. A name makes it a prepared statement, planned once per connection. */
   query<Row extends object>(sql: string, values?: readonly unknown[], name?: string): Promise<Row[]>;
-  /** Number of rows that were touched. */
+  /** Number of affected rows. */
   execute(sql: string, values?: readonly unknown[], name?: string): Promise<number>;
 }
 
@@ -41,15 +41,15 @@ function codeOf(error: unknown): string {
 }
 
 /**
- * SQLSTATEs that speak of the server's condition and not of our statement.
- * Source: PostgreSQL documentation, appendix A: class 08 connection, 53 resources, 57 operator, 58 system, 40 rollback.
+ * SQLSTATEs about the server's condition rather than our statement. Source: PostgreSQL documentation, appendix A: class
+ * 08 connection, 53 resources, 57 operator, 58 system, 40 rollback.
  */
 function isUnavailable(error: unknown): boolean {
   if (error instanceof pg.DatabaseError) {
     const code = error.code ?? '';
     return /^(08|53|57|58|40)/.test(code) || code === '25P03' || code === '25006';
   }
-  // All that pg itself reports without a SQLSTATE is a lost, refused or overdue connection, save for misuse.
+  // An error of pg without a SQLSTATE is a lost, refused or overdue connection, except for misuse.
   return error instanceof Error && !(error instanceof TypeError) && !(error instanceof RangeError);
 }
 
@@ -57,7 +57,7 @@ function classified(error: unknown): unknown {
   return isUnavailable(error) ? new PostgresUnavailable(error) : error;
 }
 
-/** The name of the unique or foreign-key constraint an error speaks of; undefined for every other error. */
+/** The name of the unique or foreign-key constraint in an error; undefined for every other error. */
 export function violatedConstraint(error: unknown): string | undefined {
   if (!(error instanceof pg.DatabaseError)) return undefined;
   return error.code === '23505' || error.code === '23503' ? error.constraint : undefined;
@@ -74,7 +74,7 @@ const types: pg.CustomTypesConfig = {
 
 function safeInteger(text: string): number {
   const value = Number(text);
-  if (!Number.isSafeInteger(value)) throw new RangeError(`${text} is too large a bigint to be a number`);
+  if (!Number.isSafeInteger(value)) throw new RangeError(`${text} is too large for a number`);
   return value;
 }
 
@@ -97,7 +97,7 @@ export class Postgres implements Queries {
   readonly query: Queries['query'];
   readonly execute: Queries['execute'];
   readonly #pool: pg.Pool;
-  /** The pool's own line shares its limit with the making of a connection, and gives up while the server works. */
+  /** The pool's own queue has the same timeout as connecting, and gives up while the server is still working. */
   readonly #turns: Turns;
 
   constructor(options: PostgresOptions) {
@@ -111,7 +111,7 @@ export class Postgres implements Queries {
       connectionTimeoutMillis: connectTimeoutMs,
       idleTimeoutMillis: idleTimeoutMs,
       statement_timeout: statementTimeoutMs,
-      // A server that is stopped or cut off never sends its own timeout.
+      // A server that is stopped or disconnected never sends its own timeout.
       query_timeout: statementTimeoutMs + 2_000,
       idle_in_transaction_session_timeout: 30_000,
       keepAlive: true,
@@ -132,8 +132,8 @@ export class Postgres implements Queries {
   }
 
   /**
-   * All or nothing: commits when the function returns, rolls back when it throws.
-   * A PostgresUnavailable out of the commit itself leaves open whether it happened.
+   * All or nothing: commits when the function returns, rolls back when it throws. If the commit itself throws
+   * PostgresUnavailable, its outcome is unknown.
    */
   async transaction<T>(work: (queries: Queries) => Promise<T>): Promise<T> {
     const client = await this.#connect();
@@ -163,7 +163,7 @@ export class Postgres implements Queries {
     }
   }
 
-  /** Whether a query is answered now. */
+  /** Whether the server answers a query now. */
   async isReady(): Promise<boolean> {
     try {
       await this.query('SELECT 1');

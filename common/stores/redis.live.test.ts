@@ -21,7 +21,7 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-test('a script is loaded by itself, and again after the server forgot it', async () => {
+test('a script is loaded automatically, and again after the server lost it', async () => {
   const redis = new Redis({ url: server.url, name: 'test' });
   expect(await redis.connect()).toBe(true);
   const add = redis.script("return redis.call('INCRBY', KEYS[1], ARGV[1])");
@@ -67,7 +67,7 @@ test('while the server is down, commands fail immediately as unavailable, and wo
   await redis.close();
 });
 
-test('a server that can not save and so takes no writes is unavailable, and is no more once it can', async (context) => {
+test('a server that cannot save and so rejects writes is unavailable until it can', async (context) => {
   skipWithout(!findRedis().isStandIn, 'redis-server', context);
   const redis = new Redis({ url: server.url, name: 'test' });
   await redis.connect();
@@ -76,7 +76,7 @@ test('a server that can not save and so takes no writes is unavailable, and is n
     await redis.commands.bgsave();
     await vi.waitFor(async () => expect(await redis.commands.info()).toContain('rdb_bgsave_in_progress:0'), 5_000);
   };
-  // A folder stands where the file would.
+  // A folder is where the file should be.
   const obstacle = join(folder, 'dump.rdb');
   mkdirSync(join(obstacle, 'inside'), { recursive: true });
   await redis.commands.config('SET', 'save', '3600 1');
@@ -94,7 +94,7 @@ test('a server that can not save and so takes no writes is unavailable, and is n
   await redis.close();
 });
 
-test('a client that starts before the server says so and connects later', async () => {
+test('a client that starts before the server reports that, and connects later', async () => {
   await server.stop();
   const redis = new Redis({ url: server.url, name: 'test', onError: () => undefined });
   expect(await redis.connect()).toBe(false);
@@ -113,18 +113,18 @@ test('a server that hangs counts as unavailable after the command timeout', asyn
   await redis.close();
 });
 
-test('a process that stood still for longer than the command timeout still takes the answers that have arrived', async () => {
+test('a process that was paused for longer than the command timeout still accepts the answers that have arrived', async () => {
   const redis = new Redis({ url: server.url, name: 'test', commandTimeoutMs: 100 });
   await redis.connect();
   const answers = Promise.all(Array.from({ length: 100 }, () => redis.commands.ping('here')));
-  // The commands leave at the end of this turn; then nothing runs while the answers come.
+  // The commands leave at the end of this turn; then nothing runs while the answers arrive.
   await new Promise<void>((done) => setImmediate(done));
   for (const until = performance.now() + 500; performance.now() < until; );
   expect(new Set(await answers)).toEqual(new Set(['here']));
   await redis.close();
 });
 
-test('connections that fell silent without being closed are replaced in seconds, the listening one too', async () => {
+test("connections that became silent without being closed are replaced within seconds, including the subscriber's", async () => {
   const proxy = await TcpProxy.start(server.port);
   const redis = new Redis({ url: proxy.through(server.url), name: 'test', commandTimeoutMs: 250 });
   await redis.connect();
@@ -141,8 +141,8 @@ test('connections that fell silent without being closed are replaced in seconds,
   await proxy.heal();
   await vi.waitFor(async () => expect(await redis.isReady()).toBe(true), 12_000);
   await vi.waitFor(() => expect(gaps).toBe(2), 12_000);
-  await redis.commands.publish('silence', 'heard');
-  await vi.waitFor(() => expect(messages).toEqual(['heard']));
+  await redis.commands.publish('silence', 'received');
+  await vi.waitFor(() => expect(messages).toEqual(['received']));
   await subscription.close();
   await redis.close();
   proxy.stop();

@@ -17,11 +17,11 @@ export interface RedisOptions {
 
 const connectTimeoutMs = 2_000;
 const reconnectPauseMaxMs = 1_000;
-/** A connection that leaves so many pings in a row unanswered is dead, whatever TCP believes, and is replaced. */
+/** A connection that leaves this many consecutive pings unanswered is dead, whatever TCP reports, and is replaced. */
 const silentPingsMax = 3;
 const pingIntervalMs = 1_000;
 
-/** Steps in which the patience for a command is counted. */
+/** Steps in which a command's waiting time is counted. */
 const patienceTicks = 4;
 
 type SentCommand = Parameters<Client['sendCommand']>[0] & { sentAtTick?: number };
@@ -34,14 +34,15 @@ class GatheringClient extends Client {
   #ticks = 0;
 
   /**
-   * Fails commands that stay unanswered for so long. Time counts only in steps between which this process reads its sockets: with a
-   * timer for each command, a process that stood still for a second would fail commands whose answers have arrived.
+   * Fails commands that stay unanswered for this long. Time only counts in steps between which this process reads its
+   * sockets: with a timer for each command, a process that was paused for a second would fail commands whose answers
+   * have arrived.
    */
   failOverdue(patienceMs: number): void {
     const timer = setInterval(() => {
       this.#ticks++;
       for (let at = 0; at < this.commandQueue.length; at++) {
-        // The queue's type promises less of a command than what `sendCommand` put there.
+        // The queue's type promises less about a command than `sendCommand` put into it.
         const command = this.commandQueue.peekAt(at)?.command as SentCommand | undefined;
         if (command?.sentAtTick === undefined || this.#ticks - command.sentAtTick <= patienceTicks) break;
         command.reject(new Error('Command timed out'));
@@ -67,7 +68,7 @@ const conditions: ReadonlySet<string> = new Set([
   ...['LOADING', 'OOM', 'MISCONF', 'READONLY', 'MASTERDOWN', 'NOREPLICAS', 'BUSY', 'CLUSTERDOWN', 'TRYAGAIN'],
 ]);
 
-/** A Lua script: its keys, its arguments, its reply. Sent by hash, and whole when the server doesn't know it. */
+/** A Lua script: its keys, its arguments, its reply. Sent by hash, and in full if the server doesn't know it. */
 export type Script = (keys: readonly string[], args: readonly (string | number | Buffer)[]) => Promise<unknown>;
 
 export interface Subscription {
@@ -88,7 +89,7 @@ export function isRedisUnavailable(error: unknown): boolean {
   return conditions.has(error.message.split(' ', 1)[0] ?? '');
 }
 
-/** Whether it has no room for what the command writes, and evicts nothing to make some. */
+/** Whether it has no room for what the command writes, and evicts nothing to make room. */
 export function isRedisFull(error: unknown): boolean {
   return isReplyError(error) && error instanceof Error && /\bOOM\b/.test(error.message);
 }
@@ -99,8 +100,8 @@ export function isReplyError(error: unknown): boolean {
 }
 
 /**
- * Without it, a cable that was pulled is noticed after a quarter of an hour. Turns are counted, not time: a process that
- * stood still does not suspect its connections.
+ * Without it, a pulled cable is noticed after a quarter of an hour. Turns are counted, not time: a process that was
+ * paused does not suspect its connections.
  */
 function replaceWhenSilent(client: Client): void {
   let silentPings = 0;
@@ -125,7 +126,7 @@ function replaceWhenSilent(client: Client): void {
 }
 
 export class Redis {
-  /** Every command of Redis; those given in one turn of the event loop travel together. */
+  /** Every command of Redis; those of one turn of the event loop are sent together. */
   readonly commands: RedisCommands;
   readonly #options: RedisOptions;
   #closing = false;
@@ -206,7 +207,7 @@ export class Redis {
       lazyConnect: true,
       connectionName: name,
       connectTimeout: connectTimeoutMs,
-      // A command fails when it can't be sent now, and when its connection breaks before the answer.
+      // A command fails if it can't be sent now, or if its connection breaks before the answer.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,
       autoResubscribe: false,

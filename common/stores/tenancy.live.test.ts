@@ -44,7 +44,7 @@ test.each(['apps', 'links', 'link_counts', 'link_tags'])(
   },
 );
 
-test('a write that forgets its organization changes and makes nothing of others', async () => {
+test('a write that forgets its organization neither changes nor creates other tenants’ rows', async () => {
   const changed = await tenancy.within([mine], (tenant) =>
     tenant.query<{ id: string }>(`UPDATE links SET title = 'x' WHERE $1::text[] IS NOT NULL RETURNING id`),
   );
@@ -59,7 +59,7 @@ test('a write that forgets its organization changes and makes nothing of others'
 });
 
 test.each(['users', 'memberships', 'refresh_tokens', 'oauth_states', 'organizations'])(
-  'the role of the API has no business in %s',
+  'the role of the API has no access to %s',
   async (table) => {
     const attempt = tenancy.within([mine], (tenant) =>
       tenant.query(`SELECT count(*) FROM ${table} WHERE $1::text[] IS NOT NULL`),
@@ -68,14 +68,14 @@ test.each(['users', 'memberships', 'refresh_tokens', 'oauth_states', 'organizati
   },
 );
 
-test('rows are not deleted, only marked', async () => {
+test('rows cannot be deleted, only marked as deleted', async () => {
   const attempt = tenancy.within([mine], (tenant) =>
     tenant.query('DELETE FROM links WHERE organization_id = ANY ($1)'),
   );
   await expect(attempt).rejects.toThrow('permission denied');
 });
 
-test('a pooled connection carries neither role nor organizations to its next user, also after an error', async () => {
+test('a pooled connection carries neither role nor organizations to its next user, even after an error', async () => {
   await tenancy.within([mine], (tenant) => tenant.query('SELECT $1::text[]'));
   await expect(tenancy.within([mine], () => Promise.reject(new Error('on the way')))).rejects.toThrow('on the way');
   const one = `SELECT current_user <> 'signpost_api' AS is_owner, current_setting('signpost.organization_ids', true) AS ids`;
@@ -85,7 +85,7 @@ test('a pooled connection carries neither role nor organizations to its next use
   }
 });
 
-test('whose something is can be asked about others without seeing it', async () => {
+test('the owner of an entity can be looked up without seeing the entity', async () => {
   const answers = await tenancy.within([mine], async (tenant) => [
     await tenant.ownerOf('app', 'app_1'),
     await tenant.ownerOf('link', 'lnk_1'),
@@ -95,7 +95,7 @@ test('whose something is can be asked about others without seeing it', async () 
   expect(answers).toEqual([foreign, foreign, mine, null]);
 });
 
-test('a statement without its organizations is a fault of ours and is not sent', async () => {
+test('a statement without its organizations is a programming error and is not sent', async () => {
   const attempt = tenancy.within([mine], (tenant) => tenant.query('SELECT * FROM links'));
   await expect(attempt).rejects.toThrow('must use $1');
 });

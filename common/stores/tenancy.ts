@@ -8,7 +8,7 @@ import type { Postgres } from './postgres.ts';
 export interface TenantQueries {
   /** Rows of the answer; `values` begin at `$2`. */
   query<Row extends object>(sql: string, values?: readonly unknown[]): Promise<Row[]>;
-  /** The organization that owns an app or a link, to distinguish 403 from 404; null when it does not exist. */
+  /** The organization that owns an app or a link, to distinguish 403 from 404; null if it does not exist. */
   ownerOf(kind: 'app' | 'link', id: string): Promise<string | null>;
 }
 
@@ -17,7 +17,7 @@ const owners = {
   link: 'SELECT signpost_owner_of_link($1) AS owner',
 } as const;
 
-/** The SDK edge's own user is bound by row-level security as it is; every other one becomes signpost_api. */
+/** The SDK edge's own user is already restricted by row-level security; every other one becomes signpost_api. */
 const enter = `SELECT set_config('role', CASE session_user WHEN 'signpost_gateway' THEN 'signpost_gateway' ELSE 'signpost_api' END, true),
                       set_config('signpost.organization_ids', $1, true)`;
 /** Organizations of one caller. */
@@ -39,7 +39,7 @@ export class Tenancy {
       await queries.query(enter, [organizationIds.join(',')], 'enter_tenant');
       return work({
         query: (sql, values = []) => {
-          if (!sql.includes('$1')) throw new Error('a query on the rows of a tenant must use $1, its organizations');
+          if (!sql.includes('$1')) throw new Error("a query on a tenant's rows must use $1, its organizations");
           return queries.query(sql, [organizationIds, ...values]);
         },
         ownerOf: async (kind, id) => {

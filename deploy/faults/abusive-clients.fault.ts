@@ -1,11 +1,14 @@
-/** Bad manners in numbers: floods of connections, slow clients by the hundred, and somebody else who asks meanwhile. */
+/**
+ * Abusive clients in large numbers: floods of connections and slow clients by the hundred, while a well-behaved client
+ * keeps calling.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { neverRead, probed, quiet, type Rig, rigOf, slow, spoilHandshakes, vanish } from '#deploy/journeys/abuse.ts';
 import type { Latencies } from '#deploy/journeys/probe.ts';
 import { Stack } from '#deploy/journeys/stack.ts';
 import { times } from './fault-sizes.ts';
 
-/** Abuse of this size takes processor time on the same machine: what is looked for is a service that stands still. */
+/** Abuse of this size takes processor time on the same machine: the test looks for a service that stops responding. */
 const P99_MS = 400;
 const TIMES_QUIET = 10;
 const MEMORY_GROWTH_MIB = 64;
@@ -22,12 +25,12 @@ beforeAll(async () => {
   pids = pidsNow();
   const calm = await quiet(rig);
   boundMs = Math.max(P99_MS, calm.p99Ms * TIMES_QUIET);
-  console.log(`nobody else: ${JSON.stringify(calm)}`);
+  console.log(`without abuse: ${JSON.stringify(calm)}`);
 });
 afterAll(() => stack.stop());
 
 function expectUnharmed(what: string, latencies: Latencies): void {
-  console.log(`${what}: somebody else meanwhile ${JSON.stringify(latencies)}`);
+  console.log(`${what}: well-behaved client meanwhile ${JSON.stringify(latencies)}`);
   expect(latencies.wrong).toEqual([]);
   expect(latencies.p99Ms).toBeLessThan(boundMs);
   expect(pidsNow()).toEqual(pids);
@@ -38,7 +41,7 @@ test.each([
   ['dripping head', 500],
   ['dripping body', 500],
   ['half a body', 500],
-] as const)('%s connections by the hundred are ended, and hold up nobody', async (kind, count) => {
+] as const)('hundreds of %s connections time out without delaying others', async (kind, count) => {
   for (const target of kind === 'idle' || kind === 'dripping head' ? [rig.api, rig.redirector] : [rig.api]) {
     const { result, latencies } = await probed(rig, () => slow(rig, target, kind, times(count), SLOW_DEADLINE_MS));
     console.log(JSON.stringify(result));
@@ -47,7 +50,7 @@ test.each([
   }
 });
 
-test('who asks for much and reads nothing costs no memory', async () => {
+test('a client that requests much and reads nothing costs no memory', async () => {
   const request = 'GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n';
   const sizes = { clients: times(100), requests: 500, watchMs: 10_000 };
   const { result, latencies } = await probed(rig, () => neverRead(rig.api, request, sizes, stack.pidOf('origin')));
@@ -56,7 +59,7 @@ test('who asks for much and reads nothing costs no memory', async () => {
   expectUnharmed('greedy', latencies);
 });
 
-test('clients that vanish by the thousand leave nothing behind', async () => {
+test('thousands of clients that vanish leave nothing behind', async () => {
   const head = `Host: a\r\nAuthorization: Bearer ${rig.token}\r\n`;
   const half = `POST /v1/links HTTP/1.1\r\n${head}Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{"path":`;
   const { latencies } = await probed(rig, async () => {

@@ -1,4 +1,4 @@
-/** A file that takes all the room that is left on a small disk. */
+/** A file that fills a small disk. */
 import { closeSync, openSync, rmSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -11,7 +11,7 @@ export class Ballast {
     this.#file = join(folder, '.ballast');
   }
 
-  /** Goes on where it stopped, so it may be called again when a file was deleted beside it. @returns bytes added. */
+  /** Continues where it stopped, so it may be called again after another file was deleted. @returns bytes added. */
   fill(): number {
     const file = openSync(this.#file, 'a');
     let bytes = 0;

@@ -1,6 +1,6 @@
 /**
- * Visitors that follow a short link over kept connections, as cheaply as Node can. Each request carries its number in the ledger
- * as `?n=`. A visitor whose connection is cut opens a new one and goes on with the next number.
+ * Visitors that follow a short link over persistent connections, as cheaply as Node can. Each request carries its
+ * number in the ledger as `?n=`. A visitor whose connection is cut opens a new one and continues with the next number.
  */
 import { connect, type Socket } from 'node:net';
 import type { Ledger } from './ledger.ts';
@@ -10,7 +10,7 @@ export interface ClickLoadOptions {
   readonly host: string;
   readonly code: string;
   readonly ledger: Ledger;
-  /** Requests a second, all visitors together. */
+  /** Requests per second, all visitors together. */
   readonly rate: number;
   readonly visitors: number;
   /** A request without an answer is given up after this time. */
@@ -49,7 +49,7 @@ export class ClickLoad {
     this.#ticker = setInterval(() => this.#tick(), tickMs);
   }
 
-  /** Sends nothing more, waits for the answers that are due, and closes all connections. */
+  /** Sends nothing more, waits for the pending answers, and closes all connections. */
   async stop(): Promise<void> {
     this.isStopping = true;
     clearInterval(this.#ticker);
@@ -60,7 +60,7 @@ export class ClickLoad {
     return this.#options.ledger.counts.sent;
   }
 
-  /** Milliseconds, of the answers since the last call; the largest if `share` is 1. */
+  /** Milliseconds, for the answers since the last call; the maximum if `share` is 1. */
   takeLatencies(): { p50: number; p99: number; max: number; answers: number } {
     const sorted = this.#latencies.splice(0).sort((a, b) => a - b);
     const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
@@ -90,7 +90,7 @@ export class ClickLoad {
 
   #tick(): void {
     const perTick = (this.#options.rate * tickMs) / 1000;
-    // What could not be sent while all visitors waited is not made up for.
+    // Requests that could not be sent while all visitors waited are skipped.
     this.#allowance = Math.min(this.#allowance + perTick, perTick * 4 + 1);
     for (const visitor of this.#idle) {
       if (this.#allowance < 1) return;

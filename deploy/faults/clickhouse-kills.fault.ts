@@ -1,4 +1,7 @@
-/** ClickHouse killed a thousand times, each time in the middle of an insert, and in some of them the owner of the partition too. */
+/**
+ * ClickHouse killed a thousand times, each time in the middle of an insert, sometimes together with the owner of the
+ * partition.
+ */
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -18,13 +21,13 @@ import { seed, times } from './fault-sizes.ts';
 import { Store } from './store.ts';
 
 const monthMs = 32 * DAY_MS;
-/** A kill comes at any moment of an insert, and sometimes a little after it. */
+/** A kill comes at any moment of an insert, sometimes shortly after it. */
 const afterInsert = 1.2;
 /** Kills between two comparisons of all figures; nothing is inserted or killed during one. */
 const comparedEvery = 100;
 const insertsBeforeMax = 4;
 const ownerDies = 0.2;
-/** No waiting for a server that is back: a thousand of its starts take long enough. */
+/** No delay after a restart: a thousand of its starts take long enough. */
 const retryMsMax = 20;
 const impatient = {
   ...systemTime,
@@ -79,7 +82,7 @@ test('ClickHouse killed a thousand times in the middle of an insert loses nothin
     expect(figures).toEqual({ rows, places: rows, rollup_difference: 0 });
     return figures;
   };
-  /** One frame after the other; one whose owner has died comes again. */
+  /** Feeds one frame after another; a frame whose owner has died is sent again. */
   const feed = async () => {
     while (!isOver) {
       if (isComparisonDue) await compare().then(() => (isComparisonDue = false));

@@ -1,4 +1,4 @@
-/** The comparison itself: what it is there to find, it finds. */
+/** Tests the comparison itself: it detects every difference that it is meant to detect. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickLoad } from './click-load.ts';
 import { Ledger } from './ledger.ts';
@@ -27,7 +27,7 @@ test('a deleted, a duplicated and an invented click and a wrong rollup are each 
   const sound = { lost: 0, duplicated: 0, phantom: 0, rollup_diff: 0 };
   await expect.poll(verdict, { timeout: 20_000 }).toEqual(sound);
   const one = (number: number) => `link_id = '${link.id}' AND query = 'n=${number}'`;
-  // One row by link and five by dimension then say one too many.
+  // One row by link and five by dimension are then one too high.
   await stage.stored.ask(`ALTER TABLE clicks DELETE WHERE ${one(5)} SETTINGS mutations_sync = 2`);
   expect(await verdict()).toEqual({ ...sound, lost: 1, rollup_diff: 6 });
   await stage.stored.ask(`INSERT INTO clicks SELECT * FROM clicks WHERE ${one(7)}`);

@@ -40,7 +40,7 @@ const cases = storeNames.flatMap((name) => Object.keys(faults).map((fault) => [n
 test.each(cases)('connections to %s that are %s lose nothing and count nothing twice', async (name, fault) => {
   const { proxy } = stage.stores[name];
   const make = faults[fault];
-  if (make === undefined) throw new Error(`${fault} is no fault`);
+  if (make === undefined) throw new Error(`${fault} is not a known fault`);
   const options = { name: `${name} ${fault}`, seed, clicks: 3_000, settleMs: 90_000 };
   const report = await runFault(stage, options, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(5); rounds++) {

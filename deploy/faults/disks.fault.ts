@@ -1,4 +1,4 @@
-/** Disks that are full for a while. They are small ones of tmpfs, so this takes the rights of root. */
+/** Disks that are full for a while. They are small tmpfs disks, so this needs root. */
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { sleep, systemTime } from '#common/time.ts';
@@ -31,7 +31,7 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
 
   const notRecorded = () => stage.metric('redirector-0', 'redirector_clicks_not_recorded_total');
 
-  test('under the journals leaves redirects as they are and recovers by itself; all that was recorded is counted', async () => {
+  test('a full journal disk does not disturb redirects and recovers without a restart; every recorded click is counted', async () => {
     const options = { name: 'full journal disk', seed, clicks: 5_000, notRecorded };
     const report = await runFault(stage, options, async ({ clicks, random, hit }) => {
       for (let rounds = 0; rounds < times(5); rounds++) {
@@ -59,7 +59,7 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
     expect(report).toMatchObject(nothingWrong);
   });
 
-  test.each(['nats', 'clickhouse', 'postgres'] as const)('under %s loses nothing', async (name) => {
+  test.each(['nats', 'clickhouse', 'postgres'] as const)('a full disk under %s loses nothing', async (name) => {
     const store = stage.stores[name];
     const options = { name: `full disk of ${name}`, seed, clicks: 5_000, settleMs: recoversWithinMs, notRecorded };
     const report = await runFault(stage, options, async ({ random, hit }) => {
@@ -73,14 +73,14 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
         }
         hit(`${name} disk full`);
         ballast.remove();
-        await untilWritable(stage, name, () => hit(`${name} ended by itself, started again`));
+        await untilWritable(stage, name, () => hit(`${name} exited, started again`));
       }
     });
     expect(report).toMatchObject(nothingWrong);
   });
 });
 
-/** Until records reach ClickHouse again, the store started again each time that it ends. */
+/** Until records reach ClickHouse again; the store is restarted each time it exits. */
 async function untilWritable(stage: Stage, name: StoreName, onRevived: () => void): Promise<void> {
   const rows = () => stage.stored.rowsOf('clicks').catch(() => -1);
   let before = -1;
@@ -97,7 +97,7 @@ async function untilWritable(stage: Stage, name: StoreName, onRevived: () => voi
 async function until(what: string, isSo: () => Promise<boolean>): Promise<void> {
   const deadline = Date.now() + recoversWithinMs;
   while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`waited in vain for: ${what}`);
+    if (Date.now() > deadline) throw new Error(`timed out waiting for: ${what}`);
     await sleep(systemTime, 50);
   }
 }

@@ -1,10 +1,15 @@
-/** Many events, a third of the requests sent again, the SDK edge and ingest killed in between: each counts once, to the last digit. */
+/**
+ * Many events, a third of the requests sent again, the SDK edge and ingest killed in between: each counts once, to the
+ * last digit.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { runDuplicates } from './duplicates.ts';
 import { seed, sized, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
 
-/** Batches of 20,000 events are much garbage: what matters is that a run of ten times the size needs no more. */
+/**
+ * Batches of 20,000 events produce much garbage: what matters is that a run of ten times the size needs no more memory.
+ */
 const MEMORY_MIB_MAX = 1_200;
 
 let stage: Stage;
@@ -13,13 +18,13 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('events sent again at once, later and last of all count once by name, link and currency', async () => {
+test('events sent again immediately, later and last of all count once by name, link and currency', async () => {
   const sizes = { events: sized('FAULTS_EVENTS', 100_000), batchEvents: 100, kills: times(5), seed };
-  const { expected, raw, told, toldByLink, rollup_diff, mostMib } = await runDuplicates(stage, sizes);
+  const { expected, raw, viaApi, viaApiByLink, rollup_diff, mostMib } = await runDuplicates(stage, sizes);
   expect(raw).toEqual({ ...expected, ids: expected.events });
   const { events, conversions, revenue, byLink } = expected;
-  for (const part of Object.values(told)) expect(part).toEqual({ events, conversions, revenue });
-  expect(toldByLink).toEqual(byLink);
+  for (const part of Object.values(viaApi)) expect(part).toEqual({ events, conversions, revenue });
+  expect(viaApiByLink).toEqual(byLink);
   expect(rollup_diff).toBe(0);
   for (const most of Object.values(mostMib)) expect(most).toBeLessThan(MEMORY_MIB_MAX);
 });

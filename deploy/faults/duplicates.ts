@@ -1,4 +1,7 @@
-/** Events of which many are sent again while the SDK edge and ingest are killed; then all figures, from raw and through the API. */
+/**
+ * Events of which many are sent again while the SDK edge and ingest are killed; then all figures, from raw rows and
+ * through the API.
+ */
 import { sleep, systemTime } from '#common/time.ts';
 import { residentMib } from '#deploy/journeys/memory.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
@@ -9,21 +12,21 @@ import type { Stage } from './stage.ts';
 export interface DuplicatesOptions {
   readonly events: number;
   readonly batchEvents: number;
-  /** `kill -9` of the process with the SDK edge, and of ingest, as often each, spread over the run. */
+  /** Number of `kill -9` for each of two processes, the SDK edge and ingest, spread over the run. */
   readonly kills: number;
   readonly seed: number;
 }
 
 export interface DuplicatesReport {
-  /** As they must be. */
+  /** The expected figures. */
   readonly expected: Sums;
-  /** As ClickHouse has the rows. */
+  /** From the rows in ClickHouse. */
   readonly raw: Sums & { readonly ids: number };
-  /** As the API tells them: totals, and the sums over time series, links and campaigns. */
-  readonly told: Readonly<Record<string, Pick<Sums, 'events' | 'conversions' | 'revenue'>>>;
-  readonly toldByLink: Readonly<Record<string, number>>;
+  /** From the API: totals, and the sums over time series, links and campaigns. */
+  readonly viaApi: Readonly<Record<string, Pick<Sums, 'events' | 'conversions' | 'revenue'>>>;
+  readonly viaApiByLink: Readonly<Record<string, number>>;
   readonly rollup_diff: number;
-  /** The most that a process held, by its name. */
+  /** Peak memory of each process, by name. */
   readonly mostMib: Readonly<Record<string, number>>;
 }
 
@@ -68,13 +71,13 @@ export async function runDuplicates(stage: Stage, options: DuplicatesOptions): P
     console.log(
       [
         `duplicates (seed ${seed}): ${events} events in ${load.requests} requests, ${load.repeats} of them repeats; hit ${killed} kills`,
-        `  answers ${answers}; accepted ${load.accepted}, told to be duplicates ${load.duplicates}, rejected ${load.rejected};` +
-          ` dropped behind the log ${load.accepted - events}; sent in ${sentMs} ms, settled in ${settledMs} ms`,
+        `  answers ${answers}; accepted ${load.accepted}, reported as duplicates ${load.duplicates}, rejected ${load.rejected};` +
+          ` dropped by ingest ${load.accepted - events}; sent in ${sentMs} ms, settled in ${settledMs} ms`,
         `  expected ${JSON.stringify(report.expected)}`,
         `  raw      ${JSON.stringify(report.raw)}`,
-        `  told     ${JSON.stringify(report.told)}`,
+        `  viaApi     ${JSON.stringify(report.viaApi)}`,
         ...(await doubled(stage, tag)).map((line) => `  doubled: ${line}`),
-        `  rollup_diff ${report.rollup_diff}; most MiB ${JSON.stringify(memory.most)}`,
+        `  rollup_diff ${report.rollup_diff}; peak MiB ${JSON.stringify(memory.most)}`,
       ].join('\n'),
     );
     return report;
@@ -83,7 +86,7 @@ export async function runDuplicates(stage: Stage, options: DuplicatesOptions): P
   }
 }
 
-/** One kill at each of so many equal parts of the way, the edge and ingest in turns. */
+/** One kill in each of that many equal parts of the run, alternating between the edge and ingest. */
 async function killAlong(stage: Stage, load: RepeatedLoad, kills: number, random: SeededRandom): Promise<number> {
   let killed = 0;
   for (const [at, name] of Array.from({ length: kills }, () => ['origin', 'ingest'])
@@ -97,7 +100,7 @@ async function killAlong(stage: Stage, load: RepeatedLoad, kills: number, random
   return killed;
 }
 
-/** Until all are there and nothing has moved for a while. */
+/** Waits until all events are stored and nothing has changed for a while. */
 async function settle(stage: Stage, tag: string, events: number): Promise<number> {
   const startedMs = Date.now();
   let [before, changedMs] = [-1, startedMs];
@@ -138,7 +141,7 @@ async function figures(
   return { raw, ...(await toldFigures(stage, linkIds)), rollup_diff: await stage.stored.rollupDifference() };
 }
 
-/** Where the rows came from whose id is there more than once, by the batches that brought them. */
+/** The origin of the rows whose id exists more than once, by the batches that stored them. */
 async function doubled(stage: Stage, tag: string): Promise<string[]> {
   const text = await stage.stored.ask(
     `SELECT count(), places, any(ids) FROM (
@@ -159,7 +162,7 @@ interface Told {
 async function toldFigures(
   stage: Stage,
   linkIds: readonly string[],
-): Promise<Pick<DuplicatesReport, 'told' | 'toldByLink'>> {
+): Promise<Pick<DuplicatesReport, 'viaApi' | 'viaApiByLink'>> {
   const call = await stage.stack.loggedIn();
   const ask = async <T>(path: string): Promise<T> => {
     const reply = await call(`/analytics/${path}link_id=${linkIds.join(',')}&interval=7d`);
@@ -171,13 +174,13 @@ async function toldFigures(
   const links = await ask<{ data: Told[] }>('top-links?limit=100&sort_by=events&');
   const campaigns = await ask<{ data: Told[] }>('top-campaigns?limit=100&sort_by=events&');
   return {
-    told: {
+    viaApi: {
       overview: added([totals]),
       timeseries: added(hours.data),
       links: added(links.data),
       campaigns: added(campaigns.data),
     },
-    toldByLink: Object.fromEntries(links.data.map(({ link_id = '', events }) => [link_id, events])),
+    viaApiByLink: Object.fromEntries(links.data.map(({ link_id = '', events }) => [link_id, events])),
   };
 }
 
@@ -200,7 +203,7 @@ function watchMemory(stage: Stage): { readonly most: Record<string, number>; sto
         const mib = residentMib(stage.stack.pidOf(name));
         if (mib > (most[name] ?? 0)) most[name] = mib;
       } catch {
-        // It was killed a moment ago.
+        // It was just killed.
       }
     }
   }, 250);

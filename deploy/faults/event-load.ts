@@ -1,6 +1,6 @@
 /**
- * An app's server that sends events in batches and behaves as clients do: what was refused or not answered is sent again, with
- * the same ids, until it is answered with 202; and now and then a batch that was answered is sent once more.
+ * An app's server that sends events in batches and behaves as clients do: a request that was refused or not answered is
+ * sent again with the same ids until it is answered with 202; and now and then an answered batch is sent once more.
  */
 import { Agent, request } from 'node:https';
 import { sleep, systemTime } from '#common/time.ts';
@@ -10,7 +10,7 @@ import type { Ledger } from './ledger.ts';
 export interface EventLoadOptions {
   readonly port: number;
   readonly apiKey: string;
-  /** Begins every event_id. */
+  /** Prefix of every event_id. */
   readonly tag: string;
   readonly ledger: Ledger;
   readonly random: SeededRandom;
@@ -45,7 +45,7 @@ export class EventLoad {
     this.#senders = Array.from({ length: this.#options.senders }, () => this.#send());
   }
 
-  /** Begins no new batch; those that were begun are sent until they are answered, for `withinMs` at most. */
+  /** Begins no new batch; batches already begun are sent until they are answered, for `withinMs` at most. */
   async stop(withinMs: number): Promise<void> {
     this.#isStopping = true;
     this.#givesUpAt = Date.now() + withinMs;
@@ -68,7 +68,7 @@ export class EventLoad {
     }
   }
 
-  /** @returns the status, or 0 when the connection ended first. */
+  /** @returns the status, or 0 if the connection ended first. */
   async #post(batch: readonly number[]): Promise<number> {
     const { ledger, tag } = this.#options;
     const events = batch.map((number) => ({ event_id: `${tag}-${number}`, name: 'purchase', device_id: `dev-${tag}` }));

@@ -1,6 +1,6 @@
 /**
- * One fault under load, and what became of the records: clicks and events run, the fault is made, the load ends, everything is
- * whole again, and the ledgers are compared with ClickHouse until nothing moves any more.
+ * One fault under load, and what became of the records: clicks and events run, the fault is injected, the load ends,
+ * everything is restored, and the ledgers are compared with ClickHouse until nothing changes any more.
  */
 import { sleep, systemTime } from '#common/time.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
@@ -12,23 +12,23 @@ import type { Stage } from './stage.ts';
 export interface RunOptions {
   readonly name: string;
   readonly seed: number;
-  /** Clicks that are sent at least; the load goes on until the fault is over. */
+  /** Minimum number of clicks; the load continues until the fault is over. */
   readonly clicks: number;
   readonly clicksPerSecond?: number;
   /** 0: no SDK events. */
   readonly eventSenders?: number;
   readonly repeats?: number;
-  /** Time in which all of it must be in ClickHouse after the fault. */
+  /** Time within which everything must be in ClickHouse after the fault. */
   readonly settleMs?: number;
   /** Clicks that were answered without a record, by the redirector's own count; they may be missing. */
   readonly notRecorded?: () => Promise<number>;
 }
 
-/** What a fault may use and tell while it runs. */
+/** What a fault can use and report while it runs. */
 export interface Scene {
   readonly random: SeededRandom;
   readonly clicks: ClickLoad;
-  /** Tells that a fault has really hit. */
+  /** Reports that a fault has really hit. */
   hit(what: string): void;
 }
 
@@ -45,14 +45,14 @@ export interface Report extends Figures {
   readonly hits: ReadonlyMap<string, number>;
   /** From the end of the load to the last record in ClickHouse. */
   readonly settledMs: number;
-  /** Connections that ended in the middle of a request, and answers by status. */
+  /** Answers by status, and connections that ended in the middle of a request. */
   readonly cut: number;
   readonly answers: ReadonlyMap<number, number>;
   readonly examples: readonly string[];
 }
 
 const pollMs = 250;
-/** Nothing new for this long is the end: a doubled record would have come by then. */
+/** The run ends when nothing new arrives for this long: a duplicated record would have arrived by then. */
 const quietMs = 2_000;
 const retriesMaxMs = 60_000;
 
@@ -122,7 +122,7 @@ async function settle(
   }
 }
 
-/** Both ledgers against what is stored now; `print` changes when anything does. */
+/** Compares both ledgers with what is stored now; `print` changes when anything does. */
 async function look(
   stage: Stage,
   linkId: string,

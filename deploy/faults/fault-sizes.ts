@@ -1,16 +1,16 @@
 /**
- * How much of each fault a run takes: FAULTS_SCALE (1 is the ordinary size, 0.2 a fifth of the repetitions) and FAULTS_SEED
- * (made up if absent, and printed).
+ * The size of a run: FAULTS_SCALE (1 is the normal size, 0.2 a fifth of the repetitions) and FAULTS_SEED (random if
+ * absent, and printed).
  */
 const scale = Number(process.env['FAULTS_SCALE'] ?? 1);
 export const seed = Number(process.env['FAULTS_SEED'] ?? Date.now() % 1_000_000_000);
 
-/** So many repetitions of what is done `atFullSize` times, at least one. */
+/** The scaled number of repetitions, at least one. */
 export function times(atFullSize: number): number {
   return Math.max(1, Math.round(atFullSize * scale));
 }
 
-/** A number that its own setting says, else the scale. */
+/** The value of a setting of its own, else the scale. */
 export function sized(setting: 'FAULTS_EVENTS' | 'FAULTS_REQUESTS', atFullSize: number): number {
   const given = Number(process.env[setting] ?? 0);
   return given > 0 ? Math.round(given) : times(atFullSize);

@@ -1,4 +1,4 @@
-/** Requests made from the description, many enough to see memory grow if it does. */
+/** Requests generated from the OpenAPI description, enough of them to see memory grow if it does. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { fuzz } from '#deploy/journeys/fuzz/campaign.ts';
 import { unlimited } from '#deploy/journeys/fuzz/world.ts';
@@ -13,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => stack.stop());
 
-test('junk of every kind gets described answers only, and memory stays flat', async () => {
+test('invalid input of every kind gets only documented answers, and memory stays flat', async () => {
   const result = await fuzz(stack, times(20_000), seed);
   console.log(`seed ${seed}: ${JSON.stringify({ ...result, findings: result.findings.length })}`);
   expect(result.findings.join('\n\n')).toBe('');

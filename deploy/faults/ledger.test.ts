@@ -14,10 +14,10 @@ const once = (...numbers: number[]) => new Map(numbers.map((number) => [number, 
 test.each([
   ['all that was promised is stored', ledgerOf('kept', 'kept'), once(1, 2), [0, 0, 0]],
   ['a promised record that is missing is lost', ledgerOf('kept', 'kept', 'kept'), once(2), [2, 0, 0]],
-  ['one without an answer may be there', ledgerOf('none'), once(1), [0, 0, 0]],
+  ['a record without an answer may be stored', ledgerOf('none'), once(1), [0, 0, 0]],
   ['or not', ledgerOf('none'), once(), [0, 0, 0]],
   ['but not twice', ledgerOf('none'), new Map([[1, 2]]), [0, 1, 0]],
-  ['a record stored three times is duplicated twice', ledgerOf('kept'), new Map([[1, 3]]), [0, 2, 0]],
+  ['a record stored three times has two duplicates', ledgerOf('kept'), new Map([[1, 3]]), [0, 2, 0]],
   ['a refused record that is stored is a phantom', ledgerOf('refused'), once(1), [0, 0, 1]],
   ['so is one that was never sent', ledgerOf('kept'), once(1, 7), [0, 0, 1]],
 ])('%s', (_, ledger, stored, expected) => {
@@ -25,7 +25,7 @@ test.each([
   expect([lost, duplicated, phantom]).toEqual(expected);
 });
 
-test('the ledger grows, and counts what it holds', () => {
+test('the ledger grows, and counts its entries', () => {
   const ledger = new Ledger();
   for (let n = 0; n < 100_000; n++) ledger.settle(ledger.open(), 'kept');
   ledger.open();

@@ -1,9 +1,9 @@
 /**
- * What a load generator knows of what it sent, number by number. It is written before the request leaves, so that nothing that
- * is stored can be unknown to it.
+ * What a load generator knows about each record that it sent. An entry is written before the request is sent, so every
+ * stored record has one.
  *
  *   unsent → unknown → kept      the answer promised it
- *                    → refused   the answer said that it was not taken
+ *                    → refused   the answer rejected it
  *
  * A record without an answer stays unknown: it may be stored once or not at all.
  */
@@ -67,7 +67,7 @@ export class Ledger {
     return counts;
   }
 
-  /** Compares with how often each number is stored. */
+  /** Compares the ledger with how often each number is stored. */
   judge(stored: ReadonlyMap<number, number>): Verdict {
     const examples: string[] = [];
     const note = (what: string, number: number) => {

@@ -1,4 +1,4 @@
-/** A log far smaller than what goes through it: at full size 2 GB of clicks through 64 MiB. */
+/** A log far smaller than the data that passes through it: at full size 2 GB of clicks through 64 MiB. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
@@ -6,7 +6,7 @@ import { nothingWrong, seed, times } from './fault-sizes.ts';
 import { Stage } from './stage.ts';
 
 const megabytes = times(2_000);
-/** The log holds a thirtieth of it, but no less than the smallest that there can be. */
+/** The log holds a thirtieth of the data, but at least the smallest possible size. */
 const logBytesMax = Math.max(16_777_216, Math.round((67_108_864 * megabytes) / 2_000));
 const asOfAgeMax = 2;
 const sampleMs = 250;
@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('many times what the log holds goes through it: all of it is counted once, and the figures stay fresh', async () => {
+test("many times the log's capacity passes through it: everything is counted once, and the statistics stay current", async () => {
   const largest = { log: 0, asOfAge: 0 };
   const options = { name: 'log full', seed, clicks: 0, clicksPerSecond: 5_000, eventSenders: 0 };
   const report = await runFault(stage, options, async ({ hit }) => {

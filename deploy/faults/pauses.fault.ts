@@ -1,4 +1,4 @@
-/** Processes and stores that stand still and go on as if nothing had been, while clicks and events come in. */
+/** Processes and stores that are paused and then resumed, while clicks and events come in. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
@@ -14,7 +14,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test.each(storeNames)('%s standing still loses nothing and counts nothing twice', async (name) => {
+test.each(storeNames)('pausing %s loses nothing and counts nothing twice', async (name) => {
   const store = stage.stores[name];
   const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(4); rounds++) {
@@ -28,7 +28,7 @@ test.each(storeNames)('%s standing still loses nothing and counts nothing twice'
   expect(report).toMatchObject(nothingWrong);
 });
 
-test.each(['redirector-0', 'origin', 'publisher', 'ingest'])('%s standing still loses nothing', async (name) => {
+test.each(['redirector-0', 'origin', 'publisher', 'ingest'])('pausing %s loses nothing', async (name) => {
   const report = await runFault(stage, { name: `pause ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(4); rounds++) {
       await sleep(systemTime, random.between(200, 2_000));
@@ -39,7 +39,7 @@ test.each(['redirector-0', 'origin', 'publisher', 'ingest'])('%s standing still 
   expect(report).toMatchObject(nothingWrong);
 });
 
-test('an ingest that stands still for longer than its lease, with another one taking over, counts nothing twice', async () => {
+test('an ingest that is paused for longer than its lease, while another one takes over, counts nothing twice', async () => {
   const second = await SecondIngest.start(stage.stack);
   try {
     const report = await runFault(stage, { name: 'two ingests', seed, clicks: 5_000 }, async ({ random, hit }) => {

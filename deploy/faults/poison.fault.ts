@@ -1,4 +1,7 @@
-/** Records that are broken in every way between good ones: they are refused or set aside, and nothing else moves. */
+/**
+ * Records that are malformed in every way between good ones: they are rejected or stored as dead letters, and good
+ * records are unaffected.
+ */
 import { request } from 'node:https';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -13,7 +16,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-/** An event of which one part is poison; the id is sound, so that what was accepted can be found again. */
+/** An event of which one part is malformed; the id is valid, so that an accepted event can be found again. */
 const events: readonly ((id: string) => string)[] = [
   (id) => `{"events":[{"event_id":"${id}","name":"a","device_id":"d","properties":{"x":"\\u0000"}}]}`,
   (id) => `{"events":[{"event_id":"${id}","name":"\\u0000","device_id":"d"}]}`,
@@ -49,7 +52,7 @@ const visits: readonly (readonly [string, string])[] = [
   [`utm_campaign=${'%F0%9F%92%A9'.repeat(150)}`, '\\u0000\\ud800'],
 ];
 
-test('broken events and strange clicks are refused or kept, and no good record moves', async () => {
+test('malformed events and strange clicks are rejected or stored, and no good record is affected', async () => {
   const link = await stage.newLink('/strange');
   let accepted = 0;
   let redirects = 0;
@@ -112,7 +115,7 @@ function post(body: string): Promise<{ status: number; accepted: number }> {
   });
 }
 
-/** @returns the status, or 0 when the connection was closed without one. */
+/** @returns the status, or 0 if the connection was closed without one. */
 function visit(code: string, query: string, agent: string): Promise<number> {
   return new Promise((settle) => {
     const socket = connect({ host: '127.0.0.1', port: stage.port });

@@ -1,6 +1,6 @@
 /**
- * Kills and freezes the processes that a launcher keeps up, within what it puts up with: it gives up on a child that dies
- * eight times with less than 20 seconds of life in between.
+ * Kills and freezes the processes that a launcher supervises, within its limits: it gives up on a child that dies eight
+ * times, each time after less than 20 seconds.
  */
 import { sleep, systemTime } from '#common/time.ts';
 import type { Stack } from '#deploy/journeys/stack.ts';
@@ -24,12 +24,12 @@ export class StackProcesses {
     this.#stack = stack;
   }
 
-  /** Names of what the launcher runs now. */
+  /** Names of the processes that the launcher runs now. */
   get names(): string[] {
     return this.#stack.parts.map((part) => part.name);
   }
 
-  /** Whether a kill now would not make the launcher give up. */
+  /** Whether the launcher would survive a kill now. */
   mayDie(name: string): boolean {
     const life = this.#lives.get(name);
     return life === undefined || life.deaths < deathsInARowMax || Date.now() - life.sinceMs > settledMs;

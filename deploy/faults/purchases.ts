@@ -1,6 +1,6 @@
-/** Events whose sums are known beforehand, to the last digit: what the number of an event says is all there is in it. */
+/** Events whose sums are known in advance, to the last digit: everything in an event follows from its number. */
 
-/** A decimal and how it adds up: amounts are counted in billionths, which is as exact as they are kept. */
+/** A decimal and its value for sums: amounts are counted in billionths, the precision in which they are stored. */
 const billionths = 1_000_000_000n;
 const names = ['purchase', 'refund', 'level_up', 'search', 'share'] as const;
 const currencies = ['EUR', 'USD', 'JPY', 'KWD'] as const;
@@ -20,7 +20,7 @@ export class Purchases {
   readonly #linkIds: readonly string[];
   readonly #newestMs: number;
 
-  /** @param tag begins every event_id. */
+  /** @param tag prefix of every event_id. */
   constructor(tag: string, linkIds: readonly string[], newestMs: number) {
     this.#tag = tag;
     this.#linkIds = linkIds;
@@ -39,7 +39,7 @@ export class Purchases {
     };
   }
 
-  /** What events 1 to `count` add up to when each is counted once. */
+  /** What events 1 to `count` add up to if each is counted once. */
   sums(count: number): Sums {
     const byName: Record<string, number> = {};
     const byLink: Record<string, number> = {};
@@ -50,7 +50,7 @@ export class Purchases {
       byName[name] = (byName[name] ?? 0) + 1;
       byLink[link] = (byLink[link] ?? 0) + 1;
       if (amount === null) continue;
-      // What is paid back is revenue and no conversion.
+      // A refund is revenue but not a conversion.
       if (amount >= 0n) conversions++;
       revenue.set(currencyOf(number), (revenue.get(currencyOf(number)) ?? 0n) + amount);
     }
@@ -71,7 +71,7 @@ function currencyOf(number: number): string {
   return currencies[mixed(number, 4) % currencies.length] ?? '';
 }
 
-/** Cents, yen, nine places, sums that no double can hold, refunds; null for two names that bring no money. */
+/** Cents, yen, nine decimal places, sums that no double can hold, refunds; null for two names without revenue. */
 function amountOf(number: number): bigint | null {
   const size = BigInt(mixed(number, 5));
   switch (nameOf(number)) {
@@ -86,7 +86,7 @@ function amountOf(number: number): bigint | null {
   }
 }
 
-/** Decimals of at most nine places, added without losing any. */
+/** Decimals of at most nine places, added exactly. */
 export function sumOf(a: string, b: string): string {
   const scaled = (text: string) => {
     const [whole = '0', fraction = ''] = text.replace('-', '').split('.');
@@ -103,7 +103,7 @@ function decimal(amount: bigint): string {
   return `${amount < 0n ? '-' : ''}${digits.slice(0, -9)}${fraction === '' ? '' : `.${fraction}`}`;
 }
 
-/** A number from another, below 2^24, without a pattern that batches would share (murmur's finalizer). */
+/** Maps a number to another one below 2^24, without a pattern that batches would share (murmur's finalizer). */
 function mixed(number: number, salt: number): number {
   let value = Math.imul(number ^ (salt * 0x9e3779b1), 0x85ebca6b);
   value = Math.imul(value ^ (value >>> 13), 0xc2b2ae35);

@@ -1,4 +1,7 @@
-/** Bytes that no browser would send, by the hundred thousand: the process lives, its memory stays flat, each redirect is one click. */
+/**
+ * Bytes that no browser would send, by the hundred thousand: the process survives, its memory stays flat, each redirect
+ * is one click.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { residentMib } from '#deploy/journeys/memory.ts';
 import { differences, fuzz, type SeenClick } from '#redirector/testing/fuzz.ts';
@@ -14,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('broken requests get valid answers only, kill nothing, cost no memory, and each redirect is one click', async () => {
+test('malformed requests get only valid answers, kill nothing, cost no memory, and each redirect is one click', async () => {
   const link = await stage.newLink('/raw');
   const target = { port: stage.port, host: stage.host, code: link.short_code };
   const pid = stage.stack.pidOf(name);
@@ -45,6 +48,6 @@ test('broken requests get valid answers only, kill nothing, cost no memory, and 
   const letters = await stage.stored.ask(
     'SELECT reason, count(), any(record) FROM dead_letters GROUP BY reason FORMAT TSV',
   );
-  console.log(`  ${(await clicks()).length} clicks are kept`);
+  console.log(`  ${(await clicks()).length} clicks are stored`);
   expect(letters).toBe('');
 });

@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 
 const timeoutMs = 5_000;
 
-/** Commands to Redis without a client, for a store that is hurt. */
+/** Sends commands to Redis without a client library, for a store under faults. */
 export const RedisWire = {
   /** Sends one command without arguments. @returns the first line of the answer. */
   send(url: string, command: string): Promise<string> {

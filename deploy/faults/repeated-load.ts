@@ -1,6 +1,7 @@
 /**
- * Clients that send everything, and a share of it again: at once, later, or when all the rest is over, the events of a request
- * in another order. What is refused or not answered is sent again with the same ids until it is answered with 202.
+ * Clients that send everything, and a share of it again: immediately, later, or after all the rest, with the events of
+ * a request in another order. A request that is refused or not answered is sent again with the same ids until it is
+ * answered with 202.
  */
 import { Agent, request } from 'node:https';
 import { sleep, systemTime } from '#common/time.ts';
@@ -19,7 +20,7 @@ export interface RepeatedLoadOptions {
 }
 
 interface Sending {
-  /** The request holds the events from this number on. */
+  /** The request contains the events from this number on. */
   readonly from: number;
   readonly isRepeat: boolean;
 }
@@ -30,7 +31,7 @@ const patienceMs = 30_000;
 export class RepeatedLoad {
   /** Answers by status; 0 is a connection that ended first. */
   readonly answers = new Map<number, number>();
-  /** As the answers said. */
+  /** According to the answers. */
   accepted = 0;
   duplicates = 0;
   rejected = 0;
@@ -55,7 +56,7 @@ export class RepeatedLoad {
     return Math.min(1, this.#next / this.#plan.length);
   }
 
-  /** Ends when every request was answered with 202. */
+  /** Resolves once every request was answered with 202. */
   async run(): Promise<void> {
     await Promise.all(Array.from({ length: this.#options.senders }, () => this.#send()));
     this.#agent.destroy();
@@ -122,7 +123,10 @@ export class RepeatedLoad {
   }
 }
 
-/** A third of the repeats follows at once, a third comes anywhere later, a third when everything else was sent. */
+/**
+ * A third of the repeats follows immediately, a third comes at a random later time, a third after everything else was
+ * sent.
+ */
 function planOf({ events, batchEvents, repeats, random }: RepeatedLoadOptions): Sending[] {
   const firsts = Array.from({ length: Math.ceil(events / batchEvents) }, (_, at) => at * batchEvents + 1);
   const again = shuffled(firsts, random).slice(0, Math.round(firsts.length * repeats));

@@ -1,4 +1,4 @@
-/** Processes that are restarted in an orderly way while clicks come in. */
+/** Processes that are restarted gracefully while clicks come in. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sleep, systemTime } from '#common/time.ts';
 import { runFault } from './fault-run.ts';
@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('redirectors restarted one after the other under load fail no request', async () => {
+test('redirectors restarted in turn under load fail no request', async () => {
   const options = { name: 'rolling restart', seed, clicks: 5_000, eventSenders: 0 };
   const report = await runFault(stage, options, async ({ hit, clicks }) => {
     for (let rounds = 0; rounds < times(4); rounds++) {
@@ -29,7 +29,7 @@ test('redirectors restarted one after the other under load fail no request', asy
   expect([...report.answers.keys()]).toEqual([302]);
 });
 
-test.each(['ingest', 'publisher', 'origin'])('%s restarted in an orderly way loses nothing', async (name) => {
+test.each(['ingest', 'publisher', 'origin'])('a graceful restart of %s loses nothing', async (name) => {
   const report = await runFault(stage, { name: `restart ${name}`, seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(5); rounds++) {
       await sleep(systemTime, random.between(200, 2_000));

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => stack.stop());
 
-test('no key is taken after its rotation was answered, and none is refused before', async () => {
+test('no key is accepted after its rotation was answered, and none is refused before', async () => {
   const result = await rotateUnderUse(stack, times(1_000), 200);
   console.log(JSON.stringify(result));
   expect(result).toMatchObject({ acceptedTooLate: 0, refusedTooEarly: 0 });

@@ -1,4 +1,4 @@
-/** Another ingest beside the launcher's, as on a second machine: the same settings under a name of its own. */
+/** Another ingest next to the launcher's, as on a second machine: the same settings under its own name. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync, readlinkSync } from 'node:fs';
 import { sleep, systemTime } from '#common/time.ts';
@@ -19,7 +19,7 @@ export class SecondIngest {
     child.stderr?.on('data', keep);
   }
 
-  /** Runs what the launcher runs, from what Linux tells of its process. */
+  /** Runs what the launcher runs, according to what Linux reports about its process. */
   static async start(stack: Stack): Promise<SecondIngest> {
     const of = `/proc/${stack.pidOf('ingest')}`;
     const parts = (file: string) => readFileSync(`${of}/${file}`, 'utf8').split('\0').filter(Boolean);
@@ -35,7 +35,8 @@ export class SecondIngest {
     const second = new SecondIngest(child);
     const deadline = Date.now() + 30_000;
     while (!second.output.includes('"part":"ingest"')) {
-      if (child.exitCode !== null || Date.now() > deadline) throw new Error(`no second ingest:\n${second.output}`);
+      if (child.exitCode !== null || Date.now() > deadline)
+        throw new Error(`the second ingest did not start:\n${second.output}`);
       await sleep(systemTime, 50);
     }
     return second;

@@ -1,4 +1,4 @@
-/** An hour without any fault at half of what log-full.fault.ts sends: memory, open files, log and journals must not grow. */
+/** An hour without faults at half the load of log-full.fault.ts: memory, open files, log and journals must not grow. */
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -11,11 +11,11 @@ import { storeNames } from './store.ts';
 const minutes = times(60);
 const samplesPerMinute = 4;
 const logBytesMax = 268_435_456;
-/** A process may grow by this share and a little between the second quarter and the last. */
+/** Between the second quarter and the last, a process may grow by this share plus a small constant. */
 const growthMax = 1.15;
 const megabytesMax = 24;
 const filesMax = 10;
-/** Of each process an open segment of at most 64 MiB, and one that waits for its last commits. */
+/** For each process, an open segment of at most 64 MiB, and one that waits for its last commits. */
 const journalBytesMax = 4 * 67_108_864;
 
 interface Sample {
@@ -23,7 +23,7 @@ interface Sample {
   readonly files: number;
 }
 
-/** Only the processes that belong to Signpost have to stay flat: what a store keeps is meant to grow with the clicks. */
+/** Only Signpost's own processes have to stay flat: the data of a store is meant to grow with the clicks. */
 function sampleOf(pid: number): Sample {
   const resident = Number(/^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
   return { megabytes: Math.round(resident / 1024), files: readdirSync(`/proc/${pid}/fd`).length };
@@ -32,7 +32,7 @@ function sampleOf(pid: number): Sample {
 function bytesIn(folder: string): number {
   let bytes = 0;
   for (const entry of readdirSync(folder, { withFileTypes: true, recursive: true })) {
-    // A segment may be deleted between the listing and the look.
+    // A segment may be deleted between listing and reading it.
     if (entry.isFile()) bytes += statSync(join(entry.parentPath, entry.name), { throwIfNoEntry: false })?.size ?? 0;
   }
   return bytes;
@@ -42,7 +42,7 @@ function median(numbers: readonly number[]): number {
   return [...numbers].sort((one, other) => one - other)[Math.floor(numbers.length / 2)] ?? 0;
 }
 
-/** What was usual in a quarter of the run, the first being 1. */
+/** The median of a quarter of the run, the first being 1. */
 function quarter(of: readonly Sample[], n: number, field: keyof Sample): number {
   return median(of.slice((of.length * (n - 1)) / 4, (of.length * n) / 4).map((sample) => sample[field]));
 }
@@ -53,7 +53,7 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-test('an hour under load leaves the memory, open files, log and journals where they were', async () => {
+test('an hour under load does not grow memory, open files, log or journals', async () => {
   const samples = new Map<string, Sample[]>();
   let table: { readonly name: string; readonly megabytes: number[]; readonly files: number[] }[] = [];
   const largest = { log: 0, journals: 0, uncommittedSeconds: 0 };

@@ -1,4 +1,7 @@
-/** A whole Signpost whose stores can be hurt one by one: `npm start` for our processes, the stores behind proxies. */
+/**
+ * A complete Signpost whose stores can be disturbed one by one: `npm start` for its processes, the stores behind
+ * proxies.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sleep, systemTime } from '#common/time.ts';
@@ -12,7 +15,7 @@ const linkWithinMs = 30_000;
 export interface StageOptions {
   readonly redirectors?: number;
   readonly settings?: Readonly<Record<string, string>>;
-  /** Megabytes of the disk that a store gets for itself. */
+  /** Megabytes of a store's own small disk. */
   readonly disks?: Partial<Record<StoreName, number>>;
 }
 
@@ -80,19 +83,22 @@ export class Stage {
     return this.stack.redirectorPort;
   }
 
-  /** Asked again while the service says that it can't now: a connection may have died unnoticed in the fault before. */
+  /**
+   * Repeats the request while the service reports that it is unavailable: a connection may have died unnoticed in the
+   * previous fault.
+   */
   async newLink(path: string): Promise<StagedLink> {
     const body = { app_id: this.#appId, path, campaign: path };
     const deadline = Date.now() + linkWithinMs;
     for (;;) {
       const reply = await this.#call('/links', { method: 'POST', body });
       if (reply.status === 201) return reply.json();
-      if (reply.status !== 500 || Date.now() > deadline) throw new Error(`no link was made: ${reply.text}`);
+      if (reply.status !== 500 || Date.now() > deadline) throw new Error(`no link was created: ${reply.text}`);
       await sleep(systemTime, 250);
     }
   }
 
-  /** The sum of a metric of a process over its labels; `has` is text that the line must have. */
+  /** The sum of a metric of a process over its labels; `has` is text that the line must contain. */
   async metric(processName: string, metric: string, has = ''): Promise<number> {
     const parts: { name: string; metrics_url: string | null }[] = JSON.parse(
       readFileSync(join(this.stack.dataDir, 'processes.json'), 'utf8'),

@@ -1,4 +1,4 @@
-/** One of the four stores, with a proxy in front of it that is the only way Signpost knows. */
+/** One of the four stores, behind a proxy through which Signpost connects. */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -42,7 +42,7 @@ export class Store {
     this.#isMounted = isMounted;
   }
 
-  /** @param diskMegabytes size of a disk of its own (tmpfs; takes root); absent: a folder under /tmp. */
+  /** @param diskMegabytes size of its own disk (tmpfs; needs root); absent: a folder under /tmp. */
   static async start(name: StoreName, diskMegabytes?: number): Promise<Store> {
     const dataDir = mkdtempSync(join(tmpdir(), `signpost-faults-${name}-`));
     if (diskMegabytes !== undefined) mountDisk(dataDir, diskMegabytes);
@@ -50,12 +50,12 @@ export class Store {
     return new Store(name, dataDir, server, await TcpProxy.start(server.port), diskMegabytes !== undefined);
   }
 
-  /** Where Signpost finds it: the proxy. */
+  /** The URL for Signpost: the proxy. */
   get url(): string {
     return this.proxy.through(this.#server.url);
   }
 
-  /** Past the proxy. */
+  /** The URL that bypasses the proxy. */
   get directUrl(): string {
     return this.#server.url;
   }
@@ -70,7 +70,7 @@ export class Store {
     await this.#server.stop();
   }
 
-  /** Postgres: an immediate shutdown, its processes end without writing anything back; the others as kill. */
+  /** Postgres: an immediate shutdown, its processes end without writing anything back; the others are killed. */
   async crash(): Promise<void> {
     if (this.name !== 'postgres') return this.kill();
     this.#server.kill('SIGQUIT');
@@ -78,7 +78,7 @@ export class Store {
     await this.#server.stop();
   }
 
-  /** Starts it again if it has ended by itself, as whoever supervises it would. @returns whether it had. */
+  /** Starts it again if it has exited, as a supervisor would. @returns whether it had. */
   async revive(): Promise<boolean> {
     if (!this.#server.hasExited()) return false;
     await this.#server.stop();
@@ -90,7 +90,7 @@ export class Store {
     this.#server = await startServer(this.name, this.dataDir, this.#server.port);
   }
 
-  /** Removes what it has on disk, but for its configuration. It must have ended. */
+  /** Removes its data but not its configuration. It must have ended. */
   wipe(): void {
     for (const entry of readdirSync(this.dataDir)) {
       if (entry === 'store') rmSync(join(this.dataDir, entry), { recursive: true, force: true });
@@ -137,7 +137,7 @@ function childrenOf(pid: number): number[] {
   }
 }
 
-/** A disk of a few megabytes over the folder. Takes the rights of root. */
+/** Mounts a disk of a few megabytes over the folder. Needs root. */
 export function mountDisk(folder: string, megabytes: number): void {
   mkdirSync(folder, { recursive: true });
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m,mode=0755`, 'signpost-faults', folder]);

@@ -1,4 +1,7 @@
-/** What ClickHouse holds, asked over HTTP and past every part of Signpost: how often each number, and whether rollups add up. */
+/**
+ * Reads over HTTP, independently of Signpost, what ClickHouse has stored: how often each number, and whether rollups
+ * add up.
+ */
 import { once } from 'node:events';
 import { type IncomingMessage, request } from 'node:http';
 import { text } from 'node:stream/consumers';
@@ -13,7 +16,7 @@ export class StoredRecords {
     this.#url = url;
   }
 
-  /** Clicks of a link by the number in their query. A query that is no number counts as 0. */
+  /** Clicks of a link by the number in their query. A query that is not a number counts as 0. */
   clicks(linkId: string): Promise<Map<number, number>> {
     return this.#numbers(
       `SELECT toUInt32OrZero(extract(query, '^n=([0-9]+)$')) AS n FROM clicks WHERE link_id = '${linkId}'`,
@@ -38,7 +41,7 @@ export class StoredRecords {
     return sum;
   }
 
-  /** With `http` and not `fetch`, which takes no password in a URL and says that a browser asks. */
+  /** Uses `http` because `fetch` rejects a password in a URL and sends browser headers. */
   async ask(query: string): Promise<string> {
     const { origin, username, password } = new URL(this.#url);
     const auth = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
@@ -52,7 +55,7 @@ export class StoredRecords {
     return answer;
   }
 
-  /** How often each number is there, asked in ranges: a soak stores millions. */
+  /** How often each number is stored, queried in ranges: a soak stores millions. */
   async #numbers(query: string): Promise<Map<number, number>> {
     const numbers = new Map<number, number>();
     const largest = Number(await this.ask(`SELECT max(n) FROM (${query})`));

@@ -1,4 +1,4 @@
-/** Stores that die, lose what they had, or are away together, while clicks and events come in. */
+/** Stores that die, lose their data, or are unavailable together, while clicks and events come in. */
 import { readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -63,7 +63,7 @@ test('the tail of the log cut off loses nothing', async () => {
   expect(report).toMatchObject(nothingWrong);
 });
 
-/** The youngest block of messages of each stream. */
+/** The newest block of messages of each stream. */
 function blocksOf(dataDir: string): string[] {
   const all = readdirSync(join(dataDir, 'store'), { recursive: true, encoding: 'utf8' })
     .filter((path) => path.endsWith('.blk') && path.includes('/msgs/'))
@@ -97,7 +97,7 @@ test('Redis killed and emptied loses nothing', async () => {
   expect(report).toMatchObject(nothingWrong);
 });
 
-test('Postgres stopped at once, again and again, loses nothing', async () => {
+test('Postgres stopped abruptly, again and again, loses nothing', async () => {
   const { postgres } = stage.stores;
   const report = await runFault(stage, { name: 'crash postgres', seed, clicks: 5_000 }, async ({ random, hit }) => {
     for (let rounds = 0; rounds < times(30); rounds++) {
@@ -112,25 +112,25 @@ test('Postgres stopped at once, again and again, loses nothing', async () => {
 });
 
 test('with all four stores down a served link redirects as fast as before, and no click is missing afterwards', async () => {
-  const awayMs = times(30) * 1_000;
-  const report = await runFault(stage, { name: 'all away', seed, clicks: 5_000 }, async ({ clicks, hit }) => {
+  const outageMs = times(30) * 1_000;
+  const report = await runFault(stage, { name: 'all unavailable', seed, clicks: 5_000 }, async ({ clicks, hit }) => {
     await sleep(systemTime, 5_000);
     const before = clicks.takeLatencies();
     const memoryBefore = await stage.metric('redirector-0', 'process_resident_memory_bytes');
     const answersBefore = clicks.answers.get(302) ?? 0;
     for (const name of storeNames) stage.stores[name].proxy.refuse();
     await Promise.all(storeNames.map((name) => stage.stores[name].crash()));
-    await sleep(systemTime, awayMs);
+    await sleep(systemTime, outageMs);
     const during = clicks.takeLatencies();
     const memoryDuring = await stage.metric('redirector-0', 'process_resident_memory_bytes');
-    hit(`all four away for ${awayMs / 1000} s`);
+    hit(`all four unavailable for ${outageMs / 1000} s`);
     console.log(
-      `  p50/p99/max ms before ${numbers(before)}, while away ${numbers(during)}; redirector ${mebibytes(memoryBefore)} → ${mebibytes(memoryDuring)} MiB`,
+      `  p50/p99/max ms before ${numbers(before)}, during the outage ${numbers(during)}; redirector ${mebibytes(memoryBefore)} → ${mebibytes(memoryDuring)} MiB`,
     );
     await Promise.all(storeNames.map((name) => stage.stores[name].start()));
     await Promise.all(storeNames.map((name) => stage.stores[name].proxy.heal()));
     expect([...clicks.answers.keys()]).toEqual([302]);
-    expect((clicks.answers.get(302) ?? 0) - answersBefore).toBeGreaterThan(awayMs / 4);
+    expect((clicks.answers.get(302) ?? 0) - answersBefore).toBeGreaterThan(outageMs / 4);
     expect(during.p50).toBeLessThan(Math.max(5, before.p50 * 3));
     expect(during.p99).toBeLessThan(Math.max(50, before.p99 * 3));
     expect(memoryDuring).toBeLessThan(memoryBefore + 60 * 1_048_576);

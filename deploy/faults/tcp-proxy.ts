@@ -1,11 +1,12 @@
 /**
- * A TCP proxy that misbehaves on purpose, between Signpost and one of its stores.
+ * A TCP proxy between Signpost and one of its stores that misbehaves on purpose.
  *
  *   open ⇄ slow · refusing · silent
  *
- * - slow: each chunk waits, both ways. - refusing: open connections are reset, new ones refused.
- * - silent: what comes is read and dropped, nothing is closed. Connections that went through it stay dead for good, as
- *   after a cable that was pulled; those made after it are fine.
+ * - slow: each chunk waits, both ways.
+ * - refusing: open connections are reset, new ones refused.
+ * - silent: data is read and dropped, nothing is closed. Connections that existed then stay dead for good, as after a
+ *   pulled cable; later ones work.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net';
 
@@ -42,7 +43,7 @@ export class TcpProxy {
     return this.#port;
   }
 
-  /** The way to what is behind it: the same URL, with this proxy's port. */
+  /** The same URL with this proxy's port. */
   through(url: string): string {
     const way = new URL(url);
     way.port = String(this.#port);
@@ -68,12 +69,12 @@ export class TcpProxy {
     }
   }
 
-  /** Resets all connections after so many more bytes of answers: in the middle of one, most likely. */
+  /** Resets all connections after this many more bytes of answers: most likely in the middle of one. */
   resetAfter(answerBytes: number): void {
     this.#answerBytesLeft = answerBytes;
   }
 
-  /** Nobody listens any more from here on, whatever becomes of the connections. */
+  /** From here on all data is dropped, whatever becomes of the connections. */
   refuse(): void {
     this.#server?.close();
     this.#server = undefined;
@@ -125,7 +126,7 @@ export class TcpProxy {
       one.on('error', () => undefined);
       one.once('close', () => {
         if (near.destroyed && far.destroyed) this.#pairs.delete(pair);
-        // Behind a pulled cable nobody hears that the other side has gone.
+        // Behind a pulled cable, neither side notices that the other has gone.
         if (pair.isSilent && one === far) return;
         if (one.readableEnded) other.end();
         else other.destroy();

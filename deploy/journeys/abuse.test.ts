@@ -1,4 +1,4 @@
-/** Clients with bad manners harm nobody but themselves: others are answered as before, and the process lives on. */
+/** Abusive clients harm only themselves: others are answered as before, and the process survives. */
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import {
   neverRead,
@@ -17,10 +17,10 @@ import type { Latencies } from './probe.ts';
 import { Stack } from './stack.ts';
 
 const SLOW_CLIENTS = 60;
-/** A body or a head has 10 seconds; connections are looked at every few. */
+/** A body or a head has 10 seconds; connections are checked every few seconds. */
 const SLOW_DEADLINE_MS = 17_000;
 const MEMORY_GROWTH_MIB = 64;
-/** Two busy cores are shared with the abusers themselves: what a stalled event loop would show is far beyond. */
+/** The two busy cores are shared with the abusers: a stalled event loop would be far slower than this. */
 const P99_MS = 400;
 const TIMES_QUIET = 10;
 
@@ -41,12 +41,12 @@ afterAll(() => stack.stop());
 afterEach(() => expect(pidsNow()).toEqual(pids));
 
 function expectUnharmed(latencies: Latencies): void {
-  console.log(`somebody else meanwhile: ${JSON.stringify(latencies)}`);
+  console.log(`well-behaved client meanwhile: ${JSON.stringify(latencies)}`);
   expect(latencies.wrong).toEqual([]);
   expect(latencies.p99Ms).toBeLessThan(boundMs);
 }
 
-test('a malformed request is refused, or waited for in vain, and never read as two', async () => {
+test('a malformed request is refused or times out, and is never read as two', async () => {
   const [api, redirector] = await Promise.all([sendMalformed(rig, rig.api), sendMalformed(rig, rig.redirector)]);
   const statuses = [...api, ...redirector].flatMap((outcome) => outcome.statuses);
   expect(statuses.filter((status) => status < 400 || status === 500)).toEqual([]);
@@ -65,7 +65,7 @@ test(`${SLOW_CLIENTS} idle, slow and half-open clients each time out without del
   expectUnharmed(latencies);
 });
 
-test('requests sent without waiting are answered in order, as far as they are answered', async () => {
+test('pipelined requests are answered in order, as far as they are answered', async () => {
   const get = (path: string, more = '') => `GET /v1${path} HTTP/1.1\r\nHost: a\r\n${more}\r\n`;
   const round = [get('/me', `Authorization: Bearer ${rig.token}\r\n`), get('/me'), get('/nothing')];
   const statuses = await pipelined(rig.api, Array.from({ length: 10 }, () => round).flat());
@@ -73,7 +73,7 @@ test('requests sent without waiting are answered in order, as far as they are an
   expect(statuses).toEqual(inOrder.slice(0, statuses.length));
 });
 
-test('who asks for much and reads nothing costs no memory', async () => {
+test('a client that requests much and reads nothing costs no memory', async () => {
   const request = 'GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n';
   const sizes = { clients: 10, requests: 200, watchMs: 1_500 };
   const { result, latencies } = await probed(rig, () => neverRead(rig.api, request, sizes, stack.pidOf('origin')));

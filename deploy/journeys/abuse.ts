@@ -1,4 +1,4 @@
-/** What bad manners look like, each in any size; whoever calls says how much, and judges what came of it. */
+/** Abusive behaviour, in any size; the caller chooses the size and judges the result. */
 import { fork } from 'node:child_process';
 import { sleep, systemTime } from '#common/time.ts';
 import { residentMib } from './memory.ts';
@@ -38,7 +38,7 @@ export async function rigOf(stack: Stack): Promise<Rig> {
   };
 }
 
-/** Runs `abuse` while a well-behaved caller, in a process of its own, keeps asking the API. */
+/** Runs `abuse` while a well-behaved client, in its own process, keeps calling the API. */
 export async function probed<T>(rig: Rig, abuse: () => Promise<T>): Promise<{ result: T; latencies: Latencies }> {
   const words = [String(rig.api.port), `/v1/links/${rig.linkId}`, `Bearer ${rig.token}`];
   const probe = fork('deploy/journeys/probe-main.ts', words, { execArgv: ['--import', 'tsx'] });
@@ -47,15 +47,15 @@ export async function probed<T>(rig: Rig, abuse: () => Promise<T>): Promise<{ re
   try {
     await next();
     const result = await abuse();
-    const told = next<Latencies>();
+    const measured = next<Latencies>();
     probe.send('stop');
-    return { result, latencies: await told };
+    return { result, latencies: await measured };
   } finally {
     probe.kill();
   }
 }
 
-/** What the same caller sees while nothing happens. */
+/** What the same client measures without any abuse. */
 export async function quiet(rig: Rig): Promise<Latencies> {
   return (await probed(rig, () => sleep(systemTime, QUIET_MS))).latencies;
 }
@@ -70,7 +70,7 @@ export interface SlowResult {
 
 export type SlowKind = 'idle' | 'dripping head' | 'dripping body' | 'half a body';
 
-/** `count` connections that take their time, watched until the server has ended them all or the deadline is over. */
+/** `count` slow connections, watched until the server has ended them all or the deadline has passed. */
 export async function slow(
   rig: Rig,
   target: Target,
@@ -109,7 +109,9 @@ export async function slow(
   return result;
 }
 
-/** Requests that no honest client sends. `smuggled` stands where a second request would be seen if the first were misread. */
+/**
+ * Requests that no honest client sends. `smuggled` is where a second request would be seen if the first were misread.
+ */
 export function malformed(rig: Rig): Record<string, string | Uint8Array> {
   const head = (line: string) => `${line} HTTP/1.1\r\nHost: ${rig.host}\r\n`;
   const post = `${head('POST /v1/auth/refresh')}Content-Type: application/json\r\n`;
@@ -120,7 +122,7 @@ export function malformed(rig: Rig): Record<string, string | Uint8Array> {
     'two lengths that agree': `${post}Content-Length: ${body.length}\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     'a length and chunks': `${post}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n${smuggled}`,
     'chunks and a length': `${post}Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n${smuggled}`,
-    'an encoding nobody knows': `${post}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n${smuggled}`,
+    'an unknown encoding': `${post}Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n${smuggled}`,
     'two encodings': `${post}Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n${smuggled}`,
     'chunks of junk': `${post}Transfer-Encoding: chunked\r\n\r\nZZZ\r\n${body}\r\n0\r\n\r\n${smuggled}`,
     'a chunk without end': `${post}Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFFF\r\n${body}`,
@@ -149,11 +151,11 @@ export function malformed(rig: Rig): Record<string, string | Uint8Array> {
 export interface MalformedOutcome {
   readonly name: string;
   readonly statuses: readonly number[];
-  /** Whether what stood behind the request was answered as a request of its own. */
+  /** Whether the text after the request was answered as a request of its own. */
   readonly isSmuggled: boolean;
 }
 
-/** Sends each malformed request on a connection of its own, and behind some of them a second one. */
+/** Sends each malformed request on its own connection, some of them followed by a second one. */
 export function sendMalformed(rig: Rig, target: Target): Promise<MalformedOutcome[]> {
   return Promise.all(
     Object.entries(malformed(rig)).map(async ([name, bytes]) => {
@@ -164,7 +166,7 @@ export function sendMalformed(rig: Rig, target: Target): Promise<MalformedOutcom
   );
 }
 
-/** Bytes that are no TLS, or break it off. */
+/** Bytes that are not TLS, or an aborted handshake. */
 export async function spoilHandshakes(rig: Rig, count: number): Promise<void> {
   const plain = { port: rig.api.port, isTls: false };
   const junk = ['GET /v1/me HTTP/1.1\r\nHost: a\r\n\r\n', '\x16\x03\x01\x00\xff', '\0'.repeat(1_000), ''];
@@ -177,7 +179,7 @@ export async function spoilHandshakes(rig: Rig, count: number): Promise<void> {
   }
 }
 
-/** Requests whose senders are gone before the answer. */
+/** Requests whose clients disconnect before the answer. */
 export async function vanish(target: Target, bytes: string, count: number): Promise<void> {
   for (let sent = 0; sent < count; sent += 20) {
     const clients = await openMany(target, Math.min(20, count - sent));
@@ -187,7 +189,7 @@ export async function vanish(target: Target, bytes: string, count: number): Prom
   }
 }
 
-/** Asks for much, again and again on one connection, and reads nothing. @returns the most memory seen, in MiB. */
+/** Sends expensive requests on one connection, and reads nothing. @returns the peak memory, in MiB. */
 export async function neverRead(
   target: Target,
   request: string,
@@ -207,7 +209,7 @@ export async function neverRead(
   return { beforeMib, mostMib };
 }
 
-/** Several requests in one write. @returns the statuses in the order in which they came. */
+/** Several requests in one write. @returns the statuses in the order in which they arrived. */
 export async function pipelined(target: Target, requests: readonly string[]): Promise<number[]> {
   const client = await exchange(target, requests.join(''));
   client.destroy();

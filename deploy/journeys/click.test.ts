@@ -1,4 +1,7 @@
-/** The main journey: a person logs in, makes an app and a link, people and bots follow it, and the figures say so. */
+/**
+ * The main journey: a user logs in, creates an app and a link, people and bots follow it, and the statistics count
+ * them.
+ */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
@@ -38,7 +41,7 @@ async function newLink(path: string): Promise<{ id: string; short_code: string; 
   return reply.json();
 }
 
-/** Follows the link `count` times, user agents of the corpus in turn. @returns people and bots that were answered. */
+/** Follows the link `count` times, user agents of the corpus in turn. @returns answered people and bots. */
 async function follow(
   code: string,
   count: number,
@@ -80,7 +83,7 @@ function settled(linkId: string, clicks: number, botClicks: number, timeout = 20
     .toEqual([clicks, botClicks]);
 }
 
-test(`1,000 clicks of ${people} people's and ${bots} bots' user agents are exactly counted, people and bots apart`, async () => {
+test(`1,000 clicks with ${people} people's and ${bots} bots' user agents are counted exactly, people and bots separately`, async () => {
   const link = await newLink('/exact');
   const answered = await follow(link.short_code, CLICKS);
   expect(answered.people + answered.bots).toBe(CLICKS);
@@ -110,7 +113,7 @@ test('a click is in the overview within 2 seconds', async () => {
 });
 
 test.each(['ingest', 'nats', 'clickhouse', 'publisher', 'postgres', 'redis'])(
-  '1,000 clicks are 1,000 when %s is killed in the middle of them, and afterwards it runs and people can log in',
+  '1,000 clicks are 1,000 if %s is killed in the middle of them, and afterwards it runs and people can log in',
   async (name) => {
     const link = await newLink(`/killed-${name}`);
     const pid = stack.pidOf(name);
@@ -137,7 +140,7 @@ test('a link works in a real browser under the address that was handed out, and 
     args: [...isolated, '--disable-sync', '--no-first-run', '--disable-quic', `--host-resolver-rules=${rules}`],
   });
   try {
-    // Headless mode says so in its user agent, and would rightly be counted as a bot.
+    // Headless mode is visible in the user agent, and would rightly be counted as a bot.
     const userAgent = userAgents.find((one) => one.platform === 'desktop')?.user_agent ?? '';
     const page = await (await chrome.newContext({ userAgent })).newPage();
     const hop = page.waitForResponse((response) => response.url().endsWith(link.short_code));
@@ -165,7 +168,7 @@ test('the printed curl lines work as printed: a redirect, and then 1', async () 
   expect(stdout).toMatch(/^302 https:\/\/example\.com\/\S*\n1\n$/);
 });
 
-test('Ctrl-C ends everything and leaves no process; the next start keeps the data and is ready in 6 seconds', async () => {
+test('Ctrl-C ends everything and leaves no process; the next start has the data and is ready in 6 seconds', async () => {
   const link = await newLink('/kept');
   await follow(link.short_code, 10);
   await settled(link.id, 10, 0);

@@ -1,4 +1,7 @@
-/** What the service really answers, request by request, is what its description says: statuses, bodies, headers, errors. */
+/**
+ * Compares the service's actual answers with its OpenAPI description, request by request: statuses, bodies, headers,
+ * errors.
+ */
 import { Secret, TOTP } from 'otpauth';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Description, type Operation } from './fuzz/description.ts';
@@ -50,7 +53,7 @@ function operationFor(method: string, path: string): Operation {
   return exact;
 }
 
-/** Sends one request and holds its answer to the description. */
+/** Sends one request and checks its answer against the description. */
 async function ask(
   method: string,
   target: string,
@@ -96,7 +99,7 @@ test('every operation succeeds as described', async () => {
   const factor = await expectStatus(200, 'POST', '/me/totp', { body: { password: login.password } });
   const authenticator = new TOTP({ secret: Secret.fromBase32(String(factor['secret'])) });
   await expectStatus(200, 'POST', '/me/totp/confirm', { body: { totp_code: authenticator.generate() } });
-  // A code is good once; that of the next half minute counts already.
+  // A code works once; the code of the next half minute is already valid.
   const next30s = authenticator.generate({ timestamp: Date.now() + 30_000 });
   await expectStatus(200, 'POST', '/me/totp/disable', { body: { totp_code: next30s } });
   for (const page of ['/openapi.json', '/docs', '/docs/swagger-ui.css', '/version'])
@@ -144,7 +147,7 @@ test('every operation of the SDK succeeds as described, the second time too', as
   await expectStatus(202, 'POST', '/sdk/events', { body: { name: 'bare', device_id: 'd1' } });
 });
 
-test('every example of the description is taken, or refused for what it names and not for its form', async () => {
+test('every example of the description is accepted, or refused for what it names and not for its form', async () => {
   for (const operation of description.operations) {
     if (operation.bodyExample === undefined || operation.path.includes('{')) continue;
     const { status, body } = await ask(operation.method, operation.path, { body: operation.bodyExample });
@@ -201,7 +204,7 @@ test('every operation with an id answers 404 for one that is unknown or malforme
   await expectStatus(403, 'POST', '/links', { body: { path: '/x', app_id: '{{app:0}}' }, credential: 'viewer' });
 });
 
-test('every operation with a body or a query refuses a faulty one and names the field', async () => {
+test('every operation with a body or a query refuses an invalid one and names the field', async () => {
   for (const operation of description.operations) {
     const { method, path, bodySchema, queryParameters } = operation;
     const target = path
@@ -224,7 +227,7 @@ test('every operation with a body or a query refuses a faulty one and names the 
   }
 });
 
-test('every class of requests ends in a 429 that says when to come back', async () => {
+test('every class of requests ends in a 429 that says when to retry', async () => {
   const classes: [string, string, Ask][] = [
     ['POST', '/sdk/match', { body: { platform: 'ios' } }],
     ['POST', '/sdk/events', { body: { name: 'a', device_id: 'd' } }],
@@ -240,12 +243,12 @@ test('every class of requests ends in a 429 that says when to come back', async 
   }
 });
 
-test('every success that is described was seen', () => {
+test('every documented success was seen', () => {
   const missing = description.operations.flatMap((operation) =>
     [...operation.answers.keys()]
       .filter((status) => status < 300 && !seen.get(nameOf(operation))?.has(status))
       .map((status) => `${nameOf(operation)} ${status}`),
   );
-  // No provider is set up here.
+  // No provider is configured here.
   expect(missing.filter((one) => !one.includes('/oauth/'))).toEqual([]);
 });

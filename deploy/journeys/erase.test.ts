@@ -1,4 +1,7 @@
-/** A person is erased by the command that an operator types, while everything runs; then the whole data folder is searched for them. */
+/**
+ * A person is erased with the operator's command while everything runs; then the whole data folder is searched for
+ * their data.
+ */
 import { execFile, spawnSync } from 'node:child_process';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -7,7 +10,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { MINUTE_MS } from '#common/durations.ts';
 import { type Reply, Stack } from './stack.ts';
 
-/** On a server that is left alone, ClickHouse keeps replaced files for 8 minutes, and looks for them every 5. */
+/** On an idle server, ClickHouse keeps replaced files for 8 minutes, and checks for them every 5. */
 const inAHurry =
   'old_parts_lifetime = 1, cleanup_delay_period = 1, cleanup_delay_period_random_add = 0, max_cleanup_delay_period = 1';
 const iphone =
@@ -57,7 +60,7 @@ const sdk = (path: string, { address }: Person, body: object): Promise<Reply> =>
   return stack.api(`/sdk/${path}`, { method: 'POST', headers, body });
 };
 
-/** Taps, installs, and does something as a user. */
+/** Taps, installs, and acts as a user. */
 async function lives(who: Person): Promise<void> {
   const { clicks } = await totals();
   expect((await visit(who)).status).toBe(302);
@@ -91,13 +94,13 @@ async function admin(...words: string[]): Promise<string> {
 }
 
 test(
-  'erase, typed while everything runs, leaves no byte of the person in any file; every sum stays, and so do others',
+  "an erasure while everything runs leaves no byte of the person in any file, and keeps every sum and everyone else's data",
   async () => {
     await lives(ada);
     await lives(bob);
     const once = { clicks: 2, installs: 2, events: 2 };
     await expect.poll(totals, { timeout: MINUTE_MS, interval: 500 }).toEqual(once);
-    // The search finds who is there: without this it might find nothing because it can't.
+    // Proves that the search works: it must find the person before the erasure.
     for (const mark of [...marksOf(ada), ...marksOf(bob)]) expect(filesWith(mark), mark).not.toEqual([]);
 
     const clickhouse = new ClickHouse({ url: localClickHouseUrl(stack.dataDir) });
@@ -110,7 +113,7 @@ test(
     expect(said).toMatch(/^blanked 1 clicks, 1 installs, 1 events, \d+ matches, 0 refused records$/m);
     expect(said).toContain('a replay can start no earlier than now');
 
-    // A journal's file goes when it is finished and stored: others go on.
+    // A journal's file is deleted once it is full and committed, so this fills it.
     const more = 160;
     for (let n = 0; n < more; n++) {
       await visit(bob);
@@ -123,7 +126,7 @@ test(
     for (const mark of marksOf(bob)) expect(filesWith(mark), mark).not.toEqual([]);
     const later = { clicks: 2 + more, installs: 2, events: 2 + more };
     await expect.poll(totals, { timeout: MINUTE_MS, interval: 500 }).toEqual(later);
-    // The device is somebody new from now on.
+    // From now on the device is a new person.
     await lives(ada);
     await expect.poll(async () => (await totals()).installs, { timeout: MINUTE_MS, interval: 500 }).toBe(3);
   },

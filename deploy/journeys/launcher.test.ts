@@ -13,7 +13,7 @@ const launched: Launched[] = [];
 interface Launched {
   readonly child: ChildProcess;
   readonly text: () => string;
-  /** Exit code; null when a signal ended it. */
+  /** Exit code; null if a signal ended it. */
   readonly ended: Promise<number | null>;
 }
 
@@ -71,7 +71,7 @@ test('a launcher killed by kill -9 takes everything with it, and the next start 
   expect(await second.ended).toBe(0);
 });
 
-test('every process that is killed comes back, with a line that says so', async () => {
+test('every process that is killed is restarted, with a line that says so', async () => {
   const running = launch();
   await ready(running);
   const before = pids();

@@ -1,4 +1,4 @@
-/** What the machine says of a running installation: its processes, their environments, their sockets. Linux. */
+/** What the machine reports about a running installation: its processes, their environments, their sockets. Linux. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 function statOf(pid: number): { name: string; parent: number } | null {
@@ -11,7 +11,7 @@ function statOf(pid: number): { name: string; parent: number } | null {
   }
 }
 
-/** Every process below this one, their children included. */
+/** Every process below this one, including indirect children. */
 export function descendantsOf(root: number): number[] {
   const pids = readdirSync('/proc').map(Number).filter(Boolean);
   const parents = new Map(pids.map((pid) => [pid, statOf(pid)?.parent ?? 0]));
@@ -58,7 +58,7 @@ function addressOf(hex: string): string {
 
 const tcpListens = '0A';
 
-/** Every socket on which these processes take what others send: TCP, UDP and Unix. */
+/** Every socket on which these processes accept data: TCP, UDP and Unix. */
 export function listenersOf(pids: readonly number[]): Listener[] {
   const owners = new Map(pids.flatMap((pid) => inodesOf(pid).map((inode) => [inode, pid] as const)));
   const lines = (file: string) => readFileSync(`/proc/net/${file}`, 'utf8').trim().split('\n').slice(1);

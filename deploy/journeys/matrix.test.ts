@@ -1,6 +1,6 @@
 /**
- * Every endpoint of the service's own description against every kind of caller, over HTTPS. An endpoint that has no
- * row here, or a row whose endpoint is gone, fails too.
+ * Every endpoint of the service's own description against every kind of caller, over HTTPS. An endpoint without a row
+ * here, or a row without an endpoint, fails too.
  */
 import { execFileSync } from 'node:child_process';
 import { createHmac, hkdfSync } from 'node:crypto';
@@ -17,7 +17,7 @@ interface Row {
   readonly statuses: readonly number[];
   readonly query?: string;
   readonly body?: () => object;
-  /** What `{id}` stands for; made anew for each caller. */
+  /** What `{id}` stands for; created for each caller. */
   readonly id?: 'app' | 'link';
 }
 
@@ -140,7 +140,7 @@ async function tokenOf(email: string): Promise<string> {
   return reply.json<{ access_token: string }>().access_token;
 }
 
-/** A token with a right signature, as only somebody who has the key can make one: past its time, or of no user. */
+/** A token with a valid signature, as only the holder of the key can make: expired, or of an unknown user. */
 function signed(sub: string, secondsLeft: number): string {
   const [kid = '', key = ''] = readFileSync(join(stack.dataDir, 'secret-key'), 'utf8').trim().split(':');
   const now = Math.floor(Date.now() / 1000);

@@ -1,4 +1,4 @@
-/** The probe in a process of its own, so that what it measures is the service and not the abuse beside it. */
+/** The probe as a process, so that it measures the service and not the abuse next to it. */
 import { Probe } from './probe.ts';
 
 const [port = '', target = '', authorization = ''] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-/** A well-behaved caller who asks again and again, and notes how long each answer took. */
+/** A well-behaved client that sends requests continuously, and notes how long each answer took. */
 import { sleep, systemTime } from '#common/time.ts';
 import { Wire } from './fuzz/wire.ts';
 

@@ -1,9 +1,9 @@
-/** Keys rotated one after the other while requests use them, new and old, at a steady pace. */
+/** Keys rotated in sequence while requests use them, new and old, at a steady rate. */
 import { type Received, Wire } from './fuzz/wire.ts';
 import type { Stack } from './stack.ts';
 
 const TICK_MS = 5;
-/** Old keys that are tried again: the last few, since a cache would hold on to those. */
+/** Old keys that are tried again: the most recent ones, since a cache would hold on to those. */
 const OLD_KEYS_TRIED = 4;
 
 export interface RotationResult {
@@ -13,7 +13,7 @@ export interface RotationResult {
   readonly refused: number;
   /** Accepted with a key although they began after the answer to its rotation. */
   readonly acceptedTooLate: number;
-  /** Refused with the newest key although they began after it was given out, and ended before the next rotation began. */
+  /** Refused with the newest key although they began after it was issued, and ended before the next rotation began. */
   readonly refusedTooEarly: number;
   readonly other: Readonly<Record<string, number>>;
   readonly requestsASecond: number;
@@ -100,7 +100,7 @@ function judged(uses: readonly Use[], lives: ReadonlyMap<string, Life>) {
   let [accepted, refused, acceptedTooLate, refusedTooEarly] = [0, 0, 0, 0];
   for (const { key, beganMs, endedMs, status } of uses) {
     const life = lives.get(key);
-    if (!life) throw new Error('a key that was never given out');
+    if (!life) throw new Error('a key that was never issued');
     if (status === 202) {
       accepted++;
       if (beganMs > life.deadMs) acceptedTooLate++;

@@ -1,9 +1,9 @@
-/** A client with bad manners: raw bytes over TLS or TCP, as slow, as many and as broken as asked. */
+/** An abusive client: raw bytes over TLS or TCP, as slow, numerous and malformed as requested. */
 import { connect as connectTcp, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 
 const CONNECT_TIMEOUT_MS = 20_000;
-/** Some requests are never answered: what is incomplete is waited for by the server, too. */
+/** Some requests are never answered: the server waits for the rest of an incomplete one, too. */
 const FIRST_BYTE_MS = 2_000;
 const KEPT_CHARACTERS_MAX = 4 << 20;
 
@@ -69,7 +69,7 @@ export class RoughClient {
   }
 }
 
-/** Opens many, some at a time, since a TLS handshake is dear for both sides. */
+/** Opens many, a few at a time, since a TLS handshake is expensive for both sides. */
 export async function openMany(target: Target, count: number, reads = true): Promise<RoughClient[]> {
   const clients: RoughClient[] = [];
   let opened = 0;
@@ -83,7 +83,7 @@ export async function openMany(target: Target, count: number, reads = true): Pro
   return clients;
 }
 
-/** Sends one text on a connection of its own. @returns everything that came back until the connection ended or fell silent. */
+/** Sends one text on its own connection. @returns everything received until the connection ended or became idle. */
 export async function exchange(target: Target, bytes: string | Uint8Array, silentMs = 400): Promise<RoughClient> {
   const client = await RoughClient.open(target);
   await new Promise<void>((settle) => {

@@ -1,6 +1,6 @@
 /**
- * A whole Signpost for a journey: `npm start` with a folder and ports of its own, used as a person would, over HTTP alone.
- * What the launcher prints is kept, and shown when it does not get ready.
+ * A complete Signpost for a journey: `npm start` with its own folder and ports, used as a person would, only over HTTP.
+ * It records the launcher's output, and shows it if the launcher does not become ready.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -19,7 +19,7 @@ export interface Reply {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
-  /** The body as JSON. @throws when it is none. */
+  /** The body as JSON. @throws if it is not. */
   json<T>(): T;
 }
 
@@ -62,7 +62,7 @@ export class Stack {
       RATE_LIMIT_AUTH: '1000',
       LOGIN_FAILURES_FREE: '1000000',
       RATE_LIMIT_LINKS: '10000',
-      // Hosts that a journey claims are looked for nowhere.
+      // The DNS is not queried for hosts that a journey claims.
       DNS_SERVERS: '127.0.0.1:9',
       ...settings,
     };
@@ -103,7 +103,7 @@ export class Stack {
     });
   }
 
-  /** What runs, by the table that the launcher keeps for operators. */
+  /** The running processes, from the table that the launcher writes for operators. */
   get parts(): RunningPart[] {
     return JSON.parse(readFileSync(join(this.dataDir, 'processes.json'), 'utf8')) as RunningPart[];
   }

@@ -1,6 +1,7 @@
 /**
- * A stranger on the same machine, another Unix user, and one on the network: what a running `npm start` lets them read, write
- * or reach. Public by design are the ports of the API and of short links; readable for local users the figures in /metrics.
+ * What a running `npm start` lets others read, write or reach: another Unix user of the same machine, and a machine on
+ * the network. Public by design are the ports of the API and of short links; local users can read the figures in
+ * /metrics.
  */
 import { execFile, execFileSync, spawnSync } from 'node:child_process';
 import {
@@ -55,7 +56,7 @@ function firstBytes(port: number, send: string): Promise<string> {
   });
 }
 
-test('every port is bound to 127.0.0.1, and every other socket lies in the closed folder', () => {
+test('every port is bound to 127.0.0.1, and every other socket is in the closed folder', () => {
   expect(listeners.length).toBeGreaterThanOrEqual(10);
   const isInside = ({ address }: Listener) => address.startsWith(`${stack.dataDir}/`);
   expect(listeners.filter((one) => one.address !== '127.0.0.1' && !isInside(one))).toEqual([]);
@@ -88,14 +89,14 @@ test('every port that is not public by design rejects clients without a password
       expect(['ingest', 'publisher', 'origin', 'redirector-0']).toContain(name);
     }
   }
-  // One port each for the servers; our processes have their public ports and that of their metrics.
+  // One port each for the servers; our processes have their public ports and their metrics port.
   expect(checked).toEqual({
     ...{ postgres: 1, nats: 1, redis: 1, clickhouse: 1 },
     ...{ ingest: 1, publisher: 1, origin: 2, 'redirector-0': expect.any(Number) },
   });
 });
 
-test('what local users may read of the metrics are figures: no id, no address, no name of a tenant', async () => {
+test('local users can read only figures in the metrics: no id, no address, no name of a tenant', async () => {
   const listed = stack.parts as unknown as { name: string; metrics_url: string | null }[];
   const urls = listed.flatMap(({ metrics_url }) => metrics_url ?? []);
   expect(urls).toHaveLength(4);
@@ -136,12 +137,12 @@ const sockets = paths.map((path) => new Promise((done) => {
 }));
 Promise.all(sockets).then(() => console.log(JSON.stringify(found)));`;
 
-test.runIf(isRoot)('another user of the machine can read and write no file, and look into no process', () => {
+test.runIf(isRoot)('another user of the machine can read and write no file, and inspect no process', () => {
   const open = join(stack.dataDir, '..', `signpost-open-${process.pid}`);
   writeFileSync(open, 'x', { mode: 0o666 });
   const paths = filesBelow(stack.dataDir);
   expect(paths.length).toBeGreaterThan(100);
-  // Node may lie where only we may go.
+  // Node may be in a place that only we can access.
   const programs = mkdtempSync(join(tmpdir(), 'signpost-open-'));
   chmodSync(programs, 0o755);
   const node = join(programs, 'node');
@@ -157,13 +158,13 @@ test.runIf(isRoot)('another user of the machine can read and write no file, and 
     return JSON.parse(stdout || `{"failed":${JSON.stringify(stderr)}}`) as Record<string, unknown>;
   };
   const nothing = { readable: [], writable: [], environments: [], killable: [] };
-  // The probe finds what is open: without this line it might find nothing because it can't look.
+  // Proves that the probe works: it must find what is open.
   expect(ask([open])).toMatchObject({ readable: [open] });
   expect(ask(paths)).toEqual({ ...nothing, tried: paths.length });
   execFileSync('rm', ['-r', open, programs]);
 });
 
-test('no password and no secret stands in the arguments of a process', () => {
+test('no password and no secret is in the arguments of a process', () => {
   const passwords = filesBelow(stack.dataDir)
     .filter((path) => /\/password[\w-]*$|secret-key$/.test(path))
     .map((path) => execFileSync('cat', [path], { encoding: 'utf8' }).trim());
@@ -174,7 +175,7 @@ test('no password and no secret stands in the arguments of a process', () => {
   }
 });
 
-test('what was made is for its owner alone, whatever folder it lies in', () => {
+test('created files and folders are accessible only to their owner, whatever folder they are in', () => {
   const open = filesBelow(stack.dataDir).filter((path) => existsSync(path) && (statSync(path).mode & 0o077) !== 0);
   expect(open).toEqual([]);
 });
@@ -200,7 +201,7 @@ test('a process gets the settings that it reads and no others; none gets the pas
   expect(Object.values(given).flat()).toEqual([]);
 });
 
-test('no process has the owner of the database, and each has its own user of it', () => {
+test('no process uses the owner of the database, and each has its own database user', () => {
   const own = {
     ...{ origin: ['API_DATABASE_URL', 'GATEWAY_DATABASE_URL'], ingest: ['INGEST_DATABASE_URL'], publisher: [] },
     'redirector-0': ['EDGE_DATABASE_URL'],
@@ -227,7 +228,9 @@ test('a password that was given is not written to a file', () => {
 
 const ip = (...args: string[]) => spawnSync('ip', args, { encoding: 'utf8' });
 
-/** Two machines on one wire: this one, and a network namespace. Null, with the reason printed, where that can't be made. */
+/**
+ * Two machines on one wire: this one, and a network namespace. Null, with the reason printed, if that can't be created.
+ */
 function secondMachine(): { address: string; name: string } | null {
   const name = `signpost${process.pid}`;
   const [near, far] = [`sp${process.pid}a`.slice(-15), `sp${process.pid}b`.slice(-15)];
@@ -243,7 +246,7 @@ function secondMachine(): { address: string; name: string } | null {
   for (const step of steps) {
     const { status, stderr, error } = ip(...step);
     if (status === 0) continue;
-    console.warn(`no second machine: ip ${step.join(' ')}: ${error?.message ?? stderr.trim()}`);
+    console.warn(`cannot create a second machine: ip ${step.join(' ')}: ${error?.message ?? stderr.trim()}`);
     ip('netns', 'delete', name);
     return null;
   }
@@ -259,7 +262,7 @@ const tried = ports.map((port) => new Promise((done) => {
 }));
 Promise.all(tried).then((found) => console.log(JSON.stringify(found.filter(Boolean))));`;
 
-// Takes the rights of root and iproute2.
+// Needs root and iproute2.
 test.runIf(isRoot)('a machine on the network reaches no port at all', async () => {
   const other = secondMachine();
   if (other === null) return;
@@ -273,7 +276,7 @@ test.runIf(isRoot)('a machine on the network reaches no port at all', async () =
     const child = await new Promise<string>((done) => {
       execFile('ip', args, (_error, stdout) => done(stdout));
     });
-    // The control is reached, so the wire works; nothing else is.
+    // The control port is reached, so the wire works; nothing else is.
     expect(JSON.parse(child)).toEqual([openPort]);
   } finally {
     control.close();
@@ -281,7 +284,7 @@ test.runIf(isRoot)('a machine on the network reaches no port at all', async () =
   }
 });
 
-test('a folder of an earlier version, open to all and without passwords, is closed and goes on', async () => {
+test('a folder of an earlier version, open to all and without passwords, is closed and continues to work', async () => {
   await stack.interrupt();
   for (const path of filesBelow(stack.dataDir)) {
     if (/\/(password-|nats\.conf|redis\.conf)/.test(path)) execFileSync('rm', [path]);
@@ -297,7 +300,7 @@ test('a folder of an earlier version, open to all and without passwords, is clos
   expect((await call('/apps')).json<{ data?: unknown[]; items?: unknown[] }>()).toMatchObject({});
 });
 
-test('with another secret than the one its keys were kept under, nothing starts, in one sentence', async () => {
+test('with a secret other than the one its keys were encrypted with, nothing starts, and one sentence says why', async () => {
   await stack.interrupt();
   const kept = execFileSync('cat', [join(stack.dataDir, 'secret-key')], { encoding: 'utf8' });
   execFileSync('rm', [join(stack.dataDir, 'secret-key')]);

@@ -1,4 +1,6 @@
-/** The journey over the tap page: a link, its page, the tap, an install with what was copied, and a match that is certain. */
+/**
+ * The journey through the tap page: a link, its page, the tap, an install with the copied text, and a certain match.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Stack } from './stack.ts';
 
@@ -11,7 +13,7 @@ beforeAll(async () => {
 });
 afterAll(() => stack.stop());
 
-test('an install that hands in what the tap page copied is certainly the link’s, and is counted once as a click', async () => {
+test('an install that sends what the tap page copied is matched to the link with certainty, and counted once as a click', async () => {
   const call = await stack.loggedIn();
   const made = await call('/apps', {
     method: 'POST',
@@ -38,7 +40,7 @@ test('an install that hands in what the tap page copied is certainly the link’
       headers: { 'x-api-key': app.api_key },
       body: { platform: 'ios', device_id: 'a phone', clipboard_url },
     });
-  // The click is known to the SDK edge within a second or so.
+  // The click reaches the SDK edge within a second or so.
   await expect
     .poll(
       async () =>

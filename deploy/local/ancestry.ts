@@ -1,9 +1,9 @@
-/** The processes between this one and the npm that runs it, so that their end is noticed. */
+/** The processes between this one and the npm that runs it, so that their end is detected. */
 import { readdirSync, readFileSync } from 'node:fs';
 
 const chainMax = 8;
 
-/** State (a letter) and parent of a process, as /proc tells them (proc(5)); none where it has ended. */
+/** State (a letter) and parent of a process according to /proc (proc(5)); nothing if it has ended. */
 function statusOf(pid: number): { readonly state: string; readonly parent: number } {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -18,13 +18,13 @@ function parentOf(pid: number): number {
   return statusOf(pid).parent;
 }
 
-/** Whether it still runs: one that has ended and was not waited for does not. */
+/** Whether it still runs: a zombie does not. */
 export function isAlive(pid: number): boolean {
   const { state } = statusOf(pid);
   return state !== '' && state !== 'Z' && state !== 'X';
 }
 
-/** The processes that it started. None where there is no /proc. */
+/** Its child processes. None if there is no /proc. */
 export function childrenOf(pid: number): number[] {
   try {
     const pids = readdirSync('/proc').map(Number).filter(Number.isInteger);
@@ -42,7 +42,7 @@ function isNpm(pid: number): boolean {
   }
 }
 
-/** Parents from the nearest to npm: `[shell, npm]`, say. Just the nearest where /proc can't tell more. */
+/** Parents from the nearest up to npm, such as `[shell, npm]`. Only the nearest if there is no /proc. */
 export function ancestors(): number[] {
   const chain = [process.ppid];
   for (let pid = process.ppid; chain.length < chainMax && pid > 1; ) {
@@ -53,7 +53,7 @@ export function ancestors(): number[] {
   return [process.ppid];
 }
 
-/** Whether each still is the parent of the one before it. A process whose parent died belongs to another one. */
+/** Whether each is still the parent of the one before it. A process whose parent died gets another one. */
 export function isIntact(chain: readonly number[]): boolean {
   return chain.every((pid, at) => {
     const child = chain[at - 1];

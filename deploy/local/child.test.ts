@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { logTail } from './child.ts';
 
-test('the end of a log keeps the sentence of an error and leaves its trace out', () => {
+test('the end of a log includes the message of an error and leaves out its stack trace', () => {
   const folder = mkdtempSync(join(tmpdir(), 'signpost-child-'));
   const file = join(folder, 'x.log');
   const trace = Array.from({ length: 20 }, (_, n) => `    at place${n} (/a/b.ts:${n}:1)`);

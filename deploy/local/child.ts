@@ -1,8 +1,8 @@
 /**
- * One child process on this machine: a server (Postgres, NATS, …) or a process of ours.
+ * One child process on this machine: a server (Postgres, NATS, …) or a process of Signpost.
  *
- * It runs in a session of its own, so a Ctrl-C at the terminal reaches the launcher alone. A guard, a few lines of
- * shell that wait for the end of a pipe only the launcher holds, ends it when the launcher dies, even by kill -9.
+ * It runs in a session of its own, so a Ctrl-C at the terminal reaches only the launcher. If the launcher dies, even by
+ * kill -9, a guard ends the child: a few lines of shell that wait for the end of a pipe only the launcher holds.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { closeSync, mkdirSync, openSync, readFileSync, renameSync, statSync } from 'node:fs';
@@ -10,11 +10,11 @@ import { dirname } from 'node:path';
 import { searchPath } from '#common/process/config.ts';
 import { sleep, systemTime } from '#common/time.ts';
 
-/** Size at which a log file is set aside (one older file is kept). */
+/** Size at which a log file is rotated (one older file is kept). */
 export const logBytesMax = 16 * 1024 * 1024;
 const guardGraceMs = 10_000;
 
-/** A start that failed, in one sentence that says what to do. */
+/** A failed start, as one sentence that says what to do. */
 export class StartupError extends Error {
   constructor(message: string) {
     super(message);
@@ -30,10 +30,10 @@ export interface Exit {
 export interface Child {
   readonly name: string;
   readonly pid: number;
-  /** Settles when the process has ended, however it came to that. */
+  /** Settles when the process has ended, for whatever reason. */
   readonly exited: Promise<Exit>;
   hasExited(): boolean;
-  /** Asks with the stop signal, and insists with SIGKILL after the grace time. */
+  /** Sends the stop signal, and SIGKILL after the grace time. */
   stop(): Promise<void>;
   kill(signal: NodeJS.Signals): void;
 }
@@ -52,7 +52,8 @@ export interface ChildCommand {
   readonly stopGraceMs?: number;
 }
 
-// $1 pid, $2 signal, $3 tenths of a second of grace. A line on the pipe means all is well; its end means the launcher is gone.
+// $1 pid, $2 signal, $3 tenths of a second of grace. A line on the pipe means that all is well; its end means that the
+// launcher is gone.
 const guardScript = `trap '' INT TERM HUP
 read -r line && exit 0
 kill -s "$2" "$1" 2>/dev/null || exit 0
@@ -73,7 +74,7 @@ function startGuard(pid: number, signal: NodeJS.Signals): ChildProcess {
   return guard;
 }
 
-/** Starts the process and returns as soon as it exists; whether it is ready is the caller's question. */
+/** Starts the process and returns as soon as it exists; the caller checks whether it is ready. */
 export async function startChild(command: ChildCommand): Promise<Child> {
   const { name, stopSignal = 'SIGTERM', stopGraceMs = 10_000 } = command;
   const log = openLog(command.logFile);
@@ -99,7 +100,7 @@ export async function startChild(command: ChildCommand): Promise<Child> {
   });
   const { pid } = child;
   if (failure !== undefined || pid === undefined) {
-    throw new StartupError(`${name} could not be started: ${failure?.message ?? 'no process was made'}.`);
+    throw new StartupError(`${name} could not be started: ${failure?.message ?? 'the system returned no pid'}.`);
   }
   child.on('error', () => undefined);
   const guard = startGuard(pid, stopSignal);
@@ -135,27 +136,27 @@ function openLog(file: string): number {
 
 export function cannotWrite(folder: string, error: unknown): string {
   const reason = error instanceof Error && 'code' in error ? String(error.code) : String(error);
-  return `${folder} can't be written (${reason}): give this user the right to, or set DATA_DIR to another folder.`;
+  return `${folder} cannot be written (${reason}): give this user write access, or set DATA_DIR to another folder.`;
 }
 
-/** Where a trace shows the way to an error: the error itself stands above it. */
+/** Where a stack trace begins: the error message is above it. */
 const traceLine = /^\s*(at .*|Node\.js v[\d.]+)?$/;
 
-/** The last lines of a log that say something, for a sentence about a start that failed. */
+/** The last informative lines of a log, for a message about a failed start. */
 export function logTail(file: string, lines = 8): string {
   try {
-    const told = readFileSync(file, 'utf8')
+    const informative = readFileSync(file, 'utf8')
       .split('\n')
       .filter((line) => !traceLine.test(line));
-    return told.slice(-lines).join('\n  ');
+    return informative.slice(-lines).join('\n  ');
   } catch {
     return '(no log)';
   }
 }
 
 /**
- * Waits until the child answers.
- * @throws StartupError with the end of its log when it ended or did not answer in time; the child is then stopped.
+ * Waits until the child answers. @throws StartupError with the end of its log if it ended or did not answer in time;
+ * the child is then stopped.
  */
 export async function waitUntilReady(
   child: Child,
@@ -174,11 +175,11 @@ export async function waitUntilReady(
     }
     if (await isReady()) return;
     if (Date.now() > deadline) {
-      // Read before the stop, whose lines would push out those that say what was waited for.
+      // Read before the stop, which logs lines that would displace the informative ones.
       const tail = logTail(logFile);
       await child.stop();
       const seconds = Math.round(timeoutMs / 1000);
-      throw new StartupError(`${child.name} gave no answer in ${seconds} s. The end of ${logFile}:\n  ${tail}`);
+      throw new StartupError(`${child.name} did not answer within ${seconds} s. The end of ${logFile}:\n  ${tail}`);
     }
     await sleep(systemTime, pauseMs);
   }

@@ -12,7 +12,7 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const modeOf = (path: string) => statSync(path).mode & 0o777;
 
-test('a folder that is made is closed to every other user', () => {
+test('a new folder is closed to every other user', () => {
   closeDataFolder(join(folder, 'new', 'data'));
   expect(modeOf(join(folder, 'new', 'data'))).toBe(0o700);
 });
@@ -28,7 +28,7 @@ test.each([0o755, 0o777, 0o750, 0o701])(
   },
 );
 
-test('what lies in a folder of an earlier version is closed too, and links out of it are left alone', () => {
+test('the content of a folder of an earlier version is closed too, and links out of it are not followed', () => {
   const data = join(folder, 'data');
   mkdirSync(join(data, 'postgres'), { recursive: true, mode: 0o755 });
   writeFileSync(join(data, 'secret-key'), 'x', { mode: 0o644 });
@@ -40,9 +40,9 @@ test('what lies in a folder of an earlier version is closed too, and links out o
   expect(modeOf(join(folder, 'mine'))).toBe(0o644);
 });
 
-test('a folder that can not be closed is refused in one line that says what to do', () => {
-  // Nobody, root included, can change a mode below /proc.
+test('a folder that cannot be closed is refused in one line that says what to do', () => {
+  // No user, not even root, can change a mode below /proc.
   expect(() => closeDataFolder('/proc/self')).toThrow(
-    /^\/proc\/self is open to other users \(mode 555\) and can't be closed \(\w+\): run chmod 700 on it[^\n]+$/,
+    /^\/proc\/self is open to other users \(mode 555\) and cannot be closed \(\w+\): run chmod 700 on it[^\n]+$/,
   );
 });

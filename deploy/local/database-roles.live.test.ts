@@ -118,13 +118,13 @@ const refused: Record<ProcessRoleName, readonly string[]> = {
 };
 
 test.each(processRoles.flatMap((role) => refused[role].map((sql) => [role, sql] as const)))(
-  '%s can not: %s',
+  '%s cannot: %s',
   async (role, sql) => {
     await expect(as[role].execute(sql)).rejects.toThrow(/permission denied|must be|Only roles/i);
   },
 );
 
-test('the SDK edge sees and adds links of one tenant alone within its transaction', async () => {
+test('within its transaction the SDK edge sees and adds links of one tenant only', async () => {
   const tenancy = new Tenancy(as.signpost_gateway);
   const add = (organization: string) =>
     tenancy.within(['org_1'], (tenant) =>
@@ -138,7 +138,7 @@ test('the SDK edge sees and adds links of one tenant alone within its transactio
   await expect(add('org_2')).rejects.toThrow(/row-level security/);
   const all = 'SELECT DISTINCT organization_id FROM links WHERE $1::text[] IS NOT NULL';
   expect(await tenancy.within(['org_2'], (tenant) => tenant.query(all))).toEqual([{ organization_id: 'org_2' }]);
-  // Outside of one, a key is looked up among all.
+  // Outside a transaction, a key is looked up among all tenants.
   expect(await as.signpost_gateway.query("SELECT id FROM apps WHERE api_key_hash = 'hush2'")).toEqual([
     { id: 'app_2' },
   ]);
@@ -150,7 +150,7 @@ test('the SDK edge sees and adds links of one tenant alone within its transactio
   ).rejects.toThrow(/row-level security/);
 });
 
-test('the API sees the rows of a tenant as that tenant alone', async () => {
+test("within a tenant's transaction the API sees only that tenant's rows", async () => {
   const tenancy = new Tenancy(as.signpost_api_process);
   const all = 'SELECT id FROM apps WHERE $1::text[] IS NOT NULL';
   expect(await tenancy.within(['org_2'], (tenant) => tenant.query(all))).toEqual([{ id: 'app_2' }]);
@@ -162,7 +162,7 @@ test('ingest deletes expired claims', async () => {
   expect(await new ExpiredClaims(as.signpost_ingest).delete()).toBe(1);
 });
 
-test('a right that a role no longer has is gone after the next migration', async () => {
+test('a privilege that a role no longer has is revoked by the next migration', async () => {
   await owner.execute('GRANT ALL ON users TO signpost_redirector');
   await owner.execute('GRANT SELECT (password_hash) ON users TO signpost_redirector');
   await Promise.all([migratePostgres({ url: database.url }), migratePostgres({ url: database.url })]);
@@ -190,7 +190,7 @@ test('npm start creates missing roles, each with its own password that only the 
   }
 });
 
-test('without the roles, and as an owner without the right to make any, everything is migrated and works', async () => {
+test('without the roles, and as an owner that may not create any, everything is migrated and works', async () => {
   const server = await ownPostgresForTest();
   const admin = new Postgres({ url: server.url, name: 'test', connectionsMax: 1 });
   try {

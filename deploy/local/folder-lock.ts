@@ -73,8 +73,8 @@ function codeOf(error: unknown): unknown {
 }
 
 /**
- * Reads the lock; undefined when there is none.
- * @throws StartupError when it exists but can't be read, which waiting would not change.
+ * Reads the lock; undefined if there is none. @throws StartupError if it exists but cannot be read, which waiting would
+ * not change.
  */
 function readLock(folder: string, file: string): string | undefined {
   try {
@@ -82,7 +82,7 @@ function readLock(folder: string, file: string): string | undefined {
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined;
     throw new StartupError(
-      `${file} can't be read (${codeOf(error) ?? error}): delete it if nothing uses ${folder}, or set DATA_DIR to another folder.`,
+      `${file} cannot be read (${codeOf(error) ?? error}): delete it if nothing uses ${folder}, or set DATA_DIR to another folder.`,
     );
   }
 }

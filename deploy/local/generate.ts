@@ -1,6 +1,6 @@
 /**
- * `npm run generate`: writes what is read but not written by hand: docs/openapi.json, docs/settings.md and the dumps of both
- * schemas. `--check` writes nothing and says what is out of date; it looks at what needs no servers.
+ * `npm run generate`: writes the generated files: docs/openapi.json, docs/settings.md and the dumps of both schemas.
+ * `--check` writes nothing and reports what is outdated; it only checks what needs no servers.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ type Page = readonly [file: string, text: () => string | Promise<string>];
 
 const pages: Page[] = [
   ['docs/settings.md', settingsPage],
-  // Without the environment: the same text on every machine.
+  // Without the environment, so that the text is the same on every machine.
   [
     'docs/openapi.json',
     () => {
@@ -37,7 +37,7 @@ for (const [file, text] of pages) {
   try {
     current = readFileSync(path, 'utf8');
   } catch {
-    // Not there yet, which is as stale as it gets.
+    // A missing file is outdated too.
   }
   if (current === wanted) continue;
   if (isCheck) stale.push(file);
@@ -48,6 +48,6 @@ if (!isCheck) {
   await writeSchemas(packageRoot());
 }
 if (stale.length > 0) {
-  console.error(`${stale.join(' and ')} no longer fit the code: npm run generate`);
+  console.error(`${stale.join(' and ')} no longer match the code: run npm run generate`);
   process.exitCode = 1;
 }

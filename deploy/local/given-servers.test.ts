@@ -4,7 +4,7 @@ import { loadConfig } from '#common/process/config.ts';
 import { unreachableServers } from './given-servers.ts';
 import { freePort } from './ports.ts';
 
-test('every server given that is not there is named in one sentence, without its password', async () => {
+test('every configured server that is unreachable is named in one sentence, without its password', async () => {
   const [open, dead] = [await freePort(), await freePort()];
   const server = createServer().listen(open, '127.0.0.1');
   const config = loadConfig([], {
@@ -16,10 +16,10 @@ test('every server given that is not there is named in one sentence, without its
   const faults = await unreachableServers(config);
   await new Promise((done) => server.close(done));
   expect(faults.map((fault) => fault.split(':')[0])).toEqual(['DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL']);
-  expect(faults[0]).toContain(`Postgres can't be reached at 127.0.0.1:${dead} (ECONNREFUSED)`);
+  expect(faults[0]).toContain(`Postgres cannot be reached at 127.0.0.1:${dead} (ECONNREFUSED)`);
   expect(faults.join()).not.toContain('hush');
 });
 
-test('servers that are not given, and sockets in folders, are not looked for', async () => {
+test('servers without a configured URL, and sockets in folders, are not checked', async () => {
   expect(await unreachableServers(loadConfig([], { DATABASE_URL: 'postgres:///db?host=/run/postgresql' }))).toEqual([]);
 });

@@ -8,7 +8,7 @@ const given = {
   DATABASE_URL: { server: 'Postgres', port: 5432 },
   REDIS_URL: { server: 'Redis', port: 6379 },
   NATS_URL: { server: 'NATS', port: 4222 },
-  // The client library takes the scheme's own port.
+  // The client library uses the scheme's own port.
   CLICKHOUSE_URL: { server: 'ClickHouse', port: 80 },
 } as const;
 
@@ -28,7 +28,7 @@ async function serverFault(name: keyof typeof given, text: string): Promise<stri
   const port = Number(url.port) || (url.protocol === 'https:' ? 443 : given[name].port);
   const fault = await connectFault(host, port);
   if (fault === null) return null;
-  return `${name}: ${given[name].server} can't be reached at ${url.hostname}:${port} (${fault}). Check the URL, or unset ${name} to let npm start run a local server`;
+  return `${name}: ${given[name].server} cannot be reached at ${url.hostname}:${port} (${fault}). Check the URL, or unset ${name} to let npm start run a local server`;
 }
 
 function connectFault(host: string, port: number): Promise<string | null> {

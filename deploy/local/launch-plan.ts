@@ -42,7 +42,7 @@ export function redirectorCount(config: Pick<Config, 'REDIRECTOR_PROCESSES'>, co
   return config.REDIRECTOR_PROCESSES === 0 ? Math.max(1, cores) : config.REDIRECTOR_PROCESSES;
 }
 
-/** Links on localhost lead to the port of this machine's redirectors, so that they work when they are clicked. */
+/** Links on localhost use the port of this machine's redirectors, so that they work when clicked. */
 function localLinks(config: Config): ProcessPlan['settings'] {
   if (config.SHORT_LINK_DOMAIN !== 'localhost' || config.SHORT_LINK_PORT !== 0) return {};
   const { REDIRECTOR_HTTP_PORT: http, REDIRECTOR_HTTPS_PORT: https } = config;

@@ -1,11 +1,11 @@
-/** What every server that runs on this machine for us looks like, and the steps all of them take to start. */
+/** The interface of every server that runs locally, and the startup steps that they share. */
 import { join } from 'node:path';
 import { type Child, type ChildCommand, type Exit, StartupError, startChild, waitUntilReady } from './child.ts';
 import { lockFolder } from './folder-lock.ts';
 import { portFor } from './ports.ts';
 
 export interface ServerPlace {
-  /** Folder of this one server; nothing else may use it. */
+  /** Folder of this server; nothing else may use it. */
   readonly dataDir: string;
   /** 0 or absent: any free port. */
   readonly port?: number;
@@ -33,10 +33,10 @@ export interface ServerPlan {
 }
 
 const portTries = 3;
-/** A server whose launcher was killed needs a moment to notice and end. */
+/** A server whose launcher was killed needs a moment to notice and exit. */
 const orphanWaitMs = 12_000;
 
-/** Takes the folder, prepares it, starts the server and waits until it answers. */
+/** Locks the folder, prepares it, starts the server and waits until it answers. */
 export async function startServer(place: ServerPlace, plan: ServerPlan): Promise<LocalServer> {
   const lock = await lockFolder(place.dataDir, orphanWaitMs);
   const logFile = join(place.dataDir, 'server.log');
@@ -50,7 +50,7 @@ export async function startServer(place: ServerPlace, plan: ServerPlan): Promise
         await waitUntilReady(child, logFile, () => plan.isReady(port), plan.readyTimeoutMs);
         return serverOf(child, port, plan.url(port), () => lock.release());
       } catch (error) {
-        // With a port of our own choice, losing it to another program in between is worth another try.
+        // If we chose the port ourselves, another program may have taken it in between: try another one.
         const mayTryAgain = (place.port ?? 0) === 0 && tries < portTries && error instanceof StartupError;
         if (!mayTryAgain || !/address already in use/i.test(error.message)) throw error;
       }

@@ -11,14 +11,14 @@ export interface StoresToMigrate {
 }
 
 /**
- * Brings both stores to the newest schema. Doing it again changes nothing.
- * @throws StartupError that names the setting of the store which could not be.
+ * Migrates both stores to the newest schema. It is idempotent. @throws StartupError that names the setting of the store
+ * that could not be migrated.
  */
 export async function migrateStores(stores: StoresToMigrate): Promise<void> {
   const log = stores.log ?? (() => undefined);
   const clickhouse = new ClickHouse({ url: stores.clickhouseUrl });
   try {
-    // Both are waited for, also when one fails: what ends next must not pull a server from under the other.
+    // Waits for both even if one fails: ending now must not stop a server during the other's migration.
     const [postgres, migrated] = await Promise.allSettled([
       migratePostgres({ url: stores.databaseUrl, log }),
       migrateClickHouse(clickhouse, { retentionDays: stores.retentionDays }),
@@ -31,7 +31,7 @@ export async function migrateStores(stores: StoresToMigrate): Promise<void> {
   }
 }
 
-/** Most characters of an answer that are repeated: something else than the store may have given it. */
+/** Maximum length of an answer that is quoted: something other than the store may have sent it. */
 const reasonCharsMax = 300;
 
 function failed(store: string, error: unknown): StartupError {

@@ -1,4 +1,4 @@
-/** `npm run migrate`: brings the stores at DATABASE_URL and CLICKHOUSE_URL to the newest schema. */
+/** `npm run migrate`: migrates the stores at DATABASE_URL and CLICKHOUSE_URL to the newest schema. */
 import { ConfigError, loadConfig } from '#common/process/config.ts';
 import { StartupError } from './child.ts';
 import { migrateStores } from './migrate-stores.ts';

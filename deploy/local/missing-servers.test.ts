@@ -3,7 +3,7 @@ import { missingServers, refuseMissingServers } from './missing-servers.ts';
 
 const here = { arch: process.arch };
 
-/** A machine for which no package brings a server, with nothing on the PATH. */
+/** A machine for which no package provides a server, with nothing on the PATH. */
 function standOnAnotherMachine(): void {
   Object.defineProperty(process, 'arch', { value: 'riscv64', configurable: true });
   vi.stubEnv('PATH', '/nowhere');
@@ -14,7 +14,7 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-test('every server that neither a package nor the PATH has is named at once, with the command that installs it', () => {
+test('every server that neither a package nor the PATH provides is named immediately, with the command that installs it', () => {
   standOnAnotherMachine();
   const missing = missingServers().join('\n');
   expect(missing).toMatch(/No nats-server for \w+ riscv64 was found: .*'brew install nats-server'.*NATS_URL/);
@@ -22,7 +22,7 @@ test('every server that neither a package nor the PATH has is named at once, wit
   expect(() => refuseMissingServers()).toThrow(missing.split('\n')[0]);
 });
 
-test('a server that is given by its URL is not looked for', () => {
+test('a server with a configured URL is not looked for', () => {
   standOnAnotherMachine();
   const urls = {
     DATABASE_URL: 'postgres://a.example/db',

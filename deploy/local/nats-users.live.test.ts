@@ -1,4 +1,4 @@
-/** Each process of ours may use its own subjects of the log and no others. */
+/** Each process may use only its own subjects of the log. */
 import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -36,7 +36,7 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true });
 });
 
-/** Whether what this role publishes to the subject arrives; the operator hears everything. */
+/** Whether a message that this role publishes to the subject arrives; the operator subscribes to everything. */
 async function mayPublish(role: Role, subject: string): Promise<boolean> {
   let hasArrived = false;
   const end = as('operator').subscribe(subject, () => {
@@ -64,7 +64,7 @@ async function mayListen(role: Role, subject: string): Promise<boolean> {
 }
 
 const api = (verb: string) => `$JS.API.${verb}`;
-/** subject, who may publish to it, who may listen to it. */
+/** subject, who may publish to it, who may subscribe to it. */
 const subjects: [string, Role[], Role[]][] = [
   ['log.click.0', ['publisher'], []],
   [names.marks, ['ingest'], ['publisher']],
@@ -86,14 +86,14 @@ const subjects: [string, Role[], Role[]][] = [
   [`${inboxPrefixOf('gateway')}.x`, ['ingest'], ['gateway']],
 ];
 
-test.each(subjects)('%s is for its own processes alone', async (subject, publishers, listeners) => {
+test.each(subjects)('%s is for its own processes only', async (subject, publishers, listeners) => {
   const limited = roles.filter((role) => role !== 'operator');
   const found: { publishers: Role[]; listeners: Role[] } = { publishers: [], listeners: [] };
   for (const role of limited) {
     if (await mayPublish(role, subject)) found.publishers.push(role);
     if (await mayListen(role, subject)) found.listeners.push(role);
   }
-  // Ordinary users are not heard in the account of the server itself, whoever asks.
+  // Ordinary users are in another account than the server's system, so they get no answer from it.
   expect(found).toEqual({ publishers, listeners });
 });
 
@@ -123,7 +123,7 @@ test('without a password, or with a wrong one, there is no connection', async ()
   }
 });
 
-test('passwords and configuration are readable by their owner alone, and stay the same', async () => {
+test('only their owner can read the passwords and the configuration, and they stay the same', async () => {
   const files = ['nats.conf', ...[...roles, 'system'].map((role) => `password-${role}`)];
   const texts = () => files.slice(1).map((file) => readFileSync(join(dataDir, file), 'utf8'));
   const before = texts();

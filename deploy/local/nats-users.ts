@@ -1,6 +1,6 @@
 /**
- * Who may do what in the log. An edge can publish records and cannot read them; ingest reads them and cannot write any.
- * Inboxes begin with the user's name, so that none can listen to what another is answered.
+ * Permissions in the log. An edge can publish records but not read them; ingest can read them but not write any.
+ * Inboxes begin with the user's name, so that no user can read another's replies.
  */
 import { join } from 'node:path';
 import type { LogNames } from '#common/log/log-names.ts';
@@ -17,7 +17,7 @@ interface Permissions {
 const inboxOf = (role: NatsRole) => `${inboxPrefixOf(role)}.>`;
 type LimitedRole = 'publisher' | 'ingest' | 'gateway';
 
-/** Subjects that each process of ours uses, and no others. */
+/** Subjects that each process uses, and no others. */
 export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, Permissions>> {
   const streamApi = [names.api('STREAM.INFO'), names.api('STREAM.CREATE')];
   return {
@@ -28,7 +28,7 @@ export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, P
     ingest: {
       publish: [
         ...streamApi,
-        // What is committed may be removed, and the log resized; by nobody else.
+        // Allows purging what is committed and resizing the log; no other user may.
         ...[names.api('STREAM.UPDATE'), names.api('STREAM.PURGE')],
         ...['CREATE', 'DELETE', 'MSG.NEXT'].map((verb) => names.api(`CONSUMER.${verb}`, '>')),
         names.marks,
@@ -42,7 +42,7 @@ export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, P
 
 export type NatsPasswords = Readonly<Record<NatsRole, string>>;
 
-/** The passwords kept in the server's folder. */
+/** The passwords stored in the server's folder. */
 export function natsPasswords(dataDir: string): NatsPasswords {
   const of = (role: NatsRole) => keptPassword(join(dataDir, `password-${role}`));
   return {
@@ -54,7 +54,7 @@ export function natsPasswords(dataDir: string): NatsPasswords {
   };
 }
 
-/** The part of nats-server's configuration that says who there is. `operator` may do everything, for a person with `nats`. */
+/** The users in nats-server's configuration. `operator` has all permissions, for a person with the `nats` command. */
 export function natsUsers(passwords: NatsPasswords, names: LogNames): string[] {
   const permissionsOf = natsPermissions(names);
   const limited = (['publisher', 'ingest', 'gateway'] as const).map((role) => {
@@ -69,7 +69,7 @@ export function natsUsers(passwords: NatsPasswords, names: LogNames): string[] {
     `    { user: operator, password: ${JSON.stringify(passwords.operator)} }`,
     '  ]',
     '}',
-    // An account of its own beside the global one, in which logs of earlier versions lie.
+    // A separate system account next to the global one, which has the logs of earlier versions.
     `accounts { SYS: { users: [ { user: system, password: ${JSON.stringify(passwords.system)} } ] } }`,
     'system_account: SYS',
   ];

@@ -14,7 +14,7 @@ const create = Buffer.from(
 const record = Buffer.alloc(50_000, 'x');
 
 test.runIf(process.getuid?.() === 0)(
-  'a server that refuses every write because its disk was full ends by itself once there is room, and is sound when started again',
+  'a server that refuses every write after its disk was full exits once there is room, and works when started again',
   async () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'signpost-nats-full-'));
     mountDisk(dataDir, 32);

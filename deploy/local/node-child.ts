@@ -10,7 +10,7 @@ export interface NodeProcess {
   readonly entry: string;
   readonly env: NodeJS.ProcessEnv;
   readonly logFolder: string;
-  /** Where it answers /healthz and /readyz. */
+  /** The port of /healthz and /readyz. */
   readonly host: string;
   readonly metricsPort: number;
 }
@@ -30,8 +30,8 @@ function isOk(host: string, port: number, path: string): Promise<boolean> {
 }
 
 /**
- * Starts a process of ours. The first start waits until it is ready; a later one only until it lives, because what it
- * waits for may itself be on its way back.
+ * Starts a process of Signpost. The first start waits until it is ready; a restart only until it is alive, because what
+ * it depends on may itself be restarting.
  */
 export async function startNodeProcess(plan: NodeProcess, isFirst: boolean): Promise<Child> {
   const logFile = join(plan.logFolder, `${plan.name}.log`);
@@ -48,7 +48,10 @@ export async function startNodeProcess(plan: NodeProcess, isFirst: boolean): Pro
   return child;
 }
 
-/** Sets a log that has outgrown its bound aside as `.1`. Its writer appends, so it goes on at the top of the emptied file. */
+/**
+ * Rotates a log that has exceeded its maximum size to `.1`. Its writer appends, so it continues at the top of the
+ * emptied file.
+ */
 export function boundLog(file: string, bytesMax = logBytesMax): void {
   if ((statSync(file, { throwIfNoEntry: false })?.size ?? 0) <= bytesMax) return;
   copyFileSync(file, `${file}.1`);

@@ -1,5 +1,4 @@
 /** One origin for the whole API on this machine: the dashboard's endpoints and the SDK's, on one port with TLS. */
-
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
 import { certificateQuestion } from '#api/apps/served-host.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
@@ -50,7 +49,7 @@ const cache = new LinkCache({
 
 const api = apiParts(config, { db: apiDb, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
-// NATS may come later: until then clicks that Redis has lost are not found, and everything else works.
+// NATS may connect later: until then clicks that Redis has lost are not found, and everything else works.
 const onRefusal = (line: string) => log.error(line);
 const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
 const nats = natsUrl === '' ? null : Nats.connect({ url: natsUrl, name, installation, onRefusal });

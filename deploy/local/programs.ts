@@ -12,7 +12,7 @@ function isExecutable(file: string): boolean {
   }
 }
 
-/** The first of these programs that the PATH (or one of the extra folders) has. */
+/** The first of these programs on the PATH (or in one of the extra folders). */
 export function findProgram(names: readonly string[], extraFolders: readonly string[] = []): string | undefined {
   const folders = [...searchPath().split(delimiter), ...extraFolders].filter((folder) => folder !== '');
   for (const name of names) {
@@ -22,7 +22,10 @@ export function findProgram(names: readonly string[], extraFolders: readonly str
   return undefined;
 }
 
-/** The file a package offers under this name, seen from another package or from here; nothing when it isn't installed. */
+/**
+ * The file that a package provides under this name, resolved from another package or from here; nothing if it isn't
+ * installed.
+ */
 export function findInPackage(name: string, from: string = import.meta.url): string | undefined {
   try {
     return createRequire(from).resolve(name);

@@ -5,7 +5,7 @@ import { Writable } from 'node:stream';
 import { expect, test } from 'vitest';
 import { createProgress } from './progress.ts';
 
-test('who speaks goes on when the reader of its output is gone', async () => {
+test('a process that prints progress continues when the reader of its output is gone', async () => {
   const code = `import { createProgress } from ${JSON.stringify(join(import.meta.dirname, 'progress.ts'))};
     const progress = createProgress(process.stdout);
     progress.note('first');
@@ -28,7 +28,7 @@ test('who speaks goes on when the reader of its output is gone', async () => {
   expect(faults).toBe('');
 });
 
-test('nothing more is written to an output that failed, whether it throws or emits', () => {
+test('nothing more is written to an output that failed, whether it throws or emits an error', () => {
   let writes = 0;
   const full = Object.assign(new Writable(), {
     write: () => {

@@ -1,6 +1,6 @@
 /**
- * The stand-in for Redis as a process of its own: `redis-stand-in.ts <port> <password file>`. The package's own command
- * listens on every interface and knows no password, so its parts are put together here.
+ * The stand-in for Redis as a process: `redis-stand-in.ts <port> <password file>`. The package's own command listens on
+ * every interface and supports no password, so this file assembles its parts.
  */
 import { once } from 'node:events';
 import { createRedisCommandExecutor, RedisServerState, Resp2Server } from 'js-redis-server/core';
@@ -20,6 +20,6 @@ const state = new RedisServerState({ databaseCount, requirepass: keptPassword(pa
 const resp = new Resp2Server({ server: state, executor: createRedisCommandExecutor() });
 resp.server.listen(port, '127.0.0.1');
 await once(resp.server, 'listening');
-console.log(`the stand-in for Redis answers on 127.0.0.1:${port}`);
+console.log(`the Redis stand-in listens on 127.0.0.1:${port}`);
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => process.exit(0));

@@ -1,4 +1,4 @@
-/** Who may do what in the Redis that runs on this machine: the real one by user, the stand-in by password alone. */
+/** Permissions in the Redis that runs on this machine: the real one by user, the stand-in by password only. */
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -19,7 +19,7 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true });
 });
 
-/** What the server says to these lines. */
+/** The server's answer to these lines. */
 function said(lines: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(server.port, '127.0.0.1');
@@ -40,7 +40,7 @@ test.each(['PING', 'GET link:2:x', 'FLUSHALL', 'CONFIG GET dir', 'EVAL "return 1
   },
 );
 
-test('its passwords are readable by their owner alone', () => {
+test('only the owner of the password files can read them', () => {
   const files = ['password-operator', 'password-signpost', 'password-redirector'];
   if (!findRedis().isStandIn) files.push('redis.conf');
   for (const file of files) expect([file, statSync(join(dataDir, file)).mode & 0o777]).toEqual([file, 0o600]);
@@ -72,7 +72,7 @@ const commands: [string, (redis: Redis) => Promise<unknown>, RedisRole[]][] = [
   ['list all keys', ({ commands: to }) => to.keys('*'), []],
 ];
 
-test.runIf(!findRedis().isStandIn).each(commands)('only who has to can %s', async (_, work, allowed) => {
+test.runIf(!findRedis().isStandIn).each(commands)('only roles that need to can %s', async (_, work, allowed) => {
   const able: RedisRole[] = [];
   for (const role of ['redirector', 'signpost'] as const) if (await canDo(role, work)) able.push(role);
   expect(able).toEqual(allowed);

@@ -11,20 +11,20 @@ import { answers } from './ports.ts';
 import { findInPackage, findProgram } from './programs.ts';
 
 export interface RedisPlace extends ServerPlace {
-  /** Told in one line when the stand-in written in JavaScript runs, because no real server was found. */
+  /** Called with one line if the stand-in written in JavaScript is used because no real server was found. */
   readonly warn?: (line: string) => void;
-  /** Memory of the real server, in bytes; at the limit it refuses writes. */
+  /** Memory limit of the real server, in bytes; at the limit it refuses writes. */
   readonly bytesMax?: number;
 }
 
 /**
- * `operator` may do everything, for a person with `redis-cli`; `signpost` all that is not administration; `redirector` reads
- * and keeps links and hears of their changes.
+ * `operator` has all permissions, for a person with `redis-cli`; `signpost` all but administration; `redirector` can
+ * read and cache links and subscribe to their changes.
  */
 export type RedisRole = 'operator' | 'signpost' | 'redirector';
 
 export interface RedisServer extends LocalServer {
-  /** The server as one of its users; `url` is that of `operator`. The stand-in has one user for all. */
+  /** The server's URL for each of its users; `url` is that of `operator`. The stand-in has one user for all. */
   urlOf(role: RedisRole): string;
 }
 
@@ -33,7 +33,7 @@ export const redisRules: Readonly<Record<RedisRole, string>> = {
   operator: '~* &* +@all',
   signpost: '~* &* +@all -@admin -@dangerous +info',
   redirector:
-    // The words of its own client and of the link cache.
+    // The commands of its client and of the link cache.
     '~link:* ~host:* ~signals:* &links:* -@all +ping +auth +hello +quit +client|setname +info +get +mget +set +publish +subscribe +unsubscribe',
 };
 
@@ -49,7 +49,7 @@ function configuration(port: number, place: RedisPlace, passwords: Readonly<Reco
     'appendonly no',
     'daemonize no',
     `maxmemory ${place.bytesMax ?? bytesMaxDefault}`,
-    // At the limit the click that nobody asked for longest goes, instead of limits and logins being refused.
+    // At the limit the least recently used clicks are evicted, instead of limits and logins being refused.
     'maxmemory-policy volatile-lru',
     'maxmemory-samples 10',
     'user default off',
@@ -58,17 +58,19 @@ function configuration(port: number, place: RedisPlace, passwords: Readonly<Reco
   ].join('\n');
 }
 
-/** The real server's program, or that the stand-in from js-redis-server (same protocol, Lua, no persistence) is used. */
+/**
+ * The real server's program, or whether to use the stand-in from js-redis-server (same protocol, Lua, no persistence).
+ */
 export type RedisProgram = { readonly isStandIn: false; readonly command: string } | { readonly isStandIn: true };
 
-/** valkey-server or redis-server on the PATH, else the stand-in. @throws StartupError when there is neither. */
+/** valkey-server or redis-server on the PATH, else the stand-in. @throws StartupError if there is neither. */
 export function findRedis(): RedisProgram {
   const command = findProgram(['valkey-server', 'redis-server'], ['/usr/sbin', '/usr/local/sbin']);
   if (command !== undefined) return { isStandIn: false, command };
   if (findInPackage('js-redis-server') !== undefined) return { isStandIn: true };
   throw new StartupError(
     "No Redis was found: run 'apt install redis-server' (or 'brew install valkey'), 'npm ci' with development packages, " +
-      'or set REDIS_URL to a server of yours.',
+      'or set REDIS_URL to your own server.',
   );
 }
 
@@ -79,7 +81,7 @@ function standInArguments(port: number, passwordFile: string): string[] {
   return [...loader, entry, String(port), passwordFile];
 }
 
-/** Redis on loopback that keeps nothing on disk: what it holds can be made again from the other stores. */
+/** Redis on loopback without persistence: its content can be rebuilt from the other stores. */
 export async function startRedis(place: RedisPlace): Promise<RedisServer> {
   const program = findRedis();
   const fileOf = (role: RedisRole) => join(place.dataDir, `password-${role}`);
@@ -96,7 +98,7 @@ export async function startRedis(place: RedisPlace): Promise<RedisServer> {
   };
   if (program.isStandIn) {
     place.warn?.(
-      "No valkey-server or redis-server on the PATH: a stand-in written in JavaScript is used ('apt install redis-server' for the real one).",
+      "No valkey-server or redis-server on the PATH: using a stand-in written in JavaScript (for the real one: 'apt install redis-server').",
     );
   }
   const { user, password } = userOf('operator');

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-test('each start gets the ports of the one before', async () => {
+test('each start gets the ports of the previous one', async () => {
   const file = join(folder, 'ports.json');
   const first = new RememberedPorts(file);
   const ports = await Promise.all(['nats', 'redis', 'origin'].map((name) => first.choose(name)));

@@ -1,4 +1,4 @@
-/** Ports that npm start chose, in a file of DATA_DIR: each start takes them again, so that what an operator noted stays true. */
+/** Ports that npm start chose, in a file of DATA_DIR: each start reuses them, so that noted addresses stay valid. */
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { freePort, isFree } from './ports.ts';
 
@@ -29,7 +29,7 @@ export class RememberedPorts {
   }
 }
 
-/** None if the file is missing or damaged: other ports are chosen then. */
+/** None if the file is missing or damaged: then other ports are chosen. */
 function readPorts(file: string): Record<string, number> {
   try {
     const read: unknown = JSON.parse(readFileSync(file, 'utf8'));

@@ -1,4 +1,4 @@
-/** The schemas of both stores as text, for reading: what all the migrations together come to. */
+/** The schemas of both stores as text, for reading: the result of all migrations together. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -60,7 +60,7 @@ export async function dumpPostgres(postgres: Queries): Promise<string> {
   return `${header('Postgres')}\n${statements.map((one) => one.sql.trimEnd()).join('\n\n')}\n`;
 }
 
-/** `query` runs one statement on a migrated database and gives its rows. */
+/** `query` runs one statement on a migrated database and returns its rows. */
 export async function dumpClickHouse(query: (sql: string) => Promise<Statement[]>): Promise<string> {
   const statements = await query(
     `SELECT replaceAll(formatQuery(create_table_query), concat(database, '.'), '') AS sql FROM system.tables
@@ -69,7 +69,7 @@ export async function dumpClickHouse(query: (sql: string) => Promise<Statement[]
   return `${header('ClickHouse')}\n${statements.map((one) => `${one.sql.trim()};`).join('\n\n')}\n`;
 }
 
-/** Migrates empty stores of its own and writes the two schema.sql files below `root`. */
+/** Migrates temporary stores and writes the two schema.sql files below `root`. */
 export async function writeSchemas(root: string): Promise<void> {
   const dataDir = mkdtempSync(join(tmpdir(), 'signpost-schema-'));
   const postgresServer = await startPostgres({ dataDir: join(dataDir, 'postgres'), isDurable: false });

@@ -35,11 +35,11 @@ afterAll(async () => {
   await database.stop();
 });
 
-test('a database without keys is started with any secret', async () => {
+test('with a database without keys, any secret is accepted', async () => {
   await check(first);
 });
 
-test('keys that one of the secrets can decrypt are no reason not to start', async () => {
+test('keys that one of the secrets can decrypt do not prevent a start', async () => {
   await keepApp('app_1', first);
   await check(first);
   await check(`${second},${first}`);
@@ -53,7 +53,7 @@ test('a secret of the same name with other bytes is refused in one sentence that
   await expect(check(first)).rejects.toThrow('The API keys of 1 app (app_2) can');
 });
 
-test('lost keys are replaced when that is asked for, and the others stay', async () => {
+test('lost keys are replaced on request, and the others stay', async () => {
   const before = await db.query<{ api_key_ciphertext: string }>(
     "SELECT api_key_ciphertext FROM apps WHERE id = 'app_1'",
   );

@@ -1,4 +1,4 @@
-/** The servers that run on this machine when no URL says where others are. */
+/** The servers that run on this machine if no URL is configured for them. */
 export type { LocalServer } from './local-server.ts';
 export { startNats } from './nats.ts';
 export { startPostgres } from './postgres.ts';

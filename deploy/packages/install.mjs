@@ -1,5 +1,5 @@
-// After `npm ci`: adds what the registry has for some platforms only, each from a lock file of its own, so that the
-// project's own lock file holds nothing that npm refuses elsewhere. A production install (--omit=dev) gets none of it.
+// After `npm ci`: installs packages that exist only for some platforms, each from its own lock file, so that npm
+// accepts the project's lock file everywhere. A production install (--omit=dev) gets none of them.
 import { spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';

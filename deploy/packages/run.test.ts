@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import nodes from './node/package.json' with { type: 'json' };
 
-/** A project whose uWebSockets.js loads only where BINDING_LOADS is set, as a stand-in for a Node without a binary. */
+/** A project whose uWebSockets.js only loads where BINDING_LOADS is set, to simulate a Node without a binary. */
 let project = '';
 
 beforeEach(() => {
@@ -26,7 +26,7 @@ function write(file: string, text: string): void {
   writeFileSync(join(project, file), text);
 }
 
-/** Puts a program where the pinned Node is looked for, on any platform. */
+/** Puts a program at the path of the pinned Node, on any platform. */
 function pin(script: string): void {
   for (const name of Object.keys(nodes.optionalDependencies)) {
     const file = `deploy/packages/node/node_modules/${name}/bin/node`;
@@ -40,21 +40,21 @@ function run(env: Record<string, string> = {}) {
   return spawnSync(process.execPath, words, { encoding: 'utf8', env: { PATH: '/usr/bin:/bin', ...env } });
 }
 
-test('the Node at hand is used where the binding loads in it', () => {
+test('the current Node is used if the binding loads in it', () => {
   pin('exit 1');
   expect(run({ BINDING_LOADS: '1' }).stdout).toBe('a b at hand\n');
 });
 
 const canBecomeAnother = 'execve' in process;
 
-test.runIf(canBecomeAnother)('where the binding does not load, the process becomes the pinned Node', () => {
+test.runIf(canBecomeAnother)('if the binding does not load, the process becomes the pinned Node', () => {
   pin(`PINNED=pinned BINDING_LOADS=1 exec ${process.execPath} "$@"`);
   const { stdout, status } = run();
   expect([stdout, status]).toEqual(['a b pinned\n', 0]);
 });
 
 test.runIf(canBecomeAnother)(
-  'a pinned Node that is missing or does not run ends in one sentence that says what to do',
+  'a pinned Node that is missing or does not run gives a one-sentence error that says what to do',
   () => {
     const missing = run();
     expect([missing.status, missing.stdout]).toEqual([1, '']);

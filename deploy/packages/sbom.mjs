@@ -1,5 +1,6 @@
-// `npm run sbom`: what a production image installs, as CycloneDX. npm's own `--omit dev` also leaves out dependencies that a
-// package for development names as its peers (npm 11), so the whole list is asked for and those for development are taken out.
+// `npm run sbom`: what a production image installs, as CycloneDX. npm's own `--omit dev` also leaves out dependencies
+// that a development package names as its peers (npm 11), so this lists everything and removes the development
+// packages.
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 

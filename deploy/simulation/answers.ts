@@ -1,7 +1,7 @@
 /**
- * What the clients of a simulation know of the records that they sent: the ledger against which the stores are judged.
- * A record without an answer, or with a refusal, may be stored once or not at all; one that was promised is stored exactly once.
- * Of an install or event that was sent several times by its id, one record is stored.
+ * What a simulation's clients know about the records that they sent: the ledger against which the stores are checked. A
+ * record without an answer, or with a refusal, may be stored once or not at all; a promised one is stored exactly once.
+ * If an install or event was sent several times under its id, one record is stored.
  */
 import { DAY_MS } from '#common/durations.ts';
 import type { RecordKind } from '#common/log/record.ts';
@@ -15,7 +15,7 @@ export interface SentWhat {
   readonly kind: RecordKind;
   /** Of an install or event; empty for a click. */
   readonly id: string;
-  /** Epoch milliseconds by the clock of the machine that took it. */
+  /** Epoch milliseconds by the clock of the machine that received it. */
   readonly time: number;
 }
 
@@ -32,7 +32,7 @@ export interface Judgement {
   readonly phantom: readonly number[];
 }
 
-/** The id of an event counts for a day, that of an install for good. */
+/** The id of an event is unique for a day, that of an install for good. */
 const dayMs = DAY_MS;
 
 export class Answers {
@@ -45,7 +45,7 @@ export class Answers {
 
   settle(number: number, answer: 'kept' | 'refused', now: number): void {
     const record = this.#records[number];
-    if (record === undefined || record.answer !== 'open') throw new Error(`record ${number} was answered before`);
+    if (record === undefined || record.answer !== 'open') throw new Error(`record ${number} has already been answered`);
     record.answer = answer;
     record.answeredAt = now;
   }
@@ -58,8 +58,8 @@ export class Answers {
   }
 
   /**
-   * Rows that were lost in a restore, and of which the log has no record either, are not looked for any more.
-   * @returns how many answered records go with them.
+   * Stops expecting rows that were lost in a restore and that the log no longer has either. @returns how many answered
+   * records that affects.
    */
   writeOff(rows: readonly SimulatedRow[], inLog: ReadonlyMap<string, readonly number[]>): number {
     const lost = new Set(rows.map(({ n, id }) => nameOf(n, id)));
@@ -88,7 +88,7 @@ export class Answers {
     return named.length - new Set(named.map(({ id }) => id)).size;
   }
 
-  /** When a record was sent and answered, for whoever looks for it. */
+  /** When a record was sent and answered, for debugging. */
   describe(number: number): string {
     const record = this.#records[number];
     if (record === undefined) return `record ${number} was never sent`;
@@ -125,7 +125,7 @@ export class Answers {
   }
 }
 
-/** What makes two records one. */
+/** The key under which two records are one. */
 export function nameOf(n: number, id = ''): string {
   return id === '' ? String(n) : id;
 }
@@ -134,7 +134,7 @@ function isSame(isEvent: boolean, one: number, other: number): boolean {
   return !isEvent || Math.abs(one - other) <= dayMs;
 }
 
-/** Events of which not exactly one row counts, or that have no install although one came in time. */
+/** Events of which not exactly one row counts, or that have no install although one arrived in time. */
 export function wronglyAttributed(rows: readonly SimulatedRow[], windowMs: number): string[] {
   const installs = new Map<string, number>();
   const places = new Map<string, { readonly event: SimulatedRow; readonly counts: Map<string, number> }>();
@@ -154,7 +154,7 @@ export function wronglyAttributed(rows: readonly SimulatedRow[], windowMs: numbe
     if (effective.length !== 1 || count !== 1) return [`event ${event.id} counts as ${JSON.stringify(effective)}`];
     const first = installs.get(deviceOf(event.id));
     const isDue = first !== undefined && first - event.time <= windowMs;
-    if (install === '' && isDue) return [`event ${event.id} has no install, and one came at ${first}`];
+    if (install === '' && isDue) return [`event ${event.id} has no install, although one arrived at ${first}`];
     return install !== '' && deviceOf(install) !== deviceOf(event.id) ? [`event ${event.id} has ${install}`] : [];
   });
 }

@@ -1,4 +1,4 @@
-/** Clicks of a simulation as an edge writes them, where something reads them as clicks: the feed of Redis, and matching. */
+/** Clicks of a simulation in the edge's format, for readers that parse them: the feed of Redis, and matching. */
 import type { Scheduler } from './scheduler.ts';
 
 export interface ClickFacts {
@@ -30,7 +30,7 @@ export const windowHours = { attribution_window_hours: 168, probabilistic_window
 const user_agent =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1';
 
-/** What a click's record has beside its number and time. */
+/** The fields of a click's record besides its number and time. */
 export function clickFields(click_id: string): object {
   return {
     v: 1,

@@ -1,4 +1,6 @@
-/** An edge process of a simulated machine: the real journal, and clients who send records and note what was answered. */
+/**
+ * An edge process of a simulated machine: the real journal, and clients who send records and note what was answered.
+ */
 import { DAY_MS } from '#common/durations.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { partitionOf } from '#common/log/partition.ts';
@@ -19,18 +21,18 @@ export interface EdgeOptions {
   readonly sync: 'after_answer' | 'before_answer';
   readonly segmentBytes: number;
   readonly bytesMax: number;
-  /** Milliseconds between two turns with records, on the average. */
+  /** Average milliseconds between two turns with records. */
   readonly turnMs: number;
   readonly recordsPerTurnMax: number;
   /** Whether clients still send. */
   readonly isLoaded: () => boolean;
-  /** Kept clicks, where they are written as real ones for whoever matches devices to them. */
+  /** Clicks that were kept, if they are written in the real format for matching. */
   readonly clicks: ClickFacts[] | undefined;
-  /** The ids that clients have used last, by kind: they may send one of them again. */
+  /** The ids that clients used last, by kind: they may send one of them again. */
   readonly recentIds: RecentId[];
 }
 
-/** The id of an install or event that was sent, and when that came in. */
+/** The id of an install or event that was sent, and when it was received. */
 export interface RecentId {
   readonly kind: 'install' | 'event';
   readonly id: string;
@@ -42,15 +44,15 @@ const installShare = 0.25;
 const matchShare = 0.15;
 const repeatShare = 0.35;
 const recentIdsMax = 20;
-/** How often clients without anything to send look whether there is. */
+/** How often clients without anything to send check again. */
 const idleMs = 500;
-/** A few clicks were made a while before they came, so that a batch has parts of several months. */
+/** A few clicks are older than their arrival, so that a batch has parts of several months. */
 const oldClickShare = 0.15;
 const oldClickMs = 40 * DAY_MS;
 
-/** With the setting after_answer, what was answered is synced within so many milliseconds as long as nothing hinders it. */
+/** With the setting after_answer, answered records are synced within this time as long as no fault intervenes. */
 const syncedWithinMs = 40;
-/** The system itself writes out what is older. */
+/** The operating system itself writes out what is older. */
 const writtenBackMs = 30_000;
 
 const unsyncedBytesMax = 65_536;
@@ -60,7 +62,7 @@ export const journalRoot = `${dataFolder}/journal`;
 /** A slot of a machine. It outlives the processes that hold it. */
 export class EdgeSlot {
   readonly name: string;
-  /** When processes of it were killed or stood still: what they had answered just before was not synced in time. */
+  /** When its processes were killed or frozen: what they had answered just before was not synced in time. */
   readonly hindrances: number[] = [];
   program: Program | undefined;
   journal: Journal | undefined;
@@ -71,7 +73,7 @@ export class EdgeSlot {
     this.name = `${options.machine.name}/${options.slot}`;
   }
 
-  /** True time from which on answers may not have been synced yet, now that the power is lost. */
+  /** The true time from which on answers may not have been synced when the power is lost now. */
   get unsafeSince(): number {
     const { machine } = this.#options;
     const { now } = machine;
@@ -94,7 +96,7 @@ export class EdgeSlot {
           this.#send(program, journal);
         },
         (error: unknown) => {
-          // As the real process does: it says why, ends, and is started again.
+          // Like the real process, it reports the reason, ends, and is started again.
           program.scheduler.note(() => `${program.name} does not start: ${String(error)}`);
           program.kill();
         },
@@ -143,7 +145,7 @@ export class EdgeSlot {
     const { recentIds } = this.#options;
     if (recentIds.length > 0 && random.next() < repeatShare) {
       const again = random.pick(recentIds);
-      // An install is written again with the time of the first.
+      // A repeated install is written with the time of the first.
       return again.kind === 'install' ? again : { ...again, time: now };
     }
     const share = random.next();

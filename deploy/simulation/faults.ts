@@ -1,4 +1,4 @@
-/** Everything that can go wrong in a simulation, each with what ends it. */
+/** Every fault of the simulation, each with what ends it. */
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import type { Program } from './program.ts';
 import { type CallableServer, type CallFaults, noCallFaults } from './server-call.ts';
@@ -11,7 +11,10 @@ export interface Fault {
   readonly hit: (world: World) => (() => void) | undefined;
 }
 
-/** Clocks that differ by more than a minute let a publisher wait for as long as they differ before it repeats what the sink has skipped. */
+/**
+ * If clocks differ by more than a minute, a publisher waits for as long as they differ before it repeats what the sink
+ * has skipped.
+ */
 const clockOffMsMax = 25_000;
 
 function pickProgram(world: World): Program | undefined {
@@ -169,7 +172,7 @@ export const faults: readonly Fault[] = [
     hit: ({ clickhouse, scheduler }) => callFault(clickhouse, { lost: scheduler.random.next() * 0.5 }),
   },
   {
-    name: 'ClickHouse holds questions back',
+    name: 'ClickHouse delays queries',
     hit: ({ clickhouse, scheduler }) =>
       callFault(clickhouse, { waitMsMax: scheduler.random.pick([100, 3_000, 30_000, 90_000]) }),
   },
@@ -192,7 +195,7 @@ export const faults: readonly Fault[] = [
     },
   },
   {
-    name: 'ClickHouse dies within inserts, and gets late what repairs them',
+    name: 'ClickHouse dies within inserts, and repairs arrive late',
     hit: ({ clickhouse, scheduler: { random } }) => {
       clickhouse.diesInStep = 0.2;
       clickhouse.repairsLate = random.next();
@@ -203,7 +206,7 @@ export const faults: readonly Fault[] = [
     },
   },
   {
-    name: 'ClickHouse works on behind lost connections',
+    name: 'ClickHouse continues after lost connections',
     hit: ({ clickhouse, scheduler: { random } }) => {
       const waitMsMax = random.pick([2, 1_000, 10_000]);
       const end = callFault(clickhouse, { lost: random.next() * 0.5, orphaned: random.next() * 0.5, waitMsMax });
@@ -240,7 +243,7 @@ export const faults: readonly Fault[] = [
     },
   },
   {
-    name: 'replay of ClickHouse asked for',
+    name: 'replay of ClickHouse requested',
     hit: (world) => {
       const { random, now } = world.scheduler;
       world.askForReplay(Math.min(world.replayFrom, world.postgres.now - random.next() * now));
@@ -274,7 +277,7 @@ export const faults: readonly Fault[] = [
       redis === undefined ? undefined : callFault(redis, { lost: scheduler.random.next() }),
   },
   {
-    name: 'process killed between a question and its answer',
+    name: 'process killed between a request and its answer',
     hit: ({ postgres, clickhouse, scheduler }) =>
       callFault(scheduler.random.pick([postgres, clickhouse]), { killsCaller: scheduler.random.next() * 0.2 }),
   },
@@ -291,7 +294,7 @@ export const faults: readonly Fault[] = [
     },
   },
   {
-    name: 'leap of time',
+    name: 'jump of time',
     hit: (world) => {
       const { random } = world.scheduler;
       for (const slot of world.slots) slot.hindrances.push(world.scheduler.now);

@@ -1,4 +1,7 @@
-/** An SDK gateway of a simulated machine, and devices who ask it for their click: the real matching and claims, on simulated stores. */
+/**
+ * An SDK gateway of a simulated machine, and devices that request their click: the real matching and claims, on
+ * simulated stores.
+ */
 import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { utmFrom } from '#common/campaign-fields.ts';
@@ -18,10 +21,10 @@ export interface GatewayOptions {
   readonly machine: Machine;
   readonly postgres: SimulatedPostgres;
   readonly redis: SimulatedRedis;
-  /** Milliseconds between two questions, on the average. */
+  /** Average milliseconds between two requests. */
   readonly turnMs: number;
   readonly isLoaded: () => boolean;
-  /** Clicks that devices may have come by. */
+  /** Clicks that devices may have made. */
   readonly clicks: readonly ClickFacts[];
   readonly matches: Matches;
 }
@@ -29,7 +32,7 @@ export interface GatewayOptions {
 const devicesMax = 6;
 const namelessShare = 0.1;
 const namedClickShare = 0.7;
-/** Devices come by the same few clicks. */
+/** Devices compete for the same few clicks. */
 const clicksWanted = 5;
 
 export class GatewayProgram {
@@ -57,7 +60,7 @@ export class GatewayProgram {
       windows: new AttributionWindows(redis),
       opens: { recorded: (url: string) => url },
       addresses: { ofDevice: () => clickAddress },
-      // ClickHouse has all clicks, and does not say whose they are.
+      // ClickHouse has all clicks, but not their claims.
       archive: {
         find: (_app: string, id: string) => {
           const click = clicks.find(({ click_id }) => click_id === id);
@@ -84,7 +87,7 @@ export class GatewayProgram {
             if (!(match instanceof Rejection)) this.#options.matches.note(match, device, scheduler.now);
           },
           (error: unknown) => {
-            // Redis was reached before and not after: an answer of 500.
+            // Redis failed between two steps: the answer is 500.
             if (!(error instanceof PostgresUnavailable)) program.failed(error);
           },
         );

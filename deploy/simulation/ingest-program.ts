@@ -1,5 +1,4 @@
 /** An ingest process: the real owners of partitions with the real sink and recovery, on simulated stores. */
-
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
@@ -39,7 +38,7 @@ export interface IngestOptions {
   readonly nats: SimulatedNats;
   readonly postgres: SimulatedPostgres;
   readonly clickhouse: SimulatedClickHouse;
-  /** Absent where nobody matches devices to clicks. */
+  /** Absent if no gateway matches devices to clicks. */
   readonly redis?: SimulatedRedis | undefined;
 }
 
@@ -170,7 +169,7 @@ export class IngestInstance {
   }
 }
 
-/** As ingest does it at its start: it waits for Postgres. */
+/** As ingest does at its start, it waits for Postgres. */
 async function installationIdOf(checkpoints: Checkpoints, time: Time): Promise<string> {
   for (;;) {
     try {

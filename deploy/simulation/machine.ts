@@ -1,15 +1,15 @@
-/** A simulated machine: its disk, its clocks, the locks of its programs, and its way to NATS. */
+/** A simulated machine: its disk, its clocks, the locks of its programs, and its connection to NATS. */
 import type { System } from '#common/journal/system.ts';
 import { type MachineClock, Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 import { SimulatedDisk } from './simulated-disk.ts';
 import { SimulatedLocks } from './simulated-locks.ts';
 
-/** How the way between a machine and the servers is. */
+/** The state of the network between a machine and the servers. */
 export interface LinkCondition {
-  /** Most milliseconds one way. */
+  /** Maximum latency one way, in milliseconds. */
   latencyMsMax: number;
-  /** Nothing comes through in either direction; both ends find out only by their pings. */
+  /** Nothing gets through in either direction; both ends notice only by their pings. */
   isCut: boolean;
 }
 
@@ -46,7 +46,7 @@ export class Machine {
     return program;
   }
 
-  /** What journal and publisher get of this machine. */
+  /** What the journal and publisher get from this machine. */
   systemOf(program: Program): System {
     const { random } = this.#scheduler;
     return {
@@ -57,12 +57,12 @@ export class Machine {
     };
   }
 
-  /** All of its programs end at once, and what was not synced is lost. They are started again by their supervisors. */
+  /** All of its programs end at once, and what was not synced is lost. Their supervisors start them again. */
   losePower(): void {
     this.#end(() => this.disk.losePower());
   }
 
-  /** @returns what lets the machine begin again with the disk that it has now. */
+  /** @returns a function that lets the machine start again with its present disk. */
   snapshot(): () => void {
     const setBack = this.disk.snapshot();
     return () => this.#end(setBack);
@@ -76,7 +76,7 @@ export class Machine {
   }
 }
 
-/** 26 characters that sort by their time and are well-formed as the end of an id. */
+/** 26 characters that sort by their time and are a well-formed end of an id. */
 function stamped(ms: number, chance: () => number): string {
   let text = '';
   for (let left = ms, at = 0; at < stampChars; at++, left = Math.floor(left / 32))

@@ -1,7 +1,8 @@
 /**
- * `npm run test:simulation -- --seeds N [--seed S]`: runs seeds one after the other from S on. One that fails is run once more with
- * its schedule printed, and the command ends with 1. `--failures N` ends it after so many; `--trace` prints the schedule of every seed.
- * A process uses one core: `-- --seeds 50000 --seed 1` and `-- --seeds 50000 --seed 50001` side by side use two.
+ * `npm run test:simulation -- --seeds N [--seed S]`: runs seeds in sequence, starting at S. One that fails is run once
+ * more with its schedule printed, and the command exits with 1. `--failures N` ends it after N failures; `--trace`
+ * prints the schedule of every seed. A process uses one core: `-- --seeds 50000 --seed 1` and `-- --seeds 50000 --seed
+ * 50001` side by side use two.
  */
 import { parseArgs } from 'node:util';
 import { DAY_MS } from '#common/durations.ts';
@@ -49,17 +50,17 @@ for (let seed = first; seed < first + count && failed.length < failuresMax; seed
   const again = await runSeed(seed, true);
   const isSame = again.fingerprint === outcome.fingerprint;
   console.log(
-    `${isSame ? 'its schedule' : 'its schedule of another run: it does not replay'}:\n${again.trace.slice(-traceLines).join('\n')}`,
+    `${isSame ? 'its schedule' : 'the schedule of another run, because it does not replay'}:\n${again.trace.slice(-traceLines).join('\n')}`,
   );
 }
 const seconds = (Date.now() - startedMs) / 1000;
 const days = (virtualMs / DAY_MS).toFixed(1);
 console.log(
-  `${count} seeds in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} a second): ${records} records sent, ${kept} kept, ${steps} steps, ${days} days of virtual time`,
+  `${count} seeds in ${seconds.toFixed(1)} s (${(count / seconds).toFixed(1)} per second): ${records} records sent, ${kept} kept, ${steps} steps, ${days} days of virtual time`,
 );
 for (const [name, times] of [...hits].sort(([, one], [, other]) => other - one)) console.log(`  ${name}: ${times}`);
-console.log('what that did (in how many seeds):');
+console.log('effects (in how many seeds):');
 for (const [what, { times, seeds }] of bites) console.log(`  ${what}: ${times} (${seeds})`);
-console.log(`the sinks: ${[...repairs].map(([what, times]) => `${what} ${times}`).join(', ')}`);
+console.log(`sinks: ${[...repairs].map(([what, times]) => `${what} ${times}`).join(', ')}`);
 console.log(failed.length === 0 ? 'none failed' : `failed: ${failed.join(', ')}`);
 process.exitCode = failed.length === 0 ? 0 : 1;

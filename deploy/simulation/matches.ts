@@ -1,4 +1,7 @@
-/** What devices were answered: one click goes to one device, and a device has it by one match, as long as its claim is kept. */
+/**
+ * Checks what devices were answered: one click goes to one device, and a device has it by one match, as long as its
+ * claim is stored.
+ */
 import { HOUR_MS } from '#common/durations.ts';
 import type { Match } from '#gateway/match/match-result.ts';
 import { windowHours } from './click-line.ts';
@@ -9,7 +12,7 @@ interface Given {
   readonly at: number;
 }
 
-/** A claim may be forgotten a little before or after its time is over. */
+/** A claim may be deleted shortly before or after it expires. */
 const claimKeptMs = (windowHours.attribution_window_hours - 1) * HOUR_MS;
 
 export class Matches {
@@ -18,7 +21,7 @@ export class Matches {
   #isJudged = true;
   readonly #byClick = new Map<string, Given>();
 
-  /** @param device empty for one that has no name. */
+  /** @param device empty for a device without a name. */
   note({ match_type, match_id, click_id }: Match, device: string, now: number): void {
     if (match_type === 'none' || !this.#isJudged) return;
     this.given++;

@@ -1,4 +1,4 @@
-/** Repairs of the record path, each with the words that take it out again. */
+/** Safeguards of the record path, each with the replacement that removes it again. */
 export interface Mutation {
   readonly without: string;
   readonly file: string;
@@ -8,7 +8,7 @@ export interface Mutation {
 
 export const mutations: readonly Mutation[] = [
   {
-    without: 'purging the log of what is committed',
+    without: 'purging what is committed from the log',
     file: 'ingest/log-room.ts',
     from: 'fill.bytes >= fill.bytesMax * purgeAbove',
     to: 'false',
@@ -20,13 +20,13 @@ export const mutations: readonly Mutation[] = [
     to: 'const idleTicksMax = 1e9;',
   },
   {
-    without: 'the marks of lanes that were silent for long',
+    without: 'reading the marks of lanes that were silent for long',
     file: 'ingest/partition-batches.ts',
     from: 'await this.#recallMarks(frames);',
     to: '',
   },
   {
-    without: 'leaving out what is committed by a mark that was looked up',
+    without: 'leaving out what a mark that was looked up commits',
     file: 'ingest/partition-batches.ts',
     from: 'const fresh = queue.withoutCommitted(frames);',
     to: 'const fresh = frames;',
@@ -38,13 +38,13 @@ export const mutations: readonly Mutation[] = [
     to: 'if (newestNo < 0) await',
   },
   {
-    without: 'finding out that Postgres went back under a living owner',
+    without: 'detecting that Postgres went back under a living owner',
     file: 'deploy/simulation/postgres-state.ts',
     from: 'if (row === undefined || !isKnown || open.length > 0)',
     to: 'if (row === undefined)',
   },
   {
-    without: 'writing down what Postgres had lost',
+    without: 'writing to Postgres what it had lost',
     file: 'ingest/recovery.ts',
     from: 'await sink.numbers.learn(entry, Math.max(newest.raw, newest.rolled));',
     to: 'held.inDoubt.addBatch(entry);',
@@ -56,13 +56,13 @@ export const mutations: readonly Mutation[] = [
     to: 'void raise; const fence = { batchNoMin, owner: this.#owner };',
   },
   {
-    without: 'shutting out what was begun before a rollup is filled in once more',
+    without: 'raising the fence before a rollup is filled in once more',
     file: 'ingest/reconciler.ts',
     from: 'if (tries > 0) await this.#numbers.raiseFenceByOne();\n      const missing',
     to: 'const missing',
   },
   {
-    without: 'ending when the fence is that of another owner',
+    without: 'ending when the fence belongs to another owner',
     file: 'ingest/batch-numbers.ts',
     from: 'if (fence.owner !== this.#owner)',
     to: 'if (false)',
@@ -80,19 +80,19 @@ export const mutations: readonly Mutation[] = [
     to: 'await this.#segment?.sync();',
   },
   {
-    without: 'stamping a log that was lost',
+    without: 'recognizing a new log after the old one was lost',
     file: 'ingest/log-room.ts',
     from: "if (fill?.installationId === '')",
     to: 'if (false)',
   },
   {
-    without: 'publishing again what the log has thrown out for its age',
+    without: 'publishing again what the log has dropped for its age',
     file: 'publisher/lane-progress.ts',
     from: 'now - logAgeMaxMs',
     to: '0',
   },
   {
-    without: 'seeing that the lease is gone while strays wait',
+    without: 'noticing that the lease is gone while strays wait',
     file: 'ingest/partition-owner.ts',
     from: 'this.#lease.isLost || ',
     to: '',
@@ -122,25 +122,25 @@ export const mutations: readonly Mutation[] = [
     to: 'parts.checkpoints.marks(partition)',
   },
   {
-    without: 'reading to the end of the log in a replay, whatever clocks say',
+    without: 'reading to the end of the log in a replay, whatever the clocks say',
     file: 'ingest/revision.ts',
     from: 'queue.counters.committed_frames >= framesWanted',
     to: 'position >= time.now()',
   },
   {
-    without: 'looking ids up that may have come before',
+    without: 'looking up ids that may have arrived before',
     file: 'ingest/attribution/first-seen.ts',
     from: 'recent[at] === undefined && this.#isMaybe(claim)',
     to: 'recent[at] === undefined && at < 0',
   },
   {
-    without: 'keeping the uses of an id apart by day',
+    without: 'separating the uses of an id by day',
     file: 'ingest/attribution/first-seen.ts',
     from: 'if (near === undefined && !isPast(known, claim)) near = known;',
     to: 'near = known;',
   },
   {
-    without: 'claims that stand in Postgres',
+    without: 'claims stored in Postgres',
     file: 'gateway/match/matching.ts',
     from: 'const outcome = await claims.claim(claim);',
     to: "const outcome = { state: 'claimed' } as ClaimOutcome;",
@@ -152,7 +152,7 @@ export const mutations: readonly Mutation[] = [
     to: '',
   },
   {
-    without: 'a reader that never goes forward when it is sent back',
+    without: 'a reader that never skips forward when it is sent back',
     file: 'publisher/producer-reader.ts',
     from: 'if (position !== undefined && (at > this.#at || (at === this.#at && position.offset >= this.#offset))) return;',
     to: '',

@@ -1,6 +1,7 @@
 /**
- * `tsx deploy/simulation/mutations.ts [--seeds N] [--only PATTERN]`: the simulation must notice when a repair of the record path is taken out again.
- * Each mutation replaces a few words of one file while the simulation is bundled; no file is changed. Prints how many seeds it took.
+ * `tsx deploy/simulation/mutations.ts [--seeds N] [--only PATTERN]`: the simulation must fail when a safeguard of the
+ * record path is removed. Each mutation replaces a few words of one file while the simulation is bundled; no file is
+ * changed. Prints how many seeds it took.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -15,8 +16,7 @@ function replacing({ file, from, to }: Mutation): Plugin {
     setup(bundle) {
       bundle.onLoad({ filter: new RegExp(`${file.replaceAll('.', '\\.')}$`) }, ({ path }) => {
         const text = readFileSync(path, 'utf8');
-        if (!text.includes(from))
-          throw new Error(`${file} has no "${from}" any more: the mutation must be written again`);
+        if (!text.includes(from)) throw new Error(`${file} no longer has "${from}": update the mutation`);
         return { contents: text.replace(from, () => to), loader: 'ts' };
       });
     },

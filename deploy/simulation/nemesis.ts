@@ -1,10 +1,10 @@
-/** What goes wrong in a simulation: a seed draws a few kinds of faults, how often they hit and how long they last. */
+/** Injects faults into a simulation: a seed draws a few kinds of faults, how often they hit and how long they last. */
 import type { SeededRandom } from '#testing/seeded-random.ts';
 import { type Fault, faults } from './faults.ts';
 import type { World } from './world.ts';
 
 const kindsMax = 6;
-/** What some seeds do again and again, since two faults of the same place in a row find what single ones don't. */
+/** Sequences that some seeds repeat, since two faults in a row at the same place find what single ones don't. */
 const themes: readonly (readonly string[])[] = [
   ['Postgres'],
   ['ClickHouse'],
@@ -17,7 +17,7 @@ const themes: readonly (readonly string[])[] = [
 ];
 const themesOfMatching = [['Redis'], ['Redis', 'Postgres'], ['Redis', 'log']];
 const themedShare = 0.4;
-const withTheme = ['process killed', 'process killed between a question and its answer', 'power lost'];
+const withTheme = ['process killed', 'process killed between a request and its answer', 'power lost'];
 
 function kindsOf(
   random: SeededRandom,
@@ -48,7 +48,7 @@ export class Nemesis {
   constructor(world: World) {
     this.#world = world;
     const { random } = world.scheduler;
-    // Without a Redis nothing can happen to it; with one, mostly something does.
+    // Without Redis, its faults are never drawn; with it, at least one usually is.
     const all = faults.filter(({ name }) => world.redis !== undefined || !name.includes('Redis'));
     this.#kinds = kindsOf(random, all, world.redis === undefined ? themes : themesOfMatching);
     this.#everyMs = random.pick([200, 1_000, 5_000]);
@@ -60,7 +60,7 @@ export class Nemesis {
     return this.#kinds.map((kind) => kind.name);
   }
 
-  /** Ends all that lasts; nothing hits any more. */
+  /** Ends all lasting faults; nothing hits any more. */
   stop(): void {
     this.#isOver = true;
     for (const end of [...this.#ends]) end();

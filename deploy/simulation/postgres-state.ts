@@ -1,4 +1,7 @@
-/** What stands in the simulated Postgres, and how ingest's transactions change it. All of it is replaced and never changed. */
+/**
+ * The state of the simulated Postgres, and how ingest's transactions change it. It is immutable: each change makes a
+ * new one.
+ */
 import type { LaneMarks } from '#common/log/marks.ts';
 import type { Cursor } from '#ingest/attribution/late-cursors.ts';
 import { type BatchEntry, type Lease, LeaseLost, type Revision } from '#ingest/checkpoints.ts';
@@ -12,7 +15,7 @@ export interface LeaseRow {
   readonly lastBatchNo: number;
 }
 
-/** All of it is replaced and never changed, so that what was once committed can be kept. */
+/** Immutable, so that every committed state can be kept. */
 export interface MemberRow extends Member {
   readonly joinedAt: number;
   readonly expiresAt: number;
@@ -30,9 +33,9 @@ export interface State {
   readonly streamTimes: ReadonlyMap<number, number>;
   readonly batches: ReadonlyMap<string, { readonly partition: number; readonly entry: BatchEntry }>;
   readonly claims: ClaimRows;
-  /** How far installs were looked at for the events of each partition. */
+  /** Up to when installs were processed for the events of each partition. */
   readonly lateCursors: ReadonlyMap<number, Cursor>;
-  /** What an operator has asked for and is not done. */
+  /** Requests of an operator that are not done. */
   readonly revisions: ReadonlyMap<number, Revision>;
 }
 
@@ -98,7 +101,7 @@ export function partial(state: State, lease: Lease, batchNo: number): State {
   return { ...state, batches: new Map(state.batches).set(key, { ...batch, entry }) };
 }
 
-/** Of each partition, the number up to which all of its batches are decided. */
+/** For each partition, the number up to which all of its batches are decided. */
 export function decidedIn({ leases, batches }: State): Cursor {
   const decided: Record<number, number> = {};
   for (const [partition, { lastBatchNo }] of leases) decided[partition] = lastBatchNo;

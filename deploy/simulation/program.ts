@@ -1,11 +1,12 @@
 /**
- * A simulated process of an operating system. It meets the world only through its own `Time` and its ports; when it is killed
- * none of its callbacks runs again and none of its calls is answered, when it is frozen they are held back until it is thawed.
+ * A simulated process of an operating system. It reaches the outside only through its own `Time` and its ports. When it
+ * is killed, none of its callbacks runs again and none of its calls is answered; when it is frozen, they are held back
+ * until it is thawed.
  */
 import type { Time } from '#common/time.ts';
 import type { Scheduler, Step } from './scheduler.ts';
 
-/** Thrown by calls of a program that is dead: it ends what was running, and nobody hears of it. */
+/** Thrown by calls of a dead program: it ends what was running, and is never reported. */
 export class Killed extends Error {
   constructor() {
     super('This process was killed.');
@@ -13,11 +14,11 @@ export class Killed extends Error {
   }
 }
 
-/** How late a timer is at most, usually. */
+/** The usual maximum delay of a timer. */
 const timerLateMs = 1;
 const turnMs = 0.1;
 
-/** What `Time` gives out. A timer that has run out may still be held back, and is cleared by taking its callback away. */
+/** A handle from `Time`. A timer that has expired may still be held back; clearing it removes its callback. */
 interface ArmedTimer {
   step: Step | undefined;
   callback: (() => void) | undefined;
@@ -25,9 +26,9 @@ interface ArmedTimer {
 
 /** The clocks of a machine. */
 export interface MachineClock {
-  /** Epoch milliseconds at the true time 0. */
+  /** Epoch milliseconds at true time 0. */
   readonly wallAtZero: number;
-  /** By how much the wall clock is wrong. */
+  /** The error of the wall clock. */
   wallOffsetMs: number;
   /** True time at which it was booted. */
   bootedAt: number;
@@ -38,7 +39,7 @@ export class Program {
   readonly scheduler: Scheduler;
   readonly time: Time;
   state: 'running' | 'frozen' | 'dead' = 'running';
-  /** An error that nobody caught: a real process would have ended with it. */
+  /** An uncaught error: a real process would have ended with it. */
   failure: unknown;
   readonly #held: (() => void)[] = [];
   readonly #atDeath: (() => void)[] = [];
@@ -68,12 +69,12 @@ export class Program {
     }
   }
 
-  /** @throws Killed in a program that is dead: for calls that answer at once. */
+  /** @throws Killed in a dead program: for calls that return immediately. */
   ensureAlive(): void {
     if (this.state === 'dead') throw new Killed();
   }
 
-  /** Ends with an error that nobody caught. */
+  /** Ends with an uncaught error. */
   failed(error: unknown): void {
     if (error instanceof Killed || this.state === 'dead') return;
     this.failure = error;
@@ -107,7 +108,7 @@ export class Program {
     if (this.state !== 'frozen') return;
     this.state = 'running';
     const held = this.#held.splice(0);
-    // Each in a turn of its own, in their order.
+    // Each in a turn of its own, in order.
     for (const [at, callback] of held.entries()) this.scheduler.after(at * 1e-6, () => this.enter(callback));
   }
 

@@ -1,14 +1,14 @@
 /**
- * What happens next in a simulation, decided by a seed alone. There is one queue of steps, ordered by virtual time; after each step
- * all promises that it settled run to their end before the next one begins. Nothing waits for a real clock, timer or device,
- * so the same seed gives the same schedule on every machine.
+ * Decides what happens next in a simulation, from a seed alone. There is one queue of steps, ordered by virtual time;
+ * after each step all promises that it settled run to completion before the next one begins. Nothing waits for a real
+ * clock, timer or device, so the same seed gives the same schedule on every machine.
  */
 import { SeededRandom } from '#testing/seeded-random.ts';
 
 export interface Step {
   readonly at: number;
   readonly order: number;
-  /** Undefined once it has run or was taken back. */
+  /** Undefined once it has run or was cancelled. */
   callback: (() => void) | undefined;
 }
 
@@ -16,7 +16,7 @@ const traceLinesMax = 20_000;
 
 export class Scheduler {
   readonly random: SeededRandom;
-  /** What happened, for whoever looks at a failing seed; kept only when asked for. */
+  /** What happened, for debugging a failing seed; recorded only on request. */
   readonly trace: string[] = [];
   steps = 0;
   readonly #isTraced: boolean;
@@ -35,12 +35,12 @@ export class Scheduler {
     return this.#now;
   }
 
-  /** Two runs with the same schedule have the same one. */
+  /** Two runs with the same schedule have the same value. */
   get fingerprint(): number {
     return this.#fingerprint >>> 0;
   }
 
-  /** Adds a line to the schedule. Costs no chance, so a traced run is the same as one that is not. */
+  /** Adds a line to the schedule. It draws no random number, so a traced run equals an untraced one. */
   note(line: () => string): void {
     if (this.#isTraced && this.trace.length < traceLinesMax)
       this.trace.push(`${(this.#now / 1000).toFixed(4)} ${line()}`);
@@ -56,7 +56,10 @@ export class Scheduler {
     step.callback = undefined;
   }
 
-  /** Lets time pass up to a moment, or until the condition holds, whatever comes first. @returns whether the condition held. */
+  /**
+   * Advances time up to a moment, or until the condition holds, whichever comes first. @returns whether the condition
+   * held.
+   */
   async run(untilMs: number, isDone: () => boolean = () => false): Promise<boolean> {
     for (;;) {
       if (isDone()) return true;
@@ -70,14 +73,15 @@ export class Scheduler {
       this.steps++;
       this.#fingerprint = Math.imul(this.#fingerprint ^ (next.at * 1000) ^ next.order, 0x01000193);
       callback();
-      // Node runs it when no promise is left to run, however many follow from one another; a whole turn of the event loop costs 4 µs more.
+      // Node runs it when no promise is left to run, however many follow from one another; a whole turn of the event
+      // loop costs 4 µs more.
       await new Promise<void>((resume) => process.nextTick(resume));
     }
     if (this.#now < untilMs) this.#now = untilMs;
     return isDone();
   }
 
-  /** Time leaps: everything that was due in between is late. */
+  /** Time jumps forward: everything due in between is late. */
   leap(ms: number): void {
     this.#now += ms;
   }

@@ -1,5 +1,4 @@
 /** One seed: a world under load and faults, then without either, then the verdict. */
-
 import { DAY_MS } from '#common/durations.ts';
 import { Nemesis } from './nemesis.ts';
 import { Killed } from './program.ts';
@@ -11,9 +10,9 @@ export interface SeedOutcome {
   /** What is wrong; empty if nothing is. */
   readonly faults: readonly string[];
   readonly hits: ReadonlyMap<string, number>;
-  /** What the sinks had to do beside storing. */
+  /** What the sinks had to do besides storing. */
   readonly repairs: ReadonlyMap<string, number>;
-  /** What the faults and the time did to the servers and to what they keep. */
+  /** The effects of faults and time on the servers and their data. */
   readonly bites: ReadonlyMap<string, number>;
   readonly records: number;
   readonly kept: number;
@@ -24,12 +23,12 @@ export interface SeedOutcome {
   readonly trace: readonly string[];
 }
 
-/** Time in which everything must come to rest once nothing goes wrong any more. */
+/** Time within which everything must come to rest once there are no more faults. */
 const restMsMax = 300_000;
 const lookMs = 250;
 /** An idle process ends its last segment within half a minute, and then it is deleted. */
 const drainMsMax = 120_000;
-/** How long a purge takes at most that was sent before a replay was asked for. */
+/** Maximum time in flight of a purge that was sent before a replay was requested. */
 const purgeMs = 50;
 const quietMonthsShare = 0.2;
 const setBackShare = 0.3;
@@ -37,7 +36,7 @@ const matchingShare = 0.2;
 /** LOG_PARTITIONS is being changed: edges have another number than ingests. */
 const otherPartitionsShare = 0.15;
 const quietDays: readonly number[] = [150, 150, 150, 4_015];
-/** After a start: leases run out, everything is read again. */
+/** After a start: leases expire, everything is read again. */
 const settledMs = 10_000;
 const resumedMs = 2_000;
 
@@ -56,7 +55,7 @@ function shapeOf(scheduler: Scheduler): WorldShape {
     journalBytesMax,
     turnMs: random.pick([50, 300, 1_000]),
     recordsPerTurnMax: random.pick([1, 4]),
-    // A message holds as much as a journal; a log holds many messages.
+    // A message is as large as a journal; a log holds many messages.
     logBytesMax: journalBytesMax * 10,
     isMatching,
     ingests: random.between(1, 2),
@@ -65,7 +64,10 @@ function shapeOf(scheduler: Scheduler): WorldShape {
   };
 }
 
-/** What was lost in a restore is stored again from the log, as far as it is there, while clients go on. @returns why not. */
+/**
+ * Whatever a restore lost is stored again from the log, as far as the log has it, while clients continue. @returns why
+ * not.
+ */
 async function replayed(world: World): Promise<string[]> {
   if (world.replayFrom === Number.POSITIVE_INFINITY) return [];
   const { scheduler, postgres } = world;
@@ -78,9 +80,9 @@ async function replayed(world: World): Promise<string[]> {
     return true;
   };
   if (!(await settled())) return ['an earlier replay does not end'];
-  scheduler.note(() => 'an operator asks for a replay');
+  scheduler.note(() => 'an operator requests a replay');
   world.askForReplay();
-  // A purge may have been on its way. All that the log has now must be back afterwards.
+  // A purge may have been in flight. Everything that the log has now must be restored by the replay.
   await scheduler.run(scheduler.now + purgeMs);
   world.writeOffWhatIsNowhere();
   if (!(await settled())) return ['the replay does not end'];
@@ -103,7 +105,7 @@ async function rested(world: World, isHopeless: () => boolean): Promise<string[]
   }
 }
 
-/** Months without load, after which clients send again. @returns what was not tidied up before. */
+/** Months without load, after which clients send again. @returns what was not cleaned up by then. */
 async function quiet(world: World): Promise<string[]> {
   const { scheduler } = world;
   const drainedBy = scheduler.now + drainMsMax;
@@ -122,9 +124,7 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
   const faults: string[] = [];
   const onRejection = (reason: unknown) => {
     if (reason instanceof Killed) return;
-    faults.push(
-      `a promise failed and nobody cared: ${reason instanceof Error ? (reason.stack ?? '') : String(reason)}`,
-    );
+    faults.push(`unhandled rejection: ${reason instanceof Error ? (reason.stack ?? '') : String(reason)}`);
   };
   process.on('unhandledRejection', onRejection);
   try {
@@ -144,16 +144,17 @@ export async function runSeed(seed: number, isTraced = false): Promise<SeedOutco
     world.isLoaded = false;
     unrest.push(...(await rested(world, () => faults.length > 0)));
     if (unrest.length === 0) {
-      // Longer than marks are read at a take-over: what is still on a disk then must not count again.
+      // Longer than the age of the marks that are read at a take-over: what is still on a disk then must not be counted
+      // again.
       if (scheduler.random.next() < quietMonthsShare) {
         unrest.push(...(await quiet(world)), ...(await rested(world, () => faults.length > 0)));
         quietMonths++;
       }
       if (setBack !== undefined) {
-        scheduler.note(() => 'a disk is set back');
+        scheduler.note(() => 'a disk is restored to an earlier state');
         setBack();
       }
-      // All that is only in memory is forgotten once more: what is stored must be enough to go on from.
+      // Everything in memory is lost once more: the stored state must be enough to continue from.
       scheduler.note(() => 'all processes start again');
       for (const program of world.programs) program.kill();
       await scheduler.run(scheduler.now + settledMs);

@@ -1,20 +1,20 @@
 /**
- * How a program asks a simulated database: the question takes time, and so does the answer. Either can be lost, the server can die in
- * between, and what the program has stopped waiting for may still be carried out.
+ * A program's call to a simulated database: the request takes time, and so does the answer. Either can be lost, the
+ * server can die in between, and a call that the program has given up may still be executed.
  */
 import type { LinkCondition } from './machine.ts';
 import type { Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 
-/** What can go wrong between programs and a server, as long as it is set. */
+/** Faults between programs and a server, as long as they are set. */
 export interface CallFaults {
-  /** Chance that a question or an answer is lost with its connection. */
+  /** Probability that a request or an answer is lost with its connection. */
   lost: number;
-  /** Chance that the connection is lost while a question waits, which is carried out all the same. */
+  /** Probability that the connection is lost while a request waits, which is executed anyway. */
   orphaned: number;
-  /** Most milliseconds that the server lets a question wait. */
+  /** Maximum milliseconds that the server delays a request. */
   waitMsMax: number;
-  /** Chance that the program that asks dies before it hears the answer. */
+  /** Probability that the calling program dies before it receives the answer. */
   killsCaller: number;
 }
 
@@ -24,11 +24,11 @@ export function noCallFaults(): CallFaults {
 
 const lostWithinMs = 30;
 
-/** A database server as its calls see it. */
+/** A database server, as its calls see it. */
 export class CallableServer {
   isUp = true;
   faults = noCallFaults();
-  /** Grows with each start: what was asked of an earlier run gets no answer. */
+  /** Grows with each start: requests to an earlier run get no answer. */
   run = 1;
   readonly scheduler: Scheduler;
   /** When the last transaction that holds a lock has ended. */
@@ -46,8 +46,8 @@ export class CallableServer {
   }
 
   /**
-   * When a question that has come now is carried out. One that takes a lock waits for those that took it before, also for one that its
-   * client has given up: a COMMIT that comes late holds its rows until then.
+   * When a request that arrives now is executed. One that takes a lock waits for earlier holders, including one whose
+   * client has given up: a COMMIT that arrives late holds its rows until then.
    */
   turnOf(lock: string): number {
     const { now, random } = this.scheduler;
@@ -60,15 +60,15 @@ export class CallableServer {
 export interface Caller {
   readonly program: Program;
   readonly link: LinkCondition;
-  /** How long an answer is waited for. */
+  /** How long to wait for an answer. */
   readonly timeoutMs: number;
-  /** The error for an answer that did not come. */
+  /** The error for an answer that did not arrive. */
   readonly unavailable: (why: string) => Error;
 }
 
 /**
- * @param carryOut runs in the server; what it throws is its answer. It can take its time by itself.
- * @param lock what it locks in the server; empty for nothing.
+ * @param carryOut runs in the server; what it throws is its answer. It can take additional time. @param lock what it
+ * locks in the server; empty for nothing.
  */
 export function call<T>(caller: Caller, server: CallableServer, carryOut: () => T | Promise<T>, lock = ''): Promise<T> {
   const { program, link, timeoutMs, unavailable } = caller;
@@ -83,7 +83,7 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
       program.enter(give);
     };
     const failed = (why: string) => answer(() => fail(unavailable(why)));
-    // The patience of a program runs while it stands still, but nobody hears of it until it goes on.
+    // A program's timeout runs while it is frozen, but takes effect only when it continues.
     const timer = scheduler.after(timeoutMs, () => failed('no answer in time'));
     const way = () => random.next() * link.latencyMsMax;
     const isLost = () => server.faults.lost > 0 && random.next() < server.faults.lost;
@@ -110,7 +110,7 @@ export function call<T>(caller: Caller, server: CallableServer, carryOut: () => 
         if (server.faults.killsCaller > 0 && random.next() < server.faults.killsCaller) {
           scheduler.after(random.next() * lostWithinMs, () => program.kill());
         }
-        // The connection can be lost while the server works on, and does not know.
+        // The connection can be lost while the server continues, unaware of that.
         if (isLost()) scheduler.after(random.next() * lostWithinMs, () => failed('the connection was lost'));
         // In a turn of its own, as a promise: what it throws is its answer.
         void (async () => await carryOut())().then(

@@ -1,11 +1,13 @@
-/** Claims as the simulated Postgres keeps them: one for each click, one first one for each device with a name. No device has an install. */
-
+/**
+ * Claims in the simulated Postgres: one for each click, one first one for each device with a name. No device has an
+ * install.
+ */
 import { HOUR_MS } from '#common/durations.ts';
 import type { ClickClaim, DeviceName, NewClaim } from '#gateway/match/claim-store.ts';
 
 export type ClaimRows = ReadonlyMap<string, ClickClaim & { readonly expiresAt: number }>;
 
-/** @returns what is kept then, and how many were stored. */
+/** @returns the claims that are stored then, and how many are new. */
 export function claimed(
   known: ClaimRows,
   given: readonly NewClaim[],

@@ -1,21 +1,22 @@
 /**
- * The simulated ClickHouse: raw tables whose views feed rollups, a fence that inserts check, and queries that run for a while and can
- * be ended. An insert reaches the raw table first and then one rollup after the other. In each, the token is written down before the
- * part is in place; a death in between loses the part, and a repetition with the same token is dropped.
+ * The simulated ClickHouse: raw tables whose views feed rollups, a fence that inserts check, and queries that run for a
+ * while and can be cancelled. An insert reaches the raw table first and then one rollup after another. In each, the
+ * token is written before the part is in place; a crash in between loses the part, and a repetition with the same token
+ * is dropped.
  *
- * It can be restored from a backup, in which each table is of a moment of its own.
+ * It can be restored from a backup, in which each table dates from a different moment.
  */
 import { kinds, rawKinds } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Fence, TableDay } from '#ingest/raw-store.ts';
 import { CallableServer } from './server-call.ts';
 
-/** A row of a raw table, as far as anything here depends on it. */
+/** A row of a raw table, as far as the simulation depends on it. */
 export interface SimulatedRow {
   /** Number of the record. */
   readonly n: number;
   readonly table: string;
-  /** Of ClickHouse, YYYYMM. */
+  /** ClickHouse's partition, YYYYMM. */
   readonly month: string;
   readonly log_partition: number;
   readonly batch_no: number;
@@ -24,11 +25,11 @@ export interface SimulatedRow {
   readonly idx: number;
   /** Epoch milliseconds. */
   readonly time: number;
-  /** Of an event or install, by which it is known when it comes again; empty for a click. */
+  /** Identifies repeats of an event or install; empty for a click. */
   readonly id: string;
-  /** Of an event: the install that it belongs to, which is its own link; empty without any. */
+  /** The install of an event, which stands for its link; empty without any. */
   readonly install: string;
-  /** -1 for what takes another row back. */
+  /** -1 for a row that reverses another. */
   readonly sign: 1 | -1;
   /** Stored once the install of an event was known. */
   readonly isLearned: boolean;
@@ -43,16 +44,16 @@ interface Cell {
   batch_no: number;
 }
 
-/** A query that changes what is stored. */
+/** A query that changes stored data. */
 interface Running {
   readonly partition: number;
   isKilled: boolean;
 }
 
-/** The query was ended, or the server has died under it. */
+/** The query was cancelled, or the server has died during it. */
 export class QueryEnded extends Error {
   constructor() {
-    super('The query was ended.');
+    super('The query was cancelled.');
     this.name = 'QueryEnded';
   }
 }
@@ -71,15 +72,15 @@ const linksMax = 3;
 const quarterMs = 900_000;
 const restartMsMax = 300;
 const repairLateMsMax = 20_000;
-/** How far the tables of a backup are apart at most. */
+/** Maximum time between the copies of two tables in a backup. */
 const backupMsMax = 3_000;
 
-/** Matches are in none. */
+/** Matches have no rollup. */
 export function rollupsOf(table: string): readonly string[] {
   return kinds.some((kind) => kind === table) ? rollupNames : [];
 }
 
-/** The cells of a rollup that a row is counted in. */
+/** The cells of a rollup in which a row is counted. */
 function cellsOf(rollup: string, row: SimulatedRow): { key: string; bucket: number }[] {
   if (rollupsOf(row.table).length === 0) return [];
   const day = dayOf(row.time);
@@ -140,11 +141,11 @@ export class SimulatedClickHouse extends CallableServer {
     restored: 0,
     rows_lost_in_restore: 0,
   };
-  /** Most milliseconds between two steps of an insert. */
+  /** Maximum milliseconds between two steps of an insert. */
   stepMsMax = 1;
-  /** Chance that the server dies at a step of an insert. */
+  /** Probability that the server dies at a step of an insert. */
   diesInStep = 0;
-  /** Chance that a statement which adds to a rollup arrives long after its client has lost the connection. */
+  /** Probability that a statement which adds to a rollup arrives long after its client has lost the connection. */
   repairsLate = 0;
   #content = noContent();
   #backup = { content: noContent(), begunAt: 0 };
@@ -166,7 +167,7 @@ export class SimulatedClickHouse extends CallableServer {
     this.#running = new Set();
   }
 
-  /** Copies each table at a moment of its own. It is a backup only if the server lives until all are copied. */
+  /** Copies each table at a moment of its own. It is a backup only if the server survives until all are copied. */
   backUp(): void {
     const { run, scheduler } = this;
     const [copy, begunAt] = [noContent(), scheduler.now];
@@ -182,7 +183,7 @@ export class SimulatedClickHouse extends CallableServer {
     }
   }
 
-  /** @returns the rows that it has lost with that, and when its backup was begun (true time). */
+  /** @returns the rows that are lost by that, and when its backup was begun (true time). */
   restore(): { lost: readonly SimulatedRow[]; begunAt: number } {
     this.crash();
     this.hits.restored++;
@@ -208,7 +209,7 @@ export class SimulatedClickHouse extends CallableServer {
     return count;
   }
 
-  /** Asks the queries of a partition to end; each does at its next step. */
+  /** Cancels the queries of a partition; each ends at its next step. */
   kill(partition: number): void {
     for (const query of this.#running) {
       if (query.partition !== partition || query.isKilled) continue;
@@ -251,7 +252,7 @@ export class SimulatedClickHouse extends CallableServer {
     });
   }
 
-  /** @returns whether a statement that adds to a rollup was taken away, to be carried out later. */
+  /** @returns whether a statement that adds to a rollup was intercepted, to be executed later. */
   isRepairLate(carryOut: () => Promise<void>): boolean {
     const { run, scheduler } = this;
     if (this.repairsLate === 0 || scheduler.random.next() >= this.repairsLate) return false;
@@ -311,7 +312,7 @@ export class SimulatedClickHouse extends CallableServer {
     });
   }
 
-  /** What rollups have too much or too little of, over all cells. */
+  /** How much rollups have too much or too little, over all cells. */
   get rollupDifference(): number {
     let difference = 0;
     for (const rollup of rollupNames) {
@@ -324,7 +325,7 @@ export class SimulatedClickHouse extends CallableServer {
     return difference;
   }
 
-  /** The token first, then the part: between the two, a death loses the part. */
+  /** The token first, then the part: a crash between the two loses the part. */
   async #place(step: () => Promise<void>, into: string, token: string, put: () => void): Promise<void> {
     const tokens = this.#content.tokens.get(into);
     if (tokens?.has(token) === true) return;

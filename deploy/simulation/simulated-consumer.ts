@@ -1,8 +1,11 @@
-/** A pull consumer of the simulated JetStream, without acknowledgements: its place in the stream and the pulls that wait. */
+/**
+ * A pull consumer of the simulated JetStream, without acknowledgements: its position in the stream and its pending
+ * pulls.
+ */
 import type { Scheduler, Step } from './scheduler.ts';
 import { isMatch, type SimulatedStream, type StoredMessage } from './simulated-stream.ts';
 
-/** How a delivery or a status leaves the server. `false` when nobody listens to the inbox any more. */
+/** How a delivery or a status leaves the server. `false` if nothing subscribes to the inbox any more. */
 export type Deliver = (inbox: string, reply: string, bytes: Buffer, status: number) => boolean;
 
 interface Pull {
@@ -28,7 +31,7 @@ const nanosPerMs = 1_000_000;
 const nothing = Buffer.alloc(0);
 const defaultWaiting = 512;
 const inactiveMs = 5_000;
-export const statuses = { heartbeat: 100, nothingThere: 404, timeout: 408, conflict: 409, nobody: 503 } as const;
+export const statuses = { heartbeat: 100, noMessages: 404, timeout: 408, conflict: 409, noResponders: 503 } as const;
 
 export class SimulatedConsumer {
   readonly name: string;
@@ -63,7 +66,7 @@ export class SimulatedConsumer {
     this.#inactivity = this.#watch();
   }
 
-  /** Of the stream; all before it is not for this consumer. */
+  /** Stream sequence; earlier messages are not for this consumer. */
   get nextSequence(): number {
     return this.#nextSeq;
   }
@@ -101,10 +104,10 @@ export class SimulatedConsumer {
     this.#pulls.push(pull);
     this.#beat(pull);
     this.wake();
-    if (no_wait && this.#pulls.includes(pull)) this.#end(pull, statuses.nothingThere);
+    if (no_wait && this.#pulls.includes(pull)) this.#end(pull, statuses.noMessages);
   }
 
-  /** Gives out what is there to those who wait. */
+  /** Delivers available messages to pending pulls. */
   wake(): void {
     for (let pull = this.#pulls[0]; pull !== undefined; pull = this.#pulls[0]) {
       const message = this.#next();
@@ -116,7 +119,7 @@ export class SimulatedConsumer {
       this.#nextSeq = message.seq + 1;
       const reply = `$JS.ACK.${this.#stream.config.name}.${this.name}.1.${message.seq}.${this.#delivered + 1}.${message.storedAt * nanosPerMs}.${this.pending}`;
       if (!this.#deliver(pull.inbox, reply, message.bytes, 0)) {
-        // Nobody is there: the pull is dropped and the message is another's.
+        // The inbox has no subscriber: drop the pull and offer the message to another.
         this.#nextSeq = message.seq;
         this.#remove(pull);
         continue;
@@ -130,7 +133,7 @@ export class SimulatedConsumer {
     }
   }
 
-  /** The consumer is gone. @param isTold whether those who wait hear of it. */
+  /** The consumer is deleted. @param isTold whether pending pulls get a status. */
   close(isTold: boolean): void {
     this.#scheduler.cancel(this.#inactivity);
     for (const pull of [...this.#pulls]) {
@@ -172,7 +175,7 @@ export class SimulatedConsumer {
   #beat(pull: Pull): void {
     if (pull.heartbeatMs === 0) return;
     pull.beatAt = this.#scheduler.now + pull.heartbeatMs;
-    // One timer for each pull: it goes on where something was delivered meanwhile.
+    // One timer per pull: it is extended if something was delivered meanwhile.
     if (pull.heartbeat?.callback === undefined) this.#beatLater(pull);
   }
 
@@ -188,7 +191,7 @@ export class SimulatedConsumer {
     this.#touchedAt = this.#scheduler.now;
   }
 
-  /** One timer, however often it is touched: that is looked at when it runs out. */
+  /** One timer, however often activity resets it: the deadline is checked when it fires. */
   #watch(leftMs?: number): Step {
     const { inactive_threshold = inactiveMs * nanosPerMs } = this.#config;
     const thresholdMs = inactive_threshold / nanosPerMs;

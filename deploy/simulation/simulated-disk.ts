@@ -1,7 +1,7 @@
 /**
- * The disk of a simulated machine. What a program writes survives its death; what it has synced survives a loss of power, and of
- * the rest anything may: a part of it, zeros in its place, or nothing. A name survives once its folder was synced, and one that was
- * removed may come back until then.
+ * The disk of a simulated machine. What a program writes survives its death. What it has synced survives a power loss;
+ * of the rest, a part may survive, or zeros in its place, or nothing. A file name survives once its folder was synced,
+ * and a removed one may reappear until then.
  */
 import { basename, dirname } from 'node:path';
 import type { Disk } from '#common/journal/disk.ts';
@@ -10,13 +10,13 @@ import { Killed, type Program } from './program.ts';
 import type { Scheduler } from './scheduler.ts';
 import { SimulatedFile, SimulatedFolder } from './simulated-files.ts';
 
-/** What can go wrong with a disk, as long as it is set. Chances are for each call. */
+/** Faults of a disk, as long as they are set. Probabilities are per call. */
 export interface DiskFaults {
   /** Bytes that fit on it. */
   bytesMax: number;
   writeFails: number;
   syncFails: number;
-  /** Milliseconds that a sync takes at most. */
+  /** Maximum milliseconds of a sync. */
   syncMsMax: number;
   /** The program dies in the middle of a write. */
   killedInWrite: number;
@@ -27,9 +27,9 @@ export function noDiskFaults(): DiskFaults {
 }
 
 export const dataFolder = '/data';
-/** So long after a fault all that it has held up is made good. */
+/** How long after a fault everything delayed by it has been completed. */
 const calmMs = 1_000;
-/** The system writes out by itself what is older. */
+/** The operating system writes out what is older. */
 const writtenBackMs = 30_000;
 
 function isHarmless({ writeFails, syncFails, syncMsMax }: DiskFaults): boolean {
@@ -55,7 +55,7 @@ export class SimulatedDisk {
   #faults = noDiskFaults();
   #hinderedFrom = 0;
   #hinderedTo = Number.NEGATIVE_INFINITY;
-  /** A slow sync lasts on when no new one is slow. */
+  /** A slow sync continues even if later ones are not slow. */
   #syncsEndAt = 0;
   #root = new SimulatedFolder();
   #open = new Map<number, OpenFile>();
@@ -84,7 +84,7 @@ export class SimulatedDisk {
     return found;
   }
 
-  /** The power is gone, and with it what was not synced. */
+  /** The power is lost, and with it what was not synced. */
   losePower(): void {
     this.hits.power_lost++;
     this.#open = new Map();
@@ -97,7 +97,7 @@ export class SimulatedDisk {
     for (const path of this.filesIn('')) this.#bytes += this.#fileAt(path)?.length ?? 0;
   }
 
-  /** @returns what sets the disk back to what it is now. */
+  /** @returns a function that restores the disk to its present state. */
   snapshot(): () => void {
     const kept = this.#root.copy();
     return () => {
@@ -115,13 +115,13 @@ export class SimulatedDisk {
     this.#begin();
   }
 
-  /** An operator has made the folder for all data long ago. */
+  /** The folder for all data has existed for long. */
   #begin(): void {
     this.#makeFolder(dataFolder);
     this.#root.sync();
   }
 
-  /** Sets what goes wrong from now on. */
+  /** Sets the faults from now on. */
   setFaults(faults: DiskFaults): void {
     const { now } = this.#scheduler;
     if (now > this.#hinderedTo + calmMs) this.#hinderedFrom = now;
@@ -129,7 +129,7 @@ export class SimulatedDisk {
     this.#faults = faults;
   }
 
-  /** Since when syncs have failed or lasted long, if they do so or have only just stopped. */
+  /** Since when syncs have failed or been slow, if they are or only just stopped being so. */
   hinderedSince(now: number): number {
     return now <= this.#hinderedTo + calmMs ? this.#hinderedFrom : now;
   }
@@ -263,7 +263,7 @@ export class SimulatedDisk {
     const { writeFails, killedInWrite, bytesMax } = this.#faults;
     if (writeFails > 0 && this.#random.next() < writeFails) {
       this.hits.write_failed++;
-      // Some of it may have been written before it failed.
+      // A part may have been written before the write failed.
       this.#append(file, bytes.subarray(at, at + this.#random.between(0, count)));
       throw failure('EIO', path);
     }

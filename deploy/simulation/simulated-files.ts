@@ -1,13 +1,13 @@
-/** Files and folders of a simulated disk, and what of them is safe from a loss of power. */
+/** Files and folders of a simulated disk, and which parts of them would survive a power loss. */
 
 export class SimulatedFile {
   bytes = Buffer.allocUnsafe(256);
   length = 0;
   syncedLength = 0;
   writtenAt = 0;
-  /** A sync has failed: the system forgets what it could not write, so no later one makes it good. */
+  /** A sync has failed: the system drops what it could not write, so no later sync repairs it. */
   isBroken = false;
-  /** Names that lead to it. */
+  /** Names that refer to it. */
   links = 1;
 
   copy(): SimulatedFile {
@@ -16,7 +16,7 @@ export class SimulatedFile {
   }
 }
 
-/** A change of a folder: a name that was made, or removed. */
+/** A change of a folder: a name that was created, or removed. */
 interface Change {
   readonly name: string;
   readonly entry: SimulatedFile | SimulatedFolder | undefined;
@@ -25,7 +25,10 @@ interface Change {
 export class SimulatedFolder {
   readonly entries = new Map<string, SimulatedFile | SimulatedFolder>();
   synced = new Map<string, SimulatedFile | SimulatedFolder>();
-  /** Since it was synced. File systems with a journal keep their order, so that of a loss some first ones are left. */
+  /**
+   * Changes since the last sync. Journaling file systems preserve their order, so that after a power loss a prefix
+   * remains.
+   */
   changes: Change[] = [];
 
   set(name: string, entry: SimulatedFile | SimulatedFolder): void {
@@ -43,7 +46,7 @@ export class SimulatedFolder {
     this.changes = [];
   }
 
-  /** With all that is in it, as if it were synced. */
+  /** With everything in it, as if it were synced. */
   copy(): SimulatedFolder {
     const copied = new SimulatedFolder();
     for (const [name, entry] of this.entries) copied.entries.set(name, entry.copy());
@@ -51,7 +54,7 @@ export class SimulatedFolder {
     return copied;
   }
 
-  /** Goes back to what was synced and the first changes behind it. */
+  /** Goes back to what was synced and the first changes after it. */
   lose(kept: number): void {
     this.entries.clear();
     for (const [name, entry] of this.synced) this.entries.set(name, entry);

@@ -1,4 +1,4 @@
-/** What is asked about installs that came after events, answered by the simulated ClickHouse; and the rows that follow. */
+/** The simulated ClickHouse's answers about installs that arrived after events, and the rows that follow from them. */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';

@@ -21,7 +21,7 @@ export class SimulatedLocks {
           this.#holders.set(folder, program);
           return {
             renew: () => Promise.resolve(true),
-            // As the real one, it leaves a lock behind that says that nobody holds it.
+            // Like the real one, a release leaves a lock file behind that names no holder.
             release: () => later(() => void this.#holders.set(folder, undefined)),
           };
         }),

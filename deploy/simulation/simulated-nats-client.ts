@@ -1,6 +1,6 @@
 /**
- * A connection to the simulated NATS: both directions keep their order, everything takes time, and what is on its way when the
- * connection breaks is lost. It connects again by itself, as the real client does.
+ * A connection to the simulated NATS: both directions preserve order, everything takes time, and what is in flight when
+ * the connection breaks is lost. It reconnects automatically, as the real client does.
  */
 import { defaultNames } from '#common/log/log-names.ts';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
@@ -15,7 +15,7 @@ const reconnectMs = 250;
 const reconnectJitterMs = 100;
 /** Two pings of two seconds without an answer. */
 const pingPatienceMs = 4_000;
-/** Chance that something published while the connection is down still goes out with the next one. */
+/** Probability that something published while disconnected is sent after the reconnect. */
 const keptWhileDown = 0.2;
 const nothing = Buffer.alloc(0);
 
@@ -33,7 +33,7 @@ export class SimulatedNatsClient implements NatsClient {
   readonly #atFirst: (() => void)[] = [];
   #outbox: WireMessage[] = [];
   #inboxes = 0;
-  /** Of this connection: what comes of an earlier one is lost. */
+  /** Of this connection: replies to an earlier one are lost. */
   #generation = 0;
   #lastSent = 0;
   #lastReceived = 0;
@@ -68,7 +68,8 @@ export class SimulatedNatsClient implements NatsClient {
   }
 
   subscribe(pattern: string, callback: (message: NatsMessage) => void): () => void {
-    // The server learns of it in the order of what is sent; that it knows at once changes nothing that anybody waits for.
+    // The real server gets subscriptions in order with the messages; that this one has them immediately changes nothing
+    // observable.
     const own: Callback = (message) => callback(message);
     if (pattern.endsWith('*') || pattern.endsWith('>')) {
       this.#wild.set(own, pattern);
@@ -151,7 +152,7 @@ export class SimulatedNatsClient implements NatsClient {
     for (const [callback, pattern] of [...this.#wild]) if (isMatch(pattern, message.subject)) callback(given);
   }
 
-  /** Something did not come through: the pings find out. */
+  /** Something did not get through: the pings will notice. */
   #notice(): void {
     const generation = ++this.#generation;
     this.#program.scheduler.after(pingPatienceMs * this.#program.scheduler.random.next(), () => {
@@ -168,7 +169,7 @@ export class SimulatedNatsClient implements NatsClient {
     this.#peer = undefined;
   }
 
-  /** What the client does when it finds that out. */
+  /** What the client does when it notices. */
   #lost(): void {
     this.#program.enter(() => {
       this.isConnected = false;

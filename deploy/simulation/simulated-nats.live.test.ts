@@ -16,7 +16,7 @@ const idsMax = 40;
 const partitions = 2;
 const kinds = ['click', 'event'] as const;
 const stream = { bytesMax: 30_000, replicas: 1 };
-/** How long the end of a pull is waited for. */
+/** How long to wait for the end of a pull. */
 const pullMs = 40;
 const nanosPerMs = 1_000_000;
 
@@ -48,7 +48,7 @@ async function same(what: string, operation: Operation): Promise<void> {
   });
 }
 
-/** Publishes as a publisher does. @returns what JetStream answers, without what is not read here. */
+/** Publishes as a publisher does. @returns JetStream's answer, without the parts that are not used here. */
 function published(nats: NatsClient, subject: string, bytes: Buffer, messageId?: string): Promise<unknown> {
   return new Promise((done) => {
     const reply = nats.inbox();
@@ -66,7 +66,7 @@ async function filled(nats: NatsClient): Promise<unknown> {
   return fill && { ...fill, created: '' };
 }
 
-/** What a new consumer says of itself, and the sequences that a pull gets. */
+/** What a new consumer reports about itself, and the sequences that a pull gets. */
 async function consumed(nats: NatsClient, name: string, filter: string, batch: number): Promise<unknown> {
   const config = { name, ack_policy: 'none', replay_policy: 'instant', filter_subject: filter, deliver_policy: 'all' };
   const request = Buffer.from(JSON.stringify({ stream_name: nats.names.stream, config, action: 'create' }));
@@ -89,7 +89,7 @@ async function consumed(nats: NatsClient, name: string, filter: string, batch: n
   return { sequence: delivered?.stream_seq, num_pending, error, outcomes };
 }
 
-test('the simulated log stores, refuses, knows repeats, purges and delivers as the real one does', async () => {
+test('the simulated log stores, refuses, detects duplicates, purges and delivers as the real one does', async () => {
   const random = new SeededRandom(seed);
   await same('create', (nats) => ensureLogStream(nats, stream, { isOwner: true, installationId: 'one' }));
   let last = 0;

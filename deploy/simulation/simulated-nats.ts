@@ -1,12 +1,13 @@
 /**
- * The simulated NATS server: subjects, and JetStream by its JSON API (docs.nats.io, "JetStream wire API") as far as this project
- * speaks it. It can die with or without the end of its log, be wiped, refuse, be slow, and have another time than the rest.
+ * The simulated NATS server: subjects, and JetStream by its JSON API (docs.nats.io, "JetStream wire API") as far as
+ * this project uses it. It can die with or without the end of its log, be wiped, refuse, be slow, and have a wrong
+ * clock.
  */
 import type { Scheduler } from './scheduler.ts';
 import { type ConsumerConfig, SimulatedConsumer, statuses } from './simulated-consumer.ts';
 import { SimulatedStream, type StreamConfig } from './simulated-stream.ts';
 
-/** A message on its way. */
+/** A message in flight. */
 export interface WireMessage {
   readonly subject: string;
   readonly reply: string;
@@ -37,9 +38,9 @@ const errors = {
 
 export class SimulatedNats {
   isUp = true;
-  /** JetStream answers every publish and question with an error. */
+  /** JetStream answers every publish and request with an error. */
   isRefusing = false;
-  /** Milliseconds by which its clock is off. */
+  /** The error of its clock in milliseconds. */
   clockOffsetMs = 0;
   readonly hits = { crashed: 0, tail_lost: 0, wiped: 0, log_full: 0, duplicates: 0, purged: 0, expired: 0 };
   readonly #scheduler: Scheduler;
@@ -75,7 +76,7 @@ export class SimulatedNats {
     this.#peers.delete(peer);
   }
 
-  /** Dies. @param lostMessages how much of the end of each log was not on its disk. */
+  /** Dies. @param lostMessages how many messages at the end of each log were not on its disk. */
   crash(lostMessages: number): void {
     if (!this.isUp) return;
     this.isUp = false;
@@ -91,14 +92,14 @@ export class SimulatedNats {
     this.#peers.clear();
   }
 
-  /** All that it kept is lost. */
+  /** All of its data is lost. */
   wipe(): void {
     this.crash(0);
     this.hits.wiped++;
     this.#streams.clear();
   }
 
-  /** Messages that a loss of power would take: those since its last sync. */
+  /** Messages that a power loss would destroy: those since its last sync. */
   unsynced(name: string): number {
     const stream = this.#streams.get(name);
     const synced = this.#syncedSeq.get(name) ?? 0;
@@ -121,7 +122,7 @@ export class SimulatedNats {
     else if (stream !== undefined) this.#answer(message.reply, { error: errors.unavailable, stream: 'log', seq: 0 });
     const isTaken = this.#route(message);
     if (stream === undefined && !isTaken && message.reply !== '')
-      this.#send(message.reply, '', nothing, statuses.nobody);
+      this.#send(message.reply, '', nothing, statuses.noResponders);
   }
 
   #streamOf(subject: string): SimulatedStream | undefined {
@@ -143,7 +144,7 @@ export class SimulatedNats {
     if (outcome.kind === 'stored') for (const consumer of this.#consumers.values()) consumer.wake();
   }
 
-  /** @returns whether anybody listens. */
+  /** @returns whether there is a subscriber. */
   #route(message: WireMessage): boolean {
     let isTaken = false;
     for (const peer of this.#peers) {
@@ -232,7 +233,7 @@ export class SimulatedNats {
 
   #pull([, , name = '']: string[], inbox: string, request: Record<string, number>): void {
     const consumer = this.#consumers.get(name);
-    if (consumer === undefined) this.#send(inbox, '', nothing, statuses.nobody);
+    if (consumer === undefined) this.#send(inbox, '', nothing, statuses.noResponders);
     else consumer.pull(inbox, request);
   }
 

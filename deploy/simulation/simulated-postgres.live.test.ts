@@ -14,7 +14,7 @@ const seed = 16;
 const operations = 400;
 const partitions = 2;
 const leaseSeconds = 600;
-/** So that a lease that was let go of has expired when the next operation comes. */
+/** So that a released lease has expired by the next operation. */
 const pauseMs = 5;
 
 let database: TestPostgres;
@@ -36,7 +36,7 @@ async function outcomeOf(call: () => Promise<unknown>): Promise<unknown> {
   }
 }
 
-/** Lists in one order, and of marks what both servers say. */
+/** Sorts lists, and compares only the marks that both servers report. */
 function sorted(value: unknown): unknown {
   if (!Array.isArray(value)) return value;
   return value
@@ -46,7 +46,7 @@ function sorted(value: unknown): unknown {
 
 const request = { replay_from: 7, days_from: null, days_to: null };
 
-/** As `admin -- replay` asks. */
+/** As `admin -- replay` requests it. */
 async function askForReplay(): Promise<void> {
   await postgres.execute(
     `INSERT INTO ingest.revision (partition, replay_from)
@@ -55,7 +55,7 @@ async function askForReplay(): Promise<void> {
   );
 }
 
-test('the simulated Postgres keeps leases, batches, marks and requests as the real one does', async () => {
+test('the simulated Postgres stores leases, batches, marks and requests as the real one does', async () => {
   const random = new SeededRandom(seed);
   const scheduler = new Scheduler(seed);
   const machine = new Machine('machine', scheduler, Date.now());
@@ -78,7 +78,7 @@ test('the simulated Postgres keeps leases, batches, marks and requests as the re
   for (let at = 0; at < operations; at++) {
     const partition = random.between(0, partitions - 1);
     const known = leases[partition] ?? [];
-    // Mostly the one in force.
+    // Usually the one in force.
     const lease = random.next() < 0.9 ? known.at(-1) : known[random.between(0, known.length - 1)];
     const last = begun[partition] ?? 0;
     const batchNo = Math.max(1, last + random.pick([-1, 0, 1, 1, 1, 2]));

@@ -1,8 +1,7 @@
 /**
- * What ingest keeps in a simulated Postgres. Each operation is one transaction. The server can die, be slow, and go back: to what a
- * copy had that was behind, or to a backup.
+ * Ingest's data in a simulated Postgres. Each operation is one transaction. The server can die, be slow, and go back:
+ * to the state of a lagging replica, or to a backup.
  */
-
 import { DAY_MS } from '#common/durations.ts';
 import { FrameSet, type LaneMarks, laneKey } from '#common/log/marks.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
@@ -38,13 +37,13 @@ import { CallableServer, type Caller, call } from './server-call.ts';
 import { claimed, claimsFound } from './simulated-claims.ts';
 
 const commitsKeptMax = 200;
-/** Expired claims are deleted at any time after that. */
+/** Expired claims may be deleted at any time after this. */
 const expiryShare = 0.1;
 const timeoutMs = 12_000;
 
 export class SimulatedPostgres extends CallableServer {
   readonly hits = { crashed: 0, commits_lost: 0, restored: 0, revisions_done: 0, claims: 0 };
-  /** Milliseconds by which its clock is off. */
+  /** The error of its clock in milliseconds. */
   clockOffsetMs = 0;
   #state = nothing;
   #commits: State[] = [];
@@ -60,14 +59,14 @@ export class SimulatedPostgres extends CallableServer {
     return Math.floor(this.#epochMs + this.scheduler.now + this.clockOffsetMs);
   }
 
-  /** Dies and keeps what was committed. */
+  /** Dies, with committed data intact. */
   crash(): void {
     if (!this.isUp) return;
     this.isUp = false;
     this.hits.crashed++;
   }
 
-  /** Another server takes over that has not got the last commits. */
+  /** A replica takes over that lacks the last commits. */
   loseCommits(count: number): void {
     this.crash();
     const lost = this.#commits.splice(Math.max(0, this.#commits.length - count));
@@ -80,7 +79,7 @@ export class SimulatedPostgres extends CallableServer {
     this.#backup = this.#state;
   }
 
-  /** @returns false when there is no backup. */
+  /** @returns false if there is no backup. */
   restore(): boolean {
     if (this.#backup === nothing) return false;
     this.crash();
@@ -95,7 +94,7 @@ export class SimulatedPostgres extends CallableServer {
     return [...this.#state.batches.values()].filter(({ entry }) => !entry.is_partial).length;
   }
 
-  /** Asks the owners of all partitions, as `admin -- replay` does. @returns how many. */
+  /** Requests a replay from the owners of all partitions, as `admin -- replay` does. @returns how many. */
   revise(revision: Revision): number {
     const known = new Set([...this.#state.leases.keys(), ...this.#state.streamTimes.keys()]);
     this.#commit({ ...this.#state, revisions: new Map([...known].map((partition) => [partition, revision])) });
@@ -106,7 +105,7 @@ export class SimulatedPostgres extends CallableServer {
     return this.#state.revisions.size;
   }
 
-  /** Up to when the log is stored, of the partition that is the farthest behind; `undefined` if there is none. */
+  /** The time up to which the log is stored, for the partition that lags most; `undefined` if there is none. */
   get committedTo(): number | undefined {
     const times = [...this.#state.streamTimes.values()];
     return times.length === 0 ? undefined : Math.min(...times);

@@ -1,4 +1,4 @@
-/** What is asked of the stored installs and events, answered by the simulated ClickHouse. */
+/** The simulated ClickHouse's answers about stored installs and events. */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { campaignFrom } from '#common/campaign-fields.ts';
 import type {
@@ -75,7 +75,7 @@ export class SimulatedRecords implements StoredRecords {
   }
 }
 
-/** What an event inherits of an install: only its id matters here, and stands for its link too. */
+/** What an event inherits from an install: only its id matters here, and stands for its link too. */
 export function factsOf({ id }: SimulatedRow) {
   const utm = campaignFrom(() => '');
   return { app_id: simulatedApp, install_id: id, link_id: id, click_id: '', platform: '', country: '', ...utm };

@@ -1,6 +1,6 @@
 /**
- * The simulated Redis: texts and sorted sets that expire, and the three scripts of `RecentClicks` by what they do. It keeps nothing over
- * a death, forgets keys of its own accord, and may be full.
+ * The simulated Redis: strings and sorted sets that expire, and the effects of the three scripts of `RecentClicks`. It
+ * loses everything when it dies, evicts keys at random, and may be full.
  */
 import type { Redis } from '#common/stores/redis.ts';
 import type { Machine } from './machine.ts';
@@ -22,7 +22,7 @@ function replyError(message: string): Error {
 
 export class SimulatedRedis extends CallableServer {
   readonly hits = { crashed: 0, evicted: 0, refused: 0 };
-  /** Refuses what would be written. */
+  /** Rejects writes. */
   isFull = false;
   #entries = new Map<string, Entry>();
   readonly #evicted = new Set<string>();
@@ -34,7 +34,7 @@ export class SimulatedRedis extends CallableServer {
     this.#entries = new Map();
   }
 
-  /** @param share of all keys that go. */
+  /** @param share of all keys that are evicted. */
   evict(share: number): void {
     for (const key of [...this.#entries.keys()]) {
       if (this.scheduler.random.next() >= share) continue;
@@ -48,7 +48,7 @@ export class SimulatedRedis extends CallableServer {
     return this.#get(key) !== undefined || this.#evicted.has(key);
   }
 
-  /** As `Redis` with its commands, as far as the simulated programs use it. */
+  /** The interface of `Redis` with its commands, as far as the simulated programs use it. */
   of(program: Program, machine: Machine): Redis {
     const unavailable = (why: string) => new Error(`Redis: ${why}`);
     const caller: Caller = { program, link: machine.link, timeoutMs, unavailable };

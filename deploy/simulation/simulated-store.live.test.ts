@@ -20,7 +20,7 @@ beforeEach(async () => {
 });
 afterEach(() => place.stop());
 
-/** A batch as the simulated server is sent it. */
+/** A batch in the form that the simulated server takes. */
 function thin({ batch }: FormedBatch, frame: LogFrame, times: readonly number[]): SentPart[] {
   const { producer_id, frame_no } = frame.header;
   const of = {
@@ -45,7 +45,7 @@ function thin({ batch }: FormedBatch, frame: LogFrame, times: readonly number[])
   });
 }
 
-/** Lists in one order, frames one by one, rollups by their place. */
+/** Sorts lists, frames one by one, rollups by their place. */
 function plain(value: unknown, rollups: readonly string[]): unknown {
   if (typeof value === 'string' && rollups.includes(value)) return rollups.indexOf(value);
   if (Array.isArray(value))
@@ -128,7 +128,7 @@ test('the simulated ClickHouse stores, fences, finds and corrects as the real on
     const [part] = parts;
     if (part === undefined) throw new Error('there is no part');
     await same('rows', (on) => on.rowsOf(batch, part));
-    // A cell says only which batch is the newest in it.
+    // A cell only says which batch is the newest in it.
     const isNewest = (await real.newestBatch(batch.partition, batch.batch_no - 1)).raw === batch.batch_no;
     if (isNewest) await same('rollups', (on) => on.rollupsWithout(batch, part));
     await same('newest', (on) => on.newestBatch(batch.partition, batch.batch_no - 1));

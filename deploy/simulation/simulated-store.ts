@@ -1,4 +1,6 @@
-/** What ingest asks of ClickHouse, answered by the simulated one: the same questions in the same order as the real store asks them. */
+/**
+ * Ingest's ClickHouse store on the simulated server: the same queries in the same order as the real store sends them.
+ */
 import { ClickHouseFailure } from '#clickhouse/client.ts';
 import { tableOf } from '#clickhouse/rollups.ts';
 import type { BatchName } from '#clickhouse/rows.ts';
@@ -49,7 +51,7 @@ export class SimulatedStore implements RawStore {
   }
 
   async fence(partition: number, batchNoMin: number, owner: string, isNewOwner: boolean): Promise<Fence> {
-    // Looked at and set in one statement, which is not one step.
+    // Checked and set in one statement, which is not atomic.
     await this.#ask(async () => {
       const known = this.#server.fenceOf(partition);
       const isOwn = known.owner === owner;
@@ -209,7 +211,7 @@ export class SimulatedStore implements RawStore {
 
 function kindOf({ table }: SimulatedRow): RecordKind {
   const kind = recordKinds.find((one) => tableOf(one) === table);
-  if (kind === undefined) throw new Error(`${table} is no table of records`);
+  if (kind === undefined) throw new Error(`${table} is not a table of records`);
   return kind;
 }
 

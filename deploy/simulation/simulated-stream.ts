@@ -1,4 +1,4 @@
-/** A stream of the simulated JetStream: what it keeps, what it knows as duplicates, and what its consumers are given. */
+/** A stream of the simulated JetStream: its messages, what it recognizes as duplicates, and what its consumers get. */
 
 export interface StoredMessage {
   readonly seq: number;
@@ -10,7 +10,7 @@ export interface StoredMessage {
   readonly size: number;
 }
 
-/** As far as this project sets them. Durations in nanoseconds, as JetStream has them. */
+/** The options that this project sets. Durations in nanoseconds, as in JetStream. */
 export interface StreamConfig {
   readonly name: string;
   readonly subjects: readonly string[];
@@ -25,9 +25,12 @@ export type PublishOutcome =
   | { readonly kind: 'full' };
 
 const nanosPerMs = 1_000_000;
-/** What a message takes in a file beside its subject, headers and payload (nats-server, filestore.go, fileStoreMsgSize). */
+/**
+ * The size of a message in a file besides its subject, headers and payload (nats-server, filestore.go,
+ * fileStoreMsgSize).
+ */
 const entryBytes = 30;
-/** Of the header with the message's id, without the id. */
+/** The header with the message's id, without the id. */
 const headerBytes = 31;
 
 const everythingBelow = '>'.charCodeAt(0);
@@ -56,7 +59,7 @@ export class SimulatedStream {
   expired = 0;
   #ids = new Map<string, { seq: number; at: number }>();
 
-  /** When it was made, which tells it from an earlier one of its name. */
+  /** When it was created, which distinguishes it from an earlier one of its name. */
   readonly created: string;
 
   constructor(config: StreamConfig, created: string) {
@@ -83,7 +86,7 @@ export class SimulatedStream {
     return { kind: 'stored', seq };
   }
 
-  /** Where the message with this sequence, or the next one, stands. */
+  /** The index of the message with this sequence, or of the next one. */
   indexOf(seq: number): number {
     let [from, to] = [0, this.messages.length];
     while (from < to) {
@@ -98,7 +101,7 @@ export class SimulatedStream {
     return this.messages[0]?.seq ?? this.lastSeq + 1;
   }
 
-  /** Removes what is older than the stream keeps. */
+  /** Removes what exceeds the stream's maximum age. */
   expire(now: number): void {
     const before = now - this.config.max_age / nanosPerMs;
     if ((this.messages[0]?.storedAt ?? now) < before)
@@ -109,12 +112,12 @@ export class SimulatedStream {
     }
   }
 
-  /** @param seq messages below it go; 0 for all. @returns how many were removed. */
+  /** @param seq messages below it are removed; 0 for all. @returns how many were removed. */
   purge(filter: string, seq: number): number {
     return this.#remove((message) => (seq === 0 || message.seq < seq) && isMatch(filter, message.subject));
   }
 
-  /** The end of the file was not synced and is lost; sequences are given out a second time. */
+  /** The end of the file was not synced and is lost; its sequences are used a second time. */
   loseTail(count: number): void {
     const lost = this.messages.splice(Math.max(0, this.messages.length - count));
     for (const { size, id } of lost) {

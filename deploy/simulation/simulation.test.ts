@@ -11,7 +11,7 @@ test('a seed gives the same schedule each time', async () => {
   }
 });
 
-test(`${seeds} seeds: what was answered is stored once, and all comes to rest once the faults end`, {
+test(`${seeds} seeds: what was answered is stored once, and everything comes to rest once the faults end`, {
   timeout: 300_000,
 }, async () => {
   const failed: { seed: number; faults: readonly string[] }[] = [];

@@ -1,6 +1,6 @@
 /**
- * Forms batches of a simulation: rows of what the order of effects depends on, without reading user agents and addresses. What it
- * leaves out (rows that are stored already, and repeats of installs and events) it leaves out as the real one does.
+ * Forms batches of a simulation: rows with only the columns that the order of effects depends on. It skips the same
+ * records as the real one: rows that are already stored, and repeats of installs and events.
  */
 import { tableOf } from '#clickhouse/rollups.ts';
 import { type BatchName, monthOf } from '#clickhouse/rows.ts';
@@ -17,14 +17,14 @@ import type { SimulatedRow } from './simulated-clickhouse.ts';
 export const simulatedApp = 'app';
 const devices = 100;
 
-/** The device of an install or event, by its id: events and installs of the same one come in any order. */
+/** The device of an install or event, by its id: events and installs of one device arrive in any order. */
 export function deviceOf(id: string): string {
   return `device-${Number(id.slice(id.indexOf('-') + 1)) % devices}`;
 }
 
-/** A record as it stands in the log. */
+/** A record as it is in the log. */
 export interface SimulatedRecord {
-  /** Of the record, also when it is a repeat. */
+  /** The id of the record, even if it is a repeat. */
   readonly n: number;
   readonly time: number;
   /** Of an install or event. */

@@ -1,4 +1,7 @@
-/** All that a seed simulates: machines with edges and publishers, the log, and who reads it. Whatever dies is started again. */
+/**
+ * Everything that a seed simulates: machines with edges and publishers, the log, and its readers. Whatever dies is
+ * restarted.
+ */
 import { HOUR_MS } from '#common/durations.ts';
 import { readFrame } from '#common/log/frame.ts';
 import { Answers, nameOf, wronglyAttributed } from './answers.ts';
@@ -21,9 +24,9 @@ import { recordsOf, type SimulatedRecord } from './thin-former.ts';
 export interface WorldShape {
   readonly machines: number;
   readonly slots: number;
-  /** As ingests have it. */
+  /** The setting of the ingests. */
   readonly partitions: number;
-  /** As edges have it: others than ingests while the setting is being changed. */
+  /** The setting of the edges: another number while the setting is being changed. */
   readonly edgePartitions: number;
   readonly sync: 'after_answer' | 'before_answer';
   readonly segmentBytes: number;
@@ -38,20 +41,20 @@ export interface WorldShape {
   readonly batchRows: number;
 }
 
-/** Something that is started again when it is dead. */
+/** Something that is restarted when it is dead. */
 interface Supervised {
   program: Program | undefined;
   start(): void;
 }
 
 const epochMs = 1_790_000_000_000;
-/** Of its size; above it what is committed makes room. */
+/** A share of its size; above it, purging what is committed makes room. */
 const logShareMax = 0.76;
 /** Redis gets the clicks of the last six hours back. */
 const fedMs = 5 * HOUR_MS;
 const watchMs = 100;
 const restartMsMax = 1_500;
-/** How long before the time that a replay must cover an operator lets it begin. */
+/** How long before the earliest time that a replay must cover an operator lets it begin. */
 const replayMarginMs = 120_000;
 
 export class World {
@@ -69,17 +72,17 @@ export class World {
   readonly postgres: SimulatedPostgres;
   readonly clickhouse: SimulatedClickHouse;
   isLoaded = true;
-  /** Whether all that is wrong is wanted, not just the first. */
+  /** Whether to report everything that is wrong, not just the first. */
   isJudged = false;
   readonly shape: WorldShape;
   readonly scheduler: Scheduler;
-  /** Programs that ended with an error that nobody caught. */
+  /** Programs that ended with an uncaught error. */
   readonly failures: string[] = [];
   /** What ClickHouse has lost in restores, until it is stored again or written off. */
   lostInRestore: readonly SimulatedRow[] = [];
   /** Records that existed nowhere any more when the log was replayed. */
   writtenOff = 0;
-  /** Epoch ms from which on a replay is needed; infinite when none is. */
+  /** Epoch ms from which on a replay is needed; infinite if none is. */
   replayFrom = Number.POSITIVE_INFINITY;
   readonly #committedAtBackup: number[] = [];
   readonly #recentIds: RecentId[] = [];
@@ -108,19 +111,19 @@ export class World {
     return this.machines.flatMap((machine) => [...machine.programs]);
   }
 
-  /** ClickHouse is copied as it is now, more or less. */
+  /** ClickHouse is copied roughly as it is now. */
   backUpClickHouse(): void {
     this.#committedAtBackup.push(this.postgres.committedTo ?? epochMs);
     this.clickhouse.backUp();
   }
 
-  /** An operator stops ingest, brings the backup back, and starts all again. */
+  /** An operator stops ingest, restores the backup, and starts everything again. */
   restoreClickHouse(): void {
     for (const { program } of this.ingests) program?.kill();
     const { lost, begunAt } = this.clickhouse.restore();
     this.lostInRestore = [...this.lostInRestore, ...lost];
     this.scheduler.note(() => `the restore has lost ${lost.map(({ n, id }) => nameOf(n, id)).join(' ')}`);
-    // Ingest may have been behind by more than a few minutes: then the log is read from there on.
+    // Ingest may have lagged by more than a few minutes: then the log is read from there on.
     this.replayFrom = Math.min(this.replayFrom, epochMs + begunAt, ...this.#committedAtBackup);
   }
 
@@ -131,7 +134,7 @@ export class World {
     this.postgres.revise({ replay_from, days_from: null, days_to: null });
   }
 
-  /** What was lost in a restore and is not in the log either. It does not count as lost by the record path. */
+  /** What a restore lost and the log does not have either. It does not count as lost by the record path. */
   writeOffWhatIsNowhere(): void {
     const inLog = new Map<string, number[]>();
     for (const { bytes } of this.nats.stream('log')?.messages ?? []) {
@@ -147,7 +150,7 @@ export class World {
     this.writtenOff += this.answers.writeOff(this.lostInRestore, inLog);
   }
 
-  /** The power of a machine is lost. Where answers do not wait for the disk, what was answered since its last sync may be lost. */
+  /** A machine loses power. If answers do not wait for the disk, what was answered since its last sync may be lost. */
   losePower(machine: Machine): void {
     if (this.shape.sync === 'after_answer') {
       for (const slot of this.slots) {
@@ -213,7 +216,7 @@ export class World {
     this.#supervised.push(ingest);
   }
 
-  /** What is dead is started again after a while, as any supervisor does. */
+  /** Whatever is dead is restarted after a while, as by a supervisor. */
   #watch(): void {
     const { random } = this.scheduler;
     this.scheduler.after(watchMs, () => {
@@ -236,12 +239,12 @@ export class World {
     return this.edges.every((machine) => machine.disk.bytes === 0);
   }
 
-  /** Whether a journal waits for a person. */
+  /** Whether a journal waits for an operator. */
   get isDamaged(): boolean {
     return this.publishers.some(({ publisher }) => publisher !== undefined && publisher.damaged.length > 0);
   }
 
-  /** What the sinks have counted. */
+  /** The sinks' counters. */
   get repairs(): ReadonlyMap<string, number> {
     const sums = new Map<string, number>();
     for (const { counters } of this.ingests) {
@@ -250,7 +253,7 @@ export class World {
     return sums;
   }
 
-  /** What happened to what the servers keep: a fault that changes none of it is no fault. */
+  /** The effects on the servers' data: a fault without any effect is not a fault. */
   bites(quietMonths: number): ReadonlyMap<string, number> {
     const { nats, postgres, clickhouse, answers } = this;
     const all = new Map<string, number>();
@@ -279,10 +282,10 @@ export class World {
     return openBatches === 0 ? [] : [`${openBatches} batches are not settled`];
   }
 
-  /** Why the world is not at rest: what is not committed, and what is not within its bounds. Empty when it is. */
+  /** Why the world is not at rest: what is not committed, and what is not within its bounds. Empty if it is. */
   unrest(): string[] {
     const found = this.#untidiness();
-    // Costs more, and is never right before the rest is.
+    // An expensive check that cannot pass before the others do.
     if (found.length > 0 && !this.isJudged) return found;
     const { lost } = this.answers.judge(this.clickhouse.rows);
     if (this.isJudged)
@@ -293,14 +296,13 @@ export class World {
     const { rollupDifference } = this.clickhouse;
     if (rollupDifference > 0) found.push(`the rollups differ from the raw rows by ${rollupDifference}`);
     const wrong = wronglyAttributed(this.clickhouse.rows, windowHours.attribution_window_hours * HOUR_MS);
-    if (wrong.length > 0)
-      found.push(`${wrong.length} events are not attributed as they should be, the first: ${wrong[0]}`);
+    if (wrong.length > 0) found.push(`${wrong.length} events are attributed wrongly, the first: ${wrong[0]}`);
     const unfed = this.#unfed();
     if (unfed.length > 0) found.push(`${unfed.length} clicks are not in Redis, the first ${unfed[0]?.click_id}`);
     return found;
   }
 
-  /** Clicks of the last hours that the log has and Redis has not, though it has not thrown them out. */
+  /** Clicks of the last hours that the log has and Redis has not, although Redis did not evict them. */
   #unfed(): readonly ClickFacts[] {
     const { redis, nats } = this;
     if (redis === undefined || this.ingests.some(({ feedCounters }) => feedCounters.clicks_skipped > 0)) return [];
@@ -314,7 +316,8 @@ export class World {
     const found: string[] = [];
     const damaged = this.publishers.flatMap(({ publisher }) => publisher?.damaged ?? []);
     for (const machine of this.edges) {
-      // Where power was lost while a sync took long, a later segment may have outlived an earlier one: its journal stays for a person.
+      // If power was lost during a slow sync, a later segment may have outlived an earlier one: its journal stays for
+      // an operator.
       const isLeft = (path: string) =>
         machine.disk.hits.power_lost > 0 && damaged.some(({ producer_id }) => path.includes(producer_id));
       const files = machine.disk.filesIn(journalRoot).filter((path) => !isLeft(path));
@@ -330,7 +333,7 @@ export class World {
         found.push(`${program?.name} has frames of partition ${partition} that are not stored`);
     }
     const { openRevisions } = this.postgres;
-    if (openRevisions > 0) found.push(`${openRevisions} partitions have not done what the operator asked for`);
+    if (openRevisions > 0) found.push(`${openRevisions} partitions have not done what the operator requested`);
     const log = this.nats.stream('log');
     const share = (log?.bytes ?? 0) / (log?.config.max_bytes ?? 1);
     if (share >= logShareMax) found.push(`the log is ${Math.round(share * 100)} % full`);

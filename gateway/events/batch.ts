@@ -1,8 +1,7 @@
 /**
- * A batch of events, read: one parse, and the bytes as they came for the log. A bad event is refused alone; the batch only
- * when nothing of it can be taken.
+ * Reads a batch of events: one parse, and the original bytes for the log. An invalid event is rejected alone; the batch
+ * is rejected only if none of its events is valid.
  */
-
 import { eventTime } from '#common/event-time.ts';
 import { isStorableText } from '#common/http/json.ts';
 import type { RawBody } from '#common/http/raw-body.ts';
@@ -19,7 +18,7 @@ import { ContextSchema, EventSchema } from './event-schema.ts';
 export const EVENTS_MAX = 1_000;
 const PROPERTIES_BYTES_MAX = 32_768;
 const DEPTH_MAX = 32;
-/** Room that the rest of a record takes beside what the app sent. */
+/** Space that the rest of a record needs besides what the app sent. */
 const OVERHEAD_CHARS = 8_000;
 
 export interface EventError {
@@ -30,17 +29,17 @@ export interface EventError {
   readonly message: string;
 }
 
-/** An event that passed. */
+/** A valid event. */
 export interface ReadEvent {
   readonly index: number;
-  /** Empty when the app sent none. */
+  /** Empty if the app sent none. */
   readonly event_id: string;
   readonly name: string;
   readonly time: number;
   readonly revenue_amount: string;
   readonly revenue_currency: string;
   readonly link_id: string;
-  /** As it was parsed. */
+  /** As parsed. */
   readonly value: Readonly<Record<string, unknown>>;
 }
 
@@ -48,15 +47,15 @@ export interface Batch {
   readonly events: readonly ReadEvent[];
   readonly errors: readonly EventError[];
   readonly context: Readonly<Record<string, string>>;
-  /** One bare event was sent, so that its fields have no `events[0].` before them. */
+  /** A single bare event was sent, so its field names have no `events[0].` prefix. */
   readonly isSingle: boolean;
-  /** The bytes of the request, a character for each, when they can go into the log as they came. */
+  /** The bytes of the request, one character each, if they can go into the log unchanged. */
   readonly line: string | null;
-  /** Empty where the request was of another shape. */
+  /** Empty if the request had another shape. */
   readonly text: string;
-  /** Of the device, where a server sends for it. */
+  /** The device's address, if a server sends on its behalf. */
   readonly device_ip: string;
-  /** By index, what another service's client sent. */
+  /** What another service's client sent, by index. */
   readonly foreign?: readonly ForeignEvent[];
 }
 
@@ -88,14 +87,14 @@ export function readBatch(body: RawBody, nowMs: number): Batch | Rejection {
   return contextFault(context) ?? collect(events, source, context, nowMs, false);
 }
 
-/** An item of another service's batch: as it came, as an event of ours, and what else it says. */
+/** An item of another service's batch: as received, converted to our event format, and whatever else it says. */
 export interface ForeignEvent {
   readonly item: unknown;
   readonly event: unknown;
   readonly extras: EventExtras | null;
 }
 
-/** Reads events that another service's client sent, already turned into ours. */
+/** Reads events from another service's client that are already converted to our format. */
 export function readEvents(foreign: readonly ForeignEvent[], nowMs: number): Batch {
   const source = { line: null, text: '', isSuspect: true };
   const events = foreign.map(({ event }) => event);
@@ -105,11 +104,11 @@ export function readEvents(foreign: readonly ForeignEvent[], nowMs: number): Bat
 interface Source {
   readonly line: string | null;
   readonly text: string;
-  /** It may hold a NUL or half a surrogate pair, which can only come in as escapes. */
+  /** It may contain a NUL or an unpaired surrogate, which can only arrive as escapes. */
   readonly isSuspect: boolean;
 }
 
-/** A record is one line of limited length; what does not fit is written anew, event by event. */
+/** A record is one line of limited length. A request that does not fit is rewritten, one record per event. */
 function isLine(text: string): boolean {
   return text.length <= recordCharsMax - OVERHEAD_CHARS && !text.includes('\n') && !text.includes('\r');
 }
@@ -200,7 +199,7 @@ function textOf(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
 
-/** At least the bytes that it takes as JSON; infinite when there is something in it that has to be looked at. */
+/** A lower bound of its size as JSON; infinite if it contains something that must be inspected. */
 function weightOf(value: unknown, depth: number): number {
   if (typeof value === 'string') return 6 * value.length + 3;
   if (typeof value === 'number') return Number.isFinite(value) ? 25 : Number.POSITIVE_INFINITY;
@@ -212,7 +211,8 @@ function weightOf(value: unknown, depth: number): number {
     return weight;
   }
   if (!isObject(value)) return weight;
-  // The one form of this loop that V8 runs without a look-up by name; what JSON.parse made has nothing inherited to come by.
+  // The only form of this loop that V8 runs without looking up names. Objects made by JSON.parse inherit no enumerable
+  // names.
   for (const key in value) weight += 6 * key.length + 4 + weightOf(value[key], depth + 1);
   return weight;
 }
@@ -221,12 +221,12 @@ function areSmall(properties: unknown): boolean {
   return !properties || Buffer.byteLength(JSON.stringify(properties)) <= PROPERTIES_BYTES_MAX;
 }
 
-/** Properties by index as they were sent, where writing them anew would change a number. */
+/** Properties by index as they were sent, for events in which re-serialization would change a number. */
 export function cutOutOf({ text }: Batch): readonly (string | null)[] {
   return hasLongNumber(text) ? propertiesOfEvents(text, []) : [];
 }
 
-/** An event as it goes into the log by itself: without what nobody asked for. */
+/** An event as it goes into the log on its own: only the known fields. */
 export function writtenAnew({ value }: ReadEvent, cutOut: string | null): string {
   const known: Fields = {};
   for (const name of knownFields) if (value[name] !== undefined && value[name] !== null) known[name] = value[name];
@@ -235,7 +235,7 @@ export function writtenAnew({ value }: ReadEvent, cutOut: string | null): string
   return `${JSON.stringify(others).slice(0, -1)},"properties":${cutOut}}`;
 }
 
-/** What ingest reads of `sent`. */
+/** The fields of `sent` that ingest reads. */
 const knownFields = [
   'name',
   'install_id',
@@ -248,7 +248,7 @@ const knownFields = [
   'properties',
 ] as const;
 
-/** What no store can keep as it is. */
+/** What no store can hold unchanged. */
 function faultWithin(value: unknown, at: string, depth: number): FieldError | null {
   if (typeof value === 'string') return isStorableText(value) ? null : { field: at, message: unstorable };
   if (typeof value === 'number')

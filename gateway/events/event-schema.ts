@@ -1,4 +1,4 @@
-/** What an event looks like on the wire. The same schema validates and documents. */
+/** The wire format of an event. The same schema validates and documents it. */
 import { Type } from 'typebox';
 import { eventTextMax, sdkPlatforms } from '#common/log/event-record.ts';
 

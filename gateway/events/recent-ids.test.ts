@@ -3,7 +3,7 @@ import { RecentIds } from './recent-ids.ts';
 
 const [one, other] = ['app_01jd0000000000000000000001', 'app_01jd0000000000000000000002'];
 
-test('an id is known once it was noted, until it is forgotten, and in its own app alone', () => {
+test('an id is known from when it is noted until it is forgotten, and only in its own app', () => {
   const recent = new RecentIds();
   expect(recent.note(one, 'e1')).toBe(false);
   expect(recent.note(one, 'e1')).toBe(true);
@@ -14,7 +14,7 @@ test('an id is known once it was noted, until it is forgotten, and in its own ap
   expect(recent.note(other, 'e1')).toBe(true);
 });
 
-test('of a hundred thousand ids none is taken for another, and nearly all of the last ten thousand are known', () => {
+test('of a hundred thousand ids none is mistaken for another, and nearly all of the last ten thousand are known', () => {
   const recent = new RecentIds();
   const ids = Array.from({ length: 100_000 }, (_, n) => `order-${n % 317}-${n}`);
   expect(ids.filter((id) => recent.note(one, id))).toEqual([]);

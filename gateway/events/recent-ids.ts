@@ -1,13 +1,14 @@
 /**
- * Which ids of events this process has had journalled lately, so that a client's quick retry is told so. Only told: every
- * event goes into the log, and what counts once is decided behind it, exactly, for all processes and across crashes.
+ * Which event ids this process journalled recently, so that a client's quick retry is reported as a duplicate. This
+ * only affects the answer: every event goes into the log, and ingest decides exactly what counts once, for all
+ * processes and across crashes.
  *
- * An id is kept as 64 bits of a seeded hash in a table of fixed size: ids that were kept as texts would outlive their
- * request, and be most of what the garbage collector has to move.
+ * An id is stored as 64 bits of a seeded hash in a table of fixed size. Stored as strings, ids would outlive their
+ * request and become most of what the garbage collector has to move.
  */
 import { randomBytes } from 'node:crypto';
 
-/** Few enough to stay in the processor's cache: a quick retry comes within moments. */
+/** Small enough to stay in the processor's cache: quick retries arrive within moments. */
 const idsMax = 32_768;
 const perBucket = 2;
 const buckets = idsMax / perBucket;
@@ -17,11 +18,11 @@ export class RecentIds {
   readonly #second = new Uint32Array(idsMax);
   readonly #seedA = randomBytes(4).readUInt32LE();
   readonly #seedB = randomBytes(4).readUInt32LE();
-  /** The hash of the id that was asked for last. */
+  /** The hash of the last id that was looked up. */
   #a = 0;
   #b = 0;
 
-  /** Notes an id of an app; the older of its bucket gives way. @returns whether it was there. */
+  /** Notes an id of an app; the oldest id of its bucket is evicted. @returns whether it was already noted. */
   note(appId: string, eventId: string): boolean {
     const at = this.#find(appId, eventId);
     if (at >= 0) return true;
@@ -33,7 +34,7 @@ export class RecentIds {
     return false;
   }
 
-  /** It was not journalled after all. */
+  /** For an id that was not journalled after all. */
   forget(appId: string, eventId: string): void {
     const at = this.#find(appId, eventId);
     if (at < 0) return;
@@ -45,7 +46,7 @@ export class RecentIds {
     return (this.#b & (buckets - 1)) * perBucket;
   }
 
-  /** Where an id stands, or -1. */
+  /** The slot of an id, or -1. */
   #find(appId: string, eventId: string): number {
     this.#hash(appId, eventId);
     const from = this.#bucket();
@@ -53,11 +54,11 @@ export class RecentIds {
     return this.#first[from + 1] === this.#a && this.#second[from + 1] === this.#b ? from + 1 : -1;
   }
 
-  /** Two sums over the characters, mixed at the end as in MurmurHash3 (its 32-bit finalizer). */
+  /** Two sums over the characters, mixed at the end with MurmurHash3's 32-bit finalizer. */
   #hash(appId: string, eventId: string): void {
     let a = this.#seedA ^ eventId.length;
     let b = this.#seedB;
-    // The last characters of an id of ours are its random ones.
+    // The last characters of an id that we generated are its random ones.
     for (let at = appId.length - 6; at < appId.length; at++) {
       const code = appId.charCodeAt(at);
       a = Math.imul(a ^ code, 0x9e3779b1);

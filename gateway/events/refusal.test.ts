@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { excerptOf, reasonOf } from './refusal.ts';
 
-test('each field that can be refused has a reason of the closed list', () => {
+test('every field that can be rejected has a reason from the closed list', () => {
   const reasons = ['', 'revenue.currency', 'revenue.amount', 'name', 'timestamp', 'properties.a[0]', 'link_id'].map(
     (field) => reasonOf({ field }),
   );

@@ -1,4 +1,4 @@
-/** Why an event was refused, in a closed list, and as much of it as can be shown. */
+/** Why an event was rejected, from a closed list, and an excerpt of it that can be shown. */
 import type { ItemRefusalReason } from '#common/log/event-record.ts';
 import type { EventError } from './batch.ts';
 
@@ -21,7 +21,10 @@ const excerptCharsMax = 3_000;
 const textCharsMax = 256;
 const entriesMax = 50;
 
-/** JSON text of an item, cut in depth, width and length until it is short. It stays JSON, so that an erasure finds ids in it. */
+/**
+ * JSON of an item, truncated in depth, width and length until it is short. It remains JSON, so that an erasure finds
+ * ids in it.
+ */
 export function excerptOf(item: unknown): string {
   for (const depth of [4, 2, 1]) {
     const text = JSON.stringify(cutTo(item, depth)) ?? 'null';

@@ -16,7 +16,7 @@ const recorded = (app_id: string) => edge.events(app_id);
 
 const event = (more: object = {}) => ({ name: 'open', device_id: 'd1', ...more });
 
-test('an accepted event stands in the journal with everything that was sent', async () => {
+test('an accepted event is in the journal with everything that was sent', async () => {
   const { app_id, key } = await edge.app();
   const link_id = await edge.link(app_id, 'summer', { campaign: 'Été', utm_source: 'mail' });
   const timestamp = new Date(Date.now() - 60_000).toISOString();
@@ -40,7 +40,7 @@ test('an accepted event stands in the journal with everything that was sent', as
       organization_id: edge.organization_id,
       name: 'purchase',
       time: Date.parse(timestamp),
-      // Of an address, an event keeps its network.
+      // Of an address, an event stores only the network.
       ip: '198.51.100.0',
       platform: 'ios',
       install_id: 'i1',
@@ -59,7 +59,7 @@ test('an accepted event stands in the journal with everything that was sent', as
   ]);
 });
 
-test('a bare event, a gzip body and text of any script are taken', async () => {
+test('a single event, a gzip body and text in any script are accepted', async () => {
   const { app_id, key } = await edge.app();
   const one = await edge.post('/sdk/events', key, event({ name: '購入', properties: { a: '😀' } }));
   const packed = gzipSync(JSON.stringify({ events: [event({ name: 'signup' })] }, null, 2));
@@ -71,7 +71,7 @@ test('a bare event, a gzip body and text of any script are taken', async () => {
   ]);
 });
 
-test('bad events are refused one by one, with their index, field and reason', async () => {
+test('invalid events are rejected one by one, with their index, field and reason', async () => {
   const { app_id, key } = await edge.app();
   const other = await edge.app();
   const foreign = await edge.link(other.app_id, 'theirs');
@@ -104,7 +104,7 @@ test('bad events are refused one by one, with their index, field and reason', as
   expect(recorded(app_id).map(({ name }) => name)).toEqual(['good']);
 });
 
-test('a batch of which nothing can be taken is a 400 that names the fields', async () => {
+test('a batch without a valid event is answered 400 with the fields named', async () => {
   const { key } = await edge.app();
   const cases: [unknown, string][] = [
     ['', 'body'],
@@ -134,7 +134,7 @@ test('a batch of which nothing can be taken is a 400 that names the fields', asy
   expect([large.status, large.body.error.details.field]).toEqual([400, 'body']);
 });
 
-test('the same event_id is a duplicate within a batch and in a retry, and its own in another app', async () => {
+test('an event_id is a duplicate within a batch and in a retry, but not in another app', async () => {
   const { app_id, key } = await edge.app();
   const other = await edge.app();
   const twice = { events: [event({ event_id: 'same' }), event({ event_id: 'same' })] };
@@ -145,7 +145,7 @@ test('the same event_id is a duplicate within a batch and in a retry, and its ow
   expect(recorded(app_id)).toHaveLength(1);
 });
 
-test('keys: header, bearer; junk, unknown, rotated, deleted and none at all are 401 with limit headers', async () => {
+test('keys are accepted in a header or as bearer; malformed, unknown, rotated, deleted and missing ones get 401 with limit headers', async () => {
   const { app_id, key } = await edge.app();
   const body = { events: [event()] };
   const bearer = await edge.post('/sdk/events', '', body, { authorization: `Bearer ${key}` });
@@ -164,7 +164,7 @@ test('keys: header, bearer; junk, unknown, rotated, deleted and none at all are 
   expect((await edge.post('/sdk/events', next, body)).status).toBe(401);
 });
 
-test('with Redis away, keys come from Postgres and events are taken', async () => {
+test('while Redis is unavailable, keys come from Postgres and events are accepted', async () => {
   const { app_id, key } = await edge.app();
   await edge.redisServer.kill('SIGKILL');
   try {
@@ -179,7 +179,7 @@ test('with Redis away, keys come from Postgres and events are taken', async () =
   expect(recorded(app_id)).toHaveLength(20);
 });
 
-test('properties keep every digit of their numbers, in one line and in many', async () => {
+test('properties keep every digit of their numbers, in one record and in several', async () => {
   const { app_id, key } = await edge.app();
   const properties = '{"order":12345678901234567890,"rate":0.12345678901234567890}';
   for (const [id, space] of [
@@ -192,7 +192,7 @@ test('properties keep every digit of their numbers, in one line and in many', as
   expect(edge.events(app_id).map((event) => event.properties)).toEqual([properties, properties]);
 });
 
-test('an event in a currency that is none is refused, and names it', async () => {
+test('an event with an unknown currency is rejected, and the message names it', async () => {
   const { key } = await edge.app();
   const sent = { name: 'buy', device_id: 'd', revenue: { amount: 1, currency: 'XYZ' } };
   const answer = await edge.post('/sdk/events', key, sent);

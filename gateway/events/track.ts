@@ -52,7 +52,7 @@ export const trackEvents = sdkRoute({
   },
 });
 
-/** Not a part of `handle`, which would hold the whole batch while it waits. */
+/** Not part of `handle`, which would hold the whole batch in memory while it waits. */
 function begin(
   events: EventTracking,
   body: RawBody,

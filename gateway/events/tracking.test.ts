@@ -35,7 +35,7 @@ const app: AppSnapshot = parseSnapshot(
   }),
 );
 
-/** Every link there is, with one text in all of its fields. */
+/** A link index in which every link exists, with the same text in all of its fields. */
 function linksWith(text: string) {
   const utm = { utm_source: text, utm_medium: text, utm_campaign: text, utm_term: text, utm_content: text };
   const others = { app_id: app.app_id, host: app.host, short_code: 'abc', path: '/', title: null, data: {} };
@@ -45,7 +45,7 @@ function linksWith(text: string) {
   };
 }
 
-/** Takes a batch of so many events, each with a link of its own, as the gateway would. */
+/** Tracks a batch of this many events, each with its own link, as the gateway would. */
 async function track(count: number, linkText: string, more: { context?: object; indent?: number } = {}) {
   const events = Array.from({ length: count }, (_, n) => ({
     name: 'view',
@@ -61,7 +61,7 @@ async function track(count: number, linkText: string, more: { context?: object; 
   return { sent: events, answer: await tracking.track(batch, { app, ip: '203.0.113.9', receivedMs: now }) };
 }
 
-/** Events of the journal, as ingest reads them. */
+/** Events in the journal, as ingest reads them. */
 function journalled(): EventRecord[] {
   const reader = new ProducerReader(nodeDisk, join(root, 'edge', journal.producerId), journal.producerId);
   reader.scan();
@@ -96,7 +96,7 @@ test.each([
   [1_000, texts.long],
   [1_000, texts.kanji],
   [1_000, texts.pairs],
-])('a batch of %i events is kept whole, however long the fields of their links are', async (count, text) => {
+])('a batch of %i events is stored completely, however long the fields of their links are', async (count, text) => {
   const { sent, answer } = await track(count, text);
   expect(answer).toEqual({ accepted: count, duplicates: 0, rejected: 0, errors: [] });
   const found = journalled();
@@ -108,7 +108,7 @@ test.each([
   );
 });
 
-test('a batch that is written event by event is kept whole, however long the texts are that all of them share', async () => {
+test('a batch that is written event by event is stored completely, however long the texts are that its events share', async () => {
   const context = { device_id: '\u0001'.repeat(256), user_id: '端'.repeat(256), session_id: '😀'.repeat(128) };
   const { answer } = await track(1_000, texts.pairs, { context, indent: 1 });
   expect(answer).toMatchObject({ accepted: 1_000, rejected: 0 });

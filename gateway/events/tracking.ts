@@ -1,4 +1,4 @@
-/** From a batch that was read to an answer: each event to its link, to the journal, and counted. */
+/** From a parsed batch to an answer: look up each event's link, append to the journal, count. */
 import { CAMPAIGN_FIELDS } from '#common/campaign-fields.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
@@ -39,7 +39,7 @@ export interface Sender {
 export class EventTracking {
   /** Since the start of the process. */
   readonly counters = { accepted: 0, duplicates: 0, rejected: 0, refused_batches: 0 };
-  /** Events that were refused, by reason. */
+  /** Rejected events, by reason. */
   readonly refusals = new Map<ItemRefusalReason, number>(refusalReasons.map((reason) => [reason, 0]));
   readonly #records: RecordWriter;
   readonly #links: Pick<LinkIndex, 'ofApp'>;
@@ -50,14 +50,14 @@ export class EventTracking {
     this.#links = links;
   }
 
-  /** Answers when the journal has every event that was accepted. */
+  /** Resolves once the journal has every accepted event. */
   track(batch: Batch, sender: Sender): Promise<Tracked | Rejection> {
     if (!this.#records.isOpen) return Promise.resolve(this.#shed());
     if (!batch.events.some(({ link_id }) => link_id !== '')) return this.#keep(batch, noLinks, sender);
     return this.#linkFields(sender.app.app_id, batch.events).then((fields) => this.#keep(batch, fields, sender));
   }
 
-  /** Waits with nothing of the batch in hand but its ids: what waits is what the garbage collector has to move. */
+  /** Holds only the batch's ids while it waits: whatever is held is what the garbage collector has to move. */
   #keep(batch: Batch, linkFields: ReadonlyMap<string, string>, sender: Sender): Promise<Tracked | Rejection> {
     const { app_id } = sender.app;
     const errors = [...batch.errors];
@@ -103,8 +103,8 @@ export class EventTracking {
   }
 
   /**
-   * One record with the request's own bytes. Or one for each event, where events are spread over partitions, and where no
-   * frame holds the request together with what is put beside it: the fields of a thousand links may be there.
+   * One record with the request's own bytes. It is one record per event instead if events are spread over partitions,
+   * or if no frame can hold the request together with the fields of its links, of which there may be a thousand.
    */
   #recordsOf(
     batch: Batch,
@@ -162,14 +162,16 @@ export class EventTracking {
     const fields = new Map<string, string>();
     for (const id of ids) {
       const facts = found.get(id);
-      // Not looked up, because Postgres is away: the event is kept all the same, its link as the app says.
+      // Not looked up because Postgres is unavailable: the event is stored anyway, with the link as the app sent it.
       if (facts !== null) fields.set(id, facts ? fieldsOf(facts) : '');
     }
     return fields;
   }
 }
 
-/** Items that another service's client sent in vain: its protocol hardly tells it, so each is kept as a dead letter. */
+/**
+ * Rejected items from another service's client. Its protocol hardly reports them, so each is stored as a dead letter.
+ */
 function refusedRecords(batch: Batch, errors: readonly EventError[], { app, receivedMs }: Sender): PendingRecord[] {
   const { foreign } = batch;
   if (foreign === undefined || errors.length === 0) return [];
@@ -185,7 +187,7 @@ function refusedRecords(batch: Batch, errors: readonly EventError[], { app, rece
 
 const noLinks: ReadonlyMap<string, string> = new Map();
 
-/** The fields by link id, as JSON; empty for none. */
+/** The fields by link id, as JSON; empty if there are none. */
 function linksJson(linkFields: ReadonlyMap<string, string>): string {
   if (linkFields.size === 0) return '';
   return `{${[...linkFields].map(([id, fields]) => `"${id}":{${fields.slice(1)}}`).join(',')}}`;

@@ -39,5 +39,5 @@ export class AliasStore {
   }
 }
 
-/** Of one batch: four for each of its thousand items. */
+/** Per batch: four for each of its thousand items. */
 const namesMax = 4_000;

@@ -13,7 +13,7 @@ afterAll(async () => {
   expect(edge.failures).toEqual([]);
 });
 
-/** The test is the proxy that ends TLS: both clients take a fetch of one's own. */
+/** The test plays the proxy that terminates TLS: both clients accept a custom fetch. */
 interface Sending {
   readonly method: string;
   readonly headers: Record<string, string>;
@@ -59,7 +59,7 @@ function posthog(key: string): { client: PostHog; errors: unknown[] } {
   return { client, errors };
 }
 
-test("what Segment's own client was told is delivered is recorded, by its messageId", async () => {
+test("what Segment's own client reports as delivered is recorded, by its messageId", async () => {
   const { app_id, key } = await edge.app();
   const { client, errors } = segment(key);
   const delivered: string[] = [];
@@ -74,7 +74,7 @@ test("what Segment's own client was told is delivered is recorded, by its messag
   await client.closeAndFlush();
   const events = edge.events(app_id);
   expect(errors).toEqual([]);
-  // `identify` and `page` were delivered and are no events.
+  // `identify` and `page` were delivered and are not events.
   expect(delivered).toHaveLength(33);
   expect(events.map(({ event_id }) => event_id).filter((id) => !delivered.includes(id))).toEqual([]);
   expect(events).toHaveLength(31);
@@ -108,7 +108,7 @@ test("what PostHog's own client captured is recorded, by its uuid", async () => 
   });
 });
 
-test('a key that is not ours is an error in both clients, and nothing is recorded', async () => {
+test('an unknown key is an error in both clients, and nothing is recorded', async () => {
   const before = edge.lines('event').length;
   // PostHog's client also prints what it reports.
   const printed = vi.spyOn(console, 'error').mockReturnValue();
@@ -126,7 +126,7 @@ test('a key that is not ours is an error in both clients, and nothing is recorde
   expect(edge.lines('event')).toHaveLength(before);
 });
 
-test('both clients report a batch of which nothing can be taken, and do not send it again', async () => {
+test('both clients report a batch without a valid event, and do not send it again', async () => {
   const { app_id, key } = await edge.app();
   const printed = vi.spyOn(console, 'error').mockReturnValue();
   const properties = { revenue: 5, currency: 'EURO' };

@@ -1,5 +1,4 @@
-/** Reading what other services' clients send: fields of an object whose shape is theirs. */
-
+/** Helpers for reading the objects that other services' clients send, whose shape we do not control. */
 import { hash } from 'node:crypto';
 import { isStorableText } from '#common/http/json.ts';
 import { isObject } from '#common/json-object.ts';
@@ -8,11 +7,11 @@ import type { ForeignEvent } from '#gateway/events/batch.ts';
 
 export type Fields = Record<string, unknown>;
 
-/** Calls of both services that say who somebody is or where they went, and are no events. */
+/** Calls of both services that identify a user or report a page view; they are not events. */
 export const foreignCalls = ['identify', 'group', 'alias', 'page', 'screen'] as const;
 export type ForeignCall = (typeof foreignCalls)[number];
 
-/** Two names of one device or user: what comes under `id` belongs to the install of `previous_id`. */
+/** Two names of one device or user: whatever arrives under `id` belongs to the install of `previous_id`. */
 export interface Alias {
   readonly id: string;
   readonly previous_id: string;
@@ -26,20 +25,23 @@ export function fieldsAt(value: Fields, name: string): Fields {
   return isObject(found) ? found : {};
 }
 
-/** A text or a number as text; undefined for anything else, and for what is empty or too long. */
+/** A string or a number as text; undefined for anything else, and for what is empty or too long. */
 export function textAt(value: Fields, name: string, max: number): string | undefined {
   const found = value[name];
   const text = typeof found === 'number' ? String(found) : found;
   return typeof text === 'string' && text !== '' && text.length <= max ? text : undefined;
 }
 
-/** Their id of a message as our event_id; a longer one by its hash, so that a retry is still the same. */
+/** Their message id as our event_id; a longer one as its hash, so that a retry still has the same id. */
 export function eventIdAt(value: Fields, name: string): string | undefined {
   const id = textAt(value, name, 1024);
   return id !== undefined && id.length > eventTextMax.event_id ? hash('sha256', id, 'hex') : id;
 }
 
-/** Money where both services put it. Nothing is made up: without a currency it is refused as our own events are. */
+/**
+ * The fields in which both services put money. Nothing is invented: without a currency it is rejected, as in our own
+ * events.
+ */
 export function revenueIn(properties: Fields): Fields | undefined {
   const { revenue: amount, currency } = properties;
   if (amount === undefined || amount === null) return undefined;

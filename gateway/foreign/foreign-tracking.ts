@@ -1,5 +1,7 @@
-/** A batch of another service's client on its way to the journal: aliases are kept, calls are counted, events are tracked. */
-
+/**
+ * A batch from another service's client on its way to the journal: aliases are stored, calls are counted, events are
+ * tracked.
+ */
 import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';
 import { aliasesMax } from '#common/log/event-record.ts';
@@ -20,7 +22,7 @@ export class ForeignTracking {
     this.#aliases = aliases;
   }
 
-  /** Errors name the item by its place in the batch. */
+  /** Errors name the item by its index in the batch. */
   async track(items: readonly ForeignItem[], sender: Sender): Promise<Tracked | Rejection> {
     const { app_id } = sender.app;
     const places: number[] = [];
@@ -52,7 +54,10 @@ export class ForeignTracking {
     }
   }
 
-  /** Each event with the names that its user and its device have besides. Postgres unavailable: as the client named them. */
+  /**
+   * Adds to each event the other names of its user and its device. If Postgres is unavailable, only those that the
+   * client sent.
+   */
   async #joined(appId: string, foreign: readonly ForeignEvent[]): Promise<readonly ForeignEvent[]> {
     const names = new Set(foreign.flatMap(({ event }) => (isObject(event) ? namesIn(event) : [])));
     if (names.size === 0) return foreign;
@@ -73,7 +78,7 @@ export class ForeignTracking {
   }
 }
 
-/** The device first: it is the closer one. */
+/** The device comes first because it identifies the install more closely. */
 function namesIn({ device_id, user_id }: Fields): string[] {
   return [device_id, user_id].filter((name) => typeof name === 'string');
 }

@@ -4,7 +4,7 @@ import { segmentItem } from './segment-batch.ts';
 
 const track = (more: object) => segmentItem({ type: 'track', event: 'x', userId: 'u1', ...more });
 
-test('money that names no currency gets none, and what is no money stays to be refused', () => {
+test('an amount without a currency gets none, and what is not an amount stays to be rejected', () => {
   for (const [properties, revenue] of [
     [{ revenue: 5 }, { amount: 5 }],
     [
@@ -27,7 +27,7 @@ test('money that names no currency gets none, and what is no money stays to be r
   }
 });
 
-test('calls that say who or where somebody is are no events', () => {
+test('calls that identify a user or report a page view are not events', () => {
   for (const type of ['identify', 'group', 'alias', 'page', 'screen']) {
     expect(segmentItem({ type, userId: 'u1', name: 'Home' })).toEqual({ call: type, alias: null });
   }
@@ -43,7 +43,7 @@ test('calls that say who or where somebody is are no events', () => {
   expect(segmentItem({ type: 'other', userId: 'u1' })).toMatchObject({ event: { name: undefined } });
 });
 
-test('an alias names both of its sides, and one without both, or that no store can keep, is none', () => {
+test('an alias names both sides; one that lacks a side or that no store can hold is ignored', () => {
   const given = { call: 'alias', alias: { id: 'u1', previous_id: 'a1' } };
   expect(segmentItem({ type: 'alias', userId: 'u1', previousId: 'a1' })).toEqual(given);
   expect(posthogItem({ event: '$create_alias', distinct_id: 'a1', properties: { alias: 'u1' } })).toEqual(given);

@@ -1,6 +1,6 @@
 /**
- * PostHog's captures as events.
- * Source: posthog.com/docs/api/capture (batch: api_key, batch of event, distinct_id, properties, timestamp, uuid).
+ * PostHog's captures as events. Source: posthog.com/docs/api/capture (batch: api_key, batch of event, distinct_id,
+ * properties, timestamp, uuid).
  */
 import { isObject } from '#common/json-object.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
@@ -15,7 +15,7 @@ import {
   textAt,
 } from './fields.ts';
 
-/** Captures that PostHog's clients make by themselves for what are calls of their own elsewhere. */
+/** Captures that PostHog's clients send automatically, for what other services have separate calls. */
 const calls: ReadonlyMap<unknown, ForeignCall> = new Map([
   ['$identify', 'identify'],
   ['$set', 'identify'],
@@ -26,7 +26,7 @@ const calls: ReadonlyMap<unknown, ForeignCall> = new Map([
   ['$screen', 'screen'],
 ]);
 
-/** What a capture is; what is no capture becomes something that is refused. */
+/** Classifies a capture; anything else becomes an item that is rejected. */
 export function posthogItem(capture: unknown): ForeignItem {
   if (!isObject(capture)) return { item: capture, event: capture, extras: null };
   const properties = fieldsAt(capture, 'properties');
@@ -52,7 +52,9 @@ function userOf(capture: Fields, properties: Fields): string | undefined {
   return textAt(capture, 'distinct_id', max) ?? textAt(properties, 'distinct_id', max);
 }
 
-/** `$create_alias` names the older id `alias`; an `$identify` of someone who was anonymous names `$anon_distinct_id`. */
+/**
+ * `$create_alias` names the older id as `alias`; `$identify` of a previously anonymous user names `$anon_distinct_id`.
+ */
 function aliasIn(call: ForeignCall, capture: Fields, properties: Fields) {
   const user = userOf(capture, properties);
   if (call === 'alias') return aliasOf(textAt(properties, 'alias', eventTextMax.user_id), user);

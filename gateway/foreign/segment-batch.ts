@@ -2,7 +2,6 @@
  * Segment's calls as events.
  * Source: segment.com/docs/connections/sources/catalog/libraries/server/http-api and .../spec (common fields, six calls).
  */
-
 import { isStorableText } from '#common/http/json.ts';
 import { isObject } from '#common/json-object.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
@@ -17,7 +16,7 @@ import {
   textAt,
 } from './fields.ts';
 
-/** What a message is; what is no message becomes something that is refused. */
+/** Classifies a message; anything else becomes an item that is rejected. */
 export function segmentItem(message: unknown): ForeignItem {
   if (!isObject(message)) return { item: message, event: message, extras: null };
   const max = eventTextMax;

@@ -16,7 +16,7 @@ const recorded = (app_id: string) => edge.events(app_id);
 
 const now = () => new Date().toISOString();
 
-test("of Segment's six calls `track` is an event, with the key as basic user or in the body", async () => {
+test("of Segment's six calls only `track` is an event, with the key as Basic user name or in the body", async () => {
   const { app_id, key } = await edge.app();
   const context = { library: { name: '@segment/analytics-node', version: '3.1.0' }, os: { name: 'iOS' } };
   const batch = [
@@ -70,7 +70,7 @@ test("of Segment's six calls `track` is an event, with the key as basic user or 
   });
 });
 
-test("PostHog's batch is taken, with the key in the body", async () => {
+test("PostHog's batch is accepted, with the key in the body", async () => {
   const { app_id, key } = await edge.app();
   const uuid = '01932f6e-7f7b-7000-8000-000000000001';
   const batch = [
@@ -91,7 +91,7 @@ test("PostHog's batch is taken, with the key in the body", async () => {
   ]);
 });
 
-test('an item with money of no currency is refused alone, listed, counted, and kept for a look at it', async () => {
+test('an event with an amount but no currency is rejected alone, listed, counted, and stored as a dead letter', async () => {
   const { app_id, key } = await edge.app();
   const bought = (messageId: string, properties: object) => ({
     ...{ type: 'track', event: 'bought', userId: 'u1', messageId, properties },
@@ -119,7 +119,7 @@ test('an item with money of no currency is refused alone, listed, counted, and k
   expect(metrics).toMatch(/gateway_foreign_calls_total\{[^}]*call="identify"[^}]*\} [1-9]/);
 });
 
-test('a batch of which nothing can be taken is a 400 that names each item', async () => {
+test('a batch without a valid event is answered 400 with each item named', async () => {
   const { key } = await edge.app();
   const event = { event: 'bought', distinct_id: 'u1', properties: { revenue: 5 } };
   const { status, body } = await edge.post('/sdk/posthog/batch/', key, { batch: [event, 7] });
@@ -144,7 +144,7 @@ test('an event carries the names that an alias or its context gives its device, 
   expect(aliases).toEqual({ 'same-batch': ['d1'], later: ['d1'], back: ['u1'], context: ['d2'], none: [] });
 });
 
-test("the country of a server's event is looked up by the device's address, which is kept as its network alone", async () => {
+test("the country of a server's event is looked up by the device's address, of which only the network is stored", async () => {
   const { app_id, key } = await edge.app();
   const hidden = await edge.app({ privacy_mode: 'no_ip' });
   const batch = [{ type: 'track', event: 'x', userId: 'u1', messageId: 'm1', context: { ip: '198.51.100.77' } }];
@@ -159,7 +159,7 @@ test("the country of a server's event is looked up by the device's address, whic
   expect(recorded(own.app_id).map(({ device_ip }) => device_ip)).toEqual(['198.51.100.0', '']);
 });
 
-test('without a key that is ours both are 401, and what is no batch is 400', async () => {
+test('an unknown key gets 401 on both endpoints, and a body that is not a batch gets 400', async () => {
   const { key } = await edge.app();
   const other = { authorization: `Basic ${Buffer.from('phc_abc:').toString('base64')}` };
   expect((await edge.post('/sdk/segment/v1/batch', '', { batch: [] }, other)).status).toBe(401);
@@ -168,13 +168,13 @@ test('without a key that is ours both are 401, and what is no batch is 400', asy
   expect((await edge.post('/sdk/posthog/batch/', '', { api_key: key, batch: 7 })).status).toBe(400);
 });
 
-test('a body is parsed for those alone whose key is believed', async () => {
+test('a body is parsed only after its key has been accepted', async () => {
   const { key } = await edge.app();
   const broken = (api_key: string) => edge.post('/sdk/posthog/batch/', '', `{"api_key":"${api_key}","batch":[}]}`);
   expect([(await broken(newApiKey())).status, (await broken(key)).status]).toEqual([401, 400]);
 });
 
-test('a key in the body that is another app\u2019s than the key in the header is a 400 that names it', async () => {
+test('a key in the body of another app than the key in the header gets 400 with its field named', async () => {
   const [one, other] = [await edge.app(), await edge.app()];
   for (const [path, field] of [
     ['/sdk/segment/v1/batch', 'writeKey'],
@@ -186,7 +186,7 @@ test('a key in the body that is another app\u2019s than the key in the header is
   }
 });
 
-test('two keys in one body are a 400, however the second is written: no parser decides whose the events are', async () => {
+test('two keys in one body get 400 however the second is written, because parsers disagree about which one counts', async () => {
   const [one, other] = [await edge.app(), await edge.app()];
   for (const second of [`"api_key":"${other.key}"`, `"api\\u005fkey":"${other.key}"`]) {
     const answer = await edge.post('/sdk/posthog/batch/', '', `{"api_key":"${one.key}","batch":[],${second}}`);
@@ -194,7 +194,7 @@ test('two keys in one body are a 400, however the second is written: no parser d
   }
 });
 
-test('an address that has used up its limit is refused before its body is looked at; a key in a header passes', async () => {
+test('an address over its limit is refused before its body is read; a key in a header is not affected', async () => {
   const limited = await SdkEdge.start({ RATE_LIMIT_GENERAL: '2' });
   try {
     const { key } = await limited.app();
@@ -208,7 +208,7 @@ test('an address that has used up its limit is refused before its body is looked
   }
 });
 
-test('a link is made as by the dashboard, under the rules of the app', async () => {
+test('a link is created as by the dashboard, under the rules of the app', async () => {
   const { app_id, key, host } = await edge.app({}, ['shop.example.com']);
   const other = await edge.app();
   const body = {
@@ -239,7 +239,7 @@ test('a link is made as by the dashboard, under the rules of the app', async () 
   expect(new Set(at.map(({ body: { id } }) => id)).size).toBe(1);
 });
 
-test('one link asked for several times at once, with its short code, is made once and given to all', async () => {
+test('one link requested several times at once, with its short code, is created once and returned to all', async () => {
   const { key } = await edge.app();
   for (let round = 0; round < 5; round++) {
     const body = { path: '/c', external_id: `order-${round}`, short_code: `order-${round}` };

@@ -1,4 +1,7 @@
-/** The batches of other services' clients, taken as events and answered as those services do. */
+/**
+ * The batch endpoints for other services' clients: their items become events, and the answers have those services'
+ * format.
+ */
 import { Type } from 'typebox';
 import { parseObject } from '#common/http/json.ts';
 import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
@@ -13,7 +16,7 @@ import { posthogItem } from './posthog-batch.ts';
 import { segmentItem } from './segment-batch.ts';
 
 const BODY_BYTES_MAX = 1_048_576;
-/** What stands in an event is the other service's to describe. */
+/** The fields of an event are documented by the other service. */
 const batchSchema = Type.Array(Type.Object({}, { additionalProperties: true }));
 const { rejected, errors } = TrackedSchema.properties;
 const refusedSchema = { rejected: Type.Optional(rejected), errors: Type.Optional(errors) };
@@ -82,13 +85,14 @@ async function track(
   const { batch } = parsed.value;
   if (!Array.isArray(batch)) return invalid('batch', 'must be a list');
   if (batch.length > EVENTS_MAX) return invalid('batch', `must contain at most ${EVENTS_MAX} events`);
-  // These clients mostly run on servers, whose address says nothing of the user; a browser's does.
+  // These clients mostly run on servers, whose address says nothing about the user; a browser's does.
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
   const tracked = await foreign.track(batch.map(itemOf), { app: caller.app, ip: userIp, receivedMs });
   if (tracked instanceof Rejection) return tracked;
   const { accepted, duplicates, rejected, errors } = tracked;
   if (rejected === 0) return { status: 200, body: answer };
-  // Their clients show the status, for the whole batch: a 400 where an event was taken would call that one lost.
+  // Their clients report one status for the whole batch: 400 for a batch with an accepted event would report that event
+  // as lost.
   if (accepted + duplicates > 0) return { status: 200, body: { ...answer, rejected, errors } };
   return invalidFields(errors.map(({ index, field, message }) => ({ field: fieldOf(index, field), message })));
 }

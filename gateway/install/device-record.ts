@@ -1,4 +1,4 @@
-/** The record of an install, or of a link that opened an app which was there: what the device says of itself, and its click. */
+/** The record of an install, or of a link that opened an installed app: the device's own description, and its click. */
 import { type CampaignField, type CampaignTexts, campaignFrom } from '#common/campaign-fields.ts';
 import type { InstallRecord } from '#common/log/install-record.ts';
 import type { LinkFacts } from '#gateway/links/link-facts.ts';
@@ -6,7 +6,7 @@ import type { Asker } from '#gateway/match/asker.ts';
 import type { Match } from '#gateway/match/match-result.ts';
 import type { MatchFields } from '#gateway/match/match-schema.ts';
 
-/** What a record says of its link beside the id. */
+/** The fields of a link in a record, besides its id. */
 export type LinkCampaign = Partial<Pick<LinkFacts, CampaignField>>;
 
 export interface Attribution<Link = LinkFacts> {

@@ -10,7 +10,7 @@ beforeAll(async () => {
 });
 afterAll(() => edge.stop());
 
-test('an install older than the retention is forgotten with its names, a few at a time, and a younger one stays', async () => {
+test('installs older than the retention are deleted with their names, a few at a time, and younger ones stay', async () => {
   const app = await edge.app();
   const install = (device_id: string) => edge.post('/sdk/install', app.key, { platform: 'ios', device_id });
   const first = [await install('old-1'), await install('old-2'), await install('old-3')];
@@ -34,7 +34,7 @@ test('an install older than the retention is forgotten with its names, a few at 
   expect(again.body.install_id).not.toBe(first[0]?.body.install_id);
 });
 
-test('an alias that was not declared for longer than any attribution window is forgotten', async () => {
+test('an alias that was not renewed for longer than any attribution window is deleted', async () => {
   const { app_id } = await edge.app();
   for (const [id, days] of [
     ['old-1', 91],

@@ -1,6 +1,7 @@
 /**
- * Forgets installs that are as old as their rows in ClickHouse may be, and aliases that no attribution window reaches, a few at a time. Every SDK edge does it, and two that do it at
- * once take different rows. A device that comes back later is a new install.
+ * Deletes installs that exceed the retention of their rows in ClickHouse, and aliases that no attribution window
+ * reaches, a few at a time. Every SDK edge does it; two at the same time take different rows. A device that returns
+ * later is a new install.
  */
 import type { Clock } from '#common/clock.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
@@ -11,7 +12,7 @@ import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 const lookMs = HOUR_MS;
 /** The longest attribution window. */
 const aliasDays = 90;
-/** Installs of one statement, and how long the next one waits: an edge that has much to forget is not busy with it. */
+/** Installs per statement, and the pause before the next one: a large backlog does not keep an edge busy. */
 const stepInstallsMax = 1_000;
 const stepPauseMs = 1_000;
 
@@ -43,7 +44,7 @@ export class InstallRetention implements Part {
     await this.#running;
   }
 
-  /** Forgets the oldest that are too old. @returns how many. @throws PostgresUnavailable */
+  /** Deletes the oldest installs beyond the retention. @returns how many. @throws PostgresUnavailable */
   async step(installsMax = stepInstallsMax): Promise<number> {
     const { db, clock, retentionDays } = this.#parts;
     const before = new Date(clock() - retentionDays * DAY_MS);
@@ -57,7 +58,7 @@ export class InstallRetention implements Part {
     );
   }
 
-  /** Forgets the oldest aliases that were not renewed for too long. @returns how many. @throws PostgresUnavailable */
+  /** Deletes the oldest aliases that were not renewed in time. @returns how many. @throws PostgresUnavailable */
   async stepAliases(aliasesMax = stepInstallsMax): Promise<number> {
     const { db, clock } = this.#parts;
     return await db.execute(
@@ -81,7 +82,7 @@ export class InstallRetention implements Part {
       this.#wait(forgotten === stepInstallsMax ? stepPauseMs : lookMs);
     } catch (error) {
       if (!(error instanceof PostgresUnavailable)) throw error;
-      this.#parts.log.warn({ reason: error.message }, 'old installs could not be forgotten');
+      this.#parts.log.warn({ reason: error.message }, 'old installs could not be deleted');
       this.#wait(lookMs);
     }
   }

@@ -1,4 +1,4 @@
-/** What an app sends when it was installed, and what it is answered. */
+/** What an app sends after it was installed, and the answer. */
 import { type Static, Type } from 'typebox';
 import { installTextMax } from '#common/log/install-record.ts';
 import { deviceFields, LinkBriefSchema, matchTypes } from '#gateway/match/match-schema.ts';
@@ -30,7 +30,7 @@ export const InstallAnswerSchema = Type.Object({
   trigger: Type.Unsafe<string>({
     type: 'string',
     enum: ['install', 'reinstall'],
-    description: '`reinstall` where the device had another install of the app before, under another `install_id`.',
+    description: '`reinstall` if the device had another install of the app before, under another `install_id`.',
   }),
   attributed: Type.Boolean(),
   match_type: Type.Unsafe<string>({ type: 'string', enum: [...matchTypes] }),

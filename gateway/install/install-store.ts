@@ -1,7 +1,7 @@
-/** Installs as they are kept for good: under any concurrency and across restarts, the first answer stands. */
+/** Installs in Postgres: under any concurrency and across restarts, the first answer is final. */
 import { type Queries, violatedConstraint } from '#common/stores/postgres.ts';
 
-/** What an install was answered, as far as it does not follow from its link. */
+/** The answer to an install, except what follows from its link. */
 export interface InstallAnswer {
   readonly attributed: boolean;
   readonly match_type: string;
@@ -20,7 +20,7 @@ export interface KeptInstall {
   readonly answer: InstallAnswer;
   /** The line for the log, until the journal is known to have it. */
   readonly record: string | null;
-  /** The device had another install of the app before, as far back as installs are kept. */
+  /** The device had another install of the app before, as far back as installs are stored. */
   readonly is_reinstall: boolean;
 }
 
@@ -33,7 +33,7 @@ export interface NewInstall {
   readonly time: number;
 }
 
-/** The name an install is known by, and the one it can be asked for by as well. */
+/** The name by which an install is identified, and a second one by which it can be found. */
 export interface InstallNames {
   readonly first: string;
   readonly second: string;
@@ -58,7 +58,7 @@ export class InstallStore {
     return row ?? null;
   }
 
-  /** The new install, or the one that was there first; 'click_taken' when another install has the click. */
+  /** The new install, or the one that was there first; 'click_taken' if another install has the click. */
   async keep(install: NewInstall): Promise<KeptInstall | 'click_taken'> {
     const { app_id, install_id, names, answer, record, time } = install;
     try {
@@ -76,7 +76,7 @@ export class InstallStore {
         ],
         'keep_install',
       );
-      if (!row) throw new Error('an install was kept and is not there');
+      if (!row) throw new Error('signpost_keep_install returned no row');
       return row;
     } catch (error) {
       if (violatedConstraint(error) === 'install_answers_click_id_key') return 'click_taken';
@@ -94,7 +94,7 @@ export class InstallStore {
     return rows.length > 0;
   }
 
-  /** The journal has the record. */
+  /** Notes that the journal has the record. */
   async recorded(appId: string, installId: string): Promise<void> {
     await this.#db.execute(
       'UPDATE install_answers SET record = NULL WHERE app_id = $1 AND install_id = $2',
@@ -104,7 +104,10 @@ export class InstallStore {
   }
 }
 
-/** The name of the install that a device speaks of: the install's own id, or else the device's; empty without either. */
+/**
+ * The name of the install that a device refers to: the install's own id, or else the device's; empty if it sends
+ * neither.
+ */
 export function installNameOf({
   install_id,
   device_id,

@@ -94,7 +94,7 @@ test('an attributed install is answered, recorded and found by events', async ()
   expect([byId?.link_id, byDevice?.install_id]).toEqual([app.link_id, answer.body.install_id]);
 });
 
-test('the first answer stands: again, by its id, after a restart and after Redis lost everything', async () => {
+test('an install that is sent again, by its id, after a restart or after Redis lost everything gets the first answer', async () => {
   const app = await place();
   const click_id = await click(app);
   const body = { platform: 'ios', device_id: 'd1', click_id };
@@ -110,7 +110,7 @@ test('the first answer stands: again, by its id, after a restart and after Redis
   expect(recorded(app.app_id)).toHaveLength(1);
 });
 
-test('one click is one install, also when Redis has forgotten who has it', async () => {
+test('one click is attributed to one install, even after Redis lost its claim', async () => {
   const app = await place();
   const click_id = await click(app);
   const first = await edge.post('/sdk/install', app.key, { platform: 'ios', device_id: 'd1', click_id });
@@ -121,7 +121,7 @@ test('one click is one install, also when Redis has forgotten who has it', async
   expect([first.status, second.status, third.status]).toEqual([201, 201, 201]);
 });
 
-test('the result of a match is used by its id', async () => {
+test('an install uses the result of a match by its id', async () => {
   const app = await place();
   const click_id = await click(app);
   const match = await edge.post('/sdk/match', app.key, { platform: 'ios', click_id, device_id: 'd1' });
@@ -142,7 +142,7 @@ test('a link that opened the app can be referred to for as long as the app attri
   expect(keptMs).toBeGreaterThan(167 * HOUR_MS);
   const repeatedMs = await edge.redis.commands.pttl(`open:${app.app_id}:d1:${url}`);
   expect(repeatedMs).toBeLessThanOrEqual(10_000);
-  // As after those seconds: what guards against the same opening sent twice is gone.
+  // Simulates the passing of those seconds: the guard against an opening sent twice has expired.
   await edge.redis.commands.del(`open:${app.app_id}:d1:${url}`);
   const answer = await edge.post('/sdk/install', app.key, {
     platform: 'ios',
@@ -164,7 +164,7 @@ test('a link that opened the app can be referred to for as long as the app attri
   ]);
 });
 
-test('an install without a click is organic, and what is missing is a 400', async () => {
+test('an install without a click is organic, and a missing required field gets 400', async () => {
   const app = await place();
   const organic = await edge.post('/sdk/install', app.key, { platform: 'ios', install_id: 'mine-1' });
   expect(organic).toMatchObject({
@@ -187,10 +187,10 @@ test('an install without a click is organic, and what is missing is a 400', asyn
   }
 });
 
-test('many installs of few devices at once are one install for each device', async () => {
+test('many concurrent installs of few devices are one install per device', async () => {
   const app = await place();
   const devices = 200;
-  // A hundred devices in turns of a thousand: several ask for the same one at the same moment, others soon after.
+  // A hundred devices in a thousand requests: several for the same device at the same moment, others soon after.
   const answers = await edge.crowd(2_000, (n) => {
     const device_id = `d${Math.floor(n / 1_000)}-${n % 100}`;
     const body = { platform: 'ios', device_id, ...(n % 3 === 0 ? {} : { app_version: String(n) }) };

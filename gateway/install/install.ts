@@ -27,7 +27,7 @@ export const trackInstall = sdkRoute({
   },
   answers: {
     200: {
-      description: 'The install was tracked before; this is the first answer again.',
+      description: 'The install was already tracked; this is its first answer.',
       schema: InstallAnswerSchema,
     },
     201: { description, schema: InstallAnswerSchema },

@@ -1,7 +1,7 @@
 /**
- * One install: looked for, else matched, kept, journalled, answered. Whoever answers, first or again, has seen the record
- * in the journal: should the process that kept an install die before that, the next one to ask puts it there. A record
- * that got there twice has the same install_id and is counted once.
+ * One install: look it up, else match, store, journal, answer. An answer, first or repeated, is sent only once the
+ * journal has the record: if the process that stored an install dies before that, the next request journals it. A
+ * record that is journalled twice has the same install_id and is counted once.
  */
 import { addressNetworkOf, keptAddress } from '#common/address-writer.ts';
 import type { RecentInstalls } from '#common/attribution/recent-installs.ts';
@@ -38,7 +38,7 @@ export interface Installed {
   readonly duplicate: boolean;
 }
 
-/** What the edge made of the fields. */
+/** Values that the edge derived from the fields. */
 export interface ReadInstall {
   /** Epoch milliseconds. */
   readonly installed_at: number;
@@ -84,7 +84,7 @@ export class Installation {
       given = organic;
       kept = await keep(given);
     }
-    if (kept === 'click_taken') throw new Error('an install without a click has none that is taken');
+    if (kept === 'click_taken') throw new Error('an organic install reported its click as taken');
     if (!kept.is_new) return this.#again(app_id, kept);
     if (!(await this.#record(app_id, kept))) return this.#refuse();
     await this.#remember(fields, asker, install_id, given);
@@ -104,7 +104,7 @@ export class Installation {
     if (record === null) return true;
     const json = is_reinstall ? reinstallJson(record) : record;
     if (!(await this.#parts.records.write('install', appId, [{ id: install_id, json }]))) return false;
-    // If this fails, the record is written once more by whoever asks next, and counted once.
+    // If this fails, the next request writes the record once more, and it is counted once.
     await this.#parts.store.recorded(appId, install_id).catch(() => undefined);
     return true;
   }
@@ -113,7 +113,7 @@ export class Installation {
     const { links } = this.#parts;
     const match = await this.#match(fields, asker);
     if (match instanceof Rejection) return match;
-    // The first answer stands, so it waits for the click.
+    // The first answer is final, so it waits for the click.
     if (match?.reason === 'click_pending') {
       return unavailable('The given click has not been processed yet. Send the install again.', ASK_AGAIN_MS / 1000);
     }
@@ -128,14 +128,14 @@ export class Installation {
     if (!fields.match_id) return matching.match(fields, asker);
     try {
       const match = await matching.byId(fields.match_id, asker.app.app_id);
-      // "No match" is not kept by id, so an unknown one may be that, or a guess: the rules decide anew.
+      // "No match" is not stored by id, so an unknown id may be that, or a guess: the rules decide again.
       return match ?? (await matching.match(fields, asker));
     } catch {
       return unavailable('Matches cannot be looked up at the moment. Send the install again later.');
     }
   }
 
-  /** Events that follow find their install at once. */
+  /** Lets events that follow find their install immediately. */
   async #remember(
     fields: InstallFields,
     { app, ip }: Asker,
@@ -162,7 +162,7 @@ export class Installation {
 
 const organic: Attribution = { match: null, link: null };
 
-/** An install goes by its id, or by its device if the app gave it none. */
+/** An install is identified by its id, or by its device if the app sent no id. */
 function namesOf(fields: InstallFields, installId: string): InstallNames {
   const device = `d:${fields.device_id ?? ''}`;
   const id = `i:${installId}`;

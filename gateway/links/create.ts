@@ -5,9 +5,9 @@ import { linkFaults, newSdkLinkBody } from '#common/links/link-fields.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import { sdkRoute } from '#gateway/deps.ts';
 
-/** Fields that lead a visitor somewhere. */
+/** Fields that determine a visitor's destination. */
 const destinations = ['ios_url', 'android_url', 'fallback_url', 'expired_url'] as const;
-const foreignHost = 'is on no host that the app allows for links made with its key';
+const foreignHost = 'is on no host that the app allows for links created with its key';
 
 export const createSdkLink = sdkRoute({
   method: 'POST',
@@ -44,7 +44,8 @@ export const createSdkLink = sdkRoute({
         return { status: 201, body: linkAnswer(link, shortUrl) };
       }
       case 'taken': {
-        // Somebody else made it in the meantime. Which of two indexes refuses first says nothing: a retry breaks both.
+        // Another request created it in the meantime. Which of two unique indexes reports the conflict is arbitrary: a
+        // retry violates both.
         const known =
           typeof body.external_id === 'string' ? await byExternalId(tenancy, app, body.external_id) : undefined;
         if (known) return { status: 200, body: linkAnswer(known, shortUrl) };

@@ -1,4 +1,4 @@
-/** A link as answers of the SDK endpoints show it. */
+/** A link as the SDK endpoints return it. */
 import { utmFrom } from '#common/campaign-fields.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import type { LinkFacts } from './link-facts.ts';

@@ -1,6 +1,6 @@
 /**
- * What attribution needs to know of a link, by its id: process memory, then Postgres. Changes are heard as the cache of links
- * hears them; while it hears none, what is in memory is believed for a second.
+ * What attribution needs to know about a link, by its id: from process memory, then Postgres. It follows changes
+ * through the link cache; while that is not subscribed to changes, memory is trusted for one second.
  */
 import { LRUCache } from 'lru-cache';
 import type { UtmField } from '#common/campaign-fields.ts';
@@ -14,13 +14,13 @@ import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
 const LINKS_MAX = 50_000;
 const FRESH_MS = 30_000;
 const FRESH_UNSUBSCRIBED_MS = 1_000;
-/** When Postgres is away, what was known is used for this long. */
+/** While Postgres is unavailable, known links are used for this long. */
 const STALE_MS = HOUR_MS;
 const ABSENT_FRESH_MS = 2_000;
-/** Changes remembered while links are read; beyond it all are read again. */
+/** Changes remembered while links are being read; beyond it, everything is read again. */
 const CHANGES_MAX = 1_000;
 
-/** Deleted and archived links too: a click on one happened all the same. */
+/** Includes deleted and archived links: a click on one still happened. */
 export interface LinkFacts extends Readonly<Record<UtmField, string | null>> {
   readonly id: string;
   readonly app_id: string;
@@ -52,11 +52,11 @@ export class LinkIndex {
   readonly #db: Queries;
   readonly #clock: Clock;
   readonly #known: LRUCache<string, Entry>;
-  /** Names of entries by the URL of their link, by which changes are told. */
+  /** Names of entries by the URL of their link, which is what changes refer to. */
   readonly #byUrl = new Map<string, string>();
   readonly #cache: Pick<LinkCache, 'isSubscribed' | 'watch'>;
   #reading = 0;
-  /** Links that changed while links were read, so that what was read may be older. */
+  /** Links that changed while links were being read, so that what was read may be outdated. */
   readonly #changedMeanwhile = new Set<string>();
   #validSinceMs = 0;
 
@@ -75,8 +75,8 @@ export class LinkIndex {
   }
 
   /**
-   * Links of one app by id; null for an id that is none of its links. An id that is missing from the answer could not
-   * be looked up, because Postgres is away.
+   * Links of one app by id; null for an id that is not one of its links. An id is missing from the result if it could
+   * not be looked up because Postgres is unavailable.
    */
   async ofApp(appId: string, ids: readonly string[]): Promise<Map<string, LinkFacts | null>> {
     const found = new Map<string, LinkFacts | null>();
@@ -94,7 +94,7 @@ export class LinkIndex {
     return found;
   }
 
-  /** One link of the app; null when there is none by that id, undefined when it could not be looked up. */
+  /** One link of the app; null if it has no such link, undefined if it could not be looked up. */
   async find(appId: string, id: string): Promise<LinkFacts | null | undefined> {
     return id === '' ? null : (await this.ofApp(appId, [id])).get(id);
   }
@@ -134,7 +134,7 @@ export class LinkIndex {
     if (entry) entry.isDoubted = true;
   }
 
-  /** What is known is looked up again before it is given, and is still there should Postgres be away. */
+  /** Every known link is looked up again before its next use, but remains usable if Postgres is unavailable. */
   #doubtAll(): void {
     this.#validSinceMs = this.#clock() + 1;
     this.#changedMeanwhile.clear();

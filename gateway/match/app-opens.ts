@@ -1,6 +1,6 @@
 /**
- * Openings of an app by a link on a device that has the app, recorded beside the installs and apart from clicks. An opening has
- * the id and the time of its match: recorded twice, it is counted once.
+ * App openings by a link on a device that has the app, recorded separately from installs and clicks. An opening has the
+ * id and the time of its match: recorded twice, it is counted once.
  */
 import { timeOfId } from '#common/ids.ts';
 import { installJson } from '#common/log/install-record.ts';
@@ -12,7 +12,10 @@ import type { Asker } from './asker.ts';
 import type { Match } from './match-result.ts';
 import type { MatchFields } from './match-schema.ts';
 
-/** An app that was opened by a link has its answer without Postgres: a slow one only makes it unknown whose opening it was. */
+/**
+ * An opening is answered without waiting long for Postgres: if Postgres is slow, it is only unknown whose opening it
+ * was.
+ */
 const INSTALL_KNOWN_WITHIN_MS = 500;
 
 export interface AppOpensParts {
@@ -30,7 +33,10 @@ export class AppOpens {
     this.#parts = parts;
   }
 
-  /** The app was opened by the link itself. An install that says so is none of these. @returns false if it can't be recorded. */
+  /**
+   * The link opened the app directly. A request that reports an install is not an opening. @returns false if it can't
+   * be recorded.
+   */
   async byUrl(match: Match, link: LinkCampaign, fields: MatchFields, asker: Asker): Promise<boolean> {
     const { install_name, app } = asker;
     if (install_name === null) return true;

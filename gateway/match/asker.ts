@@ -1,14 +1,16 @@
-/** Who asks for a match. */
+/** The sender of a match request. */
 import type { AppSnapshot } from '#common/links/app-snapshot.ts';
 
 export interface Asker {
   readonly app: AppSnapshot;
   readonly ip: string;
-  /** The device that a click is claimed for, or the install if the request names no device. Empty if it names neither. */
+  /**
+   * The device for which a click is claimed, or the install if the request names no device. Empty if it names neither.
+   */
   readonly device: string;
   readonly user_agent: string;
-  /** A name that the device's install goes by (install-store.ts), or empty; null for an install that asks for itself. */
+  /** A name of the device's install (install-store.ts), or empty; null if the request is an install itself. */
   readonly install_name: string | null;
-  /** The install that asks, if it is one. */
+  /** The install that is being tracked, if the request is one. */
   readonly install_id?: string;
 }

@@ -1,25 +1,25 @@
-/** Claims as they stand in Postgres, and their only SQL on the edge's side. Ingest deletes expired ones. */
+/** Claims in Postgres, and the edge's only SQL on them. Ingest deletes expired ones. */
 import type { Queries } from '#common/stores/postgres.ts';
 
 export interface ClickClaim {
   readonly click_id: string;
   readonly app_id: string;
-  /** Empty where the app names no device. */
+  /** Empty if the app names no device. */
   readonly device: string;
   readonly match_id: string;
   /** The match as JSON. */
   readonly answer: string;
-  /** What the device is answered unless it brings new evidence; false for a click by which it came back. */
+  /** This claim is the device's answer until it brings new evidence; false for a click by which it returned. */
   readonly is_first: boolean;
-  /** The claim is a re-engagement, and the journal is not known to have its opening. */
+  /** The claim is a re-engagement, and its opening is not yet known to be in the journal. */
   readonly is_open_due: boolean;
 }
 
 export interface NewClaim extends Omit<ClickClaim, 'is_open_due'> {
   readonly hours: number;
-  /** Epoch milliseconds at which the click was made. */
+  /** Epoch milliseconds of the click. */
   readonly clicked_at: number;
-  /** A name that an install of the device goes by (install-store.ts); empty where the claim is an install's own. */
+  /** A name of the device's install (install-store.ts); empty if the claim is an install's own. */
   readonly install_name: string;
 }
 
@@ -34,17 +34,17 @@ export interface DeviceName {
   readonly device: string;
 }
 
-/** Every method throws PostgresUnavailable when Postgres is not there. */
+/** Every method throws PostgresUnavailable when Postgres does not answer. */
 export interface ClaimStore {
   /**
-   * Stores those whose click has no claim yet; a first one only if its device has none. A claim of a device whose install is older
-   * than the click is a re-engagement.
+   * Stores the claims whose click has none yet; a first claim only if its device has none. A claim of a device whose
+   * install is older than the click is a re-engagement.
    */
   insert(claims: readonly NewClaim[]): Promise<StoredClaims>;
   /** The claims on these clicks, and the first ones of these devices. */
   find(clickIds: readonly string[], devices: readonly DeviceName[]): Promise<ClickClaim[]>;
   byMatchId(matchId: string): Promise<ClickClaim | null>;
-  /** The journal has the opening. */
+  /** Notes that the journal has the opening. */
   opened(clickId: string): Promise<void>;
 }
 
@@ -59,7 +59,7 @@ export class PostgresClaimStore implements ClaimStore {
 
   async insert(claims: readonly NewClaim[]): Promise<StoredClaims> {
     const column = (of: (claim: NewClaim) => unknown) => claims.map(of);
-    // One row whatever was stored: rows of an answer are what costs this process most.
+    // Returns one row however many were stored: parsing rows is this process's largest cost here.
     const [row] = await this.#db.query<StoredClaims>(
       `WITH stored AS (INSERT INTO claims (click_id, app_id, device, match_id, answer, expires_at, is_first, is_open_due)
        SELECT click_id, app_id, device, match_id, answer, now() + make_interval(hours => hours), is_first,

@@ -34,7 +34,7 @@ async function place(settings = {}): Promise<Place> {
   return { ...app, link_id: await edge.link(app.app_id, 'summer') };
 }
 
-/** Puts a click where ingest puts it: `again` after Redis has lost it. */
+/** Puts a click where ingest puts it; `again` simulates Redis having lost it. */
 async function click(
   { app_id, link_id }: Place,
   ageMs = 60_000,
@@ -74,7 +74,7 @@ test('a click that was found by its address stays with its device when Redis has
   await again();
   expect((await match(app, { device_id: 'd2' })).body.match_type).toBe('none');
   await edge.redis.commands.flushall();
-  // The click is not at the address any more: the device's answer stands all the same.
+  // The click is no longer listed at the address; the device still gets its answer.
   expect((await match(app, { device_id: 'd1' })).body).toEqual(first.body);
 });
 
@@ -100,7 +100,7 @@ test('an install finds its match by match_id when Redis has lost everything', as
   expect((await edge.post('/sdk/install', app.key, install)).body).toMatchObject({ attributed: true, click_id });
 });
 
-test('with Postgres unavailable a match that gives a click out is a 500 with Retry-After, others are answered', async () => {
+test('with Postgres unavailable a match that claims a click gets 500 with Retry-After, and others are answered', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const { click_id, again } = await click(app);
   const kept = await match(app, { click_id: (await click(app)).click_id, device_id: 'd1' });
@@ -119,9 +119,9 @@ test('with Postgres unavailable a match that gives a click out is a 500 with Ret
   expect((await match(app, { click_id, device_id: 'd3' })).body).toMatchObject({ matched: true, click_id });
 });
 
-test('of devices that ask two processes for the same clicks at once, each click has one and each device one', async () => {
+test('of devices that request the same clicks from two processes at once, each click goes to one device and each device gets one click', async () => {
   const [one, two] = [1, 2].map((n) => new Postgres({ url: postgres.url, name: `edge-${n}` }));
-  if (!one || !two) throw new Error('two were made');
+  if (!one || !two) throw new Error('two processes were started');
   const processes = [one, two].map((db) => new Claims(new PostgresClaimStore(db)));
   const app_id = newId('app', 1);
   const ids = Array.from({ length: 50 }, () => newId('clk', Date.now()));
@@ -147,12 +147,12 @@ test('of devices that ask two processes for the same clicks at once, each click 
   await Promise.all([one.close(), two.close()]);
 });
 
-// Last: for a moment after it, keys are looked up in Postgres.
-test('a full Redis that takes no writes still matches, and a click is given to one device', async (context) => {
+// Last, because it leaves keys being looked up in Postgres for a moment.
+test('with a full Redis that rejects writes, matching works, and a click goes to one device only', async (context) => {
   const app = await place();
   const { click_id } = await click(app);
   const isFull = edge.redis.commands.config('SET', 'maxmemory-policy', 'noeviction', 'maxmemory', '1');
-  context.skip((await isFull.catch(() => null)) === null, 'the stand-in for Redis has no bound');
+  context.skip((await isFull.catch(() => null)) === null, 'the Redis stand-in has no memory limit');
   try {
     const first = await match(app, { click_id, device_id: 'd1' });
     expect([first.status, first.body.click_id]).toEqual([200, click_id]);

@@ -1,22 +1,23 @@
 /**
- * One click, one device; one device, one first answer. Claims of one turn of the event loop are stored by one statement, and while
- * enough statements are under way the next ones gather. Postgres decides; a claim is answered after its commit.
+ * One click, one device; one device, one first answer. One statement stores the claims of one turn of the event loop;
+ * while the maximum number of statements is running, later claims collect. Postgres decides; a claim is answered after
+ * its commit.
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { systemTime, type Time } from '#common/time.ts';
 import type { ClaimStore, ClickClaim, DeviceName, NewClaim } from './claim-store.ts';
 
 const BATCH_MAX = 500;
-/** Statements at once. An insert waits for the disk, a question does not; fewer statements carry more each. */
+/** Concurrent statements. An insert waits for the disk, a query does not; with fewer statements each carries more. */
 const INSERTS_OPEN_MAX = 2;
 const QUESTIONS_OPEN_MAX = 1;
 const WAITING_MAX = 20_000;
-/** A deadlock with the batch of another process ends one of the two; it is stored again. */
+/** A deadlock with another process's batch aborts one of the two, which is then retried. */
 const TRIES_MAX = 3;
 
 /**
- * The claim that stands: the new one, or the device's own on the same click (`kept`), or another device's on it (`taken`), or the
- * device's first one, on another click (`answered`).
+ * The claim that is in force: the new one, the device's own on the same click (`kept`), another device's on it
+ * (`taken`), or the device's first one, on another click (`answered`).
  */
 export interface ClaimOutcome {
   readonly state: 'claimed' | 'kept' | 'taken' | 'answered';
@@ -37,12 +38,12 @@ interface WaitingQuestion extends Waiting {
   readonly done: (found: ClickClaim[]) => void;
 }
 
-/** Who has a click by this claim. */
+/** The holder of a click under this claim. */
 export function holderOf({ device, match_id }: ClickClaim): string {
   return device || match_id;
 }
 
-/** Whether a claim is what the device is answered unless it brings new evidence. */
+/** Whether this claim is the device's answer unless it brings new evidence. */
 export function isFirstOf(claim: ClickClaim, appId: string, device: string): boolean {
   return claim.is_first && device !== '' && claim.app_id === appId && claim.device === device;
 }
@@ -58,17 +59,20 @@ export class Claims {
     this.#questions = new Batches((batch) => this.#find(batch), QUESTIONS_OPEN_MAX, time);
   }
 
-  /** @throws PostgresUnavailable: whether the claim was stored is not known then; asked again, the device learns it. */
+  /**
+   * @throws PostgresUnavailable: it is then unknown whether the claim was stored; the device finds out with its next
+   * request.
+   */
   claim(claim: NewClaim): Promise<ClaimOutcome> {
     return new Promise((done, failed) => this.#claims.add({ claim: storable(claim), done, failed }));
   }
 
-  /** The journal has the opening of a claim. @throws PostgresUnavailable */
+  /** Notes that the journal has the opening of a claim. @throws PostgresUnavailable */
   opened(clickId: string): Promise<void> {
     return this.#store.opened(clickId);
   }
 
-  /** The device's first claim and those on the clicks. @throws PostgresUnavailable */
+  /** The device's first claim, and the claims on the clicks. @throws PostgresUnavailable */
   find(device: DeviceName, clickIds: readonly string[]): Promise<ClickClaim[]> {
     return new Promise((done, failed) => this.#questions.add({ device: storable(device), clickIds, done, failed }));
   }
@@ -82,7 +86,7 @@ export class Claims {
     for (let tries = 1, open = batch; open.length > 0; tries++) {
       try {
         open = await this.#insertOnce(open);
-        // What stood in the way was deleted before it could be read: tried again.
+        // The conflicting claim was deleted before it could be read: try again.
         if (tries >= TRIES_MAX && open.length > 0) throw new PostgresUnavailable(new Error('claims change too fast'));
       } catch (error) {
         if (tries < TRIES_MAX && error instanceof PostgresUnavailable && error.code.startsWith('40')) continue;
@@ -92,7 +96,7 @@ export class Claims {
     }
   }
 
-  /** @returns those that are still undecided. */
+  /** @returns the claims that are still undecided. */
   async #insertOnce(batch: readonly WaitingClaim[]): Promise<WaitingClaim[]> {
     const { stored, open_due } = await this.#store.insert(batch.map(({ claim }) => claim));
     const claimed = (claim: NewClaim) => {
@@ -103,7 +107,7 @@ export class Claims {
       for (const { claim, done } of batch) done(claimed(claim));
       return [];
     }
-    // Some were not: whose claims stand now says which.
+    // Some were not stored: read the claims that are in force.
     const named = batch.filter(({ claim }) => claim.device !== '');
     const found = await this.#store.find(
       batch.map(({ claim }) => claim.click_id),
@@ -143,7 +147,7 @@ export class Claims {
   }
 }
 
-/** Gathers what comes in one turn; runs a few batches at once, and bounds what waits. */
+/** Collects the items of one turn, runs a few batches concurrently, and bounds how many items wait. */
 class Batches<T extends Waiting> {
   readonly #run: (batch: readonly T[]) => Promise<void>;
   readonly #openMax: number;
@@ -160,7 +164,7 @@ class Batches<T extends Waiting> {
 
   add(one: T): void {
     if (this.#waiting.length >= WAITING_MAX) {
-      one.failed(new PostgresUnavailable(new Error(`${WAITING_MAX} claims wait already`)));
+      one.failed(new PostgresUnavailable(new Error(`${WAITING_MAX} claims are already waiting`)));
       return;
     }
     this.#waiting.push(one);
@@ -192,7 +196,7 @@ function deviceKey({ app_id, device }: DeviceName): string {
   return `${app_id} ${device}`;
 }
 
-/** Postgres keeps neither NUL nor half a surrogate pair, and one device's must not fail the claims beside it. */
+/** Postgres stores neither NUL nor unpaired surrogates, and one bad claim must not fail the others of its batch. */
 function storableText(text: string): string {
   return text.toWellFormed().replaceAll('\0', '\uFFFD');
 }

@@ -1,4 +1,4 @@
-/** Where clicks are found that Redis has lost: ingest is asked, which has ClickHouse. */
+/** Finds clicks that Redis has lost: asks ingest over NATS, which queries ClickHouse. */
 import { LRUCache } from 'lru-cache';
 import { type ArchiveAnswer, readArchiveAnswer } from '#common/attribution/click-archive.ts';
 import { DAY_MS } from '#common/durations.ts';
@@ -7,11 +7,11 @@ import type { Nats } from '#common/stores/nats.ts';
 import { CLICK_KNOWN_WITHIN_MS } from './young-clicks.ts';
 
 export interface ClickLookup {
-  /** The click and the device that has it; null when there is none, or when nobody can say. `clickId` is well-formed. */
+  /** The click and its device; null if there is none or the look-up failed. `clickId` is well-formed. */
   find(appId: string, clickId: string): Promise<ArchiveAnswer>;
 }
 
-/** For an edge without one: what Redis has lost is not found. */
+/** For an edge without a look-up: clicks that Redis has lost are not found. */
 export const noArchive: ClickLookup = { find: () => Promise.resolve(null) };
 
 const TIMEOUT_MS = 1_000;
@@ -23,7 +23,7 @@ export class NatsClickArchive implements ClickLookup {
   #nats: Nats | null = null;
   #open = 0;
 
-  /** @param nats may take as long as it likes to be there; until then nothing is found. */
+  /** @param nats may connect at any later time; until then nothing is found. */
   constructor(nats: Promise<Nats>) {
     nats.then(
       (there) => {

@@ -1,4 +1,4 @@
-/** Clicks that a device names, taken out of the texts they come in. */
+/** Extracts the clicks that a device names from the texts that contain them. */
 import { isId } from '#common/ids.ts';
 import type { EvidenceType } from '#common/match/rules.ts';
 import type { MatchFields } from './match-schema.ts';
@@ -8,7 +8,7 @@ export interface NamedClick {
   readonly click_id: string;
 }
 
-/** In the order in which they count. What is no click id of ours is left out. */
+/** In order of precedence. What is not one of our click ids is left out. */
 export function namedClicks(fields: MatchFields): NamedClick[] {
   const named: NamedClick[] = [];
   const add = (type: EvidenceType, click_id: string) => {
@@ -22,7 +22,10 @@ export function namedClicks(fields: MatchFields): NamedClick[] {
 
 const encodingsMax = 2;
 
-/** The Play Store passes the referrer on decoded, or as it stood in the store's URL; SDKs that encode it again send it encoded twice. */
+/**
+ * The Play Store passes the referrer on decoded, or as in the store's URL; SDKs that encode it again send it encoded
+ * twice.
+ */
 function fromReferrer(text: string): string {
   let query = text;
   for (let decoded = 0; ; decoded++) {
@@ -41,7 +44,7 @@ function fromUrl(text: string): string {
   return URL.canParse(text) ? (new URL(text).searchParams.get('click_id') ?? '') : '';
 }
 
-/** Parameters of a query, the first of each name. */
+/** Parameters of a query string; the first of each name. */
 export function queryParams(query: string): Record<string, string> {
   const params: Record<string, string> = {};
   for (const [name, value] of new URLSearchParams(query)) {

@@ -1,4 +1,6 @@
-/** An app that was opened by a link reports it: the link is found by its URL, and the opening is recorded as a click. */
+/**
+ * An app that was opened by a link reports it: the link is found by its URL, and the opening is recorded as a click.
+ */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, unavailable } from '#common/http/rejection.ts';
@@ -45,24 +47,25 @@ export class LinkOpens {
     this.#queryFilter = queryFilter;
   }
 
-  /** The URL as it may be kept. */
+  /** The URL in the form that may be stored. */
   recorded(url: string): string {
     const at = url.indexOf('?');
     return at === -1 ? url : url.slice(0, at + 1) + this.#queryFilter.recorded(url.slice(at + 1));
   }
 
-  /** Null when the URL is no link of the app, or an archived one. */
+  /** Null if the URL is not a link of the app, or is an archived one. */
   async record(url: string, fields: MatchFields, asker: Asker): Promise<LinkOpen | Rejection | null> {
     if (!URL.canParse(url)) return null;
     const { hostname, pathname, search } = new URL(url);
     const code = shortCode.exec(pathname)?.[1];
     if (code === undefined) return null;
     const found = await this.#cache.find(hostname, code);
-    if (found === undefined) return unavailable('Links can not be looked up at the moment. Ask again later.');
+    if (found === undefined)
+      return unavailable('Links cannot be looked up at the moment. Send the request again later.');
     if (found === null || found.app.id !== asker.app.app_id) return null;
     const { link, app } = found;
     const time = this.#clock();
-    // An expired link still leads where it did inside the app: the app is open, and has nowhere else to go.
+    // An expired link still works inside the app: the app is already open, and there is no other destination.
     if (link.archived) return null;
     const open = {
       click_id: newId('clk', time),
@@ -89,13 +92,13 @@ export class LinkOpens {
       is_preview: false,
     });
     const isKept = await this.#records.write('click', app.id, [{ id: open.click_id, json }]);
-    return isKept ? open : unavailable('The opening can not be recorded at the moment. Ask again later.');
+    return isKept ? open : unavailable('The opening cannot be recorded at the moment. Send the request again later.');
   }
 }
 
 /**
- * The user agent of a native app's own requests names its HTTP library; figures by platform need the device. What the SDK
- * says of it is put in the words of that platform's browser.
+ * A native app's own requests name its HTTP library as user agent, but statistics by platform need the device. So what
+ * the SDK reports is expressed in that platform's browser format.
  */
 function userAgentOf({ platform, os_version, device_model }: MatchFields, header: string): string {
   const version = /^\d+(\.\d+)*/.exec(os_version ?? '')?.[0] ?? '';

@@ -41,7 +41,7 @@ function recorded(app_id: string): Read[] {
   });
 }
 
-test('each answer that is decided has one record under its match_id, and an answer that was kept has no second', async () => {
+test('each decided answer has one record under its match_id, and a repeated answer has no second one', async () => {
   const app = await edge.app();
   const link_id = await edge.link(app.app_id, 'one');
   const click_id = await click(app.app_id, link_id, { user_agent: instagram });
@@ -80,7 +80,7 @@ test('each answer that is decided has one record under its match_id, and an answ
   });
 });
 
-test('where evidence decided, the record says what would have been decided without it', async () => {
+test('if evidence decided, the record also says what would have been decided without it', async () => {
   const app = await edge.app();
   const [mine, other] = [await edge.link(app.app_id, 'mine'), await edge.link(app.app_id, 'other')];
   const named = await click(app.app_id, mine);
@@ -100,7 +100,7 @@ test('where evidence decided, the record says what would have been decided witho
   ]);
 });
 
-test('an install has a record too, which names it', async () => {
+test('an install has a match record too, which names it', async () => {
   const app = await edge.app();
   await edge.post('/sdk/install', app.key, { ...iphone, install_id: 'i-1' });
   expect(recorded(app.app_id)).toMatchObject([{ install_id: 'i-1', device_id: '', outcome: 'no_candidates' }]);
@@ -127,7 +127,7 @@ test.each([
   expect(lines.join().includes('198.51.100.57')).toBe(privacy_mode === 'full_ip');
 });
 
-test('of a hundred clicks at an address ten are kept, the best of each link among them', async () => {
+test('of a hundred clicks at an address ten are stored, among them the best of each link', async () => {
   const app = await edge.app();
   const links = [await edge.link(app.app_id, 'link1'), await edge.link(app.app_id, 'link2')];
   for (let n = 0; n < 100; n++) {

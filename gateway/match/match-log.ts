@@ -1,7 +1,7 @@
 /**
- * Writes down each decision: what the device said, what it was compared with, and what came of it. The answer waits for the journal
- * as that of an install does, so that a match that was answered can be looked at. Where evidence decided, what would have been decided
- * without it is kept too: against the evidence, an app's precision can be measured.
+ * Records each decision: the device's description, the clicks it was compared with, and the outcome. The answer waits
+ * for the journal, so that every answered match can be examined. If evidence decided, the record also has what would
+ * have been decided without it: compared with the evidence, that measures the precision for an app.
  */
 import type { ClickAtAddress } from '#common/attribution/recent-click.ts';
 import { timeOfId } from '#common/ids.ts';
@@ -25,23 +25,23 @@ import type { NamedClick } from './evidence.ts';
 import type { Match } from './match-result.ts';
 import type { MatchFields } from './match-schema.ts';
 
-/** A decision on its way into a match; absent where no rules were asked. */
+/** A decision on its way to becoming a match; absent if the rules were not consulted. */
 export interface Decided {
   readonly input: MatchInput;
   readonly decision: MatchDecision;
   readonly given: readonly NamedClick[];
-  /** The clicks at the address, as they are kept there. */
+  /** The clicks at the address, as stored there. */
   readonly near: readonly ClickAtAddress[];
 }
 
 export interface Question {
   readonly fields: MatchFields;
   readonly asker: Asker;
-  /** Of performance.now(). */
+  /** From performance.now(). */
   readonly startedMs: number;
 }
 
-/** Longest text of a signal; user agents and SDKs can say anything. */
+/** Longest text of a signal; user agents and SDKs can send anything. */
 const signalCharsMax = 64;
 const languagesMax = 8;
 
@@ -52,12 +52,12 @@ export class MatchLog {
     this.#records = records;
   }
 
-  /** Asked first, so that nothing is given out that can't be written down. */
+  /** Checked first, so that no click is claimed that cannot be recorded. */
   get isOpen(): boolean {
     return this.#records.isOpen;
   }
 
-  /** True when the journal has it. */
+  /** Resolves to true once the journal has it. */
   write(question: Question, match: Match, decided: Decided | null): Promise<boolean> {
     const json = matchJson(recordOf(question, match, decided));
     return this.#records.write('match', match.app_id, [{ id: match.match_id, json }]);
@@ -125,7 +125,10 @@ function shadowOf(
   };
 }
 
-/** The best of each link first, since they compete; then other scored ones; then those that a gate ruled out, the newest first. */
+/**
+ * First the best of each link, since they compete; then other scored ones; then those that a gate excluded, newest
+ * first.
+ */
 function likeliest(judged: readonly JudgedClick[]): readonly JudgedClick[] {
   const sorted = judged.toSorted(
     (a, b) =>
@@ -186,7 +189,7 @@ function rounded(value: number): number {
   return Math.round(value * 1e3) / 1e3;
 }
 
-/** Without what no column takes. */
+/** Replaces what no column can store. */
 function storable(text: string, max: number): string {
   return cut(text, max).toWellFormed().replaceAll('\0', '\uFFFD');
 }

@@ -1,18 +1,18 @@
-/** From what Redis knows of clicks to what the rules are asked, and from their decision to a match. */
+/** Converts clicks from Redis to the rules' input, and the rules' decision to a match. */
 import type { ClickAtAddress, RecentClick } from '#common/attribution/recent-click.ts';
 import type { Gathered } from '#common/attribution/recent-clicks.ts';
 import type { CandidateClick, MatchDecision, ScoredClick } from '#common/match/rules.ts';
 import { clickSignals } from '#common/match/signals.ts';
 import type { Match } from './match-result.ts';
 
-/** Who has a click, as far as Postgres was asked. */
+/** The holder of a click, as far as Postgres was asked. */
 type Holders = ReadonlyMap<string, string>;
 
 export function namedCandidate(found: Gathered['named'][number], holders: Holders): CandidateClick | null {
   return found && { ...found.click, claimed_by: holders.get(found.click.click_id) ?? found.claimed_by };
 }
 
-/** @param ip the device's own, which the click has in common with it. */
+/** @param ip the device's address, which is also the click's. */
 export function candidateOf(app_id: string, ip: string, click: ClickAtAddress, holders: Holders): ScoredClick {
   return {
     click_id: click.click_id,

@@ -1,8 +1,8 @@
-/** What a device's question comes to. */
+/** The result of a match request. */
 import type { NoMatchReason } from '#common/match/rules.ts';
 import type { MatchType } from './match-schema.ts';
 
-/** A match as it is kept: by match_id, and the first of a device by the device. */
+/** A match as stored: under its match_id, and a device's first one under the device. */
 export interface Match {
   readonly match_id: string;
   readonly app_id: string;
@@ -15,11 +15,11 @@ export interface Match {
   readonly clicked_at: number;
   readonly link_id: string;
   readonly query: string;
-  /** Why there is none. */
+  /** Why there is no match. */
   readonly reason?: NoMatchReason;
 }
 
-/** A match as it was kept; the shape was ours when it was written. */
+/** Parses a stored match; it was written by this program, so its shape is known. */
 export function parseMatch(json: string): Match {
   return JSON.parse(json) as Match;
 }

@@ -1,4 +1,4 @@
-/** What a device says of itself, and what it is answered. */
+/** What a device reports about itself, and the answer. */
 import { type Static, Type } from 'typebox';
 import { utmFrom } from '#common/campaign-fields.ts';
 import { sdkPlatforms } from '#common/log/event-record.ts';
@@ -21,36 +21,36 @@ export const deviceFields = {
   platform: Type.Unsafe<(typeof sdkPlatforms)[number]>({ type: 'string', enum: [...sdkPlatforms] }),
   os_version: text(64, '`17.5.1`'),
   device_model: text(128, '`iPhone15,2`, `Pixel 8`'),
-  language: text(64, 'BCP 47; `en_US` is understood too.'),
+  language: text(64, 'BCP 47; `en_US` is accepted too.'),
   languages: Type.Optional(
     Type.Unsafe<readonly string[] | null>({
       type: ['array', 'null'],
       items: { type: 'string', maxLength: 64 },
       maxItems: 32,
       description:
-        "The phone's preferred languages, the first one first (`Locale.preferredLanguages`, `LocaleList`). `language` is often " +
+        "The phone's preferred languages, the most preferred first (`Locale.preferredLanguages`, `LocaleList`). `language` is often " +
         "the app's own, which says little when the app exists in one language only.",
     }),
   ),
   timezone: text(64, 'IANA, `Europe/Paris`.'),
   screen_width: size('Native or CSS pixels.'),
   screen_height: size('Native or CSS pixels.'),
-  screen_scale: size('Native pixels for each CSS pixel.'),
+  screen_scale: size('Native pixels per CSS pixel.'),
   user_agent: text(1024, "The device's browser, if the SDK can tell."),
   app_version: text(64, ''),
   sdk_name: text(64, ''),
   sdk_version: text(64, ''),
   device_id: text(
     256,
-    "The device, in the app's own terms. With it the same question gets the same answer, and new evidence a new one.",
+    "The app's identifier of the device. With it, a repeated request gets the same answer, and new evidence gets a new one.",
   ),
   install_id: text(
     installTextMax.install_id,
-    "The install, in the app's own terms. POST /sdk/install makes one if absent, and needs this or device_id. A device that is " +
-      'installed again has a new one: send it here too, so that its question is not taken for a re-engagement.',
+    "The app's identifier of the install. POST /sdk/install generates one if absent, and needs this or device_id. A device that " +
+      'reinstalled the app has a new one: send it here too, so that the request is not mistaken for a re-engagement.',
   ),
   click_id: text(64, 'Evidence: the click itself.'),
-  install_referrer: text(4096, "Evidence: the Play Store's referrer as it came."),
+  install_referrer: text(4096, "Evidence: the Play Store's referrer as received."),
   clipboard_url: text(2048, 'Evidence: a URL from the clipboard with click_id= in it.'),
   url: text(2048, 'Evidence: the link that opened the app. An expired link is matched too, an archived one is not.'),
 };
@@ -95,8 +95,8 @@ export const MatchAnswerSchema = Type.Object({
     type: ['string', 'null'],
     enum: [...noMatchReasons, null],
     description:
-      'Why there is no match. `click_pending`: the click that was named is not known yet, ask again after `retry_after_ms`; ' +
-      'nothing is kept for the device until then.',
+      'Why there is no match. `click_pending`: the named click has not been processed yet, send the request again after `retry_after_ms`; ' +
+      'until then no answer is stored for the device.',
   }),
   retry_after_ms: Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0 }),
 });

@@ -63,7 +63,7 @@ async function place(settings = {}) {
   return { ...app, link_id };
 }
 
-test('a named click is matched for certain, with its link, data and query, once', async () => {
+test('a named click is matched with certainty, with its link, data and query, once', async () => {
   const app = await place();
   const click_id = await click(app, { query: 'ref=a&ref=b&x=%20y', ip: '203.0.113.1' });
   const first = await edge.post('/sdk/match', app.key, { platform: 'ios', click_id, device_id: 'd1' });
@@ -120,7 +120,7 @@ test('the install referrer and the clipboard name clicks too; another app gets n
   expect(pasted.body).toMatchObject({ match_type: 'clipboard', click_id: two });
 });
 
-test('a click that is named and can not be used never leads to another one, and the answer says why', async () => {
+test('a named click that cannot be used never leads to another click, and the answer says why', async () => {
   const app = await place();
   const other = await place();
   const [taken, foreign, old] = [await click(app), await click(other), await click(app, { ageMs: 169 * HOUR_MS })];
@@ -138,7 +138,7 @@ test('a click that is named and can not be used never leads to another one, and 
   expect(guess.body).toMatchObject({ match_type: 'probabilistic', reason: null });
 });
 
-test('a click that is too young to be known is waited for, and asked for again when it does not come', async () => {
+test('a click that is too young to be known is waited for, and requested again when it does not arrive', async () => {
   const app = await place();
   await click(app);
   const time = Date.now();
@@ -153,7 +153,7 @@ test('a click that is too young to be known is waited for, and asked for again w
     retry_after_ms: 2_000,
   });
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([500, '2']);
-  // It comes while it is waited for.
+  // It arrives during the wait.
   const waiting = ask();
   await click(app, { click_id, ip: '203.0.113.1' });
   expect((await waiting).body).toMatchObject({ match_type: 'click_id', click_id });
@@ -174,14 +174,14 @@ test('the same phone is found by its address and signals, and its click is not g
     query_params: { from: 'ad' },
   });
   expect(found.body.matched_factors).toEqual(['ip', 'os_version', 'language', 'age']);
-  // The answer that is kept is the whole answer.
+  // The stored answer is the complete answer.
   expect((await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1' })).body).toEqual(found.body);
   expect((await edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd2' })).body).toMatchObject({
     match_type: 'none',
   });
 });
 
-test('two different links that are equally likely are nobody’s', async () => {
+test('of two different links that are equally likely, neither is matched', async () => {
   const app = await place();
   const second = await edge.link(app.app_id, 'winter');
   await click(app);
@@ -220,7 +220,7 @@ test('a link that opened the app is matched, and recorded as one click', async (
   expect(foreign.body.match_type).toBe('none');
 });
 
-test('an expired link still opens the app where it led, an archived one does not', async () => {
+test('an expired link still opens its path in the app, an archived one does not', async () => {
   const app = await place();
   await edge.link(app.app_id, 'past', { expires_at: new Date(Date.now() - 1000) });
   await edge.link(app.app_id, 'gone', { archived: true });
@@ -230,7 +230,7 @@ test('an expired link still opens the app where it led, an archived one does not
   expect(edge.lines('click').filter((line) => line.includes(app.app_id))).toHaveLength(1);
 });
 
-test('a change of a link that is announced is in answers and events within a second', async () => {
+test('a published change of a link is in answers and events within a second', async () => {
   const app = await place();
   const url = `https://${app.host}/summer`;
   const campaign = async () => {
@@ -245,7 +245,7 @@ test('a change of a link that is announced is in answers and events within a sec
   expect(edge.events(app.app_id).map((event) => event.campaign)).toEqual(['winter']);
 });
 
-test('bad fields are a 400 that names them; unknown fields are ignored', async () => {
+test('invalid fields get 400 and are named; unknown fields are ignored', async () => {
   const { key } = await place();
   for (const [body, field] of [
     [{}, 'platform'],
@@ -259,10 +259,10 @@ test('bad fields are a 400 that names them; unknown fields are ignored', async (
   expect((await edge.post('/sdk/match', key, { platform: 'ios', future_field: { a: 1 } })).status).toBe(200);
 });
 
-test('when many devices ask for many clicks at once, no click is given to two devices', async () => {
+test('when many devices compete for many clicks at once, no click is given to two devices', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const ids = await Promise.all(Array.from({ length: 100 }, () => click(app)));
-  // Neighbours ask for the same click, so that ten devices want each at the same moment.
+  // Neighbours request the same click, so that ten devices want each at the same moment.
   const answers = await edge.crowd(1_000, (n) =>
     edge.post('/sdk/match', app.key, { platform: 'ios', click_id: ids[Math.floor(n / 10)], device_id: `d${n}` }),
   );
@@ -328,7 +328,7 @@ test('the limit of matches is per app, with its headers and Retry-After', async 
   await edge.open();
 });
 
-test('with Redis away, what needs recent clicks is a 500 with Retry-After', async () => {
+test('while Redis is unavailable, a match that needs recent clicks gets 500 with Retry-After', async () => {
   const app = await place();
   await edge.redisServer.kill('SIGKILL');
   try {
@@ -341,7 +341,7 @@ test('with Redis away, what needs recent clicks is a 500 with Retry-After', asyn
   }
 });
 
-test('of two links at one address that are equally likely, what their tap pages sent tells which is the device’s', async () => {
+test('of two equally likely links at one address, the signals of their tap pages decide which is the device’s', async () => {
   const app = await place();
   const other = { app_id: app.app_id, link_id: await edge.link(app.app_id, 'winter', { path: '/w' }) };
   const [mine, theirs] = [await click(app, { ip: '198.51.100.81' }), await click(other, { ip: '198.51.100.81' })];

@@ -18,8 +18,8 @@ export const matchDevice = sdkRoute({
   tag: 'SDK',
   summary: 'Match a device to a click',
   description:
-    'Evidence that names a click or a link is certain, and where its click can not be used there is none. Else recent clicks are compared with the device. A click is given ' +
-    'to one device only, and when two different links are equally likely the device gets neither. A device that asks again gets its ' +
+    'Evidence that names a click or a link is certain; if its click cannot be used, there is no match. Without evidence, recent clicks are compared with the device. A click is given ' +
+    'to one device only, and if two different links are equally likely, the device gets neither. A device that sends the request again gets its ' +
     'first answer, unless it brings a new click: then it gets that, which is recorded as a re-engagement if its install is known.',
   body: MatchBody,
   bodyExample: {

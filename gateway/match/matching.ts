@@ -1,8 +1,9 @@
 /**
- * From a device's question to its answer: evidence and candidates from Redis, the rules, the claim in Postgres. A click that
- * another device has claimed is out, and the rules are asked again.
+ * From a match request to its answer: evidence and candidates from Redis, the rules, the claim in Postgres. If another
+ * device has already claimed the click, it is excluded and the rules run again.
  *
- * Must stay true: Redis is only a copy of the claims. What it has lost, evicted or never had costs a look-up, and no answer.
+ * Invariant: Redis only has copies of the claims. A copy that was lost, evicted or never written costs a look-up, but
+ * changes no answer.
  */
 import type { AddressWriter } from '#common/address-writer.ts';
 import type { AttributionWindows } from '#common/attribution/attribution-windows.ts';
@@ -31,11 +32,11 @@ import type { MatchFields } from './match-schema.ts';
 import { isNewEvidence, isNothingNew, newFirst } from './new-evidence.ts';
 import { hasYoung, YoungClicks } from './young-clicks.ts';
 
-/** Clicks that may be lost to other devices before a match gives up. */
+/** Clicks that a match may lose to other devices before it gives up. */
 const CLAIMS_MAX = 8;
 const WINDOWS_REMEMBERED_MAX = 10_000;
-const WINDOWS_TOLD_MS = 60_000;
-/** A link opened again within this time by the same device is the same opening, sent twice. */
+const WINDOWS_ANNOUNCED_MS = 60_000;
+/** A link opened again by the same device within this time is the same opening, sent twice. */
 const REPEATED_OPEN_MS = 10_000;
 
 export interface MatchingParts {
@@ -63,9 +64,9 @@ export class Matching {
     ambiguous: 0,
   };
   readonly #parts: MatchingParts;
-  /** Of which version of an app ingest was told the windows, and when: Redis may lose them. */
   readonly #young = new YoungClicks();
-  readonly #told = new Map<string, { version: number; atMs: number }>();
+  /** The version of each app whose windows were written for ingest, and when: Redis may lose them. */
+  readonly #announced = new Map<string, { version: number; atMs: number }>();
 
   constructor(parts: MatchingParts) {
     this.#parts = parts;
@@ -92,15 +93,15 @@ export class Matching {
       return match;
     } catch (error) {
       if (error instanceof PostgresUnavailable)
-        return unavailable('Clicks can not be given out at the moment. Ask again later.');
+        return unavailable('Clicks cannot be claimed at the moment. Send the request again later.');
       if (!isRedisUnavailable(error)) throw error;
-      return unavailable('Clicks can not be looked up at the moment. Ask again later.');
+      return unavailable('Clicks cannot be looked up at the moment. Send the request again later.');
     }
   }
 
   #refuse(): Rejection {
     this.counters.refused++;
-    return unavailable('Matches can not be written down at the moment. Ask again later.');
+    return unavailable('Matches cannot be recorded at the moment. Send the request again later.');
   }
 
   /** The match by its id, if it is this app's and still known. @throws when Redis or Postgres is unavailable. */
@@ -111,7 +112,7 @@ export class Matching {
     return match?.app_id === appId ? match : null;
   }
 
-  /** Null when the URL is no link of the app. */
+  /** Null if the URL is not a link of the app. */
   async #open(url: string, fields: MatchFields, asker: Asker): Promise<Match | Rejection | null> {
     const { clicks, clock, opens, appOpens } = this.#parts;
     const name = `${asker.app.app_id}:${asker.device}:${opens.recorded(url)}`;
@@ -135,7 +136,7 @@ export class Matching {
       query: open.query,
     };
     if (!(await appOpens.byUrl(match, open.link, fields, asker))) return openNotKept();
-    // Redis away: the answer is right all the same, it just can't be referred to by its id.
+    // Without Redis the answer is still right, but nothing can refer to it by its id.
     const answer = JSON.stringify(match);
     await Promise.all([
       clicks.keepAnswer(match.match_id, answer, attributionWindowMs(asker.app)),
@@ -144,7 +145,7 @@ export class Matching {
     return match;
   }
 
-  /** Null when it is a re-engagement whose opening can't be recorded now. */
+  /** Null if it is a re-engagement whose opening can't be recorded now. */
   async #matchClick(fields: MatchFields, asker: Asker): Promise<Answered | null> {
     const { clicks, addresses, clock } = this.#parts;
     const { app, device } = asker;
@@ -164,7 +165,7 @@ export class Matching {
     let found = await this.#named(app.app_id, ids, gathered);
     const match_id = newId('mat', clock());
     const byId = new Map<string, RecentClick>();
-    /** Who has a click, as far as Postgres was asked. */
+    /** The holder of a click, as far as Postgres was asked. */
     const holders = new Map<string, string>();
     let decided: Decided | null = null;
     for (let attempt = 0, isLookedUp = false, isAwaited = false; attempt < CLAIMS_MAX; attempt++) {
@@ -204,7 +205,7 @@ export class Matching {
       if (first && !isNewEvidence(decision, first)) return { match: first, decided: null };
       const whole = await this.#withQuery(match, gathered);
       const { state, claim } = await this.#claim(whole, asker, first === null);
-      // Redis does not have the first answer yet: other evidence may be new.
+      // Redis does not have the first answer yet: evidence other than its click may be new.
       const isLate = state === 'answered' || (state === 'kept' && first === null && given.length > 1);
       if (isLate) first = parseMatch(claim.answer);
       else if (state === 'claimed' || state === 'kept') {
@@ -237,11 +238,11 @@ export class Matching {
     return outcome;
   }
 
-  /** The answer of a claim; null when it is a re-engagement whose opening can't be recorded now. */
+  /** The answer of a claim; null if it is a re-engagement whose opening can't be recorded now. */
   async #opened(claim: ClickClaim, match: Match, fields: MatchFields, asker: Asker): Promise<Match | null> {
     if (!claim.is_open_due) return match;
     if (!(await this.#parts.appOpens.byClick(match, fields, asker))) return null;
-    // If this fails, the opening is recorded once more when the device asks again, and counted once.
+    // If this fails, the opening is recorded once more with the device's next request, and counted once.
     const isTold = await this.#parts.claims.opened(claim.click_id).then(
       () => true,
       () => false,
@@ -251,8 +252,8 @@ export class Matching {
   }
 
   /**
-   * The device's own claim and those on the clicks, as far as Redis does not know them. With Postgres unavailable there are
-   * none: a match that claims nothing is still answered.
+   * The device's own claim and those on the clicks, as far as Redis does not know them. While Postgres is unavailable
+   * there are none: a match that claims nothing is still answered.
    */
   async #knownClaims(app: AppSnapshot, device: string, clickIds: readonly string[]): Promise<readonly ClickClaim[]> {
     if (device === '' && clickIds.length === 0) return [];
@@ -266,21 +267,24 @@ export class Matching {
     }
   }
 
-  /** Puts claims into Redis, where the next question looks first; not before the opening is recorded, which is seen in Postgres. */
+  /**
+   * Copies claims to Redis, where the next request looks first; only once the opening is recorded, which only Postgres
+   * shows.
+   */
   #copy(claims: readonly ClickClaim[], app: AppSnapshot): void {
     for (const claim of claims) {
       if (!claim.is_open_due) this.#parts.clicks.copyClaim(claim, attributionWindowMs(app));
     }
   }
 
-  /** Clicks that Redis has lost are looked up where all of them are. */
+  /** Clicks that Redis has lost are looked up in ClickHouse, which has all of them. */
   async #named(appId: string, ids: readonly string[], gathered: Gathered): Promise<Gathered['named']> {
     return Promise.all(
       gathered.named.map((one, at) => (one ? Promise.resolve(one) : this.#parts.archive.find(appId, ids[at] ?? ''))),
     );
   }
 
-  /** What is known of the named clicks once one more of them is; null if none is in time. */
+  /** What is known of the named clicks once one more of them arrives; null if none arrives within the wait. */
   #awaited(appId: string, ids: readonly string[], before: Gathered['named']): Promise<Gathered['named'] | null> {
     return this.#young.wait(async () => {
       const { named } = await this.#parts.clicks.gather(appId, '', '', ids);
@@ -289,8 +293,8 @@ export class Matching {
   }
 
   /**
-   * A click that was found by its address is kept without its query there. Where the query did not come along, it is looked up
-   * before the claim, so that the answer that is kept is the whole answer.
+   * A click found by its address is stored there without its query. A query that is missing is looked up before the
+   * claim, so that the stored answer is complete.
    */
   async #withQuery(match: Match, { near }: Gathered): Promise<Match> {
     if (match.match_type !== 'probabilistic') return match;
@@ -301,29 +305,29 @@ export class Matching {
   }
 
   async #tellWindows(app: AppSnapshot): Promise<void> {
-    const told = this.#told.get(app.app_id);
+    const last = this.#announced.get(app.app_id);
     const nowMs = this.#parts.clock();
-    if (told?.version === app.version && nowMs - told.atMs < WINDOWS_TOLD_MS) return;
+    if (last?.version === app.version && nowMs - last.atMs < WINDOWS_ANNOUNCED_MS) return;
     try {
       await this.#parts.windows.put(app.app_id, app.settings);
     } catch (error) {
-      // A full Redis takes no writes and still answers questions.
+      // A full Redis rejects writes but still answers queries.
       if (!isRedisUnavailable(error) && !isReplyError(error)) throw error;
       return;
     }
-    if (this.#told.size >= WINDOWS_REMEMBERED_MAX) this.#told.clear();
-    this.#told.set(app.app_id, { version: app.version, atMs: nowMs });
+    if (this.#announced.size >= WINDOWS_REMEMBERED_MAX) this.#announced.clear();
+    this.#announced.set(app.app_id, { version: app.version, atMs: nowMs });
   }
 }
 
-/** `decided` is null for an answer that was kept: it was written down when it was given. */
+/** `decided` is null for a repeated answer, which was recorded when it was first given. */
 interface Answered {
   readonly match: Match;
   readonly decided: Decided | null;
 }
 
 function openNotKept(): Rejection {
-  return unavailable('The opening can not be recorded at the moment. Ask again later.');
+  return unavailable('The opening cannot be recorded at the moment. Send the request again later.');
 }
 
 /** How long a click may be matched, in milliseconds. */

@@ -1,12 +1,11 @@
-/** What is new in the question of a device that was answered before. */
-
+/** What is new in the request of a device that was answered before. */
 import type { Gathered } from '#common/attribution/recent-clicks.ts';
 import { timeOfId } from '#common/ids.ts';
 import type { CandidateClick, Evidence, MatchDecision } from '#common/match/rules.ts';
 import type { NamedClick } from './evidence.ts';
 import type { Match } from './match-result.ts';
 
-/** Whether a device that was answered before names no other click, and none was made at its address since. */
+/** Whether a device that was answered before names no other click, and no click was made at its address since. */
 export function isNothingNew(first: Match, device: string, given: readonly NamedClick[], { near }: Gathered): boolean {
   if (given.length > 0) return given.every(({ click_id }) => click_id === first.click_id);
   const isFree = (holder: string) => holder === '' || holder === device;
@@ -17,12 +16,17 @@ function isNewer({ time }: Pick<CandidateClick, 'time'>, { match_id }: Match): b
   return time > timeOfId(match_id);
 }
 
-/** Of a device that was answered before: a click that it names and was not answered with, or one that was made since then. */
+/**
+ * For a device that was answered before: a click that it names and did not get before, or one that was made since then.
+ */
 export function isNewEvidence({ type, click }: Extract<MatchDecision, { matched: true }>, first: Match): boolean {
   return click.click_id !== first.click_id && (type !== 'probabilistic' || isNewer(click, first));
 }
 
-/** A store's referrer and the clipboard keep what was in them: what a device was answered before counts after what is new. */
+/**
+ * A store's referrer and the clipboard retain their content: new clicks take precedence over those the device already
+ * got.
+ */
 export function newFirst(evidence: readonly Evidence[], device: string, first: Match | null): readonly Evidence[] {
   const isUsed = ({ click }: Evidence) =>
     click !== null && (click.click_id === first?.click_id || (device !== '' && click.claimed_by === device));

@@ -1,6 +1,6 @@
 /**
- * Device pairs and times of our own, with the truth beside each: two descriptions of one phone, or of two phones. Each stands alone
- * behind an address that nobody else used.
+ * Constructed device pairs and times with the truth for each: two descriptions of one phone, or of two phones. Each
+ * pair is alone behind its address.
  */
 import { afterAll, expect, test } from 'vitest';
 import { MINUTE_MS } from '#common/durations.ts';
@@ -61,6 +61,6 @@ test.each(pairs.map((pair): [string, Pair] => [`${pair.group}: ${pair.what}`, pa
   if (matched === pair.isSame) group.right++;
   else if (matched) group.wrong++;
   else group.missed++;
-  // What can't be known is listed as missed, and a wrong match is never accepted.
+  // Pairs that the rules cannot recognize are listed as missed; a wrong match is never acceptable.
   expect(matched).toBe(pair.isFound ?? pair.isSame);
 });

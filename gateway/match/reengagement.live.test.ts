@@ -35,7 +35,7 @@ async function place(settings = {}): Promise<Place> {
 
 const linkOf = ({ app_id }: Place, short_code: string) => edge.link(app_id, short_code, { campaign: 'winback' });
 
-/** A click where ingest puts it, made so long after now. */
+/** A click where ingest puts it, made this long after now. */
 async function click({ app_id, link_id }: Place, laterMs = 0, ofLink = link_id): Promise<string> {
   const time = Date.now() + laterMs;
   const click_id = newId('clk', time);
@@ -55,7 +55,7 @@ async function install({ key }: Place, body: object = {}) {
   return await edge.post('/sdk/install', key, { ...iphone, device_id: 'd1', ...body });
 }
 
-/** As if the devices' answers and installs were so old. */
+/** Makes the devices' answers and installs this old. */
 async function age({ app_id }: Place, ms: number): Promise<void> {
   await edge.db.execute(
     'UPDATE install_answers SET created_at = created_at - make_interval(secs => $2) WHERE app_id = $1',
@@ -106,7 +106,7 @@ test.each(Object.entries(evidence))(
   },
 );
 
-test('a device gets a click of its address that was made after its answer, and none that was there before', async () => {
+test('a device gets a click of its address that was made after its answer, but none that was there before', async () => {
   const app = await place();
   const first = await click(app, -3 * HOUR_MS);
   const other = await linkOf(app, 'second');
@@ -122,7 +122,7 @@ test('a device gets a click of its address that was made after its answer, and n
   expect(opensOf(app)).toMatchObject([{ trigger: 'reengagement', click_id: later, match_type: 'probabilistic' }]);
 });
 
-test('of two links that are equally likely after the answer, a device gets neither and keeps its answer', async () => {
+test('if two links are equally likely after its answer, a device gets neither and keeps its answer', async () => {
   const app = await place();
   const answer = await match(app, { click_id: await click(app, -3 * HOUR_MS) });
   await click(app, 2_000, await linkOf(app, 'second'));
@@ -131,7 +131,7 @@ test('of two links that are equally likely after the answer, a device gets neith
   expect(opensOf(app)).toEqual([]);
 });
 
-test('a named click that is not usable leaves a device with its answer, and one that is too young is asked for again', async () => {
+test('a named click that is unusable leaves a device with its answer, and one that is too young is requested again', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const answer = await match(app, { click_id: await click(app, -HOUR_MS) });
   const taken = await click(app, -1_000);
@@ -143,7 +143,7 @@ test('a named click that is not usable leaves a device with its answer, and one 
   });
 });
 
-test('what stays in a referrer or the clipboard comes after a click that is new', async () => {
+test('what remains in a referrer or the clipboard ranks after a click that is new', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const [first, second] = [await click(app, -HOUR_MS), await click(app, -1_000, await linkOf(app, 'second'))];
   await match(app, { install_referrer: `click_id=${first}` });
@@ -156,7 +156,7 @@ test('what stays in a referrer or the clipboard comes after a click that is new'
   expect((await match(app, { install_referrer: `click_id=${first}` })).click_id).toBe(first);
 });
 
-test('a click from before the install, or of a device without one, gives its link and is no re-engagement', async () => {
+test('a click from before the install, or of a device without one, gives its link and is not a re-engagement', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const [first, second] = [await click(app, -HOUR_MS), await click(app, -HOUR_MS / 2)];
   await match(app, { click_id: first });
@@ -167,7 +167,7 @@ test('a click from before the install, or of a device without one, gives its lin
   expect(records(app)).toMatchObject([{ trigger: 'install', click_id: first }]);
 });
 
-test('an organic install that comes back by a link is a re-engagement and stays organic', async () => {
+test('an organic install that returns by a link is a re-engagement and stays organic', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const organic = await install(app);
   await age(app, HOUR_MS);
@@ -180,7 +180,7 @@ test('an organic install that comes back by a link is a re-engagement and stays 
   ]);
 });
 
-test('a new install of a known device is a reinstall with its own attribution, and its question is no re-engagement', async () => {
+test('a new install of a known device is a reinstall with its own attribution, and its request is not a re-engagement', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const first = await click(app, -HOUR_MS);
   const one = await install(app, { install_id: 'i1', click_id: first });
@@ -207,7 +207,7 @@ test('an install that names no device is never a reinstall', async () => {
   expect(records(app).map(({ trigger }) => trigger)).toEqual(['install']);
 });
 
-test('of many installs of one device at once one is the install, and all others are reinstalls', async () => {
+test('of many concurrent installs of one device one is an install, and all others are reinstalls', async () => {
   const app = await place();
   const answers = await edge.crowd(40, (n) => install(app, { install_id: `i${n % 20}` }));
   const created = answers.filter(({ status }) => status === 201).map(({ body }) => body.trigger);
@@ -235,14 +235,14 @@ test('a link that opens the app is a click and an opening: a re-engagement on a 
   ]);
 });
 
-test('an install that names the link which opened it is an install alone', async () => {
+test('an install that names the link which opened it is only an install', async () => {
   const app = await place();
   const { body } = await install(app, { url: `https://${app.host}/first` });
   expect(body).toMatchObject({ attributed: true, match_type: 'url' });
   expect(records(app).map(({ trigger }) => trigger)).toEqual(['install']);
 });
 
-test('an opening that was not known to be recorded is recorded under the same id when the device asks again', async () => {
+test("an opening that was not known to be recorded is recorded under the same id with the device's next request", async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   await install(app);
   await age(app, HOUR_MS);
@@ -264,7 +264,7 @@ test('an opening that was not known to be recorded is recorded under the same id
   ]);
 });
 
-test('a re-engagement asked for many times at once gives one answer and one opening', async () => {
+test('a re-engagement requested many times at once gives one answer and one opening', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   await install(app);
   await age(app, HOUR_MS);
@@ -279,7 +279,7 @@ test('a re-engagement asked for many times at once gives one answer and one open
   ]);
 });
 
-test('a device that came back keeps its answers when Redis has lost everything', async () => {
+test('a returning device keeps its answers when Redis has lost everything', async () => {
   const app = await place({ probabilistic_window_hours: 0 });
   const first = await click(app, -HOUR_MS);
   const answer = await match(app, { click_id: first });

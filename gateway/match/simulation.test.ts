@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { simulate, type TapPage } from '#gateway/testing/match-simulation.ts';
 
-/** The whole is `npm run bench -- matching`: a sample this small tells a rule that broke from one that holds, and no more. */
+/** The full measurement is `npm run bench -- matching`: a sample this small only shows whether a rule is broken. */
 test.each<[TapPage, number, 'all' | 'ios', number]>([
   ['off', 3_000, 'all', 0.75],
   ['ios', 1_500, 'ios', 0.96],

@@ -1,10 +1,13 @@
-/** Clicks that a device names before the pipeline has brought them here: they are waited for, a moment and a bounded number at once. */
+/**
+ * Clicks that a device names before the pipeline has delivered them: a bounded number of requests wait for them, for a
+ * moment.
+ */
 import { timeOfId } from '#common/ids.ts';
 import { sleep, systemTime } from '#common/time.ts';
 
 /** A click that is not known after this time never will be. */
 export const CLICK_KNOWN_WITHIN_MS = 60_000;
-/** When to ask again for a click that was waited for in vain. */
+/** When to send the request again if the wait was in vain. */
 export const ASK_AGAIN_MS = 2_000;
 const CLOCK_SKEW_MS = 5_000;
 const WAIT_MS = 1_000;
@@ -17,7 +20,7 @@ export function isYoungClick(clickId: string, nowMs: number): boolean {
   return ageMs >= -CLOCK_SKEW_MS && ageMs < CLICK_KNOWN_WITHIN_MS;
 }
 
-/** Whether a click that was named and not found may yet come. */
+/** Whether a named click that was not found may still arrive. */
 export function hasYoung(ids: readonly string[], found: readonly unknown[], nowMs: number): boolean {
   return ids.some((id, at) => !found[at] && isYoungClick(id, nowMs));
 }
@@ -25,7 +28,10 @@ export function hasYoung(ids: readonly string[], found: readonly unknown[], nowM
 export class YoungClicks {
   #waiting = 0;
 
-  /** Asks until the answer is not null, for at most a second; null at once where too many wait already. */
+  /**
+   * Retries until the answer is not null, for at most a second; returns null immediately if too many are waiting
+   * already.
+   */
   async wait<T>(ask: () => Promise<T | null>): Promise<T | null> {
     if (this.#waiting >= WAITING_MAX) return null;
     this.#waiting++;

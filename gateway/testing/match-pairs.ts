@@ -1,5 +1,4 @@
 /** The cases of gateway/match/pairs.test.ts. */
-
 import type { ClickFields, DeviceFields } from '#common/match/signals.ts';
 import type { CorpusLine } from '#common/testing/user-agent-corpus.ts';
 
@@ -11,13 +10,13 @@ export interface Pair {
   readonly device: DeviceFields;
   /** The truth. */
   readonly isSame: boolean;
-  /** What the rules can say, where that is less than the truth. */
+  /** The most that the rules can say, where that is less than the truth. */
   readonly isFound?: boolean;
-  /** Between click and open. */
+  /** Time between click and open. */
   readonly minutes?: number;
-  /** The device's address, where it is not the click's. */
+  /** The device's address, if it is not the click's. */
   readonly deviceIp?: string;
-  /** Clicks of others from the same address, of other links. */
+  /** Other people's clicks from the same address, on other links. */
   readonly neighbours?: readonly ClickFields[];
 }
 
@@ -42,7 +41,7 @@ function corpusPairs({ seen, what, family, system, model, agent }: CorpusLine): 
     ...{ kind: 'device', group, what: `${seen} ${what}, ${to}`, click, isSame },
     ...more,
   });
-  // An iPhone that asks for desktop pages looks like an iPad.
+  // An iPhone that requests desktop pages looks like an iPad.
   const isDisguised = /desktop mode/.test(what);
   const pairs = [
     pair(`corpus, ${platform}`, 'its own phone', true, {
@@ -156,7 +155,7 @@ function languagePairs(): Pair[] {
   return rows.flatMap((row) => [pair('ios', safari('18_7', '26.2'), row), pair('android', reduced, row)]);
 }
 
-/** An SDK that sends its web view's user agent and nothing else. */
+/** An SDK that sends only its web view's user agent. */
 function reversePairs(): Pair[] {
   const rows: readonly (readonly [string, string, boolean])[] = [
     [safari('18_7', '26.2'), bareWebView, true],
@@ -209,7 +208,7 @@ export function timeCases(): Pair[] {
       }),
     ),
     ...ages.map((minutes) =>
-      of('age, a click that tells nothing', `${minutes} minutes`, true, {
+      of('age, a click without details', `${minutes} minutes`, true, {
         minutes,
         click: click(reduced),
         device: pixel,
@@ -251,7 +250,7 @@ export function timeCases(): Pair[] {
     }),
     of('addresses', 'a relay at both', true, { click: click(safari('18_7', '26.2'), '172.224.226.4'), isFound: false }),
     of('addresses', 'another address', true, { deviceIp: '203.0.113.10', isFound: false }),
-    of('addresses', 'one’s own network, with others in it', true, {
+    of('addresses', 'its own network, shared with others', true, {
       click: click(safari('18_7', '26.2'), '192.168.1.20'),
       neighbours: [click(webView('Pixel 8'), '192.168.1.20'), click(webView('SM-S911B'), '192.168.1.20')],
     }),
@@ -268,12 +267,12 @@ export function timeCases(): Pair[] {
       neighbours: [click(safari('18_7', '26.2'))],
       isFound: false,
     }),
-    of('neighbours', 'Instagram tells one iPhone of three', true, {
+    of('neighbours', 'Instagram distinguishes one iPhone from three', true, {
       click: click(instagram('iPhone15,2')),
       device: { ...phone, os_version: '26.3' },
       neighbours: [click(instagram('iPhone14,5')), click(instagram('iPhone16,1'))],
     }),
-    of('neighbours', 'a click that tells nothing, beside another phone’s', true, {
+    of('neighbours', 'a click without details, beside another phone’s', true, {
       click: click(reduced),
       device: pixel,
       neighbours: [click(safari('17_5', '17.5'))],
@@ -282,7 +281,7 @@ export function timeCases(): Pair[] {
   ];
 }
 
-/** Until when a click is taken that tells its version alone, or behind a /64 nothing. */
+/** The age up to which a click is accepted that reveals only its version, or is behind a /64 and reveals nothing. */
 const DOUBT_MINUTES = 180;
-/** Until when a click that tells nothing is taken, alone behind an IPv4 address. */
+/** The age up to which a click that reveals nothing is accepted, alone behind an IPv4 address. */
 const FACELESS_FOUND_MINUTES = 60;

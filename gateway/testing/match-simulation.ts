@@ -1,8 +1,8 @@
 /**
- * A population whose truth is known: people with phones at home, in offices, behind carriers, relays and VPNs, who click links in
- * browsers and apps and install an app, or install it without any click. What the rules make of it is compared with what was.
+ * A population whose truth is known: people with phones at home, in offices, behind carriers, relays and VPNs, who
+ * click links in browsers and apps and install an app, or install it without any click. The result of the rules is
+ * compared with the truth.
  */
-
 import { PER_ADDRESS_MAX } from '#common/attribution/recent-clicks.ts';
 import { MINUTE_MS } from '#common/durations.ts';
 import { limitAddress } from '#common/http/peer.ts';
@@ -24,7 +24,7 @@ import {
 const HOUR = 60 * MINUTE_MS;
 const DAYS = 7;
 const WINDOW = 6 * HOUR;
-/** Of installs after a tap page: the copied link is still there, and may be read. */
+/** Share of installs after a tap page for which the copied link is still in the clipboard and may be read. */
 const CLIPBOARD_SHARE = 0.88;
 const UPDATE_SHARE = 0.003;
 
@@ -34,7 +34,7 @@ export interface Band {
   readonly from: number;
   matches: number;
   right: number;
-  /** Somebody else's click, but of the link that the person clicked. */
+  /** Someone else's click, but on the link that the person clicked. */
   rightLink: number;
   wrongLink: number;
 }
@@ -46,13 +46,13 @@ export interface Recall {
 }
 
 export interface SimulationResult {
-  /** Of matches by score. */
+  /** Matches by score. */
   readonly bands: readonly Band[];
   readonly installs: number;
   readonly all: Recall;
   readonly ios: Recall;
   readonly android: Recall;
-  /** Of those whose click came from the address of the install. */
+  /** Those whose click came from the address of the install. */
   readonly sameAddress: Recall;
   readonly byBrowser: ReadonlyMap<string, Recall>;
   readonly certain: number;
@@ -72,7 +72,7 @@ interface Install {
   readonly person: number;
   readonly time: number;
   readonly ip: string;
-  /** Whether the clipboard of an iPhone can be read: a tap page before would have put the click there. */
+  /** Whether the clipboard of an iPhone can be read: an earlier tap page would have put the click there. */
   readonly hasClipboard: boolean;
   readonly isUpdated: boolean;
 }
@@ -95,7 +95,7 @@ const settings = {
 
 type PersonBy = (n: number) => Person;
 
-/** Runs installs in their order, with claims. The same seed is the same history with and without a tap page. */
+/** Runs installs in their order, with claims. The same seed gives the same history with and without a tap page. */
 export function simulate(options: SimulationOptions): SimulationResult {
   const { installs, clicks, seed, tapPage, strangers = STRANGERS } = options;
   const random = seededRandom(seed);
@@ -111,8 +111,8 @@ export function simulate(options: SimulationOptions): SimulationResult {
 }
 
 /**
- * 7 of 10 installs follow a click, three quarters of them within an hour; a quarter of the clickers clicked several links; one click
- * in ten is shown around: somebody in the same place opens the same link.
+ * 7 of 10 installs follow a click, three quarters of them within an hour; a quarter of the clickers clicked several
+ * links; one click in ten is shared: someone in the same place opens the same link.
  */
 function history(
   random: Random,
@@ -207,7 +207,7 @@ function judge(clicks: Click[], installs: Install[], personBy: PersonBy, tapPage
   return tally.result();
 }
 
-/** Who updated the system since the click has a later minor version. */
+/** A phone whose system was updated since the click has a later minor version. */
 function deviceAt({ device }: Person, { isUpdated }: Install) {
   if (!isUpdated || device.platform !== 'ios' || !device.os_version) return device;
   const [major, minor] = device.os_version.split('.').map(Number);
@@ -219,7 +219,7 @@ interface Known {
   readonly scored: ScoredClick;
 }
 
-/** What Redis knows at a time. */
+/** What Redis has at a given time. */
 class World {
   readonly claimed = new Map<string, string>();
   readonly #clicks: readonly Click[];

@@ -43,14 +43,14 @@ export interface Reply {
 }
 
 interface Database extends Pick<TestServer, 'url' | 'stop'> {
-  /** As the edge connects to it. */
+  /** The connection string of the edge. */
   readonly edgeUrl: string;
 }
 
 export class SdkEdge {
   readonly organization_id = newId('org', Date.now());
   readonly failures: unknown[] = [];
-  /** As the owner. */
+  /** The connection string of the owner. */
   readonly db: Postgres;
   readonly #edgeDb: Postgres;
   readonly redis: Redis;
@@ -78,13 +78,13 @@ export class SdkEdge {
     this.keys = new ApiKeys(parseSecretKeys(this.#secret));
   }
 
-  /** @param journalRoot where somebody publishes what is journalled; empty for nobody. */
+  /** @param journalRoot the journal's folder if a publisher reads it; empty if none does. */
   static async start(env: Record<string, string> = {}, journalRoot = ''): Promise<SdkEdge> {
     const postgres = await postgresForTest();
     return await SdkEdge.#startOn({ ...postgres, edgeUrl: postgres.urlAs('signpost_gateway') }, env, journalRoot);
   }
 
-  /** On a Postgres of its own, for tests that kill it. */
+  /** On its own Postgres, for tests that kill it. */
   static async startWithPostgres(): Promise<{ edge: SdkEdge; postgres: TestServer }> {
     const postgres = await ownPostgresForTest();
     await migratePostgres({ url: postgres.url });
@@ -100,7 +100,7 @@ export class SdkEdge {
     return edge;
   }
 
-  /** Opens the journal and the port; after `close`, as a process that starts again. */
+  /** Opens the journal and the port; after `close`, simulates a restart. */
   async open(env: Record<string, string> = {}): Promise<void> {
     const config = loadConfig([], {
       SECRET_KEY: this.#secret,
@@ -153,7 +153,7 @@ export class SdkEdge {
     if (this.#isOwnFolder) rmSync(this.#folder, { recursive: true });
   }
 
-  /** An app as the API would make it. */
+  /** An app as the API would create it. */
   async app(
     settings: Partial<AppSettings> = {},
     hosts: string[] = [],
@@ -217,7 +217,10 @@ export class SdkEdge {
     return { status: answer.status, headers: answer.headers, body: text === '' ? null : JSON.parse(text) };
   }
 
-  /** Asks `count` times, always `atOnce` of them under way: a connection each, as many as one machine opens well. */
+  /**
+   * Sends `count` requests, at most `atOnce` at a time, each on its own connection: as many as one machine handles
+   * well.
+   */
   async crowd(count: number, ask: (n: number) => Promise<Reply>, atOnce = 400): Promise<Reply[]> {
     const replies: Reply[] = [];
     let next = 0;
@@ -231,7 +234,7 @@ export class SdkEdge {
     return replies;
   }
 
-  /** Events of an app in the journal, as ingest reads them: each id once. */
+  /** Events of an app in the journal, as ingest reads them, each id once. */
   events(app_id: string): EventRecord[] {
     const found = new Map<string, EventRecord>();
     for (const line of this.lines('event')) {
@@ -248,7 +251,7 @@ export class SdkEdge {
     return [...found.values()];
   }
 
-  /** Why items of an app were refused, as ingest reads it. */
+  /** Why items of an app were rejected, as ingest reads it. */
   refused(app_id: string): string[] {
     const own = this.lines('event').filter((line) => line.includes('"refused":') && line.includes(app_id));
     return own.map((line) => String(decodeEvent(line)));

@@ -1,5 +1,5 @@
--- The API logs people in and out, and becomes signpost_api for the rows of a tenant. It changes no password and no membership,
--- and deletes no account: that is done by an administrator, as the owner.
+-- The API logs users in and out, and becomes signpost_api for the rows of a tenant. It changes no password and no
+-- membership, and deletes no account: an administrator does that, as the owner.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_api_process;
 GRANT SELECT ON users, memberships, organizations TO signpost_api_process;
 GRANT INSERT (id, email, name) ON users TO signpost_api_process;
@@ -8,7 +8,7 @@ GRANT INSERT ON memberships, organizations TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_tokens, oauth_states, user_totp, recovery_codes TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE ON user_identities TO signpost_api_process;
 GRANT SELECT, DELETE ON outbox TO signpost_api_process;
--- Rows are locked before they are deleted, which takes the right to change one column.
+-- Rows are locked before they are deleted, which requires the privilege to update one column.
 GRANT UPDATE (changed_at) ON outbox TO signpost_api_process;
 GRANT SELECT, UPDATE ON host_checks TO signpost_api_process;
 GRANT SELECT (id, host, host_verified_at, deleted_at), UPDATE (host_verified_at) ON apps TO signpost_api_process;
@@ -24,7 +24,7 @@ EXCEPTION
     RAISE EXCEPTION 'signpost_api_process is no member of signpost_api, and % may not make it one', current_user
       USING HINT = 'As an administrator, once: GRANT signpost_api TO signpost_api_process;';
 END $$;
--- Proofs of hosts are looked for across all tenants.
+-- Proofs of hosts are checked across all tenants.
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'host_checks' AND policyname = 'api_process') THEN

@@ -1,4 +1,5 @@
--- The SDK edge reads apps (by the hash of their key, never the key) and links, adds links, and keeps installs and claims.
+-- The SDK edge reads apps (by the hash of their key, never the key) and links, adds links, and stores installs and
+-- claims.
 GRANT USAGE ON SCHEMA public TO signpost_gateway;
 GRANT SELECT (id, organization_id, version, name, host, host_verified_at, ios, android, fallback_url, allowed_destination_hosts,
   settings, api_key_hash, deleted_at) ON apps TO signpost_gateway;
@@ -8,8 +9,8 @@ GRANT SELECT, INSERT, DELETE ON install_answers, install_names TO signpost_gatew
 GRANT UPDATE (record) ON install_answers TO signpost_gateway;
 GRANT UPDATE (install_id) ON install_names TO signpost_gateway;
 GRANT SELECT, INSERT, UPDATE, DELETE ON device_aliases TO signpost_gateway;
--- In a transaction of one tenant it sees the rows of that tenant alone, as signpost_api does; a key or a URL is looked up
--- without one. It adds links in a tenant's transaction only.
+-- Within a tenant's transaction it sees only that tenant's rows, as signpost_api does; a key or a URL is looked up
+-- outside one. It adds links only within a tenant's transaction.
 DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'apps' AND policyname = 'gateway') THEN

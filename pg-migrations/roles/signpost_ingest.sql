@@ -1,4 +1,4 @@
--- Ingest keeps its own tables, reads whom it has to blank, and deletes claims that have expired.
+-- Ingest writes its own tables, reads whom it has to blank, and deletes claims that have expired.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_ingest;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.checkpoint, ingest.last_batch, ingest.late_cursor, ingest.lease,
   ingest.member, ingest.progress, ingest.stray, ingest.visitor_salt TO signpost_ingest;
@@ -7,5 +7,5 @@ GRANT SELECT, INSERT ON ingest.installation TO signpost_ingest;
 GRANT SELECT, UPDATE ON ingest.revision TO signpost_ingest;
 GRANT SELECT ON ingest.erasure TO signpost_ingest;
 GRANT SELECT, DELETE ON claims TO signpost_ingest;
--- Rows are locked before they are deleted, which takes the right to change one column.
+-- Rows are locked before they are deleted, which requires the privilege to update one column.
 GRANT UPDATE (expires_at) ON claims TO signpost_ingest;

@@ -1,4 +1,4 @@
--- Redirectors read links, and of apps what it takes to answer a visitor.
+-- Redirectors read links, and the columns of apps that are needed to answer a visitor.
 GRANT USAGE ON SCHEMA public TO signpost_redirector;
 GRANT SELECT (id, organization_id, host, host_verified_at, ios, android, fallback_url, settings, deleted_at) ON apps TO signpost_redirector;
 GRANT SELECT ON links TO signpost_redirector;

@@ -14,7 +14,7 @@ const headers = new Set([
 ]);
 const places = new Set(['example.com', 'play.google.com']);
 
-/** The answers, and the fault of the first wrong one; empty when all are right. */
+/** The answers, and the fault of the first wrong one; empty if all are right. */
 export function readAnswers(text: string, isHead: boolean): { answers: Answer[]; fault: string } {
   const answers: Answer[] = [];
   for (let at = 0; at < text.length; ) {

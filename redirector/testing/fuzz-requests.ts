@@ -82,7 +82,7 @@ const oddHeaders = [
   'Cookie: a=\x01\x02\x7f',
 ];
 
-/** One connection: mostly one request, sometimes several in one go. `next` is the number of its first. */
+/** One connection: usually one request, sometimes several at once. `next` is the number of its first. */
 export function planOf(random: Random, target: { host: string; code: string }, next: number): Plan {
   const isHead = random() < 0.06;
   const count = random() < 0.85 ? 1 : 2 + Math.floor(random() * 3);
@@ -98,7 +98,7 @@ export function planOf(random: Random, target: { host: string; code: string }, n
   return { bytes, pieces, ending, isHead, numbers };
 }
 
-/** Bytes that are not what they were; none of the request's number, which an answer is known by. */
+/** Corrupts bytes, but none of the request's number, which identifies its answer. */
 function damage(random: Random, bytes: Buffer): void {
   for (let times = 1 + Math.floor(random() * 4); times > 0; times--) {
     const at = Math.floor(random() * bytes.length);

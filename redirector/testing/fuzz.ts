@@ -2,7 +2,6 @@
  * Malformed requests on raw sockets, and a strict parser of the answers. Each request that may
  * become a click has a unique number, so that answers and clicks can be compared.
  */
-
 import { connect } from 'node:net';
 import { seededRandom } from '#common/seeded-random.ts';
 import { type Answer, readAnswers } from './fuzz-answers.ts';
@@ -21,20 +20,20 @@ export interface FuzzResult {
   readonly statuses: Readonly<Record<number, number>>;
   /** Numbers of the requests that were answered with a redirect, and how often. */
   readonly redirected: ReadonlyMap<string, number>;
-  /** Click ids that a redirect to the store carried. */
+  /** Click ids in redirects to the store. */
   readonly clickIds: ReadonlySet<string>;
-  /** Redirects that carry neither: to a place without the visitor's query. */
+  /** Redirects that have neither: to an address without the visitor's query. */
   readonly anonymous: number;
   /** Numbers of requests with HEAD, which are never clicks. */
   readonly heads: ReadonlySet<string>;
-  /** Requests whose answers did not all come. */
+  /** Requests whose answers did not all arrive. */
   readonly unanswered: number;
   /** What was wrong with an answer, with the bytes that caused it; the first few. */
   readonly findings: readonly string[];
 }
 
 const atOnce = 48;
-/** The longest that the answers of a connection are waited for, and the silence that ends it. */
+/** Maximum wait for the answers of a connection, and the silence that ends it. */
 const connectionMs = 2_000;
 const silenceMs = 80;
 const findingsMax = 10;
@@ -81,7 +80,7 @@ export async function fuzz(target: FuzzTarget, count: number, seed: number, firs
   return { requests, connections, statuses, redirected, clickIds, anonymous, heads, unanswered, findings };
 }
 
-/** Sends the bytes in the way of the plan, and gives back everything that came until the connection ended or fell silent. */
+/** Sends the bytes as planned, and returns everything that arrived until the connection ended or became idle. */
 function deliver(port: number, { bytes, pieces, ending, numbers }: Plan): Promise<string> {
   return new Promise((done) => {
     const received: Buffer[] = [];
@@ -122,8 +121,8 @@ export interface SeenClick {
 }
 
 /**
- * What the clicks that were kept say against the answers. Empty when each redirect is one click and nothing else is.
- * @param areAll false when other requests than these made clicks too.
+ * Compares the recorded clicks with the answers. Empty if each redirect is one click and there are no others. @param
+ * areAll false if other requests than these made clicks too.
  */
 export function differences(result: FuzzResult, clicks: readonly SeenClick[], areAll = true): string[] {
   const found: string[] = [];
@@ -131,7 +130,7 @@ export function differences(result: FuzzResult, clicks: readonly SeenClick[], ar
   const ids = new Set<string>();
   let unnumbered = 0;
   for (const { click_id, query } of clicks) {
-    if (ids.has(click_id)) found.push(`click ${click_id} is kept twice`);
+    if (ids.has(click_id)) found.push(`click ${click_id} is stored twice`);
     ids.add(click_id);
     const number = /(?:^|&)n=(\w+)/.exec(query)?.[1];
     if (number === undefined) unnumbered++;
@@ -142,7 +141,8 @@ export function differences(result: FuzzResult, clicks: readonly SeenClick[], ar
       found.push(`request ${number}: ${times} redirects, ${byNumber.get(number) ?? 0} clicks`);
     }
   }
-  for (const id of result.clickIds) if (!ids.has(id)) found.push(`click ${id} was promised to a store and is not kept`);
+  for (const id of result.clickIds)
+    if (!ids.has(id)) found.push(`click ${id} was promised to a store and is not stored`);
   for (const number of result.heads) if (byNumber.has(number)) found.push(`HEAD ${number} is a click`);
   for (const [number, times] of byNumber) if (times > 1) found.push(`request ${number} is ${times} clicks`);
   if (areAll && unnumbered < result.anonymous)

@@ -45,7 +45,7 @@ export interface AppRow {
   deleted_at?: Date | null;
 }
 
-/** Writes the rows that the redirector reads, as the API would. */
+/** Inserts the rows that the redirector reads, as the API would. */
 export class Rows {
   readonly db: Postgres;
   readonly organization_id = newId('org', Date.now());
@@ -157,7 +157,7 @@ export class TestEdge {
     const cache = new LinkCache({ redis, db, clock: systemClock, entriesMax: 10_000, bytesMax: 16_777_216, diskCache });
     const lane = journal.lane('click', 0);
     const trustedProxies = options.trustedProxies ?? [];
-    const tokens = new SignalTokens('a key of a test that is long enough');
+    const tokens = new SignalTokens('a key for tests that is long enough');
     const beacon = new SignalBeacon({ redis, tokens, clock: options.beaconClock ?? systemClock });
     const edge = new Edge({
       tokens,
@@ -167,7 +167,7 @@ export class TestEdge {
       lane,
       clock: systemClock,
       trustedProxies,
-      addresses: new AddressWriter('a key of a test that is long enough'),
+      addresses: new AddressWriter('a key for tests that is long enough'),
       queryFilter: new QueryFilter(['token', 'password', 'email', 'code', 'signature']),
       shortUrl: shortUrlWith({ SHORT_LINK_SCHEME: 'https', SHORT_LINK_PORT: 0 }),
     });
@@ -218,7 +218,7 @@ export function journalClicks(root: string): Record<string, unknown>[] {
   return found;
 }
 
-/** One request on a connection of its own; redirects are not followed. */
+/** One request on its own connection; redirects are not followed. */
 export function get(
   port: number,
   host: string,
@@ -247,7 +247,7 @@ export function get(
 export async function until(condition: () => boolean | Promise<boolean>, what: string, ms = 5_000): Promise<void> {
   const end = Date.now() + ms;
   while (!(await condition())) {
-    if (Date.now() > end) throw new Error(`waited ${ms} ms in vain: ${what}`);
+    if (Date.now() > end) throw new Error(`timed out after ${ms} ms: ${what}`);
     await sleep(systemTime, 10);
   }
 }

@@ -1,4 +1,4 @@
-/** A link and an app with nothing set, for tests to add to. */
+/** A minimal link and app, for tests to extend. */
 import { utmFrom } from '#common/campaign-fields.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 

@@ -1,4 +1,4 @@
-/** Sends a campaign of requests and judges every answer; the seed makes the requests, so a run can be had again. */
+/** Sends a campaign of requests and judges every answer; the seed determines the requests, so a run can be repeated. */
 import fc from 'fast-check';
 import { residentMib } from '#deploy/journeys/memory.ts';
 import type { Stack } from '#deploy/journeys/stack.ts';
@@ -16,14 +16,14 @@ export interface CampaignResult {
   readonly seconds: number;
   /** Requests by status of the answer. */
   readonly statuses: Readonly<Record<number, number>>;
-  /** Successes by operation: an operation that never succeeded was not really tried. */
+  /** Successes by operation: an operation that never succeeded was not really tested. */
   readonly succeeded: Readonly<Record<string, number>>;
   /**
-   * Operations that never succeeded. Logging in through a provider can't here, since none is set up, nor can a second factor be
-   * had without a password and a code.
+   * Operations that cannot succeed here. A login through a provider needs a configured one, and a second factor needs a
+   * password and a code.
    */
   readonly untried: readonly string[];
-  /** The same fault of the same operation once, with the request that showed it first. */
+  /** The same fault of the same operation once, with the first request that showed it. */
   readonly findings: readonly string[];
   /** Resident memory in MiB, after a fifth of the requests and at the end. */
   readonly memoryMib: readonly [early: number, late: number];
@@ -116,7 +116,7 @@ class Tally {
 function sentOf(plan: Plan, world: World): Sent {
   const { body } = plan;
   let target = `/v1${world.fill(plan.target)}`;
-  // The app behind the keys stays: without it nothing of the SDK could be tried any more.
+  // The app behind the keys is never deleted: without it, no SDK endpoint could be tested any more.
   if (plan.method === 'DELETE') target = target.replace(world.keyApp, world.fill('{{app:1}}'));
   return {
     method: plan.method,

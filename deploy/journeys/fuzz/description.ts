@@ -1,5 +1,4 @@
-/** The OpenAPI description that the service serves, as a checker of what it really answers. */
-
+/** The OpenAPI description that the service serves, as a checker of its actual answers. */
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import { isObject } from '#common/json-object.ts';
@@ -20,7 +19,7 @@ export interface Operation {
   readonly queryParameters: readonly Parameter[];
   readonly bodySchema: Schema | null;
   readonly bodyExample: unknown;
-  /** By status: content type → a check, null where the content is no JSON. */
+  /** By status: content type → a check, null if the content is not JSON. */
   readonly answers: ReadonlyMap<number, ReadonlyMap<string, ValidateFunction | null>>;
 }
 
@@ -93,7 +92,7 @@ export class Description {
   }
 }
 
-/** The same schema, in which a field that is not described is a fault: nothing undocumented may be answered. */
+/** The same schema, but undescribed fields are faults: answers must contain nothing undocumented. */
 function closed(schema: unknown): Schema {
   const close = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(close);

@@ -1,5 +1,4 @@
-/** Requests to be: an operation of the description asked as it should be, with something changed, or with junk. */
-
+/** Plans of requests: a valid call of a documented operation, a mutated one, or random input. */
 import { gzipSync } from 'node:zlib';
 import fc from 'fast-check';
 import { isObject } from '#common/json-object.ts';
@@ -8,7 +7,7 @@ import { anyJunk, fitting, nastyText } from './values.ts';
 import { type Credential, credentials } from './world.ts';
 
 export interface Plan {
-  /** Null for an address or method that nothing is described for. */
+  /** Null for an undocumented address or method. */
   readonly operation: Operation | null;
   readonly method: string;
   /** Below /v1, percent-encoded, slots unfilled. */
@@ -31,7 +30,7 @@ function planOf(operation: Operation): fc.Arbitrary<Plan> {
   return fc
     .record({
       target: targetOf(operation),
-      // Most requests should get behind the guard: there is more to break there.
+      // Most requests should get past the guard, because there is more to break behind it.
       credential: fc.oneof(
         { weight: 3, arbitrary: rightCredential(operation) },
         { weight: 1, arbitrary: fc.constantFrom(...credentials) },
@@ -107,7 +106,7 @@ function queryOf(parameters: readonly Parameter[]): fc.Arbitrary<string> {
       .map((value) => `${one.name}=${percentEncoded(value)}`),
   );
   return fc.tuple(fc.tuple(...pairs), fc.nat(2 ** 31 - 1)).map(([all, bits]) =>
-    // Few at a time, since one bad parameter ends a request: a bit pattern picks about a quarter of them.
+    // A few at a time, since one invalid parameter ends a request: a bit pattern selects about a quarter of them.
     all.filter((_, at) => ((bits >> (at % 15)) & 1) === 1 && ((bits >> ((at + 7) % 15)) & 1) === 1).join('&'),
   );
 }
@@ -139,7 +138,7 @@ function asJson(value: unknown): Content {
   return { headers: json, body: JSON.stringify(value) ?? 'null' };
 }
 
-/** One place of the value replaced, removed or added to. */
+/** Replaces, removes or adds something at one place of the value. */
 function mutated(value: unknown, at: number, put: unknown): unknown {
   if (typeof value !== 'object' || value === null) return put;
   const copy: Record<string, unknown> = { ...value };
@@ -154,7 +153,7 @@ function mutated(value: unknown, at: number, put: unknown): unknown {
   return copy;
 }
 
-/** The bytes spoilt where JSON, HTTP or gzip would notice. */
+/** Corrupts the bytes where JSON, HTTP or gzip would notice. */
 function broken({ headers, body }: Content, way: number): Content {
   const text = typeof body === 'string' ? body : '';
   switch (way) {
@@ -239,7 +238,7 @@ function fits(path: string, target: string): boolean {
   return new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(target);
 }
 
-/** Percent-encoded, but for the slots. Half a surrogate pair has no UTF-8 and goes as the replacement character. */
+/** Percent-encoded, except for the slots. An unpaired surrogate has no UTF-8 and becomes the replacement character. */
 function percentEncoded(value: unknown): string {
   const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
   return text

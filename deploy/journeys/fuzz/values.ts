@@ -1,12 +1,13 @@
-/** Values that fit a JSON schema, and values that fit nothing. Known names get what they mean: ids, hosts, zones. */
-
+/**
+ * Values that match a JSON schema, and values that match nothing. Known names get what they mean: ids, hosts, zones.
+ */
 import fc from 'fast-check';
 import { isObject } from '#common/json-object.ts';
 import type { Schema } from './description.ts';
 
 const DEPTH_MAX = 6;
 
-/** Mostly what the service takes: one refused field ends a request, and what lies behind would stay untried. */
+/** Mostly valid values: one invalid field ends a request, and the code behind it would stay untested. */
 function mostly<T>(good: fc.Arbitrary<T>, bad: fc.Arbitrary<T>): fc.Arbitrary<T> {
   return fc.oneof({ weight: 20, arbitrary: good }, { weight: 1, arbitrary: bad });
 }
@@ -144,7 +145,7 @@ export function anyJunk(): fc.Arbitrary<unknown> {
   return junk;
 }
 
-/** @returns values of the schema, most of which the service should take. */
+/** @returns values of the schema, most of which the service should accept. */
 export function fitting(schema: Schema, name: string, depth = 0): fc.Arbitrary<unknown> {
   const known = byName[name];
   if (known) return known;
@@ -186,7 +187,7 @@ function ofType(type: string, schema: Schema, name: string, depth: number): fc.A
 function textOf(schema: Schema, min: number, max: number): fc.Arbitrary<string> {
   if (schema['format'] === 'date-time') return moment;
   const pattern = schema['pattern'];
-  // fast-check has no look-ahead; names with such a pattern stand in the table above.
+  // fast-check has no look-ahead; names with such a pattern are in the table above.
   if (typeof pattern === 'string' && !pattern.includes('(?!') && !pattern.includes('[^')) {
     return fc.stringMatching(new RegExp(pattern));
   }

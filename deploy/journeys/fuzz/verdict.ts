@@ -1,4 +1,7 @@
-/** What an answer is held to, whatever was asked: the description, the envelope, the headers, and nobody else's text. */
+/**
+ * The requirements for every answer, whatever was sent: the description, the envelope, the headers, and no other
+ * tenant's text.
+ */
 import type { Description, Operation } from './description.ts';
 import type { Received } from './wire.ts';
 
@@ -10,8 +13,8 @@ const statusByCode: Readonly<Record<string, number>> = {
   RATE_LIMITED: 429,
   INTERNAL_ERROR: 500,
 };
-/** What an address that is nobody's may be answered. */
-/** The HTTP library refuses a head that is larger than its buffer by itself, before there is a request to speak of. */
+/** The allowed answers for an unknown address. */
+/** The HTTP library refuses a head larger than its buffer before there is a request to handle. */
 const headTooLarge = 431;
 const strayStatuses = new Set([400, 401, 403, 404, 429]);
 const leaks = [
@@ -22,7 +25,7 @@ const leaks = [
   /DB::Exception/,
 ];
 
-/** @returns each fault in words; none for an answer that is as it should be. */
+/** @returns each fault in words; none for a correct answer. */
 export function faultsOf(
   description: Description,
   operation: Operation | null,
@@ -33,16 +36,16 @@ export function faultsOf(
   if (status === headTooLarge) return faults;
   const type = String(headers['content-type'] ?? '').replace(/;.*/, '');
   const text = body.toString('utf8');
-  if (status >= 500) faults.push(`${status} though nothing is away: ${text.slice(0, 300)}`);
+  if (status >= 500) faults.push(`${status} although every store is available: ${text.slice(0, 300)}`);
   for (const name of ['x-request-id', 'x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset']) {
-    // A request that is refused before anybody is charged has no limit to speak of.
+    // A request that is refused before it is charged has no rate limit headers.
     if (headers[name] === undefined && (name === 'x-request-id' || operation !== null))
       faults.push(`${name} is missing`);
   }
-  for (const leak of leaks) if (leak.test(text)) faults.push(`it shows its inside: ${text.slice(0, 300)}`);
+  for (const leak of leaks) if (leak.test(text)) faults.push(`it reveals internals: ${text.slice(0, 300)}`);
   if (status >= 400) faults.push(...envelopeFaults(description, status, headers, method === 'HEAD' ? null : text));
   if (operation === null) {
-    if (!strayStatuses.has(status)) faults.push(`${status} for an address that is nobody's`);
+    if (!strayStatuses.has(status)) faults.push(`${status} for an unknown address`);
     return faults;
   }
   const contents = operation.answers.get(status);

@@ -1,4 +1,4 @@
-/** Sends exactly the bytes it is given, whatever they are, over kept connections of its own. */
+/** Sends exactly the given bytes over its own persistent connections. */
 import { Agent, request } from 'node:https';
 
 const ANSWER_BYTES_MAX = 64 << 20;
@@ -27,9 +27,9 @@ export class Wire {
     this.#agent = new Agent({ keepAlive: true, rejectUnauthorized: false, maxSockets: connections });
   }
 
-  /** @returns the answer, or the words of what went wrong on the connection. */
+  /** @returns the answer, or a description of what went wrong on the connection. */
   async send(sent: Sent): Promise<Received | string> {
-    // A kept connection that the server just closed has answered nothing: that is no finding, so once more.
+    // A persistent connection that the server just closed answers nothing: that is not a finding, so try once more.
     const first = await this.#once(sent);
     return first === 'ECONNRESET' || first === 'EPIPE' ? this.#once(sent) : first;
   }

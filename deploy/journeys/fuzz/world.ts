@@ -1,16 +1,16 @@
 /**
- * Everything a request can refer to: people of every role in two organizations, apps, links, keys good and bad.
- * Plans name them as `{{link:7}}`; what a slot holds is known only when the request goes out, since requests make things.
+ * Everything a request can refer to: users of every role in two organizations, apps, links, valid and invalid keys.
+ * Plans name them as `{{link:7}}`; slots are filled only when the request is sent, since requests create entities.
  */
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { login, type Stack } from '#deploy/journeys/stack.ts';
 
-/** Settings for a service that is to be asked more than anybody may ask. */
+/** Settings that raise the rate limits. */
 export const unlimited = Object.fromEntries(
   ['GENERAL', 'AUTH', 'LINKS', 'MATCH', 'EVENTS'].map((limitClass) => [`RATE_LIMIT_${limitClass}`, '1000000']),
 );
-/** Stands in everything of the foreign organization: in an answer to anybody else it is a leak. */
+/** Part of everything in the foreign organization: in an answer to anyone else it is a leak. */
 export const foreignMark = 'nobody-else-may-read-this';
 const KEPT_MAX = 500;
 
@@ -111,7 +111,7 @@ export class World {
     }
   }
 
-  /** Remembers what an answer of the own organization made, so that later requests can meet it. */
+  /** Remembers what an answer created in the own organization, so that later requests can use it. */
   learn(path: string, status: number, text: string): void {
     if (status !== 201 && status !== 200) return;
     const keep = (slot: Slot, value: unknown) => {
@@ -193,7 +193,7 @@ async function tokenOf(stack: Stack, email: string): Promise<string> {
   return reply.json<{ access_token: string }>().access_token;
 }
 
-/** Not waited for in one piece: kept connections that the server ends meanwhile must be seen to end. */
+/** Waits in small steps: persistent connections that the server closes meanwhile must be noticed. */
 async function admin(stack: Stack, ...words: string[]): Promise<void> {
   const settings = [`DATA_DIR=${stack.dataDir}`, `ADMIN_PASSWORD=${login.password}`];
   await promisify(execFile)('env', [...settings, 'npm', 'run', '--silent', 'admin', '--', ...words]);

@@ -32,7 +32,7 @@ function headersOf(kind: AnswerFormat): Record<string, string> {
   };
 }
 
-/** Counts are texts, as ClickHouse writes them. */
+/** Counts are strings, as in ClickHouse. */
 function summary(written: Written): string {
   return JSON.stringify({
     read_rows: '0',
@@ -69,7 +69,7 @@ export function answerWritten(response: ServerResponse, kind: AnswerFormat, writ
   response.end();
 }
 
-/** Text that tells a client of ClickHouse 25.11 or later that the rows before it are not all. */
+/** Text by which clients of ClickHouse 25.11 or later recognize an incomplete result. */
 function exceptionTrailer(tag: string, failed: Failure): string {
   const message = `${failed.message}\n`;
   const length = Buffer.byteLength(message);
@@ -82,16 +82,15 @@ async function writeAll(sink: Writable, chunk: Uint8Array): Promise<void> {
 }
 
 /**
- * Sends the parts as they come, no faster than they are read.
- * A failure before the first part is an error status; a later one is a trailer behind the rows already sent.
- * @returns whether the caller was there to the end.
+ * Streams the parts with backpressure. A failure before the first part is an error status; a later one is a trailer
+ * after the rows already sent. @returns whether the client stayed until the end.
  */
 export async function answerParts(
   response: ServerResponse,
   kind: AnswerFormat,
   parts: AsyncGenerator<Uint8Array>,
 ): Promise<boolean> {
-  // The first part is awaited without a header sent: most failures show here.
+  // Awaits the first part before sending headers: most failures occur there.
   let part = await parts.next();
   const tag = randomBytes(8).toString('hex');
   response.writeHead(200, {

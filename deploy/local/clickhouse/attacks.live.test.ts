@@ -144,7 +144,7 @@ const endings = [
   ],
 ];
 
-test.each(endings)('%s as the name of a table does not open a file behind it', async (word) => {
+test.each(endings)('%s as the name of a table does not open a file of that name', async (word) => {
   for (const table of [word, `as ${word}`, `join numbers(1) ${word}`, `a on 1 ${word}`, `a using ${word}`]) {
     const answer = await send('POST', '/', basic('signpost'), `SELECT * FROM numbers(1) ${table}, '${secretFile}'`);
     expect(answer.status).not.toBe(200);
@@ -157,7 +157,7 @@ const hidden: [string, string, Record<string, string>][] = [
   ['a format of the URL', '/?default_format=Template', {}],
   ['a format of the header', '/', { 'x-clickhouse-format': 'Template' }],
 ];
-test.each(hidden)('a file is not reached through %s', async (_, path, headers) => {
+test.each(hidden)('a file cannot be reached through %s', async (_, path, headers) => {
   expect((await send('POST', path, { ...basic('signpost'), ...headers }, 'SELECT 1')).status).toBe(403);
 });
 
@@ -178,7 +178,7 @@ test('without a password, or with a wrong one, every request is rejected, includ
   expect(await send('GET', '/?query=SELECT%201', right)).toEqual({ status: 200, text: '1\n' });
 });
 
-test('a page in a browser gets nothing, the password known or not', async () => {
+test('a page in a browser gets nothing, with or without the password', async () => {
   const sql = `/?query=${encodeURIComponent('SELECT 1')}`;
   for (const headers of [
     { origin: 'http://127.0.0.1' },
@@ -189,7 +189,7 @@ test('a page in a browser gets nothing, the password known or not', async () => 
   }
 });
 
-test('the reader can read and do nothing else, whatever it asks for', async () => {
+test('the reader can only read, whatever it sends', async () => {
   const reader = basic('reader');
   expect((await send('POST', '/', reader, 'SELECT count() FROM kept')).text).toBe('0\n');
   for (const sql of [
@@ -206,7 +206,7 @@ test('the reader can read and do nothing else, whatever it asks for', async () =
   await clickhouse.close();
 });
 
-test('its passwords are readable by their owner alone', () => {
+test('only the owner of the password files can read them', () => {
   for (const role of ['signpost', 'reader'])
     expect(statSync(join(folder, `password-${role}`)).mode & 0o777).toBe(0o600);
 });

@@ -1,8 +1,8 @@
 /**
- * ClickHouse's engine inside this process (chdb), and the only file that knows it.
+ * ClickHouse's engine inside this process (chdb), and the only file that uses it.
  *
- * Every query gets a session of its own (0.08 ms): settings, parameters, the current database and `readonly` can't leak
- * from one caller to the next. Parameters go in by SET, because the binding's own ones are shared by all sessions.
+ * Every query gets its own session (0.08 ms): settings, parameters, the current database and `readonly` can't leak from
+ * one caller to the next. Parameters are set by SET, because those of the binding are shared by all sessions.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
@@ -12,7 +12,10 @@ import { dirname, join, resolve } from 'node:path';
 import { type ChdbQueryStream, Session } from 'chdb';
 import { quote } from './statement.ts';
 
-/** The part of the binding's native side that is needed: an INSERT's bytes go in without being copied through a string. */
+/**
+ * The parts of the binding's native side that are used: they pass an INSERT's bytes without copying them through a
+ * string.
+ */
 interface Native {
   InsertRawAsyncConnection(
     connection: unknown,
@@ -31,19 +34,19 @@ export interface Circumstances {
   readonly queryId: string;
   readonly database: string;
   readonly settings: ReadonlyMap<string, string>;
-  /** Values in ClickHouse's escaped text form, as they stand in a URL after its own decoding. */
+  /** Values in ClickHouse's escaped text form, as in a URL after URL decoding. */
   readonly params: ReadonlyMap<string, string>;
   readonly readonly: 0 | 1 | 2;
 }
 
-/** `INSERT INTO … FORMAT …`, cut where SETTINGS or FORMAT begins. */
+/** `INSERT INTO … FORMAT …`, split where SETTINGS or FORMAT begins. */
 export interface InsertHead {
   readonly before: string;
   readonly clauses: string;
   readonly format: string;
 }
 
-/** Formats whose data may stand behind the statement; that of all others goes through a file. */
+/** Formats whose data may follow the statement; data in other formats goes through a file. */
 const textFormats = new Set(['JSONEachRow', 'JSONCompactEachRow', 'TabSeparated', 'TSV', 'CSV']);
 
 export interface Written {
@@ -52,7 +55,7 @@ export interface Written {
   readonly elapsedNs: number;
 }
 
-/** What holds unless a query says otherwise. An asynchronous insert would be answered before it is on the disk. */
+/** Defaults, unless a query sets something else. An asynchronous insert would be answered before it is on disk. */
 const defaults: readonly [string, string][] = [
   ['async_insert', '0'],
   ['max_memory_usage', '4000000000'],
@@ -61,7 +64,7 @@ const defaults: readonly [string, string][] = [
 function preludeOf(at: Circumstances): string {
   const name = `\`${at.database.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
   const settings = new Map([...defaults, ...at.settings]);
-  // The comment is how this query is found again when it has to be stopped.
+  // The comment identifies this query when it has to be stopped.
   settings.set('log_comment', at.queryId);
   const assignments = [...settings].map(([key, value]) => `${key} = ${quote(value)}`);
   for (const [key, value] of at.params) assignments.push(`param_${key} = ${quote(value)}`);
@@ -78,19 +81,19 @@ export class Engine {
   /** The engine lives as long as one session is open. */
   readonly #anchor: Session;
 
-  /** @throws when another process has the folder open. */
+  /** @throws if another process has the folder open. */
   constructor(dataDir: string) {
     this.#dataDir = resolve(dataDir);
     this.#incomingDir = resolve(dataDir, '..', 'incoming');
     this.#anchor = new Session(this.#dataDir);
-    // What a killed process left; the folder is ours alone once the engine is open.
+    // Files of a killed process; the folder is exclusively ours once the engine is open.
     rmSync(this.#incomingDir, { recursive: true, force: true });
     mkdirSync(this.#incomingDir, { recursive: true, mode: 0o700 });
-    // A table that is not there is looked for as a file in the current folder: here no file has such a name.
+    // The engine looks for an unknown table as a file in the current folder: in this folder no file has such a name.
     process.chdir(this.#incomingDir);
   }
 
-  /** Names of everything that can stand in the place of a table with brackets behind it. */
+  /** Names of everything that can be used like a table, followed by brackets. */
   async tableFunctions(): Promise<ReadonlySet<string>> {
     const session = new Session(this.#dataDir);
     try {
@@ -101,19 +104,19 @@ export class Engine {
         .toString()
         .split('\n')
         .filter((name) => name !== '');
-      if (!names.includes('file')) throw new Error('the engine does not tell its table functions');
+      if (!names.includes('file')) throw new Error('the engine does not list its table functions');
       return new Set(names);
     } finally {
       session.close();
     }
   }
 
-  /** Runs a query to its end and returns the whole result. */
+  /** Runs a query to completion and returns the whole result. */
   async query(at: Circumstances, sql: string, format: string): Promise<Uint8Array> {
     return await this.#within(at, async (session) => (await session.queryAsync(sql, { format })).bytes());
   }
 
-  /** Runs a SELECT and yields its result in parts; ending the iteration early ends the query. */
+  /** Runs a SELECT and yields its result in parts; leaving the iteration early cancels the query. */
   async *stream(at: Circumstances, sql: string, format: string): AsyncGenerator<Uint8Array> {
     const session = new Session(this.#dataDir);
     let parts: ChdbQueryStream | undefined;
@@ -127,14 +130,14 @@ export class Engine {
     }
   }
 
-  /** Runs an INSERT that is all SQL (VALUES, SELECT). */
+  /** Runs an INSERT that is entirely SQL (VALUES, SELECT). */
   async insertSql(at: Circumstances, sql: string): Promise<Written> {
     return await this.#insert(at, ' ', Buffer.from(sql));
   }
 
   /** Runs `INSERT … FORMAT …` with its data. The counts include what views wrote. */
   async insertRows(at: Circumstances, head: InsertHead, body: Buffer): Promise<Written> {
-    // The engine takes a blank line for the end of the data, and what follows for another statement.
+    // The engine would take a blank line for the end of the data, and what follows for another statement.
     const isSafe = textFormats.has(head.format) && !body.includes('\n\n');
     if (isSafe) return await this.#insert(at, `${head.before}${head.clauses}`, body);
     const file = join(this.#incomingDir, randomUUID());
@@ -153,7 +156,7 @@ export class Engine {
     });
   }
 
-  /** Asks the engine to end a running query. Its caller then sees QUERY_WAS_CANCELLED (394). */
+  /** Cancels a running query. Its caller then gets QUERY_WAS_CANCELLED (394). */
   async kill(queryId: string): Promise<void> {
     const session = new Session(this.#dataDir);
     try {

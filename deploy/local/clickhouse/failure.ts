@@ -1,4 +1,6 @@
-/** An exception of ClickHouse: its number, and a text that begins with `Code: <number>.`, as its clients expect it. */
+/**
+ * A ClickHouse exception: its number, and a text that begins with `Code: <number>.`, as ClickHouse's clients expect it.
+ */
 export class Failure extends Error {
   readonly code: number;
   constructor(code: number, message: string) {
@@ -12,7 +14,9 @@ export function failure(code: number, name: string, message: string): Failure {
   return new Failure(code, `Code: ${code}. DB::Exception: ${message}. (${name})`);
 }
 
-/** Whatever the engine threw, as a Failure; its text says `Code: <number>.`, sometimes behind words of its binding. */
+/**
+ * Converts whatever the engine threw; its text contains `Code: <number>.`, sometimes after a prefix from the binding.
+ */
 export function toFailure(thrown: unknown): Failure {
   if (thrown instanceof Failure) return thrown;
   const text = thrown instanceof Error ? thrown.message : String(thrown);

@@ -1,6 +1,6 @@
 /**
  * ClickHouse's HTTP protocol, as far as its own clients use it, over the engine in this process. For one machine: two
- * users, no TLS, loopback only. Pages in a browser are refused, and so is every statement that Signpost does not send.
+ * users, no TLS, loopback only. Browsers are refused, and so is every statement that Signpost does not send.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { type AnswerFormat, answerFailure, answerParts, answerText, answerWritten } from './answer.ts';
@@ -27,7 +27,7 @@ export const defaultLimits: ServerLimits = {
   waitingMax: 128,
 };
 
-/** The head of a body is enough to tell a query from an INSERT with its data behind it. */
+/** The head of a body is enough to distinguish a query from an INSERT followed by its data. */
 const headBytes = 64 * 1024;
 const browserOrLoopback = /^(127\.0\.0\.1|localhost|\[::1\])(:\d+)?$/;
 
@@ -75,18 +75,18 @@ export class ClickHouseServer {
     let queryId = url.searchParams.get('query_id') ?? '';
     try {
       if (!browserOrLoopback.test(request.headers.host ?? '') || isFromPage(request)) {
-        throw failure(497, 'ACCESS_DENIED', 'Only programs on this machine may ask');
+        throw failure(497, 'ACCESS_DENIED', 'Only programs on this machine may send requests');
       }
       const role = this.#admission.users.roleOf(request.headers);
-      if (role === null) throw failure(516, 'AUTHENTICATION_FAILED', 'User or password are wrong or missing');
+      if (role === null) throw failure(516, 'AUTHENTICATION_FAILED', 'The user or the password is wrong or missing');
       if (url.pathname === '/ping' || url.pathname === '/replicas_status') return answerText(response, 200, 'Ok.\n');
-      if (url.pathname !== '/') return answerText(response, 404, 'There is no such path.\n');
-      if (request.method !== 'GET' && request.method !== 'POST') return answerText(response, 405, 'GET or POST.\n');
+      if (url.pathname !== '/') return answerText(response, 404, 'This path does not exist.\n');
+      if (request.method !== 'GET' && request.method !== 'POST') return answerText(response, 405, 'Use GET or POST.\n');
       const asked = await readRequest(request, url, this.#limits.bodyBytesMax, role === 'reader');
       queryId = asked.at.queryId;
       await this.#run(asked, response);
     } catch (error) {
-      // The rest of a body that was refused is not waited for.
+      // Does not wait for the rest of a refused body.
       if (!request.complete) response.shouldKeepAlive = false;
       answerFailure(response, queryId, toFailure(error));
     }
@@ -112,7 +112,7 @@ export class ClickHouseServer {
     const { format, clauseAt, formatEndsAt } = statement;
     let insert: () => Promise<Written>;
     if (format === '' || format.toLowerCase() === 'values') {
-      // The rest is SQL too and must be looked at to its end.
+      // The rest is SQL too and must be checked to its end.
       const sql = `${urlQuery}\n${body}`;
       this.#check(asked, sql);
       singleOf(sql);
@@ -133,7 +133,7 @@ export class ClickHouseServer {
     answerWritten(response, { queryId: at.queryId, format: 'Null', wantsGzip: false }, written);
   }
 
-  /** @throws Failure for a statement that is not for this server, or not for this caller. */
+  /** @throws Failure for a statement that this server, or this user, may not run. */
   #check({ at, defaultFormat }: ClickHouseRequest, sql: string): void {
     const isReader = at.readonly === 1;
     checkStatement(this.#admission.rules, { sql, isReader, defaultFormat, settings: at.settings });
@@ -143,12 +143,12 @@ export class ClickHouseServer {
     yield await this.#engine.query(asked.at, sql, format);
   }
 
-  /** A caller that goes away takes its query along. */
+  /** A client that disconnects cancels its query. */
   async #answer(response: ServerResponse, kind: AnswerFormat, parts: AsyncGenerator<Uint8Array>): Promise<void> {
     if (response.destroyed) return;
     let isRunning = true;
     response.once('close', () => {
-      // The engine may refuse when the query has just ended; there is nothing to do about it then.
+      // The engine may refuse if the query has just ended; then nothing is left to cancel.
       if (isRunning) this.#engine.kill(kind.queryId).catch(() => undefined);
     });
     try {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { StatementLane } from './lane.ts';
 
-test('no more run than may, the others in the order they came, and a full lane says so', async () => {
+test('no more than the limit run at once, the others run in order of arrival, and a full lane rejects', async () => {
   const lane = new StatementLane(2, 1);
   const order: string[] = [];
   const ends: (() => void)[] = [];
@@ -21,7 +21,7 @@ test('no more run than may, the others in the order they came, and a full lane s
   expect(lane.busy).toBe(0);
 });
 
-test('work that fails gives its place back', async () => {
+test('a failed task frees its slot', async () => {
   const lane = new StatementLane(1, 0);
   await expect(lane.run(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
   expect(await lane.run(() => Promise.resolve(7))).toBe(7);

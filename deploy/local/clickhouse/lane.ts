@@ -1,4 +1,4 @@
-/** Lets so many run at once and so many more wait; beyond that there is no place. */
+/** Limits how many tasks run concurrently and how many wait; beyond that it rejects. */
 export class StatementLane {
   readonly #runningMax: number;
   readonly #waitingMax: number;
@@ -25,7 +25,7 @@ export class StatementLane {
     try {
       return await work();
     } finally {
-      // The place is handed on, so that nobody slips in between.
+      // The slot is passed on directly, so that no new task overtakes the waiting one.
       const next = this.#waiting.shift();
       if (next) next();
       else this.#running--;

@@ -1,4 +1,7 @@
-/** ClickHouse for one machine, as a process of its own: `main.ts <data folder> <port> [host]`. Passwords lie beside the folder. */
+/**
+ * ClickHouse for one machine, as a process: `main.ts <data folder> <port> [host]`. The passwords are next to the
+ * folder.
+ */
 import { once } from 'node:events';
 import { mkdirSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -31,7 +34,7 @@ function openEngine(): Engine {
     return new Engine(dataDir);
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
-    return fail(`${dataDir} can't be opened; another process may be using it. The engine says: ${reason}`);
+    return fail(`${dataDir} cannot be opened; another process may be using it. The engine reports: ${reason}`);
   }
 }
 
@@ -40,7 +43,7 @@ const engine = openEngine();
 const rules = { tableFunctionsOfEngine: await engine.tableFunctions() };
 const server = new ClickHouseServer(engine, { users, rules }, defaultLimits);
 
-server.http.once('error', (error) => fail(`Can't listen on ${host}:${port}: ${error.message}`));
+server.http.once('error', (error) => fail(`Cannot listen on ${host}:${port}: ${error.message}`));
 server.http.listen(port, host);
 await once(server.http, 'listening');
 console.log(`ClickHouse (chdb) answers on http://${host}:${port}, its data in ${dataDir}`);

@@ -22,14 +22,14 @@ afterAll(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Each table as it is; `changed` adds when a statement last touched it, even one that left it as it was. */
+/** The definition of each table; `changed` adds when a statement last altered it, even without a difference. */
 async function schema(changed = '') {
   return await client.query(
     `SELECT name, create_table_query${changed} FROM system.tables WHERE database = currentDatabase() ORDER BY name`,
   );
 }
 
-test('migrations make the database and run once; a second time is a no-op', async () => {
+test('migrations create the database and run once; a second run changes nothing', async () => {
   const names = readMigrations().map(({ name }) => name);
   expect(await migrateClickHouse(client, { retentionDays: 730 })).toEqual(names);
   const touched = ', metadata_modification_time';
@@ -38,7 +38,7 @@ test('migrations make the database and run once; a second time is a no-op', asyn
   expect(await schema(touched)).toEqual(before);
 });
 
-test('a migration that was cut off before it was recorded is run again', async () => {
+test('a migration that was interrupted before it was recorded is run again', async () => {
   const before = await schema();
   await client.command('TRUNCATE TABLE migrations');
   expect(await migrateClickHouse(client, { retentionDays: 730 })).toHaveLength(
@@ -47,7 +47,7 @@ test('a migration that was cut off before it was recorded is run again', async (
   expect(await schema()).toEqual(before);
 });
 
-test('two migrators at once leave one schema', async () => {
+test('two concurrent migrators produce one schema', async () => {
   const other = new ClickHouse({ url: `${server.url}/race` });
   await Promise.all([1, 2].map(() => migrateClickHouse(other, { retentionDays: 730 })));
   expect(await migrateClickHouse(other, { retentionDays: 730 })).toEqual([]);
@@ -59,7 +59,7 @@ test('another retention changes the tables of raw rows', async () => {
     client.query(
       "SELECT DISTINCT extract(engine_full, 'toIntervalDay\\\\((\\\\d+)\\\\)') AS days FROM system.tables WHERE database = currentDatabase() AND engine_full LIKE '%TTL%' ORDER BY toUInt32(days) DESC",
     );
-  // Matches go after 90 days at most.
+  // Matches are deleted after 90 days at most.
   expect(await ttl()).toEqual([{ days: '730' }, { days: '90' }]);
   await migrateClickHouse(client, { retentionDays: 100 });
   expect(await ttl()).toEqual([{ days: '100' }, { days: '90' }]);
@@ -67,7 +67,7 @@ test('another retention changes the tables of raw rows', async () => {
   expect(await ttl()).toEqual([{ days: '30' }]);
 });
 
-test('every table that counts remembers tokens and is on the disk before an insert is answered', async () => {
+test('every table that counts remembers tokens and is on disk before an insert is answered', async () => {
   const bare = await client.query(
     `SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name != 'migrations'
      AND NOT (engine_full LIKE '%non_replicated_deduplication_window = 10000%' AND engine_full LIKE '%fsync_after_insert = 1%'

@@ -20,7 +20,7 @@ async function open(): Promise<void> {
 
 beforeAll(async () => {
   await open();
-  // Longer than a DateTime reaches: nothing may be dropped for that.
+  // Longer than a DateTime can represent: nothing may be dropped because of that.
   await migrateClickHouse(client, { retentionDays: 36_500 });
 });
 
@@ -35,7 +35,7 @@ function insert(token: string, rows: readonly unknown[][]) {
   return client.insert('clicks', bytes, { token, format: 'JSONCompactEachRow', columns: clickColumns });
 }
 
-/** Rows of a batch in the raw table, and of its link (each batch of these tests has one of its own) in the rollup. */
+/** Rows of a batch in the raw table, and of its link (each batch of these tests has its own) in the rollup. */
 async function stored(batch: string) {
   const [raw] = await client.query<{ rows: number; clicks: number; visitors: number }>(
     `SELECT count() AS rows, countIf(NOT is_bot) AS clicks, uniqExactIf(visitor, NOT is_bot) AS visitors
@@ -81,7 +81,7 @@ test('the same token twice is stored once in a binary format too, whatever bytes
   expect(await client.query('SELECT hex(s) AS s FROM bytes ORDER BY s')).toEqual([{ s: '0A0A' }, { s: '3B00' }]);
 });
 
-test('two batches with the same rows and tokens of their own are both stored', async () => {
+test('two batches with the same rows and different tokens are both stored', async () => {
   const rows = rowsOf('both', 10);
   await insert('token-both-1', rows);
   await insert('token-both-2', rows);
@@ -105,13 +105,13 @@ test('a time is stored with millisecond precision', async () => {
   ).toEqual([{ bucket: '2026-03-29 00:00:00' }]);
 });
 
-test('a bad row is refused and takes the whole insert with it', async () => {
+test('an invalid row is refused, and the whole insert with it', async () => {
   const rows = [...rowsOf('bad', 3), ['too', 'short']];
   expect((await insert('token-bad', rows)).kind).toBe('refused');
   expect((await stored('bad')).raw?.rows).toBe(0);
 });
 
-test('the raw table remembers a token over a restart and over a kill', async () => {
+test('the raw table remembers a token across a restart and a kill', async () => {
   const rows = rowsOf('restart', 500);
   await insert('token-restart', rows);
   for (const end of ['stop', 'kill']) {

@@ -37,7 +37,7 @@ interface Answer {
   readonly text: string;
 }
 
-/** Not by fetch, which says of itself that it is a page's (Sec-Fetch-Mode). */
+/** Does not use fetch, which sends a browser's header (Sec-Fetch-Mode). */
 function ask(
   method: string,
   path: string,
@@ -75,7 +75,7 @@ async function failureOf(work: Promise<unknown>): Promise<ClickHouseFailure> {
     (error: unknown) => error,
   );
   if (thrown instanceof ClickHouseFailure) return thrown;
-  throw new Error(`no failure of ClickHouse, but ${String(thrown)}`);
+  throw new Error(`not a ClickHouse failure: ${String(thrown)}`);
 }
 
 test.each([
@@ -114,7 +114,7 @@ test('parameters, settings and databases of concurrent queries do not mix', asyn
   await there.close();
 });
 
-test('a database that does not exist is a 404 and no other one', async () => {
+test('a database that does not exist is answered 404, without falling back to another one', async () => {
   const answer = await post('/?database=nowhere', 'SELECT 1');
   expect([answer.status, answer.headers.get('x-clickhouse-exception-code')]).toEqual([404, '81']);
 });
@@ -129,7 +129,7 @@ test.each([
   ['INSERT INTO numbers_kept FORMAT JSONEachRow {"a":', 400, 117],
   ['SELECT throwIf(1)', 500, 395],
   ['SELECT sum(sipHash64(number)) FROM numbers(100000000000) SETTINGS max_execution_time = 0.1', 408, 159],
-])('a failure says its code in the header and the text, with a status that fits: %s', async (sql, status, code) => {
+])('a failure has its code in the header and the text, with the right status: %s', async (sql, status, code) => {
   const answer = await post('/', sql);
   expect(answer.status).toBe(status);
   if (code === 117) expect(answer.text).toMatch(/^Code: \d+\. DB::Exception: /);
@@ -148,7 +148,7 @@ test.each([
   "SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
   'SET readonly = 0',
   'SELECT 1 SETTINGS max_execution_time = 0',
-])('a client that reads can do nothing else: %s', async (sql) => {
+])('a reader can only read: %s', async (sql) => {
   const reader = new ClickHouse({
     url: server.url,
     reads: { executionSecondsMax: 5, rowsToReadMax: 1_000, resultRowsMax: 100 },
@@ -173,7 +173,7 @@ test.each([{ Origin: 'https://example.com' }, { Host: 'example.com' }, { 'Sec-Fe
   },
 );
 
-test('gzip is understood both ways', async () => {
+test('gzip is supported in both directions', async () => {
   const rows = gzipSync('{"a":7001,"s":"x"}\n{"a":7002,"s":"y"}\n');
   const insert = encodeURIComponent('INSERT INTO numbers_kept FORMAT JSONEachRow');
   const stored = await post(`/?query=${insert}`, rows, { 'Content-Encoding': 'gzip' });
@@ -195,12 +195,12 @@ test.each([
   ['RowBinary', '\u0003\0\0\0\u0002\n\n', '\u0003\0\0\0\u0002\n\n'],
   ['CSVWithNames', 'a,s\n4,x\n', '"a","s"\n4,"x"\n'],
   ['TabSeparated', '5\tx;y\\n\n', '5\tx;y\\n\n'],
-])('rows go in and come out as %s', async (format, sent, received) => {
+])('rows are inserted and returned as %s', async (format, sent, received) => {
   await client.command('TRUNCATE TABLE numbers_kept');
   expect((await post(`/?query=INSERT+INTO+numbers_kept+FORMAT+${format}`, sent)).status).toBe(200);
   expect((await post(`/?default_format=${format}`, 'SELECT * FROM numbers_kept')).text).toBe(received);
   await client.command('TRUNCATE TABLE numbers_kept');
-  // The data behind the statement in one body.
+  // The data after the statement in one body.
   expect((await post('/', `INSERT INTO numbers_kept FORMAT ${format}\n${sent}`)).status).toBe(200);
   expect((await post('/', `SELECT * FROM numbers_kept FORMAT ${format}`)).text).toBe(received);
 });
@@ -250,7 +250,7 @@ test('a body over the limit is refused, however it is compressed', async () => {
   expect((await post(path, bomb, { 'Content-Encoding': 'gzip' })).status).toBe(413);
 });
 
-test('a large result streams, and a reader that leaves half way ends the query', async () => {
+test('a large result is streamed, and a client that disconnects halfway cancels the query', async () => {
   let rows = 0;
   for await (const lot of client.stream<{ n: number }>('SELECT number AS n FROM numbers(100000000000)')) {
     rows += lot.length;
@@ -261,7 +261,7 @@ test('a large result streams, and a reader that leaves half way ends the query',
   await expect.poll(() => client.query(running), { timeout: 5_000 }).toEqual([{ n: 0 }]);
 });
 
-test('a slow reader holds the query back instead of filling the memory', async () => {
+test('a slow client slows the query down instead of filling the memory', async () => {
   const rows = client.stream<{ s: string }>("SELECT repeat('x', 1000) AS s FROM numbers(100000000)");
   await rows.next();
   const status = readFileSync(`/proc/${server.pid}/status`, 'utf8');
@@ -269,7 +269,7 @@ test('a slow reader holds the query back instead of filling the memory', async (
   await rows.return(undefined);
 });
 
-test('a failure in the middle of a result is a failure, not its end', async () => {
+test('a failure in the middle of a result is reported as a failure, not as its end', async () => {
   let rows = 0;
   const read = async () => {
     const sql = 'SELECT throwIf(number = 300000) AS x FROM numbers(400000)';
@@ -279,7 +279,7 @@ test('a failure in the middle of a result is a failure, not its end', async () =
   expect(rows).toBeLessThan(300_001);
 });
 
-test('long queries hold up neither /ping nor inserts', async () => {
+test('long queries delay neither /ping nor inserts', async () => {
   const long = Array.from({ length: 8 }, () =>
     failureOf(client.query('SELECT sum(sipHash64(number)) FROM numbers(100000000000)', {}, { max_execution_time: 1 })),
   );
@@ -306,10 +306,14 @@ test('an address that others can reach is refused', async () => {
 });
 
 test('an unreachable server is distinguished from a rejection', async () => {
-  const nobody = new ClickHouse({ url: 'http://127.0.0.1:9' });
-  expect((await failureOf(nobody.query('SELECT 1'))).kind).toBe('unavailable');
-  expect(await nobody.isReachable()).toBe(false);
-  const outcome = await nobody.insert('t', Buffer.from('x'), { token: 't', format: 'JSONEachRow', columns: ['a'] });
+  const unreachable = new ClickHouse({ url: 'http://127.0.0.1:9' });
+  expect((await failureOf(unreachable.query('SELECT 1'))).kind).toBe('unavailable');
+  expect(await unreachable.isReachable()).toBe(false);
+  const outcome = await unreachable.insert('t', Buffer.from('x'), {
+    token: 't',
+    format: 'JSONEachRow',
+    columns: ['a'],
+  });
   expect(outcome.kind).toBe('unavailable');
-  await nobody.close();
+  await unreachable.close();
 });

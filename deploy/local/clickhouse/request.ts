@@ -1,4 +1,4 @@
-/** One HTTP request of ClickHouse's protocol, read whole. Source: clickhouse.com/docs/interfaces/http. */
+/** One HTTP request of ClickHouse's protocol, read completely. Source: clickhouse.com/docs/interfaces/http. */
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { promisify } from 'node:util';
@@ -18,7 +18,7 @@ export interface ClickHouseRequest {
   readonly wantsGzip: boolean;
 }
 
-/** Parts of the URL that are no settings of the engine. Sessions and roles do not exist here. */
+/** Parameters of the URL that are not settings of the engine. Sessions and roles do not exist here. */
 const notSettings = new Set([
   'query',
   'database',
@@ -57,7 +57,7 @@ function circumstancesOf(request: IncomingMessage, url: URL, isReader: boolean):
   for (const [name, value] of url.searchParams) {
     if (refused.has(name)) throw failure(48, 'NOT_IMPLEMENTED', `${name} is not supported by this server`);
     if (notSettings.has(name)) continue;
-    if (!identifier.test(name)) throw failure(115, 'UNKNOWN_SETTING', `${JSON.stringify(name)} is no setting`);
+    if (!identifier.test(name)) throw failure(115, 'UNKNOWN_SETTING', `${JSON.stringify(name)} is not a setting`);
     if (name.startsWith('param_')) params.set(name.slice(6), value);
     else settings.set(name, value);
   }
@@ -74,19 +74,18 @@ function circumstancesOf(request: IncomingMessage, url: URL, isReader: boolean):
 }
 
 /**
- * The whole body as it was sent.
- * @throws when it is larger than allowed, or when the connection ended before the body did.
+ * The whole body as it was sent. @throws if it is larger than allowed, or if the connection ended before the body did.
  */
 async function readBody(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of request) {
-    if (!Buffer.isBuffer(chunk)) throw new TypeError('the body was given an encoding');
+    if (!Buffer.isBuffer(chunk)) throw new TypeError('the body has an unexpected encoding');
     bytes += chunk.length;
     if (bytes > bytesMax) throw failure(307, 'TOO_MANY_BYTES', `The body is larger than ${bytesMax} bytes`);
     chunks.push(chunk);
   }
-  // An insert that was cut off must not be taken for a short one.
+  // An insert that was cut off must not be mistaken for a short one.
   if (!request.complete) throw failure(32, 'ATTEMPT_TO_READ_AFTER_EOF', 'The body was cut off');
   return Buffer.concat(chunks, bytes);
 }
@@ -105,10 +104,7 @@ async function decompress(body: Buffer, encoding: string, bytesMax: number): Pro
   }
 }
 
-/**
- * @param isReader whether the caller may only read.
- * @throws Failure for whatever is wrong with the request.
- */
+/** @param isReader whether the user may only read. @throws Failure for any fault of the request. */
 export async function readRequest(
   request: IncomingMessage,
   url: URL,

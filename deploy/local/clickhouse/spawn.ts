@@ -1,4 +1,4 @@
-/** Starts ClickHouse for one machine as a process of its own, for the launcher and for tests. */
+/** Starts ClickHouse for one machine as a process, for the launcher and for tests. */
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -10,7 +10,7 @@ import { answers } from '#deploy/local/ports.ts';
 import { findInPackage } from '#deploy/local/programs.ts';
 import { type ClickHouseRole, clickhousePasswords } from './users.ts';
 
-/** More than the queries and inserts that may run at once, so that a gzip or a KILL never waits for one of them. */
+/** More than the concurrent queries and inserts, so that a gzip or a KILL never waits for one of them. */
 const threadPoolSize = 24;
 
 export interface ClickHousePlace {
@@ -21,7 +21,7 @@ export interface ClickHousePlace {
   readonly entry?: string;
 }
 
-/** The server's entry file in dist/, from which it starts in half of the time. Somebody must have built it. */
+/** The server's entry file in dist/, from which it starts in half the time. dist/ must be built. */
 export function builtClickHouse(): string {
   return join(packageRoot(), 'dist', 'deploy', 'local', 'clickhouse', 'main.js');
 }
@@ -34,19 +34,16 @@ export function findChdb(): string {
   if (found !== undefined) return dirname(found);
   throw new StartupError(
     `No ClickHouse engine for ${process.platform} ${process.arch} was found: run 'npm ci' with development packages, ` +
-      'or set CLICKHOUSE_URL to a server of yours.',
+      'or set CLICKHOUSE_URL to your own server.',
   );
 }
 
 export interface ClickHouseServerProcess extends LocalServer {
-  /** The server as one of its users; `url` is that of `signpost`. */
+  /** The server's URL for each of its users; `url` is that of `signpost`. */
   urlOf(role: ClickHouseRole): string;
 }
 
-/**
- * Resolves when the server answers /ping.
- * @throws StartupError with the end of the server's log.
- */
+/** Resolves when the server answers /ping. @throws StartupError with the end of the server's log. */
 export async function startClickHouse(place: ClickHousePlace): Promise<ClickHouseServerProcess> {
   const passwords = clickhousePasswords(place.dataDir);
   const urlOf = (role: ClickHouseRole, port: number) => `http://${role}:${passwords[role]}@127.0.0.1:${port}`;

@@ -1,9 +1,10 @@
 /**
- * Which statements may reach the engine. It runs in a process with our file rights and knows no access control of its own, so
- * only what Signpost sends is let through: kinds of statements, formats, settings, table engines and table functions by name.
+ * Which statements may reach the engine. It runs in a process with our file permissions and has no access control of
+ * its own, so only what Signpost sends is allowed: kinds of statements, formats, settings, table engines and table
+ * functions by name.
  *
- * The text is read by the same tokens as in statement.ts. Whatever the engine's lexer might read otherwise (heredocs, nested
- * comments, typographic quotes) is refused, so that nothing can hide in what is taken for a string or a comment here.
+ * The text is read as the tokens of statement.ts. Whatever the engine's lexer might read differently (heredocs, nested
+ * comments, typographic quotes) is rejected, so that nothing can hide in what looks like a string or a comment here.
  */
 import { failure } from './failure.ts';
 import { token } from './statement.ts';
@@ -39,15 +40,18 @@ const formats = new Set([
 const engine =
   /^((Replicated)?(Replacing|Summing|Aggregating|Collapsing|VersionedCollapsing)?MergeTree|Join|Memory|Null|Atomic)$/;
 
-/** Table functions that read nothing but their arguments. Every other that the engine knows is refused. */
+/** Table functions that read only their arguments. All others of the engine are rejected. */
 const tableFunctions = new Set([
   ...['numbers', 'numbers_mt', 'zeros', 'zeros_mt', 'values', 'generateseries', 'generate_series', 'generaterandom'],
   ...['null', 'view', 'input'],
 ]);
-/** Other functions that read files, ask other machines, or write in a format of their own choice. */
+/** Other functions that read files, connect to other machines, or write in a format of their choice. */
 const functions = /^(file|catboostevaluate|formatrow|formatrownonewline|ai[a-z_]*|disk)$/;
 
-/** Settings with a text for a value. A number names no file, disk, schema or machine, so settings with one are not listed. */
+/**
+ * Settings with a text value. A number cannot name a file, disk, schema or machine, so settings with numbers are not
+ * listed.
+ */
 const textSettings = new Set([
   ...['insert_deduplication_token', 'log_comment', 'session_timezone', 'join_algorithm'],
   ...['result_overflow_mode', 'read_overflow_mode', 'timeout_overflow_mode', 'group_by_overflow_mode'],
@@ -63,9 +67,9 @@ export interface StatementRequest {
   readonly sql: string;
   /** Only statements that read. */
   readonly isReader: boolean;
-  /** The format named outside of the text; empty without one. */
+  /** The format named outside the text; empty without one. */
   readonly defaultFormat: string;
-  /** Those of the URL, with their values. */
+  /** The settings of the URL, with their values. */
   readonly settings: Iterable<readonly [string, string]>;
 }
 
@@ -77,7 +81,7 @@ const isBlank = (text: string) => /^(\s|--|#[! ]|\/\*)/.test(text);
 const isString = (text: string) => text.startsWith("'");
 const isQuotedName = (text: string) => /^["`]./s.test(text);
 
-/** @throws Failure when the text holds anything that the engine might read otherwise. */
+/** @throws Failure if the text contains anything that the engine might read differently. */
 function wordsOf(sql: string): string[] {
   const words: string[] = [];
   for (const [text] of sql.matchAll(token)) {
@@ -89,7 +93,7 @@ function wordsOf(sql: string): string[] {
       words.push(text.slice(1, -1));
     } else {
       if (!isString(text) && !/^[\x20-\x7e]+$/.test(text)) refuse('text outside of strings that is not ASCII');
-      if (text === '$' || text === "'" || text === '"' || text === '`' || text === '\\') refuse(`a ${text} by itself`);
+      if (text === '$' || text === "'" || text === '"' || text === '`' || text === '\\') refuse(`a lone ${text}`);
       words.push(text);
     }
   }
@@ -101,7 +105,7 @@ const tablesEnd = new Set([
   ...['where', 'prewhere', 'group', 'having', 'order', 'limit', 'offset', 'union', 'except', 'intersect', 'settings'],
   ...['format', 'window', 'qualify'],
 ]);
-/** A text in quotes right behind one of these is a name. */
+/** A quoted text directly after one of these is a name. */
 const namesFollow = new Set([
   ...[
     '.',
@@ -121,12 +125,12 @@ const namesFollow = new Set([
   ],
 ]);
 
-/** A text in quotes in the place of a table is a file's name to this engine. */
+/** The engine takes a quoted text in the place of a table for a file name. */
 class TablePlaces {
-  /** For each bracket that is open: whether tables are listed (`joined`: the condition of a JOIN, which a comma ends). */
+  /** For each open bracket: whether it lists tables (`joined`: the condition of a JOIN, which a comma ends). */
   readonly #depths: ('tables' | 'joined' | 'other')[] = ['other'];
 
-  /** @returns whether the word is a text that names a table. */
+  /** @returns whether the word is a quoted text that names a table. */
   isTable(word: string, previous: string): boolean {
     const at = this.#depths.length - 1;
     const now = this.#depths[at];
@@ -142,13 +146,13 @@ class TablePlaces {
   }
 }
 
-/** @throws Failure (ACCESS_DENIED) that says what is refused. */
+/** @throws Failure (ACCESS_DENIED) that says what is rejected. */
 export function checkStatement(rules: StatementRules, asked: StatementRequest): void {
   const words = wordsOf(asked.sql);
   const lower = words.map((word) => (isString(word) ? word : word.toLowerCase()));
   const beginning = `${lower.slice(0, 5).join(' ')} `;
   const isOf = (kinds: readonly RegExp[]) => kinds.some((kind) => kind.test(beginning));
-  if (asked.isReader && !isOf(readingStatements)) throw failure(164, 'READONLY', 'A caller that reads may only SELECT');
+  if (asked.isReader && !isOf(readingStatements)) throw failure(164, 'READONLY', 'The reader may only SELECT');
   if (!isOf(statements)) refuse(`statements that begin with ${beginning.slice(0, 40).trim()}`);
   for (const [name, value] of asked.settings) checkSetting(name, value);
   if (asked.defaultFormat !== '' && !formats.has(asked.defaultFormat)) refuse(`the format ${asked.defaultFormat}`);
@@ -181,13 +185,13 @@ function checkSetting(name: string, value: string): void {
   if (!isPlain && !textSettings.has(name.toLowerCase())) refuse(`queries with a text for the setting ${name}`);
 }
 
-/** `a = 1, b = 'x'`, as it stands after SETTINGS. */
+/** `a = 1, b = 'x'`, the text after SETTINGS. */
 function checkAssignments(words: readonly string[], from: number): void {
   for (let at = from; words[at + 1] === '='; at++) {
     const name = words[at] ?? '';
     at += 2;
     let value = '';
-    // A number comes digit by digit; anything else is one word.
+    // A number arrives digit by digit; anything else is one word.
     while (/^[-.\d]$/.test(words[at] ?? '')) value += words[at++] ?? '';
     if (value === '') value = words[at++] ?? '';
     checkSetting(name, value.replace(/^'(.*)'$/s, '$1'));

@@ -18,7 +18,7 @@ test.each([
   expect(readStatement(sql)).toMatchObject({ kind, format, isSingle });
 });
 
-test('an INSERT is cut where its settings or its format begin', () => {
+test('an INSERT is split where its settings or its format begin', () => {
   const sql = 'INSERT INTO t (a) SETTINGS x = 1 FORMAT RowBinary\n\u0001';
   const { clauseAt, formatEndsAt } = readStatement(sql);
   expect([sql.slice(0, clauseAt), sql.slice(clauseAt, formatEndsAt)]).toEqual([
@@ -27,7 +27,7 @@ test('an INSERT is cut where its settings or its format begin', () => {
   ]);
 });
 
-test('a quoted text is one literal, whatever is in it', () => {
+test('a quoted text is one literal, whatever it contains', () => {
   expect(quote("a'b\\c\0")).toBe("'a\\'b\\\\c\\0'");
   expect(readStatement(`select ${quote("'; drop table t; --\\")}`).isSingle).toBe(true);
 });

@@ -1,23 +1,23 @@
-/** What a ClickHouse query text says about itself, as far as a server has to know before it runs it. */
+/** What a ClickHouse query text reveals about itself, as far as a server has to know before running it. */
 
 export interface Statement {
   readonly kind: 'select' | 'insert' | 'other';
   /** The name after the last FORMAT, as written; empty without one. */
   readonly format: string;
-  /** Of an INSERT's data nothing is said: it is not looked at. */
+  /** An INSERT's data is not examined. */
   readonly isSingle: boolean;
   /** Where SETTINGS or FORMAT begins, and where the name after FORMAT ends; -1 without them. */
   readonly clauseAt: number;
   readonly formatEndsAt: number;
 }
 
-/** Quoted text, comments, words, and every other character by itself. Source: ClickHouse's lexer. */
+/** Quoted texts, comments, words, and every other character as a token. Source: ClickHouse's lexer. */
 export const token =
   /'(?:[^'\\]|\\[\s\S]|'')*'|"(?:[^"\\]|\\[\s\S]|"")*"|`(?:[^`\\]|\\[\s\S]|``)*`|--[^\n]*|#[! ][^\n]*|\/\*[\s\S]*?\*\/|[A-Za-z_][A-Za-z0-9_]*|\s+|[\s\S]/g;
 
 const selects = new Set(['select', 'with']);
 
-/** An INSERT's text ends, for us, at FORMAT <name>: what follows is data and is not looked at. */
+/** An INSERT's text ends at FORMAT <name>: what follows is data and is not examined. */
 export function readStatement(sql: string): Statement {
   let first = '';
   let previous = '';
@@ -36,7 +36,7 @@ export function readStatement(sql: string): Statement {
     }
     if (ended) isSingle = false;
     const word = text.toLowerCase();
-    // A SELECT may stand in brackets: `(SELECT 1) UNION ALL …`.
+    // A SELECT may be in brackets: `(SELECT 1) UNION ALL …`.
     if (first === '' && text !== '(') first = word;
     if (previous === 'format' && /^[a-z]/.test(word)) {
       format = text;
@@ -52,7 +52,7 @@ export function readStatement(sql: string): Statement {
   return { kind, format, isSingle, clauseAt, formatEndsAt };
 }
 
-/** Formats whose parts, one after the other, are the whole: a result in them can be sent while it is computed. */
+/** Formats whose parts form the whole when concatenated: such a result can be sent while it is computed. */
 const streamable = new Set([
   'CSV',
   'JSONCompactEachRow',

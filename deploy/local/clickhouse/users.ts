@@ -1,4 +1,4 @@
-/** Who may ask: `signpost` for everything that Signpost sends, `reader` for queries alone. */
+/** The users of the server: `signpost` for everything that Signpost sends, `reader` for queries only. */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import { join } from 'node:path';
@@ -9,7 +9,7 @@ const roles: readonly ClickHouseRole[] = ['signpost', 'reader'];
 
 export type ClickHousePasswords = Readonly<Record<ClickHouseRole, string>>;
 
-/** The passwords kept in the server's folder. */
+/** The passwords stored in the server's folder. */
 export function clickhousePasswords(folder: string): ClickHousePasswords {
   const of = (role: ClickHouseRole) => keptPassword(join(folder, `password-${role}`));
   return { signpost: of('signpost'), reader: of('reader') };
@@ -24,7 +24,10 @@ export class Users {
     this.#expected = roles.map((role) => [role, digest(`${role}:${passwords[role]}`)]);
   }
 
-  /** Whose name and password the headers carry, as ClickHouse takes them; null for nobody's. Never those of the URL. */
+  /**
+   * The user whose name and password are in the headers, as ClickHouse reads them; null if there is none. URLs are
+   * never read for them.
+   */
   roleOf(headers: IncomingHttpHeaders): ClickHouseRole | null {
     const given = digest(credentialsOf(headers));
     let found: ClickHouseRole | null = null;

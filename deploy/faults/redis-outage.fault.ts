@@ -1,4 +1,7 @@
-/** Redis emptied, killed and frozen while devices ask: events are taken, a named click is matched or asked for later, installs count once. */
+/**
+ * Redis emptied, killed and frozen while devices send requests: events are accepted, a named click is matched or
+ * requested again later, and installs count once.
+ */
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { sleep, systemTime } from '#common/time.ts';
 import { times } from './fault-sizes.ts';
@@ -76,7 +79,8 @@ test.each(Object.entries(faults))('Redis %s', async (name, { hurt, heal, isAway 
   for (const [n, click_id] of installed.entries()) note('install', await install(click_id, n));
   await heal();
   console.log(`redis ${name}: ${JSON.stringify(seen)}`);
-  // Whatever was answered meanwhile, each asks until it is told, twice over, and each click is one install.
+  // Whatever was answered meanwhile, each device repeats its request until it succeeds, twice, and each click gives one
+  // install.
   for (const [n, click_id] of installed.entries()) {
     for (let tries = 0; ; tries++) {
       const reply = await install(click_id, n);

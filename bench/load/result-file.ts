@@ -1,0 +1,27 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { packageRoot } from '#common/process/paths.ts';
+
+/** Writes bench/results/<name>.json over the previous run's; its history is in git. */
+export function writeResult(name: string, figures: object): void {
+  const folder = join(packageRoot(), 'bench', 'results');
+  mkdirSync(folder, { recursive: true });
+  const load = readFileSync('/proc/loadavg', 'utf8').trim();
+  const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version, load_at_end: load };
+  const command = `npm run bench -- ${process.argv.slice(2).join(' ')}`;
+  const origin = { time: new Date().toISOString(), commit: commitOf(), command, machine };
+  const file = join(folder, `${name}.json`);
+  writeFileSync(file, `${JSON.stringify({ ...origin, ...figures }, null, 2)}\n`);
+  console.log(`written to ${file}`);
+}
+
+/** Empty outside a git checkout: a long run must not fail at its end. */
+function commitOf(): string {
+  try {
+    return execFileSync('git', ['rev-parse', '--short', 'HEAD'], { cwd: packageRoot(), encoding: 'utf8' }).trim();
+  } catch {
+    return '';
+  }
+}
