@@ -17,7 +17,7 @@
  * - Per producer and lane, frame numbers on disk have no gap; the same number always has the same bytes. After a group
  *   could not be written at all, its numbers are used up, so the producer is abandoned and a new one begins.
  * - Data of a failed fdatasync is rewritten into a new segment, because Linux reports such a failure only once. It is never
- *   rewritten into another producer's folder: pending waiters of an abandoned producer are refused.
+ *   rewritten into another producer's folder: pending waiters of an abandoned producer are refused, and what was answered already is counted.
  */
 import { join } from 'node:path';
 import type { RecordKind } from '#common/log/record.ts';
@@ -66,6 +66,8 @@ export class Journal {
     write_failures: 0,
     sync_failures: 0,
     deleted_segments: 0,
+    /** Producers that were given up with frames that no sync has confirmed. */
+    unsynced: 0,
   };
   readonly #options: JournalOptions;
   readonly #system: System;
@@ -391,6 +393,12 @@ export class Journal {
   /** Rewrites the producer's unsynced frames into a new segment. Waiters of frames that can't be rewritten are refused. */
   #afterFailedSync(): void {
     if (++this.#syncFailuresInRow >= syncFailuresMax || !this.#writeAgain(this.#unsynced.bytes)) this.#giveUp();
+    if (this.#unsynced.hasGivenUp) {
+      this.counters.unsynced++;
+      this.#options.log?.(
+        `${join(this.#folder, this.#producer)} could not be synced: a loss of power may take what was answered last, until it is stored`,
+      );
+    }
     this.#unsynced.refuseGivenUp();
   }
 }
