@@ -24,6 +24,7 @@ import type { RecordKind } from '#common/log/record.ts';
 import type { Timer } from '#common/time.ts';
 import { FolderSize } from './folder-size.ts';
 import { FrameBuffer, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-buffer.ts';
+import { newJournalCounters } from './journal-counters.ts';
 import { newProducerId } from './producer-names.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
@@ -55,20 +56,7 @@ const restartDelayMs = 100;
 const idleTicksMax = 30;
 
 export class Journal {
-  /** Since the start of the process. */
-  readonly counters = {
-    records: 0,
-    refused: 0,
-    frames: 0,
-    bytes: 0,
-    writes: 0,
-    syncs: 0,
-    write_failures: 0,
-    sync_failures: 0,
-    deleted_segments: 0,
-    /** Producers that were given up with frames that no sync has confirmed. */
-    unsynced: 0,
-  };
+  readonly counters = newJournalCounters();
   readonly #options: JournalOptions;
   readonly #system: System;
   readonly #folder: string;
