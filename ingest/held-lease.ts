@@ -1,7 +1,8 @@
 /**
  * A lease as its owner sees it. It is certainly held from the moment a renewal was requested until its seconds are over, by a
  * clock that goes on while the process is stopped and the machine is suspended; so an owner that slept too long finds out
- * before it sends anything.
+ * before it sends anything. A lease that was not renewed before its end is lost even if Postgres would renew it: another owner may
+ * have held it in between, and Postgres may have been restored to the time before.
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
@@ -13,7 +14,7 @@ const renewsPerLease = 3;
 const pollMs = 50;
 
 export interface LeaseOptions {
-  readonly checkpoints: Checkpoints;
+  readonly checkpoints: Pick<Checkpoints, 'acquire' | 'renew' | 'release'>;
   readonly partition: number;
   /** Unique among living processes; the same after a restart of this one. */
   readonly owner: string;
@@ -26,7 +27,10 @@ export class HeldLease {
   readonly lease: Lease;
   readonly #options: LeaseOptions;
   #heldUntil: number;
+  /** Its end by this process's clock. */
+  #endsAt: number;
   #isLost = false;
+  #isOver = false;
   readonly #timer: Timer;
   #isRenewing = false;
 
@@ -49,10 +53,11 @@ export class HeldLease {
     this.lease = lease;
     this.#options = options;
     this.#heldUntil = requestedAt + seconds * 1000 * safeShare;
+    this.#endsAt = requestedAt + seconds * 1000;
     this.#timer = time.every((seconds * 1000) / renewsPerLease, () => void this.#renew());
   }
 
-  /** Lost for good; one that is not certainly held may be held again. */
+  /** Lost for good; one that is not certainly held may be held again until its end. */
   get isLost(): boolean {
     return this.#isLost;
   }
@@ -64,7 +69,8 @@ export class HeldLease {
   /** Waits until the lease is certainly held. @throws LeaseLost */
   async ensureHeld(): Promise<void> {
     while (!this.isHeld) {
-      if (this.#isLost) throw new LeaseLost(this.lease);
+      if (this.#isLost)
+        throw new LeaseLost(this.lease, this.#isOver ? 'was held too long without a renewal' : undefined);
       await this.#renew();
       if (!this.isHeld) await sleep(this.#options.time, pollMs);
     }
@@ -91,21 +97,31 @@ export class HeldLease {
   async #renew(): Promise<void> {
     if (this.#isRenewing || this.#isLost) return;
     this.#isRenewing = true;
-    const { checkpoints, seconds, time, onLost } = this.#options;
+    const { checkpoints, seconds, time } = this.#options;
     const requestedAt = time.elapsed();
     try {
       await checkpoints.renew(this.lease, seconds);
+      if (requestedAt >= this.#endsAt) {
+        this.#isOver = true;
+        this.#lose();
+        return;
+      }
       this.#heldUntil = requestedAt + seconds * 1000 * safeShare;
+      this.#endsAt = requestedAt + seconds * 1000;
     } catch (error) {
       if (error instanceof LeaseLost) {
-        this.#isLost = true;
-        this.#options.time.clear(this.#timer);
-        onLost();
+        this.#lose();
       } else if (!(error instanceof PostgresUnavailable)) {
         throw error;
       }
     } finally {
       this.#isRenewing = false;
     }
+  }
+
+  #lose(): void {
+    this.#isLost = true;
+    this.#options.time.clear(this.#timer);
+    this.#options.onLost();
   }
 }

@@ -1,13 +1,31 @@
 /** The counters of a journal, as every edge exposes them on /metrics. */
 import type { Registry } from 'prom-client';
 import { exposeCounter, exposeGauge } from '#common/process/telemetry.ts';
-import type { Journal } from './journal.ts';
+
+/** Since the start of the process. */
+export function newJournalCounters() {
+  return {
+    records: 0,
+    refused: 0,
+    frames: 0,
+    bytes: 0,
+    writes: 0,
+    syncs: 0,
+    write_failures: 0,
+    sync_failures: 0,
+    deleted_segments: 0,
+    /** Producers that were given up with frames that no sync has confirmed. */
+    unsynced: 0,
+  };
+}
+
+export type JournalCounters = ReturnType<typeof newJournalCounters>;
 
 /** `<prefix>_journal_total{what}` and `<prefix>_journal_bytes`. */
 export function exposeJournal(
   registry: Registry,
   prefix: string,
-  journal: Pick<Journal, 'counters' | 'bytesOnDisk'>,
+  journal: { readonly counters: JournalCounters; readonly bytesOnDisk: number },
 ): void {
   exposeCounter(
     registry,

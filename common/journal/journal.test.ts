@@ -300,6 +300,21 @@ test('a sync that fails after its producer was given up writes nothing into the 
   ]);
 });
 
+test('frames that three syncs in a row did not save are counted and named in the log, because a loss of power may take them', async () => {
+  const lines: string[] = [];
+  const journal = await journalOf({ root: root(), log: (line) => lines.push(line) });
+  const before = journal.producerId;
+  const sync = vi.spyOn(Segment.prototype, 'sync').mockRejectedValue(new Error('EIO'));
+  expect(await append(journal, '{"n":1}')).toBe('committed');
+  await expect.poll(() => journal.counters.unsynced, { timeout: 5_000 }).toBe(1);
+  sync.mockRestore();
+  expect(journal.counters.sync_failures).toBeGreaterThanOrEqual(3);
+  expect(lines).toEqual([expect.stringMatching(new RegExp(`${before} could not be synced: a loss of power may take`))]);
+  await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
+  expect(journal.producerId).not.toBe(before);
+  expect(await append(journal, '{"n":2}')).toBe('committed');
+});
+
 test('with before_answer, records whose sync fails after their producer was given up are refused', async () => {
   const journal = await journalOf({ root: root(), sync: 'before_answer' });
   const sync = hangingSync();

@@ -17,13 +17,14 @@
  * - Per producer and lane, frame numbers on disk have no gap; the same number always has the same bytes. After a group
  *   could not be written at all, its numbers are used up, so the producer is abandoned and a new one begins.
  * - Data of a failed fdatasync is rewritten into a new segment, because Linux reports such a failure only once. It is never
- *   rewritten into another producer's folder: pending waiters of an abandoned producer are refused.
+ *   rewritten into another producer's folder: pending waiters of an abandoned producer are refused, and what was answered already is counted.
  */
 import { join } from 'node:path';
 import type { RecordKind } from '#common/log/record.ts';
 import type { Timer } from '#common/time.ts';
 import { FolderSize } from './folder-size.ts';
 import { FrameBuffer, groupCharsMax, type JournalLane, roomAround, roomOf } from './frame-buffer.ts';
+import { newJournalCounters } from './journal-counters.ts';
 import { newProducerId } from './producer-names.ts';
 import { makeFolder, Segment } from './segment.ts';
 import { SegmentCopy, WaitingCopies } from './segment-copy.ts';
@@ -55,18 +56,7 @@ const restartDelayMs = 100;
 const idleTicksMax = 30;
 
 export class Journal {
-  /** Since the start of the process. */
-  readonly counters = {
-    records: 0,
-    refused: 0,
-    frames: 0,
-    bytes: 0,
-    writes: 0,
-    syncs: 0,
-    write_failures: 0,
-    sync_failures: 0,
-    deleted_segments: 0,
-  };
+  readonly counters = newJournalCounters();
   readonly #options: JournalOptions;
   readonly #system: System;
   readonly #folder: string;
@@ -391,6 +381,12 @@ export class Journal {
   /** Rewrites the producer's unsynced frames into a new segment. Waiters of frames that can't be rewritten are refused. */
   #afterFailedSync(): void {
     if (++this.#syncFailuresInRow >= syncFailuresMax || !this.#writeAgain(this.#unsynced.bytes)) this.#giveUp();
+    if (this.#unsynced.hasGivenUp) {
+      this.counters.unsynced++;
+      this.#options.log?.(
+        `${join(this.#folder, this.#producer)} could not be synced: a loss of power may take what was answered last, until it is stored`,
+      );
+    }
     this.#unsynced.refuseGivenUp();
   }
 }

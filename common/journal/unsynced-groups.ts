@@ -70,6 +70,11 @@ export class UnsyncedGroups {
     this.#givenUpTo = this.#seq;
   }
 
+  /** Whether groups of an abandoned producer are not synced yet. */
+  get hasGivenUp(): boolean {
+    return (this.#groups[0]?.seq ?? Number.POSITIVE_INFINITY) <= this.#givenUpTo;
+  }
+
   /** A sync has failed: what abandoned producers wrote can't be written again. */
   refuseGivenUp(): void {
     this.settle(this.#givenUpTo, false);

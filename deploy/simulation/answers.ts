@@ -51,9 +51,11 @@ export class Answers {
   }
 
   /** The power was lost: what was answered since that time may be lost, as the setting allows. */
-  forgive(slot: string, since: number): void {
+  forgive(slot: string, since: number, until = Number.POSITIVE_INFINITY): void {
     for (const record of this.#records) {
-      if (record.slot === slot && record.answer === 'kept' && record.answeredAt >= since) record.answer = 'forgiven';
+      const { answeredAt } = record;
+      const isWithin = answeredAt >= since && answeredAt <= until;
+      if (record.slot === slot && record.answer === 'kept' && isWithin) record.answer = 'forgiven';
     }
   }
 

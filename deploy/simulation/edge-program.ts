@@ -64,6 +64,8 @@ export class EdgeSlot {
   readonly name: string;
   /** When its processes were killed or frozen: what they had answered just before was not synced in time. */
   readonly hindrances: number[] = [];
+  /** When what was answered was of a producer whose syncs failed until it was given up: that is never synced. */
+  readonly unsynced: { readonly from: number; readonly to: number }[] = [];
   program: Program | undefined;
   journal: Journal | undefined;
   readonly #options: EdgeOptions;
@@ -84,13 +86,20 @@ export class EdgeSlot {
   start(): void {
     const { machine, slot, segmentBytes, bytesMax, sync } = this.#options;
     const program = machine.start(slot);
+    const { scheduler } = program;
     this.program = program;
     this.journal = undefined;
     program.atDeath(() => this.hindrances.push(program.scheduler.now));
     program.atFreeze(() => this.hindrances.push(program.scheduler.now));
     const system = machine.systemOf(program);
+    const log = (line: string) => {
+      scheduler.note(() => `${program.name}: ${line}`);
+      if (!line.includes('could not be synced')) return;
+      const to = scheduler.now;
+      this.unsynced.push({ from: machine.disk.hinderedSince(to) - syncedWithinMs, to });
+    };
     program.enter(() => {
-      Journal.open({ root: journalRoot, slot, segmentBytes, bytesMax, sync, unsyncedBytesMax }, system).then(
+      Journal.open({ root: journalRoot, slot, segmentBytes, bytesMax, sync, unsyncedBytesMax, log }, system).then(
         (journal) => {
           this.journal = journal;
           this.#send(program, journal);

@@ -154,7 +154,9 @@ export class World {
   losePower(machine: Machine): void {
     if (this.shape.sync === 'after_answer') {
       for (const slot of this.slots) {
-        if (slot.name.startsWith(`${machine.name}/`)) this.answers.forgive(slot.name, slot.unsafeSince);
+        if (!slot.name.startsWith(`${machine.name}/`)) continue;
+        this.answers.forgive(slot.name, slot.unsafeSince);
+        for (const { from, to } of slot.unsynced) this.answers.forgive(slot.name, from, to);
       }
     }
     machine.losePower();
