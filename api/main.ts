@@ -33,7 +33,7 @@ const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
 
-const server = new ServerPart(config, log, [...mountRoutes(api.mount), ...mountRoutes(docs)], api.guard);
+const server = new ServerPart(config, log, metrics, [...mountRoutes(api.mount), ...mountRoutes(docs)], api.guard);
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },

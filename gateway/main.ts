@@ -44,7 +44,7 @@ const archive = nats ? new NatsClickArchive(nats) : noArchive;
 const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 
-const server = new ServerPart(config, log, mountRoutes(gateway.mount), gateway.guard);
+const server = new ServerPart(config, log, metrics, mountRoutes(gateway.mount), gateway.guard);
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'journal', stop: () => journal.close() },

@@ -6,6 +6,7 @@ import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
+import { exposeCertificate } from '#common/process/certificate-metric.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
@@ -70,6 +71,7 @@ exposeCounters(metrics, {
   waiting: () => edge.state.waiting,
 });
 
+exposeCertificate(metrics, config.REDIRECTOR_HTTPS_PORT > 0 ? config.TLS_CERT_FILE : '');
 const host = config.REDIRECTOR_HOST;
 const tls = { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE };
 

@@ -43,6 +43,8 @@ export class Exchange {
   isBodyComplete = false;
   isClosed = false;
   isAnswering = false;
+  /** Of the answer; 0 until there is one. */
+  status = 0;
   readonly #res: HttpResponse;
   readonly #onClosed: (exchange: Exchange) => void;
   readonly #onStreamFailure: (error: unknown) => void;
@@ -124,6 +126,7 @@ export class Exchange {
   }
 
   #head(answer: Answer, contentType: string): void {
+    this.status = answer.status;
     this.#res.writeStatus(reasons[answer.status] ?? `${answer.status} Status`);
     this.#res.writeHeader('Content-Type', contentType);
     if (!answer.headers?.['Cache-Control']) this.#res.writeHeader('Cache-Control', 'no-store');

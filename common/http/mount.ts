@@ -58,6 +58,8 @@ export interface Mount<Deps> {
 
 /** A route without its types: what the server needs to serve it. */
 export interface MountedRoute {
+  /** Method and path, as logs and metrics name it. */
+  readonly name: string;
   readonly method: Method;
   readonly path: string;
   readonly parameterNames: readonly string[];
@@ -106,6 +108,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
   };
 
   return {
+    name: `${route.method} ${route.path}`,
     method: route.method,
     path: route.path,
     parameterNames: [...route.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? ''),

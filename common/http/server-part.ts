@@ -1,8 +1,11 @@
 /** The API server as a lifecycle part, configured from the settings. */
+import type { Registry } from 'prom-client';
+import { exposeCertificate } from '#common/process/certificate-metric.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import type { Guard, MountedRoute } from './mount.ts';
+import { RequestTimes } from './request-times.ts';
 import { HttpServer } from './server.ts';
 
 /** How long open requests may take to get their answers once the process stops. */
@@ -14,12 +17,14 @@ export class ServerPart implements Part {
   readonly #log: Log;
   readonly #routes: readonly MountedRoute[];
   readonly #guardUnknown: Guard;
+  readonly #times = new RequestTimes();
   #server: HttpServer | undefined;
 
   /** @param guardUnknown rate-limits requests to unknown addresses. */
   constructor(
     config: ProcessConfig<'api' | 'gateway'>,
     log: Log,
+    metrics: Registry,
     routes: readonly MountedRoute[],
     guardUnknown: Guard,
   ) {
@@ -27,6 +32,8 @@ export class ServerPart implements Part {
     this.#log = log;
     this.#routes = routes;
     this.#guardUnknown = guardUnknown;
+    this.#times.expose(metrics);
+    exposeCertificate(metrics, config.TLS_CERT_FILE);
   }
 
   /** For /readyz: true, or the missing dependency. */
@@ -45,6 +52,7 @@ export class ServerPart implements Part {
       hstsSeconds: config.HSTS_SECONDS,
       routes: this.#routes,
       guardUnknown: this.#guardUnknown,
+      times: this.#times,
       onFailure: (err, where, request_id) => this.#log.error({ err, where, request_id }, 'a request failed'),
     });
     this.#log.info({ https: this.#server.httpsPort, http: this.#server.httpPort }, 'listening');

@@ -13,6 +13,7 @@ import { finishBody, type Guard, type Incoming, type MountedRoute } from './moun
 import { type Peer, TrustedProxies } from './peer.ts';
 import { emptyBody, type RawBody } from './raw-body.ts';
 import { forbidden, invalid, notFound, Rejection, unavailable } from './rejection.ts';
+import type { RequestTimes } from './request-times.ts';
 import {
   App,
   type HttpRequest,
@@ -46,6 +47,8 @@ export interface ServerOptions {
   readonly routes: readonly MountedRoute[];
   /** Rate-limits requests to unknown addresses. */
   readonly guardUnknown: Guard;
+  /** Counts each request when it has ended. */
+  readonly times?: RequestTimes;
   /** Called for every failure that became a 500. `where` is a method and a route pattern, never client text. */
   readonly onFailure: (error: unknown, where: string, requestId: string) => void;
 }
@@ -132,7 +135,7 @@ export class HttpServer {
     const nowMs = Date.now();
     const id = newRequestId(nowMs);
     const report = (error: unknown) => this.#options.onFailure(error, whereOf(matched), id);
-    const exchange = new Exchange(res, id, nowMs, (closed) => this.#open.delete(closed), report);
+    const exchange = new Exchange(res, id, nowMs, (closed) => this.#over(closed, matched), report);
     this.#open.set(exchange, exchange);
     exchange.closesConnection = this.#isStopping;
     exchange.isHead = req.getMethod() === 'head';
@@ -172,6 +175,11 @@ export class HttpServer {
         route?.isOutage(error) ? unavailable() : unavailable('Something went wrong on our side. Try again later.'),
       );
     });
+  }
+
+  #over(exchange: Exchange, route: MountedRoute | null): void {
+    this.#open.delete(exchange);
+    this.#options.times?.observe(whereOf(route), exchange.status, Date.now() - exchange.receivedMs);
   }
 
   async #refuse(exchange: Exchange, incoming: Incoming, fault: Rejection): Promise<void> {
@@ -274,5 +282,5 @@ function incomingOf(
 }
 
 function whereOf(route: MountedRoute | null): string {
-  return route ? `${route.method} ${route.path}` : 'unknown address';
+  return route?.name ?? 'unknown address';
 }

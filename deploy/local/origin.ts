@@ -62,6 +62,7 @@ const docs = { routes: docsRoutes(documented, api.about), deps: null, guard: api
 const server = new ServerPart(
   config,
   log,
+  metrics,
   [...mountRoutes(api.mount), ...mountRoutes(gateway.mount), ...mountRoutes(docs)],
   api.guard,
 );
