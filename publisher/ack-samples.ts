@@ -30,9 +30,11 @@ export class AckSamples {
     }
   }
 
-  acknowledged(frameNo: number, at: number): void {
-    const sample = this.#samples.findLast((one) => one.to === frameNo);
-    if (sample !== undefined) sample.acknowledgedAt = at;
+  /** @param marks what the sink has committed: those frames are not sent again, so they are not acknowledged either. */
+  acknowledged(frameNo: number, at: number, marks: FrameSet): void {
+    const sample = this.#samples.find((one) => one.to >= frameNo);
+    if (sample === undefined) return;
+    if (sample.to === frameNo || marks.hasAll(frameNo + 1, sample.to)) sample.acknowledgedAt = at;
   }
 
   /** The sink has committed all frames up to this one. */

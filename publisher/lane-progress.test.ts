@@ -40,3 +40,18 @@ test.each([
     lanes.skipped({ ...announcement, partition: 3, committed_to: sentAt + ms }, sentAt + ms + offset).length;
   expect([passed(5_000), passed(59_000), passed(61_000)]).toEqual([0, 0, 1]);
 });
+
+test('a frame whose successors are committed already is published again when the sink has skipped it', () => {
+  const lanes = new LaneProgress();
+  const [key, acknowledgedAt] = [laneKeyOf(header), 1_000_000_000];
+  for (const frame_no of [1, 2, 3, 4]) lanes.saw({ ...header, frame_no }, key);
+  const committed = { producer_id: 'p', kind: 'click' as const, partition: 3, mark: 0, ahead: [[2, 4]] as const };
+  lanes.announced({ ...announcement, partition: 3, lanes: [committed] }, () => true);
+  // It alone is sent, and the log takes it for a duplicate of what it had, and the sink had committed, before Postgres was set back.
+  lanes.saw(header, key);
+  lanes.acknowledged(header, acknowledgedAt);
+  const skipped = (ms: number) =>
+    lanes.skipped({ ...announcement, partition: 3, committed_to: acknowledgedAt + ms }, acknowledgedAt + ms);
+  expect(skipped(60_000)).toEqual([]);
+  expect(skipped(60_001)).toEqual([{ key, producerId: 'p', mark: 0 }]);
+});

@@ -42,7 +42,8 @@ export class LaneProgress {
 
   acknowledged(header: FrameHeader, now: number): void {
     const { producer_id, partition, frame_no } = header;
-    this.#lane(laneKeyOf(header), producer_id, partition).published.acknowledged(frame_no, now);
+    const { published, committed } = this.#lane(laneKeyOf(header), producer_id, partition);
+    published.acknowledged(frame_no, now, committed);
   }
 
   /** Applies the sink's report to the producers that are known here. */

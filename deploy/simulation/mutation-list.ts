@@ -169,4 +169,10 @@ export const mutations: readonly Mutation[] = [
     from: 'if (asked >= this.#endsAt) {',
     to: 'if (asked < 0) {',
   },
+  {
+    without: 'an acknowledgement of a frame whose successors are committed',
+    file: 'publisher/ack-samples.ts',
+    from: 'if (sample.to === frameNo || marks.hasAll(frameNo + 1, sample.to))',
+    to: 'if (sample.to === frameNo)',
+  },
 ];
