@@ -6,8 +6,6 @@ import { AttributionWindows, defaultWindows } from '#common/attribution/attribut
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { systemClock } from '#common/clock.ts';
-import { MINUTE_MS } from '#common/durations.ts';
-import { objectIn } from '#common/json-object.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
 import { decodeMarksRequest } from '#common/log/marks.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
@@ -19,7 +17,6 @@ import { AppWindows } from './attribution/app-windows.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickLookupServer } from './attribution/click-archive.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
-import { ExpiredClaims } from './attribution/expired-claims.ts';
 import { FirstSeenGroup } from './attribution/first-seen-group.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
 import { PostgresLateCursors } from './attribution/late-cursors.ts';
@@ -27,13 +24,13 @@ import { LateEvents } from './attribution/late-events.ts';
 import { ClickHouseLateStore } from './attribution/late-store.ts';
 import { partsOfLearned } from './attribution/learned-events.ts';
 import { newFeedCounters, RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
-import { type MemoryPolicy, memoryPolicyOf } from './attribution/redis-memory.ts';
 import { BatchFormer } from './batch-former.ts';
 import type { Checkpoints } from './checkpoints.ts';
+import { Chores } from './chores.ts';
 import { ClickHouseStore } from './clickhouse-store.ts';
 import { openCountryDatabase } from './country-database.ts';
 import { Enrichment } from './enrichment.ts';
-import { Erasures, refreshMs } from './erasures.ts';
+import { Erasures } from './erasures.ts';
 import type { Failpoints } from './failpoints.ts';
 import type { QueueLimits } from './frame-queue.ts';
 import { partitionsInLog } from './log-partitions.ts';
@@ -68,13 +65,12 @@ export class Ingest {
   /** Null without REDIS_URL: clicks and installs are then found in ClickHouse alone. */
   readonly redis: Redis | null;
   readonly logRoom: LogRoom;
-  memoryPolicy: MemoryPolicy = { policy: '', fault: '' };
+  readonly chores: Chores;
   readonly #options: IngestOptions;
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
   readonly #archive: ClickLookupServer;
   readonly #installationId: string;
-  readonly #claims: ExpiredClaims;
   readonly #erasures: Erasures;
 
   private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, installationId: string) {
@@ -93,7 +89,6 @@ export class Ingest {
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
     this.#archive = new ClickLookupServer(this.clickhouse);
-    this.#claims = new ExpiredClaims(this.postgres);
     const partitions = config.LOG_PARTITIONS;
     const stored = new ClickHouseRecords(this.clickhouse);
     const allowStrays = (partition: number) => this.partitions.allowStrays(partition);
@@ -146,6 +141,10 @@ export class Ingest {
       log,
     });
     this.logRoom = this.#newLogRoom();
+    this.chores = new Chores({
+      ...{ nats, postgres, log, erasures, redis: this.redis, checkpoints: this.#checkpoints },
+      isFirst: () => this.partitions.of(0)?.state === 'running',
+    });
   }
 
   #newLateEvents(installs: InstallLookup): LateEvents {
@@ -209,7 +208,7 @@ export class Ingest {
   }
 
   start(): void {
-    void this.redis?.connect().then(() => this.#readMemoryPolicy());
+    void this.redis?.connect().then(() => this.chores.readMemoryPolicy());
     this.#ends.push(
       this.nats.subscribe(this.nats.names.marksRequest, (message) => {
         const request = decodeMarksRequest(message.bytes);
@@ -219,16 +218,15 @@ export class Ingest {
           if (request.floors.length > 0) owner.noteFloors(request.floors);
         }
       }),
-      this.nats.subscribe(this.nats.names.progress, (message) => void this.#onProgress(message.bytes)),
     );
     this.#ends.push(this.#archive.serve(this.nats));
     this.partitions.start();
-    const everyMinute = systemTime.every(MINUTE_MS, () => void this.#onMinute());
-    this.#ends.push(() => systemTime.clear(everyMinute));
-    const timer = systemTime.every(refreshMs, () => void this.#learnErasures());
-    this.#ends.push(() => systemTime.clear(timer));
+    this.chores.start();
     this.logRoom.start();
-    this.#ends.push(() => this.logRoom.stop());
+    this.#ends.push(
+      () => this.chores.stop(),
+      () => this.logRoom.stop(),
+    );
   }
 
   async stop(): Promise<void> {
@@ -238,48 +236,6 @@ export class Ingest {
     await this.nats.close();
     await this.clickhouse.close();
     await this.postgres.close();
-  }
-
-  /** Logs when the policy changes, and at the start if it is not safe. */
-  async #readMemoryPolicy(): Promise<void> {
-    if (!this.redis) return;
-    const before = this.memoryPolicy;
-    this.memoryPolicy = await memoryPolicyOf(this.redis).catch(() => before);
-    const { policy, fault } = this.memoryPolicy;
-    if (fault !== before.fault) this.#options.log({ policy }, fault || 'the memory policy of Redis is safe again');
-  }
-
-  /** The owner of partition 0, so one process, deletes expired claims. */
-  async #onMinute(): Promise<void> {
-    void this.#readMemoryPolicy();
-    if (this.partitions.of(0)?.state !== 'running') return;
-    try {
-      await this.#claims.delete();
-    } catch (error) {
-      if (!(error instanceof PostgresUnavailable)) throw error;
-    }
-  }
-
-  /** While Postgres is unavailable, the known erasures stay: nothing is stored then either. */
-  async #learnErasures(): Promise<void> {
-    try {
-      await this.#erasures.refresh();
-    } catch (error) {
-      if (!(error instanceof PostgresUnavailable)) throw error;
-    }
-  }
-
-  /** Stores the progress that publishers report, for `as_of` of queries; the owner of partition 0 does it for all. */
-  async #onProgress(bytes: Buffer): Promise<void> {
-    if (this.partitions.of(0)?.state !== 'running') return;
-    const { machine, committed_to } = objectIn(bytes.toString());
-    if (typeof machine !== 'string' || machine.length > 255 || typeof committed_to !== 'number') return;
-    try {
-      await this.#checkpoints.reportProgress(machine, Math.floor(committed_to));
-    } catch (error) {
-      if (!(error instanceof PostgresUnavailable)) throw error;
-      this.#options.log({ reason: error.message }, 'the progress of a publisher could not be stored');
-    }
   }
 }
 

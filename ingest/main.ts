@@ -110,7 +110,7 @@ new Gauge({
   help: '0 while the maxmemory-policy of Redis would do harm once it is full.',
   registers: [metrics],
   collect() {
-    this.set(Number((ingest?.memoryPolicy.fault ?? '') === ''));
+    this.set(Number((ingest?.chores.memoryPolicy.fault ?? '') === ''));
   },
 });
 

@@ -62,7 +62,8 @@ test('ingest stops at once at any moment of its start or recovery', async () => 
     await vi.waitUntil(() => calls() >= moment, { timeout: 10_000, interval: 1 });
     const asked = performance.now();
     await ingest.stop();
-    expect(performance.now() - asked).toBeLessThan(2_000);
+    // Well below the 5 s after which a stop gives up.
+    expect(performance.now() - asked).toBeLessThan(4_000);
   }
   const last = way.ingest();
   await expect.poll(() => way.figures(), patience).toEqual(way.wanted);

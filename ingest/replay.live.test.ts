@@ -81,7 +81,8 @@ async function admin(...args: string[]): Promise<{ lines: string[]; isFaulty: bo
     postgres: () => postgres,
     clickhouse: () => way.client,
     nowMs: Date.now,
-    print: (line) => lines.push(line),
+    // On a busy machine, reminders come first.
+    print: (line) => void (line.startsWith('waiting for ingest') || lines.push(line)),
     onFaults: () => {
       isFaulty = true;
     },

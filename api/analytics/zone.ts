@@ -1,6 +1,9 @@
 /**
  * Local time in a time zone, and the start of local days. The rules come from the tz database inside
  * Node (Intl). A local time is written as the epoch milliseconds that UTC would have at that reading of the clock.
+ *
+ * Written by hand: it is small, and newer versions of Node have Temporal, which does the same. Once the oldest supported one has it, it
+ * replaces this file; a comparison with its polyfill in all zones from 2000 to 2100 found no difference.
  */
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 
