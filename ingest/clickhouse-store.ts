@@ -19,6 +19,7 @@ import type {
   TableDay,
 } from './raw-store.ts';
 import { isAboutData } from './refused-rows.ts';
+import { inDay, inTime, rollupDifferences } from './rollup-differences.ts';
 
 const violatedConstraint = 469;
 const endPollMs = 20;
@@ -51,10 +52,8 @@ const oneBlock = {
   min_insert_block_size_bytes: 0,
 };
 
-const inDay = 'bucket >= fromUnixTimestamp64Milli({from:Int64}) AND bucket < fromUnixTimestamp64Milli({to:Int64})';
 const ofBatch = 'log_partition = {partition:UInt16} AND batch_no = {batch_no:UInt64}';
 const ofPart = `_partition_id = {month:String} AND ${ofBatch}`;
-const inTime = 'time >= fromUnixTimestamp64Milli({from:Int64}) AND time < fromUnixTimestamp64Milli({to:Int64})';
 
 export class ClickHouseStore implements RawStore {
   readonly #clickhouse: ClickHouse;
@@ -223,7 +222,7 @@ export class ClickHouseStore implements RawStore {
     for (const rollup of rollupsOf(table)) {
       const count = async (condition: string) => {
         const [row] = await this.#clickhouse.query<{ n: number }>(
-          `SELECT count() AS n FROM (${differencesOf(rollup)}) WHERE ${condition}`,
+          `SELECT count() AS n FROM (${rollupDifferences(rollup)}) WHERE ${condition}`,
           params,
         );
         return Number(row?.n);
@@ -240,7 +239,7 @@ export class ClickHouseStore implements RawStore {
         );
       }
       // A sum is corrected by adding the difference, even a negative one: as UInt64 it wraps around.
-      await this.#add(partition, rollup, differencesOf(rollup), params, fence);
+      await this.#add(partition, rollup, rollupDifferences(rollup), params, fence);
     }
     return cells;
   }
@@ -301,28 +300,6 @@ function tokenOf(batch: BatchName, part: BatchPart): string {
 
 function rollupsOf(table: string): readonly Rollup[] {
   return rollups.filter(({ raw }) => raw === table);
-}
-
-/** The cells of a rollup that differ from the raw rows, each with what must be added to it. */
-function differencesOf(rollup: Rollup): string {
-  const columns = columnsOf(rollup);
-  const sums: readonly string[] = columns.filter((name) => /^(rows|conversions|revenue)$/.test(name));
-  const hasUniques = columns.includes('visitors');
-  const keys = columns.filter((name) => !sums.includes(name) && name !== 'visitors' && name !== 'batch_no');
-  const signed = (name: string) => (name === 'revenue' ? name : `toInt64(${name})`);
-  const side = (isRaw: 0 | 1, from: string) =>
-    `SELECT ${keys.join(', ')}, ${sums.map((name) => `${isRaw === 1 ? '' : '-'}${signed(name)} AS n_${name}`).join(', ')},
-       ${hasUniques ? 'visitors AS v, ' : ''}batch_no AS b, ${isRaw} AS is_raw FROM ${from}`;
-  const raw = rollup.select(`log_partition = {partition:UInt16} AND ${inTime}`);
-  const kept = `${identifier(rollup.table)} WHERE log_partition = {partition:UInt16} AND ${inDay}`;
-  const uniques = (isRaw: 0 | 1) => `toInt64(uniqCombinedMergeIf(15)(v, is_raw = ${isRaw}))`;
-  return `SELECT ${keys.join(', ')}, ${sums.map((name) => `${name === 'revenue' ? 'd_revenue' : `toUInt64(d_${name})`} AS ${name}`).join(', ')},
-      ${hasUniques ? 'uniqCombinedMergeStateIf(15)(v, is_raw = 1) AS visitors, ' : ''}max(b) AS batch_no,
-      ${sums.map((name) => `sum(n_${name}) AS d_${name}`).join(', ')},
-      ${hasUniques ? `abs(${uniques(1)} - ${uniques(0)}) > 1 + 0.02 * ${uniques(0)}` : '0'} AS are_uniques_wrong
-    FROM (${side(1, `(${raw})`)} UNION ALL ${side(0, kept)})
-    GROUP BY ${keys.join(', ')}
-    HAVING ${sums.map((name) => `d_${name} != 0`).join(' OR ')} OR are_uniques_wrong`;
 }
 
 function paramsOf(batch: BatchName, part: BatchPart): Params {
