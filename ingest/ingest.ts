@@ -141,10 +141,7 @@ export class Ingest {
       log,
     });
     this.logRoom = this.#newLogRoom();
-    this.chores = new Chores({
-      ...{ nats, postgres, log, erasures, redis: this.redis, checkpoints: this.#checkpoints },
-      isFirst: () => this.partitions.of(0)?.state === 'running',
-    });
+    this.chores = this.#newChores();
   }
 
   #newLateEvents(installs: InstallLookup): LateEvents {
@@ -160,6 +157,15 @@ export class Ingest {
       partsOf: partsOfLearned,
       erasures: this.#erasures,
       time: systemTime,
+    });
+  }
+
+  #newChores(): Chores {
+    const { nats, postgres, redis } = this;
+    return new Chores({
+      ...{ nats, postgres, redis, checkpoints: this.#checkpoints, erasures: this.#erasures },
+      isFirst: () => this.partitions.of(0)?.state === 'running',
+      log: this.#options.log,
     });
   }
 

@@ -2,7 +2,7 @@
  * Cache of links by URL and apps by host for the edges. From the nearest layer to the farthest, each with its one reason:
  *
  *   redirector/known-links.ts   what a visit needs of a link, prepared: one look-up per visit
- *   snapshot-cache.ts           this process, then Redis, then Postgres; each asked once for all that wait
+ *   snapshot-cache.ts           snapshots in this process; snapshot-reader.ts asks Redis, then Postgres, for all that wait
  *   link-changes.ts             announcements of changes: entries are trusted for a minute while they arrive, else for a second
  *   redirector/disk-cache.ts    links that this machine served, for when neither Redis nor Postgres answers
  */

@@ -1,5 +1,5 @@
 /**
- * Snapshots by key: process → Redis → Postgres.
+ * Snapshots by key in the memory of this process; `snapshot-reader.ts` reads the others.
  *
  * An entry is in one of four states:
  *   fresh    checked within `freshMs`, and since announcements were last missed: returned immediately
@@ -9,17 +9,14 @@
  *   absent   a negative answer, cached separately so that a scan of unknown keys can't evict entries in use
  *
  * Invariants:
- * - One look-up in flight per key; Redis is queried once per event loop turn for all keys of that turn, Postgres at most
- *   `1000 / queryIntervalMs` times per second, regardless of the number of unknown keys.
+ * - One look-up in flight per key.
  * - An entry counts as checked from the moment its look-up began, so a change during a look-up is never lost.
- * - No outdated snapshot enters Redis after a change: a change leaves a marker for `markerMs`, longer than any look-up may take,
- *   and entries are only added with SET NX, which fails while the marker exists.
  * - `get` creates no promise and parses nothing.
  */
 import { BoundedMap, type Sized } from '#common/bounded-map.ts';
-import { sleep, systemTime } from '#common/time.ts';
 import { TransientMap } from '#common/transient-map.ts';
-import { changeMarker, type SnapshotCacheOptions, snapshotLimits, within } from './snapshot-source.ts';
+import { newReaderCounters, SnapshotReader, type SnapshotRequest } from './snapshot-reader.ts';
+import { type SnapshotCacheOptions, snapshotLimits } from './snapshot-source.ts';
 
 /** What an entry takes besides its text: objects, map slots. */
 const entryBytes = 300;
@@ -35,9 +32,7 @@ interface Entry<T> extends CachedSnapshot<T> {
   retryMs: number;
 }
 
-interface Lookup<T> {
-  readonly key: string;
-  readonly startedMs: number;
+interface Lookup<T> extends SnapshotRequest {
   readonly promise: Promise<T | null | undefined>;
   readonly settle: (value: T | null | undefined) => void;
   /** Returned if the stores do not answer. */
@@ -49,33 +44,27 @@ export class SnapshotCache<T extends object> {
   /** Since the start of the process. */
   readonly counters = {
     process_hits: 0,
-    redis_hits: 0,
-    postgres_hits: 0,
-    absent: 0,
     stale: 0,
     last_resort_hits: 0,
     unavailable: 0,
-    queries: 0,
-    redis_failures: 0,
-    postgres_failures: 0,
+    ...newReaderCounters(),
   };
   readonly #options: SnapshotCacheOptions<T>;
   readonly #present: BoundedMap<Entry<T>>;
   readonly #absent: BoundedMap<Entry<T>>;
   readonly #lookups = new TransientMap<string, Lookup<T>>();
+  readonly #reader: SnapshotReader<T, Lookup<T>>;
   #freshMs: number = snapshotLimits.freshUnsubscribedMs;
   #validSinceMs = 0;
-  #trustedSinceMs = 0;
   #wasHeard = false;
-  #forRedis: Lookup<T>[] = [];
-  #forPostgres: Lookup<T>[] = [];
-  #isAsking = false;
-  #redisRestUntilMs = 0;
-  #postgresRestUntilMs = 0;
   #sweeper: NodeJS.Timeout | undefined;
 
   constructor(options: SnapshotCacheOptions<T>) {
     this.#options = options;
+    this.#reader = new SnapshotReader(options, this.counters, {
+      found: (lookup, value, json) => this.#finish(lookup, value, json),
+      failed: (lookup) => this.#fail(lookup),
+    });
     // An evicted entry no longer receives changes, so callers that still hold it must not treat it as fresh.
     this.#present = new BoundedMap(options.entriesMax, options.bytesMax, (entry) => {
       entry.checkedMs = 0;
@@ -105,7 +94,7 @@ export class SnapshotCache<T extends object> {
       return entry.value;
     }
     // Postgres did not answer last time, so requests do not wait for it now.
-    if (this.#postgresRestUntilMs > 0 && this.#isUsable(entry, nowMs)) {
+    if (this.#reader.isPostgresResting && this.#isUsable(entry, nowMs)) {
       void this.load(key);
       this.counters.stale++;
       return entry.value;
@@ -144,8 +133,7 @@ export class SnapshotCache<T extends object> {
     });
     const lookup: Lookup<T> = { key, startedMs: nowMs, promise, settle, stale, isChanged: false };
     this.#lookups.set(key, lookup);
-    if (this.#forRedis.length === 0) setImmediate(() => void this.#askRedis());
-    this.#forRedis.push(lookup);
+    this.#reader.read(lookup);
     this.#sweeper ??= setInterval(() => this.#sweep(), snapshotLimits.staleWaitMs / 2).unref();
     return promise;
   }
@@ -174,7 +162,7 @@ export class SnapshotCache<T extends object> {
     if (!isSubscribed) return;
     this.#validSinceMs = this.#options.clock();
     // A Redis that was unavailable may have missed changes too; its older contents are trusted only on the first start.
-    if (this.#wasHeard) this.#trustedSinceMs = this.#validSinceMs;
+    if (this.#wasHeard) this.#reader.trustedSinceMs = this.#validSinceMs;
     this.#wasHeard = true;
   }
 
@@ -185,96 +173,6 @@ export class SnapshotCache<T extends object> {
 
   #isUsable(entry: Entry<T>, nowMs: number): boolean {
     return entry.value !== null && nowMs - Math.max(entry.checkedMs, entry.retryMs) < snapshotLimits.staleMaxMs;
-  }
-
-  async #askRedis(): Promise<void> {
-    const lookups = this.#forRedis;
-    this.#forRedis = [];
-    const { clock, source, store } = this.#options;
-    for (let at = 0; at < lookups.length; at += snapshotLimits.keysPerQueryMax) {
-      const some = lookups.slice(at, at + snapshotLimits.keysPerQueryMax);
-      if (clock() < this.#redisRestUntilMs) {
-        this.#queueForPostgres(some);
-        continue;
-      }
-      try {
-        const texts = await within(
-          store.mget(some.map((lookup) => source.prefix + lookup.key)),
-          snapshotLimits.staleWaitMs,
-        );
-        this.#queueForPostgres(some.filter((lookup, n) => !this.#takeFromRedis(lookup, texts[n] ?? null)));
-      } catch {
-        this.counters.redis_failures++;
-        this.#redisRestUntilMs = clock() + snapshotLimits.retryMs;
-        this.#queueForPostgres(some);
-      }
-    }
-  }
-
-  /** Whether the text settles the look-up. Redis entries are the time of the check, a space, and the snapshot. */
-  #takeFromRedis(lookup: Lookup<T>, text: string | null): boolean {
-    if (text === null || text === changeMarker) return false;
-    const checkedMs = Number(text.slice(0, text.indexOf(' ')));
-    if (!(checkedMs > this.#trustedSinceMs)) return false;
-    const json = text.slice(text.indexOf(' ') + 1);
-    const value = this.#options.source.decode(json);
-    if (value === undefined) return false;
-    this.counters.redis_hits++;
-    this.#finish(lookup, value, json);
-    return true;
-  }
-
-  #queueForPostgres(lookups: readonly Lookup<T>[]): void {
-    this.#forPostgres.push(...lookups);
-    if (!this.#isAsking && this.#forPostgres.length > 0) void this.#askPostgres();
-  }
-
-  /** One query at a time, at least queryIntervalMs after the previous one. */
-  async #askPostgres(): Promise<void> {
-    this.#isAsking = true;
-    const { clock, source } = this.#options;
-    while (this.#forPostgres.length > 0) {
-      const lookups = this.#forPostgres.splice(0, snapshotLimits.keysPerQueryMax);
-      if (clock() < this.#postgresRestUntilMs) {
-        await Promise.all(lookups.map((lookup) => this.#fail(lookup)));
-        continue;
-      }
-      try {
-        this.counters.queries++;
-        const found = await within(source.read(lookups.map((lookup) => lookup.key)), snapshotLimits.lookupMs);
-        this.#postgresRestUntilMs = 0;
-        this.#takeFromPostgres(lookups, found);
-      } catch {
-        this.counters.postgres_failures++;
-        this.#postgresRestUntilMs = clock() + snapshotLimits.retryMs;
-        await Promise.all(lookups.map((lookup) => this.#fail(lookup)));
-      }
-      await sleep(systemTime, snapshotLimits.queryIntervalMs);
-    }
-    this.#isAsking = false;
-  }
-
-  #takeFromPostgres(lookups: readonly Lookup<T>[], found: ReadonlyMap<string, T>): void {
-    const { clock, source, store } = this.#options;
-    const entries: { key: string; value: string; ttlMs: number }[] = [];
-    for (const lookup of lookups) {
-      const value = found.get(lookup.key) ?? null;
-      const json = value === null ? '' : source.encode(value);
-      this.counters[value === null ? 'absent' : 'postgres_hits']++;
-      this.#finish(lookup, value, json);
-      // Negative answers stay in the process: a scan of unknown keys would fill Redis with them.
-      if (value === null) continue;
-      entries.push({
-        key: source.prefix + lookup.key,
-        value: `${lookup.startedMs} ${json}`,
-        ttlMs: snapshotLimits.redisTtlMs,
-      });
-    }
-    if (entries.length === 0 || clock() < this.#redisRestUntilMs) return;
-    within(store.addMissing(entries), snapshotLimits.staleWaitMs).catch(() => {
-      this.counters.redis_failures++;
-      this.#redisRestUntilMs = clock() + snapshotLimits.retryMs;
-    });
   }
 
   #finish(lookup: Lookup<T>, value: T | null, json: string): void {
