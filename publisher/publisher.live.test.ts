@@ -181,7 +181,7 @@ test('with a full log the publisher waits with a bounded window, and continues w
   await nats.request('$JS.API.STREAM.PURGE.log');
   await expect.poll(() => publisher.counters.acknowledged, patience).toBeGreaterThan(before + 10);
   expect(lines[0]).toContain('maximum bytes exceeded');
-  expect(lines[1]).toBe('the log takes records again');
+  expect(lines[1]).toBe('the log accepts records again');
   log.bytesMax = 100_000_000;
 });
 
