@@ -48,7 +48,13 @@ test('an audit that ClickHouse does not answer is repeated, and reports nothing 
   const unreachable = {
     query: () => Promise.reject(new ClickHouseFailure('unavailable', 0, 'unreachable', undefined)),
   };
-  const audit = new HourlyAudit({ clickhouse: unreachable, turns: turnsOf('a'), metrics, log, clock: () => nowMs + HOUR_MS });
+  const audit = new HourlyAudit({
+    clickhouse: unreachable,
+    turns: turnsOf('a'),
+    metrics,
+    log,
+    clock: () => nowMs + HOUR_MS,
+  });
   expect(await audit.look()).toBe(nowMs + HOUR_MS + 300_000);
   expect(await figuresOf(metrics)).toEqual({});
 });
