@@ -287,7 +287,7 @@ export class Matching {
       isUnavailable ||= answer === 'unavailable' && isNeeded;
       return null;
     };
-    const found = await Promise.all(known.map((one, at) => one ?? find(ids[at] ?? '')));
+    const found = await Promise.all(known.map((one, at) => (one ? Promise.resolve(one) : find(ids[at] ?? ''))));
     return isUnavailable ? null : { found, isPending };
   }
 
