@@ -1,4 +1,5 @@
 /** The dashboard's API as a separate process. On one machine, the origin serves it together with the SDK endpoints. */
+import { randomUUID } from 'node:crypto';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { mountRoutes } from '#common/http/mount.ts';
@@ -8,6 +9,7 @@ import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
+import { PostgresAuditTurns } from './analytics/audit-turns.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { certificateQuestion } from './apps/served-host.ts';
 import { docsRoutes } from './docs/routes.ts';
@@ -38,7 +40,7 @@ const server = new ServerPart(config, log, metrics, [...mountRoutes(api.mount), 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },
   { name: 'clickhouse', stop: () => clickhouse.close() },
-  new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
+  new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(db, randomUUID()), metrics, log, clock: systemClock }),
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,

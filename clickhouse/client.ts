@@ -1,6 +1,7 @@
 /** The ClickHouse client, and the only file that uses its client library. */
 import { Readable } from 'node:stream';
 import { ClickHouseError, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import { urlsIn } from '#common/process/url-list.ts';
 
 type Library = ReturnType<typeof createClient>;
 export type Settings = Readonly<Record<string, string | number>>;
@@ -30,7 +31,10 @@ export interface ReadLimits {
 }
 
 export interface ClickHouseOptions {
-  /** http(s)://user:password@host:port/database */
+  /**
+   * http(s)://user:password@host:port/database. Of several replicas with commas between them, a client with `reads` turns to the next when one
+   * refuses connections; any other uses the first alone, since what is being inserted is known there only.
+   */
   readonly url: string;
   /** If given, the client is read-only and has these limits: for queries that callers shape. */
   readonly reads?: ReadLimits;
@@ -92,6 +96,12 @@ function failureOf(error: unknown): ClickHouseFailure {
   return new ClickHouseFailure('unavailable', 0, message, error);
 }
 
+/** Nothing was sent. */
+function isRefusedConnection(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : '';
+  return code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'EHOSTUNREACH' || code === 'ENETUNREACH';
+}
+
 function readSettings(reads: ReadLimits): Settings {
   return {
     // 2 would still allow file().
@@ -104,17 +114,21 @@ function readSettings(reads: ReadLimits): Settings {
 }
 
 export class ClickHouse {
-  readonly #library: Library;
+  readonly #libraries: readonly Library[];
   readonly #options: ClickHouseOptions;
+  #at = 0;
 
   constructor(options: ClickHouseOptions) {
     this.#options = options;
-    this.#library = this.#open({});
+    const urls = urlsIn(options.url);
+    if (urls.length === 0) throw new TypeError('no URL of a ClickHouse server is given');
+    const used = options.reads === undefined ? urls.slice(0, 1) : urls;
+    this.#libraries = used.map((url) => this.#open({ url }));
   }
 
   /** A client of the library; it connects on demand. */
-  #open(changes: { readonly database?: string }): Library {
-    const { url, reads, requestTimeoutMs = 30_000, connectionsMax = 10 } = this.#options;
+  #open({ url, ...changes }: { readonly url: string; readonly database?: string }): Library {
+    const { reads, requestTimeoutMs = 30_000, connectionsMax = 10 } = this.#options;
     const address = new URL(url);
     const database = changes.database ?? (decodeURIComponent(address.pathname.slice(1)) || 'default');
     const [username, password] = [decodeURIComponent(address.username), decodeURIComponent(address.password)];
@@ -141,12 +155,14 @@ export class ClickHouse {
    */
   async query<Row>(sql: string, params: Params = {}, settings: Settings = {}): Promise<Row[]> {
     try {
-      const result = await this.#library.query({
-        query: sql,
-        query_params: { ...params },
-        clickhouse_settings: settings,
-        format: 'JSONEachRow',
-      });
+      const result = await this.#onOne((library) =>
+        library.query({
+          query: sql,
+          query_params: { ...params },
+          clickhouse_settings: settings,
+          format: 'JSONEachRow',
+        }),
+      );
       return await result.json<Row>();
     } catch (error) {
       throw failureOf(error);
@@ -160,13 +176,15 @@ export class ClickHouse {
   async *stream<Row>(sql: string, params: Params = {}, settings: Settings = {}): AsyncGenerator<Row[]> {
     const stop = new AbortController();
     try {
-      const result = await this.#library.query({
-        query: sql,
-        query_params: { ...params },
-        clickhouse_settings: settings,
-        format: 'JSONEachRow',
-        abort_signal: stop.signal,
-      });
+      const result = await this.#onOne((library) =>
+        library.query({
+          query: sql,
+          query_params: { ...params },
+          clickhouse_settings: settings,
+          format: 'JSONEachRow',
+          abort_signal: stop.signal,
+        }),
+      );
       for await (const lot of result.stream<Row>()) yield lot.map((row) => row.json());
     } catch (error) {
       throw failureOf(error);
@@ -218,9 +236,10 @@ export class ClickHouse {
 
   /** Creates the database of the URL. @throws ClickHouseFailure */
   async createDatabase(onCluster: string): Promise<void> {
-    const name = decodeURIComponent(new URL(this.#options.url).pathname.slice(1));
+    const [url = ''] = urlsIn(this.#options.url);
+    const name = decodeURIComponent(new URL(url).pathname.slice(1));
     if (name === '' || name === 'default') return;
-    const library = this.#open({ database: 'default' });
+    const library = this.#open({ url, database: 'default' });
     try {
       await library.command({ query: `CREATE DATABASE IF NOT EXISTS ${identifier(name)} ${onCluster}` });
     } catch (error) {
@@ -232,10 +251,31 @@ export class ClickHouse {
 
   /** Whether the server answers within the request timeout. */
   async isReachable(): Promise<boolean> {
-    return (await this.#library.ping()).success;
+    const answers = await Promise.all(this.#libraries.map((library) => library.ping()));
+    return answers.some(({ success }) => success);
   }
 
   async close(): Promise<void> {
-    await this.#library.close();
+    await Promise.all(this.#libraries.map((library) => library.close()));
+  }
+
+  get #library(): Library {
+    const library = this.#libraries[this.#at];
+    if (library === undefined) throw new TypeError('there is no such server');
+    return library;
+  }
+
+  /** On the server that answered last, or on the next one that takes the connection. */
+  async #onOne<T>(ask: (library: Library) => Promise<T>): Promise<T> {
+    for (let tried = 1; ; tried++) {
+      const at = this.#at;
+      try {
+        return await ask(this.#library);
+      } catch (error) {
+        if (tried >= this.#libraries.length || !isRefusedConnection(error)) throw error;
+        // Unless another question has turned to it meanwhile.
+        if (this.#at === at) this.#at = (at + 1) % this.#libraries.length;
+      }
+    }
   }
 }

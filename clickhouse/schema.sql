@@ -35,6 +35,8 @@ CREATE TABLE clicks
     `frame_no` UInt64,
     `idx` UInt32,
     INDEX batch_nos batch_no TYPE minmax GRANULARITY 1,
+    INDEX times time TYPE minmax GRANULARITY 1,
+    INDEX click_ids click_id TYPE bloom_filter(0.01) GRANULARITY 1,
     CONSTRAINT fenced CHECK batch_no >= joinGet('fences', 'batch_no_min', log_partition)
 )
 ENGINE = MergeTree

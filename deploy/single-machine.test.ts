@@ -1,4 +1,4 @@
-/** The files of deploy/single say what the code understands. */
+/** The files of deploy/single match the code. */
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';

@@ -12,12 +12,13 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { exposeGateway } from './counters.ts';
 import { InstallRetention } from './install/install-retention.ts';
-import { NatsClickArchive, noArchive } from './match/click-archive.ts';
+import { NatsClickArchive } from './match/click-archive.ts';
 import { gatewayParts } from './parts.ts';
 
 const config = processConfig('gateway', [
   ['GATEWAY_DATABASE_URL', 'DATABASE_URL'],
   'REDIS_URL',
+  'NATS_URL',
   'SECRET_KEY',
   'ADDRESS_KEY',
 ]);
@@ -36,11 +37,10 @@ const cache = new LinkCache({
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
-// NATS may connect later: until then clicks that Redis has lost are not found, and everything else works.
+// NATS may come later: until then clicks older than some minutes can't be looked up, and everything else works.
 const onRefusal = (line: string) => log.error(line);
 const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
-const nats = natsUrl === '' ? null : Nats.connect({ url: natsUrl, name, installation, onRefusal });
-const archive = nats ? new NatsClickArchive(nats) : noArchive;
+const archive = new NatsClickArchive(Nats.connect({ url: natsUrl, name, installation, onRefusal }));
 const gateway = gatewayParts(config, { db, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 

@@ -1,7 +1,6 @@
 /** Wires the SDK edge from its clients: alone (main.ts), or beside the API on one origin. */
 import { AddressWriter } from '#common/address-writer.ts';
 import { ApiKeys } from '#common/api-key.ts';
-import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import type { Clock } from '#common/clock.ts';
@@ -31,7 +30,7 @@ import { LinkIndex } from './links/link-facts.ts';
 import { AppOpens } from './match/app-opens.ts';
 import { PostgresClaimStore } from './match/claim-store.ts';
 import { Claims } from './match/claims.ts';
-import { type ClickLookup, noArchive } from './match/click-archive.ts';
+import type { ClickLookup } from './match/click-archive.ts';
 import { LinkOpens } from './match/link-opens.ts';
 import { MatchLog } from './match/match-log.ts';
 import { Matching } from './match/matching.ts';
@@ -44,7 +43,7 @@ export interface GatewayClients {
   readonly journal: Journal;
   /** Finds links by URL; its creator starts and stops it. */
   readonly cache: LinkCache;
-  readonly archive?: ClickLookup;
+  readonly archive: ClickLookup;
 }
 
 export interface GatewayParts {
@@ -57,7 +56,7 @@ export interface GatewayParts {
 
 /** @throws if SECRET_KEY is unusable. */
 export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayClients, clock: Clock): GatewayParts {
-  const { db, redis, journal, cache } = clients;
+  const { db, redis, journal, cache, archive } = clients;
   const limits = configuredLimits(config);
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const counted = new CountedAddresses(secrets);
@@ -69,15 +68,13 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   const links = new LinkIndex(db, clock, cache);
   const clicks = new RecentClicks(redis);
   const claims = new Claims(new PostgresClaimStore(db));
-  const windows = new AttributionWindows(redis);
   const addresses = new AddressWriter(config.ADDRESS_KEY);
   const queryFilter = new QueryFilter(config.DROPPED_QUERY_PARAMETERS);
   const opens = new LinkOpens({ cache, records, clock, addresses, queryFilter });
-  const archive = clients.archive ?? noArchive;
   const store = new InstallStore(db);
   const appOpens = new AppOpens({ installs: store, links, records });
   const log = new MatchLog(records);
-  const matching = new Matching({ clicks, claims, windows, opens, appOpens, addresses, archive, log, clock });
+  const matching = new Matching({ clicks, claims, opens, appOpens, addresses, archive, log, clock });
   const events = new EventTracking(records, links);
   const shortUrl = shortUrlWith(config);
   const deps: GatewayDeps = {
@@ -101,6 +98,7 @@ export function gatewayParts(config: ProcessConfig<'gateway'>, clients: GatewayC
   };
   const counters: GatewayCounters = {
     matches: matching.counters,
+    lookups: matching.lookups,
     opens: appOpens.counters,
     installs: deps.installation.counters,
     events: events.counters,

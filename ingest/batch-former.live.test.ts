@@ -41,7 +41,7 @@ function former(): BatchFormer {
     attribution: new Attribution({
       firstSeen: [0, 1].map((partition) => new FirstSeen({ ...seen, partition })),
       installs: new InstallLookup(null, new ClickHouseRecords(clickhouse)),
-      clicks: null,
+      clicks: { of: async () => new Map() },
       countries,
     }),
   });

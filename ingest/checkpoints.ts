@@ -142,5 +142,6 @@ export interface Checkpoints {
   reviseDone(lease: Lease, done: RevisionDone): Promise<void>;
   /** The salt of a UTC day, made at the first call. Salts of days long past are deleted. */
   salt(day: number, forgetBefore: number): Promise<string>;
-  reportProgress(machine: string, committedTo: number): Promise<void>;
+  /** @param holder whose journals report. @returns false when others report under the machine's name. */
+  reportProgress(machine: string, committedTo: number, holder: string): Promise<boolean>;
 }

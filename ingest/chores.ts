@@ -1,7 +1,8 @@
 /** What ingest does from time to time besides storing batches. What must happen once for all ingests, the owner of partition 0 does. */
 import { MINUTE_MS } from '#common/durations.ts';
 import { objectIn } from '#common/json-object.ts';
-import type { Nats } from '#common/stores/nats.ts';
+import { machineNameTaken } from '#common/log/marks.ts';
+import type { Nats, NatsMessage } from '#common/stores/nats.ts';
 import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
 import { systemTime } from '#common/time.ts';
@@ -22,6 +23,7 @@ export interface ChoresOptions {
 }
 
 const machineCharsMax = 255;
+const holderCharsMax = 64;
 
 export class Chores {
   memoryPolicy: MemoryPolicy = { policy: '', fault: '' };
@@ -39,7 +41,7 @@ export class Chores {
     const everyMinute = systemTime.every(MINUTE_MS, () => void this.#onMinute());
     const refreshing = systemTime.every(refreshMs, () => void this.#refreshErasures());
     this.#ends.push(
-      nats.subscribe(nats.names.progress, (message) => void this.#storeProgress(message.bytes)),
+      nats.subscribe(nats.names.progress, (message) => void this.#storeProgress(message)),
       () => systemTime.clear(everyMinute),
       () => systemTime.clear(refreshing),
     );
@@ -70,13 +72,18 @@ export class Chores {
   }
 
   /** Stores the progress that publishers report, for `as_of` of queries. */
-  async #storeProgress(bytes: Buffer): Promise<void> {
-    const { checkpoints, isFirst, log } = this.#options;
+  async #storeProgress({ bytes, reply }: NatsMessage): Promise<void> {
+    const { nats, checkpoints, isFirst, log } = this.#options;
     if (!isFirst()) return;
-    const { machine, committed_to } = objectIn(bytes.toString());
+    const { machine, committed_to, holder = '' } = objectIn(bytes.toString());
     if (typeof machine !== 'string' || machine.length > machineCharsMax || typeof committed_to !== 'number') return;
+    if (typeof holder !== 'string' || holder.length > holderCharsMax) return;
     await ifReachable(
-      () => checkpoints.reportProgress(machine, Math.floor(committed_to)),
+      async () => {
+        if (await checkpoints.reportProgress(machine, Math.floor(committed_to), holder)) return;
+        log({ machine }, 'two machines report under one name: MACHINE_NAME must be unique');
+        if (reply !== '') nats.publish(reply, Buffer.from(machineNameTaken));
+      },
       (error) => log({ reason: error.message }, 'the progress of a publisher could not be stored'),
     );
   }

@@ -56,7 +56,7 @@ function former(enrichment?: Enrichment): BatchFormer {
         }),
       ],
       installs: new InstallLookup(null, new ClickHouseRecords(clickhouse)),
-      clicks: null,
+      clicks: { of: async () => new Map() },
       countries,
     }),
   });

@@ -1,8 +1,7 @@
 /** All parts of ingest wired together: main.ts runs it, and tests run it with failpoints. */
-
+import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { AttributionWindows, defaultWindows } from '#common/attribution/attribution-windows.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
 import { systemClock } from '#common/clock.ts';
@@ -13,20 +12,23 @@ import { Nats } from '#common/stores/nats.ts';
 import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { sleep, systemTime } from '#common/time.ts';
-import { AppWindows } from './attribution/app-windows.ts';
 import { Attribution } from './attribution/attribution.ts';
 import { ClickLookupServer } from './attribution/click-archive.ts';
 import { ClickHouseRecords } from './attribution/clickhouse-records.ts';
 import { FirstSeenGroup } from './attribution/first-seen-group.ts';
 import { InstallLookup } from './attribution/install-lookup.ts';
+import { appsIn, KnownApps } from './attribution/known-apps.ts';
 import { PostgresLateCursors } from './attribution/late-cursors.ts';
 import { LateEvents } from './attribution/late-events.ts';
 import { ClickHouseLateStore } from './attribution/late-store.ts';
 import { partsOfLearned } from './attribution/learned-events.ts';
+import { NamedClicks } from './attribution/named-clicks.ts';
 import { newFeedCounters, RecentClicksFeed } from './attribution/recent-clicks-feed.ts';
+import { ClickHouseClicks } from './attribution/stored-clicks.ts';
 import { BatchFormer } from './batch-former.ts';
 import type { Checkpoints } from './checkpoints.ts';
 import { Chores } from './chores.ts';
+import { ClaimedName, processPlace } from './claimed-name.ts';
 import { ClickHouseStore } from './clickhouse-store.ts';
 import { openCountryDatabase } from './country-database.ts';
 import { Enrichment } from './enrichment.ts';
@@ -51,6 +53,8 @@ export interface IngestOptions {
   readonly config: ProcessConfig<'ingest'>;
   readonly failpoints: Failpoints;
   readonly log: (fields: object, line: string) => void;
+  /** Ends the process: another one has its name. */
+  readonly end: (reason: string) => void;
 }
 
 export class Ingest {
@@ -69,14 +73,17 @@ export class Ingest {
   readonly #options: IngestOptions;
   readonly #checkpoints: Checkpoints;
   readonly #ends: (() => void)[] = [];
-  readonly #archive: ClickLookupServer;
+  readonly archive: ClickLookupServer;
   readonly #installationId: string;
+  readonly #name: ClaimedName;
   readonly #erasures: Erasures;
+  readonly #apps: KnownApps;
 
-  private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, installationId: string) {
+  private constructor(options: IngestOptions, nats: Nats, postgres: Postgres, id: string, name: ClaimedName) {
     const { config, failpoints, log } = options;
     this.#options = options;
-    this.#installationId = installationId;
+    this.#installationId = id;
+    this.#name = name;
     this.nats = nats;
     this.postgres = postgres;
     this.clickhouse = new ClickHouse({ url: config.CLICKHOUSE_URL, requestTimeoutMs: insertTimeoutMs });
@@ -88,7 +95,8 @@ export class Ingest {
     this.enrichment = new Enrichment({ countries, visitors });
     this.redis = config.REDIS_URL === '' ? null : new Redis({ url: config.REDIS_URL, name: 'ingest' });
     const clicks = this.redis && new RecentClicks(this.redis);
-    this.#archive = new ClickLookupServer(this.clickhouse);
+    this.archive = new ClickLookupServer(this.clickhouse, this.postgres);
+    this.#apps = new KnownApps(appsIn(this.postgres), systemClock);
     const partitions = config.LOG_PARTITIONS;
     const stored = new ClickHouseRecords(this.clickhouse);
     const allowStrays = (partition: number) => this.partitions.allowStrays(partition);
@@ -96,7 +104,7 @@ export class Ingest {
     const attribution = new Attribution({
       firstSeen: new FirstSeenGroup({ stored, clock: systemClock, partitions, allowStrays }),
       installs,
-      clicks,
+      clicks: new NamedClicks({ recent: clicks, stored: new ClickHouseClicks(this.clickhouse), apps: this.#apps }),
       countries,
     });
     const [enrichment, erasures] = [this.enrichment, this.#erasures];
@@ -111,14 +119,13 @@ export class Ingest {
       time: systemTime,
       log,
     };
-    const owner = `${hostname()}/${config.INSTANCE || process.pid}`;
-    const leaseSeconds = config.LEASE_SECONDS;
-    const limits = limitsOf(config);
+    const owner = name.name;
+    const [leaseSeconds, limits] = [config.LEASE_SECONDS, limitsOf(config)];
     const common = {
       owner,
       leaseSeconds,
       nats,
-      installationId,
+      installationId: id,
       limits,
       sink,
       counters: this.counters,
@@ -145,15 +152,11 @@ export class Ingest {
   }
 
   #newLateEvents(installs: InstallLookup): LateEvents {
-    const { redis, clickhouse } = this;
-    const read = async (appIds: readonly string[]) =>
-      redis === null ? appIds.map(() => defaultWindows) : await new AttributionWindows(redis).of(appIds);
-    const windows = new AppWindows(read, systemClock);
     return new LateEvents({
-      store: new ClickHouseLateStore(clickhouse),
+      store: new ClickHouseLateStore(this.clickhouse),
       cursors: new PostgresLateCursors(this.postgres),
       installs,
-      windows: (appIds) => windows.of(appIds),
+      apps: this.#apps,
       partsOf: partsOfLearned,
       erasures: this.#erasures,
       time: systemTime,
@@ -190,7 +193,8 @@ export class Ingest {
     if (!redis) return undefined;
     const log = (line: string) => this.#options.log({ partition }, line);
     const clicks = new RecentClicks(redis);
-    return new RecentClicksFeed({ nats, redis, clicks, partition, time: systemTime, log, counters: this.feedCounters });
+    const [apps, counters] = [this.#apps, this.feedCounters];
+    return new RecentClicksFeed({ nats, redis, clicks, apps, partition, time: systemTime, log, counters });
   }
 
   /** Connects to the log, and creates or corrects it. */
@@ -208,9 +212,22 @@ export class Ingest {
       connectionsMax: 4,
     });
     const warn = (line: string) => log({}, line);
-    const id = await installationId(new PostgresCheckpoints(postgres), warn);
+    const checkpoints = new PostgresCheckpoints(postgres);
+    const id = await patiently(() => checkpoints.installationId(), warn);
     await keepLog(nats, options, id);
-    return new Ingest(options, nats, postgres, id);
+    const name = new ClaimedName({
+      postgres,
+      holder: {
+        name: `${config.MACHINE_NAME || hostname()}/${config.INSTANCE || process.pid}`,
+        run: randomUUID(),
+        place: processPlace(),
+        pid: process.pid,
+      },
+      time: systemTime,
+      onTaken: () => options.end(nameTaken(name.name)),
+    });
+    if (!(await patiently(() => name.take(), warn))) throw new Error(nameTaken(name.name));
+    return new Ingest(options, nats, postgres, id, name);
   }
 
   start(): void {
@@ -225,7 +242,8 @@ export class Ingest {
         }
       }),
     );
-    this.#ends.push(this.#archive.serve(this.nats));
+    this.#ends.push(this.archive.serve(this.nats));
+    this.#name.start();
     this.partitions.start();
     this.chores.start();
     this.logRoom.start();
@@ -238,6 +256,7 @@ export class Ingest {
   async stop(): Promise<void> {
     for (const end of this.#ends) end();
     await this.partitions.stop();
+    await this.#name.stop();
     await this.redis?.close();
     await this.nats.close();
     await this.clickhouse.close();
@@ -259,11 +278,15 @@ function limitsOf(config: ProcessConfig<'ingest'>): QueueLimits {
   };
 }
 
+function nameTaken(name: string): string {
+  return `another ingest runs as ${name}: give each machine a MACHINE_NAME of its own, and each ingest of a machine an INSTANCE`;
+}
+
 /** Waits for Postgres. */
-async function installationId(checkpoints: Checkpoints, warn: (line: string) => void): Promise<string> {
+async function patiently<T>(ask: () => Promise<T>, warn: (line: string) => void): Promise<T> {
   for (;;) {
     try {
-      return await checkpoints.installationId();
+      return await ask();
     } catch (error) {
       if (!(error instanceof PostgresUnavailable)) throw error;
       warn(`waiting for Postgres: ${error.message}`);

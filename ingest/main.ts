@@ -130,7 +130,15 @@ await new Lifecycle({ log }).run([
   {
     name: 'ingest',
     start: async () => {
-      ingest = await Ingest.create({ config, failpoints: noFailpoints, log: (fields, line) => log.info(fields, line) });
+      ingest = await Ingest.create({
+        config,
+        failpoints: noFailpoints,
+        log: (fields, line) => log.info(fields, line),
+        end: (reason) => {
+          log.fatal(reason);
+          process.exit(1);
+        },
+      });
       ingest.start();
     },
     stop: () => ingest?.stop(),

@@ -26,6 +26,8 @@ interface MarkRow {
   ahead: unknown;
 }
 
+/** A machine whose journals have not reported for so long was replaced by the one that reports now. */
+const holderSilentSeconds = 30;
 const hasGoneBack = 'is in an earlier state because Postgres was restored, and is taken again';
 
 export class PostgresCheckpoints implements Checkpoints {
@@ -223,12 +225,15 @@ export class PostgresCheckpoints implements Checkpoints {
     return rows[0]?.salt ?? '';
   }
 
-  async reportProgress(machine: string, committedTo: number): Promise<void> {
-    await this.#postgres.execute(
-      `INSERT INTO ingest.progress (machine, committed_to) VALUES ($1, $2)
-       ON CONFLICT (machine) DO UPDATE SET committed_to = excluded.committed_to, updated_at = now()`,
-      [machine, committedTo],
+  async reportProgress(machine: string, committedTo: number, holder: string): Promise<boolean> {
+    const kept = await this.#postgres.execute(
+      `INSERT INTO ingest.progress AS known (machine, committed_to, holder) VALUES ($1, $2, $3)
+       ON CONFLICT (machine) DO UPDATE SET committed_to = excluded.committed_to, updated_at = now(),
+           holder = CASE excluded.holder WHEN '' THEN known.holder ELSE excluded.holder END
+         WHERE known.holder IN ('', excluded.holder) OR excluded.holder = '' OR known.updated_at < now() - make_interval(secs => $4)`,
+      [machine, committedTo, holder, holderSilentSeconds],
     );
+    return kept > 0;
   }
 
   /**

@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { runner } from 'node-pg-migrate';
 import { packageRoot } from '#common/process/paths.ts';
+import { writableUrl } from '#common/stores/postgres.ts';
 import { grantProcessRoles } from './role-rights.ts';
 
 export interface PostgresMigrationOptions {
@@ -21,8 +22,9 @@ const notMigrations = '(?!\\d{4}_[a-z0-9_]+\\.sql$).*';
  */
 export async function migratePostgres(options: PostgresMigrationOptions): Promise<string[]> {
   const quiet = () => undefined;
+  const url = await writableUrl(options.url);
   const done = await runner({
-    databaseUrl: { connectionString: options.url, connectionTimeoutMillis: 5_000, application_name: 'migrate' },
+    databaseUrl: { connectionString: url, connectionTimeoutMillis: 5_000, application_name: 'migrate' },
     dir: options.folder ?? join(packageRoot(), 'pg-migrations'),
     ignorePattern: notMigrations,
     migrationsTable: 'pg_migrations',
@@ -35,6 +37,6 @@ export async function migratePostgres(options: PostgresMigrationOptions): Promis
   });
   const names = done.map((migration) => migration.name);
   for (const name of names) options.log?.(`migrated ${name}`);
-  if (options.folder === undefined) await grantProcessRoles(options.url);
+  if (options.folder === undefined) await grantProcessRoles(url);
   return names;
 }

@@ -74,6 +74,16 @@ CREATE TABLE ingest.member (
   CONSTRAINT member_pkey PRIMARY KEY (owner)
 );
 
+CREATE TABLE ingest.name (
+  name text NOT NULL,
+  run text NOT NULL,
+  place text NOT NULL,
+  pid integer NOT NULL,
+  beats bigint NOT NULL DEFAULT 0,
+  beat_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT name_pkey PRIMARY KEY (name)
+);
+
 CREATE TABLE ingest.numbering (
   since_ms bigint NOT NULL
 );
@@ -82,6 +92,7 @@ CREATE TABLE ingest.progress (
   machine text NOT NULL,
   committed_to bigint NOT NULL,
   updated_at timestamp with time zone NOT NULL DEFAULT now(),
+  holder text NOT NULL DEFAULT ''::text,
   CONSTRAINT progress_pkey PRIMARY KEY (machine)
 );
 
@@ -165,6 +176,14 @@ CREATE TABLE public.host_checks (
   CONSTRAINT host_checks_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id) ON DELETE CASCADE,
   CONSTRAINT host_checks_pkey PRIMARY KEY (app_id),
   CONSTRAINT host_checks_problem_check CHECK ((problem = ANY (ARRAY['record_missing'::text, 'record_differs'::text, 'dns_unavailable'::text, 'taken'::text])))
+);
+
+CREATE TABLE public.hourly_audits (
+  hour bigint NOT NULL,
+  owner text NOT NULL,
+  claimed_until timestamp with time zone NOT NULL,
+  figures jsonb,
+  CONSTRAINT hourly_audits_pkey PRIMARY KEY (hour)
 );
 
 CREATE TABLE public.install_answers (

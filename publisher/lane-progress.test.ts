@@ -47,7 +47,8 @@ test('a frame whose successors are committed already is published again when the
   for (const frame_no of [1, 2, 3, 4]) lanes.saw({ ...header, frame_no }, key);
   const committed = { producer_id: 'p', kind: 'click' as const, partition: 3, mark: 0, ahead: [[2, 4]] as const };
   lanes.announced({ ...announcement, partition: 3, lanes: [committed] }, () => true);
-  // It alone is sent, and the log takes it for a duplicate of what it had, and the sink had committed, before Postgres was set back.
+  // Only this one is sent, and the log treats it as a duplicate of a message that the sink had committed before
+  // Postgres was set back.
   lanes.saw(header, key);
   lanes.acknowledged(header, acknowledgedAt);
   const skipped = (ms: number) =>

@@ -2,16 +2,37 @@
  * The name under which a machine reports its progress. It belongs to the journals and not to the host: a container that is recreated
  * on the same volume has another host name, and the old name's progress would hold `as_of` back forever.
  */
+import { randomUUID } from 'node:crypto';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 
-/** The name stored next to the journals in `root`; if there is none yet, the current host name is stored. */
-export function machineName(root: string, host = hostname()): string {
-  const file = join(root, 'machine');
-  const kept = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
-  if (kept !== '') return kept;
-  writeFileSync(`${file}.new`, `${host}\n`);
+export interface MachineIdentity {
+  readonly name: string;
+  /** Made with the journals' folder, so that two machines of one name are told apart. */
+  readonly holder: string;
+}
+
+/**
+ * What is kept beside the journals in `root`; the configured name, or the host's name of now, from then on, if there is none yet.
+ * @throws Error when the journals belong to a machine of another name than the configured one.
+ */
+export function machineIdentity(root: string, configured = '', host = hostname()): MachineIdentity {
+  const name = kept(join(root, 'machine'), () => configured || host);
+  if (configured !== '' && configured !== name) {
+    throw new Error(
+      `The journals in ${root} belong to the machine ${name}, and MACHINE_NAME is ${configured}: ` +
+        `set it to ${name}, or give ${configured} a DATA_DIR of its own.`,
+    );
+  }
+  return { name, holder: kept(join(root, 'machine-id'), randomUUID) };
+}
+
+function kept(file: string, make: () => string): string {
+  const known = existsSync(file) ? readFileSync(file, 'utf8').trim() : '';
+  if (known !== '') return known;
+  const made = make();
+  writeFileSync(`${file}.new`, `${made}\n`);
   renameSync(`${file}.new`, file);
-  return host;
+  return made;
 }

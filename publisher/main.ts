@@ -10,7 +10,7 @@ import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { keepInstallation, keptInstallation } from './kept-installation.ts';
-import { machineName } from './machine-name.ts';
+import { machineIdentity } from './machine-name.ts';
 import { Publisher } from './publisher.ts';
 
 const config = processConfig('publisher', ['NATS_URL']);
@@ -39,10 +39,19 @@ setInterval(() => void keepLock(lock), lockCheckMs).unref();
 let running: { readonly nats: Nats; readonly publisher: Publisher } | undefined;
 
 function publisherOn(nats: Nats): Publisher {
+  const machine = machineIdentity(root, config.MACHINE_NAME);
   const stream = { bytesMax: config.LOG_BYTES_MAX, replicas: Number(config.LOG_REPLICAS) };
   return new Publisher({
     root,
-    machine: machineName(root),
+    machine: machine.name,
+    holder: machine.holder,
+    onNameTaken: () => {
+      log.fatal(
+        { machine: machine.name },
+        'another machine reports under this name: give each machine a MACHINE_NAME of its own, and a DATA_DIR that is no copy',
+      );
+      process.exit(1);
+    },
     nats,
     system: nodeSystem,
     ensureLog: () =>

@@ -7,7 +7,7 @@ import { nodeSystem } from '#common/journal/system.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { ensureLogStream, keepLogStream } from '#common/log/log-stream.ts';
-import { decodeMarksRequest, encodeAnnouncements } from '#common/log/marks.ts';
+import { decodeMarksRequest, encodeAnnouncements, machineNameTaken } from '#common/log/marks.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { natsForTest, type TestServer } from '#testing/servers.ts';
 import { Publisher } from './publisher.ts';
@@ -181,7 +181,7 @@ test('with a full log the publisher waits with a bounded window, and continues w
   await nats.request('$JS.API.STREAM.PURGE.log');
   await expect.poll(() => publisher.counters.acknowledged, patience).toBeGreaterThan(before + 10);
   expect(lines[0]).toContain('maximum bytes exceeded');
-  expect(lines[1]).toBe('the log takes records again');
+  expect(lines[1]).toBe('the log accepts records again');
   log.bytesMax = 100_000_000;
 });
 
@@ -301,4 +301,30 @@ test('marks of another installation delete nothing, before and after the owner o
       return producersIn('edge-0');
     }, patience)
     .toEqual([producer(2)]);
+});
+
+test('a publisher under whose name other journals report is told so, by a reply to its report', async () => {
+  let isTaken = false;
+  const reports: object[] = [];
+  const second = new Publisher({
+    root,
+    machine: 'test',
+    holder: 'second',
+    onNameTaken: () => {
+      isTaken = true;
+    },
+    nats,
+    system: { ...nodeSystem, time },
+    ensureLog: () => keepLogStream(nats, log, () => undefined),
+    onDamage: () => undefined,
+    log: () => undefined,
+  });
+  nats.subscribe(nats.names.progress, ({ bytes, reply }) => {
+    reports.push(JSON.parse(bytes.toString()));
+    nats.publish(reply, Buffer.from(reports.length < 2 ? 'anything else' : machineNameTaken));
+  });
+  await second.start();
+  await expect.poll(() => isTaken, patience).toBe(true);
+  expect(reports[0]).toMatchObject({ machine: 'test', holder: 'second' });
+  await second.stop();
 });

@@ -16,7 +16,7 @@
  */
 import type { System } from '#common/journal/system.ts';
 import { messageIdOf } from '#common/log/frame.ts';
-import { decodeAnnouncement, encodeMarksRequest, laneKeyOf } from '#common/log/marks.ts';
+import { decodeAnnouncement, encodeMarksRequest, laneKeyOf, machineNameTaken } from '#common/log/marks.ts';
 import type { NatsClient, NatsMessage } from '#common/stores/nats.ts';
 import { sleep, type Timer } from '#common/time.ts';
 import { type MissingLocks, type Producer, scanJournals } from './journal-scanner.ts';
@@ -44,6 +44,9 @@ export interface PublisherOptions {
   readonly root: string;
   /** Name of this machine in its progress reports. */
   readonly machine: string;
+  /** Of these journals alone, by which ingest sees that two machines report under one name. */
+  readonly holder?: string;
+  readonly onNameTaken?: () => void;
   readonly nats: NatsClient;
   readonly system: System;
   /** Called once per producer whose journal can't be read further. */
@@ -74,6 +77,8 @@ export class Publisher {
   readonly #window = new PublishWindow(windowMessages, windowBytes);
   readonly #collector = new MessageCollector((message) => this.#publish(message));
   readonly #inbox: string;
+  /** Where ingest replies to a progress report that it rejects. */
+  readonly #replies: string;
   /** JetStream's last refusal of a message; empty since it accepted one. */
   #refusal = '';
   /** The log's owner: marks of others are not for these journals. Empty until ingest has stamped it. */
@@ -98,11 +103,17 @@ export class Publisher {
   constructor(options: PublisherOptions) {
     this.#options = options;
     this.#inbox = options.nats.inbox();
+    this.#replies = options.nats.inbox();
   }
 
   async start(): Promise<void> {
     const { nats } = this.#options;
     this.#ends.push(nats.subscribe(`${this.#inbox}.*`, (message) => this.#onAck(message)));
+    this.#ends.push(
+      nats.subscribe(this.#replies, ({ bytes }) => {
+        if (bytes.toString() === machineNameTaken) this.#options.onNameTaken?.();
+      }),
+    );
     const received = new Promise<void>((done) => {
       this.#ends.push(
         nats.subscribe(nats.names.marks, (message) => {
@@ -198,9 +209,9 @@ export class Publisher {
   #tellProgress(now: number): void {
     if (now - this.#toldAt < progressIntervalMs || this.#scannedAt === 0) return;
     this.#toldAt = now;
-    const progress = { machine: this.#options.machine, committed_to: this.committedTo };
-    const { nats } = this.#options;
-    nats.publish(nats.names.progress, Buffer.from(JSON.stringify(progress)));
+    const { machine, holder, nats } = this.#options;
+    const progress = { machine, committed_to: this.committedTo, ...(holder === undefined ? {} : { holder }) };
+    nats.publish(nats.names.progress, Buffer.from(JSON.stringify(progress)), { reply: this.#replies });
   }
 
   /** @returns whether there was anything to read. */

@@ -16,6 +16,7 @@ import {
 } from './accounts.ts';
 import type { AdminContext } from './admin-context.ts';
 import { addHostCommands } from './host-commands.ts';
+import { addMachineCommands } from './machine-commands.ts';
 import { passwordRule } from './password-strength.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRemovalCommands } from './removal-commands.ts';
@@ -37,6 +38,7 @@ export function adminProgram(context: AdminContext): Command {
   addRemovalCommands(program, context);
   addHostCommands(program, context);
   addSecondFactorCommands(program, context);
+  addMachineCommands(program, context);
   addSecretCommands(program, context);
   return program;
 }

@@ -1,8 +1,9 @@
 /** Erases a person, or all people of an organization, from Postgres, Redis and the log. */
+import { addressStart, clicksOfApp, idStart, timePartOf } from '#common/attribution/click-lines.ts';
 import { signalsKey } from '#common/links/tap-page.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
-import type { Redis } from '#common/stores/redis.ts';
+import type { Redis, Script } from '#common/stores/redis.ts';
 import { installNames, matchKeys, type Person } from './erase-person.ts';
 import { AdminError } from './questions.ts';
 
@@ -66,9 +67,27 @@ export async function scrubPostgres(db: Queries): Promise<string[]> {
 
 const scanCount = 1_000;
 
+/** KEYS: one key of lines. ARGV: what the lines to remove begin with. Answers how many there were; the rest expires as before. */
+const removeLinesScript = `
+local text = redis.call('GET', KEYS[1])
+if not text then return 0 end
+local gone = 0
+local kept = {}
+for line in string.gmatch(text, '[^\\n]*\\n') do
+  local isGone = false
+  for _, start in ipairs(ARGV) do isGone = isGone or string.sub(line, 1, #start) == start end
+  if isGone then gone = gone + 1 else kept[#kept + 1] = line end
+end
+if #kept == 0 then redis.call('DEL', KEYS[1])
+elseif gone > 0 then redis.call('SET', KEYS[1], table.concat(kept), 'PX', math.max(1, redis.call('PTTL', KEYS[1]))) end
+return gone
+`;
+
+type RedisToErase = Pick<Redis, 'commands' | 'script'>;
+
 /** @param person null for all people of the apps. @returns the number of removed keys. */
 export async function eraseInRedis(
-  redis: Pick<Redis, 'commands'>,
+  redis: RedisToErase,
   appIds: readonly string[],
   person: Person | null,
 ): Promise<number> {
@@ -83,7 +102,7 @@ export async function eraseInRedis(
     const keys = [
       ...answers,
       ...matchIds.map((id) => `match_id:${id}`),
-      ...[...person.click].flatMap((id) => [`click:${id}`, `claim:${id}`, signalsKey(id)]),
+      ...[...person.click].flatMap((id) => [`claim:${id}`, signalsKey(id)]),
       ...appIds.flatMap((app) => [
         ...[...person.install].map((id) => `install:${app}:${id}`),
         ...[...person.device].map((id) => `device:${app}:${id}`),
@@ -91,37 +110,59 @@ export async function eraseInRedis(
     ];
     if (keys.length > 0) removed += await commands.del(...keys);
   }
-  const ofApps = new RegExp(`^(?:recent|match|install|device|open):(?:${appIds.join('|')}):`);
+  const forget = redis.script(removeLinesScript);
+  const ofApps = new RegExp(`^(?:near|match|install|device|open):(?:${appIds.join('|')}):`);
   let cursor = '0';
   do {
     const [next, keys] = await commands.scan(cursor, 'COUNT', scanCount);
     cursor = next;
-    for (const key of keys) removed += await eraseKey(redis, key, ofApps, appIds, person);
+    for (const key of keys) removed += await eraseKey({ redis, forget, ofApps, appIds, person }, key);
   } while (cursor !== '0');
   return removed;
 }
 
-async function eraseKey(
-  { commands }: Pick<Redis, 'commands'>,
-  key: string,
-  ofApps: RegExp,
-  appIds: readonly string[],
-  person: Person | null,
-): Promise<number> {
-  if (key.startsWith('recent:') && ofApps.test(key) && person !== null) {
-    const members = await commands.zrange(key, '0', '-1');
-    const own = members.filter((member) => person.click.has(member.slice(0, 30)));
-    return own.length === 0 ? 0 : await commands.zrem(key, ...own);
+interface ErasureInRedis {
+  readonly redis: RedisToErase;
+  readonly forget: Script;
+  /** Matches keys that name one of the apps. */
+  readonly ofApps: RegExp;
+  readonly appIds: readonly string[];
+  /** Null for all people of the apps. */
+  readonly person: Person | null;
+}
+
+async function eraseKey(erasure: ErasureInRedis, key: string): Promise<number> {
+  const { redis, ofApps, appIds, person } = erasure;
+  const { commands } = redis;
+  if (key.startsWith('clicks:')) return await eraseLinesById(erasure, key);
+  if (key.startsWith('near:') && ofApps.test(key) && person !== null) {
+    return await removeLines(erasure, key, [...person.click].map(addressStart));
   }
   if (ofApps.test(key)) return person === null || isOpenOf(key, person) ? await commands.del(key) : 0;
-  // The clicks of one person are found by their ids; answers have to be read, because their keys are only match ids.
-  const isLookedInto = key.startsWith('match_id:') || (person === null && key.startsWith('click:'));
-  const json = isLookedInto ? await commands.get(key) : null;
+  // Answers by their ids alone have to be looked into.
+  const json = key.startsWith('match_id:') ? await commands.get(key) : null;
   if (json === null) return 0;
   const { app_id = '', click_id = '' } = JSON.parse(json) as { app_id?: string; click_id?: string };
   if (!appIds.includes(app_id) || (person !== null && !person.click.has(click_id))) return 0;
-  const clickId = key.startsWith('click:') ? key.slice('click:'.length) : '';
-  return await commands.del(key, ...(clickId === '' ? [] : [`claim:${clickId}`, signalsKey(clickId)]));
+  return await commands.del(key);
+}
+
+/** The clicks of one person are known by their ids, those of an app by their lines. */
+async function eraseLinesById(erasure: ErasureInRedis, key: string): Promise<number> {
+  const { redis, appIds, person } = erasure;
+  const timePart = key.slice('clicks:'.length);
+  if (person !== null) {
+    const own = [...person.click].filter((id) => timePartOf(id) === timePart);
+    return await removeLines(erasure, key, own.map(idStart));
+  }
+  const lines = (await redis.commands.get(key)) ?? '';
+  const ids = appIds.flatMap((appId) => clicksOfApp(lines, timePart, appId));
+  if (ids.length > 0) await redis.commands.del(...ids.flatMap((id) => [`claim:${id}`, signalsKey(id)]));
+  return await removeLines(erasure, key, ids.map(idStart));
+}
+
+async function removeLines({ forget }: ErasureInRedis, key: string, starts: readonly string[]): Promise<number> {
+  return starts.length === 0 ? 0 : Number(await forget([key], starts));
 }
 
 /** Links that a device opened recently: `open:<app>:<device>:<url>`. */

@@ -7,7 +7,7 @@ import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import { audit } from '#clickhouse/queries/audit.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { RecentInstalls } from '#common/attribution/recent-installs.ts';
-import { DAY_MS, MINUTE_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { Journal } from '#common/journal/journal.ts';
 import { nodeSystem } from '#common/journal/system.ts';
@@ -113,7 +113,12 @@ beforeAll(async () => {
     LOG_BYTES_MAX: String(1e9),
     INGEST_FLUSH_INTERVAL_MS: '20',
   };
-  ingest = await Ingest.create({ config: loadConfig([], settings), failpoints: noFailpoints, log: () => undefined });
+  ingest = await Ingest.create({
+    config: loadConfig([], settings),
+    failpoints: noFailpoints,
+    log: () => undefined,
+    end: () => undefined,
+  });
   ingest.start();
 }, 2 * MINUTE_MS);
 afterAll(async () => {
@@ -248,11 +253,11 @@ async function keepBeside({ click, device, install }: TestPerson): Promise<void>
   );
   await db.execute('ANALYZE');
   const utm = { campaign: '', utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
-  const windows = { attribution_window_hours: 24, probabilistic_window_hours: 6 };
   await new RecentClicks(redis).put([
     {
       click: { click_id: click, app_id, link_id, time: Date.now(), query: '', ...utm },
-      ...{ is_bot: false, traces: { user_agent: 'a', language: 'b' }, address: 'hash', windows },
+      is_bot: false,
+      near: { address: 'hash', browser: { user_agent: 'a', language: 'b' }, windowMs: 6 * HOUR_MS },
     },
   ]);
   await redis.commands.set(`claim:${click}`, device);
@@ -311,7 +316,9 @@ async function inRedis(texts: readonly string[]): Promise<string[]> {
         : `${key} ${await commands.get(key)}`,
     ),
   );
-  return lines.filter((line) => texts.some((text) => line.includes(text)));
+  // Clicks and apps stand there by the end of their ids.
+  const ends = texts.map((text) => (text.startsWith('clk_') ? text.slice(14) : text.replace(/^app_/, '')));
+  return lines.filter((line) => ends.some((text) => line.includes(text)));
 }
 
 const noPerson = {

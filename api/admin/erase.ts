@@ -24,7 +24,7 @@ import { AdminError } from './questions.ts';
 export interface EraseStores {
   readonly db: Queries;
   readonly clickhouse: ClickHouse;
-  readonly redis: Pick<Redis, 'commands'>;
+  readonly redis: Pick<Redis, 'commands' | 'script'>;
   readonly nats: NatsClient;
   readonly clock: Clock;
 }

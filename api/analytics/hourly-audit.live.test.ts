@@ -1,21 +1,29 @@
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
-import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
+import { HOUR_MS } from '#common/durations.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { clickhouseForTest, postgresForTest, type TestDatabase, type TestPostgres } from '#testing/servers.ts';
+import { PostgresAuditTurns } from './audit-turns.ts';
 import { HourlyAudit } from './hourly-audit.ts';
 
 const nowMs = Date.parse('2026-04-10T12:30:00Z');
 const log = { warn: () => undefined, error: () => undefined };
 let store: TestDatabase;
 let client: ClickHouse;
+let postgres: TestPostgres;
+let db: Postgres;
+const turnsOf = (owner: string) => new PostgresAuditTurns(db, owner);
 
 beforeAll(async () => {
-  store = await clickhouseForTest();
+  [store, postgres] = await Promise.all([clickhouseForTest(), postgresForTest()]);
+  db = new Postgres({ url: postgres.urlAs('signpost_api_process'), name: 'test' });
   client = new ClickHouse({ url: store.url });
 });
 afterAll(async () => {
   await client.close();
-  await store.stop();
+  await db.close();
+  await Promise.all([store.stop(), postgres.stop()]);
 });
 
 async function figuresOf(metrics: Registry): Promise<Record<string, number>> {
@@ -28,7 +36,7 @@ test('the last closed hour is audited, and its faults are metrics', async () => 
     "INSERT INTO clicks (click_id, organization_id, app_id, time, producer_id, frame_no) VALUES ('a', 'o', 'p', '2026-04-10 11:10:00', 'edge', 1), ('b', 'o', 'p', '2026-04-10 11:20:00', 'edge', 3), ('c', 'o', 'p', '2026-04-10 12:20:00', 'edge', 7)",
   );
   const metrics = new Registry();
-  const audit = new HourlyAudit({ clickhouse: client, metrics, log, clock: () => nowMs });
+  const audit = new HourlyAudit({ clickhouse: client, turns: turnsOf('a'), metrics, log, clock: () => nowMs });
   expect(await audit.look()).toBe(Date.parse('2026-04-10T13:10:00Z'));
   expect(await figuresOf(metrics)).toEqual({ lost: 1, duplicated: 0, rollup_difference: 0 });
   const [audited] = (await metrics.getSingleMetric('audit_to_seconds')?.get())?.values ?? [];
@@ -40,7 +48,56 @@ test('an audit that ClickHouse does not answer is repeated, and reports nothing 
   const unreachable = {
     query: () => Promise.reject(new ClickHouseFailure('unavailable', 0, 'unreachable', undefined)),
   };
-  const audit = new HourlyAudit({ clickhouse: unreachable, metrics, log, clock: () => nowMs });
-  expect(await audit.look()).toBe(nowMs + 300_000);
+  const audit = new HourlyAudit({
+    clickhouse: unreachable,
+    turns: turnsOf('a'),
+    metrics,
+    log,
+    clock: () => nowMs + HOUR_MS,
+  });
+  expect(await audit.look()).toBe(nowMs + HOUR_MS + 300_000);
   expect(await figuresOf(metrics)).toEqual({});
+});
+
+test('of several API processes one audits an hour, and all of them show what it found', async () => {
+  let audits = 0;
+  let wait: Promise<unknown> = Promise.resolve();
+  const counted: Pick<ClickHouse, 'query'> = {
+    query: async (...args: Parameters<ClickHouse['query']>) => {
+      audits++;
+      await wait;
+      return await client.query(...args);
+    },
+  };
+  const clock = () => nowMs + 24 * HOUR_MS;
+  const processes = ['a', 'b', 'c'].map((owner) => {
+    const metrics = new Registry();
+    return { metrics, audit: new HourlyAudit({ clickhouse: counted, turns: turnsOf(owner), metrics, log, clock }) };
+  });
+  let finish = (_?: unknown) => {};
+  wait = new Promise((done) => {
+    finish = done;
+  });
+  const first = processes[0]?.audit.look();
+  await expect.poll(() => audits).toBeGreaterThan(0);
+  const begun = audits;
+  for (const { audit } of processes.slice(1)) expect(await audit.look()).toBe(clock() + 30_000);
+  expect(audits).toBe(begun);
+  finish();
+  await first;
+  const made = audits;
+  for (const { audit } of processes.slice(1)) expect(await audit.look()).toBe(await first);
+  expect(audits).toBe(made);
+  for (const { metrics } of processes) {
+    expect(await figuresOf(metrics)).toEqual({ lost: 0, duplicated: 0, rollup_difference: 0 });
+  }
+});
+
+test('an hour that one process could not audit is audited by another', async () => {
+  const clock = () => nowMs + 48 * HOUR_MS;
+  const away = { query: () => Promise.reject(new ClickHouseFailure('unavailable', 0, 'away', undefined)) };
+  const metrics = new Registry();
+  await new HourlyAudit({ clickhouse: away, turns: turnsOf('a'), metrics: new Registry(), log, clock }).look();
+  await new HourlyAudit({ clickhouse: client, turns: turnsOf('b'), metrics, log, clock }).look();
+  expect(await figuresOf(metrics)).toEqual({ lost: 0, duplicated: 0, rollup_difference: 0 });
 });

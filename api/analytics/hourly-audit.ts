@@ -1,5 +1,5 @@
 /**
- * Audits the last closed hour, once an hour, and exposes metrics for alerts. An hour is audited some
+ * Audits the last closed hour, once an hour and installation, and exposes metrics for alerts in every API process. An hour is audited some
  * minutes after its end, when its records are stored; while ingest is behind, only stored records are audited.
  */
 import { Gauge, type Registry } from 'prom-client';
@@ -9,14 +9,19 @@ import type { Clock } from '#common/clock.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
+import type { AuditTurns } from './audit-turns.ts';
 
 /** After the end of an hour. */
 const settlingMs = 10 * 60_000;
-/** After ClickHouse could not be queried. */
+/** While another process audits the hour. */
+const othersMs = 30_000;
+/** After ClickHouse or Postgres could not be asked. */
 const retryMs = 5 * 60_000;
 
 export interface HourlyAuditParts {
   readonly clickhouse: Pick<ClickHouse, 'query'>;
+  readonly turns: AuditTurns;
   readonly metrics: Registry;
   readonly log: Pick<Log, 'warn' | 'error'>;
   readonly clock: Clock;
@@ -59,30 +64,41 @@ export class HourlyAudit implements Part {
 
   /** Audits the last closed hour. @returns when to run again, epoch ms. */
   async look(): Promise<number> {
-    const { clickhouse, log, clock } = this.#parts;
+    const { turns, log, clock } = this.#parts;
     const hour = Math.floor((clock() - settlingMs) / HOUR_MS) * HOUR_MS - HOUR_MS;
     try {
-      const figures = await auditHour(clickhouse, hour);
+      const turn = await turns.begin(hour);
+      if (turn.kind === 'others') return clock() + othersMs;
+      const figures = turn.kind === 'done' ? turn.figures : await this.#audit(hour);
       this.#show(figures, hour);
       return hour + 2 * HOUR_MS + settlingMs;
     } catch (error) {
-      if (!(error instanceof ClickHouseFailure)) throw error;
+      if (!(error instanceof ClickHouseFailure) && !(error instanceof PostgresUnavailable)) throw error;
       log.warn({ reason: error.message }, 'the last hour could not be audited');
       return clock() + retryMs;
     }
   }
 
+  async #audit(hour: number): Promise<AuditFigures> {
+    const { clickhouse, turns, log } = this.#parts;
+    let figures: AuditFigures;
+    try {
+      figures = await auditHour(clickhouse, hour);
+    } catch (error) {
+      await turns.giveUp(hour).catch(() => undefined);
+      throw error;
+    }
+    await turns.done(hour, figures);
+    if (Object.values(figures).some((count) => count > 0)) {
+      const fields = { ...figures, hour: new Date(hour).toISOString() };
+      log.error(fields, 'the figures of an hour are not what its records make: npm run admin -- audit says where');
+    }
+    return figures;
+  }
+
   #show(figures: AuditFigures, hour: number): void {
     for (const [what, count] of Object.entries(figures)) this.#gauge.set({ what }, count);
     this.#auditedTo.set((hour + HOUR_MS) / 1000);
-    const isClean = Object.values(figures).every((count) => count === 0);
-    if (!isClean) {
-      const fields = { ...figures, hour: new Date(hour).toISOString() };
-      this.#parts.log.error(
-        fields,
-        'the figures of an hour do not match its records: run npm run admin -- audit to find out where',
-      );
-    }
   }
 
   #waitUntil(ms: number): void {

@@ -4,6 +4,7 @@ import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import type { AppSettings, AppSnapshot } from '#common/links/app-snapshot.ts';
 import { decodeMatch, type MatchDetail } from '#common/log/match-record.ts';
+import { tracesOf } from '#common/match/click-traces.ts';
 import { decide, type Evidence, type EvidenceType, type MatchInput, type ScoredClick } from '#common/match/rules.ts';
 import { type ClickFields, clickSignals, type DeviceFields, deviceSignals } from '#common/match/signals.ts';
 import { packageRoot } from '#common/process/paths.ts';
@@ -101,8 +102,8 @@ async function explained({ device = iphone, clicks = [], named, settings }: Case
     startedMs: 0,
   };
   const near = clicks.map(({ user_agent = ofSafari('17.5') }, at) => ({
-    ...{ click_id: candidates[at]?.click_id ?? '', link_id: '', time: 0, claimed_by: '', json: '', signals: null },
-    ...{ user_agent, language: '' },
+    ...{ click_id: candidates[at]?.click_id ?? '', link_id: '', time: 0, claimed_by: '', query: '', signals: null },
+    traces: tracesOf({ user_agent, language: '' }),
   }));
   const names = named ? [{ type: named.type, click_id }] : [];
   await log.write(question, answer, { given: names, input, decision, near });

@@ -7,7 +7,7 @@ export type Random = () => number;
 
 export function pick<T>(random: Random, values: readonly T[]): T {
   const value = values[Math.floor(random() * values.length)];
-  if (value === undefined) throw new Error('nothing to pick from');
+  if (value === undefined) throw new Error('cannot pick from an empty list');
   return value;
 }
 

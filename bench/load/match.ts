@@ -1,9 +1,9 @@
 /** POST /sdk/match over HTTP: at full speed, then at half of that with every request timed from when it was due. */
 import { parseArgs } from 'node:util';
 import { AddressWriter } from '#common/address-writer.ts';
-import { defaultWindows } from '#common/attribution/attribution-windows.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { campaignFrom } from '#common/campaign-fields.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { post, type RequestOf } from './post-client.ts';
@@ -50,9 +50,11 @@ async function seed(stage: SdkStage, addresses: number): Promise<Seeded> {
       return {
         click: { click_id: newId('clk', time), app_id: stage.app_id, link_id, time, ...none },
         is_bot: false,
-        traces: { user_agent: safari, language: 'en-US' },
-        address: names.ofDevice(addressOf(n), 'anonymize_ip'),
-        windows: defaultWindows,
+        near: {
+          address: names.ofDevice(addressOf(n), 'anonymize_ip'),
+          browser: { user_agent: safari, language: 'en-US' },
+          windowMs: 6 * HOUR_MS,
+        },
       };
     });
     await clicks.put(some);

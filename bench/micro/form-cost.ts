@@ -30,7 +30,12 @@ const former = new BatchFormer({
   enrichment,
   visitors,
   days: { has: () => true, prepare: () => Promise.resolve() },
-  attribution: new Attribution({ firstSeen: [], installs: new InstallLookup(null, records), clicks: null, countries }),
+  attribution: new Attribution({
+    firstSeen: [],
+    installs: new InstallLookup(null, records),
+    clicks: { of: async () => new Map() },
+    countries,
+  }),
 });
 
 const began = Date.now();

@@ -1,30 +1,49 @@
-/** How the SDK edge asks ingest for a click that Redis has lost: a request over NATS, answered from ClickHouse. */
+/** How the SDK edge asks ingest for a click that Redis does not have: one question over NATS, answered from ClickHouse. */
 import { isObject } from '#common/json-object.ts';
-import type { RecentClick } from './recent-click.ts';
+import type { RecentClick } from './click-lines.ts';
 
 const CHARS_MAX = 16_384;
 
 export interface ArchiveQuestion {
+  readonly organization_id: string;
   readonly app_id: string;
   readonly click_id: string;
 }
 
-/** The click, and the device or install that has it; null if the app has no such click. */
-export type ArchiveAnswer = { readonly click: RecentClick; readonly claimed_by: string } | null;
+/** A click, and the device or install that has it. */
+export interface ArchivedClick {
+  readonly click: RecentClick;
+  readonly claimed_by: string;
+}
 
-/** Parses a request; null if it is malformed. */
+/**
+ * `unknown`: the app has no such click. `pending`: ClickHouse does not have it, and does not have everything of that time yet. `unavailable`:
+ * it can't be looked up now.
+ */
+export type ArchiveAnswer = ArchivedClick | 'unknown' | 'pending' | 'unavailable';
+
+/** Reads a question; null for what is none. */
 export function readArchiveQuestion(bytes: Buffer): ArchiveQuestion | null {
   const value = parse(bytes);
   if (!isObject(value)) return null;
-  const { app_id, click_id } = value;
-  return typeof app_id === 'string' && typeof click_id === 'string' ? { app_id, click_id } : null;
+  const { organization_id, app_id, click_id } = value;
+  if (typeof organization_id !== 'string' || typeof app_id !== 'string' || typeof click_id !== 'string') return null;
+  return { organization_id, app_id, click_id };
 }
 
-/** Parses an answer; undefined if it is malformed. */
-export function readArchiveAnswer(bytes: Buffer): ArchiveAnswer | undefined {
+/** As it is sent: an edge of an earlier version takes null for a click that is not known, and what it can't read for no answer. */
+export function archiveAnswerJson(answer: ArchiveAnswer): string {
+  if (answer === 'unknown') return 'null';
+  return JSON.stringify(typeof answer === 'string' ? { status: answer } : answer);
+}
+
+/** Reads an answer; `unavailable` for what is none. */
+export function readArchiveAnswer(bytes: Buffer): ArchiveAnswer {
   const value = parse(bytes);
-  if (value === null) return null;
-  if (!isObject(value) || !isObject(value['click']) || typeof value['claimed_by'] !== 'string') return undefined;
+  if (value === null) return 'unknown';
+  if (!isObject(value)) return 'unavailable';
+  if (value['status'] === 'pending') return 'pending';
+  if (!isObject(value['click']) || typeof value['claimed_by'] !== 'string') return 'unavailable';
   // Written by our own ingest from its own columns.
   return { click: value['click'] as unknown as RecentClick, claimed_by: value['claimed_by'] };
 }

@@ -1,9 +1,10 @@
 /**
  * Clicks and claims in Redis: what ingest writes as clicks come in and the SDK edge matches devices against.
  *
- *   click:<click_id>              the click as later events need it, for the app's attribution window
- *   recent:<app_id>:<address>     sorted by time: clicks from one address (its name, see address-writer.ts) with their user
- *                                 agents, for the app's probabilistic window; the newest PER_ADDRESS_MAX
+ *   clicks:<time of the id>       clicks by id: a line for each click of that millisecond (click-lines.ts), until ClickHouse has had them for
+ *                                 long (KEPT_BY_ID_MS); after that they are looked up there (click-archive.ts)
+ *   near:<app_id>:<address>       clicks of people from one address (its name, see address-writer.ts) that matching compares, a line
+ *                                 each, for the app's probabilistic window; the newest PER_ADDRESS_MAX
  *   signals:<click_id>            what its tap page sent, written by the redirector (see tap-page.ts)
  *   claim:<click_id>              a copy: the device that has it, for the attribution window
  *   match:<app_id>:<device>       the first answer a device got
@@ -11,95 +12,107 @@
  *
  * All of it can be lost: claims and their answers are in Postgres, clicks are in ClickHouse.
  */
-import { HOUR_MS } from '#common/durations.ts';
+import { MINUTE_MS } from '#common/durations.ts';
+import { readTapSignals, signalsKey, type TapSignals } from '#common/links/tap-page.ts';
+import type { BrowserTexts } from '#common/match/click-traces.ts';
 import type { Redis, Script } from '#common/stores/redis.ts';
 import { systemTime, type Time } from '#common/time.ts';
 import {
-  type ClickAtAddress,
-  type ClickToPut,
-  clickIn,
-  clickJsonOf,
+  clickInLines,
   clicksAtAddress,
-  memberOf,
+  lineAtAddress,
+  lineById,
   type RecentClick,
-} from './recent-click.ts';
+  type TracedClick,
+  timePartOf,
+} from './click-lines.ts';
 
 export const PER_ADDRESS_MAX = 100;
-const CLICKS_PER_CALL_MAX = 200;
 /**
- * For this many of the clicks at an address everything is returned at once: the wanted one is nearly always among them.
+ * How long a click is found by its id here. Normally ClickHouse has it after two seconds; for as long as this it may be down, and devices that
+ * name a click get it all the same.
  */
-const WHOLE_NEAR_MAX = 4;
+export const KEPT_BY_ID_MS = 15 * MINUTE_MS;
+/** Lines and bytes of one key. Beyond the bytes, only the newest lines stay. */
+const ADDRESS_BYTES_MAX = 24_576;
+const BY_ID_LINES_MAX = 2_000;
+const BY_ID_BYTES_MAX = 524_288;
+const CLICKS_PER_WRITE_MAX = 400;
 const COPIES_PER_CALL_MAX = 200;
 const COPY_DELAY_MS = 10;
 /** Copies that may wait; beyond it they are dropped, as if Redis were unavailable. */
 const COPIES_WAITING_MAX = 20_000;
 
-function clickKey(clickId: string): string {
-  return `click:${clickId}`;
-}
-function addressKey(appId: string, address: string): string {
-  return `recent:${appId}:${address}`;
+/** A click as it is put in: the same object may be click and browser. */
+export interface ClickToPut {
+  readonly click: Omit<RecentClick, 'is_bot'>;
+  readonly is_bot: boolean;
+  /** Older than KEPT_BY_ID_MS: it is not kept by its id. */
+  readonly isOld?: boolean;
+  /** Null for a click that is not matched by its address. */
+  readonly near: ClickPlace | null;
 }
 
-/** ARGV in groups of seven: click key, JSON, TTL in ms; address key or empty, member, TTL in ms, time. */
-const putScript = `
-for at = 1, #ARGV, 7 do
-  redis.call('SET', ARGV[at], ARGV[at + 1], 'PX', ARGV[at + 2])
-  local key = ARGV[at + 3]
-  if key ~= '' then
-    redis.call('ZADD', key, ARGV[at + 6], ARGV[at + 4])
-    if redis.call('ZCARD', key) > ${PER_ADDRESS_MAX} then redis.call('ZREMRANGEBYRANK', key, 0, -${PER_ADDRESS_MAX + 1}) end
-    redis.call('PEXPIRE', key, ARGV[at + 5])
+export interface ClickPlace {
+  /** The name under which it is found (see address-writer.ts). */
+  readonly address: string;
+  readonly browser: BrowserTexts;
+  readonly windowMs: number;
+}
+
+/** A click at an address, and who has it already. */
+export interface ClickAtAddress extends TracedClick {
+  readonly claimed_by: string;
+  /** What its tap page sent; null where there was none, and for a click that is claimed. */
+  readonly signals: TapSignals | null;
+}
+
+function timeKey(clickId: string): string {
+  return `clicks:${timePartOf(clickId)}`;
+}
+function addressKey(appId: string, address: string): string {
+  return `near:${appId}:${address}`;
+}
+function claimKey(clickId: string): string {
+  return `claim:${clickId}`;
+}
+
+/**
+ * Adds lines to keys that are there. KEYS: the keys. ARGV: most bytes and lines of one, then for each key its TTL in ms and the lines.
+ * A line that is there is not added again. Lines sort by time, or in no order that matters.
+ */
+const addScript = `
+local bytesMax, linesMax = tonumber(ARGV[1]), tonumber(ARGV[2])
+local function newest(text)
+  local lines = {}
+  for line in string.gmatch(text, '[^\\n]*\\n') do lines[#lines + 1] = line end
+  table.sort(lines)
+  local from, bytes = #lines + 1, 0
+  while from > 1 and #lines - from + 1 < linesMax and bytes + #lines[from - 1] <= bytesMax do
+    from = from - 1
+    bytes = bytes + #lines[from]
+  end
+  return table.concat(lines, '', from)
+end
+for at, key in ipairs(KEYS) do
+  local ttl, lines = ARGV[2 * at + 1], ARGV[2 * at + 2]
+  local before = redis.call('GET', key) or ''
+  local more = {before}
+  for line in string.gmatch(lines, '[^\\n]*\\n') do
+    if not string.find(before, line, 1, true) then more[#more + 1] = line end
+  end
+  if #more > 1 then
+    local text = table.concat(more)
+    if #text > bytesMax then text = newest(text) end
+    redis.call('SET', key, text, 'PX', ttl)
   end
 end
 return 1
 `;
 
-/**
- * KEYS: answer of the device, address key, then click keys. ARGV: whether to look at the address, and for how many
- * unclaimed clicks there to return everything. Returns {answer, {member, owner, json, signals, ...}, {json, owner,
- * ...}}.
- */
-const gatherScript = `
-local answer = redis.call('GET', KEYS[1])
-local near = {}
-local whole = tonumber(ARGV[2])
-if ARGV[1] == '1' then
-  for _, member in ipairs(redis.call('ZREVRANGE', KEYS[2], 0, ${PER_ADDRESS_MAX - 1})) do
-    local id = string.sub(member, 1, 30)
-    local owner = redis.call('GET', 'claim:' .. id) or ''
-    local json = ''
-    local signals = ''
-    if owner == '' then signals = redis.call('GET', 'signals:' .. id) or '' end
-    if owner == '' and whole > 0 then
-      json = redis.call('GET', 'click:' .. id) or ''
-      whole = whole - 1
-    end
-    near[#near + 1] = member
-    near[#near + 1] = owner
-    near[#near + 1] = json
-    near[#near + 1] = signals
-  end
-end
-local named = {}
-for at = 3, #KEYS do
-  named[#named + 1] = redis.call('GET', KEYS[at]) or ''
-  named[#named + 1] = redis.call('GET', 'claim:' .. string.sub(KEYS[at], 7)) or ''
-end
-return {answer or '', near, named}
-`;
-
-/**
- * ARGV in groups of six: keys of the claim, of the answer by id and by device (or empty); the holder of the click,
- * answer, TTL in ms.
- */
+/** KEYS: of claims and answers. ARGV: for each its value and its TTL in ms. */
 const copyScript = `
-for at = 1, #ARGV, 6 do
-  redis.call('SET', ARGV[at], ARGV[at + 3], 'PX', ARGV[at + 5])
-  redis.call('SET', ARGV[at + 1], ARGV[at + 4], 'PX', ARGV[at + 5])
-  if ARGV[at + 2] ~= '' then redis.call('SET', ARGV[at + 2], ARGV[at + 4], 'PX', ARGV[at + 5]) end
-end
+for at, key in ipairs(KEYS) do redis.call('SET', key, ARGV[2 * at - 1], 'PX', ARGV[2 * at]) end
 return 1
 `;
 
@@ -125,57 +138,85 @@ export interface Gathered {
 export class RecentClicks {
   readonly #redis: Redis;
   readonly #time: Pick<Time, 'after'>;
-  readonly #put: Script;
-  readonly #gather: Script;
+  readonly #add: Script;
   readonly #copy: Script;
   #copies: { readonly claim: ClaimToCopy; readonly ttlMs: number }[] = [];
 
   constructor(redis: Redis, time: Pick<Time, 'after'> = systemTime) {
     this.#redis = redis;
     this.#time = time;
-    this.#put = redis.script(putScript);
-    this.#gather = redis.script(gatherScript);
+    this.#add = redis.script(addScript);
     this.#copy = redis.script(copyScript);
   }
 
   /** Writing the same click again changes nothing. */
   async put(clicks: readonly ClickToPut[]): Promise<void> {
-    for (let from = 0; from < clicks.length; from += CLICKS_PER_CALL_MAX) {
-      const args: (string | number)[] = [];
-      for (const { click, is_bot, traces, address, windows } of clicks.slice(from, from + CLICKS_PER_CALL_MAX)) {
-        const { click_id, app_id, time } = click;
-        args.push(clickKey(click_id), clickJsonOf(click, is_bot), windows.attribution_window_hours * HOUR_MS);
-        if (traces && address !== '' && windows.probabilistic_window_hours > 0) {
-          args.push(
-            addressKey(app_id, address),
-            memberOf(click, traces),
-            windows.probabilistic_window_hours * HOUR_MS,
-            time,
-          );
-        } else {
-          args.push('', '', 0, 0);
-        }
+    for (let from = 0; from < clicks.length; from += CLICKS_PER_WRITE_MAX) {
+      const byTime = new Map<string, LinesToAdd>();
+      const byAddress = new Map<string, LinesToAdd>();
+      for (const { click, is_bot, isOld = false, near } of clicks.slice(from, from + CLICKS_PER_WRITE_MAX)) {
+        if (!isOld) addLine(byTime, timeKey(click.click_id), lineById(click, is_bot), KEPT_BY_ID_MS);
+        if (near === null || near.address === '' || near.windowMs <= 0) continue;
+        addLine(byAddress, addressKey(click.app_id, near.address), lineAtAddress(click, near.browser), near.windowMs);
       }
-      await this.#put([], args);
+      await Promise.all([
+        this.#addAll(byTime, BY_ID_BYTES_MAX, BY_ID_LINES_MAX),
+        this.#addAll(byAddress, ADDRESS_BYTES_MAX, PER_ADDRESS_MAX),
+      ]);
     }
   }
 
+  /** Most keys are new: a plain command is half of what a script costs. */
+  async #addAll(all: ReadonlyMap<string, LinesToAdd>, bytesMax: number, linesMax: number): Promise<void> {
+    const entries = [...all];
+    const { commands } = this.#redis;
+    const made = await Promise.all(
+      entries.map(([key, { lines, ttlMs }]) => commands.set(key, lines, 'PX', ttlMs, 'NX')),
+    );
+    const known = entries.filter((_, at) => made[at] === null);
+    if (known.length === 0) return;
+    const args = known.flatMap(([, { lines, ttlMs }]) => [ttlMs, lines]);
+    await this.#add(
+      known.map(([key]) => key),
+      [bytesMax, linesMax, ...args],
+    );
+  }
+
   /**
-   * Everything that decides a match, in one round trip. An empty device has no earlier answer. @param address the name
-   * of the device's address; empty to look for no clicks there.
+   * Everything a match is decided by: what is known by name in one round trip, and who has the clicks at the address in another where there
+   * are any. An empty device has no earlier answer.
+   * @param address the name of the device's address; empty to look for no clicks there.
    */
   async gather(appId: string, device: string, address: string, clickIds: readonly string[]): Promise<Gathered> {
-    const keys = [answerKey(appId, device), addressKey(appId, address), ...clickIds.map(clickKey)];
-    const whole = clickIds.length === 0 ? WHOLE_NEAR_MAX : 0;
-    const reply = await this.#gather(keys, [address === '' ? '0' : '1', whole]);
-    const [answer, near, named] = Array.isArray(reply) ? reply : [];
+    const answer = device === '' ? [] : [answerKey(appId, device)];
+    const place = address === '' ? [] : [addressKey(appId, address)];
+    const found = await this.#texts([...answer, ...place, ...clickIds.map(timeKey), ...clickIds.map(claimKey)]);
+    const [known, lines] = [found.splice(0, answer.length), found.splice(0, place.length)];
     return {
-      answer: typeof answer === 'string' && device !== '' ? answer : '',
-      near: clicksAtAddress(near),
-      named: pairs(named).map(([json, owner], at) =>
-        json === '' ? null : { click: clickIn(clickIds[at] ?? '', json), claimed_by: owner },
-      ),
+      answer: known[0] ?? '',
+      near: await this.#nearIn(lines[0] ?? ''),
+      named: clickIds.map((id, at) => {
+        const click = clickInLines(found[at] ?? '', id);
+        return click && { click, claimed_by: found[clickIds.length + at] ?? '' };
+      }),
     };
+  }
+
+  async #nearIn(lines: string): Promise<ClickAtAddress[]> {
+    const clicks = clicksAtAddress(lines, PER_ADDRESS_MAX);
+    const ids = clicks.map(({ click_id }) => click_id);
+    const found = await this.#texts([...ids.map(claimKey), ...ids.map(signalsKey)]);
+    return clicks.map((click, at) => {
+      const claimed_by = found[at] ?? '';
+      return { ...click, claimed_by, signals: claimed_by === '' ? signalsOf(found[ids.length + at] ?? '') : null };
+    });
+  }
+
+  /** Values of keys, in the order asked for; empty for a key that is not there. */
+  async #texts(keys: readonly string[]): Promise<string[]> {
+    if (keys.length === 0) return [];
+    const found = await this.#redis.commands.mget([...keys]);
+    return found.map((text) => text ?? '');
   }
 
   /**
@@ -192,13 +233,17 @@ export class RecentClicks {
     const copies = this.#copies;
     this.#copies = [];
     for (let from = 0; from < copies.length; from += COPIES_PER_CALL_MAX) {
+      const keys: string[] = [];
       const args: (string | number)[] = [];
       for (const { claim, ttlMs } of copies.slice(from, from + COPIES_PER_CALL_MAX)) {
         const { click_id, app_id, device, match_id, answer, is_first } = claim;
-        const ofDevice = device === '' || !is_first ? '' : answerKey(app_id, device);
-        args.push(`claim:${click_id}`, matchKey(match_id), ofDevice, device || match_id, answer, ttlMs);
+        keys.push(claimKey(click_id), matchKey(match_id));
+        args.push(device || match_id, ttlMs, answer, ttlMs);
+        if (device === '' || !is_first) continue;
+        keys.push(answerKey(app_id, device));
+        args.push(answer, ttlMs);
       }
-      this.#copy([], args).catch(() => undefined);
+      this.#copy(keys, args).catch(() => undefined);
     }
   }
 
@@ -221,11 +266,26 @@ export class RecentClicks {
     return this.#redis.commands.get(`open:${name}`);
   }
 
-  /** Clicks by id, in the order of the arguments. */
+  /** Clicks by id, in the order asked for; null for one that is not known (any more). */
   async byIds(clickIds: readonly string[]): Promise<(RecentClick | null)[]> {
-    if (clickIds.length === 0) return [];
-    const found = await this.#redis.commands.mget(clickIds.map(clickKey));
-    return found.map((json, at) => (json === null ? null : clickIn(clickIds[at] ?? '', json)));
+    const keys = [...new Set(clickIds.map(timeKey))];
+    const found = await this.#texts(keys);
+    const lines = new Map(keys.map((key, at) => [key, found[at] ?? '']));
+    return clickIds.map((id) => clickInLines(lines.get(timeKey(id)) ?? '', id));
+  }
+}
+
+interface LinesToAdd {
+  lines: string;
+  ttlMs: number;
+}
+
+function addLine(to: Map<string, LinesToAdd>, key: string, line: string, ttlMs: number): void {
+  const known = to.get(key);
+  if (known === undefined) to.set(key, { lines: line, ttlMs });
+  else if (!known.lines.includes(line)) {
+    known.lines += line;
+    known.ttlMs = Math.max(known.ttlMs, ttlMs);
   }
 }
 
@@ -236,9 +296,6 @@ function matchKey(matchId: string): string {
   return `match_id:${matchId}`;
 }
 
-function pairs(list: unknown): [string, string][] {
-  if (!Array.isArray(list)) return [];
-  const found: [string, string][] = [];
-  for (let at = 0; at + 1 < list.length; at += 2) found.push([String(list[at]), String(list[at + 1])]);
-  return found;
+function signalsOf(json: string): TapSignals | null {
+  return json === '' ? null : readTapSignals(JSON.parse(json));
 }

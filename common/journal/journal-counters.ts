@@ -14,7 +14,7 @@ export function newJournalCounters() {
     write_failures: 0,
     sync_failures: 0,
     deleted_segments: 0,
-    /** Producers that were given up with frames that no sync has confirmed. */
+    /** Producers that were given up with unsynced frames. */
     unsynced: 0,
   };
 }

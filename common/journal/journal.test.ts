@@ -300,7 +300,7 @@ test('a sync that fails after its producer was given up writes nothing into the 
   ]);
 });
 
-test('frames that three syncs in a row did not save are counted and named in the log, because a loss of power may take them', async () => {
+test('frames that three syncs in a row did not save are counted and named in the log, because a power loss may destroy them', async () => {
   const lines: string[] = [];
   const journal = await journalOf({ root: root(), log: (line) => lines.push(line) });
   const before = journal.producerId;
@@ -309,7 +309,7 @@ test('frames that three syncs in a row did not save are counted and named in the
   await expect.poll(() => journal.counters.unsynced, { timeout: 5_000 }).toBe(1);
   sync.mockRestore();
   expect(journal.counters.sync_failures).toBeGreaterThanOrEqual(3);
-  expect(lines).toEqual([expect.stringMatching(new RegExp(`${before} could not be synced: a loss of power may take`))]);
+  expect(lines).toEqual([expect.stringMatching(new RegExp(`${before} could not be synced: a power loss may destroy`))]);
   await expect.poll(() => journal.isWritable, { timeout: 5_000 }).toBe(true);
   expect(journal.producerId).not.toBe(before);
   expect(await append(journal, '{"n":2}')).toBe('committed');

@@ -3,9 +3,9 @@
  *
  *   <root>/<slot>/<producer_id>/00000001.seg, 00000002.seg …
  *
- * The slot is the name of the process on its machine and is locked while the process lives. Each start creates a
- * new producer, so nothing is ever appended after a torn tail. All appends of one event loop turn form one group:
- * one frame per lane (more if it is large), one write, then the waiters, in order.
+ * The slot is the name of the process on its machine and is locked while the process lives. Each start creates a new
+ * producer, so nothing is ever appended after a torn tail. All appends of one event loop turn form one group: one frame
+ * per lane (more if it is large), one write, then the waiters, in order.
  *
  *   idle ──append──▶ collecting ──end of turn──▶ written ──▶ waiters committed (sync after_answer)
  *                        │                          └─fdatasync─▶ waiters committed (sync before_answer)
@@ -16,8 +16,9 @@
  * - A waiter gets exactly one call of committed() or refused(), never from inside append().
  * - Per producer and lane, frame numbers on disk have no gap; the same number always has the same bytes. After a group
  *   could not be written at all, its numbers are used up, so the producer is abandoned and a new one begins.
- * - Data of a failed fdatasync is rewritten into a new segment, because Linux reports such a failure only once. It is never
- *   rewritten into another producer's folder: pending waiters of an abandoned producer are refused, and what was answered already is counted.
+ * - Data of a failed fdatasync is rewritten into a new segment, because Linux reports such a failure only once. It is
+ *   never rewritten into another producer's folder: pending waiters of an abandoned producer are refused, and those
+ *   already answered are counted.
  */
 import { join } from 'node:path';
 import type { RecordKind } from '#common/log/record.ts';
@@ -38,7 +39,7 @@ export interface JournalOptions {
   readonly root: string;
   readonly slot: string;
   readonly segmentBytes: number;
-  /** Most bytes of this slot that the sink has not committed yet. */
+  /** Maximum bytes of this slot that the sink has not committed yet. */
   readonly bytesMax: number;
   readonly sync: 'after_answer' | 'before_answer';
   /** Maximum bytes in memory until they are synced; a turn's records must fit. */
@@ -384,7 +385,7 @@ export class Journal {
     if (this.#unsynced.hasGivenUp) {
       this.counters.unsynced++;
       this.#options.log?.(
-        `${join(this.#folder, this.#producer)} could not be synced: a loss of power may take what was answered last, until it is stored`,
+        `${join(this.#folder, this.#producer)} could not be synced: a power loss may destroy the last answered records until they are stored`,
       );
     }
     this.#unsynced.refuseGivenUp();

@@ -10,7 +10,10 @@ import type { Redis, Subscription } from '#common/stores/redis.ts';
 import { linkKey } from './link-snapshot.ts';
 import { changeMarker, snapshotLimits } from './snapshot-source.ts';
 
-/** A link that was made, changed or deleted, or an app that was (for a new host: once for the old and once for the new). */
+/**
+ * A link that was created, changed or deleted, or an app that was (for a new host: once for the old and once for the
+ * new).
+ */
 export type LinkChange =
   | { readonly kind: 'link'; readonly host: string; readonly short_code: string }
   | { readonly kind: 'app'; readonly host: string };

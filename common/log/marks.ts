@@ -7,6 +7,9 @@ import { isObject } from '#common/json-object.ts';
 import type { FrameHeader, Lane } from './frame.ts';
 import { type RecordKind, recordKinds } from './record.ts';
 
+/** What ingest replies to a progress report of a machine whose name other journals report under. */
+export const machineNameTaken = 'machine name taken';
+
 export type FrameRange = readonly [from: number, to: number];
 /** Maximum ranges ahead of a mark. A frame that would add one more is not accepted, and arrives again later. */
 export const rangesAheadMax = 256;

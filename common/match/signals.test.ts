@@ -2,9 +2,10 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { HOUR_MS } from '#common/durations.ts';
 import { sameScreen } from './comparisons.ts';
+import { languageOf } from './languages.ts';
 import { decide, scoreOf } from './rules.ts';
 import { isSharedAddress } from './shared-address.ts';
-import { type ClickFields, clickSignals, type DeviceFields, deviceSignals, languageOf } from './signals.ts';
+import { type ClickFields, clickSignals, type DeviceFields, deviceSignals } from './signals.ts';
 
 const now = 1_800_000_000_000;
 const ip = '203.0.113.9';

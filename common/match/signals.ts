@@ -8,6 +8,8 @@ import { limitAddress } from '#common/http/peer.ts';
 import type { TapSignals } from '#common/links/tap-page.ts';
 import type { SdkPlatform } from '#common/log/event-record.ts';
 import { readUserAgent, versionOf } from '#common/user-agent.ts';
+import { type BrowserTexts, type ClickTraces, tracesOf } from './click-traces.ts';
+import { LANGUAGES_MAX, languagesOf } from './languages.ts';
 
 export interface Signals {
   readonly family: DeviceFamily;
@@ -42,29 +44,29 @@ export interface DeviceFields {
   readonly user_agent?: string | null;
 }
 
-/** What a browser sent when the link was opened. */
-export interface ClickFields {
+export interface ClickFields extends BrowserTexts {
   readonly ip: string;
-  readonly user_agent: string;
-  /** The Accept-Language header. */
-  readonly language: string;
   /** What the tap page of the click sent, if there was one. */
   readonly tap?: TapSignals | null;
 }
 
 export function clickSignals(click: ClickFields): Signals {
-  const agent = readUserAgent(click.user_agent);
-  const tap = click.tap ?? null;
+  return signalsOfTraces(tracesOf(click), click.ip, click.tap ?? null);
+}
+
+/** @param tap what the tap page of the click sent, if there was one. */
+export function signalsOfTraces(traces: ClickTraces, ip: string, tap: TapSignals | null): Signals {
+  const { family, maybeIpad, os_version, os_version_min, device_model, screen } = traces;
   return {
-    family: agent.family,
-    maybeIpad: agent.maybeIpad,
-    ip: limitAddress(click.ip),
-    os_version: agent.os_version,
-    os_version_min: agent.os_version_min,
-    device_model: agent.device_model.toLowerCase(),
-    ...languagesOf([agent.language, click.language, ...(tap?.languages ?? [])]),
+    family,
+    maybeIpad,
+    ip: limitAddress(ip),
+    os_version,
+    os_version_min,
+    device_model: device_model.toLowerCase(),
+    ...languagesOf([...traces.languages, ...(tap?.languages ?? [])]),
     timezone: timezoneOf(tap?.timezone ?? ''),
-    screens: [...(agent.screen ? [sorted(agent.screen[0], agent.screen[1])] : []), ...tapScreens(tap)],
+    screens: [...(screen ? [sorted(screen[0], screen[1])] : []), ...tapScreens(tap)],
   };
 }
 
@@ -87,55 +89,6 @@ export function deviceSignals(device: DeviceFields, ip: string): Signals {
     timezone: timezoneOf(device.timezone ?? ''),
     screens: screensOf(device),
   };
-}
-
-/** Maximum languages of a header or a list. */
-const LANGUAGES_MAX = 8;
-
-/** Old codes, and those that two systems use for one language (BCP 47, IANA language subtag registry). */
-const languageAliases: Readonly<Record<string, string>> = { iw: 'he', in: 'id', ji: 'yi', no: 'nb', tl: 'fil' };
-
-/** `en_US`, `en-us`, `zh-Hans-CN` and `en_US.UTF-8` as language and region. */
-export function languageOf(text: string): [string, string] {
-  const [primary = '', ...rest] = text
-    .trim()
-    .replace(/[.@].*$/, '')
-    .toLowerCase()
-    .split(/[-_]/);
-  if (!/^[a-z]{2,3}$/.test(primary)) return ['', ''];
-  return [languageAliases[primary] ?? primary, rest.find((part) => /^([a-z]{2}|\d{3})$/.test(part)) ?? ''];
-}
-
-const languages = new LRUCache<string, Languages>({ max: 5_000 });
-type Languages = Pick<Signals, 'language' | 'more_languages'>;
-
-/** Cached: there are few headers and lists, and each click at an address brings one. */
-function languagesOf(texts: readonly string[]): Languages {
-  const key = texts.join();
-  let known = languages.get(key);
-  if (!known) {
-    known = readLanguages(texts);
-    languages.set(key, known);
-  }
-  return known;
-}
-
-function readLanguages(texts: readonly string[]): Languages {
-  const [first = ['', ''], ...rest] = texts
-    .flatMap(acceptedLanguages)
-    .map(languageOf)
-    .filter(([primary]) => primary !== '');
-  const more = new Set(rest.map(([primary]) => primary));
-  more.delete(first[0]);
-  return { language: first, more_languages: [...more] };
-}
-
-/** Accept-Language without its weights: browsers write it in their order. */
-function acceptedLanguages(header: string): string[] {
-  return header
-    .split(',', LANGUAGES_MAX)
-    .map((part) => part.split(';', 1)[0] ?? '')
-    .filter((part) => part.trim() !== '');
 }
 
 const timezones = new LRUCache<string, string>({ max: 1_000 });

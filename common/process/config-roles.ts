@@ -59,7 +59,7 @@ const redirector = [
 ] as const;
 const ingest = [
   ...(['INGEST_DATABASE_URL', 'DATABASE_URL', 'NATS_URL', 'INSTALLATION', 'CLICKHOUSE_URL', 'REDIS_URL'] as const),
-  ...(['LOG_PARTITIONS', 'LOG_REPLICAS', 'LOG_BYTES_MAX', 'LEASE_SECONDS', 'GEOIP_DB'] as const),
+  ...(['MACHINE_NAME', 'LOG_PARTITIONS', 'LOG_REPLICAS', 'LOG_BYTES_MAX', 'LEASE_SECONDS', 'GEOIP_DB'] as const),
   ...(['INGEST_BATCH_ROWS', 'INGEST_BATCH_BYTES', 'INGEST_FLUSH_INTERVAL_MS'] as const),
 ] as const;
 
@@ -70,7 +70,7 @@ export const settingsOfRole = {
   origin: [...everyProcess, ...api, ...gateway],
   redirector: [...everyProcess, ...redirector],
   ingest: [...everyProcess, ...ingest],
-  publisher: [...everyProcess, 'NATS_URL', 'INSTALLATION', 'LOG_BYTES_MAX', 'LOG_REPLICAS'],
+  publisher: [...everyProcess, 'MACHINE_NAME', 'NATS_URL', 'INSTALLATION', 'LOG_BYTES_MAX', 'LOG_REPLICAS'],
 } as const satisfies Record<string, readonly SettingName[]>;
 
 export type ProcessRole = keyof typeof settingsOfRole;

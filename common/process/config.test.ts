@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { ConfigError, loadConfig } from './config.ts';
+import { urlsIn } from './url-list.ts';
 
 test('all faults are reported at once, and no secret is shown', () => {
   let faults: readonly string[] = [];
@@ -22,6 +23,7 @@ test.each([
   ['CORS_ORIGINS', 'nope', 'https://dash.example', ['https://dash.example']],
   ['CORS_ORIGINS', 'https://dash.example/', 'http://localhost:3000', ['http://localhost:3000']],
   ['CORS_ORIGINS', '*', 'capacitor://localhost', ['capacitor://localhost']],
+  ['MACHINE_NAME', 'edge/7', 'edge-7.eu', 'edge-7.eu'],
   ['SHORT_LINK_DOMAIN', 'bad domain', 'Go.Example.com', 'go.example.com'],
   ['SHORT_LINK_DOMAIN', '127.0.0.1', 'localhost', 'localhost'],
   ['SHORT_LINK_DOMAIN', 'https://go.example.com', 'go.example.com', 'go.example.com'],
@@ -32,4 +34,13 @@ test.each([
     new RegExp(`${name} must .*, not ${JSON.stringify(bad).replace(/[*.]/g, '\\$&')}$`),
   );
   expect(loadConfig([], { [name]: good })).toMatchObject({ [name]: value });
+});
+
+test('several servers have commas between them, each of them is checked, and no password is shown', () => {
+  const given = 'nats://u:a%2Cb@one:4222, nats://u:a%2Cb@two:4222';
+  expect(loadConfig([], { NATS_URL: given })).toMatchObject({ NATS_URL: given.replace(' ', '') });
+  expect(urlsIn(given)).toEqual(['nats://u:a%2Cb@one:4222', 'nats://u:a%2Cb@two:4222']);
+  const load = () => loadConfig([], { NATS_URL: 'nats://one:4222,http://u:hush@two' });
+  expect(load).toThrow(/NATS_URL must be a URL with nats or tls:\/\//);
+  expect(load).not.toThrow(/hush/);
 });

@@ -1,6 +1,7 @@
 /** Every setting of every process: a row with its name, type, default, bounds and one sentence. */
 import { defaultInstallation, installationShape } from '#common/log/log-names.ts';
 import { baseUrlOf, dnsServerOf, domainOf, parseNetwork, parseOrigin } from './config-formats.ts';
+import { urlsIn } from './url-list.ts';
 
 export interface Setting<T> {
   readonly about: string;
@@ -108,27 +109,54 @@ function url(fallback: string, schemes: readonly string[], about: string): Setti
   };
 }
 
+/** One URL, or several with commas between them. */
+function urls(fallback: string, schemes: readonly string[], about: string): Setting<string> {
+  const one = url(fallback, schemes, about);
+  return {
+    ...one,
+    parse: (value) => {
+      const given = urlsIn(value);
+      const fault = given.map(one.parse).find((parsed) => parsed instanceof Fault);
+      return fault ?? (given.length > 0 ? given.join(',') : one.parse(value));
+    },
+  };
+}
+
 function ownDatabase(whose: string): Setting<string> {
-  return url('', ['postgres', 'postgresql'], `Postgres URL for ${whose}; if empty, DATABASE_URL is used.`);
+  return urls('', ['postgres', 'postgresql'], `Postgres URL for ${whose}; if empty, DATABASE_URL is used.`);
 }
 
 export const settings = {
   DATA_DIR: text('.data', 'Folder for everything that is stored on this machine.'),
   INSTANCE: text('', 'Name of this process, unique on its machine: its journal folder and its label in the log.'),
+  MACHINE_NAME: form(
+    '',
+    (text) => (/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(text) ? text : null),
+    'letters, digits, dots, hyphens and underscores, at most 63',
+    'Name of this machine, unique in the installation; if empty, the host name. The second of two machines with one name refuses to run.',
+  ),
   LOG_LEVEL: choice('info', ['debug', 'info', 'warn', 'error', 'silent'], 'Lowest log level that is written.'),
 
-  DATABASE_URL: url(
+  DATABASE_URL: urls(
     '',
     ['postgres', 'postgresql'],
-    'Postgres, as the owner of the schema. If empty, npm start runs a local server.',
+    'Postgres, as the owner of the schema; of several comma-separated URLs, the server that accepts writes. If empty, npm start runs a local server.',
   ),
   API_DATABASE_URL: ownDatabase('the API, as signpost_api_process'),
   GATEWAY_DATABASE_URL: ownDatabase('the SDK endpoints, as signpost_gateway'),
   INGEST_DATABASE_URL: ownDatabase('ingest, as signpost_ingest'),
   EDGE_DATABASE_URL: ownDatabase('redirectors, as signpost_redirector'),
   REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey. If empty, npm start runs a local server.'),
-  NATS_URL: url('', ['nats', 'tls'], 'NATS with JetStream. If empty, npm start runs a local server.'),
-  CLICKHOUSE_URL: url('', ['http', 'https'], 'ClickHouse over HTTP, with user, password and database in the URL.'),
+  NATS_URL: urls(
+    '',
+    ['nats', 'tls'],
+    'NATS with JetStream: one URL, or several comma-separated ones of a cluster. If empty, npm start runs a local server.',
+  ),
+  CLICKHOUSE_URL: urls(
+    '',
+    ['http', 'https'],
+    'ClickHouse over HTTP, with user, password and database in the URL. Of several comma-separated replicas, ingest uses only the first; the API fails over to the next when one refuses connections.',
+  ),
 
   API_HOST: text('127.0.0.1', 'Address on which the API listens.'),
   API_PORT: port(8443, 'Port of the API (HTTPS).'),

@@ -5,6 +5,7 @@
  */
 import { connect, createInbox, Empty, Events, headers, type Msg, type NatsConnection } from 'nats';
 import { LogNames } from '#common/log/log-names.ts';
+import { urlsIn } from '#common/process/url-list.ts';
 
 /** One message. */
 export interface NatsMessage {
@@ -17,6 +18,11 @@ export interface NatsMessage {
   header(name: string): string;
 }
 
+export interface SubscribeOptions {
+  /** Of all subscribers of a group one gets each message. */
+  readonly group?: string;
+}
+
 /** The operations of NATS that the record path uses. */
 export interface NatsClient {
   /** The installation's names of its stream and subjects. */
@@ -27,7 +33,7 @@ export interface NatsClient {
   onReconnect(callback: () => void): () => void;
   publish(subject: string, bytes: Uint8Array, options?: { reply?: string; messageId?: string }): void;
   /** @returns a function that ends the subscription. */
-  subscribe(subject: string, callback: (message: NatsMessage) => void): () => void;
+  subscribe(subject: string, callback: (message: NatsMessage) => void, options?: SubscribeOptions): () => void;
   /** A unique subject. */
   inbox(): string;
   /** Sends a request. Resolves with the answer, or `undefined` if none arrives in time. */
@@ -38,6 +44,7 @@ export interface NatsClient {
 
 export interface NatsOptions {
   readonly installation: string;
+  /** Or several servers of a cluster, with commas between them. */
   readonly url: string;
   readonly name: string;
   /** Called with one line when the server refuses an operation, such as a subject that this user may not use. */
@@ -79,15 +86,22 @@ export class Nats implements NatsClient {
 
   /** Connects, waiting as long as necessary, and reconnects automatically. */
   static async connect(options: NatsOptions): Promise<Nats> {
-    const url = new URL(options.url);
+    const urls = urlsIn(options.url).map((url) => new URL(url));
+    const [url, ...others] = urls;
+    if (url === undefined) throw new Error('NATS_URL names no server');
+    if (others.some((other) => other.username !== url.username || other.password !== url.password)) {
+      throw new Error(
+        'The URLs in NATS_URL must have one user and password: a connection may go from one server to another.',
+      );
+    }
     const user = decodeURIComponent(url.username);
     const inboxPrefix = inboxPrefixOf(user);
     const connection = await connect({
-      servers: url.host,
+      servers: urls.map(({ host }) => host),
       name: options.name,
       inboxPrefix,
       ...(user === '' ? {} : { user, pass: decodeURIComponent(url.password) }),
-      ...(url.protocol === 'tls:' ? { tls: {} } : {}),
+      ...(urls.some(({ protocol }) => protocol === 'tls:') ? { tls: {} } : {}),
       maxReconnectAttempts: -1,
       waitOnFirstConnect: options.waitsForServer ?? true,
       reconnectTimeWait: reconnectMs,
@@ -125,8 +139,9 @@ export class Nats implements NatsClient {
     );
   }
 
-  subscribe(subject: string, callback: (message: NatsMessage) => void): () => void {
+  subscribe(subject: string, callback: (message: NatsMessage) => void, { group }: SubscribeOptions = {}): () => void {
     const subscription = this.#connection.subscribe(subject, {
+      ...(group === undefined ? {} : { queue: group }),
       callback: (error, message) => {
         if (error === null) callback(messageOf(message));
       },

@@ -1,6 +1,8 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ownPostgresForTest, postgresForTest, type TestDatabase } from '#testing/servers.ts';
-import { Postgres, PostgresUnavailable, violatedConstraint } from './postgres.ts';
+import { Postgres, PostgresUnavailable, violatedConstraint, writableUrl } from './postgres.ts';
 
 let database: TestDatabase;
 let postgres: Postgres;
@@ -87,4 +89,32 @@ test('a test that leaves a connection open fails', async () => {
   await leaky.query('SELECT 1');
   await expect(own.stop()).rejects.toThrow('1 Postgres connections were left open: leaky');
   await leaky.close();
+});
+
+test('of several servers the one that takes writes is used, also after it went and another was promoted', async () => {
+  const [standby, primary] = await Promise.all([ownPostgresForTest(), ownPostgresForTest()]);
+  try {
+    await standby.kill('SIGTERM');
+    // In recovery without a server to follow: it answers questions and takes no writes.
+    writeFileSync(join(standby.dataDir, 'cluster', 'standby.signal'), '');
+    await standby.restart();
+    const url = `${standby.url},${primary.url}`;
+    const db = new Postgres({ url, name: 'several', onError: () => undefined });
+    const ask = async () => (await db.query<{ is: boolean }>('SELECT pg_is_in_recovery() AS is'))[0]?.is;
+    expect(await ask()).toBe(false);
+    expect(await writableUrl(url)).toBe(primary.url);
+    await db.execute('CREATE TABLE written (n int)');
+    expect(await db.transaction((queries) => queries.execute('INSERT INTO written VALUES (1)'))).toBe(1);
+    await primary.kill('SIGKILL');
+    await expect(ask()).rejects.toThrow(PostgresUnavailable);
+    await expect(writableUrl(url)).rejects.toThrow(PostgresUnavailable);
+    const own = new Postgres({ url: standby.url, name: 'alone' });
+    await own.query('SELECT pg_promote()');
+    await own.close();
+    expect(await ask()).toBe(false);
+    expect(await writableUrl(url)).toBe(standby.url);
+    await db.close();
+  } finally {
+    await Promise.all([standby.stop(), primary.stop()]);
+  }
 });

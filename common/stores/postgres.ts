@@ -1,8 +1,10 @@
 /** The only access to Postgres. Values are always bound; environment errors are distinguished from programming errors. */
 import pg from 'pg';
+import { urlsIn } from '#common/process/url-list.ts';
 import { Turns } from '#common/turns.ts';
 
 export interface PostgresOptions {
+  /** Or several with commas between them: the first that takes writes is used. */
   readonly url: string;
   /** Shown in pg_stat_activity. */
   readonly name: string;
@@ -92,11 +94,92 @@ function queriesOn(run: (config: pg.QueryConfig) => Promise<pg.QueryResult>): Qu
   };
 }
 
+/** A server of several is used only while it takes writes. */
+function ensureWritable(client: pg.PoolClient, done: (error?: Error) => void): void {
+  client.query<{ is_standby: boolean }>('SELECT pg_is_in_recovery() AS is_standby').then(
+    ({ rows }) => done(rows[0]?.is_standby === false ? undefined : new Error('the server takes no writes')),
+    (error: unknown) => done(error instanceof Error ? error : new Error(String(error))),
+  );
+}
+
+/** The servers of a list, of which one takes writes: the one that did last, else the next that does. */
+class Servers {
+  readonly #pools: readonly pg.Pool[];
+  #at = 0;
+
+  constructor(pools: readonly pg.Pool[]) {
+    if (pools.length === 0) throw new TypeError('no URL of a Postgres server is given');
+    this.#pools = pools;
+  }
+
+  async query(config: pg.QueryConfig): Promise<pg.QueryResult> {
+    const [only] = this.#pools;
+    if (this.#pools.length === 1 && only !== undefined) return await only.query(config);
+    const client = await this.connect();
+    let broken: Error | undefined;
+    const onError = (error: Error) => {
+      broken = error;
+    };
+    client.on('error', onError);
+    try {
+      return await client.query(config);
+    } catch (error) {
+      if (isUnavailable(error)) broken = error instanceof Error ? error : new Error(String(error));
+      throw error;
+    } finally {
+      client.off('error', onError);
+      client.release(broken);
+    }
+  }
+
+  /** Looks at each server once. @throws what the last of them said. */
+  async connect(): Promise<pg.PoolClient> {
+    const from = this.#at;
+    let failure: unknown;
+    for (let tried = 0; tried < this.#pools.length; tried++) {
+      const at = (from + tried) % this.#pools.length;
+      try {
+        const client = await this.#pools[at]?.connect();
+        if (client === undefined) throw new TypeError('there is no such server');
+        this.#at = at;
+        return client;
+      } catch (error) {
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(this.#pools.map((pool) => pool.end()));
+  }
+}
+
+/** Of several URLs, that of the server that takes writes. @throws PostgresUnavailable when there is none. */
+export async function writableUrl(text: string): Promise<string> {
+  const urls = urlsIn(text);
+  const [only] = urls;
+  if (urls.length === 1 && only !== undefined) return only;
+  let failure: unknown = new Error('none of the servers takes writes');
+  for (const url of urls) {
+    const db = new Postgres({ url, name: 'looking for the writable server', connectionsMax: 1 });
+    try {
+      const [row] = await db.query<{ is_standby: boolean }>('SELECT pg_is_in_recovery() AS is_standby');
+      if (row?.is_standby === false) return url;
+    } catch (error) {
+      failure = error;
+    } finally {
+      await db.close();
+    }
+  }
+  throw failure instanceof PostgresUnavailable ? failure : new PostgresUnavailable(failure);
+}
+
 /** A pool of connections. Opens none until the first query. */
 export class Postgres implements Queries {
   readonly query: Queries['query'];
   readonly execute: Queries['execute'];
-  readonly #pool: pg.Pool;
+  readonly #servers: Servers;
   /** The pool's own queue has the same timeout as connecting, and gives up while the server is still working. */
   readonly #turns: Turns;
 
@@ -104,8 +187,8 @@ export class Postgres implements Queries {
     const statementTimeoutMs = options.statementTimeoutMs ?? 10_000;
     const connectionsMax = options.connectionsMax ?? 10;
     this.#turns = new Turns({ openMax: connectionsMax, waitingMax, waitMsMax: statementTimeoutMs });
-    this.#pool = new pg.Pool({
-      connectionString: options.url,
+    const urls = urlsIn(options.url);
+    const settings = {
       application_name: options.name,
       max: connectionsMax,
       connectionTimeoutMillis: connectTimeoutMs,
@@ -116,13 +199,22 @@ export class Postgres implements Queries {
       idle_in_transaction_session_timeout: 30_000,
       keepAlive: true,
       types,
+    };
+    const pools = urls.map((connectionString) => {
+      const pool = new pg.Pool({
+        ...settings,
+        connectionString,
+        ...(urls.length > 1 ? { verify: ensureWritable } : {}),
+      });
+      // Without a listener, the end of an idle connection would end the process.
+      pool.on('error', (error) => options.onError?.(error));
+      return pool;
     });
-    // Without a listener, the end of an idle connection would end the process.
-    this.#pool.on('error', (error) => options.onError?.(error));
+    this.#servers = new Servers(pools);
     const queries = queriesOn(async (config) => {
       await this.#turns.begin();
       try {
-        return await this.#pool.query(config);
+        return await this.#servers.query(config);
       } finally {
         this.#turns.end();
       }
@@ -175,7 +267,7 @@ export class Postgres implements Queries {
 
   /** Waits for running queries and closes every connection. */
   async close(): Promise<void> {
-    await this.#pool.end();
+    await this.#servers.end();
   }
 
   async #connect(): Promise<pg.PoolClient> {
@@ -185,7 +277,7 @@ export class Postgres implements Queries {
       throw classified(error);
     }
     try {
-      return await this.#pool.connect();
+      return await this.#servers.connect();
     } catch (error) {
       this.#turns.end();
       throw classified(error);

@@ -1,4 +1,4 @@
-/** A real domain: Caddy before `npm start`, with certificates for each app's host when it is first visited. */
+/** A real domain: Caddy in front of `npm start`, with a certificate for each app's host at its first visit. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -58,7 +58,7 @@ async function newLink(app_id: string): Promise<{ id: string; short_code: string
   return reply.json();
 }
 
-test('links of an own and of a proven host work over HTTPS with certificates made on demand, and the clicks are counted', async (context) => {
+test('links on the installation’s own and on verified hosts work over HTTPS with certificates issued on demand, and the clicks are counted', async (context) => {
   skipWithout(caddyProgram !== undefined, 'caddy', context);
   const own = await newApp('Shop');
   expect(own.host).toBe('shop.go.example.com');
@@ -84,7 +84,7 @@ test('links of an own and of a proven host work over HTTPS with certificates mad
   }
 }, 120_000);
 
-test('a host of no app, one that is not proven yet, and an address get no certificate', async (context) => {
+test('an unknown host, an unverified one, and an IP address get no certificate', async (context) => {
   skipWithout(caddyProgram !== undefined, 'caddy', context);
   await newApp('Unproven', 'links.unproven.example');
   for (const host of ['stranger.example', 'links.unproven.example', 'nothing.go.example.com']) {
@@ -92,7 +92,7 @@ test('a host of no app, one that is not proven yet, and an address get no certif
   }
 });
 
-test('the API answers over HTTPS at its own host, and counts requests by the visitor’s address', async (context) => {
+test('the API answers over HTTPS on its own host, and counts requests by the visitor’s address', async (context) => {
   skipWithout(caddyProgram !== undefined, 'caddy', context);
   const version = await caddy.get(apiHost, '/v1/version');
   expect(JSON.parse(version.text)).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });

@@ -1,4 +1,7 @@
-/** Caddy with deploy/single/Caddyfile as it stands, but on ports of a test's own and with certificates of its internal authority. */
+/**
+ * Caddy with the unchanged deploy/single/Caddyfile, but on the test's own ports and with certificates of its internal
+ * authority.
+ */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';

@@ -103,7 +103,7 @@ const refused: Record<ProcessRoleName, readonly string[]> = {
     'SELECT * FROM ingest.progress',
     'UPDATE claims SET device = $$$$',
   ],
-  signpost_ingest: [...everybody, ...accounts, 'SELECT * FROM links', 'SELECT id FROM apps', ...installs.slice(0, 2)],
+  signpost_ingest: [...everybody, ...accounts, 'SELECT * FROM links', 'SELECT name FROM apps', ...installs.slice(0, 2)],
   signpost_api_process: [
     ...everybody,
     ...records,

@@ -1,6 +1,7 @@
 /** Checks before startup that the servers in the configured URLs accept connections. */
 import { connect } from 'node:net';
 import type { Config } from '#common/process/settings.ts';
+import { urlsIn } from '#common/process/url-list.ts';
 
 const answerMsMax = 3_000;
 
@@ -20,7 +21,12 @@ export async function unreachableServers(config: Pick<Config, keyof typeof given
 }
 
 async function serverFault(name: keyof typeof given, text: string): Promise<string | null> {
-  if (text === '') return null;
+  // One of several is enough: the client looks for it as ours do.
+  const faults = await Promise.all(urlsIn(text).map((url) => urlFault(name, url)));
+  return faults.includes(null) ? null : (faults[0] ?? null);
+}
+
+async function urlFault(name: keyof typeof given, text: string): Promise<string | null> {
   const url = new URL(text);
   // A URL without a host is a Unix socket.
   if (url.hostname === '') return null;

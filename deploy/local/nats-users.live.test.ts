@@ -82,7 +82,7 @@ const subjects: [string, Role[], Role[]][] = [
   [api('CONSUMER.DURABLE.CREATE.log.mine'), [], []],
   ['$SYS.REQ.SERVER.PING', [], []],
   [`${inboxPrefixOf('ingest')}.x`, [], ['ingest']],
-  [`${inboxPrefixOf('publisher')}.x`, [], ['publisher']],
+  [`${inboxPrefixOf('publisher')}.x`, ['ingest'], ['publisher']],
   [`${inboxPrefixOf('gateway')}.x`, ['ingest'], ['gateway']],
 ];
 

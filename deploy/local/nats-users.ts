@@ -33,6 +33,7 @@ export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, P
         ...['CREATE', 'DELETE', 'MSG.NEXT'].map((verb) => names.api(`CONSUMER.${verb}`, '>')),
         names.marks,
         inboxOf('gateway'),
+        inboxOf('publisher'),
       ],
       subscribe: [inboxOf('ingest'), names.marksRequest, names.progress, names.archive],
     },

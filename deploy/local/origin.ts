@@ -1,4 +1,6 @@
 /** One origin for the whole API on this machine: the dashboard's endpoints and the SDK's, on one port with TLS. */
+import { randomUUID } from 'node:crypto';
+import { PostgresAuditTurns } from '#api/analytics/audit-turns.ts';
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
 import { certificateQuestion } from '#api/apps/served-host.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
@@ -18,13 +20,13 @@ import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { exposeGateway } from '#gateway/counters.ts';
 import { InstallRetention } from '#gateway/install/install-retention.ts';
-import { NatsClickArchive, noArchive } from '#gateway/match/click-archive.ts';
+import { NatsClickArchive } from '#gateway/match/click-archive.ts';
 import { gatewayParts } from '#gateway/parts.ts';
 
 const config = processConfig('origin', [
   ['API_DATABASE_URL', 'DATABASE_URL'],
   ['GATEWAY_DATABASE_URL', 'DATABASE_URL'],
-  ...(['REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY', 'ADDRESS_KEY'] as const),
+  ...(['REDIS_URL', 'NATS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY', 'ADDRESS_KEY'] as const),
 ]);
 const name = config.INSTANCE || 'origin-0';
 const log = createLog('origin', config);
@@ -49,11 +51,10 @@ const cache = new LinkCache({
 
 const api = apiParts(config, { db: apiDb, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
-// NATS may connect later: until then clicks that Redis has lost are not found, and everything else works.
+// NATS may come later: until then clicks older than some minutes can't be looked up, and everything else works.
 const onRefusal = (line: string) => log.error(line);
-const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
-const nats = natsUrl === '' ? null : Nats.connect({ url: natsUrl, name, installation, onRefusal });
-const archive = nats ? new NatsClickArchive(nats) : noArchive;
+const { INSTALLATION: installation, NATS_URL: url } = config;
+const archive = new NatsClickArchive(Nats.connect({ url, name, installation, onRefusal }));
 const gateway = gatewayParts(config, { db: gatewayDb, redis, journal, cache, archive }, systemClock);
 exposeGateway(metrics, gateway.counters, journal);
 const documented = [...api.mount.routes, ...gateway.mount.routes];
@@ -76,7 +77,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
-  new HourlyAudit({ clickhouse, metrics, log, clock: systemClock }),
+  new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(apiDb, randomUUID()), metrics, log, clock: systemClock }),
   new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),
   telemetryPart(
     config,

@@ -2,7 +2,7 @@
  * An SDK gateway of a simulated machine, and devices that request their click: the real matching and claims, on
  * simulated stores.
  */
-import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
+import type { ArchiveQuestion } from '#common/attribution/click-archive.ts';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { utmFrom } from '#common/campaign-fields.ts';
 import { Rejection } from '#common/http/rejection.ts';
@@ -57,14 +57,13 @@ export class GatewayProgram {
     const parts = {
       clicks: new RecentClicks(redis, time),
       claims: new Claims(postgres.claimsOf(program, machine), time),
-      windows: new AttributionWindows(redis),
       opens: { recorded: (url: string) => url },
       addresses: { ofDevice: () => clickAddress },
       // ClickHouse has all clicks, but not their claims.
       archive: {
-        find: (_app: string, id: string) => {
-          const click = clicks.find(({ click_id }) => click_id === id);
-          return Promise.resolve(click === undefined ? null : { click: recentOf(click), claimed_by: '' });
+        find: (question: ArchiveQuestion) => {
+          const click = clicks.find(({ click_id }) => click_id === question.click_id);
+          return Promise.resolve(click === undefined ? 'unknown' : { click: recentOf(click), claimed_by: '' });
         },
       },
       // Records are sent by the slots of edges.

@@ -16,6 +16,7 @@ import { LogRoom } from '#ingest/log-room.ts';
 import { OwnedPartitions } from '#ingest/owned-partitions.ts';
 import { PartitionOwner } from '#ingest/partition-owner.ts';
 import { newSinkCounters } from '#ingest/sink-counters.ts';
+import { clickApp, windowHours } from './click-line.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import type { SimulatedClickHouse } from './simulated-clickhouse.ts';
@@ -47,6 +48,7 @@ const batchBytes = 8_388_608;
 const postgresRetryMs = 1_000;
 /** The room is taken whenever an ingest starts, which one does often here. */
 const installsRememberedMax = 500;
+const factsOfAll = new Map([[clickApp, { ...windowHours, has_ios: true, has_android: true }]]);
 
 export class IngestInstance {
   program: Program | undefined;
@@ -75,7 +77,8 @@ export class IngestInstance {
     if (server === undefined) return undefined;
     const [redis, { time }] = [server.of(program, machine), program];
     const clicks = new RecentClicks(redis);
-    return new RecentClicksFeed({ nats, redis, clicks, partition, time, log, counters: this.feedCounters });
+    const [apps, counters] = [{ lastOf: async () => factsOfAll }, this.feedCounters];
+    return new RecentClicksFeed({ nats, redis, clicks, apps, partition, time, log, counters });
   }
 
   #sinkOf(
@@ -96,7 +99,7 @@ export class IngestInstance {
         store: new SimulatedLateStore(clickhouse, program, machine),
         cursors: postgres.lateCursorsOf(program, machine),
         installs,
-        windows: async () => new Map(),
+        apps: { of: async () => new Map() },
         partsOf: simulatedPartsOf,
         time,
       }),

@@ -199,7 +199,7 @@ export class SimulatedPostgres extends CallableServer {
           return { ...state, revisions };
         }),
       salt: (day) => read(() => String(day)),
-      reportProgress: () => read(() => undefined),
+      reportProgress: () => read(() => true),
     };
   }
 

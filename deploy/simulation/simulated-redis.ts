@@ -1,6 +1,6 @@
 /**
- * The simulated Redis: strings and sorted sets that expire, and the effects of the three scripts of `RecentClicks`. It
- * loses everything when it dies, evicts keys at random, and may be full.
+ * The simulated Redis: texts that expire, and the two scripts of `RecentClicks` by what they do. It keeps nothing over a death, forgets keys
+ * of its own accord, and may be full.
  */
 import type { Redis } from '#common/stores/redis.ts';
 import type { Machine } from './machine.ts';
@@ -8,11 +8,9 @@ import type { Program } from './program.ts';
 import { CallableServer, type Caller, call } from './server-call.ts';
 
 const timeoutMs = 1_000;
-const perAddressMax = 100;
-const idLength = 30;
 
 interface Entry {
-  readonly value: string | Map<string, number>;
+  readonly value: string;
   expiresAt: number;
 }
 
@@ -44,8 +42,9 @@ export class SimulatedRedis extends CallableServer {
     }
   }
 
-  hasOrEvicted(key: string): boolean {
-    return this.#get(key) !== undefined || this.#evicted.has(key);
+  /** Whether a key holds a text, or was thrown out. */
+  holdsOrEvicted(key: string, text: string): boolean {
+    return (this.#text(key) ?? '').includes(text) || this.#evicted.has(key);
   }
 
   /** The interface of `Redis` with its commands, as far as the simulated programs use it. */
@@ -59,12 +58,11 @@ export class SimulatedRedis extends CallableServer {
       set: (key: string, value: string | number, ...options: readonly (string | number)[]) =>
         ask(() => this.#set(key, String(value), options)),
     };
-    const scripts = { put: this.#put, gather: this.#gather, copy: this.#copy };
     const redis = {
       commands,
       isConnected: () => this.isUp,
       script: (text: string) => {
-        const run = text.includes('ZADD') ? scripts.put : text.includes('ZREVRANGE') ? scripts.gather : scripts.copy;
+        const run = text.includes('linesMax') ? this.#add : this.#copy;
         return (keys: readonly string[], args: readonly (string | number)[]) => ask(() => run.call(this, keys, args));
       },
     };
@@ -79,11 +77,10 @@ export class SimulatedRedis extends CallableServer {
   }
 
   #text(key: string): string | null {
-    const value = this.#get(key)?.value;
-    return typeof value === 'string' ? value : null;
+    return this.#get(key)?.value ?? null;
   }
 
-  #write(key: string, value: Entry['value'], ttlMs = Number.POSITIVE_INFINITY): void {
+  #write(key: string, value: string, ttlMs = Number.POSITIVE_INFINITY): void {
     if (this.isFull) {
       this.hits.refused++;
       throw replyError("OOM command not allowed when used memory > 'maxmemory'.");
@@ -93,45 +90,31 @@ export class SimulatedRedis extends CallableServer {
 
   #set(key: string, value: string, options: readonly (string | number)[]): 'OK' | null {
     if (options[0] === 'XX' && this.#get(key) === undefined) return null;
+    if (options[2] === 'NX' && this.#get(key) !== undefined) return null;
     this.#write(key, value, options[0] === 'PX' ? Number(options[1]) : undefined);
     return 'OK';
   }
 
-  #put(_keys: readonly string[], args: readonly (string | number)[]): number {
-    for (let at = 0; at < args.length; at += 7) {
-      const [click = '', json = '', ttl = 0, address = '', member = '', addressTtl = 0, time = 0] = args.slice(at);
-      this.#write(String(click), String(json), Number(ttl));
-      if (address === '') continue;
-      const known = this.#get(String(address))?.value;
-      const members = new Map(known instanceof Map ? known : []).set(String(member), Number(time));
-      const newest = [...members].sort(([, one], [, other]) => other - one).slice(0, perAddressMax);
-      this.#write(String(address), new Map(newest), Number(addressTtl));
+  #add(keys: readonly string[], args: readonly (string | number)[]): number {
+    const [bytesMax, linesMax] = [Number(args[0]), Number(args[1])];
+    for (const [at, key] of keys.entries()) {
+      const [ttl, lines] = [Number(args[2 * at + 2]), String(args[2 * at + 3])];
+      const before = this.#text(key) ?? '';
+      let text = before;
+      for (const line of lines.split(/(?<=\n)/)) if (!text.includes(line)) text += line;
+      if (text.length > bytesMax)
+        text = text
+          .split(/(?<=\n)/)
+          .sort()
+          .slice(-linesMax)
+          .join('');
+      if (text !== before) this.#write(key, text, ttl);
     }
     return 1;
   }
 
-  #gather([answer = '', address = '', ...clicks]: readonly string[], args: readonly (string | number)[]): unknown {
-    const known = this.#get(address)?.value;
-    const [isNear, whole = 0] = args;
-    let left = Number(whole);
-    const members = isNear === '1' && known instanceof Map ? [...known] : [];
-    const near = members
-      .sort(([, one], [, other]) => other - one)
-      .flatMap(([member]) => {
-        const id = member.slice(0, idLength);
-        const owner = this.#text(`claim:${id}`) ?? '';
-        return [member, owner, owner === '' && left-- > 0 ? (this.#text(`click:${id}`) ?? '') : ''];
-      });
-    const named = clicks.flatMap((key) => [this.#text(key) ?? '', this.#text(`claim:${key.slice(6)}`) ?? '']);
-    return [this.#text(answer) ?? '', near, named];
-  }
-
-  #copy(_keys: readonly string[], args: readonly (string | number)[]): number {
-    for (let at = 0; at < args.length; at += 6) {
-      const [claim = '', byId = '', byDevice = '', owner = '', answer = '', ttl = 0] = args.slice(at, at + 6);
-      this.#write(String(claim), String(owner), Number(ttl));
-      for (const key of [byId, byDevice]) if (key !== '') this.#write(String(key), String(answer), Number(ttl));
-    }
+  #copy(keys: readonly string[], args: readonly (string | number)[]): number {
+    for (const [at, key] of keys.entries()) this.#write(key, String(args[2 * at]), Number(args[2 * at + 1]));
     return 1;
   }
 }

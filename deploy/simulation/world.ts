@@ -2,10 +2,12 @@
  * Everything that a seed simulates: machines with edges and publishers, the log, and its readers. Whatever dies is
  * restarted.
  */
+import { addressStart } from '#common/attribution/click-lines.ts';
+import { PER_ADDRESS_MAX } from '#common/attribution/recent-clicks.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { readFrame } from '#common/log/frame.ts';
 import { Answers, nameOf, wronglyAttributed } from './answers.ts';
-import { type ClickFacts, windowHours } from './click-line.ts';
+import { type ClickFacts, clickAddress, clickApp, windowHours } from './click-line.ts';
 import { EdgeSlot, journalRoot, type RecentId } from './edge-program.ts';
 import { GatewayProgram } from './gateway-program.ts';
 import { IngestInstance } from './ingest-program.ts';
@@ -304,14 +306,17 @@ export class World {
     return found;
   }
 
-  /** Clicks of the last hours that the log has and Redis has not, although Redis did not evict them. */
+  /** Of the newest clicks, those of the last hours that the log has and Redis has not, though it has not thrown them out. */
   #unfed(): readonly ClickFacts[] {
     const { redis, nats } = this;
     if (redis === undefined || this.ingests.some(({ feedCounters }) => feedCounters.clicks_skipped > 0)) return [];
     const inLog = new Set<number>();
     for (const { bytes, storedAt } of nats.stream('log')?.messages ?? [])
       if (storedAt > nats.now - fedMs) for (const { n } of recordsInMessage(bytes)) inLog.add(n);
-    return this.clicks.filter(({ n, click_id }) => inLog.has(n) && !redis.hasOrEvicted(`click:${click_id}`));
+    const place = `near:${clickApp}:${clickAddress}`;
+    const recent = this.clicks.filter(({ time }) => time > nats.now - fedMs);
+    const newest = recent.sort((a, b) => a.time - b.time).slice(-PER_ADDRESS_MAX);
+    return newest.filter(({ n, click_id }) => inLog.has(n) && !redis.holdsOrEvicted(place, addressStart(click_id)));
   }
 
   #untidiness(): string[] {

@@ -30,15 +30,7 @@ async function click({ app_id, link_id }: { app_id: string; link_id: string }) {
   const click_id = newId('clk', time);
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
   const recent = { click_id, app_id, link_id, time, query: '', campaign: '', ...utm };
-  await clicks.put([
-    {
-      click: recent,
-      is_bot: false,
-      traces: null,
-      address: '',
-      windows: { attribution_window_hours: 168, probabilistic_window_hours: 6 },
-    },
-  ]);
+  await clicks.put([{ click: recent, is_bot: false, near: null }]);
   return click_id;
 }
 

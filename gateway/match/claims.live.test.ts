@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
@@ -43,9 +44,9 @@ async function click(
   const click_id = newId('clk', time);
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
   const recent = { click_id, app_id, link_id, time, query: '', campaign: '', ...utm };
-  const traces = { user_agent: safari, language: 'en-US' };
-  const windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
-  const again = () => clicks.put([{ click: recent, is_bot: false, traces, address: '198.51.100.7', windows }]);
+  const browser = { user_agent: safari, language: 'en-US' };
+  const again = () =>
+    clicks.put([{ click: recent, is_bot: false, near: { address: '198.51.100.7', browser, windowMs: 6 * HOUR_MS } }]);
   await again();
   return { click_id, again };
 }

@@ -1,29 +1,28 @@
-/** Finds clicks that Redis has lost: asks ingest over NATS, which queries ClickHouse. */
+/** Where clicks are found that Redis does not have: ingest is asked, which has ClickHouse. */
 import { LRUCache } from 'lru-cache';
-import { type ArchiveAnswer, readArchiveAnswer } from '#common/attribution/click-archive.ts';
-import { DAY_MS } from '#common/durations.ts';
+import { type ArchiveAnswer, type ArchiveQuestion, readArchiveAnswer } from '#common/attribution/click-archive.ts';
 import { timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/stores/nats.ts';
 import { CLICK_KNOWN_WITHIN_MS } from './young-clicks.ts';
 
 export interface ClickLookup {
-  /** The click and its device; null if there is none or the look-up failed. `clickId` is well-formed. */
-  find(appId: string, clickId: string): Promise<ArchiveAnswer>;
+  /** `click_id` is well-formed. Never fails. */
+  find(question: ArchiveQuestion): Promise<ArchiveAnswer>;
 }
 
-/** For an edge without a look-up: clicks that Redis has lost are not found. */
-export const noArchive: ClickLookup = { find: () => Promise.resolve(null) };
-
 const TIMEOUT_MS = 1_000;
-const OPEN_MAX = 50;
-const AGE_MAX_MS = 91 * DAY_MS;
+const OPEN_MAX = 500;
+/** Longer than any attribution window. */
+const AGE_MAX_MS = 91 * 86_400_000;
 
 export class NatsClickArchive implements ClickLookup {
+  /** Since the start of the process. */
+  readonly counters = { found: 0, unknown: 0, pending: 0, unavailable: 0 };
   readonly #absent = new LRUCache<string, true>({ max: 50_000, ttl: 60_000 });
   #nats: Nats | null = null;
   #open = 0;
 
-  /** @param nats may connect at any later time; until then nothing is found. */
+  /** @param nats may take as long as it likes to be there; until then nothing can be looked up. */
   constructor(nats: Promise<Nats>) {
     nats.then(
       (there) => {
@@ -33,17 +32,27 @@ export class NatsClickArchive implements ClickLookup {
     );
   }
 
-  async find(appId: string, clickId: string): Promise<ArchiveAnswer> {
-    const ageMs = Date.now() - timeOfId(clickId);
-    const key = `${appId} ${clickId}`;
-    if (!this.#nats?.isConnected || this.#open >= OPEN_MAX || ageMs > AGE_MAX_MS || this.#absent.has(key)) return null;
+  async find(question: ArchiveQuestion): Promise<ArchiveAnswer> {
+    const answer = await this.#find(question);
+    this.counters[typeof answer === 'string' ? answer : 'found']++;
+    return answer;
+  }
+
+  async #find(question: ArchiveQuestion): Promise<ArchiveAnswer> {
+    const ageMs = Date.now() - timeOfId(question.click_id);
+    const key = `${question.app_id} ${question.click_id}`;
+    if (ageMs > AGE_MAX_MS || this.#absent.has(key)) return 'unknown';
+    if (!this.#nats?.isConnected || this.#open >= OPEN_MAX) return 'unavailable';
     this.#open++;
     try {
-      const question = Buffer.from(JSON.stringify({ app_id: appId, click_id: clickId }));
-      const message = await this.#nats.request(this.#nats.names.archive, question, TIMEOUT_MS);
-      const answer = message?.status === 0 ? readArchiveAnswer(message.bytes) : undefined;
-      if (answer === null && ageMs > CLICK_KNOWN_WITHIN_MS) this.#absent.set(key, true);
-      return answer ?? null;
+      const message = await this.#nats.request(
+        this.#nats.names.archive,
+        Buffer.from(JSON.stringify(question)),
+        TIMEOUT_MS,
+      );
+      const answer = message?.status === 0 ? readArchiveAnswer(message.bytes) : 'unavailable';
+      if (answer === 'unknown' && ageMs > CLICK_KNOWN_WITHIN_MS) this.#absent.set(key, true);
+      return answer;
     } finally {
       this.#open--;
     }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import { HOUR_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 import { decodeMatch, type MatchDetail, type MatchRecord } from '#common/log/match-record.ts';
 import { SdkEdge } from '#gateway/testing/sdk-edge.ts';
@@ -25,9 +26,10 @@ async function click(app_id: string, link_id: string, more: { ageMs?: number; ip
   const click_id = newId('clk', time);
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
   const recent = { click_id, app_id, link_id, time, query: '', campaign: '', ...utm, is_bot: false };
-  const traces = { user_agent: more.user_agent ?? safari, language: 'en-US,en;q=0.9' };
-  const windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
-  await clicks.put([{ click: recent, is_bot: false, traces, address: more.ip ?? '198.51.100.7', windows }]);
+  const browser = { user_agent: more.user_agent ?? safari, language: 'en-US,en;q=0.9' };
+  await clicks.put([
+    { click: recent, is_bot: false, near: { address: more.ip ?? '198.51.100.7', browser, windowMs: 6 * HOUR_MS } },
+  ]);
   return click_id;
 }
 

@@ -3,9 +3,8 @@
  * for the journal, so that every answered match can be examined. If evidence decided, the record also has what would
  * have been decided without it: compared with the evidence, that measures the precision for an app.
  */
-import type { ClickAtAddress } from '#common/attribution/recent-click.ts';
+import type { ClickAtAddress } from '#common/attribution/recent-clicks.ts';
 import { timeOfId } from '#common/ids.ts';
-import { inAppBrowser } from '#common/in-app-browser.ts';
 import {
   detailJson,
   type KeptSignals,
@@ -165,7 +164,7 @@ function candidateOf(
 
 function browserOf(clickId: string, { near }: Decided): string {
   const click = near.find(({ click_id }) => click_id === clickId);
-  return click === undefined ? '' : (inAppBrowser(click.user_agent) ?? 'browser');
+  return click === undefined ? '' : click.traces.app || 'browser';
 }
 
 function keptSignals({ ip: _, ...signals }: Signals): KeptSignals {

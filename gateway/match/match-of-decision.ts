@@ -1,8 +1,7 @@
 /** Converts clicks from Redis to the rules' input, and the rules' decision to a match. */
-import type { ClickAtAddress, RecentClick } from '#common/attribution/recent-click.ts';
-import type { Gathered } from '#common/attribution/recent-clicks.ts';
+import type { ClickAtAddress, Gathered } from '#common/attribution/recent-clicks.ts';
 import type { CandidateClick, MatchDecision, ScoredClick } from '#common/match/rules.ts';
-import { clickSignals } from '#common/match/signals.ts';
+import { signalsOfTraces } from '#common/match/signals.ts';
 import type { Match } from './match-result.ts';
 
 /** The holder of a click, as far as Postgres was asked. */
@@ -21,7 +20,7 @@ export function candidateOf(app_id: string, ip: string, click: ClickAtAddress, h
     time: click.time,
     is_bot: false,
     claimed_by: holders.get(click.click_id) ?? click.claimed_by,
-    signals: clickSignals({ ip, user_agent: click.user_agent, language: click.language, tap: click.signals }),
+    signals: signalsOfTraces(click.traces, ip, click.signals),
   };
 }
 
@@ -44,7 +43,7 @@ export function matchOf(
   decision: MatchDecision,
   match_id: string,
   app_id: string,
-  byId: ReadonlyMap<string, RecentClick>,
+  queries: ReadonlyMap<string, string>,
 ): Match {
   if (!decision.matched) {
     const { competing_links, reason } = decision;
@@ -61,6 +60,6 @@ export function matchOf(
     click_id: click.click_id,
     clicked_at: click.time,
     link_id: click.link_id,
-    query: byId.get(click.click_id)?.query ?? '',
+    query: queries.get(click.click_id) ?? '',
   };
 }

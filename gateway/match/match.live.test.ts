@@ -43,9 +43,8 @@ async function click(
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
   const recent = { click_id, ...place, time, query: more.query ?? '', campaign: '', ...utm, is_bot: false };
   const address = more.ip ?? '198.51.100.7';
-  const traces = { user_agent: more.user_agent ?? safari, language: 'en-US,en;q=0.9' };
-  const windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
-  await clicks.put([{ click: recent, is_bot: false, traces, address, windows }]);
+  const browser = { user_agent: more.user_agent ?? safari, language: 'en-US,en;q=0.9' };
+  await clicks.put([{ click: recent, is_bot: false, near: { address, browser, windowMs: 6 * HOUR_MS } }]);
   return click_id;
 }
 
@@ -138,7 +137,62 @@ test('a named click that cannot be used never leads to another click, and the an
   expect(guess.body).toMatchObject({ match_type: 'probabilistic', reason: null });
 });
 
-test('a click that is too young to be known is waited for, and requested again when it does not arrive', async () => {
+test('a click that Redis does not have is matched by what ClickHouse has of it', async () => {
+  const app = await place();
+  const time = Date.now() - 6 * 24 * HOUR_MS;
+  const click_id = newId('clk', time);
+  const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
+  const { app_id, link_id } = app;
+  const stored = { click_id, app_id, link_id, time, query: 'from=mail', campaign: '', ...utm, is_bot: false };
+  const asked: object[] = [];
+  edge.archive = async (question) => {
+    asked.push(question);
+    return question.click_id === click_id ? { click: stored, claimed_by: '' } : 'unknown';
+  };
+  const ask = (device_id: string) => edge.post('/sdk/match', app.key, { ...iphone, click_id, device_id });
+  const first = await ask('d1');
+  expect(first.body).toMatchObject({ match_type: 'click_id', click_id, query_params: { from: 'mail' } });
+  expect(asked).toEqual([{ organization_id: edge.organization_id, app_id, click_id }]);
+  expect((await ask('d1')).body).toEqual(first.body);
+  expect((await ask('d2')).body).toMatchObject({ matched: false, reason: 'click_claimed' });
+  edge.archive = async () => 'unknown';
+});
+
+test('a click that can not be looked up now is asked for again, and so is one that ClickHouse may not have yet', async () => {
+  const app = await place();
+  // What a guess would find.
+  await click(app);
+  const click_id = newId('clk', Date.now() - HOUR_MS);
+  const body = { ...iphone, click_id, device_id: 'd1' };
+  edge.archive = async () => 'unavailable';
+  for (const path of ['/sdk/match', '/sdk/install']) {
+    const refused = await edge.post(path, app.key, body);
+    expect([refused.status, refused.headers.get('retry-after') === null], path).toEqual([500, false]);
+  }
+  // It is too old to be matched, whatever ClickHouse would say.
+  const expired = newId('clk', Date.now() - 169 * HOUR_MS);
+  const final = await edge.post('/sdk/match', app.key, { ...body, click_id: expired });
+  expect(final.body).toMatchObject({ matched: false, reason: 'click_unknown', retry_after_ms: null });
+  edge.archive = async () => 'pending';
+  const pending = await edge.post('/sdk/match', app.key, body);
+  expect(pending.body).toMatchObject({ matched: false, reason: 'click_pending', retry_after_ms: 2_000 });
+  expect((await edge.post('/sdk/install', app.key, body)).status).toBe(500);
+  edge.archive = async () => 'unknown';
+  const unknown = await edge.post('/sdk/match', app.key, body);
+  expect(unknown.body).toMatchObject({ matched: false, reason: 'click_unknown', retry_after_ms: null });
+});
+
+test('a young click is waited for in Redis while ClickHouse can not be asked', async () => {
+  const app = await place();
+  const click_id = newId('clk', Date.now());
+  edge.archive = async () => 'unavailable';
+  const waiting = edge.post('/sdk/match', app.key, { ...iphone, click_id, device_id: 'd1' });
+  await click(app, { click_id, ip: '203.0.113.1' });
+  expect((await waiting).body).toMatchObject({ match_type: 'click_id', click_id });
+  edge.archive = async () => 'unknown';
+});
+
+test('a click that is too young to be known is waited for, and asked for again when it does not come', async () => {
   const app = await place();
   await click(app);
   const time = Date.now();

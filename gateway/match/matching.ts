@@ -6,18 +6,16 @@
  * changes no answer.
  */
 import type { AddressWriter } from '#common/address-writer.ts';
-import type { AttributionWindows } from '#common/attribution/attribution-windows.ts';
-import { queryOf, type RecentClick } from '#common/attribution/recent-click.ts';
 import type { Gathered, RecentClicks } from '#common/attribution/recent-clicks.ts';
 import type { Clock } from '#common/clock.ts';
 import { HOUR_MS } from '#common/durations.ts';
-import { type Rejection, unavailable } from '#common/http/rejection.ts';
+import { Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId, timeOfId } from '#common/ids.ts';
 import type { AppSnapshot } from '#common/links/app-snapshot.ts';
 import { decide, type MatchInput } from '#common/match/rules.ts';
 import { deviceSignals } from '#common/match/signals.ts';
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
-import { isRedisUnavailable, isReplyError } from '#common/stores/redis.ts';
+import { isRedisUnavailable } from '#common/stores/redis.ts';
 import type { AppOpens } from './app-opens.ts';
 import type { Asker } from './asker.ts';
 import type { ClickClaim } from './claim-store.ts';
@@ -30,19 +28,16 @@ import { candidateOf, matchOf, namedCandidate, noMatch, unclaimed } from './matc
 import { type Match, parseMatch } from './match-result.ts';
 import type { MatchFields } from './match-schema.ts';
 import { isNewEvidence, isNothingNew, newFirst } from './new-evidence.ts';
-import { hasYoung, YoungClicks } from './young-clicks.ts';
+import { hasYoung, isYoungClick, YoungClicks } from './young-clicks.ts';
 
 /** Clicks that a match may lose to other devices before it gives up. */
 const CLAIMS_MAX = 8;
-const WINDOWS_REMEMBERED_MAX = 10_000;
-const WINDOWS_ANNOUNCED_MS = 60_000;
-/** A link opened again by the same device within this time is the same opening, sent twice. */
+/** A link opened again within this time by the same device is the same opening, sent twice. */
 const REPEATED_OPEN_MS = 10_000;
 
 export interface MatchingParts {
   readonly clicks: RecentClicks;
   readonly claims: Claims;
-  readonly windows: AttributionWindows;
   readonly opens: LinkOpens;
   readonly appOpens: AppOpens;
   readonly addresses: AddressWriter;
@@ -64,9 +59,9 @@ export class Matching {
     ambiguous: 0,
   };
   readonly #parts: MatchingParts;
+  /** Named clicks that Redis did not have, by what came of asking ClickHouse; since the start of the process. */
+  readonly lookups = { found: 0, unknown: 0, pending: 0, unavailable: 0 };
   readonly #young = new YoungClicks();
-  /** The version of each app whose windows were written for ingest, and when: Redis may lose them. */
-  readonly #announced = new Map<string, { version: number; atMs: number }>();
 
   constructor(parts: MatchingParts) {
     this.#parts = parts;
@@ -85,7 +80,7 @@ export class Matching {
     }
     try {
       const answered = await this.#matchClick(fields, asker);
-      if (answered === null) return openNotKept();
+      if (answered instanceof Rejection) return answered;
       const { match, decided } = answered;
       if (decided && !(await log.write(question, match, decided))) return this.#refuse();
       this.counters[match.match_type]++;
@@ -145,11 +140,10 @@ export class Matching {
     return match;
   }
 
-  /** Null if it is a re-engagement whose opening can't be recorded now. */
-  async #matchClick(fields: MatchFields, asker: Asker): Promise<Answered | null> {
+  /** Rejected when a named click can't be looked up now, or when it is a re-engagement whose opening can't be recorded. */
+  async #matchClick(fields: MatchFields, asker: Asker): Promise<Answered | Rejection> {
     const { clicks, addresses, clock } = this.#parts;
     const { app, device } = asker;
-    await this.#tellWindows(app);
     const given = namedClicks(fields);
     const { probabilistic_window_hours, privacy_mode } = app.settings;
     const address = probabilistic_window_hours > 0 ? addresses.ofDevice(asker.ip, privacy_mode) : '';
@@ -162,14 +156,16 @@ export class Matching {
     let first = gathered.answer === '' ? null : parseMatch(gathered.answer);
     if (first && isNothingNew(first, device, given, gathered)) return { match: first, decided: null };
     const ids = given.map(({ click_id }) => click_id);
-    let found = await this.#named(app.app_id, ids, gathered);
+    const named = await this.#named(app, ids, gathered.named);
+    if (named === null) return lookupUnavailable();
+    let { found } = named;
     const match_id = newId('mat', clock());
-    const byId = new Map<string, RecentClick>();
-    /** The holder of a click, as far as Postgres was asked. */
+    const queries = new Map(gathered.near.map(({ click_id, query }) => [click_id, query]));
+    /** Who has a click, as far as Postgres was asked. */
     const holders = new Map<string, string>();
     let decided: Decided | null = null;
     for (let attempt = 0, isLookedUp = false, isAwaited = false; attempt < CLAIMS_MAX; attempt++) {
-      for (const one of found) if (one) byId.set(one.click.click_id, one.click);
+      for (const one of found) if (one) queries.set(one.click.click_id, one.click.query);
       const evidence = given.map(({ type }, at) => ({ type, click: namedCandidate(found[at] ?? null, holders) }));
       const input: MatchInput = {
         app_id: app.app_id,
@@ -182,11 +178,11 @@ export class Matching {
       };
       const decision = decide(input);
       decided = { given, input, decision, near: gathered.near };
-      const match = matchOf(decision, match_id, app.app_id, byId);
+      const match = matchOf(decision, match_id, app.app_id, queries);
       if (!decision.matched) {
-        const isPending = decision.reason === 'click_unknown' && hasYoung(ids, found, clock());
-        if (isPending) {
-          const now: Gathered['named'] | null = isAwaited ? null : await this.#awaited(app.app_id, ids, found);
+        const isYoung = hasYoung(ids, found, clock());
+        if (decision.reason === 'click_unknown' && (isYoung || named.isPending)) {
+          const now: Named | null = isYoung && !isAwaited ? await this.#awaited(app.app_id, ids, found) : null;
           if (now === null) return { match: { ...match, reason: 'click_pending' }, decided };
           [found, isAwaited] = [now, true];
           continue;
@@ -203,15 +199,14 @@ export class Matching {
         continue;
       }
       if (first && !isNewEvidence(decision, first)) return { match: first, decided: null };
-      const whole = await this.#withQuery(match, gathered);
-      const { state, claim } = await this.#claim(whole, asker, first === null);
-      // Redis does not have the first answer yet: evidence other than its click may be new.
+      const { state, claim } = await this.#claim(match, asker, first === null);
+      // Redis does not have the first answer yet: other evidence may be new.
       const isLate = state === 'answered' || (state === 'kept' && first === null && given.length > 1);
       if (isLate) first = parseMatch(claim.answer);
       else if (state === 'claimed' || state === 'kept') {
-        const answer = state === 'claimed' ? whole : parseMatch(claim.answer);
+        const answer = state === 'claimed' ? match : parseMatch(claim.answer);
         const opened = await this.#opened(claim, answer, fields, asker);
-        return opened && { match: opened, decided: state === 'claimed' ? decided : null };
+        return opened ? { match: opened, decided: state === 'claimed' ? decided : null } : openNotKept();
       } else holders.set(decision.click.click_id, holderOf(claim));
     }
     return first ? { match: first, decided: null } : { match: { match_id, app_id: app.app_id, ...noMatch }, decided };
@@ -277,53 +272,50 @@ export class Matching {
     }
   }
 
-  /** Clicks that Redis has lost are looked up in ClickHouse, which has all of them. */
-  async #named(appId: string, ids: readonly string[], gathered: Gathered): Promise<Gathered['named']> {
-    return Promise.all(
-      gathered.named.map((one, at) => (one ? Promise.resolve(one) : this.#parts.archive.find(appId, ids[at] ?? ''))),
-    );
+  /** Clicks that Redis does not have are looked up where all of them are. Null when that can't be done now. */
+  async #named(app: AppSnapshot, ids: readonly string[], known: Named): Promise<LookedUp | null> {
+    const { archive, clock } = this.#parts;
+    const { organization_id, app_id } = app;
+    let [isPending, isUnavailable] = [false, false];
+    const find = async (click_id: string) => {
+      const answer = await archive.find({ organization_id, app_id, click_id });
+      this.lookups[typeof answer === 'string' ? answer : 'found']++;
+      if (typeof answer !== 'string') return answer;
+      isPending ||= answer === 'pending';
+      // A young one is waited for in Redis, and one that is too old can't be matched whatever the answer.
+      const isNeeded = !isYoungClick(click_id, clock()) && clock() - timeOfId(click_id) <= attributionWindowMs(app);
+      isUnavailable ||= answer === 'unavailable' && isNeeded;
+      return null;
+    };
+    const found = await Promise.all(known.map((one, at) => (one ? Promise.resolve(one) : find(ids[at] ?? ''))));
+    return isUnavailable ? null : { found, isPending };
   }
 
-  /** What is known of the named clicks once one more of them arrives; null if none arrives within the wait. */
-  #awaited(appId: string, ids: readonly string[], before: Gathered['named']): Promise<Gathered['named'] | null> {
+  /** What is known of the named clicks once one more of them is; null if none is in time. */
+  #awaited(appId: string, ids: readonly string[], before: Named): Promise<Named | null> {
     return this.#young.wait(async () => {
       const { named } = await this.#parts.clicks.gather(appId, '', '', ids);
       return named.some((one, at) => one && !before[at]) ? named.map((one, at) => one ?? before[at] ?? null) : null;
     });
   }
+}
 
-  /**
-   * A click found by its address is stored there without its query. A query that is missing is looked up before the
-   * claim, so that the stored answer is complete.
-   */
-  async #withQuery(match: Match, { near }: Gathered): Promise<Match> {
-    if (match.match_type !== 'probabilistic') return match;
-    const json = near.find(({ click_id }) => click_id === match.click_id)?.json ?? '';
-    if (json !== '') return { ...match, query: queryOf(json) };
-    const [click] = await this.#parts.clicks.byIds([match.click_id]).catch(() => []);
-    return { ...match, query: click?.query ?? '' };
-  }
+type Named = Gathered['named'];
 
-  async #tellWindows(app: AppSnapshot): Promise<void> {
-    const last = this.#announced.get(app.app_id);
-    const nowMs = this.#parts.clock();
-    if (last?.version === app.version && nowMs - last.atMs < WINDOWS_ANNOUNCED_MS) return;
-    try {
-      await this.#parts.windows.put(app.app_id, app.settings);
-    } catch (error) {
-      // A full Redis rejects writes but still answers queries.
-      if (!isRedisUnavailable(error) && !isReplyError(error)) throw error;
-      return;
-    }
-    if (this.#announced.size >= WINDOWS_REMEMBERED_MAX) this.#announced.clear();
-    this.#announced.set(app.app_id, { version: app.version, atMs: nowMs });
-  }
+interface LookedUp {
+  readonly found: Named;
+  /** One that was not found may yet come. */
+  readonly isPending: boolean;
 }
 
 /** `decided` is null for a repeated answer, which was recorded when it was first given. */
 interface Answered {
   readonly match: Match;
   readonly decided: Decided | null;
+}
+
+function lookupUnavailable(): Rejection {
+  return unavailable('The given click can not be looked up at the moment. Ask again later.');
 }
 
 function openNotKept(): Rejection {

@@ -41,9 +41,10 @@ async function click({ app_id, link_id }: Place, laterMs = 0, ofLink = link_id):
   const click_id = newId('clk', time);
   const utm = { utm_source: '', utm_medium: '', utm_campaign: '', utm_term: '', utm_content: '' };
   const recent = { click_id, app_id, link_id: ofLink, time, query: '', campaign: '', ...utm };
-  const traces = { user_agent: safari, language: 'en-US' };
-  const windows = { attribution_window_hours: 168, probabilistic_window_hours: 6 };
-  await clicks.put([{ click: recent, is_bot: false, traces, address: '198.51.100.7', windows }]);
+  const browser = { user_agent: safari, language: 'en-US' };
+  await clicks.put([
+    { click: recent, is_bot: false, near: { address: '198.51.100.7', browser, windowMs: 6 * HOUR_MS } },
+  ]);
   return click_id;
 }
 

@@ -20,6 +20,7 @@ import { createMetrics } from '#common/process/telemetry.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { exposeGateway } from '#gateway/counters.ts';
+import type { ClickLookup } from '#gateway/match/click-archive.ts';
 import { type GatewayParts, gatewayParts } from '#gateway/parts.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { ownPostgresForTest, postgresForTest, redisForTest, type TestServer } from '#testing/servers.ts';
@@ -57,6 +58,8 @@ export class SdkEdge {
   readonly redisServer: TestServer;
   readonly keys: ApiKeys;
   base = '';
+  /** What ClickHouse says of a click that Redis does not have. */
+  archive: ClickLookup['find'] = async () => 'unknown';
   parts: GatewayParts | null = null;
   metrics = createMetrics('test');
   readonly #database: Database;
@@ -120,7 +123,8 @@ export class SdkEdge {
       bytesMax: 10_000_000,
     });
     await this.#cache.start();
-    const clients = { db: this.#edgeDb, redis: this.redis, journal: this.#journal, cache: this.#cache };
+    const archive: ClickLookup = { find: (question) => this.archive(question) };
+    const clients = { db: this.#edgeDb, redis: this.redis, journal: this.#journal, cache: this.#cache, archive };
     this.parts = gatewayParts(config, clients, systemClock);
     this.metrics = createMetrics('test');
     exposeGateway(this.metrics, this.parts.counters, this.#journal);

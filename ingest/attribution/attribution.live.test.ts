@@ -9,6 +9,7 @@ import { type InstallRecord, installJson } from '#common/log/install-record.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import { Nats } from '#common/stores/nats.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
 import type { FailpointName } from '#ingest/failpoints.ts';
 import { PipelineHarness } from '#ingest/testing/pipeline-harness.ts';
@@ -354,16 +355,72 @@ test('a click is in Redis within seconds while ClickHouse is unavailable, and is
     const answer = await nats.request(nats.names.archive, Buffer.from(JSON.stringify(question)), 3_000);
     return answer && readArchiveAnswer(answer.bytes);
   };
-  expect(await ask({ app_id: parse(click).app_id, click_id })).toMatchObject({
+  expect(await ask({ organization_id, app_id: parse(click).app_id, click_id })).toMatchObject({
     click: { click_id, campaign: 'spring', query: 'a=b' },
     claimed_by: '',
   });
-  expect(await ask({ app_id: newId('app', 7), click_id })).toBeNull();
+  expect(await ask({ organization_id, app_id: newId('app', 7), click_id: newId('clk', 7) })).toBe('unknown');
+  expect(await ask({ organization_id: newId('org', 7), app_id, click_id: newId('clk', 7) })).toBe('unknown');
   await nats.close();
   await ingest.stop();
 });
 
-test('ingest killed between the installs and the events of a batch stores the rest of the batch once', async () => {
+test('a click that is not stored is pending until all records of its time are, and unavailable while ClickHouse is', async () => {
+  const ingest = way.ingest();
+  const nats = await Nats.connect({ url: way.nats.url, name: 'asker', installation: defaultInstallation });
+  const ask = async (time: number) => {
+    const question = { organization_id, app_id, click_id: newId('clk', time) };
+    const answer = await nats.request(nats.names.archive, Buffer.from(JSON.stringify(question)), 3_000);
+    return answer && readArchiveAnswer(answer.bytes);
+  };
+  const db = new Postgres({ url: way.postgres.url, name: 'test' });
+  const report = (ms: number) =>
+    db.execute(
+      `INSERT INTO ingest.progress (machine, committed_to) VALUES ('cut off', $1)
+       ON CONFLICT (machine) DO UPDATE SET committed_to = excluded.committed_to`,
+      [Math.floor(ms)],
+    );
+  const time = Date.now() - 40 * 60_000;
+  await report(time - 60_000);
+  await eventually(() => ask(time)).toBe('pending');
+  // An edge that is gone for good holds nothing up for ever.
+  expect(await ask(Date.now() - 25 * 3_600_000)).toBe('unknown');
+  await report(time + 60_000);
+  await eventually(() => ask(time)).toBe('unknown');
+  await db.execute("DELETE FROM ingest.progress WHERE machine = 'cut off'");
+  await db.close();
+  await way.clickhouse.kill('SIGKILL');
+  await eventually(() => ask(time)).toBe('unavailable');
+  await way.clickhouse.restart();
+  await eventually(() => ask(time)).toBe('unknown');
+  await nats.close();
+  await ingest.stop();
+});
+
+test('an event has the link of a click that Redis does not have any more, within the attribution window', async () => {
+  app_id = newId('app', Date.now());
+  const ingest = way.ingest();
+  const hour = 3_600_000;
+  const [recent, old] = [testClick(Date.now() - 2 * hour), testClick(Date.now() - 169 * hour)];
+  await append('click', [recent, old]);
+  await eventually(() => countOf('clicks')).toBe(2);
+  const idOf = (line: string): string => JSON.parse(line).click_id;
+  expect(await clicks.byIds([idOf(recent)])).toEqual([null]);
+  const of = (event_id: string, click_id: string) => event({ event_id, sent: { click_id, platform: 'ios' } });
+  await append('event', [of('a', idOf(recent)), of('b', idOf(old)), of('c', newId('clk', Date.now() - hour))]);
+  await eventually(() => countOf('events')).toBe(3);
+  const found = await rows(
+    'SELECT event_id, click_id, link_id, campaign FROM events WHERE app_id = {app_id:String} ORDER BY event_id',
+  );
+  expect(found).toEqual([
+    { event_id: 'a', click_id: idOf(recent), link_id, campaign: 'spring' },
+    { event_id: 'b', click_id: '', link_id: '', campaign: '' },
+    { event_id: 'c', click_id: '', link_id: '', campaign: '' },
+  ]);
+  await ingest.stop();
+});
+
+test('ingest killed between the installs and the events of a batch stores the rest of it once, and waits for nothing', async () => {
   app_id = newId('app', Date.now());
   const [install_id, device_id] = [newId('ins', Date.now()), 'd2'];
   const some = Array.from({ length: 20 }, (_, n) => event({ event_id: `e${n}`, sent: { device_id } }));

@@ -7,18 +7,17 @@ import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
 import type { InstallRow } from '#clickhouse/rows-installs.ts';
 import { addressNetworkOf } from '#common/address-writer.ts';
-import type { RecentClick } from '#common/attribution/recent-click.ts';
-import type { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import type { RecentClick } from '#common/attribution/click-lines.ts';
 import type { InstallFacts } from '#common/attribution/recent-installs.ts';
 import { decodeEventBatch, isEventBatch } from '#common/log/event-batch.ts';
 import { decodeEvent, type EventRecord } from '#common/log/event-record.ts';
 import { decodeInstall, type InstallRecord } from '#common/log/install-record.ts';
-import { isRedisUnavailable } from '#common/stores/redis.ts';
 import type { CountryDatabase } from '#ingest/country-database.ts';
 import type { RecordRejection } from '#ingest/record-decoder.ts';
 import { normalizedIp, storedIp } from '#ingest/stored-address.ts';
 import type { FirstSeen, IdUse } from './first-seen.ts';
 import type { InstallLookup } from './install-lookup.ts';
+import type { NamedClicks } from './named-clicks.ts';
 import { ownCountry, waitingKeys } from './waiting-keys.ts';
 
 const ADDRESSES_MAX = 50_000;
@@ -37,8 +36,7 @@ export interface AttributionParts {
   /** By partition. */
   readonly firstSeen: { at(partition: number): FirstSeen | undefined };
   readonly installs: InstallLookup;
-  /** Null without Redis. */
-  readonly clicks: RecentClicks | null;
+  readonly clicks: Pick<NamedClicks, 'of'>;
   readonly countries: CountryDatabase;
 }
 
@@ -87,14 +85,14 @@ export class Attribution {
 
   /**
    * The rows of the records that are no repeats, all of one partition.
-   * @throws ClickHouseFailure
+   * @throws ClickHouseFailure, PostgresUnavailable
    */
   async rows(partition: number, records: readonly SdkRecord[]): Promise<SdkRows> {
     if (records.length === 0) return { installs: [], events: [] };
     const kept = await this.#dropRepeats(this.#firstSeen(partition), records);
     const installs = kept.flatMap((one) => (one.kind === 'install' ? [this.#installRow(one.record, one.origin)] : []));
     const events = kept.flatMap((one) => (one.kind === 'event' ? [one] : []));
-    const clicks = await this.#findClicks(events.map(({ record }) => record));
+    const clicks = await this.#parts.clicks.of(events.map(({ record }) => record));
     const sources = events.map(({ record }) => (isNamed(record, clicks) ? noSource : record));
     const facts = await this.#parts.installs.find(sources);
     return {
@@ -117,23 +115,6 @@ export class Attribution {
     const verdicts = claims.length === 0 ? [] : await firstSeen.settle(claims);
     let at = 0;
     return records.filter((one) => !hasClaim(one) || verdicts[at++]);
-  }
-
-  /** Clicks that events name. While Redis is unavailable, such events have only the link that they name themselves. */
-  async #findClicks(events: readonly EventRecord[]): Promise<Map<string, RecentClick>> {
-    const ids = [...new Set(events.flatMap(({ click_id }) => (click_id === '' ? [] : [click_id])))];
-    const known = new Map<string, RecentClick>();
-    let clicks: readonly (RecentClick | null)[] = [];
-    try {
-      clicks = (await this.#parts.clicks?.byIds(ids)) ?? [];
-    } catch (error) {
-      if (!isRedisUnavailable(error)) throw error;
-    }
-    for (const [at, id] of ids.entries()) {
-      const click = clicks[at] ?? null;
-      if (click !== null) known.set(id, click);
-    }
-    return known;
   }
 
   #installRow(install: InstallRecord, origin: RowOrigin): InstallRow {

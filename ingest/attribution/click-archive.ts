@@ -1,70 +1,123 @@
-/** Looks clicks up for the gateway that Redis has lost. */
+/**
+ * Answers the SDK edge's questions about clicks that Redis does not have. Several ingests share them. A click that is not stored may still
+ * be on its way, through an outage of any length: only when all edges' records of its time are stored is it unknown.
+ */
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
-import { type ArchiveAnswer, type ArchiveQuestion, readArchiveQuestion } from '#common/attribution/click-archive.ts';
-import type { RecentClick } from '#common/attribution/recent-click.ts';
+import {
+  type ArchiveAnswer,
+  type ArchiveQuestion,
+  archiveAnswerJson,
+  readArchiveQuestion,
+} from '#common/attribution/click-archive.ts';
+import { DAY_MS } from '#common/durations.ts';
 import { isId, timeOfId } from '#common/ids.ts';
 import type { Nats } from '#common/stores/nats.ts';
+import { PostgresUnavailable, type Queries } from '#common/stores/postgres.ts';
+import { Turns } from '#common/turns.ts';
+import { ClickHouseClicks } from './stored-clicks.ts';
 
-/** Look-ups at a time; more are not answered, and the gateway goes on without them. */
-const OPEN_MAX = 20;
-/** A click's id is at most this much older than its time. */
-const MARGIN_MS = 60_000;
+/** Questions that are looked up at once, and those that wait for a turn; the edge waits for a second. */
+const openMax = 8;
+const waitingMax = 500;
+const waitMsMax = 800;
+/** The name of the group of ingests of which one gets each question. */
+const group = 'ingest';
+/** How long an answer about how far ClickHouse is may be used again. */
+const asOfFreshMs = 500;
+/** An edge that is gone for good would otherwise keep made-up ids waiting for ever. */
+const pendingMaxMs = DAY_MS;
+/** An id is made a moment before its record is written. */
+const marginMs = 1_000;
 
 export class ClickLookupServer {
   /** Since the start of the process. */
-  readonly counters = { questions: 0, found: 0, turned_away: 0, failures: 0 };
+  readonly counters = { questions: 0, found: 0, pending: 0, turned_away: 0, failures: 0 };
   readonly #clickhouse: ClickHouse;
-  #open = 0;
+  readonly #clicks: ClickHouseClicks;
+  readonly #postgres: Queries;
+  readonly #turns = new Turns({ openMax, waitingMax, waitMsMax });
+  #asOf: { readonly readAt: number; readonly read: Promise<number | null> } | undefined;
 
-  constructor(clickhouse: ClickHouse) {
+  constructor(clickhouse: ClickHouse, postgres: Queries) {
     this.#clickhouse = clickhouse;
+    this.#clicks = new ClickHouseClicks(clickhouse);
+    this.#postgres = postgres;
   }
 
-  /** @returns a function that stops serving. */
+  /** @returns a function that ends it. */
   serve(nats: Nats): () => void {
-    return nats.subscribe(nats.names.archive, ({ bytes, reply }) => {
-      const question = readArchiveQuestion(bytes);
-      if (!question || reply === '') return;
-      if (this.#open >= OPEN_MAX) {
-        this.counters.turned_away++;
-        return;
-      }
-      this.#open++;
-      this.counters.questions++;
-      this.find(question)
-        .then((answer) => nats.publish(reply, Buffer.from(JSON.stringify(answer))))
-        .catch((error: unknown) => {
-          if (!(error instanceof ClickHouseFailure)) throw error;
-          this.counters.failures++;
-        })
-        .finally(() => {
-          this.#open--;
-        });
-    });
+    const onQuestion = async (question: ArchiveQuestion, reply: string) => {
+      const answer = await this.answer(question);
+      nats.publish(reply, Buffer.from(archiveAnswerJson(answer)));
+    };
+    return nats.subscribe(
+      nats.names.archive,
+      ({ bytes, reply }) => {
+        const question = readArchiveQuestion(bytes);
+        if (question && reply !== '') void onQuestion(question, reply);
+      },
+      { group },
+    );
   }
 
-  /** @throws ClickHouseFailure */
-  async find({ app_id, click_id }: ArchiveQuestion): Promise<ArchiveAnswer> {
-    if (!isId('clk', click_id) || !isId('app', app_id)) return null;
+  async answer(question: ArchiveQuestion): Promise<ArchiveAnswer> {
+    this.counters.questions++;
+    const hasTurn = await this.#turns.begin().then(
+      () => true,
+      () => false,
+    );
+    if (!hasTurn) {
+      this.counters.turned_away++;
+      return 'unavailable';
+    }
+    try {
+      const answer = await this.#find(question);
+      if (answer === 'pending') this.counters.pending++;
+      else if (typeof answer !== 'string') this.counters.found++;
+      return answer;
+    } catch (error) {
+      if (!(error instanceof ClickHouseFailure) && !(error instanceof PostgresUnavailable)) throw error;
+      this.counters.failures++;
+      return 'unavailable';
+    } finally {
+      this.#turns.end();
+    }
+  }
+
+  /** @throws ClickHouseFailure, PostgresUnavailable */
+  async #find({ organization_id, app_id, click_id }: ArchiveQuestion): Promise<ArchiveAnswer> {
+    if (!isId('clk', click_id) || !isId('app', app_id)) return 'unknown';
+    // Read before the click is looked for, so that what was stored in between is seen as well.
+    const asOf = await this.#readAsOf();
+    const [[click], [owner]] = await Promise.all([
+      this.#clicks.find({ organizations: [organization_id], apps: [app_id], ids: [click_id] }),
+      this.#owners(organization_id, app_id, click_id),
+    ]);
+    if (click) return { click, claimed_by: owner ? owner.device_id || owner.install_id : '' };
     const time = timeOfId(click_id);
-    const params = { app_id, click_id, from: time - MARGIN_MS, to: time + MARGIN_MS };
-    const [click] = await this.#clickhouse.query<RecentClick>(
-      `SELECT click_id, app_id, link_id, toUnixTimestamp64Milli(time) AS time, query, campaign,
-              utm_source, utm_medium, utm_campaign, utm_term, utm_content, is_bot
-         FROM clicks
-        WHERE app_id = {app_id:String} AND click_id = {click_id:String}
-          AND clicks.time BETWEEN fromUnixTimestamp64Milli({from:Int64}) AND fromUnixTimestamp64Milli({to:Int64})
-        LIMIT 1`,
-      params,
-    );
-    if (!click) return null;
-    const [owner] = await this.#clickhouse.query<{ device_id: string; install_id: string }>(
+    const isOnItsWay = asOf !== null && asOf < time + marginMs && Date.now() - time < pendingMaxMs;
+    return isOnItsWay ? 'pending' : 'unknown';
+  }
+
+  async #owners(organization_id: string, app_id: string, click_id: string) {
+    return await this.#clickhouse.query<{ device_id: string; install_id: string }>(
       `SELECT device_id, install_id FROM installs
-        WHERE app_id = {app_id:String} AND click_id = {click_id:String} AND time >= fromUnixTimestamp64Milli({from:Int64})
+        WHERE organization_id = {organization_id:String} AND app_id = {app_id:String} AND click_id = {click_id:String}
+          AND time >= fromUnixTimestamp64Milli({from:Int64})
         LIMIT 1`,
-      params,
+      { organization_id, app_id, click_id, from: timeOfId(click_id) },
     );
-    this.counters.found++;
-    return { click, claimed_by: owner ? owner.device_id || owner.install_id : '' };
+  }
+
+  /** Up to when everything is stored that edges answered; null when no edge has ever reported. */
+  #readAsOf(): Promise<number | null> {
+    const now = performance.now();
+    if (this.#asOf === undefined || now - this.#asOf.readAt >= asOfFreshMs) {
+      const read = this.#postgres
+        .query<{ as_of: number | null }>('SELECT min(committed_to) AS as_of FROM ingest.progress', [], 'archive_as_of')
+        .then((rows) => rows[0]?.as_of ?? null);
+      this.#asOf = { readAt: now, read };
+    }
+    return this.#asOf.read;
   }
 }

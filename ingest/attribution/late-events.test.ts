@@ -36,7 +36,7 @@ test.each<[string, Cursor | null]>([
       },
       cursors: { read: async () => kept, decided: async () => ({ 0: 7 }), write: async () => undefined },
       installs,
-      windows: async () => new Map(),
+      apps: { of: async () => new Map() },
       partsOf: () => [],
       time: systemTime,
     });

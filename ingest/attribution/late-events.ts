@@ -13,14 +13,13 @@
  */
 import type { BatchName } from '#clickhouse/rows.ts';
 import type { EventRow } from '#clickhouse/rows-events.ts';
-import { defaultWindows, type Windows } from '#common/attribution/attribution-windows.ts';
 import { deviceKey, installKey } from '#common/attribution/recent-installs.ts';
 import { DAY_MS, HOUR_MS } from '#common/durations.ts';
-import { isRedisUnavailable } from '#common/stores/redis.ts';
 import type { Time } from '#common/time.ts';
 import type { Erasures } from '#ingest/erasures.ts';
 import type { FormedPart } from '#ingest/formed-batch.ts';
 import type { InstallLookup } from './install-lookup.ts';
+import { type AppFacts, defaultFacts, type KnownApps } from './known-apps.ts';
 import type { Cursor, LateCursors } from './late-cursors.ts';
 import type { BatchOfInstalls, KnownInstall, LateStore } from './late-store.ts';
 import { attributed, InstallsByKey, type LearnedEvent } from './learned-events.ts';
@@ -42,7 +41,7 @@ export interface LateEventsParts {
   readonly store: LateStore;
   readonly cursors: LateCursors;
   readonly installs: Pick<InstallLookup, 'appeared' | 'forgetAbsent'>;
-  readonly windows: (appIds: ReadonlySet<string>) => Promise<ReadonlyMap<string, Windows>>;
+  readonly apps: Pick<KnownApps, 'of'>;
   readonly partsOf: (events: readonly LearnedEvent[], batch: BatchName) => FormedPart[];
   readonly erasures?: Erasures;
   readonly time: Time;
@@ -51,7 +50,7 @@ export interface LateEventsParts {
 /** Installs that were not examined before, and the cursor behind them. */
 export interface FoundInstalls {
   readonly installs: readonly KnownInstall[];
-  readonly windows: ReadonlyMap<string, Windows>;
+  readonly apps: ReadonlyMap<string, AppFacts>;
   readonly to: Cursor;
 }
 
@@ -94,7 +93,7 @@ export class LateEvents {
     this.#progress.set(partition, { cursor, keptMs: this.#parts.time.elapsed() });
   }
 
-  /** Null when there is none, or an app's window can't be known now. @throws ClickHouseFailure, PostgresUnavailable */
+  /** Null when there is none. @throws ClickHouseFailure, PostgresUnavailable */
   async find(partition: number): Promise<FoundInstalls | null> {
     const { cursors, store } = this.#parts;
     const progress = this.#progress.get(partition);
@@ -114,8 +113,8 @@ export class LateEvents {
       return null;
     }
     const installs = await store.installsOf(some);
-    const windows = await this.#windowsOf(new Set(installs.map(({ app_id }) => app_id)));
-    if (windows === null) return null;
+    // What is given to an install is never taken back, so its window must be right.
+    const apps = await this.#parts.apps.of(new Set(installs.map(({ app_id }) => app_id)));
     this.#parts.installs.appeared(
       installs.flatMap(({ app_id, install_id, device_id }) => [
         installKey(app_id, install_id),
@@ -123,14 +122,14 @@ export class LateEvents {
       ]),
     );
     this.counters.installs += installs.length;
-    return { installs, windows, to };
+    return { installs, apps, to };
   }
 
   /** Not before every batch that was being formed when the installs were found is stored. @throws ClickHouseFailure */
-  async look(partition: number, { installs, windows }: FoundInstalls): Promise<Look> {
+  async look(partition: number, { installs, apps }: FoundInstalls): Promise<Look> {
     this.counters.looks++;
     const { erasures } = this.#parts;
-    const windowMs = (appId: string) => (windows.get(appId) ?? defaultWindows).attribution_window_hours * HOUR_MS;
+    const windowMs = (appId: string) => (apps.get(appId) ?? defaultFacts).attribution_window_hours * HOUR_MS;
     const byKey = new InstallsByKey(installs, windowMs);
     const found = new Map<string, LearnedEvent>();
     let chars = 0;
@@ -202,16 +201,6 @@ export class LateEvents {
       yield* rows;
       after = rows.length < eventsMax ? null : (rows.at(-1) ?? null);
     } while (after !== null);
-  }
-
-  /** Null while Redis is unavailable: an attribution is never undone, so the window must be right. */
-  async #windowsOf(appIds: ReadonlySet<string>): Promise<ReadonlyMap<string, Windows> | null> {
-    try {
-      return await this.#parts.windows(appIds);
-    } catch (error) {
-      if (!isRedisUnavailable(error)) throw error;
-      return null;
-    }
   }
 }
 

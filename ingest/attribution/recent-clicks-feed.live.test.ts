@@ -3,9 +3,11 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { RecentClicks } from '#common/attribution/recent-clicks.ts';
 import { HOUR_MS } from '#common/durations.ts';
+import { newId } from '#common/ids.ts';
 import { encodeFrame } from '#common/log/frame.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { keepLogStream } from '#common/log/log-stream.ts';
+import type { Click } from '#common/log/record.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Redis } from '#common/stores/redis.ts';
 import { systemTime, type Time } from '#common/time.ts';
@@ -13,6 +15,7 @@ import { findRedis } from '#deploy/local/redis.ts';
 import { testClick } from '#ingest/testing/pipeline-harness.ts';
 import { natsForTest, redisForTest, type TestServer } from '#testing/servers.ts';
 import { skipWithout } from '#testing/skip.ts';
+import { defaultFacts, KnownApps } from './known-apps.ts';
 import { type FeedOptions, RecentClicksFeed } from './recent-clicks-feed.ts';
 
 let natsServer: TestServer;
@@ -44,9 +47,12 @@ afterAll(async () => {
   await Promise.all([natsServer.stop(), redisServer.stop()]);
 });
 
+const everyApp = new KnownApps(async () => new Map(), Date.now);
+
 async function startFeed(options: Partial<FeedOptions> = {}): Promise<RecentClicksFeed> {
   const log = (line: string) => void lines.push(line);
-  const feed = new RecentClicksFeed({ nats, redis, clicks, partition: 0, time: systemTime, log, ...options });
+  const parts = { nats, redis, clicks, apps: everyApp, partition: 0, time: systemTime, log };
+  const feed = new RecentClicksFeed({ ...parts, ...options });
   feeds.push(feed);
   await feed.start();
   return feed;
@@ -54,9 +60,10 @@ async function startFeed(options: Partial<FeedOptions> = {}): Promise<RecentClic
 
 let frameNo = 0;
 /** Puts one click into the log. @returns its id. */
-async function click(): Promise<string> {
+async function click(more: Partial<Click> = {}): Promise<string> {
   // Of an app that keeps whole addresses: the address is then the name by which clicks are found.
-  const line = testClick(Date.now(), 'full_ip');
+  const given = JSON.parse(testClick(more.time ?? Date.now(), 'full_ip'));
+  const line = JSON.stringify({ ...given, ...more });
   const bytes = Buffer.alloc(4_096);
   const lane = { kind: 'click', partition: 0 } as const;
   const header = { ...lane, producer_id: 'p'.repeat(26), frame_no: ++frameNo, records: 1, written_at: Date.now() };
@@ -65,7 +72,7 @@ async function click(): Promise<string> {
   return JSON.parse(line).click_id;
 }
 
-const positionKey = 'recent_clicks:read:0';
+const positionKey = 'clicks_read:0';
 const eventually = (read: () => unknown) => expect.poll(read, { timeout: 10_000, interval: 20 });
 const isThere = async (id: string) => (await clicks.byIds([id]).catch(() => []))[0]?.click_id === id;
 
@@ -98,8 +105,9 @@ test('a click that Redis alone refuses is tried again and does not end ingest', 
   const feed = await startFeed();
   const first = await click();
   await eventually(() => isThere(first)).toBe(true);
-  const [atAddress] = await redis.commands.keys('recent:app_*');
-  await redis.commands.set(atAddress ?? '', 'of another kind');
+  const [atAddress] = await redis.commands.keys('near:app_*');
+  await redis.commands.del(atAddress ?? '');
+  await redis.commands.lpush(atAddress ?? '', 'of another kind');
   const second = await click();
   await eventually(() => feed.counters.redis_failures).toBeGreaterThan(1);
   await redis.commands.del(atAddress ?? '');
@@ -108,7 +116,59 @@ test('a click that Redis alone refuses is tried again and does not end ingest', 
   expect(lines[0]).toContain('WRONGTYPE');
 });
 
-test('clicks that Redis has lost are soon there again, even if no new ones come', async () => {
+const iphone = 'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 Version/17.4 Safari/604.1';
+const android = 'Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 Chrome/120.0.0.0 Mobile Safari/537.36';
+const mac =
+  'Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4 Safari/605.1.15';
+const windows = 'Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/120.0.0.0 Safari/537.36';
+
+test('only clicks of people on a platform that their app has are kept by address, within its window', async () => {
+  const [ios, both, none] = [newId('app', 1), newId('app', 2), newId('app', 3)];
+  const facts = { ...defaultFacts, probabilistic_window_hours: 1 };
+  const apps = new KnownApps(
+    async () =>
+      new Map([
+        [ios, { ...facts, has_android: false }],
+        [both, facts],
+        [none, { ...facts, has_ios: false, has_android: false }],
+      ]),
+    Date.now,
+  );
+  await startFeed({ apps });
+  const of = (app_id: string, user_agent: string, more: Partial<Click> = {}) => click({ app_id, user_agent, ...more });
+  const wanted = new Map([
+    [ios, [await of(ios, iphone), await of(ios, mac)]],
+    [both, [await of(both, iphone), await of(both, android), await of(both, mac)]],
+    [none, []],
+  ]);
+  const kept = [...wanted.values()].flat();
+  const others = [
+    await of(ios, android),
+    await of(none, iphone),
+    await of(both, windows),
+    await of(both, 'Googlebot/2.1'),
+    await of(both, iphone, { is_preview: true }),
+    await of(both, iphone, { is_prefetch: true }),
+    await of(both, iphone, { trigger: 'universal_link' }),
+    await of(both, iphone, { privacy_mode: 'no_ip' }),
+    await of(both, iphone, { time: Date.now() - 61 * 60_000 }),
+  ];
+  const last = await of(both, iphone);
+  await eventually(() => isThere(last)).toBe(true);
+  for (const [app_id, ids] of wanted) {
+    const { near } = await clicks.gather(app_id, '', '8.8.8.8', []);
+    const found = near.map(({ click_id }) => click_id).filter((id) => id !== last);
+    expect(found.sort(), app_id).toEqual(ids.toSorted());
+  }
+  // By its id each young one is known for some minutes.
+  const known = await clicks.byIds([...kept, ...others]);
+  expect(known.map((one) => one !== null)).toEqual([...kept, ...others].map((_, at) => at !== kept.length + 8));
+  expect(known.slice(kept.length, -1).map((one) => one?.is_bot)).toEqual([
+    ...[false, false, false, true, true, true, false, false],
+  ]);
+});
+
+test('clicks that Redis has lost are there again soon, also when no others come', async () => {
   const feed = await startFeed();
   const lost = await click();
   await eventually(() => isThere(lost)).toBe(true);

@@ -20,19 +20,24 @@
 import { isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
 import { addressName } from '#common/address-writer.ts';
-import { AttributionWindows } from '#common/attribution/attribution-windows.ts';
-import type { ClickToPut } from '#common/attribution/recent-click.ts';
-import type { RecentClicks } from '#common/attribution/recent-clicks.ts';
+import {
+  type ClickPlace,
+  type ClickToPut,
+  KEPT_BY_ID_MS,
+  type RecentClicks,
+} from '#common/attribution/recent-clicks.ts';
 import { HOUR_MS } from '#common/durations.ts';
+import { isId } from '#common/ids.ts';
 import { payloadOf } from '#common/log/frame.ts';
 import type { Click } from '#common/log/record.ts';
 import type { NatsClient } from '#common/stores/nats.ts';
 import { isRedisFull, isRedisUnavailable, isReplyError, type Redis } from '#common/stores/redis.ts';
 import type { Time, Timer } from '#common/time.ts';
+import { readUserAgent } from '#common/user-agent.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
 import { LogReader } from '#ingest/log-reader.ts';
 import { decodeClick, decodeClicks, isRejection } from '#ingest/record-decoder.ts';
-import { AppWindows } from './app-windows.ts';
+import type { AppFacts, KnownApps } from './known-apps.ts';
 
 const WAITING_FRAMES_MAX = 200;
 const RETRY_MS = 250;
@@ -46,6 +51,7 @@ export interface FeedOptions {
   readonly nats: NatsClient;
   readonly redis: Redis;
   readonly clicks: RecentClicks;
+  readonly apps: Pick<KnownApps, 'lastOf'>;
   readonly partition: number;
   readonly time: Time;
   readonly log: (line: string) => void;
@@ -70,8 +76,7 @@ export class RecentClicksFeed {
   readonly counters: FeedCounters;
   readonly #options: FeedOptions;
   readonly #positionKey: string;
-  readonly #windows: AppWindows;
-  readonly #bots = new LRUCache<string, { isBot: boolean }>({ max: AGENTS_MAX });
+  readonly #agents = new LRUCache<string, Agent>({ max: AGENTS_MAX });
   #reader: LogReader | undefined;
   #waiting: LogFrame[] = [];
   #isWriting = false;
@@ -89,12 +94,7 @@ export class RecentClicksFeed {
   constructor(options: FeedOptions) {
     this.#options = options;
     this.counters = options.counters ?? newFeedCounters();
-    this.#positionKey = `recent_clicks:read:${options.partition}`;
-    const windows = new AttributionWindows(options.redis);
-    this.#windows = new AppWindows(
-      (ids) => windows.of(ids),
-      () => options.time.now(),
-    );
+    this.#positionKey = `clicks_read:${options.partition}`;
   }
 
   /** Continues from the stored position, as soon as Redis can be read. */
@@ -159,28 +159,31 @@ export class RecentClicksFeed {
   }
 
   async #put(clicks: readonly Click[]): Promise<true> {
-    const windows = await this.#windows.of(new Set(clicks.map(({ app_id }) => app_id)));
+    const apps = await this.#options.apps.lastOf(new Set(clicks.map(({ app_id }) => app_id)));
+    const now = this.#options.time.now();
     const entries: ClickToPut[] = [];
     for (const click of clicks) {
-      const of = windows.get(click.app_id);
-      if (of === undefined) continue;
-      const is_bot = this.#isBot(click);
-      const isTraced = !is_bot && click.trigger === 'link';
-      const address = isTraced ? addressName(click.ip, click.privacy_mode) : '';
-      entries.push({ click, is_bot, traces: isTraced ? click : null, address, windows: of });
+      const app = apps.get(click.app_id);
+      if (app === undefined || !isId('clk', click.click_id)) continue;
+      const agent = this.#agentOf(click.user_agent);
+      const is_bot = agent.isBot || click.is_prefetch || click.is_preview;
+      const isOld = now - click.time >= KEPT_BY_ID_MS;
+      const near = is_bot ? null : placeOf(click, agent, app, now);
+      if (!isOld || near !== null) entries.push({ click, is_bot, isOld, near });
     }
     await this.#options.clicks.put(entries);
     return true;
   }
 
-  #isBot({ user_agent, is_prefetch, is_preview }: Click): boolean {
-    if (user_agent === '' || is_prefetch || is_preview) return true;
-    let known = this.#bots.get(user_agent);
+  #agentOf(user_agent: string): Agent {
+    let known = this.#agents.get(user_agent);
     if (!known) {
-      known = { isBot: isbot(user_agent) };
-      this.#bots.set(user_agent, known);
+      const { family, maybeIpad } = readUserAgent(user_agent);
+      const platform = maybeIpad ? 'ios' : family;
+      known = { isBot: user_agent === '' || isbot(user_agent), platform };
+      this.#agents.set(user_agent, known);
     }
-    return known.isBot;
+    return known;
   }
 
   /** A position that is gone means that Redis may have lost everything: the last hours are read again. */
@@ -202,7 +205,6 @@ export class RecentClicksFeed {
     await this.#beginAgain();
     if (this.#isStopped) return;
     this.#waiting = [];
-    this.#windows.clear();
     this.#read();
   }
 
@@ -253,6 +255,21 @@ export class RecentClicksFeed {
       isRefused ? `Redis does not accept recent clicks: ${reason}` : 'Redis accepts recent clicks again',
     );
   }
+}
+
+interface Agent {
+  readonly isBot: boolean;
+  /** Of the devices that it may be; a Mac's Safari may be an iPad's. */
+  readonly platform: 'ios' | 'android' | 'other';
+}
+
+/** Where a person's click is found by its address; null where no device can be matched to it. */
+function placeOf(click: Click, { platform }: Agent, app: AppFacts, now: number): ClickPlace | null {
+  const hasPlatform = (platform === 'ios' && app.has_ios) || (platform === 'android' && app.has_android);
+  const windowMs = app.probabilistic_window_hours * HOUR_MS;
+  if (!hasPlatform || click.trigger !== 'link' || now - click.time >= windowMs) return null;
+  const address = addressName(click.ip, click.privacy_mode);
+  return address === '' ? null : { address, browser: click, windowMs };
 }
 
 function clicksOf(frame: LogFrame): Click[] {

@@ -8,6 +8,9 @@ const ingest = await Ingest.create({
   config: loadConfig(['INGEST_DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL']),
   failpoints: spec === undefined || spec === '' ? noFailpoints : deadlyFailpoint(spec),
   log: (fields, line) => process.stdout.write(`${line} ${JSON.stringify(fields)}\n`),
+  end: (reason) => {
+    process.stdout.write(`${reason}\n`, () => process.exit(1));
+  },
 });
 ingest.start();
 process.on('SIGTERM', () => {

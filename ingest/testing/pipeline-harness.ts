@@ -153,7 +153,7 @@ export class PipelineHarness {
   /** Ingest in this process, not started. */
   ingestHere(instance = 'ingest-0'): Promise<Ingest> {
     const config = loadConfig(['INGEST_DATABASE_URL', 'NATS_URL', 'CLICKHOUSE_URL'], this.#settings(instance, 3));
-    return Ingest.create({ config, failpoints: noFailpoints, log: () => undefined });
+    return Ingest.create({ config, failpoints: noFailpoints, log: () => undefined, end: () => undefined });
   }
 
   #settings(instance: string, leaseSeconds: number): Record<string, string> {

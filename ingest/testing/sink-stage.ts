@@ -137,7 +137,7 @@ export class SinkStage {
       store: new ClickHouseLateStore(this.clickhouse),
       cursors: new PostgresLateCursors(this.postgres),
       installs: { appeared: () => undefined, forgetAbsent: () => undefined },
-      windows: async () => new Map(),
+      apps: { of: async () => new Map() },
       partsOf: partsOfLearned,
       erasures: this.erasures,
       time: this.#time,
@@ -155,7 +155,7 @@ export class SinkStage {
       attribution: new Attribution({
         firstSeen: [0, 1].map((partition) => new FirstSeen({ ...seen, partition })),
         installs: new InstallLookup(null, stored),
-        clicks: null,
+        clicks: { of: async () => new Map() },
         countries,
       }),
       erasures,

@@ -13,6 +13,7 @@ GRANT UPDATE (changed_at) ON outbox TO signpost_api_process;
 GRANT SELECT, UPDATE ON host_checks TO signpost_api_process;
 GRANT SELECT (id, host, host_verified_at, deleted_at), UPDATE (host_verified_at) ON apps TO signpost_api_process;
 GRANT SELECT ON ingest.progress TO signpost_api_process;
+GRANT SELECT, INSERT, UPDATE, DELETE ON hourly_audits TO signpost_api_process;
 DO $$
 BEGIN
   IF NOT pg_has_role('signpost_api_process', 'signpost_api', 'MEMBER') THEN

@@ -1,7 +1,7 @@
--- Ingest writes its own tables, reads whom it has to blank, and deletes claims that have expired.
+-- Ingest writes its own tables, reads whom it has to blank and what apps want, and deletes claims that have expired.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_ingest;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.checkpoint, ingest.last_batch, ingest.late_cursor, ingest.lease,
-  ingest.member, ingest.progress, ingest.stray, ingest.visitor_salt TO signpost_ingest;
+  ingest.member, ingest.name, ingest.progress, ingest.stray, ingest.visitor_salt TO signpost_ingest;
 GRANT SELECT, INSERT, UPDATE ON ingest.mark TO signpost_ingest;
 GRANT SELECT, INSERT ON ingest.installation TO signpost_ingest;
 GRANT SELECT, UPDATE ON ingest.revision TO signpost_ingest;
@@ -9,3 +9,10 @@ GRANT SELECT ON ingest.erasure TO signpost_ingest;
 GRANT SELECT, DELETE ON claims TO signpost_ingest;
 -- Rows are locked before they are deleted, which requires the privilege to update one column.
 GRANT UPDATE (expires_at) ON claims TO signpost_ingest;
+GRANT SELECT (id, ios, android, settings) ON apps TO signpost_ingest;
+DO $$
+BEGIN
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'apps' AND policyname = 'ingest') THEN
+    CREATE POLICY ingest ON apps FOR SELECT TO signpost_ingest USING (true);
+  END IF;
+END $$;

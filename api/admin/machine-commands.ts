@@ -1,0 +1,21 @@
+/** `npm run admin`: commands on the machines of an installation. */
+import type { Command } from 'commander';
+import type { AdminContext } from './admin-context.ts';
+import { retireMachine } from './machines.ts';
+import { done } from './questions.ts';
+
+export function addMachineCommands(program: Command, context: AdminContext): void {
+  program
+    .command('retire-machine')
+    .description(
+      'Forget a machine that was removed for good, so that as_of waits for it no longer. Its records must be stored.',
+    )
+    .argument('<name>', 'MACHINE_NAME of the machine, or the name in journal/machine in its DATA_DIR')
+    .option('--give-up', 'also if records of it are not stored: they are lost')
+    .action(async (name: string, options: { giveUp?: boolean }) => {
+      const retired = done(await retireMachine(context.parts().db, name, options.giveUp === true));
+      const lost =
+        retired.given_up_seconds > 0 ? ` Records of its last ${retired.given_up_seconds} seconds are given up.` : '';
+      context.print(`${name} is retired.${lost}`);
+    });
+}

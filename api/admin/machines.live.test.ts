@@ -1,0 +1,76 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { Postgres } from '#common/stores/postgres.ts';
+import { postgresForTest, type TestPostgres } from '#testing/servers.ts';
+import { retireMachine } from './machines.ts';
+
+let postgres: TestPostgres;
+let db: Postgres;
+beforeAll(async () => {
+  postgres = await postgresForTest();
+  db = new Postgres({ url: postgres.url, name: 'test' });
+});
+beforeEach(async () => {
+  await db.execute('DELETE FROM ingest.progress');
+  await db.execute('DELETE FROM ingest.name');
+  await report('stays', 0, 0);
+});
+afterAll(async () => {
+  await db.close();
+  await postgres.stop();
+});
+
+/** A report that was kept so many seconds ago, and was so many behind then. */
+async function report(machine: string, agoSeconds: number, behindSeconds: number): Promise<void> {
+  await db.execute(
+    `INSERT INTO ingest.progress (machine, updated_at, committed_to)
+     SELECT $1, at, (extract(epoch FROM at) - $3::integer) * 1000 FROM (SELECT now() - make_interval(secs => $2) AS at) AS moment`,
+    [machine, agoSeconds, behindSeconds],
+  );
+}
+
+async function ingest(name: string, agoSeconds: number): Promise<void> {
+  await db.execute(
+    `INSERT INTO ingest.name (name, run, place, pid, beat_at) VALUES ($1, 'r', 'p', 1, now() - make_interval(secs => $2))`,
+    [name, agoSeconds],
+  );
+}
+
+async function left(): Promise<string[]> {
+  const rows = await db.query<{ name: string }>(
+    'SELECT machine AS name FROM ingest.progress UNION ALL SELECT name FROM ingest.name ORDER BY name',
+  );
+  return rows.map(({ name }) => name);
+}
+
+test('a machine whose records are all stored is forgotten with its ingests, and no other', async () => {
+  await report('gone', 60, 1);
+  await ingest('gone/ingest-0', 60);
+  await ingest('gone-too/ingest-0', 60);
+  expect(await retireMachine(db, 'gone', false)).toEqual({ kind: 'retired', given_up_seconds: 0 });
+  expect(await left()).toEqual(['gone-too/ingest-0', 'stays']);
+});
+
+test('marks of its journals stay, so that a journal from a backup is counted once', async () => {
+  await db.execute(`INSERT INTO ingest.mark (producer_id, kind, partition, mark) VALUES ('p', 'click', 0, 7)`);
+  await report('gone', 60, 1);
+  await retireMachine(db, 'gone', false);
+  expect(await db.query('SELECT mark FROM ingest.mark')).toEqual([{ mark: 7 }]);
+});
+
+test.each<[string, () => Promise<void>, RegExp]>([
+  ['still reports', () => report('edge', 3, 0), /reported \d seconds ago: stop its edges/],
+  ['runs an ingest', () => ingest('edge/ingest-0', 2), /the ingest edge\/ingest-0 runs/],
+  ['has records that are not stored', () => report('edge', 3_600, 30), /has records since \S+ that are not stored/],
+  ['is not known', async () => undefined, /no machine is called edge; those that report are: stays/],
+])('a machine that %s is not retired, and the answer says what to do', async (_, arrange, message) => {
+  await arrange();
+  const before = await left();
+  expect(await retireMachine(db, 'edge', false)).toEqual({ kind: 'refused', message: expect.stringMatching(message) });
+  expect(await left()).toEqual(before);
+});
+
+test('records of a lost machine can be given up, which the answer counts', async () => {
+  await report('lost', 3_600, 30);
+  expect(await retireMachine(db, 'lost', true)).toEqual({ kind: 'retired', given_up_seconds: 30 });
+  expect(await left()).toEqual(['stays']);
+});

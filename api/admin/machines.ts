@@ -1,0 +1,70 @@
+/**
+ * Machines that were removed for good. What they reported would hold `as_of` back for ever; so it is deleted, once all their records are
+ * stored. The marks of their journals stay: a journal that comes back from a backup must not be counted twice.
+ */
+import type { Postgres, Queries } from '#common/stores/postgres.ts';
+import { type Refused, refused } from './refusal.ts';
+
+/** A publisher reports twice a second, an ingest beats once. */
+const silentSeconds = 15;
+/** How far a report of a drained machine may lie behind the time at which it was kept, with clocks that differ. */
+const drainedMs = 10_000;
+
+interface Known {
+  readonly machine: string;
+  readonly committed_to: number;
+  readonly silent_seconds: number;
+  /** How far it was behind at its last report. */
+  readonly behind_ms: number;
+}
+
+export interface Retired {
+  readonly kind: 'retired';
+  /** Seconds of records that were given up, as far as it reported; 0 for a drained machine. */
+  readonly given_up_seconds: number;
+}
+
+/** @param isGivenUp its unstored records are given up. */
+export async function retireMachine(db: Postgres, name: string, isGivenUp: boolean): Promise<Retired | Refused> {
+  return await db.transaction(async (queries) => {
+    const progress = await queries.query<Known>(
+      `SELECT machine, committed_to, extract(epoch FROM now() - updated_at)::integer AS silent_seconds,
+              greatest(0, extract(epoch FROM updated_at) * 1000 - committed_to)::bigint AS behind_ms
+         FROM ingest.progress ORDER BY machine FOR UPDATE`,
+    );
+    const ingests = await ingestsOf(queries, name);
+    const known = progress.find(({ machine }) => machine === name);
+    if (known === undefined && ingests.length === 0) {
+      const names = progress.map(({ machine }) => machine).join(', ') || 'none';
+      return refused(`no machine is called ${name}; those that report are: ${names}`);
+    }
+    const living = ingests.find(({ silent_seconds }) => silent_seconds < silentSeconds);
+    if (living !== undefined) return refused(`the ingest ${living.name} runs: stop the processes of ${name} first`);
+    if (known !== undefined && known.silent_seconds < silentSeconds) {
+      return refused(
+        `${name} reported ${known.silent_seconds} seconds ago: stop its edges, wait until publisher_uncommitted_seconds is near 0, then stop its publisher`,
+      );
+    }
+    const behindMs = known?.behind_ms ?? 0;
+    if (behindMs > drainedMs && !isGivenUp) {
+      const since = new Date(known?.committed_to ?? 0).toISOString();
+      return refused(
+        `${name} has records since ${since} that are not stored: start its publisher until they are, or give them up with --give-up`,
+      );
+    }
+    await queries.execute('DELETE FROM ingest.progress WHERE machine = $1', [name]);
+    const names = ingests.map((one) => one.name);
+    await queries.execute('DELETE FROM ingest.name WHERE name = ANY ($1)', [names]);
+    await queries.execute('DELETE FROM ingest.member WHERE owner = ANY ($1)', [names]);
+    return { kind: 'retired', given_up_seconds: behindMs > drainedMs ? Math.ceil(behindMs / 1000) : 0 };
+  });
+}
+
+/** Ingests are named `<machine>/<instance>`. */
+async function ingestsOf(queries: Queries, machine: string): Promise<{ name: string; silent_seconds: number }[]> {
+  return await queries.query(
+    `SELECT name, extract(epoch FROM now() - beat_at)::integer AS silent_seconds FROM ingest.name
+      WHERE split_part(name, '/', 1) = $1 FOR UPDATE`,
+    [machine],
+  );
+}

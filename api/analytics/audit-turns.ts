@@ -1,0 +1,62 @@
+/** Which process audits an hour: one of the installation, and the others show what it found. */
+import type { AuditFigures } from '#clickhouse/queries/audit.ts';
+import { DAY_MS } from '#common/durations.ts';
+import type { Queries } from '#common/stores/postgres.ts';
+
+/** Longer than an audit of an hour takes: a process that died in it is followed by another one after this time. */
+const claimMinutes = 10;
+const keptMs = 30 * DAY_MS;
+
+/** `mine`: this process audits the hour now. `others`: another one does. */
+export type AuditTurn =
+  | { readonly kind: 'mine' | 'others' }
+  | { readonly kind: 'done'; readonly figures: AuditFigures };
+
+/** Each operation may fail with PostgresUnavailable. `hour` is its beginning, epoch ms. */
+export interface AuditTurns {
+  begin(hour: number): Promise<AuditTurn>;
+  done(hour: number, figures: AuditFigures): Promise<void>;
+  /** The hour could not be audited: another process may. */
+  giveUp(hour: number): Promise<void>;
+}
+
+export class PostgresAuditTurns implements AuditTurns {
+  readonly #db: Queries;
+  readonly #owner: string;
+
+  /** @param owner of this process alone. */
+  constructor(db: Queries, owner: string) {
+    this.#db = db;
+    this.#owner = owner;
+  }
+
+  async begin(hour: number): Promise<AuditTurn> {
+    await this.#db.execute('DELETE FROM hourly_audits WHERE hour < $1', [hour - keptMs]);
+    const claimed = await this.#db.execute(
+      `INSERT INTO hourly_audits AS known (hour, owner, claimed_until) VALUES ($1, $2, now() + make_interval(mins => $3))
+       ON CONFLICT (hour) DO UPDATE SET owner = excluded.owner, claimed_until = excluded.claimed_until
+         WHERE known.figures IS NULL AND (known.claimed_until < now() OR known.owner = excluded.owner)`,
+      [hour, this.#owner, claimMinutes],
+    );
+    if (claimed > 0) return { kind: 'mine' };
+    const [row] = await this.#db.query<{ figures: AuditFigures | null }>(
+      'SELECT figures FROM hourly_audits WHERE hour = $1',
+      [hour],
+    );
+    return row?.figures ? { kind: 'done', figures: row.figures } : { kind: 'others' };
+  }
+
+  async done(hour: number, figures: AuditFigures): Promise<void> {
+    await this.#db.execute('UPDATE hourly_audits SET figures = $2 WHERE hour = $1 AND figures IS NULL', [
+      hour,
+      JSON.stringify(figures),
+    ]);
+  }
+
+  async giveUp(hour: number): Promise<void> {
+    await this.#db.execute(
+      'UPDATE hourly_audits SET claimed_until = now() WHERE hour = $1 AND owner = $2 AND figures IS NULL',
+      [hour, this.#owner],
+    );
+  }
+}

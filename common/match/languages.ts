@@ -1,0 +1,57 @@
+/** Languages as browsers and phones name them, in one form. */
+import { LRUCache } from 'lru-cache';
+
+/** Maximum languages of a header or a list. */
+export const LANGUAGES_MAX = 8;
+
+/** Old codes and those that two systems use for one language (BCP 47, IANA language subtag registry). */
+const languageAliases: Readonly<Record<string, string>> = { iw: 'he', in: 'id', ji: 'yi', no: 'nb', tl: 'fil' };
+
+/** `en_US`, `en-us`, `zh-Hans-CN` and `en_US.UTF-8` as language and region. */
+export function languageOf(text: string): [string, string] {
+  const [primary = '', ...rest] = text
+    .trim()
+    .replace(/[.@].*$/, '')
+    .toLowerCase()
+    .split(/[-_]/);
+  if (!/^[a-z]{2,3}$/.test(primary)) return ['', ''];
+  return [languageAliases[primary] ?? primary, rest.find((part) => /^([a-z]{2}|\d{3})$/.test(part)) ?? ''];
+}
+
+const languages = new LRUCache<string, Languages>({ max: 5_000 });
+
+export interface Languages {
+  /** Primary language and region of the one that is preferred; empty when unknown. */
+  readonly language: readonly [string, string];
+  /** Primary languages of the others. */
+  readonly more_languages: readonly string[];
+}
+
+/** Cached: there are few headers and lists, and each click at an address brings one. */
+export function languagesOf(texts: readonly string[]): Languages {
+  const key = texts.join();
+  let known = languages.get(key);
+  if (!known) {
+    known = readLanguages(texts);
+    languages.set(key, known);
+  }
+  return known;
+}
+
+function readLanguages(texts: readonly string[]): Languages {
+  const [first = ['', ''], ...rest] = texts
+    .flatMap(acceptedLanguages)
+    .map(languageOf)
+    .filter(([primary]) => primary !== '');
+  const more = new Set(rest.map(([primary]) => primary));
+  more.delete(first[0]);
+  return { language: first, more_languages: [...more] };
+}
+
+/** Accept-Language without its weights: browsers write it in their order. */
+function acceptedLanguages(header: string): string[] {
+  return header
+    .split(',', LANGUAGES_MAX)
+    .map((part) => part.split(';', 1)[0] ?? '')
+    .filter((part) => part.trim() !== '');
+}
