@@ -3,10 +3,10 @@ import { clickhouseForTest } from '#testing/servers.ts';
 import { ClickHouse, ClickHouseFailure } from './client.ts';
 
 const reads = { executionSecondsMax: 10, rowsToReadMax: 1_000, resultRowsMax: 10 };
-/** Nothing listens there. */
+/** No server listens there. */
 const closed = 'http://u:p@127.0.0.1:1/test';
 
-test('a reader turns to the next server when one refuses connections, and a writer does not', async () => {
+test('a reader fails over to the next server if one refuses connections, and a writer does not', async () => {
   const store = await clickhouseForTest();
   const reader = new ClickHouse({ url: `${closed},${store.url}`, reads });
   const writer = new ClickHouse({ url: `${closed},${store.url}` });
@@ -19,7 +19,7 @@ test('a reader turns to the next server when one refuses connections, and a writ
   await expect(writer.query('SELECT 1')).rejects.toThrow(ClickHouseFailure);
   expect(await writer.isReachable()).toBe(false);
   await expect(alone.query('SELECT 1')).rejects.toThrow(ClickHouseFailure);
-  // A server that answers no is not left for another one.
+  // A server that answers with an error is not left for another one.
   await expect(reader.query('SELECT nothing')).rejects.toMatchObject({ kind: 'refused' });
   await Promise.all([reader, writer, alone].map((client) => client.close()));
   await store.stop();

@@ -32,8 +32,9 @@ export interface ReadLimits {
 
 export interface ClickHouseOptions {
   /**
-   * http(s)://user:password@host:port/database. Of several replicas with commas between them, a client with `reads` turns to the next when one
-   * refuses connections; any other uses the first alone, since what is being inserted is known there only.
+   * http(s)://user:password@host:port/database. Of several comma-separated replicas, a client with `reads` fails over
+   * to the next if one refuses connections; any other client only uses the first, which alone knows what is being
+   * inserted.
    */
   readonly url: string;
   /** If given, the client is read-only and has these limits: for queries that callers shape. */
@@ -261,11 +262,11 @@ export class ClickHouse {
 
   get #library(): Library {
     const library = this.#libraries[this.#at];
-    if (library === undefined) throw new TypeError('there is no such server');
+    if (library === undefined) throw new TypeError('this server does not exist');
     return library;
   }
 
-  /** On the server that answered last, or on the next one that takes the connection. */
+  /** On the server that answered last, or on the next one that accepts the connection. */
   async #onOne<T>(ask: (library: Library) => Promise<T>): Promise<T> {
     for (let tried = 1; ; tried++) {
       const at = this.#at;
@@ -273,7 +274,7 @@ export class ClickHouse {
         return await ask(this.#library);
       } catch (error) {
         if (tried >= this.#libraries.length || !isRefusedConnection(error)) throw error;
-        // Unless another question has turned to it meanwhile.
+        // Unless another query has already switched to it.
         if (this.#at === at) this.#at = (at + 1) % this.#libraries.length;
       }
     }

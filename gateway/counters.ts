@@ -28,18 +28,13 @@ export function exposeGateway(registry: Registry, counters: GatewayCounters, jou
     const { ambiguous: _, ...types } = counters.matches;
     for (const [match_type, count] of Object.entries(types)) set({ match_type }, count);
   });
-  counter(
-    'gateway_opens_total',
-    'Openings of an installed app by a link, by what made it open.',
-    ['trigger'],
-    (set) => {
-      for (const [trigger, count] of Object.entries(counters.opens)) set({ trigger }, count);
-    },
-  );
+  counter('gateway_opens_total', 'App openings by a link, by evidence.', ['trigger'], (set) => {
+    for (const [trigger, count] of Object.entries(counters.opens)) set({ trigger }, count);
+  });
   counter('gateway_click_lookups_total', 'Named clicks that were looked up in ClickHouse.', ['outcome'], (set) => {
     for (const [outcome, count] of Object.entries(counters.lookups)) set({ outcome }, count);
   });
-  counter('gateway_matches_ambiguous_total', 'Matches refused between equally likely links.', [], (set) =>
+  counter('gateway_matches_ambiguous_total', 'Matches refused because several links were equally likely.', [], (set) =>
     set({}, counters.matches.ambiguous),
   );
   counter('gateway_installs_total', 'Installs by outcome.', ['outcome'], (set) => {

@@ -22,6 +22,7 @@ import {
   readAppByKey,
   snapshotKey,
   snapshotLua,
+  versionKey,
 } from '#common/links/app-snapshot.ts';
 import {
   type Charge,
@@ -45,16 +46,14 @@ const REDIS_PAUSE_MS = 1_000;
 const LOOK_PAUSES_MS = [0, 5, 10, 20, 40, 80] as const;
 
 /**
- * KEYS[1] the snapshot key. ARGV: prefix of the limit key; its suffix; whether the app id goes between them ("1");
- * number of requests; end of a window that begins now; its length. Returns {json, count, end}, or null for an unknown
- * key.
+ * KEYS: the snapshot key; the version key of the app that the API key is taken to belong to; the limit key. ARGV: that
+ * app's id; number of requests; end of a window that begins now; its length. Returns {json, count, end}; the id of the
+ * key's app if it is another one, counting nothing; null for an unknown key.
  */
 const checkScript = `${snapshotLua}${takeLua}
-local json, app_id = snapshot(KEYS[1])
-if not json then return nil end
-local key = ARGV[1]
-if ARGV[3] == '1' then key = key .. app_id end
-local count, reset_ms = take(key .. ARGV[2], ARGV[4], ARGV[5], ARGV[6])
+local json, app_id = snapshot(KEYS[1], KEYS[2], ARGV[1])
+if not json then return app_id end
+local count, reset_ms = take(KEYS[3], ARGV[2], ARGV[3], ARGV[4])
 return {json, count, reset_ms}
 `;
 
@@ -179,10 +178,16 @@ export class KeyCheck {
     await new Promise((turnEnd) => setImmediate(turnEnd));
     const requests = this.#questions.get(name)?.requests ?? 1;
     this.#questions.delete(name);
-    const args = [head, tail, isOfApp ? '1' : '0', requests, nowMs + WINDOW_MS, WINDOW_MS];
+    const ask = (appId: string) =>
+      this.#check(
+        [snapshotKey(this.#hash(key)), versionKey(appId), head + (isOfApp ? appId : '') + tail],
+        [appId, requests, nowMs + WINDOW_MS, WINDOW_MS],
+      );
     let answer: unknown;
     try {
-      answer = await this.#check([snapshotKey(this.#hash(key))], args);
+      answer = await ask(this.#parsed.get(key)?.app.app_id ?? '');
+      // The first time that this process sees the key, it does not know whose it is.
+      if (typeof answer === 'string') answer = await ask(answer);
     } catch {
       this.counters.redis_failures++;
       // Not nowMs: it dates from before the second of waiting, so the pause would already be over, and each request

@@ -37,7 +37,7 @@ const cache = new LinkCache({
   entriesMax: config.LINK_CACHE_ENTRIES,
   bytesMax: config.LINK_CACHE_BYTES,
 });
-// NATS may come later: until then clicks older than some minutes can't be looked up, and everything else works.
+// NATS may connect later: until then clicks older than some minutes can't be looked up, and everything else works.
 const onRefusal = (line: string) => log.error(line);
 const { INSTALLATION: installation, NATS_URL: natsUrl } = config;
 const archive = new NatsClickArchive(Nats.connect({ url: natsUrl, name, installation, onRefusal }));

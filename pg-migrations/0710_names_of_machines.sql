@@ -1,5 +1,5 @@
--- Names of ingests that run: another process of the same name would take their leases. `run` is one run of a process, `place` where
--- process ids mean the same (a host and its pid namespace), `beats` goes up while it lives.
+-- Names of running ingests: another process with the same name would take their leases. `run` is one run of a process,
+-- `place` is where process ids are comparable (a host and its pid namespace), `beats` increases while it lives.
 CREATE TABLE ingest.name (
   name text PRIMARY KEY,
   run text NOT NULL,

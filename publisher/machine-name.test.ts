@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true }));
 
-test('journals keep the name of the machine that they began on, whatever the host is called later', () => {
+test('journals keep the name of the machine on which they began, whatever the host is called later', () => {
   expect(machineIdentity(root, '', 'pod-1').name).toBe('pod-1');
   expect(machineIdentity(root, '', 'pod-2').name).toBe('pod-1');
 });
@@ -23,7 +23,7 @@ test('journals take the configured name, and refuse another one with a sentence 
   );
 });
 
-test('journals of two folders are told apart, also after a restart', () => {
+test('journals of two folders are distinguished, also after a restart', () => {
   const other = mkdtempSync(join(tmpdir(), 'machine-'));
   const { holder } = machineIdentity(root, 'edge-7');
   expect(machineIdentity(root, 'edge-7').holder).toBe(holder);

@@ -9,20 +9,20 @@ import { join } from 'node:path';
 
 export interface MachineIdentity {
   readonly name: string;
-  /** Made with the journals' folder, so that two machines of one name are told apart. */
+  /** Created with the journals' folder, so that two machines with one name are distinguished. */
   readonly holder: string;
 }
 
 /**
- * What is kept beside the journals in `root`; the configured name, or the host's name of now, from then on, if there is none yet.
- * @throws Error when the journals belong to a machine of another name than the configured one.
+ * The name stored next to the journals in `root`; if there is none yet, the configured name, or the current host name,
+ * is stored. @throws Error if the journals belong to a machine with a name other than the configured one.
  */
 export function machineIdentity(root: string, configured = '', host = hostname()): MachineIdentity {
   const name = kept(join(root, 'machine'), () => configured || host);
   if (configured !== '' && configured !== name) {
     throw new Error(
       `The journals in ${root} belong to the machine ${name}, and MACHINE_NAME is ${configured}: ` +
-        `set it to ${name}, or give ${configured} a DATA_DIR of its own.`,
+        `set it to ${name}, or give ${configured} its own DATA_DIR.`,
     );
   }
   return { name, holder: kept(join(root, 'machine-id'), randomUUID) };

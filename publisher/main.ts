@@ -48,7 +48,7 @@ function publisherOn(nats: Nats): Publisher {
     onNameTaken: () => {
       log.fatal(
         { machine: machine.name },
-        'another machine reports under this name: give each machine a MACHINE_NAME of its own, and a DATA_DIR that is no copy',
+        'another machine reports under this name: give each machine its own MACHINE_NAME, and a DATA_DIR that is not a copy',
       );
       process.exit(1);
     },

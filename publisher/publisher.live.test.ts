@@ -303,7 +303,7 @@ test('marks of another installation delete nothing, before and after the owner o
     .toEqual([producer(2)]);
 });
 
-test('a publisher under whose name other journals report is told so, by a reply to its report', async () => {
+test('a publisher under whose name other journals report is notified by a reply to its report', async () => {
   let isTaken = false;
   const reports: object[] = [];
   const second = new Publisher({

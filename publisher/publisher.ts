@@ -44,7 +44,7 @@ export interface PublisherOptions {
   readonly root: string;
   /** Name of this machine in its progress reports. */
   readonly machine: string;
-  /** Of these journals alone, by which ingest sees that two machines report under one name. */
+  /** Identifies these journals, so that ingest notices two machines that report under one name. */
   readonly holder?: string;
   readonly onNameTaken?: () => void;
   readonly nats: NatsClient;
@@ -77,7 +77,7 @@ export class Publisher {
   readonly #window = new PublishWindow(windowMessages, windowBytes);
   readonly #collector = new MessageCollector((message) => this.#publish(message));
   readonly #inbox: string;
-  /** Where ingest replies to a progress report that it rejects. */
+  /** Where ingest replies to a rejected progress report. */
   readonly #replies: string;
   /** JetStream's last refusal of a message; empty since it accepted one. */
   #refusal = '';

@@ -139,7 +139,7 @@ async function eraseKey(erasure: ErasureInRedis, key: string): Promise<number> {
     return await removeLines(erasure, key, [...person.click].map(addressStart));
   }
   if (ofApps.test(key)) return person === null || isOpenOf(key, person) ? await commands.del(key) : 0;
-  // Answers by their ids alone have to be looked into.
+  // Answers have to be read, because their keys are only match ids.
   const json = key.startsWith('match_id:') ? await commands.get(key) : null;
   if (json === null) return 0;
   const { app_id = '', click_id = '' } = JSON.parse(json) as { app_id?: string; click_id?: string };
@@ -147,7 +147,7 @@ async function eraseKey(erasure: ErasureInRedis, key: string): Promise<number> {
   return await commands.del(key);
 }
 
-/** The clicks of one person are known by their ids, those of an app by their lines. */
+/** The clicks of one person are found by their ids, those of an app by their lines. */
 async function eraseLinesById(erasure: ErasureInRedis, key: string): Promise<number> {
   const { redis, appIds, person } = erasure;
   const timePart = key.slice('clicks:'.length);

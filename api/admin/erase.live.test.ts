@@ -316,7 +316,7 @@ async function inRedis(texts: readonly string[]): Promise<string[]> {
         : `${key} ${await commands.get(key)}`,
     ),
   );
-  // Clicks and apps stand there by the end of their ids.
+  // Clicks and apps are identified there by the end of their ids.
   const ends = texts.map((text) => (text.startsWith('clk_') ? text.slice(14) : text.replace(/^app_/, '')));
   return lines.filter((line) => ends.some((text) => line.includes(text)));
 }

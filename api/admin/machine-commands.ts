@@ -8,10 +8,10 @@ export function addMachineCommands(program: Command, context: AdminContext): voi
   program
     .command('retire-machine')
     .description(
-      'Forget a machine that was removed for good, so that as_of waits for it no longer. Its records must be stored.',
+      'Remove a machine that no longer exists, so that as_of stops waiting for it. Its records must be stored.',
     )
     .argument('<name>', 'MACHINE_NAME of the machine, or the name in journal/machine in its DATA_DIR')
-    .option('--give-up', 'also if records of it are not stored: they are lost')
+    .option('--give-up', 'even if some of its records are not stored: they are lost')
     .action(async (name: string, options: { giveUp?: boolean }) => {
       const retired = done(await retireMachine(context.parts().db, name, options.giveUp === true));
       const lost =

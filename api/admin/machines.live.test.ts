@@ -19,7 +19,7 @@ afterAll(async () => {
   await postgres.stop();
 });
 
-/** A report that was kept so many seconds ago, and was so many behind then. */
+/** A report that was stored this many seconds ago, and lagged this much then. */
 async function report(machine: string, agoSeconds: number, behindSeconds: number): Promise<void> {
   await db.execute(
     `INSERT INTO ingest.progress (machine, updated_at, committed_to)
@@ -42,7 +42,7 @@ async function left(): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-test('a machine whose records are all stored is forgotten with its ingests, and no other', async () => {
+test('a machine whose records are all stored is removed with its ingests, and no other', async () => {
   await report('gone', 60, 1);
   await ingest('gone/ingest-0', 60);
   await ingest('gone-too/ingest-0', 60);

@@ -1,26 +1,27 @@
 /**
- * Machines that were removed for good. What they reported would hold `as_of` back for ever; so it is deleted, once all their records are
- * stored. The marks of their journals stay: a journal that comes back from a backup must not be counted twice.
+ * Machines that were removed permanently. Their last report would hold `as_of` back forever, so it is deleted once all
+ * their records are stored. The marks of their journals stay: a journal that returns from a backup must not be counted
+ * twice.
  */
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import { type Refused, refused } from './refusal.ts';
 
-/** A publisher reports twice a second, an ingest beats once. */
+/** A publisher reports twice a second, an ingest sends a heartbeat once. */
 const silentSeconds = 15;
-/** How far a report of a drained machine may lie behind the time at which it was kept, with clocks that differ. */
+/** How far a report of a drained machine may lag behind the time at which it was stored, since clocks differ. */
 const drainedMs = 10_000;
 
 interface Known {
   readonly machine: string;
   readonly committed_to: number;
   readonly silent_seconds: number;
-  /** How far it was behind at its last report. */
+  /** How far it lagged at its last report. */
   readonly behind_ms: number;
 }
 
 export interface Retired {
   readonly kind: 'retired';
-  /** Seconds of records that were given up, as far as it reported; 0 for a drained machine. */
+  /** Seconds of records that were given up, according to its last report; 0 for a drained machine. */
   readonly given_up_seconds: number;
 }
 

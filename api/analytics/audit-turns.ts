@@ -1,9 +1,9 @@
-/** Which process audits an hour: one of the installation, and the others show what it found. */
+/** Which API process audits an hour: one per installation; the others show its result. */
 import type { AuditFigures } from '#clickhouse/queries/audit.ts';
 import { DAY_MS } from '#common/durations.ts';
 import type { Queries } from '#common/stores/postgres.ts';
 
-/** Longer than an audit of an hour takes: a process that died in it is followed by another one after this time. */
+/** Longer than an audit of an hour takes: if the auditing process dies, another one takes over after this time. */
 const claimMinutes = 10;
 const keptMs = 30 * DAY_MS;
 
@@ -24,7 +24,7 @@ export class PostgresAuditTurns implements AuditTurns {
   readonly #db: Queries;
   readonly #owner: string;
 
-  /** @param owner of this process alone. */
+  /** @param owner unique to this process. */
   constructor(db: Queries, owner: string) {
     this.#db = db;
     this.#owner = owner;

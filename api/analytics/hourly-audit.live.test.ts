@@ -59,7 +59,7 @@ test('an audit that ClickHouse does not answer is repeated, and reports nothing 
   expect(await figuresOf(metrics)).toEqual({});
 });
 
-test('of several API processes one audits an hour, and all of them show what it found', async () => {
+test('of several API processes one audits an hour, and all of them show its result', async () => {
   let audits = 0;
   let wait: Promise<unknown> = Promise.resolve();
   const counted: Pick<ClickHouse, 'query'> = {

@@ -1,6 +1,7 @@
 /**
- * Audits the last closed hour, once an hour and installation, and exposes metrics for alerts in every API process. An hour is audited some
- * minutes after its end, when its records are stored; while ingest is behind, only stored records are audited.
+ * Audits the last closed hour, once per hour and installation, and exposes metrics for alerts in every API process. An
+ * hour is audited some minutes after its end, when its records are stored; while ingest is behind, only stored records
+ * are audited.
  */
 import { Gauge, type Registry } from 'prom-client';
 import { type ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
@@ -16,7 +17,7 @@ import type { AuditTurns } from './audit-turns.ts';
 const settlingMs = 10 * 60_000;
 /** While another process audits the hour. */
 const othersMs = 30_000;
-/** After ClickHouse or Postgres could not be asked. */
+/** After ClickHouse or Postgres could not be queried. */
 const retryMs = 5 * 60_000;
 
 export interface HourlyAuditParts {
@@ -91,7 +92,10 @@ export class HourlyAudit implements Part {
     await turns.done(hour, figures);
     if (Object.values(figures).some((count) => count > 0)) {
       const fields = { ...figures, hour: new Date(hour).toISOString() };
-      log.error(fields, 'the figures of an hour are not what its records make: npm run admin -- audit says where');
+      log.error(
+        fields,
+        'the figures of an hour do not match its records: run npm run admin -- audit to find out where',
+      );
     }
     return figures;
   }

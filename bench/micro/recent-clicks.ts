@@ -1,8 +1,10 @@
 /**
- * What recent clicks cost Redis: memory by kind of key, and its CPU for each click. `tsx bench/micro/recent-clicks.ts [clicks ...]`
+ * The cost of recent clicks in Redis: memory by kind of key, and CPU per click. `tsx bench/micro/recent-clicks.ts
+ * [clicks ...]`
  *
- * The mix: 60 % people on a phone of an app that has the platform, 25 % on desktops, 10 % bots and previews, 5 % phones of an app without the
- * platform; 20,000 a second; a third with a query; three addresses of ten are a carrier's, with 50 clicks each.
+ * The mix: 60 % people on a phone of an app that has the platform, 25 % on desktops, 10 % bots and previews, 5 % phones
+ * of an app without the platform; 20,000 per second; a third with a query; three addresses of ten are a carrier's, with
+ * 50 clicks each.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,7 +20,7 @@ import { startRedis } from '#deploy/local/redis.ts';
 
 const counts = process.argv.slice(2).map(Number);
 const clicksPerSecond = 20_000;
-/** Of one write of the feed, and so many writes are under way. */
+/** Clicks per write of the feed, and concurrent writes. */
 const [perWrite, atOnce] = [200, 4];
 const [apps, links] = [20, 10_000];
 

@@ -1,4 +1,4 @@
-/** How the SDK edge asks ingest for a click that Redis does not have: one question over NATS, answered from ClickHouse. */
+/** How the SDK edge asks ingest for a click that Redis does not have: a request over NATS, answered from ClickHouse. */
 import { isObject } from '#common/json-object.ts';
 import type { RecentClick } from './click-lines.ts';
 
@@ -17,12 +17,12 @@ export interface ArchivedClick {
 }
 
 /**
- * `unknown`: the app has no such click. `pending`: ClickHouse does not have it, and does not have everything of that time yet. `unavailable`:
- * it can't be looked up now.
+ * `unknown`: the app has no such click. `pending`: ClickHouse does not have it, but does not have all records of that
+ * time yet. `unavailable`: it can't be looked up now.
  */
 export type ArchiveAnswer = ArchivedClick | 'unknown' | 'pending' | 'unavailable';
 
-/** Reads a question; null for what is none. */
+/** Parses a request; null if it is malformed. */
 export function readArchiveQuestion(bytes: Buffer): ArchiveQuestion | null {
   const value = parse(bytes);
   if (!isObject(value)) return null;
@@ -31,13 +31,15 @@ export function readArchiveQuestion(bytes: Buffer): ArchiveQuestion | null {
   return { organization_id, app_id, click_id };
 }
 
-/** As it is sent: an edge of an earlier version takes null for a click that is not known, and what it can't read for no answer. */
+/**
+ * The wire format: an edge of an earlier version reads null as an unknown click, and what it can't parse as no answer.
+ */
 export function archiveAnswerJson(answer: ArchiveAnswer): string {
   if (answer === 'unknown') return 'null';
   return JSON.stringify(typeof answer === 'string' ? { status: answer } : answer);
 }
 
-/** Reads an answer; `unavailable` for what is none. */
+/** Parses an answer; `unavailable` if it is malformed. */
 export function readArchiveAnswer(bytes: Buffer): ArchiveAnswer {
   const value = parse(bytes);
   if (value === null) return 'unknown';

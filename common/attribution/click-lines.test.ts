@@ -40,7 +40,7 @@ const clicks: fc.Arbitrary<RecentClick> = fc
     }),
   );
 
-test('each click is found by its id among the lines of its millisecond, as it was', () => {
+test('each click is found by its id among the lines of its millisecond, unchanged', () => {
   fc.assert(
     fc.property(fc.array(clicks, { maxLength: 8 }), (all) => {
       const lines = all.map((click) => lineById(click, click.is_bot)).join('');
@@ -52,7 +52,7 @@ test('each click is found by its id among the lines of its millisecond, as it wa
   );
 });
 
-test('clicks at an address come back newest first, each once, with their query and traces', () => {
+test('clicks at an address are returned newest first, each once, with their query and traces', () => {
   const browser = { user_agent: 'Mozilla/5.0 (Linux; Android 14; Pixel 8) Chrome/120.0.0.0', language: 'de-DE,de' };
   fc.assert(
     fc.property(fc.array(clicks, { maxLength: 8 }), (all) => {

@@ -28,7 +28,7 @@ export interface RecentClick extends Readonly<CampaignTexts> {
   readonly is_bot: boolean;
 }
 
-/** A click at an address, as matching compares it. */
+/** A click at an address, in the form that matching compares. */
 export interface TracedClick {
   readonly click_id: string;
   readonly link_id: string;
@@ -38,20 +38,20 @@ export interface TracedClick {
 }
 
 const texts = ['query', ...CAMPAIGN_FIELDS] as const;
-/** Prefix and underscore of an id, the characters of its time, and all behind the underscore. */
+/** Prefix and underscore of an id, the characters of its time, and everything after the underscore. */
 const [prefixChars, timeChars, bareChars] = [4, 10, 26];
 
-/** The part of a click's id that is its time: clicks of one millisecond have it in common. */
+/** The part of a click's id that is its time, which clicks of one millisecond share. */
 export function timePartOf(clickId: string): string {
   return clickId.slice(prefixChars, prefixChars + timeChars);
 }
 
-/** What a click's line by id begins with. */
+/** The beginning of a click's line by id. */
 export function idStart(clickId: string): string {
   return clickId.slice(prefixChars + timeChars);
 }
 
-/** What a click's line at an address begins with. */
+/** The beginning of a click's line at an address. */
 export function addressStart(clickId: string): string {
   return clickId.slice(prefixChars);
 }
@@ -68,7 +68,7 @@ export function lineById(click: Omit<RecentClick, 'is_bot'>, is_bot: boolean): s
   return `${line.replace(/\t+$/, '')}\n`;
 }
 
-/** The click with this id among lines by id; null when there is none. */
+/** The click with this id among lines by id; null if there is none. */
 export function clickInLines(lines: string, clickId: string): RecentClick | null {
   const start = idStart(clickId);
   const at = lines.startsWith(start) ? 0 : lines.indexOf(`\n${start}`) + 1;
@@ -92,7 +92,7 @@ export function clickInLines(lines: string, clickId: string): RecentClick | null
   };
 }
 
-/** The ids of the clicks of an app among lines by id. */
+/** The ids of an app's clicks among lines by id. */
 export function clicksOfApp(lines: string, timePart: string, appId: string): string[] {
   const app = appId.slice(prefixChars);
   return lines.split('\n').flatMap((line) => {

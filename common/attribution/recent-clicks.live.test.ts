@@ -65,7 +65,7 @@ test('clicks of one millisecond share a key, and each is found by its id and at 
   expect((await redis.commands.keys('clicks:*')).length).toBe(2);
 });
 
-test('putting the same clicks again changes nothing, in whatever company they come', async () => {
+test('storing the same clicks again changes nothing, however they are grouped', async () => {
   const all = Array.from({ length: 6 }, (_, n) => click(1_700_000_000_000 + (n % 2)));
   await clicks.put(all.slice(0, 4));
   await clicks.put(all.slice(2));
@@ -89,7 +89,7 @@ test('every key expires: by id after some minutes, at an address with the window
   }
 });
 
-test('an old click is not kept by its id, and one without an address nowhere else', async () => {
+test('an old click is not stored by its id, and one without an address only by its id', async () => {
   const [old, nowhere] = [click(1, { isOld: true }), click(2, { address: '' })];
   await clicks.put([old, nowhere]);
   const found = await clicks.byIds([old.click.click_id, nowhere.click.click_id]);
@@ -97,7 +97,7 @@ test('an old click is not kept by its id, and one without an address nowhere els
   expect(await idsNear()).toEqual([old.click.click_id]);
 });
 
-test('an address keeps its newest clicks, in whatever order they come, and its key stays within its bytes', async () => {
+test('an address keeps its newest clicks, whatever their order, and its key stays within its maximum size', async () => {
   const query = 'q'.repeat(150);
   const all = Array.from({ length: 1_000 }, (_, n) => click(1_700_000_000_000 + n, { query, isOld: true }));
   const order = all.map((_, n) => all[(n * 617) % all.length] ?? click(0));

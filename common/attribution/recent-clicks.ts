@@ -29,11 +29,11 @@ import {
 
 export const PER_ADDRESS_MAX = 100;
 /**
- * How long a click is found by its id here. Normally ClickHouse has it after two seconds; for as long as this it may be down, and devices that
- * name a click get it all the same.
+ * How long a click is found by its id here. ClickHouse normally has it after two seconds; it may be down for this long,
+ * and devices that name a click still get it.
  */
 export const KEPT_BY_ID_MS = 15 * MINUTE_MS;
-/** Lines and bytes of one key. Beyond the bytes, only the newest lines stay. */
+/** Maximum lines and bytes of one key. Beyond the bytes, only the newest lines stay. */
 const ADDRESS_BYTES_MAX = 24_576;
 const BY_ID_LINES_MAX = 2_000;
 const BY_ID_BYTES_MAX = 524_288;
@@ -43,11 +43,11 @@ const COPY_DELAY_MS = 10;
 /** Copies that may wait; beyond it they are dropped, as if Redis were unavailable. */
 const COPIES_WAITING_MAX = 20_000;
 
-/** A click as it is put in: the same object may be click and browser. */
+/** A click as it is stored: the same object may be click and browser. */
 export interface ClickToPut {
   readonly click: Omit<RecentClick, 'is_bot'>;
   readonly is_bot: boolean;
-  /** Older than KEPT_BY_ID_MS: it is not kept by its id. */
+  /** Older than KEPT_BY_ID_MS: it is not stored by its id. */
   readonly isOld?: boolean;
   /** Null for a click that is not matched by its address. */
   readonly near: ClickPlace | null;
@@ -60,10 +60,10 @@ export interface ClickPlace {
   readonly windowMs: number;
 }
 
-/** A click at an address, and who has it already. */
+/** A click at an address, and who has already claimed it. */
 export interface ClickAtAddress extends TracedClick {
   readonly claimed_by: string;
-  /** What its tap page sent; null where there was none, and for a click that is claimed. */
+  /** What its tap page sent; null if there was none, and for a claimed click. */
   readonly signals: TapSignals | null;
 }
 
@@ -166,7 +166,7 @@ export class RecentClicks {
     }
   }
 
-  /** Most keys are new: a plain command is half of what a script costs. */
+  /** Most keys are new: a plain command costs half as much as a script. */
   async #addAll(all: ReadonlyMap<string, LinesToAdd>, bytesMax: number, linesMax: number): Promise<void> {
     const entries = [...all];
     const { commands } = this.#redis;
@@ -212,7 +212,7 @@ export class RecentClicks {
     });
   }
 
-  /** Values of keys, in the order asked for; empty for a key that is not there. */
+  /** Values of keys, in the order of the arguments; empty for a missing key. */
   async #texts(keys: readonly string[]): Promise<string[]> {
     if (keys.length === 0) return [];
     const found = await this.#redis.commands.mget([...keys]);
@@ -266,7 +266,7 @@ export class RecentClicks {
     return this.#redis.commands.get(`open:${name}`);
   }
 
-  /** Clicks by id, in the order asked for; null for one that is not known (any more). */
+  /** Clicks by id, in the order of the arguments; null for one that is not known (any more). */
   async byIds(clickIds: readonly string[]): Promise<(RecentClick | null)[]> {
     const keys = [...new Set(clickIds.map(timeKey))];
     const found = await this.#texts(keys);

@@ -56,29 +56,33 @@ export function snapshotKey(hash: Buffer): string {
 
 const versionKeyPrefix = 'app_version:';
 
-function versionKey(appId: string): string {
+export function versionKey(appId: string): string {
   return versionKeyPrefix + appId;
 }
 
 /**
- * The look-up as a Lua function, for scripts that do more in the same round trip. `snapshot(key)` returns the snapshot
- * as JSON text and its app id, or nothing if there is no valid one. The value in Redis is `<version> <app_id> <json>`,
- * so that Redis parses no JSON.
+ * The look-up as a Lua function, for scripts that do more in the same round trip. `snapshot(key, version_key, app_id)`
+ * returns the snapshot as JSON text, or nothing if there is no valid one, and its app id. A caller who named the keys of
+ * another app than the snapshot's gets its app id alone. The value in Redis is `<version> <app_id> <json>`, so that Redis
+ * parses no JSON.
  */
 export const snapshotLua = `
-local function snapshot(key)
+local function snapshot(key, version_key, expected)
   local value = redis.call('GET', key)
   if not value then return nil end
   local version, app_id, json = string.match(value, '^(%d+) (%S+) (.*)$')
-  local lowest = redis.call('GET', '${versionKeyPrefix}' .. app_id)
+  if app_id ~= expected then return nil, app_id end
+  local lowest = redis.call('GET', version_key)
   if not lowest or tonumber(version) < tonumber(lowest) then return nil end
   return json, app_id
 end
 `;
 
+/** KEYS: snapshot key, version key of the app. ARGV: app id. Returns {json}, the id of another app, or nothing. */
 const readScript = `${snapshotLua}
-local json = snapshot(KEYS[1])
-return json
+local json, app_id = snapshot(KEYS[1], KEYS[2], ARGV[1])
+if json then return {json} end
+return app_id
 `;
 
 /** KEYS: snapshot key, version key. ARGV: version, app id, JSON, seconds of the snapshot, seconds of the version. */
@@ -114,8 +118,10 @@ export class AppSnapshots {
 
   /** The app of a key, if Redis has it in a valid version. */
   async read(hash: Buffer): Promise<AppSnapshot | null> {
-    const json = await this.#read([snapshotKey(hash)], []);
-    return typeof json === 'string' ? parseSnapshot(json) : null;
+    const ask = (appId: string) => this.#read([snapshotKey(hash), versionKey(appId)], [appId]);
+    const appId = await ask('');
+    const answer = typeof appId === 'string' ? await ask(appId) : null;
+    return Array.isArray(answer) && typeof answer[0] === 'string' ? parseSnapshot(answer[0]) : null;
   }
 
   /** Caches what was read from Postgres, unless the app has changed since. */

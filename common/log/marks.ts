@@ -7,7 +7,7 @@ import { isObject } from '#common/json-object.ts';
 import type { FrameHeader, Lane } from './frame.ts';
 import { type RecordKind, recordKinds } from './record.ts';
 
-/** What ingest replies to a progress report of a machine whose name other journals report under. */
+/** Ingest's reply to a progress report of a machine under whose name other journals report. */
 export const machineNameTaken = 'machine name taken';
 
 export type FrameRange = readonly [from: number, to: number];

@@ -12,7 +12,7 @@ const headers = [
   ...['no-NO,nb;q=0.9,nn;q=0.8', 'de,de-AT,de-CH', 'a,b,c,d,e,f,g,h,i,j', 'xx-yy zz', 'fr\t-CA'],
 ];
 
-test.each(agents)('the traces of a click are what its user agent says: %s', (user_agent) => {
+test.each(agents)('the traces of a click equal what its user agent reveals: %s', (user_agent) => {
   const facts = readUserAgent(user_agent);
   for (const language of headers) {
     const traces = tracesOf({ user_agent, language });
@@ -27,7 +27,7 @@ test.each(agents)('the traces of a click are what its user agent says: %s', (use
   }
 });
 
-test('any text that is kept with the traces comes back, and stays on its line', () => {
+test('any text that is stored with the traces is returned unchanged, and stays on its line', () => {
   const part = fc.oneof(fc.string(), fc.constantFrom('\t', '\n', '\\', '\\n', '\\t', '\\\\', '', 'a=b&c=%20'));
   const texts = fc.array(part, { maxLength: 6 }).map((parts) => parts.join(''));
   fc.assert(

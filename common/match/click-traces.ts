@@ -1,6 +1,7 @@
 /**
- * What a browser gives away of its device, as short text: what matching compares of a click, without the user agent and the header that it
- * was read from. One line holds the same signals as those two texts; a property test proves it.
+ * What a browser reveals about its device, as short text: the part of a click that matching compares, without the user
+ * agent and the header from which it was parsed. One line gives the same signals as those two texts; a property test
+ * proves it.
  */
 import { LRUCache } from 'lru-cache';
 import type { DeviceFamily } from '#common/device-family.ts';
@@ -21,7 +22,7 @@ export interface ClickTraces {
   readonly app: string;
 }
 
-/** What a browser said when the link was opened. */
+/** What a browser sent when the link was opened. */
 export interface BrowserTexts {
   readonly user_agent: string;
   /** The Accept-Language header. */
@@ -43,10 +44,10 @@ interface AgentText {
 const letters = { ios: 'i', android: 'a', other: 'o' } as const;
 const maybeIpad = 'm';
 const families: Readonly<Record<string, DeviceFamily>> = { i: 'ios', a: 'android' };
-/** Fields: version (`>` before one that is the least), model, languages, the caller's own, screen, app. */
+/** Fields: version (`>` before a minimum), model, languages, the caller's own text, screen, app. */
 const separator = '\t';
 
-/** @param own a text that is kept with them, and is given back by `readTraces`. */
+/** @param own a text that is stored with them, and returned by `readTraces`. */
 export function tracesText({ user_agent, language }: BrowserTexts, own: string): string {
   const agent = agentText(user_agent);
   const text = `${agent.first}${separator}${languagesText(agent.language, language)}${separator}${escaped(own)}${agent.last}`;
@@ -111,7 +112,7 @@ function numbersOf(version: string): number[] {
   return version === '' ? [] : version.split('.').map(Number);
 }
 
-/** No phone has a screen of more digits; what is compared is whole pixels. */
+/** No phone's screen has more digits; whole pixels are compared. */
 function rounded(pixels: number): number {
   return Math.round(pixels * 1e3) / 1e3;
 }

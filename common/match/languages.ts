@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache';
 /** Maximum languages of a header or a list. */
 export const LANGUAGES_MAX = 8;
 
-/** Old codes and those that two systems use for one language (BCP 47, IANA language subtag registry). */
+/** Old codes, and those that two systems use for one language (BCP 47, IANA language subtag registry). */
 const languageAliases: Readonly<Record<string, string>> = { iw: 'he', in: 'id', ji: 'yi', no: 'nb', tl: 'fil' };
 
 /** `en_US`, `en-us`, `zh-Hans-CN` and `en_US.UTF-8` as language and region. */
@@ -21,7 +21,7 @@ export function languageOf(text: string): [string, string] {
 const languages = new LRUCache<string, Languages>({ max: 5_000 });
 
 export interface Languages {
-  /** Primary language and region of the one that is preferred; empty when unknown. */
+  /** Primary language and region of the preferred language; empty if unknown. */
   readonly language: readonly [string, string];
   /** Primary languages of the others. */
   readonly more_languages: readonly string[];

@@ -36,7 +36,7 @@ test.each([
   expect(loadConfig([], { [name]: good })).toMatchObject({ [name]: value });
 });
 
-test('several servers have commas between them, each of them is checked, and no password is shown', () => {
+test('several servers are separated by commas, each of them is checked, and no password is shown', () => {
   const given = 'nats://u:a%2Cb@one:4222, nats://u:a%2Cb@two:4222';
   expect(loadConfig([], { NATS_URL: given })).toMatchObject({ NATS_URL: given.replace(' ', '') });
   expect(urlsIn(given)).toEqual(['nats://u:a%2Cb@one:4222', 'nats://u:a%2Cb@two:4222']);

@@ -109,7 +109,7 @@ function url(fallback: string, schemes: readonly string[], about: string): Setti
   };
 }
 
-/** One URL, or several with commas between them. */
+/** One URL, or several separated by commas. */
 function urls(fallback: string, schemes: readonly string[], about: string): Setting<string> {
   const one = url(fallback, schemes, about);
   return {

@@ -1,4 +1,4 @@
-/** Settings that name several servers: URLs with commas between them. A comma within a URL is written %2C. */
+/** Settings with several servers: URLs separated by commas. A comma within a URL is written %2C. */
 export function urlsIn(text: string): string[] {
   return text
     .split(',')

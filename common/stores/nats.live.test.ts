@@ -7,9 +7,9 @@ import { Nats } from './nats.ts';
 
 const options = { name: 'test', installation: defaultInstallation };
 
-test('with several servers a connection goes to another when one is down', async () => {
+test('with several servers, the connection fails over when one is down', async () => {
   const [one, two] = await Promise.all([natsForTest(), natsForTest()]);
-  // As servers of a cluster they have the same users.
+  // Like servers of a cluster, they have the same users.
   for (const file of readdirSync(one.dataDir).filter((name) => name.startsWith('password'))) {
     copyFileSync(join(one.dataDir, file), join(two.dataDir, file));
   }
@@ -34,7 +34,7 @@ test('with several servers a connection goes to another when one is down', async
 
 test('servers with different users are refused', async () => {
   const url = 'nats://a:1@127.0.0.1:1,nats://b:1@127.0.0.1:2';
-  await expect(Nats.connect({ ...options, url, waitsForServer: false })).rejects.toThrow(/one user and password/);
+  await expect(Nats.connect({ ...options, url, waitsForServer: false })).rejects.toThrow(/the same user and password/);
 });
 
 test('of the subscribers of a group one gets each message', async () => {

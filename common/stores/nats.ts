@@ -44,7 +44,7 @@ export interface NatsClient {
 
 export interface NatsOptions {
   readonly installation: string;
-  /** Or several servers of a cluster, with commas between them. */
+  /** Or several servers of a cluster, separated by commas. */
   readonly url: string;
   readonly name: string;
   /** Called with one line when the server refuses an operation, such as a subject that this user may not use. */
@@ -91,7 +91,7 @@ export class Nats implements NatsClient {
     if (url === undefined) throw new Error('NATS_URL names no server');
     if (others.some((other) => other.username !== url.username || other.password !== url.password)) {
       throw new Error(
-        'The URLs in NATS_URL must have one user and password: a connection may go from one server to another.',
+        'The URLs in NATS_URL must have the same user and password: a connection may fail over from one server to another.',
       );
     }
     const user = decodeURIComponent(url.username);

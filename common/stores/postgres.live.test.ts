@@ -91,11 +91,11 @@ test('a test that leaves a connection open fails', async () => {
   await leaky.close();
 });
 
-test('of several servers the one that takes writes is used, also after it went and another was promoted', async () => {
+test('of several servers the writable one is used, also after it failed and another was promoted', async () => {
   const [standby, primary] = await Promise.all([ownPostgresForTest(), ownPostgresForTest()]);
   try {
     await standby.kill('SIGTERM');
-    // In recovery without a server to follow: it answers questions and takes no writes.
+    // In recovery without a primary: it answers queries but accepts no writes.
     writeFileSync(join(standby.dataDir, 'cluster', 'standby.signal'), '');
     await standby.restart();
     const url = `${standby.url},${primary.url}`;

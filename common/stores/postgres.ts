@@ -4,7 +4,7 @@ import { urlsIn } from '#common/process/url-list.ts';
 import { Turns } from '#common/turns.ts';
 
 export interface PostgresOptions {
-  /** Or several with commas between them: the first that takes writes is used. */
+  /** Or several separated by commas: the first one that accepts writes is used. */
   readonly url: string;
   /** Shown in pg_stat_activity. */
   readonly name: string;
@@ -94,15 +94,15 @@ function queriesOn(run: (config: pg.QueryConfig) => Promise<pg.QueryResult>): Qu
   };
 }
 
-/** A server of several is used only while it takes writes. */
+/** One of several servers is used only while it accepts writes. */
 function ensureWritable(client: pg.PoolClient, done: (error?: Error) => void): void {
   client.query<{ is_standby: boolean }>('SELECT pg_is_in_recovery() AS is_standby').then(
-    ({ rows }) => done(rows[0]?.is_standby === false ? undefined : new Error('the server takes no writes')),
+    ({ rows }) => done(rows[0]?.is_standby === false ? undefined : new Error('the server accepts no writes')),
     (error: unknown) => done(error instanceof Error ? error : new Error(String(error))),
   );
 }
 
-/** The servers of a list, of which one takes writes: the one that did last, else the next that does. */
+/** The servers of a list, one of which accepts writes: the one that did last, else the next that does. */
 class Servers {
   readonly #pools: readonly pg.Pool[];
   #at = 0;
@@ -132,7 +132,7 @@ class Servers {
     }
   }
 
-  /** Looks at each server once. @throws what the last of them said. */
+  /** Tries each server once. @throws the last server's error. */
   async connect(): Promise<pg.PoolClient> {
     const from = this.#at;
     let failure: unknown;
@@ -140,7 +140,7 @@ class Servers {
       const at = (from + tried) % this.#pools.length;
       try {
         const client = await this.#pools[at]?.connect();
-        if (client === undefined) throw new TypeError('there is no such server');
+        if (client === undefined) throw new TypeError('this server does not exist');
         this.#at = at;
         return client;
       } catch (error) {
@@ -155,12 +155,12 @@ class Servers {
   }
 }
 
-/** Of several URLs, that of the server that takes writes. @throws PostgresUnavailable when there is none. */
+/** Of several URLs, that of the server that accepts writes. @throws PostgresUnavailable if there is none. */
 export async function writableUrl(text: string): Promise<string> {
   const urls = urlsIn(text);
   const [only] = urls;
   if (urls.length === 1 && only !== undefined) return only;
-  let failure: unknown = new Error('none of the servers takes writes');
+  let failure: unknown = new Error('none of the servers accepts writes');
   for (const url of urls) {
     const db = new Postgres({ url, name: 'looking for the writable server', connectionsMax: 1 });
     try {

@@ -1,6 +1,6 @@
 /**
- * The simulated Redis: texts that expire, and the two scripts of `RecentClicks` by what they do. It keeps nothing over a death, forgets keys
- * of its own accord, and may be full.
+ * The simulated Redis: strings that expire, and the effects of the two scripts of `RecentClicks`. It loses everything
+ * when it dies, evicts keys at random, and may be full.
  */
 import type { Redis } from '#common/stores/redis.ts';
 import type { Machine } from './machine.ts';
@@ -42,7 +42,7 @@ export class SimulatedRedis extends CallableServer {
     }
   }
 
-  /** Whether a key holds a text, or was thrown out. */
+  /** Whether a key exists, or was evicted. */
   holdsOrEvicted(key: string, text: string): boolean {
     return (this.#text(key) ?? '').includes(text) || this.#evicted.has(key);
   }

@@ -306,7 +306,10 @@ export class World {
     return found;
   }
 
-  /** Of the newest clicks, those of the last hours that the log has and Redis has not, though it has not thrown them out. */
+  /**
+   * Among the newest clicks, those of the last hours that the log has and Redis has not, although Redis did not evict
+   * them.
+   */
   #unfed(): readonly ClickFacts[] {
     const { redis, nats } = this;
     if (redis === undefined || this.ingests.some(({ feedCounters }) => feedCounters.clicks_skipped > 0)) return [];

@@ -1,4 +1,4 @@
-/** Where clicks are found that Redis does not have: ingest is asked, which has ClickHouse. */
+/** Finds clicks that Redis does not have: asks ingest over NATS, which queries ClickHouse. */
 import { LRUCache } from 'lru-cache';
 import { type ArchiveAnswer, type ArchiveQuestion, readArchiveAnswer } from '#common/attribution/click-archive.ts';
 import { timeOfId } from '#common/ids.ts';
@@ -22,7 +22,7 @@ export class NatsClickArchive implements ClickLookup {
   #nats: Nats | null = null;
   #open = 0;
 
-  /** @param nats may take as long as it likes to be there; until then nothing can be looked up. */
+  /** @param nats may connect at any later time; until then nothing can be looked up. */
   constructor(nats: Promise<Nats>) {
     nats.then(
       (there) => {

@@ -137,7 +137,7 @@ test('a named click that cannot be used never leads to another click, and the an
   expect(guess.body).toMatchObject({ match_type: 'probabilistic', reason: null });
 });
 
-test('a click that Redis does not have is matched by what ClickHouse has of it', async () => {
+test('a click that Redis does not have is matched from ClickHouse', async () => {
   const app = await place();
   const time = Date.now() - 6 * 24 * HOUR_MS;
   const click_id = newId('clk', time);
@@ -158,7 +158,7 @@ test('a click that Redis does not have is matched by what ClickHouse has of it',
   edge.archive = async () => 'unknown';
 });
 
-test('a click that can not be looked up now is asked for again, and so is one that ClickHouse may not have yet', async () => {
+test('for a click that cannot be looked up now, or that ClickHouse may not have yet, the device is asked to retry', async () => {
   const app = await place();
   // What a guess would find.
   await click(app);
@@ -169,7 +169,7 @@ test('a click that can not be looked up now is asked for again, and so is one th
     const refused = await edge.post(path, app.key, body);
     expect([refused.status, refused.headers.get('retry-after') === null], path).toEqual([500, false]);
   }
-  // It is too old to be matched, whatever ClickHouse would say.
+  // It is too old to be matched, whatever ClickHouse would answer.
   const expired = newId('clk', Date.now() - 169 * HOUR_MS);
   const final = await edge.post('/sdk/match', app.key, { ...body, click_id: expired });
   expect(final.body).toMatchObject({ matched: false, reason: 'click_unknown', retry_after_ms: null });
@@ -182,7 +182,7 @@ test('a click that can not be looked up now is asked for again, and so is one th
   expect(unknown.body).toMatchObject({ matched: false, reason: 'click_unknown', retry_after_ms: null });
 });
 
-test('a young click is waited for in Redis while ClickHouse can not be asked', async () => {
+test('a young click is waited for in Redis while ClickHouse cannot be queried', async () => {
   const app = await place();
   const click_id = newId('clk', Date.now());
   edge.archive = async () => 'unavailable';
@@ -192,7 +192,7 @@ test('a young click is waited for in Redis while ClickHouse can not be asked', a
   edge.archive = async () => 'unknown';
 });
 
-test('a click that is too young to be known is waited for, and asked for again when it does not come', async () => {
+test('a click that is too young to be known is waited for, and requested again when it does not arrive', async () => {
   const app = await place();
   await click(app);
   const time = Date.now();

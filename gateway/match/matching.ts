@@ -32,7 +32,7 @@ import { hasYoung, isYoungClick, YoungClicks } from './young-clicks.ts';
 
 /** Clicks that a match may lose to other devices before it gives up. */
 const CLAIMS_MAX = 8;
-/** A link opened again within this time by the same device is the same opening, sent twice. */
+/** A link opened again by the same device within this time is the same opening, sent twice. */
 const REPEATED_OPEN_MS = 10_000;
 
 export interface MatchingParts {
@@ -59,7 +59,9 @@ export class Matching {
     ambiguous: 0,
   };
   readonly #parts: MatchingParts;
-  /** Named clicks that Redis did not have, by what came of asking ClickHouse; since the start of the process. */
+  /**
+   * Named clicks that Redis did not have, by the result of the look-up in ClickHouse; since the start of the process.
+   */
   readonly lookups = { found: 0, unknown: 0, pending: 0, unavailable: 0 };
   readonly #young = new YoungClicks();
 
@@ -140,7 +142,7 @@ export class Matching {
     return match;
   }
 
-  /** Rejected when a named click can't be looked up now, or when it is a re-engagement whose opening can't be recorded. */
+  /** Rejected if a named click can't be looked up now, or if it is a re-engagement whose opening can't be recorded. */
   async #matchClick(fields: MatchFields, asker: Asker): Promise<Answered | Rejection> {
     const { clicks, addresses, clock } = this.#parts;
     const { app, device } = asker;
@@ -161,7 +163,7 @@ export class Matching {
     let { found } = named;
     const match_id = newId('mat', clock());
     const queries = new Map(gathered.near.map(({ click_id, query }) => [click_id, query]));
-    /** Who has a click, as far as Postgres was asked. */
+    /** The holder of a click, as far as Postgres was asked. */
     const holders = new Map<string, string>();
     let decided: Decided | null = null;
     for (let attempt = 0, isLookedUp = false, isAwaited = false; attempt < CLAIMS_MAX; attempt++) {
@@ -200,7 +202,7 @@ export class Matching {
       }
       if (first && !isNewEvidence(decision, first)) return { match: first, decided: null };
       const { state, claim } = await this.#claim(match, asker, first === null);
-      // Redis does not have the first answer yet: other evidence may be new.
+      // Redis does not have the first answer yet: evidence other than its click may be new.
       const isLate = state === 'answered' || (state === 'kept' && first === null && given.length > 1);
       if (isLate) first = parseMatch(claim.answer);
       else if (state === 'claimed' || state === 'kept') {
@@ -272,7 +274,7 @@ export class Matching {
     }
   }
 
-  /** Clicks that Redis does not have are looked up where all of them are. Null when that can't be done now. */
+  /** Clicks that Redis does not have are looked up in ClickHouse, which has all of them. Null if that fails now. */
   async #named(app: AppSnapshot, ids: readonly string[], known: Named): Promise<LookedUp | null> {
     const { archive, clock } = this.#parts;
     const { organization_id, app_id } = app;
@@ -291,7 +293,7 @@ export class Matching {
     return isUnavailable ? null : { found, isPending };
   }
 
-  /** What is known of the named clicks once one more of them is; null if none is in time. */
+  /** What is known of the named clicks once one more of them arrives; null if none arrives within the wait. */
   #awaited(appId: string, ids: readonly string[], before: Named): Promise<Named | null> {
     return this.#young.wait(async () => {
       const { named } = await this.#parts.clicks.gather(appId, '', '', ids);
@@ -304,7 +306,7 @@ type Named = Gathered['named'];
 
 interface LookedUp {
   readonly found: Named;
-  /** One that was not found may yet come. */
+  /** One that was not found may still arrive. */
   readonly isPending: boolean;
 }
 
@@ -315,7 +317,7 @@ interface Answered {
 }
 
 function lookupUnavailable(): Rejection {
-  return unavailable('The given click can not be looked up at the moment. Ask again later.');
+  return unavailable('The named click cannot be looked up at the moment. Send the request again later.');
 }
 
 function openNotKept(): Rejection {

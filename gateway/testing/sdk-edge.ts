@@ -58,7 +58,7 @@ export class SdkEdge {
   readonly redisServer: TestServer;
   readonly keys: ApiKeys;
   base = '';
-  /** What ClickHouse says of a click that Redis does not have. */
+  /** ClickHouse's answer for a click that Redis does not have. */
   archive: ClickLookup['find'] = async () => 'unknown';
   parts: GatewayParts | null = null;
   metrics = createMetrics('test');

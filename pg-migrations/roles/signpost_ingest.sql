@@ -1,4 +1,5 @@
--- Ingest writes its own tables, reads whom it has to blank and what apps want, and deletes claims that have expired.
+-- Ingest writes its own tables, reads whom it has to blank and the settings of apps, and deletes claims that have
+-- expired.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_ingest;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ingest.batch, ingest.checkpoint, ingest.last_batch, ingest.late_cursor, ingest.lease,
   ingest.member, ingest.name, ingest.progress, ingest.stray, ingest.visitor_salt TO signpost_ingest;
