@@ -135,22 +135,22 @@ interface LinkFigures {
 }
 
 async function figuresOfLink(
-  { scope, asking, kept }: AnalyticsQuestion,
+  { scope, queries, kept }: AnalyticsQuestion,
   startsMs: readonly number[],
   deps: AnalyticsDeps,
 ): Promise<LinkFigures | Rejection> {
   const nowMs = deps.clock();
-  const asOfMs = await asking.asOf();
+  const asOfMs = await queries.asOf();
   // Visitors are counted per UTC day: buckets that split no day add up; otherwise the total is queried.
   const addUp = [scope.start_ms, ...startsMs.slice(1), scope.end_ms].every((ms) => ms % DAY_MS === 0);
   // A range that reaches the present contains the last click, if there is any.
   const reachesNow = scope.end_ms > nowMs && !scope.include_bots;
   const key = keyOfScope(scope, 'breakdown');
-  const askValues = () => asking.rows<BreakdownRow>(breakdownOf(scope, valuesMax));
+  const askValues = () => queries.rows<BreakdownRow>(breakdownOf(scope, valuesMax));
   const [found, early, earlier] = await Promise.all([
-    asking.together<FigureRow>(series(scope, startsMs, { withBots: true, withWhole: !addUp })),
+    queries.together<FigureRow>(series(scope, startsMs, { withBots: true, withWhole: !addUp })),
     kept.breakdowns.isAtRest(key) ? undefined : askValues(),
-    reachesNow ? 0 : lastClickMs(asking, scope, deps),
+    reachesNow ? 0 : lastClickMs(queries, scope, deps),
   ]);
   if (found instanceof Rejection) return found;
   const rows = found.filter((row) => row.slot !== 0);
@@ -161,7 +161,7 @@ async function figuresOfLink(
   if (earlier instanceof Rejection) return earlier;
   if (known === undefined) kept.breakdowns.put(key, values[0]?.total ?? 0, values);
   const within = reachesNow ? (values[0]?.last_ms ?? 0) : earlier;
-  const lastMs = reachesNow && within === 0 ? await lastClickMs(asking, scope, deps) : within;
+  const lastMs = reachesNow && within === 0 ? await lastClickMs(queries, scope, deps) : within;
   return lastMs instanceof Rejection ? lastMs : { totals, rows, values, lastMs, asOfMs };
 }
 
@@ -169,10 +169,10 @@ async function figuresOfLink(
  * 0 without any. Most requested links were clicked recently, and searching a few months is faster than searching
  * everything.
  */
-async function lastClickMs(asking: QueryRunner, scope: Scope, deps: AnalyticsDeps): Promise<number | Rejection> {
+async function lastClickMs(queries: QueryRunner, scope: Scope, deps: AnalyticsDeps): Promise<number | Rejection> {
   const oldestMs = oldestShownMs(deps);
   for (const sinceMs of [Math.max(deps.clock() - recentDays * DAY_MS, oldestMs), oldestMs]) {
-    const rows = await asking.rows<{ last_ms: number }>(lastClick(scope, sinceMs));
+    const rows = await queries.rows<{ last_ms: number }>(lastClick(scope, sinceMs));
     if (rows instanceof Rejection) return rows;
     const last = rows[0]?.last_ms ?? 0;
     if (last > 0) return last;

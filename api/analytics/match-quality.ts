@@ -77,7 +77,7 @@ export const readMatchQuality = route({
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const scope = { ...asked.scope, start_ms: Math.max(asked.scope.start_ms, oldestMatchMs(deps)) };
-    const rows = await asked.asking.rows<QualityRow>(matchQuality(scope));
+    const rows = await asked.queries.rows<QualityRow>(matchQuality(scope));
     if (rows instanceof Rejection) return rows;
     const { window_hours, min_confidence } = query;
     const other = {
@@ -90,7 +90,7 @@ export const readMatchQuality = route({
       start_ms: Math.max(scope.start_ms, nowMs - whatIfDays * DAY_MS),
       end_ms: nowMs + DAY_MS,
     };
-    const what_if = Object.keys(other).length === 0 ? null : await whatIf(asked.asking, recent, other);
+    const what_if = Object.keys(other).length === 0 ? null : await whatIf(asked.queries, recent, other);
     if (what_if instanceof Rejection) return what_if;
     return {
       status: 200,
@@ -116,8 +116,8 @@ export const readMatchQuality = route({
   },
 });
 
-async function whatIf(asking: QueryRunner, scope: Scope, other: OtherSettings): Promise<object | Rejection> {
-  const rows = await asking.rows<TruthRow>(knownTruths(scope, decidedAgainMax + 1));
+async function whatIf(queries: QueryRunner, scope: Scope, other: OtherSettings): Promise<object | Rejection> {
+  const rows = await queries.rows<TruthRow>(knownTruths(scope, decidedAgainMax + 1));
   if (rows instanceof Rejection) return rows;
   const sum = { right: 0, wrong: 0, missed: 0 };
   let unknown = 0;

@@ -84,9 +84,9 @@ export const listMatches = route({
       ...(device_id === undefined ? {} : { device_id }),
       ...(install_id === undefined ? {} : { install_id }),
     };
-    const [counted] = rowsOf(await asked.asking.rows<{ n: number }>(matchCount(scope, filter)));
+    const [counted] = rowsOf(await asked.queries.rows<{ n: number }>(matchCount(scope, filter)));
     if (counted instanceof Rejection) return counted;
-    const rows = await asked.asking.rows<StoredMatch>(matchPage(scope, filter, page.limit, page.offset));
+    const rows = await asked.queries.rows<StoredMatch>(matchPage(scope, filter, page.limit, page.offset));
     if (rows instanceof Rejection) return rows;
     return listAnswer(rows.map(matchInBrief), Number(counted?.n ?? 0), page);
   },
@@ -148,8 +148,8 @@ export const readMatch = route({
     if (!isId('mat', params.match_id)) return absent;
     const end_ms = deps.clock() + DAY_MS;
     const scope = { organization_ids, start_ms: oldestMatchMs(deps), end_ms, filters: {}, include_bots: true };
-    const asking = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
-    const rows = await asking.rows<StoredMatch>(matchById(scope, params.match_id));
+    const queries = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
+    const rows = await queries.rows<StoredMatch>(matchById(scope, params.match_id));
     if (rows instanceof Rejection) return rows;
     const [match] = rows;
     return match ? { status: 200, body: matchInFull(match) } : absent;

@@ -73,13 +73,13 @@ export const overview = route({
   async handle(deps, { caller, query }) {
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
-    const { period, asking } = asked;
+    const { period, queries } = asked;
     const before = previousOf(period, deps.clock());
     const both = scopeWithin(asked.scope, { ...period, start_ms: before.start_ms }, deps);
     // The slot between the two periods is not used.
     const slots = [...new Set([before.start_ms, before.end_ms, period.start_ms])];
-    const asOf = await asking.asOf();
-    const rows = await asking.together<FigureRow>(series(both, slots, { withBots: true }));
+    const asOf = await queries.asOf();
+    const rows = await queries.together<FigureRow>(series(both, slots, { withBots: true }));
     if (rows instanceof Rejection) return rows;
     const groups = bySlot(rows);
     const of = (ms: number) => totalsOf(groups.get(slotOf(ms)) ?? []);

@@ -13,7 +13,7 @@ import { VisibleLinks } from './visible.ts';
 export interface AnalyticsQuestion {
   readonly period: Period;
   readonly scope: Scope;
-  readonly asking: QueryRunner;
+  readonly queries: QueryRunner;
   readonly visible: VisibleLinks;
   readonly kept: FigureCaches;
 }
@@ -68,14 +68,14 @@ export async function finishQuestion(
   const { caller, query, filters, organization_ids, visible } = known;
   const include_bots = query.include_bots === true;
   // A caller without an organization has a queue of their own.
-  const asking = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
+  const queries = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
   const bare: Scope = { organization_ids, start_ms: 0, end_ms: 0, filters, include_bots };
   const period = await periodOf(query, deps.clock(), async () => {
-    const rows = await asking.rows<{ first_ms: number }>(firstDay(bare));
+    const rows = await queries.rows<{ first_ms: number }>(firstDay(bare));
     if (rows instanceof Rejection) return rows;
     const first = rows[0]?.first_ms ?? 0;
     return first === 0 ? 0 : Math.max(first, oldestShownMs(deps));
   });
   if (period instanceof Rejection) return period;
-  return { period, scope: scopeWithin(bare, period, deps), asking, visible, kept: deps.analytics.kept };
+  return { period, scope: scopeWithin(bare, period, deps), queries, visible, kept: deps.analytics.kept };
 }

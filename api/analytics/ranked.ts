@@ -102,20 +102,20 @@ export async function figuresOfPage<Figure>(
 }
 
 async function orderOf(
-  { asking, scope }: AnalyticsQuestion,
+  { queries, scope }: AnalyticsQuestion,
   column: RankedColumn,
   sortBy: RankedBy,
   page: Page,
 ): Promise<Order | Rejection> {
-  const currency = sortBy === 'revenue' ? await asking.rows<{ currency: string }>(mainCurrency(scope)) : [];
+  const currency = sortBy === 'revenue' ? await queries.rows<{ currency: string }>(mainCurrency(scope)) : [];
   if (currency instanceof Rejection) return currency;
-  const rows = await asking.rows<RankedRow>(
+  const rows = await queries.rows<RankedRow>(
     ranking(scope, { column, sortBy, currency: currency[0]?.currency ?? '', ...page }),
   );
   if (rows instanceof Rejection) return rows;
   const total = rows[0]?.total;
   if (total !== undefined || page.offset === 0) return { rows, total: total ?? 0 };
-  const totals = await asking.rows<{ total: number }>(rankingTotal(scope, column));
+  const totals = await queries.rows<{ total: number }>(rankingTotal(scope, column));
   return totals instanceof Rejection ? totals : { rows, total: totals[0]?.total ?? 0 };
 }
 
@@ -132,7 +132,7 @@ async function uniquesOfPage(
     countOf: (row) => row.clicks,
     ask: async (ids) => {
       const questions = uniquesOf(asked.scope, column, ids);
-      const rows = await asked.asking.together<{ id: string; f_clicks: number; f_unique_clicks: number }>(questions);
+      const rows = await asked.queries.together<{ id: string; f_clicks: number; f_unique_clicks: number }>(questions);
       if (rows instanceof Rejection) return rows;
       return new Map(rows.map((row) => [row.id, { figure: row.f_unique_clicks, count: row.f_clicks }]));
     },
@@ -168,7 +168,7 @@ async function revenueOfPage(
     nameOf: (row) => (row.id === '' ? nameWithoutLink(asked.scope, row) : row.id),
     ask: async (ids) => {
       const questions = revenueOf(asked.scope, column, ids);
-      const rows = await asked.asking.together<AmountRow>(questions);
+      const rows = await asked.queries.together<AmountRow>(questions);
       if (rows instanceof Rejection) return rows;
       const amounts = new Map<string, { figure: Amount[]; count: number }>();
       for (const { id, f_currency, f_revenue, f_events } of rows) {

@@ -77,7 +77,7 @@ export const timeseries = route({
     if (asked instanceof Rejection) return asked;
     const buckets = bucketsOf(asked.period, query.granularity);
     if (buckets instanceof Rejection) return buckets;
-    const asOf = await asked.asking.asOf();
+    const asOf = await asked.queries.asOf();
     const data = await (query.group_by ? grouped(asked, buckets, query.group_by) : plain(asked, buckets));
     if (data instanceof Rejection) return data;
     return {
@@ -94,8 +94,8 @@ export const timeseries = route({
   },
 });
 
-async function plain({ scope, asking }: AnalyticsQuestion, { starts }: Buckets): Promise<unknown[] | Rejection> {
-  const rows = await asking.together<FigureRow>(series(scope, starts));
+async function plain({ scope, queries }: AnalyticsQuestion, { starts }: Buckets): Promise<unknown[] | Rejection> {
+  const rows = await queries.together<FigureRow>(series(scope, starts));
   return rows instanceof Rejection ? rows : seriesOf(starts, rows);
 }
 
@@ -131,18 +131,18 @@ function nameOf(by: Grouping, key: string): object {
  * and the visitors of the rest are added up. Campaigns share visitors: there the store must combine the rest.
  */
 async function groupsOf(
-  { scope, asking }: AnalyticsQuestion,
+  { scope, queries }: AnalyticsQuestion,
   starts: readonly number[],
   by: Grouping,
 ): Promise<{ rows: FigureRow[]; top: Set<string> } | Rejection> {
   if (by !== 'campaign' && starts.length <= fewBuckets) {
-    const rows = await asking.together<FigureRow>(series(scope, starts, { groupBy: by }));
+    const rows = await queries.together<FigureRow>(series(scope, starts, { groupBy: by }));
     return rows instanceof Rejection ? rows : { rows, top: largestOf(rows) };
   }
-  const found = await asking.rows<{ value: string }>(topValues(scope, by, groupsMax + 1));
+  const found = await queries.rows<{ value: string }>(topValues(scope, by, groupsMax + 1));
   if (found instanceof Rejection) return found;
   const top = found.slice(0, groupsMax).map((row) => row.value);
-  const rows = await asking.together<FigureRow>(
+  const rows = await queries.together<FigureRow>(
     series(scope, starts, { groupBy: by, ...(found.length > groupsMax ? { top } : {}) }),
   );
   return rows instanceof Rejection ? rows : { rows, top: new Set(top) };

@@ -43,14 +43,14 @@ export const topCampaigns = route({
     const asked = await readQuestion(deps, caller, query);
     if (asked instanceof Rejection) return asked;
     const page = pageOf(query);
-    const { asking, scope, kept } = asked;
+    const { queries, scope, kept } = asked;
     const ranked = await rankedPage(asked, 'campaign', query.sort_by ?? 'clicks', page, (rows) =>
       figuresOfPage(asked, 'campaign', rows, {
         kept: kept.linksOfCampaigns,
         none: 0,
         countOf: (row) => row.clicks + row.installs + row.opens + row.events,
         ask: async (names) => {
-          const found = await asking.rows<LinkCount>(linksOfCampaigns(scope, names));
+          const found = await queries.rows<LinkCount>(linksOfCampaigns(scope, names));
           if (found instanceof Rejection) return found;
           return new Map(found.map((row) => [row.id, { figure: row.links, count: row.records }]));
         },

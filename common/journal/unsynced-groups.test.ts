@@ -47,10 +47,10 @@ test('beyond the maximum only the oldest groups are dropped, and none is damaged
 
 test('a waiter is notified once of the outcome of its sync', () => {
   const groups = new UnsyncedGroups();
-  const heard: string[] = [];
+  const outcomes: string[] = [];
   const waiter = (name: string) => ({
-    committed: () => heard.push(`${name} committed`),
-    refused: () => heard.push(`${name} refused`),
+    committed: () => outcomes.push(`${name} committed`),
+    refused: () => outcomes.push(`${name} refused`),
   });
   groups.add(group(1, 10), [waiter('a'), waiter('b')]);
   const { seq } = groups;
@@ -58,15 +58,15 @@ test('a waiter is notified once of the outcome of its sync', () => {
   groups.settle(seq, true);
   groups.settle(groups.seq, false);
   groups.settle(groups.seq, true);
-  expect(heard).toEqual(['a committed', 'b committed', 'c refused']);
+  expect(outcomes).toEqual(['a committed', 'b committed', 'c refused']);
 });
 
 test('groups of an abandoned producer are not written again, and their waiters are refused once a sync fails', () => {
   const groups = new UnsyncedGroups();
-  const heard: string[] = [];
+  const outcomes: string[] = [];
   const waiter = (name: string) => ({
-    committed: () => heard.push(`${name} committed`),
-    refused: () => heard.push(`${name} refused`),
+    committed: () => outcomes.push(`${name} committed`),
+    refused: () => outcomes.push(`${name} refused`),
   });
   groups.add(group(1, 10), [waiter('a')]);
   const { seq } = groups;
@@ -76,7 +76,7 @@ test('groups of an abandoned producer are not written again, and their waiters a
   expect(kept(groups)).toEqual([[3, 10]]);
   groups.settle(seq, true);
   groups.refuseGivenUp();
-  expect(heard).toEqual(['a committed', 'b refused']);
+  expect(outcomes).toEqual(['a committed', 'b refused']);
   groups.settle(groups.seq, true);
-  expect(heard).toEqual(['a committed', 'b refused', 'c committed']);
+  expect(outcomes).toEqual(['a committed', 'b refused', 'c committed']);
 });
