@@ -84,6 +84,8 @@ function refusalOf(match: ExplainedMatch): string {
       return `another device already has the click that ${nameOfEvidence(detail)} names`;
     case 'click_expired':
       return expiryOf(match);
+    case 'link_unknown':
+      return 'the link that opened the app is archived, deleted, or of another app';
     default:
       return outcome;
   }

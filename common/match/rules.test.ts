@@ -384,6 +384,7 @@ test.each<[NoMatchReason, Partial<MatchInput>]>([
   ['click_unknown', { candidates: [click()], evidence: [{ type: 'clipboard', click: named({ app_id: 'b' }) }] }],
   ['click_claimed', { candidates: [click()], evidence: [{ type: 'click_id', click: named({ claimed_by: 'd2' }) }] }],
   ['click_expired', { candidates: [click()], evidence: [{ type: 'click_id', click: named({ time: 0 }) }] }],
+  ['link_unknown', { candidates: [click()], isLinkUnusable: true }],
 ])('a device that gets no click gets the reason: %s', (reason, more) => {
   expect(decided(more)).toMatchObject({ matched: false, reason });
 });

@@ -65,6 +65,8 @@ export interface MatchInput {
   readonly claimant: string;
   readonly device: Signals;
   readonly evidence: readonly Evidence[];
+  /** The app was opened by a short link that leads nowhere: archived, deleted, or another app's. */
+  readonly isLinkUnusable?: boolean;
   readonly candidates: readonly ScoredClick[];
   readonly settings: AppSettings;
   readonly nowMs: number;
@@ -104,7 +106,7 @@ export interface JudgedClick {
   readonly factors: readonly FactorScore[];
 }
 
-/** Why no click was given: `click_…` if one was named and can't be used, else by score. */
+/** Why no click was given: `click_…` and `link_…` if one was named and can't be used, else by score. */
 export const noMatchReasons = [
   'off',
   'no_candidates',
@@ -115,6 +117,7 @@ export const noMatchReasons = [
   'click_pending',
   'click_claimed',
   'click_expired',
+  'link_unknown',
 ] as const;
 export type NoMatchReason = (typeof noMatchReasons)[number];
 
@@ -151,10 +154,13 @@ export function decide(input: MatchInput): MatchDecision {
       return { matched: true, type, click, confidence: 1, factors: [type], judged: [] };
     }
   }
-  return input.evidence.length > 0 ? unmatched(whyUnusable(input), []) : decideByScore(input);
+  if (input.evidence.length > 0) return unmatched(whyUnusable(input), []);
+  return input.isLinkUnusable ? unmatched('link_unknown', []) : decideByScore(input);
 }
 
-/** A named click that can't be used never leads to another one by score: the device said where it came from. */
+/**
+ * A named click or link that can't be used never leads to another one by score: the device said where it came from.
+ */
 function whyUnusable({ app_id, claimant, evidence }: MatchInput): NoMatchReason {
   const own = evidence.flatMap(({ click }) => (click?.app_id === app_id ? [click] : []));
   if (own.length === 0 || evidence.some(({ click }) => click === null)) return 'click_unknown';

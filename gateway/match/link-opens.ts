@@ -53,8 +53,8 @@ export class LinkOpens {
     return at === -1 ? url : url.slice(0, at + 1) + this.#queryFilter.recorded(url.slice(at + 1));
   }
 
-  /** Null if the URL is not a link of the app, or is an archived one. */
-  async record(url: string, fields: MatchFields, asker: Asker): Promise<LinkOpen | Rejection | null> {
+  /** `unusable` for a short link that is archived, deleted or another app's; null for any other URL. */
+  async record(url: string, fields: MatchFields, asker: Asker): Promise<LinkOpen | Rejection | 'unusable' | null> {
     if (!URL.canParse(url)) return null;
     const { hostname, pathname, search } = new URL(url);
     const code = shortCode.exec(pathname)?.[1];
@@ -62,11 +62,11 @@ export class LinkOpens {
     const found = await this.#cache.find(hostname, code);
     if (found === undefined)
       return unavailable('Links cannot be looked up at the moment. Send the request again later.');
-    if (found === null || found.app.id !== asker.app.app_id) return null;
+    if (found === null) return hostname === asker.app.host ? 'unusable' : null;
     const { link, app } = found;
     const time = this.#clock();
     // An expired link still works inside the app: the app is already open, and there is no other destination.
-    if (link.archived) return null;
+    if (link.archived || app.id !== asker.app.app_id) return 'unusable';
     const open = {
       click_id: newId('clk', time),
       link_id: link.id,

@@ -284,6 +284,24 @@ test('an expired link still opens its path in the app, an archived one does not'
   expect(edge.lines('click').filter((line) => line.includes(app.app_id))).toHaveLength(1);
 });
 
+test('a link that leads nowhere never leads to another link by score, and the answer says why', async () => {
+  const app = await place();
+  const stranger = await place();
+  await edge.link(app.app_id, 'gone', { archived: true });
+  // What a guess would find.
+  await click(app);
+  const ask = (more: object) => edge.post('/sdk/match', app.key, { ...iphone, device_id: 'd1', ...more });
+  const deleted = `https://${app.host}/deleted`;
+  for (const url of [`https://${app.host}/gone`, deleted, `https://${stranger.host}/summer`]) {
+    expect((await ask({ url })).body).toMatchObject({ matched: false, match_type: 'none', reason: 'link_unknown' });
+  }
+  const named = await click(app, { ip: '203.0.113.9' });
+  const both = await ask({ url: deleted, click_id: named, device_id: 'd2' });
+  expect(both.body).toMatchObject({ match_type: 'click_id', click_id: named });
+  const other = await ask({ url: 'https://www.example.com/page' });
+  expect(other.body).toMatchObject({ match_type: 'probabilistic', reason: null });
+});
+
 test('a published change of a link is in answers and events within a second', async () => {
   const app = await place();
   const url = `https://${app.host}/summer`;

@@ -22,7 +22,7 @@ import type { ClickClaim } from './claim-store.ts';
 import { type ClaimOutcome, type Claims, holderOf, isFirstOf } from './claims.ts';
 import type { ClickLookup } from './click-archive.ts';
 import { namedClicks } from './evidence.ts';
-import type { LinkOpen, LinkOpens } from './link-opens.ts';
+import type { LinkOpens } from './link-opens.ts';
 import type { Decided, MatchLog } from './match-log.ts';
 import { candidateOf, matchOf, namedCandidate, noMatch, unclaimed } from './match-of-decision.ts';
 import { type Match, parseMatch } from './match-result.ts';
@@ -73,15 +73,19 @@ export class Matching {
     const { log, clock } = this.#parts;
     if (!log.isOpen) return this.#refuse();
     const question = { fields, asker, startedMs: performance.now() };
+    let isLinkUnusable = false;
     if (fields.url) {
       const sinceMs = clock();
       const opened = await this.#open(fields.url, fields, asker);
-      const isNew = opened && 'match_id' in opened && timeOfId(opened.match_id) >= sinceMs;
-      if (isNew && !(await log.write(question, opened, null))) return this.#refuse();
-      if (opened) return opened;
+      isLinkUnusable = opened === 'unusable';
+      if (opened !== null && opened !== 'unusable') {
+        const isNew = 'match_id' in opened && timeOfId(opened.match_id) >= sinceMs;
+        if (isNew && !(await log.write(question, opened, null))) return this.#refuse();
+        return opened;
+      }
     }
     try {
-      const answered = await this.#matchClick(fields, asker);
+      const answered = await this.#matchClick(fields, asker, isLinkUnusable);
       if (answered instanceof Rejection) return answered;
       const { match, decided } = answered;
       if (decided && !(await log.write(question, match, decided))) return this.#refuse();
@@ -109,16 +113,16 @@ export class Matching {
     return match?.app_id === appId ? match : null;
   }
 
-  /** Null if the URL is not a link of the app. */
-  async #open(url: string, fields: MatchFields, asker: Asker): Promise<Match | Rejection | null> {
+  /** `unusable` if the URL is a short link that leads nowhere, null if it is none. */
+  async #open(url: string, fields: MatchFields, asker: Asker): Promise<Match | Rejection | 'unusable' | null> {
     const { clicks, clock, opens, appOpens } = this.#parts;
     const name = `${asker.app.app_id}:${asker.device}:${opens.recorded(url)}`;
     if (asker.device !== '') {
       const before = await clicks.keptAnswer(name).catch(() => null);
       if (before !== null) return parseMatch(before);
     }
-    const open: LinkOpen | Rejection | null = await opens.record(url, fields, asker);
-    if (open === null || !('click_id' in open)) return open;
+    const open = await opens.record(url, fields, asker);
+    if (open === null || open === 'unusable' || !('click_id' in open)) return open;
     this.counters.url++;
     const match: Match = {
       match_id: newId('mat', clock()),
@@ -143,21 +147,16 @@ export class Matching {
   }
 
   /** Rejected if a named click can't be looked up now, or if it is a re-engagement whose opening can't be recorded. */
-  async #matchClick(fields: MatchFields, asker: Asker): Promise<Answered | Rejection> {
+  async #matchClick(fields: MatchFields, asker: Asker, isLinkUnusable: boolean): Promise<Answered | Rejection> {
     const { clicks, addresses, clock } = this.#parts;
     const { app, device } = asker;
     const given = namedClicks(fields);
     const { probabilistic_window_hours, privacy_mode } = app.settings;
     const address = probabilistic_window_hours > 0 ? addresses.ofDevice(asker.ip, privacy_mode) : '';
-    const gathered = await clicks.gather(
-      app.app_id,
-      device,
-      address,
-      given.map(({ click_id }) => click_id),
-    );
+    const ids = given.map(({ click_id }) => click_id);
+    const gathered = await clicks.gather(app.app_id, device, address, ids);
     let first = gathered.answer === '' ? null : parseMatch(gathered.answer);
     if (first && isNothingNew(first, device, given, gathered)) return { match: first, decided: null };
-    const ids = given.map(({ click_id }) => click_id);
     const named = await this.#named(app, ids, gathered.named);
     if (named === null) return lookupUnavailable();
     let { found } = named;
@@ -174,6 +173,7 @@ export class Matching {
         claimant: device || match_id,
         device: deviceSignals(fields, asker.ip),
         evidence: newFirst(evidence, device, first),
+        isLinkUnusable,
         candidates: gathered.near.map((click) => candidateOf(app.app_id, asker.ip, click, holders)),
         settings: app.settings,
         nowMs: clock(),
