@@ -33,6 +33,20 @@ test('a currency must be in ISO 4217; one that was once stored stays valid', () 
   expect(keptRevenue({ amount: 1, currency: 'XYZ' })).toEqual({ amount: '1', currency: 'XYZ' });
 });
 
+test('a number that is sent with more than nine places is rejected like the same text, not rounded', () => {
+  for (const amount of [1e-10, -4e-10, 1.5e-9, '0.0000000001']) {
+    expect(readRevenue({ amount, currency: 'EUR' })).toMatchObject({ field: 'revenue.amount' });
+  }
+  for (const [amount, exact] of [
+    [1e-7, '0.0000001'],
+    [1.25e-7, '0.000000125'],
+    [0.1 + 0.2, '0.3'],
+    [0.1 + 0.2 - 0.3, '0'],
+  ] as const) {
+    expect(readRevenue({ amount, currency: 'EUR' })).toEqual({ amount: exact, currency: 'EUR' });
+  }
+});
+
 test('an amount that is sent has at most 20 digits before the point, a stored one at most 29', () => {
   const [most, more] = ['9'.repeat(20), '9'.repeat(21)];
   expect(readRevenue({ amount: `-${most}.5`, currency: 'EUR' })).toEqual({ amount: `-${most}.5`, currency: 'EUR' });

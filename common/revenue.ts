@@ -40,6 +40,10 @@ const currencies: ReadonlySet<string> = new Set([...Intl.supportedValuesOf('curr
 export function readRevenue(value: object): Revenue | RevenueFault {
   const revenue = keptRevenue(value);
   if ('field' in revenue) return revenue;
+  // An exact number with more places than are stored is rejected like the same text, not rounded.
+  if ('amount' in value && typeof value.amount === 'number' && isExact(value.amount)) {
+    if (Number(revenue.amount) !== value.amount) return { field: 'revenue.amount', message: notDecimal };
+  }
   const digits = revenue.amount.replace('-', '').split('.', 1)[0]?.length ?? 0;
   if (digits > SENT_DIGITS_MAX) return { field: 'revenue.amount', message: notDecimal };
   return currencies.has(revenue.currency) ? revenue : { field: 'revenue.currency', message: notIso };
@@ -76,13 +80,19 @@ export function decimalOf(value: unknown): string | null {
   if (typeof value !== 'number' || !Number.isFinite(value)) return null;
   if (Math.abs(value) >= 1e15) return null;
   const text = String(value);
-  const significant = text
+  const mayBeRounded = !isExact(value);
+  if (mayBeRounded && Math.abs(value) >= 1e6) return null;
+  if (mayBeRounded || text.includes('e')) return normalised(value.toFixed(DECIMAL_PLACES));
+  return normalised(text);
+}
+
+/** Whether a number has at most 15 significant digits, so that it is the decimal that was sent. */
+function isExact(value: number): boolean {
+  const digits = String(value)
     .replace(/^-?0*\.?0*/, '')
     .replace('.', '')
-    .replace(/e.*$/, '').length;
-  if (significant > 15 && Math.abs(value) >= 1e6) return null;
-  if (significant > 15 || text.includes('e')) return normalised(value.toFixed(DECIMAL_PLACES));
-  return normalised(text);
+    .replace(/e.*$/, '');
+  return digits.length <= 15;
 }
 
 function normalised(text: string): string | null {
