@@ -49,6 +49,11 @@ beforeAll(async () => {
     og_image_url: 'https://example.com/a.png',
   });
   await rows.link(appId, {
+    short_code: 'picture',
+    title: 'for the team only',
+    og_image_url: 'https://example.com/a.png',
+  });
+  await rows.link(appId, {
     short_code: 'old',
     expires_at: new Date(Date.now() - 1000),
     expired_url: 'https://example.com/over',
@@ -159,6 +164,9 @@ test('a preview crawler gets a page with the tags, escaped, and is recorded as o
   expect(reply.body).toContain('<meta property="og:image" content="https://example.com/a.png">');
   expect(reply.body).toContain('<meta name="twitter:card" content="summary_large_image">');
   expect(reply.body).not.toContain('<b>');
+  const untitled = await edge.get(host, '/picture', { 'user-agent': facebook });
+  expect(untitled.body).toContain(`<meta property="og:title" content="${host}">`);
+  expect(untitled.body).not.toContain('for the team only');
   expect(edge.clicks().at(-1)).toMatchObject({ is_preview: true, user_agent: facebook });
   expect((await edge.get(host, '/preview', { 'user-agent': desktop })).status).toBe(302);
   expect(edge.clicks().at(-1)).not.toHaveProperty('is_preview');

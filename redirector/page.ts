@@ -65,7 +65,7 @@ export function hasPreview(link: LinkSnapshot): boolean {
 /** Open Graph (ogp.me) and Twitter card tags for crawlers that show previews. */
 export function previewPage(link: LinkSnapshot, app: LinkedApp): string {
   const url = escapeHtml(`https://${app.host}/${link.short_code}`);
-  const title = escapeHtml(link.og_title ?? link.title ?? app.host);
+  const title = escapeHtml(link.og_title ?? app.host);
   const description = escapeHtml(link.og_description ?? '');
   const image = link.og_image_url?.startsWith('https://') ? escapeHtml(link.og_image_url) : '';
   const tags = [
