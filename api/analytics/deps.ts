@@ -3,6 +3,7 @@ import { FairQueue } from '#api/fair-queue.ts';
 import type { ClickHouse, Settings } from '#clickhouse/client.ts';
 import type { BreakdownRow } from '#clickhouse/queries/link.ts';
 import type { Clock } from '#common/clock.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import { CountKeyedCache } from './count-keyed-cache.ts';
 import type { Amount } from './metrics.ts';
@@ -35,6 +36,7 @@ export interface AnalyticsDeps {
   readonly tenancy: Tenancy;
   readonly clock: Clock;
   readonly analytics: AnalyticsParts;
+  readonly shortUrl: ShortUrl;
 }
 
 export const questionLimits: Settings = {

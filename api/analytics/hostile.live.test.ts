@@ -126,6 +126,13 @@ test('a caller without an organization sees nothing', async () => {
   expect([status, body.totals.clicks, body.totals.events]).toEqual([200, 0, 0]);
 });
 
+test('the top links have their addresses as links are handed out, with scheme and port', async () => {
+  const { body } = await stage.get(caller, '/analytics/top-links?interval=all');
+  const shown = body.data.filter((one: { url: string | null }) => one.url !== null);
+  expect(shown.length).toBeGreaterThan(0);
+  for (const { url, short_code } of shown) expect(url).toMatch(new RegExp(`^http://[^/]+:8080/${short_code}$`));
+});
+
 test('a deleted link keeps its figures and is marked as deleted', async () => {
   const link = app?.links[1];
   await stage.db.execute('UPDATE links SET deleted_at = now() WHERE id = $1', [link?.id]);

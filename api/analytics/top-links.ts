@@ -4,6 +4,7 @@ import type { UserCaller } from '#api/route.ts';
 import { rankedBy } from '#clickhouse/queries/ranking.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { exampleMetrics, type Metrics, metricsFields } from './metrics.ts';
 import { commonQuery, oneOf, querySchema } from './parameters.ts';
@@ -73,17 +74,17 @@ export const topLinks = route({
       asked.visible.links(rows.map((row) => row.id).filter((id) => id !== '')),
     );
     if (ranked instanceof Rejection) return ranked;
-    const data = ranked.rows.map(({ id, metrics }) => rowOf(id, ranked.beside.get(id), metrics));
+    const data = ranked.rows.map(({ id, metrics }) => rowOf(id, ranked.beside.get(id), metrics, deps.shortUrl));
     return listAnswer(data, ranked.total, page);
   },
 });
 
 /** A link that is no longer in Postgres is still counted. */
-function rowOf(id: string, face: LinkFace | undefined, metrics: Metrics): object {
+function rowOf(id: string, face: LinkFace | undefined, metrics: Metrics, shortUrl: ShortUrl): object {
   return {
     link_id: id === '' ? null : id,
     short_code: face?.short_code ?? null,
-    url: face ? `https://${face.host}/${face.short_code}` : null,
+    url: face ? shortUrl(face.host, face.short_code) : null,
     path: face?.path ?? null,
     title: face?.title ?? null,
     campaign: face?.campaign ?? null,

@@ -6,6 +6,7 @@ import { ClickHouse, type Settings } from '#clickhouse/client.ts';
 import { type MountedRoute, mountRoutes } from '#common/http/mount.ts';
 import { emptyBody } from '#common/http/raw-body.ts';
 import { Rejection, statusOf } from '#common/http/rejection.ts';
+import { shortUrlWith } from '#common/links/short-url.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Tenancy } from '#common/stores/tenancy.ts';
 import { clickhouseForTest, postgresForTest } from '#testing/servers.ts';
@@ -52,7 +53,12 @@ export async function startStage(nowMs: number, retentionDays = 36_500, limits: 
     const parts = analyticsParts({ clickhouse, asOf: async () => asOfMs, retentionDays });
     const routes = mountRoutes({
       routes: analyticsRoutes,
-      deps: { tenancy, clock: () => nowMs, analytics: { ...parts, limits: { ...parts.limits, ...limits } } },
+      deps: {
+        tenancy,
+        clock: () => nowMs,
+        analytics: { ...parts, limits: { ...parts.limits, ...limits } },
+        shortUrl: shortUrlWith({ SHORT_LINK_SCHEME: 'http', SHORT_LINK_PORT: 8080 }),
+      },
       guard: async () => ({ caller: null, quota: null }),
     });
     return (caller, path) => get(routes, caller, path);
