@@ -126,6 +126,7 @@ function contextFault(context: Fields): Rejection | null {
 }
 
 const contextNames = ['install_id', 'device_id', 'user_id', 'session_id', 'platform'] as const;
+export const noIdentity = 'one of install_id, device_id and user_id is required';
 const unstorable = 'contains a NUL or an unpaired surrogate';
 
 function collect(values: readonly unknown[], source: Source, context: Fields, nowMs: number, isSingle: boolean): Batch {
@@ -175,7 +176,7 @@ function readEvent(
     return fault('properties', `must be at most ${PROPERTIES_BYTES_MAX} bytes of JSON`);
   }
   if (!isKnown && !value['install_id'] && !value['device_id'] && !value['user_id']) {
-    return fault('device_id', 'one of install_id, device_id and user_id is required');
+    return fault('device_id', noIdentity);
   }
   const time = eventTime(value['timestamp'], nowMs);
   if (typeof time === 'string') return fault('timestamp', time);

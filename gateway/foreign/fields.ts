@@ -3,7 +3,7 @@ import { hash } from 'node:crypto';
 import { isStorableText } from '#common/http/json.ts';
 import { isObject } from '#common/json-object.ts';
 import { eventTextMax } from '#common/log/event-record.ts';
-import type { ForeignEvent } from '#gateway/events/batch.ts';
+import { type EventError, type ForeignEvent, noIdentity } from '#gateway/events/batch.ts';
 
 export type Fields = Record<string, unknown>;
 
@@ -37,6 +37,22 @@ export function eventIdAt(value: Fields, name: string): string | undefined {
   const id = textAt(value, name, 1024);
   return id !== undefined && id.length > eventTextMax.event_id ? hash('sha256', id, 'hex') : id;
 }
+
+/** The client's names of an event's fields. */
+export type SentNames = Readonly<Record<string, string>>;
+
+/** The error with the client's name of the field. @param identities the client's fields that identify a device or user. */
+export function errorAsSent(error: EventError, names: SentNames, identities: string): EventError {
+  const message = error.message === noIdentity ? `one of ${identities} is required` : error.message;
+  return { ...error, field: names[error.field] ?? error.field, message };
+}
+
+/** Money is in the same place in both services. */
+export const sentRevenue: SentNames = {
+  revenue: 'properties.revenue',
+  'revenue.amount': 'properties.revenue',
+  'revenue.currency': 'properties.currency',
+};
 
 /**
  * The fields in which both services put money. Nothing is invented: without a currency it is rejected, as in our own

@@ -4,14 +4,18 @@
  */
 import { isObject } from '#common/json-object.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
+import type { EventError } from '#gateway/events/batch.ts';
 import {
   aliasOf,
+  errorAsSent,
   eventIdAt,
   type Fields,
   type ForeignCall,
   type ForeignItem,
   fieldsAt,
   revenueIn,
+  type SentNames,
+  sentRevenue,
   textAt,
 } from './fields.ts';
 
@@ -41,10 +45,23 @@ export function posthogItem(capture: unknown): ForeignItem {
     device_id: textAt(properties, '$device_id', max.device_id),
     session_id: textAt(properties, '$session_id', max.session_id),
     platform: platformOf(properties),
-    properties,
+    properties: capture['properties'],
     revenue: revenueIn(properties),
   };
   return { item: capture, event, extras: { device_ip: textAt(properties, '$ip', 45) ?? '', aliases: [], utm: {} } };
+}
+
+const names: SentNames = {
+  ...sentRevenue,
+  name: 'event',
+  event_id: 'uuid',
+  user_id: 'distinct_id',
+  device_id: 'distinct_id',
+  session_id: 'properties.$session_id',
+};
+
+export function posthogError(error: EventError): EventError {
+  return errorAsSent(error, names, 'distinct_id and properties.$device_id');
 }
 
 function userOf(capture: Fields, properties: Fields): string | undefined {

@@ -5,14 +5,18 @@
 import { isStorableText } from '#common/http/json.ts';
 import { isObject } from '#common/json-object.ts';
 import { eventTextMax, type SdkPlatform } from '#common/log/event-record.ts';
+import type { EventError } from '#gateway/events/batch.ts';
 import {
   aliasOf,
+  errorAsSent,
   eventIdAt,
   type Fields,
   type ForeignItem,
   fieldsAt,
   foreignCalls,
   revenueIn,
+  type SentNames,
+  sentRevenue,
   textAt,
 } from './fields.ts';
 
@@ -29,7 +33,6 @@ export function segmentItem(message: unknown): ForeignItem {
   }
   const context = fieldsAt(message, 'context');
   const device = textAt(fieldsAt(context, 'device'), 'id', max.device_id);
-  const properties = fieldsAt(message, 'properties');
   const event = {
     name: message['type'] === 'track' ? message['event'] : undefined,
     event_id: eventIdAt(message, 'messageId'),
@@ -38,13 +41,29 @@ export function segmentItem(message: unknown): ForeignItem {
     device_id: anonymous ?? device,
     session_id: textAt(context, 'sessionId', max.session_id),
     platform: platformOf(context),
-    properties,
-    revenue: revenueIn(properties),
+    properties: message['properties'],
+    revenue: revenueIn(fieldsAt(message, 'properties')),
   };
   const other = aliasOf(anonymous, device)?.previous_id;
   const aliases = other === undefined ? [] : [other];
   const extras = { device_ip: textAt(context, 'ip', 45) ?? '', aliases, utm: utmOf(fieldsAt(context, 'campaign')) };
   return { item: message, event, extras };
+}
+
+const names: SentNames = {
+  ...sentRevenue,
+  name: 'event',
+  event_id: 'messageId',
+  user_id: 'userId',
+  device_id: 'anonymousId',
+  session_id: 'context.sessionId',
+};
+
+export function segmentError(error: EventError, message: unknown): EventError {
+  if (error.field === 'name' && isFields(message) && message['type'] !== 'track') {
+    return { ...error, field: 'type', message: `must be one of track, ${foreignCalls.join(', ')}` };
+  }
+  return errorAsSent(error, names, 'anonymousId, userId and context.device.id');
 }
 
 const utmCharsMax = 255;

@@ -48,7 +48,7 @@ test("of Segment's six calls only `track` is an event, with the key as Basic use
   const basic = { authorization: `Basic ${Buffer.from(`${key}:`).toString('base64')}` };
   const answer = await edge.post('/sdk/segment/v1/batch', '', { batch, sentAt: now() }, basic);
   const errors = [
-    { index: 6, field: 'name' },
+    { index: 6, field: 'event' },
     { index: 7, field: '' },
   ];
   expect(answer).toMatchObject({ status: 200, body: { success: true, rejected: 2, errors } });
@@ -106,9 +106,9 @@ test('an event with an amount but no currency is rejected alone, listed, counted
   const { status, body } = await edge.post('/sdk/segment/v1/batch', key, { batch });
   expect([status, body.rejected]).toEqual([200, 3]);
   expect(body.errors).toMatchObject([
-    { index: 0, event_id: 'm0', field: 'revenue.currency' },
-    { index: 2, event_id: 'm2', field: 'revenue.currency' },
-    { index: 3, event_id: 'm3', field: 'revenue.amount' },
+    { index: 0, event_id: 'm0', field: 'properties.currency' },
+    { index: 2, event_id: 'm2', field: 'properties.currency' },
+    { index: 3, event_id: 'm3', field: 'properties.revenue' },
   ]);
   expect(recorded(app_id)).toMatchObject([{ event_id: 'm4', revenue_amount: '-5', is_conversion: false }]);
   expect(edge.refused(app_id)).toEqual(['bad_currency', 'bad_currency', 'bad_amount']);
@@ -125,7 +125,7 @@ test('a batch without a valid event is answered 400 with each item named', async
   const { status, body } = await edge.post('/sdk/posthog/batch/', key, { batch: [event, 7] });
   expect([status, body.error.details.errors]).toMatchObject([
     400,
-    [{ field: 'batch[0].revenue.currency' }, { field: 'batch[1]' }],
+    [{ field: 'batch[0].properties.currency' }, { field: 'batch[1]' }],
   ]);
 });
 
@@ -172,6 +172,40 @@ test('a body is parsed only after its key has been accepted', async () => {
   const { key } = await edge.app();
   const broken = (api_key: string) => edge.post('/sdk/posthog/batch/', '', `{"api_key":"${api_key}","batch":[}]}`);
   expect([(await broken(newApiKey())).status, (await broken(key)).status]).toEqual([401, 400]);
+});
+
+test('errors name fields as the client sent them, and properties that are no object are rejected with their amount', async () => {
+  const { app_id, key } = await edge.app();
+  const faults = async (path: string, batch: readonly object[]) => {
+    const { body } = await edge.post(path, key, { batch });
+    return body.error.details.errors.map(({ field, message }: { field: string; message: string }) => [field, message]);
+  };
+  const money = JSON.stringify({ revenue: 5, currency: 'EUR' });
+  expect(
+    await faults('/sdk/segment/v1/batch', [
+      { type: 'track', event: 'x' },
+      { type: 'track', userId: 'u' },
+      { type: 'trakc', event: 'x', userId: 'u' },
+      { type: 'track', event: 'x', userId: 'u', properties: money },
+    ]),
+  ).toMatchObject([
+    ['batch[0].anonymousId', 'one of anonymousId, userId and context.device.id is required'],
+    ['batch[1].event', 'is required'],
+    ['batch[2].type', 'must be one of track, identify, group, alias, page, screen'],
+    ['batch[3].properties', 'must be object,null'],
+  ]);
+  expect(
+    await faults('/sdk/posthog/batch/', [
+      { event: 'x' },
+      { distinct_id: 'u' },
+      { event: 'x', distinct_id: 'u', properties: money },
+    ]),
+  ).toMatchObject([
+    ['batch[0].distinct_id', 'one of distinct_id and properties.$device_id is required'],
+    ['batch[1].event', 'is required'],
+    ['batch[2].properties', 'must be object,null'],
+  ]);
+  expect(recorded(app_id)).toEqual([]);
 });
 
 test('a key in the body of another app than the key in the header gets 400 with its field named', async () => {

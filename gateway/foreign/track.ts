@@ -8,12 +8,34 @@ import { invalid, invalidFields, Rejection } from '#common/http/rejection.ts';
 import type { Answer, Request } from '#common/http/route.ts';
 import type { AppCaller } from '#gateway/caller.ts';
 import { type GatewayDeps, sdkRoute } from '#gateway/deps.ts';
-import { EVENTS_MAX } from '#gateway/events/batch.ts';
+import { EVENTS_MAX, type EventError } from '#gateway/events/batch.ts';
 import { TrackedSchema } from '#gateway/events/event-schema.ts';
 import { keyConflict } from '#gateway/guard.ts';
 import type { ForeignItem } from './fields.ts';
-import { posthogItem } from './posthog-batch.ts';
-import { segmentItem } from './segment-batch.ts';
+import { posthogError, posthogItem } from './posthog-batch.ts';
+import { segmentError, segmentItem } from './segment-batch.ts';
+
+interface Service {
+  readonly path: string;
+  readonly itemOf: (item: unknown) => ForeignItem;
+  /** The error of an item, with the names that the client uses. */
+  readonly asSent: (error: EventError, item: unknown) => EventError;
+  /** What the service itself answers. */
+  readonly answer: object;
+}
+
+const segment: Service = {
+  path: '/sdk/segment/v1/batch',
+  itemOf: segmentItem,
+  asSent: segmentError,
+  answer: { success: true },
+};
+const posthog: Service = {
+  path: '/sdk/posthog/batch/',
+  itemOf: posthogItem,
+  asSent: posthogError,
+  answer: { status: 1 },
+};
 
 const BODY_BYTES_MAX = 1_048_576;
 /** The fields of an event are documented by the other service. */
@@ -23,7 +45,7 @@ const refusedSchema = { rejected: Type.Optional(rejected), errors: Type.Optional
 
 export const trackSegment = sdkRoute({
   method: 'POST',
-  path: '/sdk/segment/v1/batch',
+  path: segment.path,
   caller: 'app',
   takesForeignKeys: true,
   limit: 'events',
@@ -43,12 +65,12 @@ export const trackSegment = sdkRoute({
       example: { success: true },
     },
   },
-  handle: (deps, request) => track(deps, request, '/sdk/segment/v1/batch', segmentItem, { success: true }),
+  handle: (deps, request) => track(deps, request, segment),
 });
 
 export const trackPosthog = sdkRoute({
   method: 'POST',
-  path: '/sdk/posthog/batch/',
+  path: posthog.path,
   caller: 'app',
   takesForeignKeys: true,
   limit: 'events',
@@ -68,15 +90,13 @@ export const trackPosthog = sdkRoute({
       example: { status: 1 },
     },
   },
-  handle: (deps, request) => track(deps, request, '/sdk/posthog/batch/', posthogItem, { status: 1 }),
+  handle: (deps, request) => track(deps, request, posthog),
 });
 
 async function track(
   { foreign }: GatewayDeps,
   { caller, rawBody, ip, receivedMs, header }: Request<AppCaller>,
-  path: string,
-  itemOf: (item: unknown) => ForeignItem,
-  answer: object,
+  { path, itemOf, asSent, answer }: Service,
 ): Promise<Answer | Rejection> {
   const parsed = parseObject(rawBody);
   if ('rejection' in parsed) return parsed.rejection;
@@ -89,7 +109,8 @@ async function track(
   const userIp = header('user-agent').startsWith('Mozilla/') ? ip : '';
   const tracked = await foreign.track(batch.map(itemOf), { app: caller.app, ip: userIp, receivedMs });
   if (tracked instanceof Rejection) return tracked;
-  const { accepted, duplicates, rejected, errors } = tracked;
+  const { accepted, duplicates, rejected } = tracked;
+  const errors = tracked.errors.map((error) => asSent(error, batch[error.index]));
   if (rejected === 0) return { status: 200, body: answer };
   // Their clients report one status for the whole batch: 400 for a batch with an accepted event would report that event
   // as lost.
