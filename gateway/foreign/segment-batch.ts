@@ -60,7 +60,7 @@ const names: SentNames = {
 };
 
 export function segmentError(error: EventError, message: unknown): EventError {
-  if (error.field === 'name' && isFields(message) && message['type'] !== 'track') {
+  if (error.field === 'name' && isObject(message) && message['type'] !== 'track') {
     return { ...error, field: 'type', message: `must be one of track, ${foreignCalls.join(', ')}` };
   }
   return errorAsSent(error, names, 'anonymousId, userId and context.device.id');
