@@ -88,12 +88,13 @@ export class ClickLookupServer {
   async #find({ organization_id, app_id, click_id }: ArchiveQuestion): Promise<ArchiveAnswer> {
     if (!isId('clk', click_id) || !isId('app', app_id)) return 'unknown';
     // Read before the click is looked for, so that what was stored in between is seen as well.
-    const asOf = await this.#readAsOf();
+    const asOf = await this.#readAsOf().catch(ifUnavailable);
     const [[click], [owner]] = await Promise.all([
       this.#clicks.find({ organizations: [organization_id], apps: [app_id], ids: [click_id] }),
       this.#owners(organization_id, app_id, click_id),
     ]);
     if (click) return { click, claimed_by: owner ? owner.device_id || owner.install_id : '' };
+    if (asOf instanceof PostgresUnavailable) throw asOf;
     const time = timeOfId(click_id);
     const isOnItsWay = asOf !== null && asOf < time + marginMs && Date.now() - time < pendingMaxMs;
     return isOnItsWay ? 'pending' : 'unknown';
@@ -120,4 +121,10 @@ export class ClickLookupServer {
     }
     return this.#asOf.read;
   }
+}
+
+/** A stored click is an answer all the same. */
+function ifUnavailable(error: unknown): PostgresUnavailable {
+  if (error instanceof PostgresUnavailable) return error;
+  throw error;
 }

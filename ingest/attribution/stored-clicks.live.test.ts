@@ -2,7 +2,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { newId, timeOfId } from '#common/ids.ts';
+import { Postgres } from '#common/stores/postgres.ts';
 import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
+import { ClickLookupServer } from './click-archive.ts';
 import { ClickHouseClicks } from './stored-clicks.ts';
 
 const [organization, app] = [newId('org', 1), newId('app', 1)];
@@ -55,4 +57,19 @@ test('a click is found by its id among very many of its app, and hardly any othe
     expect(await clicks.find({ organizations: [organization], apps: [app], ids: [newId('clk', time)] })).toEqual([]);
   }
   await bounded.close();
+});
+
+test('without Postgres a stored click is found, and one that is not stored is not called unknown', async () => {
+  const postgres = new Postgres({ url: 'postgres://nobody@127.0.0.1:1/none', name: 'test' });
+  const archive = new ClickLookupServer(client, postgres);
+  const [stored, absent] = [newId('clk', day), newId('clk', day)];
+  await client.command(
+    `INSERT INTO clicks (click_id, organization_id, app_id, time)
+     VALUES ({stored:String}, {organization:String}, {app:String}, fromUnixTimestamp64Milli({day:Int64}))`,
+    { stored, organization, app, day },
+  );
+  const ask = (click_id: string) => archive.answer({ organization_id: organization, app_id: app, click_id });
+  expect(await ask(stored)).toMatchObject({ click: { click_id: stored, time: day }, claimed_by: '' });
+  expect(await ask(absent)).toBe('unavailable');
+  await postgres.close();
 });
