@@ -318,7 +318,8 @@ export class World {
       if (storedAt > nats.now - fedMs) for (const { n } of recordsInMessage(bytes)) inLog.add(n);
     const place = `near:${clickApp}:${clickAddress}`;
     const recent = this.clicks.filter(({ time }) => time > nats.now - fedMs);
-    const newest = recent.sort((a, b) => a.time - b.time).slice(-PER_ADDRESS_MAX);
+    // Redis keeps the newest by their ids; those of one millisecond are in the order of the rest.
+    const newest = recent.sort((a, b) => (a.click_id < b.click_id ? -1 : 1)).slice(-PER_ADDRESS_MAX);
     return newest.filter(({ n, click_id }) => inLog.has(n) && !redis.holdsOrEvicted(place, addressStart(click_id)));
   }
 
