@@ -12,7 +12,7 @@ const newAppWaitMs = 250;
 export interface AppFacts {
   readonly attribution_window_hours: number;
   readonly probabilistic_window_hours: number;
-  /** Whether the app exists on the platform. */
+  /** Whether the app exists on the platform; both, while neither has been set. */
   readonly has_ios: boolean;
   readonly has_android: boolean;
 }
@@ -33,7 +33,7 @@ export function appsIn(postgres: Queries): ReadApps {
     const rows = await postgres.query<AppFacts & { id: string }>(
       `SELECT id, coalesce((settings->>'attribution_window_hours')::integer, $2) AS attribution_window_hours,
               coalesce((settings->>'probabilistic_window_hours')::integer, $3) AS probabilistic_window_hours,
-              ios IS NOT NULL AS has_ios, android IS NOT NULL AS has_android
+              (ios IS NOT NULL OR android IS NULL) AS has_ios, (android IS NOT NULL OR ios IS NULL) AS has_android
          FROM apps WHERE id = ANY ($1)`,
       [appIds, defaultFacts.attribution_window_hours, defaultFacts.probabilistic_window_hours],
       'facts_of_apps',
