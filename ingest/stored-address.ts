@@ -10,7 +10,7 @@ export function visitorAddress(text: string): string {
   return withoutHash(text) === text ? normalizedIp(text) : text;
 }
 
-/** One spelling per address: IPv4 dotted, IPv6 shortened, IPv4 inside IPv6 as IPv4; empty for what is no address. */
+/** One spelling per address: IPv4 dotted, IPv6 shortened, IPv4 inside IPv6 as IPv4; empty if the text is not an address. */
 export function normalizedIp(recorded: string): string {
   const text = withoutHash(recorded);
   if (!ipaddr.isValid(text)) return '';

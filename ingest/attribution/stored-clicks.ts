@@ -7,7 +7,7 @@ import { timeOfId } from '#common/ids.ts';
 const marginMs = 60_000;
 /** Clicks of one question. */
 export const clicksPerQuestionMax = 200;
-/** A question that takes longer is not worth its answer: whoever asks has a device waiting. */
+/** A lookup that takes longer is given up: a device waits for its answer. */
 const secondsMax = 5;
 
 export interface ClickNames {
