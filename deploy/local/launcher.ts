@@ -192,9 +192,11 @@ export class Launcher {
     start: (port: number, isFirst: boolean) => Promise<T>,
   ): Promise<T | null> {
     if (url !== '') return null;
-    let port = await this.#ports.choose(name);
+    let port = 0;
     const server = await this.#parts.supervisor.add(name, async (isFirst) => {
-      const started = await start(port, isFirst);
+      const started = isFirst
+        ? await this.#ports.startOn(name, (chosen) => start(chosen, true))
+        : await start(port, false);
       port = started.port;
       return started;
     });
@@ -206,20 +208,24 @@ export class Launcher {
   async #startProcesses(facts: LaunchFacts): Promise<void> {
     const { config, dataDir, supervisor, progress } = this.#parts;
     const logFolder = join(dataDir, 'logs');
-    const starts = processPlans(config, facts).map(async (plan, index) => {
-      const metricsPort = config.METRICS_PORT === 0 ? await this.#ports.choose(plan.name) : config.METRICS_PORT + index;
-      const env = processEnvironment(plan.role, { ...plan.settings, METRICS_PORT: String(metricsPort) });
-      const entry = join(packageRoot(), 'dist', plan.entry);
-      const host = probeHost(config.METRICS_HOST);
-      this.#metricsUrls.set(plan.name, `http://${host}:${metricsPort}`);
-      this.#logFiles.push(join(logFolder, `${plan.name}.log`));
-      return { name: plan.name, plan: { name: plan.name, entry, env, logFolder, host, metricsPort } };
-    });
-    // Choose all ports before the first start, so that processes stop in the order of the plans.
-    const plans = await Promise.all(starts);
+    const host = probeHost(config.METRICS_HOST);
+    // All are added in this turn: processes stop in the order of the plans.
     await Promise.all(
-      plans.map(async ({ name, plan }) => {
-        await supervisor.add(name, (isFirst) => startNodeProcess(plan, isFirst));
+      processPlans(config, facts).map(async ({ name, role, entry, settings }, index) => {
+        let metricsPort = config.METRICS_PORT === 0 ? 0 : config.METRICS_PORT + index;
+        const startOn = (port: number, isFirst: boolean) => {
+          metricsPort = port;
+          this.#metricsUrls.set(name, `http://${host}:${port}`);
+          const env = processEnvironment(role, { ...settings, METRICS_PORT: String(port) });
+          const file = join(packageRoot(), 'dist', entry);
+          return startNodeProcess({ name, entry: file, env, logFolder, host, metricsPort: port }, isFirst);
+        };
+        this.#logFiles.push(join(logFolder, `${name}.log`));
+        await supervisor.add(name, (isFirst) =>
+          metricsPort === 0
+            ? this.#ports.startOn(name, (port) => startOn(port, isFirst))
+            : startOn(metricsPort, isFirst),
+        );
         progress.done(`${name} is ready`);
       }),
     );

@@ -39,3 +39,19 @@ test.each(['', '{', '[]', 'null', '{"nats":"x"}', '{"nats":-1}'])(
     expect(await new RememberedPorts(file).choose('nats')).toBeGreaterThan(0);
   },
 );
+
+test('a port that is taken between its choice and the start is replaced; any other failure is passed on', async () => {
+  const ports = new RememberedPorts(join(folder, 'ports.json'));
+  const tried: number[] = [];
+  const started = await ports.startOn('ingest', async (port) => {
+    tried.push(port);
+    if (tried.length < 3)
+      throw new Error(`ingest ended while starting: listen EADDRINUSE: address already in use 127.0.0.1:${port}`);
+    return port;
+  });
+  expect(new Set(tried).size).toBe(3);
+  expect(started).toBe(tried[2]);
+  expect(await ports.choose('ingest')).toBe(started);
+  const broken = ports.startOn('nats', () => Promise.reject(new Error('no disk')));
+  await expect(broken).rejects.toThrow('no disk');
+});

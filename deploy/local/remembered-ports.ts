@@ -2,6 +2,13 @@
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { freePort, isFree } from './ports.ts';
 
+const triesMax = 3;
+
+/** Of a process that did not start, the message has the end of its log. */
+function isPortTaken(error: unknown): boolean {
+  return error instanceof Error && /EADDRINUSE|address already in use|is in use/i.test(error.message);
+}
+
 export class RememberedPorts {
   readonly #file: string;
   readonly #ports: Map<string, number>;
@@ -20,6 +27,19 @@ export class RememberedPorts {
     this.#ports.set(name, port);
     this.#write();
     return port;
+  }
+
+  /** Starts what listens on the port of this name, on another one if a program takes it first. */
+  async startOn<T>(name: string, start: (port: number) => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      const port = await this.choose(name);
+      try {
+        return await start(port);
+      } catch (error) {
+        if (tries === triesMax || !isPortTaken(error)) throw error;
+        this.#ports.delete(name);
+      }
+    }
   }
 
   #write(): void {

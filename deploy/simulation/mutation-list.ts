@@ -166,8 +166,8 @@ export const mutations: readonly Mutation[] = [
   {
     without: 'a lease that ends although Postgres, set back, would renew it',
     file: 'ingest/held-lease.ts',
-    from: 'if (asked >= this.#endsAt) {',
-    to: 'if (asked < 0) {',
+    from: 'if (requestedAt >= this.#endsAt) {',
+    to: 'if (requestedAt < 0) {',
   },
   {
     without: 'an acknowledgement of a frame whose successors are committed',
