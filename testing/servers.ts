@@ -55,7 +55,8 @@ export async function postgresForTest(options: { isMigrated?: boolean } = {}): P
   const shared = inject('postgresUrl');
   const database = databaseName();
   const admin = async (work: (postgres: Postgres) => Promise<void>) => {
-    const postgres = new Postgres({ url: shared, name: 'test-admin', connectionsMax: 1 });
+    // Creating and dropping a database each wait for a checkpoint.
+    const postgres = new Postgres({ url: shared, name: 'test-admin', connectionsMax: 1, statementTimeoutMs: 60_000 });
     try {
       await work(postgres);
     } finally {
