@@ -78,6 +78,7 @@ test('a server that cannot save and so rejects writes is unavailable until it ca
   };
   // A folder is where the file should be.
   const obstacle = join(folder, 'dump.rdb');
+  rmSync(obstacle, { recursive: true, force: true });
   mkdirSync(join(obstacle, 'inside'), { recursive: true });
   await redis.commands.config('SET', 'save', '3600 1');
   await save();
