@@ -24,6 +24,8 @@ interface SentRecord extends SentWhat {
   readonly sentAt: number;
   answer: Answer;
   answeredAt: number;
+  /** It was stored and lost in a restore before its answer was sent. */
+  isWrittenOff: boolean;
 }
 
 export interface Judgement {
@@ -40,13 +42,13 @@ export class Answers {
 
   /** @returns the number of a record that is about to be sent. */
   open(slot: string, now: number, what: SentWhat): number {
-    return this.#records.push({ slot, sentAt: now, answer: 'open', answeredAt: 0, ...what }) - 1;
+    return this.#records.push({ slot, sentAt: now, answer: 'open', answeredAt: 0, isWrittenOff: false, ...what }) - 1;
   }
 
   settle(number: number, answer: 'kept' | 'refused', now: number): void {
     const record = this.#records[number];
     if (record === undefined || record.answer !== 'open') throw new Error(`record ${number} has already been answered`);
-    record.answer = answer;
+    record.answer = answer === 'kept' && record.isWrittenOff ? 'forgiven' : answer;
     record.answeredAt = now;
   }
 
@@ -60,17 +62,19 @@ export class Answers {
   }
 
   /**
-   * Stops expecting rows that were lost in a restore and that the log no longer has either. @returns how many answered
-   * records that affects.
+   * Stops expecting rows that were lost in a restore and that the log no longer has either. @returns how many
+   * records that affects that were answered or may still be.
    */
   writeOff(rows: readonly SimulatedRow[], inLog: ReadonlyMap<string, readonly number[]>): number {
     const lost = new Set(rows.map(({ n, id }) => nameOf(n, id)));
     let count = 0;
     for (const [n, record] of this.#records.entries()) {
       const name = nameOf(n, record.id);
-      if (record.answer !== 'kept' || !lost.has(name)) continue;
+      const isDue = record.answer === 'kept' || record.answer === 'open';
+      if (!isDue || !lost.has(name)) continue;
       if (inLog.get(name)?.some((time) => isSame(record.kind === 'event', time, record.time)) === true) continue;
-      record.answer = 'forgiven';
+      if (record.answer === 'kept') record.answer = 'forgiven';
+      record.isWrittenOff = true;
       count++;
     }
     return count;

@@ -8,6 +8,12 @@ export interface ClickFacts {
   readonly time: number;
 }
 
+/** A click without an answer, or with a refusal, may be stored as well. */
+export interface SentClicks {
+  readonly sent: ClickFacts[];
+  readonly kept: ClickFacts[];
+}
+
 const idChars = '0123456789abcdefghjkmnpqrstvwxyz';
 const stampChars = 10;
 

@@ -7,7 +7,7 @@ import { partitionOf } from '#common/log/partition.ts';
 import type { RecordKind } from '#common/log/record.ts';
 import type { SeededRandom } from '#testing/seeded-random.ts';
 import type { Answers } from './answers.ts';
-import { type ClickFacts, clickFields, idOf } from './click-line.ts';
+import { clickFields, idOf, type SentClicks } from './click-line.ts';
 import type { Machine } from './machine.ts';
 import type { Program } from './program.ts';
 import { dataFolder } from './simulated-disk.ts';
@@ -26,8 +26,8 @@ export interface EdgeOptions {
   readonly recordsPerTurnMax: number;
   /** Whether clients still send. */
   readonly isLoaded: () => boolean;
-  /** Clicks that were kept, if they are written in the real format for matching. */
-  readonly clicks: ClickFacts[] | undefined;
+  /** If clicks are written in the real format for matching. */
+  readonly clicks: SentClicks | undefined;
   /** The ids that clients used last, by kind: they may send one of them again. */
   readonly recentIds: RecentId[];
 }
@@ -129,11 +129,13 @@ export class EdgeSlot {
           kind === 'click' ? random.between(0, partitions - 1) : partitionOf(simulatedApp, id, partitions);
         const number = answers.open(this.name, scheduler.now, what);
         const click_id = kind === 'click' && clicks !== undefined ? idOf('clk', what.time, scheduler) : undefined;
+        const click = click_id === undefined ? undefined : { n: number, click_id, time: what.time };
+        if (click !== undefined) clicks?.sent.push(click);
         const settle = (answer: 'kept' | 'refused') => {
           if (program.isDead) return;
           scheduler.note(() => `${program.name} ${kind} ${number} ${id} of partition ${partition} is ${answer}`);
           answers.settle(number, answer, scheduler.now);
-          if (click_id !== undefined && answer === 'kept') clicks?.push({ n: number, click_id, time: what.time });
+          if (click !== undefined && answer === 'kept') clicks?.kept.push(click);
         };
         const more = click_id === undefined ? {} : clickFields(click_id);
         const record: SimulatedRecord = { n: number, time: what.time, ...(id === '' ? {} : { id }), ...more };

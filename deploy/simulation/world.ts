@@ -7,7 +7,7 @@ import { PER_ADDRESS_MAX } from '#common/attribution/recent-clicks.ts';
 import { HOUR_MS } from '#common/durations.ts';
 import { readFrame } from '#common/log/frame.ts';
 import { Answers, nameOf, wronglyAttributed } from './answers.ts';
-import { type ClickFacts, clickAddress, clickApp, windowHours } from './click-line.ts';
+import { type ClickFacts, clickAddress, clickApp, type SentClicks, windowHours } from './click-line.ts';
 import { EdgeSlot, journalRoot, type RecentId } from './edge-program.ts';
 import { GatewayProgram } from './gateway-program.ts';
 import { IngestInstance } from './ingest-program.ts';
@@ -68,7 +68,7 @@ export class World {
   readonly publishers: PublisherOfMachine[] = [];
   readonly ingests: IngestInstance[] = [];
   readonly gateways: GatewayProgram[] = [];
-  readonly clicks: ClickFacts[] = [];
+  readonly clicks: SentClicks = { sent: [], kept: [] };
   readonly matches = new Matches();
   readonly redis: SimulatedRedis | undefined;
   readonly postgres: SimulatedPostgres;
@@ -193,7 +193,8 @@ export class World {
   }
 
   #addGateway(machine: Machine): void {
-    const { redis, postgres, shape, clicks, matches } = this;
+    const { redis, postgres, shape, matches } = this;
+    const clicks = this.clicks.kept;
     if (redis === undefined) return;
     const isLoaded = () => this.isLoaded;
     const gateway = new GatewayProgram({ machine, postgres, redis, turnMs: shape.turnMs, isLoaded, clicks, matches });
@@ -317,7 +318,7 @@ export class World {
     for (const { bytes, storedAt } of nats.stream('log')?.messages ?? [])
       if (storedAt > nats.now - fedMs) for (const { n } of recordsInMessage(bytes)) inLog.add(n);
     const place = `near:${clickApp}:${clickAddress}`;
-    const recent = this.clicks.filter(({ time }) => time > nats.now - fedMs);
+    const recent = this.clicks.sent.filter(({ time }) => time > nats.now - fedMs);
     // Redis keeps the newest by their ids; those of one millisecond are in the order of the rest.
     const newest = recent.sort((a, b) => (a.click_id < b.click_id ? -1 : 1)).slice(-PER_ADDRESS_MAX);
     return newest.filter(({ n, click_id }) => inLog.has(n) && !redis.holdsOrEvicted(place, addressStart(click_id)));
