@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccessTokens } from '#common/access-token.ts';
 import { newApiKey } from '#common/api-key.ts';
+import { systemClock } from '#common/clock.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import type { GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { limitAddress } from '#common/http/peer.ts';
@@ -17,6 +18,8 @@ import {
   type TestDatabase,
   type TestServer,
 } from '#testing/servers.ts';
+import { BrowserSessions } from './auth/browser-sessions.ts';
+import { SessionCookies } from './auth/session-cookie.ts';
 import { apiGuard } from './guard.ts';
 import { startTestOrigin, type TestOrigin } from './testing/origin.ts';
 
@@ -184,7 +187,9 @@ async function guardOn(db: Postgres) {
   const addresses = new CountedAddresses(secrets);
   const config = loadConfig([], { RATE_LIMIT_LINKS: '3', RATE_LIMIT_GENERAL: '7' });
   const limiter = new RateLimiter(client.script(limitScript), configuredLimits(config), addresses);
-  return { guard: apiGuard({ db, limiter, tokens }), tokens, close: () => client.close() };
+  const clock = systemClock;
+  const sessions = { cookies: new SessionCookies(secrets), browserSessions: new BrowserSessions(db, clock) };
+  return { guard: apiGuard({ db, limiter, tokens, clock, ...sessions }), tokens, close: () => client.close() };
 }
 
 const createLink: GuardedRoute = { method: 'POST', path: '/links', caller: 'user', limit: 'links' };

@@ -1,23 +1,34 @@
 /**
  * Authenticates callers and applies rate limits, before a body is read. Ordered by cost: the limit per address,
- * checks on the headers, the token's signature, and only then Postgres. A rejected request costs no query.
+ * checks on the headers, the signature of the token or cookie, and only then Postgres. A rejected request costs no
+ * query. A cookie counts only on requests of this origin's own pages.
  */
 import type { AccessClaims, AccessTokens } from '#common/access-token.ts';
 import { isApiKey } from '#common/api-key.ts';
+import type { Clock } from '#common/clock.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { forbidden, type Rejection, unauthorized, unavailable } from '#common/http/rejection.ts';
 import type { Charge, RateLimiter } from '#common/rate-limit.ts';
 import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { onlyViewing } from './access.ts';
-import type { Membership, UserCaller } from './route.ts';
+import type { BrowserSessions } from './auth/browser-sessions.ts';
+import { isFromOwnPage, type SessionCookies, type SessionToken } from './auth/session-cookie.ts';
+import type { CallerSession, Membership, UserCaller } from './route.ts';
 
 export interface GuardParts {
   readonly db: Postgres;
   readonly limiter: RateLimiter;
   readonly tokens: AccessTokens;
+  readonly cookies: SessionCookies;
+  readonly browserSessions: BrowserSessions;
+  readonly clock: Clock;
 }
 
-type Credential = { readonly kind: 'api_key' | 'nothing' } | { readonly kind: 'token'; readonly token: string };
+type Credential =
+  | { readonly kind: 'api_key' | 'nothing' }
+  | { readonly kind: 'token'; readonly token: string }
+  | { readonly kind: 'cookie'; readonly cookies: string };
+type Claims = AccessClaims | SessionToken;
 
 /**
  * The guard of dashboard and public routes. Its caller is a UserCaller, or null on a public route. A route that creates
@@ -25,14 +36,14 @@ type Credential = { readonly kind: 'api_key' | 'nothing' } | { readonly kind: 't
  */
 export function apiGuard(parts: GuardParts): Guard {
   return async (route, incoming) => {
-    const credential = credentialOf(incoming);
+    const credential = credentialOf(incoming, route);
     if (route?.limit !== 'links') {
       const charge = await chargeAddress(parts, route, incoming);
       if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
       if (!route) return { caller: null, quota: charge.quota };
-      return passed(parts, route, identify(route, credential, parts.tokens), charge);
+      return passed(parts, route, identify(route, credential, parts), charge);
     }
-    const claims = identify(route, credential, parts.tokens);
+    const claims = identify(route, credential, parts);
     const charge =
       claims !== null && 'user_id' in claims
         ? await parts.limiter.charge('links', claims.user_id)
@@ -53,13 +64,18 @@ function chargeAddress(parts: GuardParts, route: GuardedRoute | null, incoming: 
   return parts.limiter.chargeAddress(limitClass, incoming.ip);
 }
 
-/** The content of a verified token, null on a public route. */
-function identify(route: GuardedRoute, credential: Credential, tokens: AccessTokens): AccessClaims | null | Rejection {
+/** The content of a verified token or cookie, null on a public route. */
+function identify(
+  route: GuardedRoute,
+  credential: Credential,
+  { tokens, cookies }: GuardParts,
+): Claims | null | Rejection {
   if (credential.kind === 'api_key') return forbidden('An API key may be used on /sdk endpoints only.');
   switch (route.caller) {
     case 'public':
       return null;
     case 'user':
+      if (credential.kind === 'cookie') return cookies.read(credential.cookies) ?? unauthorized();
       return (credential.kind === 'token' ? tokens.verify(credential.token) : null) ?? unauthorized();
     case 'app':
       throw new Error(`${route.method} ${route.path} is for apps and needs the guard of the SDK endpoints`);
@@ -69,22 +85,23 @@ function identify(route: GuardedRoute, credential: Credential, tokens: AccessTok
 async function passed(
   parts: GuardParts,
   route: GuardedRoute,
-  claims: AccessClaims | null | Rejection,
+  claims: Claims | null | Rejection,
   { quota }: Charge,
 ): ReturnType<Guard> {
   if (claims === null) return { caller: null, quota };
   if (!('user_id' in claims)) return { rejection: claims, quota };
   try {
-    const known = await membershipsOf(parts.db, claims);
-    if (!known) return { rejection: unauthorized(), quota };
+    const found = await membershipsOf(parts, claims);
+    if (!found) return { rejection: unauthorized(), quota };
+    const { known, session } = found;
     const memberships = known.filter((one) => !one.lacks_totp);
     // Every user may change their own account, whatever their role.
-    const isOwnAccount = route.path === '/me' || route.path.startsWith('/me/');
+    const isOwnAccount = route.path === '/me' || route.path.startsWith('/me/') || route.path === '/session';
     if (!isOwnAccount) {
       if (known.length > 0 && memberships.length === 0) return { rejection: lacksTotp(), quota };
       if (route.method !== 'GET' && isViewerOnly(memberships)) return { rejection: onlyViewing(), quota };
     }
-    const caller: UserCaller = { kind: 'user', user_id: claims.user_id, memberships };
+    const caller: UserCaller = { kind: 'user', user_id: claims.user_id, memberships, ...(session ? { session } : {}) };
     return { caller, quota };
   } catch (error) {
     if (error instanceof PostgresUnavailable) return { rejection: unavailable(), quota };
@@ -94,20 +111,42 @@ async function passed(
 
 /**
  * Queried on every request, so that the end of an account, a membership or a login takes effect with the next one. Null
- * if the user is deleted or disabled, or the token is older than what the account still accepts.
+ * if the user is deleted or disabled, the token is older than what the account still accepts, or the session has ended.
  */
-async function membershipsOf(db: Postgres, { user_id, issued_ms }: AccessClaims): Promise<KnownMembership[] | null> {
-  const rows = await db.query<KnownMembership | { organization_id: null; role: null; lacks_totp: null }>(
-    `SELECT m.organization_id, m.role, o.requires_totp AND NOT EXISTS (
-              SELECT FROM user_totp t WHERE t.user_id = u.id AND t.confirmed_at IS NOT NULL) AS lacks_totp
-       FROM users u LEFT JOIN memberships m ON m.user_id = u.id LEFT JOIN organizations o ON o.id = m.organization_id
-      WHERE u.id = $1 AND u.deleted_at IS NULL AND u.disabled_at IS NULL AND (u.not_before IS NULL OR u.not_before <= $2)`,
-    [user_id, new Date(issued_ms)],
-    'guard_memberships',
-  );
-  if (rows.length === 0) return null;
-  return rows.filter((row): row is KnownMembership => row.organization_id !== null);
+async function membershipsOf(parts: GuardParts, claims: Claims): Promise<Found | null> {
+  const isSession = 'hash' in claims;
+  const rows = isSession
+    ? await parts.db.query<FoundRow>(
+        `${selectMemberships}, s.created_at, s.expires_at
+           FROM browser_sessions s JOIN users u ON u.id = s.user_id ${joinMemberships}
+          WHERE s.token_hash = $2 AND s.expires_at > $3 AND ${isLive} AND (u.not_before IS NULL OR u.not_before <= s.created_at)`,
+        [claims.user_id, claims.hash, new Date(parts.clock())],
+        'guard_session',
+      )
+    : await parts.db.query<FoundRow>(
+        `${selectMemberships} FROM users u ${joinMemberships} WHERE ${isLive} AND (u.not_before IS NULL OR u.not_before <= $2)`,
+        [claims.user_id, new Date(claims.issued_ms)],
+        'guard_memberships',
+      );
+  const [first] = rows;
+  if (!first) return null;
+  const known = rows.filter((row): row is FoundRow & KnownMembership => row.organization_id !== null);
+  if (!isSession || !first.created_at || !first.expires_at) return { known };
+  const session = { created_at: first.created_at, expires_at: first.expires_at };
+  return { known, session: { ...session, expires_at: await parts.browserSessions.slide(claims, session) } };
 }
+
+const selectMemberships = `SELECT m.organization_id, m.role, o.requires_totp AND NOT EXISTS (
+  SELECT FROM user_totp t WHERE t.user_id = u.id AND t.confirmed_at IS NOT NULL) AS lacks_totp`;
+const joinMemberships = `LEFT JOIN memberships m ON m.user_id = u.id LEFT JOIN organizations o ON o.id = m.organization_id`;
+const isLive = 'u.id = $1 AND u.deleted_at IS NULL AND u.disabled_at IS NULL';
+
+interface Found {
+  readonly known: readonly KnownMembership[];
+  readonly session?: CallerSession;
+}
+
+type FoundRow = (KnownMembership | { organization_id: null; role: null; lacks_totp: null }) & Partial<CallerSession>;
 
 interface KnownMembership extends Membership {
   /** The organization requires a second factor, which the user has not set up. */
@@ -123,10 +162,13 @@ function isViewerOnly(memberships: readonly Membership[]): boolean {
 }
 
 /** Text in place of a key that is not well-formed, by its checksum, does not count as a credential. */
-function credentialOf(incoming: Incoming): Credential {
+function credentialOf(incoming: Incoming, route: GuardedRoute | null): Credential {
   const key = incoming.header('x-api-key');
   if (key !== '') return { kind: isApiKey(key) ? 'api_key' : 'nothing' };
   const [, token] = /^Bearer +(\S+) *$/i.exec(incoming.header('authorization')) ?? [];
-  if (token === undefined) return { kind: 'nothing' };
+  if (token === undefined) {
+    const isOwn = isFromOwnPage(incoming.header, route?.method !== 'GET');
+    return isOwn ? { kind: 'cookie', cookies: incoming.header('cookie') } : { kind: 'nothing' };
+  }
   return isApiKey(token) ? { kind: 'api_key' } : { kind: 'token', token };
 }

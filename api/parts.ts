@@ -59,14 +59,15 @@ export function apiParts(
   const tokens = new AccessTokens(secrets, clock);
   const limits = configuredLimits(config);
   const limiter = new RateLimiter(redis.script(limitScript), limits, new CountedAddresses(secrets), clock);
-  const guard = apiGuard({ db, limiter, tokens });
+  const auth = authParts({ db, redis, secrets, tokens, config, clock });
+  const guard = apiGuard({ ...auth, db, limiter, tokens, clock });
   const appSnapshots = new AppSnapshots(redis);
   const outbox = new Outbox({ db, redis, appSnapshots, log });
   const deps: ApiDeps = {
     db,
     tenancy: new Tenancy(db),
     clock,
-    auth: authParts({ db, redis, secrets, tokens, config, clock }),
+    auth,
     analytics: analyticsParts({ clickhouse, asOf: asOfFrom(db), retentionDays: config.RETENTION_DAYS }),
     apiKeys: new ApiKeys(secrets),
     appSnapshots,

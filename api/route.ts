@@ -9,11 +9,19 @@ export interface Membership {
   readonly role: Role;
 }
 
-/** A dashboard user whose token was verified, with their current memberships. */
+/** When a browser's login began, and when it ends if it is not used. */
+export interface CallerSession {
+  readonly created_at: Date;
+  readonly expires_at: Date;
+}
+
+/** A dashboard user whose token or session was verified, with their current memberships. */
 export interface UserCaller {
   readonly kind: 'user';
   readonly user_id: string;
   readonly memberships: readonly Membership[];
+  /** Only if the request was authenticated by the dashboard's cookie. */
+  readonly session?: CallerSession;
 }
 
 /** A route for dashboard users. */

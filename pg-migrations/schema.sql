@@ -145,6 +145,16 @@ CREATE TABLE public.apps (
   CONSTRAINT apps_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.browser_sessions (
+  id text NOT NULL,
+  user_id text NOT NULL,
+  token_hash bytea NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT browser_sessions_pkey PRIMARY KEY (id),
+  CONSTRAINT browser_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
+);
+
 CREATE TABLE public.claims (
   click_id text NOT NULL,
   app_id text NOT NULL,
@@ -397,6 +407,12 @@ CREATE INDEX apps_host_claimed ON public.apps USING btree (host) WHERE ((deleted
 CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE ((deleted_at IS NULL) AND (host_verified_at IS NOT NULL));
 
 CREATE INDEX apps_host_of_deleted ON public.apps USING btree (host) WHERE (deleted_at IS NOT NULL);
+
+CREATE INDEX browser_sessions_expiry ON public.browser_sessions USING btree (expires_at);
+
+CREATE UNIQUE INDEX browser_sessions_token_hash_key ON public.browser_sessions USING btree (token_hash);
+
+CREATE INDEX browser_sessions_user ON public.browser_sessions USING btree (user_id, created_at);
 
 CREATE UNIQUE INDEX claims_device_key ON public.claims USING btree (app_id, device) WHERE ((device <> ''::text) AND is_first);
 

@@ -62,9 +62,13 @@ test('a deleted user loses access with the next request, and no row of the accou
     `INSERT INTO refresh_tokens (id, user_id, family_id, token_hash, expires_at) VALUES ($1, $1, $1, $2, now() + interval '1 day')`,
     [member.user_id, Buffer.from(member.user_id)],
   );
+  await api.db.execute(
+    `INSERT INTO browser_sessions (id, user_id, token_hash, created_at, expires_at) VALUES ($1, $1, $2, now(), now() + interval '1 day')`,
+    [member.user_id, Buffer.from(member.user_id)],
+  );
   expect(await deleteUser(parts, emailOf(member))).toEqual({ kind: 'deleted' });
   expect(await status(member)).toBe(401);
-  for (const table of ['refresh_tokens', 'memberships']) {
+  for (const table of ['refresh_tokens', 'browser_sessions', 'memberships']) {
     expect(await api.db.query(`SELECT FROM ${table} WHERE user_id = $1`, [member.user_id])).toEqual([]);
   }
   expect(await api.db.query('SELECT FROM users WHERE id = $1', [member.user_id])).toEqual([]);

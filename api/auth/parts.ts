@@ -8,11 +8,13 @@ import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
 import { Accounts } from './accounts.ts';
+import { BrowserSessions } from './browser-sessions.ts';
 import { LoginThrottle } from './login-throttle.ts';
 import { OAuthAttempts } from './oauth-attempts.ts';
 import { type OAuthProvider, oauthProviders } from './oauth-provider.ts';
 import { PasswordCheck } from './password.ts';
 import { SecondFactor } from './second-factor.ts';
+import { SessionCookies } from './session-cookie.ts';
 import { Sessions } from './sessions.ts';
 
 export interface AuthParts {
@@ -21,6 +23,8 @@ export interface AuthParts {
   readonly throttle: LoginThrottle;
   readonly secondFactor: SecondFactor;
   readonly sessions: Sessions;
+  readonly browserSessions: BrowserSessions;
+  readonly cookies: SessionCookies;
   readonly providers: ReadonlyMap<string, OAuthProvider>;
   readonly attempts: OAuthAttempts;
   /** Addresses to which a login through a provider may return; the first is the default. */
@@ -51,6 +55,8 @@ export function authParts({ db, redis, secrets, tokens, config, clock }: AuthOpt
     secondFactor: new SecondFactor(db, new Encryption(secrets), clock),
     throttle: new LoginThrottle({ redis, secrets, clock, freeAttempts: config.LOGIN_FAILURES_FREE }),
     sessions: new Sessions(db, tokens, clock),
+    browserSessions: new BrowserSessions(db, clock),
+    cookies: new SessionCookies(secrets),
     providers: oauthProviders(config),
     attempts: new OAuthAttempts(db, clock),
     redirectUris: config.OAUTH_REDIRECT_URIS,

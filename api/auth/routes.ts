@@ -5,6 +5,7 @@ import { oauthCallback } from './oauth-callback.ts';
 import { oauthStart } from './oauth-start.ts';
 import type { AuthDeps } from './parts.ts';
 import { refresh } from './refresh.ts';
+import { beginSession, endSession, readSession } from './session.ts';
 import { beginTotp, confirmTotp, disableTotp } from './totp.ts';
 
 export const authRoutes: readonly Route<AuthDeps>[] = [
@@ -13,6 +14,9 @@ export const authRoutes: readonly Route<AuthDeps>[] = [
   logout,
   oauthStart,
   oauthCallback,
+  beginSession,
+  readSession,
+  endSession,
   beginTotp,
   confirmTotp,
   disableTotp,

@@ -155,6 +155,7 @@ export async function endSessions(queries: Queries, userId: string, now: Date): 
     userId,
     now,
   ]);
+  await queries.execute('DELETE FROM browser_sessions WHERE user_id = $1', [userId]);
   await queries.execute(
     `UPDATE users SET not_before = greatest(not_before, $2,
         (SELECT max(created_at) + interval '1 millisecond' FROM refresh_tokens WHERE user_id = $1)) WHERE id = $1`,

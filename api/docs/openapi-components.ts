@@ -57,6 +57,13 @@ export function components(): object {
         bearerFormat: 'JWT',
         description: 'The access token of POST /auth/login.',
       },
+      session: {
+        type: 'apiKey',
+        in: 'cookie',
+        name: '__Host-signpost',
+        description:
+          'The dashboard’s cookie (POST /session), on requests of pages of this origin only; writes also need X-Signpost-Session.',
+      },
       api_key: {
         type: 'apiKey',
         in: 'header',

@@ -30,7 +30,7 @@ const counted: Readonly<Record<LimitClass, string>> = {
 };
 
 const security: Readonly<Record<CallerKind, readonly object[]>> = {
-  user: [{ bearer: [] }],
+  user: [{ bearer: [] }, { session: [] }],
   app: [{ api_key: [] }, { api_key_bearer: [] }],
   public: [],
 };

@@ -45,6 +45,8 @@ export interface SendOptions {
   readonly ip?: string;
   readonly token?: string;
   readonly headers?: Record<string, string>;
+  /** Instead of GET, or POST with a body. */
+  readonly method?: string;
 }
 
 export async function startTestOrigin(
@@ -64,11 +66,15 @@ export async function startTestOrigin(
   let queries = 0;
   const url = urlAsRole(databaseUrl, 'signpost_api_process');
   const counted = new Postgres({ url, name: 'test-origin-counted', connectionsMax: 4 });
-  const { query, transaction } = counted;
+  const { query, execute, transaction } = counted;
   Object.assign(counted, {
     query: (...args: Parameters<typeof query>) => {
       queries++;
       return query(...args);
+    },
+    execute: (...args: Parameters<typeof execute>) => {
+      queries++;
+      return execute(...args);
     },
     transaction: (...args: Parameters<typeof transaction>) => {
       queries++;
@@ -82,8 +88,9 @@ export async function startTestOrigin(
   const secrets = parseSecretKeys(config.SECRET_KEY);
   const tokens = new AccessTokens(secrets, clock);
   const limiter = new RateLimiter(redis.script(limitScript), configuredLimits(config), new CountedAddresses(secrets));
-  const guard = apiGuard({ db: counted, limiter, tokens });
-  const deps = { auth: authParts({ db: counted, redis, secrets, tokens, config, clock }), db: counted };
+  const auth = authParts({ db: counted, redis, secrets, tokens, config, clock });
+  const guard = apiGuard({ ...auth, db: counted, limiter, tokens, clock });
+  const deps = { auth, db: counted };
   const server = await HttpServer.start({
     host: '127.0.0.1',
     httpsPort: null,
@@ -118,9 +125,10 @@ export async function startTestOrigin(
   };
 }
 
-async function send(url: string, { body, ip, token, headers }: SendOptions): Promise<TestAnswer> {
+async function send(url: string, { body, ip, token, headers, method }: SendOptions): Promise<TestAnswer> {
   const answer = await fetch(url, {
     ...(body === undefined ? {} : { method: 'POST', body: JSON.stringify(body) }),
+    ...(method === undefined ? {} : { method }),
     headers: {
       'X-Forwarded-Proto': 'https',
       'X-Forwarded-For': ip ?? '192.0.2.1',

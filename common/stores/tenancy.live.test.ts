@@ -58,7 +58,7 @@ test('a write that forgets its organization neither changes nor creates other te
   );
 });
 
-test.each(['users', 'memberships', 'refresh_tokens', 'oauth_states', 'organizations'])(
+test.each(['users', 'memberships', 'refresh_tokens', 'browser_sessions', 'oauth_states', 'organizations'])(
   'the role of the API has no access to %s',
   async (table) => {
     const attempt = tenancy.within([mine], (tenant) =>

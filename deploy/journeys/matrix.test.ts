@@ -45,6 +45,10 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /version', statuses: open(200) },
   { endpoint: 'GET /docs', statuses: open(200) },
   { endpoint: 'GET /docs/{file}', statuses: open(200) },
+  // Only the dashboard's own pages have a session: deploy/journeys and api/auth/session.live.test.ts log in as one.
+  { endpoint: 'POST /session', statuses: Array.from({ length: 9 }, () => 403), body: () => login },
+  { endpoint: 'GET /session', statuses: own(404) },
+  { endpoint: 'DELETE /session', statuses: Array.from({ length: 9 }, () => 403) },
   { endpoint: 'GET /me', statuses: read(200) },
   { endpoint: 'POST /me/totp', statuses: read(200), body: () => ({ password: login.password }) },
   { endpoint: 'POST /me/totp/confirm', statuses: own(400), body: () => ({ totp_code: 'none' }) },

@@ -81,6 +81,7 @@ const everybody = [
 const accounts = [
   'SELECT password_hash FROM users',
   'SELECT * FROM refresh_tokens',
+  'SELECT * FROM browser_sessions',
   'SELECT * FROM memberships',
   'SELECT * FROM user_totp',
   'SELECT * FROM recovery_codes',
