@@ -2,7 +2,7 @@
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['node_modules/', 'dist/', '.data/', 'eslint.config.js'] },
+  { ignores: ['node_modules/', 'dist/', '.data/', 'deploy/journeys/clients/', 'eslint.config.js'] },
   {
     files: ['**/*.ts'],
     languageOptions: { parser: tseslint.parser, parserOptions: { project: './tsconfig.json' } },

@@ -32,11 +32,14 @@ export function listAnswer(data: readonly unknown[], total: number, page: Page):
 export function listSchema(item: TSchema) {
   return Type.Object({
     data: Type.Array(item),
-    pagination: Type.Object({
-      total: Type.Integer(),
-      limit: Type.Integer(),
-      offset: Type.Integer(),
-      has_more: Type.Boolean(),
-    }),
+    pagination: Type.Object(
+      {
+        total: Type.Integer(),
+        limit: Type.Integer(),
+        offset: Type.Integer(),
+        has_more: Type.Boolean(),
+      },
+      { title: 'Pagination' },
+    ),
   });
 }

@@ -30,6 +30,7 @@ const contentTypes = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=u
 export const exportRecords = route({
   method: 'GET',
   path: '/analytics/export',
+  operationId: 'exportRecords',
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',

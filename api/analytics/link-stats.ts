@@ -10,7 +10,7 @@ import { routesOf } from '#common/http/route.ts';
 import type { QueryRunner } from './ask.ts';
 import { keyOfScope } from './count-keyed-cache.ts';
 import type { AnalyticsDeps } from './deps.ts';
-import { exampleMetrics, metricsFields, type Totals, totalsFields, totalsOf } from './metrics.ts';
+import { exampleMetrics, metricsFields, type Totals, totalsOf, totalsSchema } from './metrics.ts';
 import { linkStatsQuery, querySchema, readFilters } from './parameters.ts';
 import { type AnalyticsQuestion, finishQuestion, oldestShownMs } from './question.ts';
 import { bucketsOf, seriesOf } from './timeseries.ts';
@@ -34,6 +34,7 @@ function breakdownSchema(name: Breakdown): TSchema {
 export const linkStats = route({
   method: 'GET',
   path: '/links/{id}/stats',
+  operationId: 'getLinkStats',
   caller: 'user',
   limit: 'general',
   tag: 'Links',
@@ -45,18 +46,23 @@ export const linkStats = route({
   answers: {
     200: {
       description: 'The statistics of the link.',
-      schema: Type.Object({
-        link_id: Type.String(),
-        start: Type.String(),
-        end: Type.String(),
-        timezone: Type.String(),
-        granularity: Type.String(),
-        totals: Type.Object(totalsFields),
-        timeseries: Type.Array(Type.Object({ start: Type.String(), ...metricsFields })),
-        ...Object.fromEntries(breakdowns.map((name) => [`by_${name}`, breakdownSchema(name)])),
-        last_clicked_at: Type.Union([Type.String(), Type.Null()]),
-        as_of: Type.String(),
-      }),
+      schema: Type.Object(
+        {
+          link_id: Type.String(),
+          start: Type.String(),
+          end: Type.String(),
+          timezone: Type.String(),
+          granularity: Type.String(),
+          totals: totalsSchema,
+          timeseries: Type.Array(
+            Type.Object({ start: Type.String(), ...metricsFields }, { title: 'LinkMetricsBucket' }),
+          ),
+          ...Object.fromEntries(breakdowns.map((name) => [`by_${name}`, breakdownSchema(name)])),
+          last_clicked_at: Type.Union([Type.String(), Type.Null()]),
+          as_of: Type.String(),
+        },
+        { title: 'LinkStats' },
+      ),
       example: {
         link_id: 'lnk_01kzg3v5k2e4z9n7q8w6r5t4y3',
         start: '2026-11-20T00:00:00.000Z',

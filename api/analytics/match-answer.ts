@@ -38,40 +38,46 @@ export const matchFields = {
   }),
 };
 
-const signalsSchema = Type.Object({
-  system: Type.Optional(Type.String()),
-  os_version: Type.Optional(Type.String()),
-  os_version_at_least: Type.Optional(Type.String()),
-  device_model: Type.Optional(Type.String()),
-  languages: Type.Optional(Type.Array(Type.String())),
-  timezone: Type.Optional(Type.String()),
-  screens: Type.Optional(Type.Array(Type.Array(Type.Number()))),
-});
+const signalsSchema = Type.Object(
+  {
+    system: Type.Optional(Type.String()),
+    os_version: Type.Optional(Type.String()),
+    os_version_at_least: Type.Optional(Type.String()),
+    device_model: Type.Optional(Type.String()),
+    languages: Type.Optional(Type.Array(Type.String())),
+    timezone: Type.Optional(Type.String()),
+    screens: Type.Optional(Type.Array(Type.Array(Type.Number()))),
+  },
+  { title: 'MatchSignals' },
+);
 
-export const candidateSchema = Type.Object({
-  click_id: Type.String(),
-  link_id: Type.String(),
-  clicked_at: Type.String(),
-  age_ms: Type.Integer(),
-  browser: orNull,
-  explanation: Type.String(),
-  gate: Type.Unsafe<string | null>({
-    type: ['string', 'null'],
-    enum: [...gates, null],
-    description: 'What excluded the click; null for one that was scored.',
-  }),
-  confidence: Type.Number(),
-  factors: Type.Array(
-    Type.Object({
-      factor: Type.Unsafe<string>({ type: 'string', enum: [...factors] }),
-      agreement: Type.Number({ description: '0 to 1.' }),
-      points: Type.Number(),
-      of: Type.Number(),
+export const candidateSchema = Type.Object(
+  {
+    click_id: Type.String(),
+    link_id: Type.String(),
+    clicked_at: Type.String(),
+    age_ms: Type.Integer(),
+    browser: orNull,
+    explanation: Type.String(),
+    gate: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      enum: [...gates, null],
+      description: 'What excluded the click; null for one that was scored.',
     }),
-    { description: 'The factors that both sides know.' },
-  ),
-  signals: signalsSchema,
-});
+    confidence: Type.Number(),
+    factors: Type.Array(
+      Type.Object({
+        factor: Type.Unsafe<string>({ type: 'string', enum: [...factors] }),
+        agreement: Type.Number({ description: '0 to 1.' }),
+        points: Type.Number(),
+        of: Type.Number(),
+      }),
+      { description: 'The factors that both sides know.' },
+    ),
+    signals: signalsSchema,
+  },
+  { title: 'MatchCandidate' },
+);
 
 export const explainedFields = {
   ...matchFields,

@@ -41,6 +41,7 @@ interface Counts {
 export const readMatchQuality = route({
   method: 'GET',
   path: '/analytics/match-quality',
+  operationId: 'getMatchQuality',
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
@@ -57,20 +58,23 @@ export const readMatchQuality = route({
   answers: {
     200: {
       description: 'Counts, and ratios if there are enough matches.',
-      schema: Type.Object({
-        start: Type.String(),
-        end: Type.String(),
-        totals: Type.Object(counts),
-        by_confidence: Type.Array(
-          Type.Object({ from: Type.Number(), right: Type.Integer(), wrong: Type.Integer(), precision: ratio }),
-        ),
-        by_platform: Type.Array(Type.Object({ platform: Type.String(), ...counts })),
-        by_browser: Type.Array(Type.Object({ browser: Type.Union([Type.String(), Type.Null()]), ...counts })),
-        what_if: Type.Union([
-          Type.Object({ ...counts, unknown: Type.Integer(), is_sample: Type.Boolean() }),
-          Type.Null(),
-        ]),
-      }),
+      schema: Type.Object(
+        {
+          start: Type.String(),
+          end: Type.String(),
+          totals: Type.Object(counts),
+          by_confidence: Type.Array(
+            Type.Object({ from: Type.Number(), right: Type.Integer(), wrong: Type.Integer(), precision: ratio }),
+          ),
+          by_platform: Type.Array(Type.Object({ platform: Type.String(), ...counts })),
+          by_browser: Type.Array(Type.Object({ browser: Type.Union([Type.String(), Type.Null()]), ...counts })),
+          what_if: Type.Union([
+            Type.Object({ ...counts, unknown: Type.Integer(), is_sample: Type.Boolean() }),
+            Type.Null(),
+          ]),
+        },
+        { title: 'MatchQuality' },
+      ),
     },
   },
   async handle(deps, { caller, query }) {

@@ -45,6 +45,7 @@ const exampleMatch = {
 export const listMatches = route({
   method: 'GET',
   path: '/matches',
+  operationId: 'listMatches',
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
@@ -68,7 +69,7 @@ export const listMatches = route({
   answers: {
     200: {
       description: 'One page.',
-      schema: listSchema(Type.Object(matchFields)),
+      schema: listSchema(Type.Object(matchFields, { title: 'MatchRecord' })),
       example: { data: [exampleMatch], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
     },
   },
@@ -99,6 +100,7 @@ function rowsOf<Row>(rows: readonly Row[] | Rejection): readonly (Row | Rejectio
 export const readMatch = route({
   method: 'GET',
   path: '/matches/{match_id}',
+  operationId: 'getMatch',
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
@@ -110,7 +112,7 @@ export const readMatch = route({
   answers: {
     200: {
       description: 'The match.',
-      schema: Type.Object(explainedFields),
+      schema: Type.Object(explainedFields, { title: 'ExplainedMatch' }),
       example: {
         ...exampleMatch,
         ip: '203.0.113.0',

@@ -50,7 +50,13 @@ export const metricsFields = {
   conversions: Type.Integer(),
   conversion_rate: Type.Number({ description: 'Attributed installs divided by clicks; 0 if there are no clicks.' }),
   revenue: Type.Array(
-    Type.Object({ currency: Type.String(), amount: Type.String({ description: 'An exact decimal.' }) }),
+    Type.Object(
+      {
+        currency: Type.String({ description: 'ISO 4217.' }),
+        amount: Type.String({ description: 'An exact decimal.' }),
+      },
+      { title: 'Amount' },
+    ),
   ),
 };
 
@@ -59,6 +65,8 @@ export const totalsFields = {
   bot_clicks: Type.Integer(),
   organic_installs: Type.Integer({ description: 'Installs that are not attributed to a link.' }),
 };
+
+export const totalsSchema = Type.Object(totalsFields, { title: 'Metrics' });
 
 export const exampleMetrics = {
   clicks: 1200,

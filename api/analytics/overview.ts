@@ -5,7 +5,7 @@ import { isoTime } from '#common/clock.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { AnalyticsDeps } from './deps.ts';
-import { bySlot, changeOf, exampleMetrics, totalsFields, totalsOf } from './metrics.ts';
+import { bySlot, changeOf, exampleMetrics, totalsFields, totalsOf, totalsSchema } from './metrics.ts';
 import { commonQuery, querySchema } from './parameters.ts';
 import { previousOf } from './period.ts';
 import { readQuestion, scopeWithin } from './question.ts';
@@ -18,6 +18,7 @@ const exampleTotals = { ...exampleMetrics, bot_clicks: 40, organic_installs: 12 
 export const overview = route({
   method: 'GET',
   path: '/analytics/overview',
+  operationId: 'getOverview',
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
@@ -29,18 +30,24 @@ export const overview = route({
   answers: {
     200: {
       description: 'The statistics. They include every record accepted up to `as_of`.',
-      schema: Type.Object({
-        start: Type.String(),
-        end: Type.String(),
-        timezone: Type.String(),
-        totals: Type.Object(totalsFields),
-        previous: Type.Object({ start: Type.String(), end: Type.String(), ...totalsFields }),
-        change: Type.Object({
-          ...Object.fromEntries(Object.keys(numbers).map((name) => [name, ratio])),
-          revenue: Type.Array(Type.Object({ currency: Type.String(), ratio })),
-        }),
-        as_of: Type.String(),
-      }),
+      schema: Type.Object(
+        {
+          start: Type.String(),
+          end: Type.String(),
+          timezone: Type.String(),
+          totals: totalsSchema,
+          previous: Type.Object(
+            { start: Type.String(), end: Type.String(), ...totalsFields },
+            { title: 'PreviousMetrics' },
+          ),
+          change: Type.Object({
+            ...Object.fromEntries(Object.keys(numbers).map((name) => [name, ratio])),
+            revenue: Type.Array(Type.Object({ currency: Type.String(), ratio })),
+          }),
+          as_of: Type.String(),
+        },
+        { title: 'Overview' },
+      ),
       example: {
         start: '2026-10-23T00:00:00.000Z',
         end: '2026-11-22T00:00:00.000Z',

@@ -38,9 +38,23 @@ export function seriesOf(starts: readonly number[], rows: readonly FigureRow[]):
   return starts.map((start) => ({ start: isoTime(start), ...metricsOf(groups.get(slotOf(start)) ?? []) }));
 }
 
+const group = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+const groupedBucket = Type.Object(
+  {
+    start: Type.String(),
+    platform: group,
+    country: group,
+    campaign: group,
+    is_rest: Type.Optional(Type.Boolean({ description: 'True for `other`, which sums all remaining groups.' })),
+    ...metricsFields,
+  },
+  { title: 'MetricsBucket' },
+);
+
 export const timeseries = route({
   method: 'GET',
   path: '/analytics/timeseries',
+  operationId: 'getTimeseries',
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
@@ -54,14 +68,17 @@ export const timeseries = route({
   answers: {
     200: {
       description: 'The buckets in chronological order.',
-      schema: Type.Object({
-        start: Type.String(),
-        end: Type.String(),
-        timezone: Type.String(),
-        granularity: Type.String(),
-        data: Type.Array(Type.Object({ start: Type.String(), ...metricsFields }, { additionalProperties: true })),
-        as_of: Type.String(),
-      }),
+      schema: Type.Object(
+        {
+          start: Type.String(),
+          end: Type.String(),
+          timezone: Type.String(),
+          granularity: Type.String(),
+          data: Type.Array(groupedBucket),
+          as_of: Type.String(),
+        },
+        { title: 'Timeseries' },
+      ),
       example: {
         start: '2026-11-20T00:00:00.000Z',
         end: '2026-11-21T00:00:00.000Z',

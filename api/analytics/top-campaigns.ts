@@ -22,6 +22,7 @@ interface LinkCount {
 export const topCampaigns = route({
   method: 'GET',
   path: '/analytics/top-campaigns',
+  operationId: 'listTopCampaigns',
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
@@ -32,7 +33,9 @@ export const topCampaigns = route({
   answers: {
     200: {
       description: 'One page.',
-      schema: listSchema(Type.Object({ campaign: Type.String(), links: Type.Integer(), ...metricsFields })),
+      schema: listSchema(
+        Type.Object({ campaign: Type.String(), links: Type.Integer(), ...metricsFields }, { title: 'TopCampaign' }),
+      ),
       example: {
         data: [{ campaign: 'spring', links: 3, ...exampleMetrics }],
         pagination: { total: 1, limit: 50, offset: 0, has_more: false },

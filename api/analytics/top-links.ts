@@ -25,6 +25,7 @@ export const sortQuery = Type.Optional(
 export const topLinks = route({
   method: 'GET',
   path: '/analytics/top-links',
+  operationId: 'listTopLinks',
   caller: 'user',
   limit: 'general',
   tag: 'Analytics',
@@ -36,17 +37,20 @@ export const topLinks = route({
     200: {
       description: 'One page.',
       schema: listSchema(
-        Type.Object({
-          link_id: orNull,
-          short_code: orNull,
-          url: orNull,
-          path: orNull,
-          title: orNull,
-          campaign: orNull,
-          app_id: orNull,
-          deleted: Type.Boolean(),
-          ...metricsFields,
-        }),
+        Type.Object(
+          {
+            link_id: orNull,
+            short_code: orNull,
+            url: orNull,
+            path: orNull,
+            title: orNull,
+            campaign: orNull,
+            app_id: orNull,
+            deleted: Type.Boolean(),
+            ...metricsFields,
+          },
+          { title: 'TopLink' },
+        ),
       ),
       example: {
         data: [

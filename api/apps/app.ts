@@ -99,6 +99,7 @@ const shared = {
       }),
     },
     {
+      title: 'HostVerification',
       description:
         'Links are served on the host only while its status is verified. Hosts under the service’s own domain are always verified.',
     },
@@ -111,29 +112,35 @@ const shared = {
   ),
   fallback_url: nullable(text),
   allowed_destination_hosts: Type.Array(text),
-  settings: Type.Object({
-    attribution_window_hours: Type.Integer(),
-    probabilistic_window_hours: Type.Integer(),
-    min_confidence: Type.Number(),
-    privacy_mode: Type.Unsafe<AppSettings['privacy_mode']>({
-      type: 'string',
-      enum: ['anonymize_ip', 'full_ip', 'no_ip'],
-    }),
-    conversion_events: Type.Array(text),
-    tap_page: Type.Unsafe<TapPageMode>({ type: 'string', enum: [...tapPageModes] }),
-  }),
+  settings: Type.Object(
+    {
+      attribution_window_hours: Type.Integer(),
+      probabilistic_window_hours: Type.Integer(),
+      min_confidence: Type.Number(),
+      privacy_mode: Type.Unsafe<AppSettings['privacy_mode']>({
+        type: 'string',
+        enum: ['anonymize_ip', 'full_ip', 'no_ip'],
+      }),
+      conversion_events: Type.Array(text),
+      tap_page: Type.Unsafe<TapPageMode>({ type: 'string', enum: [...tapPageModes] }),
+    },
+    { title: 'AppSettings' },
+  ),
   created_at: Type.String({ format: 'date-time' }),
   updated_at: Type.String({ format: 'date-time' }),
 };
 
-export const appSchema = Type.Object({ ...shared, api_key: text });
+export const appSchema = Type.Object({ ...shared, api_key: text }, { title: 'AppWithKey' });
 /** The answer for one app: the full key for callers who may use it, a preview for viewers. */
-export const readAppSchema = Type.Object({
-  ...shared,
-  api_key: Type.Optional(Type.String({ description: 'Shown to owners and members.' })),
-  api_key_preview: Type.Optional(Type.String({ description: 'Shown to viewers instead of api_key.' })),
-});
-export const listedAppSchema = Type.Object({ ...shared, api_key_preview: text });
+export const readAppSchema = Type.Object(
+  {
+    ...shared,
+    api_key: Type.Optional(Type.String({ description: 'Shown to owners and members.' })),
+    api_key_preview: Type.Optional(Type.String({ description: 'Shown to viewers instead of api_key.' })),
+  },
+  { title: 'App' },
+);
+export const listedAppSchema = Type.Object({ ...shared, api_key_preview: text }, { title: 'ListedApp' });
 export const appParams = Type.Object({ id: Type.String({ examples: ['app_01j9z3k4m5n6p7q8r9s0t1v2w3'] }) });
 
 const example = {

@@ -13,6 +13,7 @@ import { hostFault, hostLabel, isOwnHost } from './host.ts';
 export const createAppRoute = route({
   method: 'POST',
   path: '/apps',
+  operationId: 'createApp',
   caller: 'user',
   limit: 'general',
   tag: 'Apps',

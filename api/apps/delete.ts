@@ -10,6 +10,7 @@ const markDeleted = `UPDATE apps SET deleted_at = $3, updated_at = $3, version =
 export const deleteAppRoute = route({
   method: 'DELETE',
   path: '/apps/{id}',
+  operationId: 'deleteApp',
   caller: 'user',
   limit: 'general',
   tag: 'Apps',

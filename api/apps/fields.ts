@@ -121,9 +121,12 @@ export const newAppBody = Type.Object(
     ios: Type.Optional(partOf(iosFields, { description: 'The app on iOS.', required: ['bundle_id'] })),
     android: Type.Optional(partOf(androidFields, { description: 'The app on Android.', required: ['package_name'] })),
   },
-  closed,
+  { ...closed, title: 'NewApp' },
 );
-export const appChangesBody = Type.Object({ name: Type.Optional(name), ...optional }, { ...closed, minProperties: 1 });
+export const appChangesBody = Type.Object(
+  { name: Type.Optional(name), ...optional },
+  { ...closed, minProperties: 1, title: 'AppChanges' },
+);
 
 export type AppChanges = Static<typeof appChangesBody>;
 

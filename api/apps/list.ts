@@ -13,6 +13,7 @@ const newest = `SELECT ${appColumns} FROM apps WHERE organization_id = ANY ($1) 
 export const listApps = route({
   method: 'GET',
   path: '/apps',
+  operationId: 'listApps',
   caller: 'user',
   limit: 'general',
   tag: 'Apps',

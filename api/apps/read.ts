@@ -6,6 +6,7 @@ import { appAnswer, appExample, appParams, findApp, readAppSchema } from './app.
 export const readAppRoute = route({
   method: 'GET',
   path: '/apps/{id}',
+  operationId: 'getApp',
   caller: 'user',
   limit: 'general',
   tag: 'Apps',

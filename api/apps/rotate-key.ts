@@ -12,6 +12,7 @@ const write = `
 export const rotateKey = route({
   method: 'POST',
   path: '/apps/{id}/rotate-key',
+  operationId: 'rotateAppKey',
   caller: 'user',
   limit: 'general',
   tag: 'Apps',

@@ -15,6 +15,7 @@ const write = `
 export const updateAppRoute = route({
   method: 'PATCH',
   path: '/apps/{id}',
+  operationId: 'updateApp',
   caller: 'user',
   limit: 'general',
   tag: 'Apps',

@@ -4,6 +4,7 @@ import { PasswordLoginBody, passwordLogin, passwordLoginExample } from './passwo
 export const login = authRoute({
   method: 'POST',
   path: '/auth/login',
+  operationId: 'login',
   caller: 'public',
   limit: 'auth',
   tag,

@@ -5,6 +5,7 @@ import { authRoute, RefreshTokenBody, tag, tokenPairExample } from './parts.ts';
 export const logout = authRoute({
   method: 'POST',
   path: '/auth/logout',
+  operationId: 'logout',
   caller: 'public',
   limit: 'auth',
   tag,

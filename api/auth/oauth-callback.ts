@@ -7,6 +7,7 @@ import { refusedSecondStep } from './second-step.ts';
 export const oauthCallback = authRoute({
   method: 'POST',
   path: '/auth/oauth/{provider}/callback',
+  operationId: 'completeOAuthLogin',
   caller: 'public',
   limit: 'auth',
   tag,

@@ -7,6 +7,7 @@ import { authRoute, tag } from './parts.ts';
 export const oauthStart = authRoute({
   method: 'POST',
   path: '/auth/oauth/{provider}/start',
+  operationId: 'startOAuthLogin',
   caller: 'public',
   limit: 'auth',
   tag,

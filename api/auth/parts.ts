@@ -70,12 +70,15 @@ export const authRoute = routesOf<AuthDeps, null>();
 export const tag = 'Authentication';
 
 /** The answer of login, refresh and OAuth callback. */
-export const TokenPairSchema = Type.Object({
-  access_token: Type.String({ description: 'Send it as Authorization: Bearer.' }),
-  refresh_token: Type.String({ description: 'Single use; valid for 24 hours.' }),
-  expires_in: Type.Integer({ description: 'Lifetime of the access token in seconds.' }),
-  token_type: Type.Literal('Bearer'),
-});
+export const TokenPairSchema = Type.Object(
+  {
+    access_token: Type.String({ description: 'Send it as Authorization: Bearer.' }),
+    refresh_token: Type.String({ description: 'Single use; valid for 24 hours.' }),
+    expires_in: Type.Integer({ description: 'Lifetime of the access token in seconds.' }),
+    token_type: Type.Literal('Bearer'),
+  },
+  { title: 'TokenPair' },
+);
 
 export const tokenPairExample = {
   access_token: 'eyJhbGciOiJIUzI1NiIsInR5cCI6ImF0K2p3dCIsImtpZCI6IjEifQ.eyJzdWIiOiJ1c3JfMDFrIn0.c2lnbmF0dXJl',

@@ -4,6 +4,7 @@ import { authRoute, RefreshTokenBody, TokenPairSchema, tag, tokenPairExample } f
 export const refresh = authRoute({
   method: 'POST',
   path: '/auth/refresh',
+  operationId: 'refreshTokens',
   caller: 'public',
   limit: 'auth',
   tag,

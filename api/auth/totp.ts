@@ -23,6 +23,7 @@ const isOff = { status: 200, body: { totp_enabled: false } } as const;
 export const beginTotp = route({
   ...shared,
   path: '/me/totp',
+  operationId: 'setUpTotp',
   summary: 'Start setting up a second factor',
   description:
     'Returns a secret for an authenticator app. The second factor becomes active when POST /me/totp/confirm receives a code generated from it. An account with a password must send the password.',
@@ -64,6 +65,7 @@ export const beginTotp = route({
 export const confirmTotp = route({
   ...shared,
   path: '/me/totp/confirm',
+  operationId: 'confirmTotp',
   summary: 'Confirm the second factor',
   description:
     'After this call, every login requires a code, both with a password and through a provider. The recovery codes are shown only in this answer; each can be used once.',
@@ -87,6 +89,7 @@ export const confirmTotp = route({
 export const disableTotp = route({
   ...shared,
   path: '/me/totp/disable',
+  operationId: 'disableTotp',
   summary: 'Disable the second factor',
   body: codeBody,
   bodyExample: { totp_code: '123456' },

@@ -1,9 +1,13 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { apiRoutes } from '#api/routes.ts';
 import { mountRoutes } from '#common/http/mount.ts';
 import type { Route } from '#common/http/route.ts';
 import { HttpServer } from '#common/http/server.ts';
+import { packageRoot } from '#common/process/paths.ts';
+import { nameSchemas } from './named-schemas.ts';
 import { openapi } from './openapi.ts';
 import { docsRoutes } from './routes.ts';
 
@@ -19,7 +23,11 @@ const docs = docsRoutes(documented, about);
 
 interface Document {
   readonly paths: Record<string, Record<string, Operation>>;
-  readonly components: { readonly responses: Record<string, Response>; readonly headers: object };
+  readonly components: {
+    readonly responses: Record<string, Response>;
+    readonly headers: object;
+    readonly schemas: Record<string, object>;
+  };
 }
 interface Operation {
   readonly operationId: string;
@@ -38,10 +46,48 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ name: `${method} ${path}`, path, operation })),
 );
 
+/** The committed document, with the routes of the SDK edge; `npm run check` compares it with the code. */
+const whole = JSON.parse(readFileSync(join(packageRoot(), 'docs/openapi.json'), 'utf8')) as Document;
+
 test('every route is in the document, once, under its own id', () => {
   expect(operations).toHaveLength(documented.length + docs.length);
   expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length);
   expect(() => openapi([...documented, ...documented], about)).toThrow();
+});
+
+test('every operation is named by a verb, as generators name functions', () => {
+  for (const { name, operation } of operations)
+    expect(operation.operationId, name).toMatch(/^[a-z]+([A-Z][A-Za-z]*)*$/);
+});
+
+test.each(['Link', 'NewLink', 'LinkChanges', 'App', 'NewApp', 'Event', 'Revenue', 'Match', 'Install', 'Metrics'])(
+  '%s is a component, so that generators make one type of it',
+  (name) => {
+    expect(Object.keys(whole.components.schemas)).toContain(name);
+    expect(JSON.stringify(whole).includes(`"#/components/schemas/${name}"`)).toBe(true);
+  },
+);
+
+test('a name stands for one schema', () => {
+  const two = [
+    { title: 'One', type: 'object' },
+    { title: 'One', type: 'string' },
+  ];
+  expect(() => nameSchemas(two)).toThrow('two schemas have the name One');
+  expect(() => nameSchemas({ title: 'not a name' })).toThrow('not a name');
+});
+
+test('every object is described by its fields, or said to be free-form', () => {
+  const vague: string[] = [];
+  const walk = (schema: unknown, at: string): void => {
+    if (typeof schema !== 'object' || schema === null) return;
+    const { type, properties, additionalProperties } = schema as Record<string, unknown>;
+    const isObjectType = type === 'object' || (Array.isArray(type) && type.includes('object'));
+    if (isObjectType && properties === undefined && additionalProperties === undefined) vague.push(at);
+    for (const [key, part] of Object.entries(schema)) if (key !== 'example') walk(part, `${at}/${key}`);
+  };
+  walk(whole, '');
+  expect(vague).toEqual([]);
 });
 
 test('every reference has a target', () => {
@@ -78,7 +124,7 @@ test.each(operations)('$name: its examples match its schemas', ({ operation }) =
   ];
   for (const content of contents) {
     for (const { schema, example } of Object.values(content ?? {})) {
-      const check = ajv.compile(schema);
+      const check = ajv.compile({ ...schema, components: document.components });
       expect(check(example), JSON.stringify(check.errors)).toBe(true);
     }
   }

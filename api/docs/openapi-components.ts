@@ -47,8 +47,8 @@ export const everyAnswer: readonly HeaderName[] = [
   'X-RateLimit-Reset',
 ];
 
-/** The `components` of the document. */
-export function components(): object {
+/** The `components` of the document. @param schemas of the routes, by name. */
+export function components(schemas: Readonly<Record<string, unknown>>): object {
   return {
     securitySchemes: {
       bearer: {
@@ -78,7 +78,7 @@ export function components(): object {
       },
     },
     headers,
-    schemas: { Error: errorSchema },
+    schemas: { Error: errorSchema, ...schemas },
     responses: Object.fromEntries(
       Object.entries(errorTexts).map(([code, texts]) => [code, errorResponse(code, texts)]),
     ),

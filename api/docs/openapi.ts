@@ -5,6 +5,7 @@
  */
 import { type ErrorCode, statusOf } from '#common/http/rejection.ts';
 import type { CallerKind, LimitClass, Route } from '#common/http/route.ts';
+import { nameSchemas } from './named-schemas.ts';
 import { components, everyAnswer, headerRefs } from './openapi-components.ts';
 import { exampleOf, fileExample } from './schema-example.ts';
 
@@ -48,6 +49,7 @@ export function openapi(routes: readonly DocumentedRoute[], about: About): Recor
     if (path[method] !== undefined) throw new Error(`${route.method} ${route.path} is defined twice`);
     path[method] = operation(route, about);
   }
+  const named = nameSchemas(JSON.parse(JSON.stringify(paths)));
   const document = {
     openapi: '3.1.1',
     info: {
@@ -58,17 +60,17 @@ export function openapi(routes: readonly DocumentedRoute[], about: About): Recor
     },
     servers: [{ url: about.serverUrl }],
     tags: [...new Set(routes.map((route) => route.tag))].map((name) => ({ name })),
-    paths,
-    components: components(),
+    // TypeBox stores internal symbols on a schema, which JSON omits.
+    paths: named.part,
+    components: components(named.schemas),
   };
-  // TypeBox stores internal symbols on a schema, which JSON omits.
   return JSON.parse(JSON.stringify(document));
 }
 
 function operation(route: DocumentedRoute, about: About): object {
   const content = route.body ? { schema: route.body, example: route.bodyExample ?? exampleOf(route.body) } : null;
   return {
-    operationId: `${route.method.toLowerCase()}_${route.path.replaceAll(/[^a-z0-9]+/gi, '_').replaceAll(/^_|_$/g, '')}`,
+    operationId: route.operationId,
     tags: [route.tag],
     summary: route.summary,
     ...(route.description === undefined ? {} : { description: route.description }),

@@ -14,6 +14,7 @@ const cached = { 'Cache-Control': 'public, max-age=3600' };
 const version = route({
   method: 'GET',
   path: '/version',
+  operationId: 'getVersion',
   caller: 'public',
   limit: 'general',
   tag,
@@ -39,6 +40,7 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
   const document = route({
     method: 'GET',
     path: '/openapi.json',
+    operationId: 'getOpenApi',
     caller: 'public',
     limit: 'general',
     tag,
@@ -58,6 +60,7 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
   const read = route({
     method: 'GET',
     path: '/docs',
+    operationId: 'getReference',
     caller: 'public',
     limit: 'general',
     tag,
@@ -72,6 +75,7 @@ export function docsRoutes(documented: readonly Route<never>[], about: About): R
   const file = route({
     method: 'GET',
     path: '/docs/{file}',
+    operationId: 'getReferenceFile',
     caller: 'public',
     limit: 'general',
     tag,

@@ -9,6 +9,7 @@ import type { Tenancy } from '#common/stores/tenancy.ts';
 export const createLinkRoute = route({
   method: 'POST',
   path: '/links',
+  operationId: 'createLink',
   caller: 'user',
   limit: 'links',
   tag: 'Links',

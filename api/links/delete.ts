@@ -11,6 +11,7 @@ const markDeleted = `UPDATE links SET deleted_at = $3, updated_at = $3
 export const deleteLinkRoute = route({
   method: 'DELETE',
   path: '/links/{id}',
+  operationId: 'deleteLink',
   caller: 'user',
   limit: 'general',
   tag: 'Links',

@@ -40,6 +40,7 @@ const query = Type.Object(
 export const listLinks = route({
   method: 'GET',
   path: '/links',
+  operationId: 'listLinks',
   caller: 'user',
   limit: 'general',
   tag: 'Links',

@@ -10,6 +10,7 @@ const SIZE_MAX = 1024;
 export const qr = route({
   method: 'GET',
   path: '/links/{id}/qr',
+  operationId: 'getLinkQrCode',
   caller: 'user',
   limit: 'general',
   tag: 'Links',

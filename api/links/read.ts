@@ -10,6 +10,7 @@ export const linkParams = Type.Object({ id: Type.String({ examples: [linkExample
 export const readLinkRoute = route({
   method: 'GET',
   path: '/links/{id}',
+  operationId: 'getLink',
   caller: 'user',
   limit: 'general',
   tag: 'Links',

@@ -17,6 +17,7 @@ import { findLink, linkParams } from './read.ts';
 export const updateLinkRoute = route({
   method: 'PATCH',
   path: '/links/{id}',
+  operationId: 'updateLink',
   caller: 'user',
   limit: 'general',
   tag: 'Links',

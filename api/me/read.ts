@@ -21,6 +21,7 @@ const route = routesOf<MeDeps, UserCaller>();
 export const readMe = route({
   method: 'GET',
   path: '/me',
+  operationId: 'getMe',
   caller: 'user',
   limit: 'general',
   tag: 'Authentication',
@@ -28,24 +29,33 @@ export const readMe = route({
   answers: {
     200: {
       description: 'The user and the organizations, oldest first.',
-      schema: Type.Object({
-        user: Type.Object({
-          id: Type.String(),
-          email: Type.String(),
-          name: Type.String(),
-          totp_enabled: Type.Boolean({ description: 'Whether a second factor is set up.' }),
-        }),
-        organizations: Type.Array(
-          Type.Object({
-            id: Type.String(),
-            name: Type.String(),
-            totp_required: Type.Boolean({
-              description: 'Whether members need a second factor to access the organization.',
-            }),
-            role: Type.Union([Type.Literal('owner'), Type.Literal('member'), Type.Literal('viewer')]),
-          }),
-        ),
-      }),
+      schema: Type.Object(
+        {
+          user: Type.Object(
+            {
+              id: Type.String(),
+              email: Type.String(),
+              name: Type.String(),
+              totp_enabled: Type.Boolean({ description: 'Whether a second factor is set up.' }),
+            },
+            { title: 'User' },
+          ),
+          organizations: Type.Array(
+            Type.Object(
+              {
+                id: Type.String(),
+                name: Type.String(),
+                totp_required: Type.Boolean({
+                  description: 'Whether members need a second factor to access the organization.',
+                }),
+                role: Type.Union([Type.Literal('owner'), Type.Literal('member'), Type.Literal('viewer')]),
+              },
+              { title: 'Membership' },
+            ),
+          ),
+        },
+        { title: 'Me' },
+      ),
       example: {
         user: { id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3', email: 'ada@example.com', name: 'Ada', totp_enabled: false },
         organizations: [{ id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4', name: 'Example', role: 'owner', totp_required: false }],

@@ -47,6 +47,8 @@ interface RouteBase {
   readonly method: Method;
   /** Below /v1, parameters in braces: `/links/{id}`. */
   readonly path: string;
+  /** Name of the operation in OpenAPI, from which generators derive function names: a verb, `createLink`. */
+  readonly operationId: string;
   readonly caller: CallerKind;
   readonly limit: LimitClass;
   readonly summary: string;

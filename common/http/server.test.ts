@@ -18,6 +18,7 @@ const routes = [
   route({
     method: 'POST',
     path: '/things/{id}',
+    operationId: 'operation1',
     caller: 'user',
     limit: 'general',
     summary: 'Echoes',
@@ -41,6 +42,7 @@ const routes = [
   route({
     method: 'GET',
     path: '/throws',
+    operationId: 'operation2',
     caller: 'public',
     limit: 'general',
     summary: 'Throws',
@@ -53,6 +55,7 @@ const routes = [
   route({
     method: 'GET',
     path: '/unavailable',
+    operationId: 'operation3',
     caller: 'public',
     limit: 'general',
     summary: 'Misses a store',
@@ -65,6 +68,7 @@ const routes = [
   route({
     method: 'POST',
     path: '/doors/{name}/open',
+    operationId: 'operation4',
     caller: 'public',
     limit: 'general',
     summary: 'Knows one door',
@@ -78,6 +82,7 @@ const routes = [
   route({
     method: 'GET',
     path: '/header',
+    operationId: 'operation5',
     caller: 'public',
     limit: 'general',
     summary: 'Tries to split a header',
@@ -88,6 +93,7 @@ const routes = [
   route({
     method: 'GET',
     path: '/stream',
+    operationId: 'operation6',
     caller: 'public',
     limit: 'general',
     summary: 'Streams 32 MiB',
@@ -98,6 +104,7 @@ const routes = [
   route({
     method: 'GET',
     path: '/late-stream',
+    operationId: 'operation7',
     caller: 'public',
     limit: 'general',
     summary: 'Streams after the client has gone',
@@ -114,6 +121,7 @@ const routes = [
   route({
     method: 'GET',
     path: '/broken-stream',
+    operationId: 'operation8',
     caller: 'public',
     limit: 'general',
     summary: 'Streams a little and fails',

@@ -83,11 +83,18 @@ const { path, ...others } = linkFields;
 const app_id = Type.Optional(Type.String({ description: 'Optional for a user with access to exactly one app.' }));
 
 /** The body that creates a link. */
-export const newLinkBody = Type.Object({ app_id, path, ...optional(others) }, { additionalProperties: false });
+export const newLinkBody = Type.Object(
+  { app_id, path, ...optional(others) },
+  { additionalProperties: false, title: 'NewLink' },
+);
 /** The same for SDKs, whose unknown fields are ignored: old SDKs are used for years. */
-export const newSdkLinkBody = Type.Object({ app_id, path, ...optional(others) });
+export const newSdkLinkBody = Type.Object({ app_id, path, ...optional(others) }, { title: 'NewSdkLink' });
 /** The body that changes a link: any of the fields, at least one. */
-export const linkChangesBody = Type.Object(optional(linkFields), { additionalProperties: false, minProperties: 1 });
+export const linkChangesBody = Type.Object(optional(linkFields), {
+  additionalProperties: false,
+  minProperties: 1,
+  title: 'LinkChanges',
+});
 
 export type NewLink = Static<typeof newLinkBody>;
 export type LinkChanges = Static<typeof linkChangesBody>;

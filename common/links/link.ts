@@ -54,18 +54,21 @@ export function linkAnswer(row: LinkRow, shortUrl: ShortUrl): object {
 const time = Type.String({ format: 'date-time' });
 
 /** The answer's schema. */
-export const linkSchema = Type.Object({
-  id: Type.String(),
-  app_id: Type.String(),
-  url: Type.String(),
-  source: Type.Union([Type.Literal('dashboard'), Type.Literal('sdk')]),
-  ...linkFields,
-  data: Type.Object({}, { additionalProperties: true }),
-  tags: Type.Array(Type.String()),
-  expires_at: nullable(time),
-  created_at: time,
-  updated_at: time,
-});
+export const linkSchema = Type.Object(
+  {
+    id: Type.String(),
+    app_id: Type.String(),
+    url: Type.String(),
+    source: Type.Union([Type.Literal('dashboard'), Type.Literal('sdk')]),
+    ...linkFields,
+    data: Type.Object({}, { additionalProperties: true }),
+    tags: Type.Array(Type.String()),
+    expires_at: nullable(time),
+    created_at: time,
+    updated_at: time,
+  },
+  { title: 'Link' },
+);
 
 export const linkExample = {
   id: 'lnk_01j9z3k4m5n6p7q8r9s0t1v2w3',

@@ -45,6 +45,7 @@ export const EventSchema = Type.Object(
     properties: Type.Optional(
       Type.Unsafe<Record<string, unknown> | null>({
         type: ['object', 'null'],
+        additionalProperties: true,
         description: 'At most 32 KiB of JSON, stored unchanged.',
       }),
     ),
@@ -59,6 +60,25 @@ export const EventSchema = Type.Object(
   { description: 'One of install_id, device_id and user_id is required, here or in the context.' },
 );
 
+const Revenue = Type.Unsafe<{ amount: string | number; currency: string } | null>({
+  title: 'Revenue',
+  type: ['object', 'null'],
+  required: ['amount', 'currency'],
+  properties: {
+    amount: {
+      type: ['string', 'number'],
+      description: 'A decimal with at most 20 digits before and 9 after the decimal point. A string keeps it exact.',
+    },
+    currency: { type: 'string', description: 'ISO 4217.' },
+  },
+});
+
+/** Only describes: what is wrong with the revenue of an event is reported with more detail than a schema gives. */
+const DescribedEvent = Type.Object(
+  { ...EventSchema.properties, revenue: Type.Optional(Revenue) },
+  { title: 'Event', description: 'One of install_id, device_id and user_id is required, here or in the context.' },
+);
+
 export const ContextSchema = Type.Object(
   {
     ...identity,
@@ -70,28 +90,34 @@ export const ContextSchema = Type.Object(
       }),
     ),
   },
-  { description: 'Fields shared by all events of the batch.' },
+  { title: 'EventContext', description: 'Fields shared by all events of the batch.' },
 );
 
 export const BatchSchema = Type.Object(
   {
-    events: Type.Array(EventSchema, { minItems: 1, maxItems: 1000 }),
+    events: Type.Array(DescribedEvent, { minItems: 1, maxItems: 1000 }),
     context: Type.Optional(ContextSchema),
   },
-  { description: 'A batch of events. A single event object is accepted too.' },
+  { title: 'EventBatch', description: 'A batch of events. A single event object is accepted too.' },
 );
 
-export const TrackedSchema = Type.Object({
-  accepted: Type.Integer(),
-  duplicates: Type.Integer(),
-  rejected: Type.Integer(),
-  errors: Type.Array(
-    Type.Object({
-      index: Type.Integer(),
-      event_id: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
-      code: Type.String(),
-      field: Type.String(),
-      message: Type.String(),
-    }),
-  ),
-});
+export const TrackedSchema = Type.Object(
+  {
+    accepted: Type.Integer(),
+    duplicates: Type.Integer(),
+    rejected: Type.Integer(),
+    errors: Type.Array(
+      Type.Object(
+        {
+          index: Type.Integer(),
+          event_id: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+          code: Type.String(),
+          field: Type.String(),
+          message: Type.String(),
+        },
+        { title: 'EventError' },
+      ),
+    ),
+  },
+  { title: 'TrackedEvents' },
+);

@@ -10,6 +10,7 @@ const BODY_BYTES_MAX = 1_048_576;
 export const trackEvents = sdkRoute({
   method: 'POST',
   path: '/sdk/events',
+  operationId: 'trackEvents',
   caller: 'app',
   limit: 'events',
   tag: 'SDK',

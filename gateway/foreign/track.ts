@@ -46,6 +46,7 @@ const refusedSchema = { rejected: Type.Optional(rejected), errors: Type.Optional
 export const trackSegment = sdkRoute({
   method: 'POST',
   path: segment.path,
+  operationId: 'trackSegmentBatch',
   caller: 'app',
   takesForeignKeys: true,
   limit: 'events',
@@ -71,6 +72,7 @@ export const trackSegment = sdkRoute({
 export const trackPosthog = sdkRoute({
   method: 'POST',
   path: posthog.path,
+  operationId: 'trackPostHogBatch',
   caller: 'app',
   takesForeignKeys: true,
   limit: 'events',

@@ -11,6 +11,7 @@ const description = 'The install and its attribution, if any.';
 export const trackInstall = sdkRoute({
   method: 'POST',
   path: '/sdk/install',
+  operationId: 'trackInstall',
   caller: 'app',
   limit: 'general',
   tag: 'SDK',

@@ -12,6 +12,7 @@ const foreignHost = 'is on no host that the app allows for links created with it
 export const createSdkLink = sdkRoute({
   method: 'POST',
   path: '/sdk/links',
+  operationId: 'createSdkLink',
   caller: 'app',
   limit: 'links',
   tag: 'SDK',

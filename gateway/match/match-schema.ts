@@ -55,7 +55,7 @@ export const deviceFields = {
   url: text(2048, 'Evidence: the link that opened the app. An expired link is matched too, an archived one is not.'),
 };
 
-export const MatchBody = Type.Object(deviceFields);
+export const MatchBody = Type.Object(deviceFields, { title: 'MatchRequest' });
 export type MatchFields = Static<typeof MatchBody>;
 
 export const matchTypes = ['url', 'click_id', 'install_referrer', 'clipboard', 'probabilistic', 'none'] as const;
@@ -63,40 +63,46 @@ export type MatchType = (typeof matchTypes)[number];
 
 const nullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] });
 
-export const LinkBriefSchema = Type.Unsafe<object | null>({
-  type: ['object', 'null'],
-  properties: {
-    id: { type: 'string' },
-    short_code: { type: 'string' },
-    url: { type: 'string' },
-    path: { type: 'string' },
-    campaign: { type: ['string', 'null'] },
-    title: { type: ['string', 'null'] },
-    ...utmFrom(() => ({ type: ['string', 'null'] })),
-  },
-});
+export const LinkBriefSchema = Type.Union([
+  Type.Object(
+    {
+      id: Type.String(),
+      short_code: Type.String(),
+      url: Type.String(),
+      path: Type.String(),
+      campaign: nullableText,
+      title: nullableText,
+      ...utmFrom(() => nullableText),
+    },
+    { title: 'LinkBrief' },
+  ),
+  Type.Null(),
+]);
 
-export const MatchAnswerSchema = Type.Object({
-  matched: Type.Boolean(),
-  match_id: Type.String(),
-  match_type: Type.Unsafe<MatchType>({ type: 'string', enum: [...matchTypes] }),
-  match_guaranteed: Type.Boolean(),
-  confidence: Type.Number({ minimum: 0, maximum: 1 }),
-  matched_factors: Type.Array(Type.String()),
-  ambiguous: Type.Boolean(),
-  competing_links: Type.Integer(),
-  click_id: nullableText,
-  clicked_at: nullableText,
-  link: LinkBriefSchema,
-  path: nullableText,
-  data: Type.Unsafe<object | null>({ type: ['object', 'null'] }),
-  query_params: Type.Unsafe<object>({ type: 'object' }),
-  reason: Type.Unsafe<NoMatchReason | null>({
-    type: ['string', 'null'],
-    enum: [...noMatchReasons, null],
-    description:
-      'Why there is no match. `click_pending`: the named click has not been processed yet, send the request again after `retry_after_ms`; ' +
-      'until then no answer is stored for the device.',
-  }),
-  retry_after_ms: Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0 }),
-});
+export const MatchAnswerSchema = Type.Object(
+  {
+    matched: Type.Boolean(),
+    match_id: Type.String(),
+    match_type: Type.Unsafe<MatchType>({ type: 'string', enum: [...matchTypes] }),
+    match_guaranteed: Type.Boolean(),
+    confidence: Type.Number({ minimum: 0, maximum: 1 }),
+    matched_factors: Type.Array(Type.String()),
+    ambiguous: Type.Boolean(),
+    competing_links: Type.Integer(),
+    click_id: nullableText,
+    clicked_at: nullableText,
+    link: LinkBriefSchema,
+    path: nullableText,
+    data: Type.Unsafe<object | null>({ type: ['object', 'null'], additionalProperties: true }),
+    query_params: Type.Unsafe<Record<string, string>>({ type: 'object', additionalProperties: { type: 'string' } }),
+    reason: Type.Unsafe<NoMatchReason | null>({
+      type: ['string', 'null'],
+      enum: [...noMatchReasons, null],
+      description:
+        'Why there is no match. `click_pending`: the named click has not been processed yet, send the request again after `retry_after_ms`; ' +
+        'until then no answer is stored for the device.',
+    }),
+    retry_after_ms: Type.Unsafe<number | null>({ type: ['integer', 'null'], minimum: 0 }),
+  },
+  { title: 'Match' },
+);

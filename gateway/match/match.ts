@@ -13,6 +13,7 @@ import { ASK_AGAIN_MS } from './young-clicks.ts';
 export const matchDevice = sdkRoute({
   method: 'POST',
   path: '/sdk/match',
+  operationId: 'matchDevice',
   caller: 'app',
   limit: 'match',
   tag: 'SDK',

@@ -31,7 +31,7 @@ export class Description {
   readonly #ajv: Ajv2020;
 
   constructor(document: unknown) {
-    this.#document = asSchema(document);
+    this.#document = asSchema(withoutReferences(document));
     this.#ajv = new Ajv2020({ strict: false, allErrors: true });
     // The package is CommonJS: under Node's ESM its function is the default of the default.
     const add = addFormats as unknown as { default?: (ajv: Ajv2020) => void } & ((ajv: Ajv2020) => void);
@@ -102,6 +102,21 @@ function closed(schema: unknown): Schema {
     return isOpen ? { ...parts, additionalProperties: false } : parts;
   };
   return asSchema(close(schema));
+}
+
+/** The document with every schema of its components in place of the references to it. None refers to itself. */
+function withoutReferences(document: unknown): unknown {
+  const prefix = '#/components/schemas/';
+  const schemas = asSchema(asSchema(asSchema(document)['components'])['schemas']);
+  const walk = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(walk);
+    if (!isObject(value)) return value;
+    const { $ref: reference } = value;
+    if (typeof reference === 'string' && reference.startsWith(prefix))
+      return walk(schemas[reference.slice(prefix.length)]);
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, walk(part)]));
+  };
+  return walk(document);
 }
 
 function asSchema(value: unknown): Schema {
