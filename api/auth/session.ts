@@ -43,6 +43,7 @@ function sessionBody(user_id: string, { created_at, expires_at }: BrowserSession
 export const beginSession = authRoute({
   method: 'POST',
   path,
+  operationId: 'startSession',
   caller: 'public',
   limit: 'auth',
   tag,
@@ -68,6 +69,7 @@ export const beginSession = authRoute({
 export const readSession = route({
   method: 'GET',
   path,
+  operationId: 'getSession',
   caller: 'user',
   limit: 'general',
   tag,
@@ -82,6 +84,7 @@ export const readSession = route({
 export const endSession = authRoute({
   method: 'DELETE',
   path,
+  operationId: 'endSession',
   caller: 'public',
   limit: 'general',
   tag,
