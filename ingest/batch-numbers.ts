@@ -65,6 +65,11 @@ export class BatchNumbers {
     this.#held.inDoubt.addBatch(entry);
   }
 
+  /** Once nothing is left in doubt of what earlier owners began. */
+  noteRecovered(): void {
+    this.#held.lease.noteDecided(this.#begunNo);
+  }
+
   get fence(): Fence {
     return { batchNoMin: this.#fence, owner: this.#owner };
   }

@@ -90,8 +90,11 @@ export interface RevisionDone {
 export interface Checkpoints {
   /** Takes a partition that is free, expired, or owned by an earlier life of the same owner. */
   acquire(partition: number, owner: string, seconds: number): Promise<Lease | undefined>;
-  /** @throws LeaseLost */
-  renew(lease: Lease, seconds: number): Promise<void>;
+  /**
+   * @param decidedNo a batch number: this one and all below are decided.
+   * @throws LeaseLost also when Postgres does not know that any more: it lost commits, or was restored.
+   */
+  renew(lease: Lease, seconds: number, decidedNo: number): Promise<void>;
   release(lease: Lease): Promise<void>;
   /** Stream time after which to begin reading; 0 if nothing was ever committed. */
   streamTime(partition: number): Promise<number>;

@@ -10,7 +10,7 @@ const seconds = 6;
 /** A lease whose clock a test moves, and a Postgres that renews while it is reachable. */
 async function held() {
   const clock = { ms: 0 };
-  const postgres = { isReachable: true, renewals: 0 };
+  const postgres = { isReachable: true, renewals: 0, decidedNo: 0 };
   const lost: number[] = [];
   // Timers never fire by themselves; a pause ends at once.
   const time: Time = {
@@ -21,8 +21,9 @@ async function held() {
   };
   const checkpoints = {
     acquire: async () => lease,
-    renew: async () => {
+    renew: async (_lease: Lease, _seconds: number, decidedNo: number) => {
       if (!postgres.isReachable) throw new PostgresUnavailable(new Error('gone'));
+      if (decidedNo > postgres.decidedNo) throw new LeaseLost(lease);
       postgres.renewals++;
     },
     release: async () => undefined,
@@ -62,4 +63,16 @@ test('an owner that waits for Postgres past the end of its lease has lost it onc
   clock.ms = seconds * 2_000;
   postgres.isReachable = true;
   await expect(waiting).rejects.toThrow(LeaseLost);
+});
+
+test('a lease is lost at its next renewal when Postgres no longer knows a batch that was decided', async () => {
+  const { one, clock, postgres, lost } = await held();
+  postgres.decidedNo = 7;
+  one.noteDecided(7);
+  clock.ms = seconds * 900;
+  await one.ensureHeld();
+  postgres.decidedNo = 6;
+  clock.ms += seconds * 900;
+  await expect(one.ensureHeld()).rejects.toThrow(LeaseLost);
+  expect(lost).toEqual([clock.ms]);
 });

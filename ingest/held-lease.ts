@@ -2,7 +2,8 @@
  * A lease as its owner sees it. It is certainly held from the moment a renewal was requested until its seconds are over, by a
  * clock that goes on while the process is stopped and the machine is suspended; so an owner that slept too long finds out
  * before it sends anything. A lease that was not renewed before its end is lost even if Postgres would renew it: another owner may
- * have held it in between, and Postgres may have been restored to the time before.
+ * have held it in between, and Postgres may have been restored to the time before. It is also lost when Postgres has lost commits:
+ * taken again, the partition is recovered, whether more records come or not.
  */
 import { PostgresUnavailable } from '#common/stores/postgres.ts';
 import { sleep, type Time, type Timer } from '#common/time.ts';
@@ -29,6 +30,7 @@ export class HeldLease {
   #heldUntil: number;
   /** Its end by this process's clock. */
   #endsAt: number;
+  #decidedNo = 0;
   #isLost = false;
   #isOver = false;
   readonly #timer: Timer;
@@ -76,6 +78,11 @@ export class HeldLease {
     }
   }
 
+  /** Postgres has answered that this batch and all below are decided. If it loses that, the lease is lost at its next renewal. */
+  noteDecided(batchNo: number): void {
+    this.#decidedNo = Math.max(this.#decidedNo, batchNo);
+  }
+
   /** Counts as lost from now on, so that waits for a server end. */
   abandon(): void {
     this.#options.time.clear(this.#timer);
@@ -100,7 +107,7 @@ export class HeldLease {
     const { checkpoints, seconds, time } = this.#options;
     const requestedAt = time.elapsed();
     try {
-      await checkpoints.renew(this.lease, seconds);
+      await checkpoints.renew(this.lease, seconds, this.#decidedNo);
       if (requestedAt >= this.#endsAt) {
         this.#isOver = true;
         this.#lose();

@@ -51,10 +51,13 @@ export class PostgresCheckpoints implements Checkpoints {
     return row && { partition, owner, epoch: row.epoch, lastBatchNo: row.last_batch_no };
   }
 
-  async renew(lease: Lease, seconds: number): Promise<void> {
+  async renew(lease: Lease, seconds: number, decidedNo: number): Promise<void> {
     const touched = await this.#postgres.execute(
-      'UPDATE ingest.lease SET expires_at = now() + make_interval(secs => $3) WHERE partition = $1 AND epoch = $2 AND owner = $4',
-      [lease.partition, lease.epoch, seconds, lease.owner],
+      `UPDATE ingest.lease SET expires_at = now() + make_interval(secs => $3)
+       WHERE partition = $1 AND epoch = $2 AND owner = $4 AND ($5::bigint = 0 OR (
+         EXISTS (SELECT FROM ingest.last_batch WHERE partition = $1 AND last_batch_no >= $5) AND NOT EXISTS (
+           SELECT FROM ingest.batch WHERE partition = $1 AND batch_no BETWEEN 1 AND $5 AND NOT is_partial)))`,
+      [lease.partition, lease.epoch, seconds, lease.owner, decidedNo],
     );
     if (touched === 0) throw new LeaseLost(lease);
   }

@@ -100,6 +100,8 @@ export class Reconciler {
       inDoubt.addBatch(entry);
       counters.in_doubt_partial++;
     } else counters.in_doubt_stored++;
+    // One that is stored is decided with its marks.
+    if (outcome !== 'stored') lease.noteDecided(entry.batch_no);
   }
 
   /** A rollup gets a batch after the raw table. If it alone has the batch, the raw table lost it, and only a rebuild helps. */

@@ -38,6 +38,7 @@ export async function recoverBatches({ sink, entries, marks }: RecoveryOptions):
     log({ batch_no: entry.batch_no, outcome }, 'a batch of an earlier owner was reconciled');
     if (outcome === 'stored') await sink.finish(entry, headersOf(entry, partition));
   }
+  numbers.noteRecovered();
 }
 
 /**

@@ -374,6 +374,25 @@ async function savePostgres(): Promise<() => Promise<void>> {
   };
 }
 
+test('an owner whose Postgres lost a commit is not renewed, even if nothing more is stored', async () => {
+  const first = await place.own();
+  await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));
+  const setBack = await savePostgres();
+  await first.sink.store(await first.sink.batches.form([place.frame(times(3))]));
+  const { held } = first.sink;
+  const lease = await currentLease();
+  const renewed = () => place.checkpoints.renew(lease, 5, lease.lastBatchNo);
+  await renewed();
+  await place.postgres.execute(
+    "INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time) VALUES (0, $1, 1, '[]', '[]', 0)",
+    [lease.lastBatchNo],
+  );
+  await expect(renewed()).rejects.toThrow(LeaseLost);
+  await setBack();
+  await expect(renewed()).rejects.toThrow(LeaseLost);
+  held.lease.abandon();
+});
+
 test('an owner whose Postgres is restored takes the partition again before it stores anything', async () => {
   const first = await place.own();
   await first.sink.store(await first.sink.batches.form([place.frame(times(20))]));

@@ -102,6 +102,7 @@ export class Sink {
       parts.checkpoints.commit(lease.lease, entry.batch_no, entry.stream_time, marks, finished),
     );
     queue.committed(frames, marks);
+    lease.noteDecided(entry.batch_no);
     parts.failpoints.pass('after');
   }
 

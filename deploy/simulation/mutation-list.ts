@@ -170,6 +170,12 @@ export const mutations: readonly Mutation[] = [
     to: 'if (requestedAt < 0) {',
   },
   {
+    without: 'a lease that is lost when Postgres has lost commits, although no more records come',
+    file: 'ingest/held-lease.ts',
+    from: 'seconds, this.#decidedNo)',
+    to: 'seconds, 0)',
+  },
+  {
     without: 'an acknowledgement of a frame whose successors are committed',
     file: 'publisher/ack-samples.ts',
     from: 'if (sample.to === frameNo || marks.hasAll(frameNo + 1, sample.to))',

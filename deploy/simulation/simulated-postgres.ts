@@ -158,7 +158,11 @@ export class SimulatedPostgres extends CallableServer {
     return {
       acquire: (partition, owner, seconds) =>
         write((state) => this.#acquire(state, partition, owner, seconds), partition),
-      renew: (lease, seconds) => owned(lease, (state) => this.#extended(state, lease, seconds)),
+      renew: (lease, seconds, decidedNo) =>
+        owned(lease, (state) => {
+          if (decidedNo > (decidedIn(state)[lease.partition] ?? 0)) throw new LeaseLost(lease);
+          return this.#extended(state, lease, seconds);
+        }),
       release: (lease) =>
         write((state) => [isOwned(state, lease) ? this.#extended(state, lease, 0) : state, undefined], lease.partition),
       streamTime: (partition) => read((state) => state.streamTimes.get(partition) ?? 0),
