@@ -68,12 +68,9 @@ export function begun(state: State, lease: Lease, entry: BatchEntry, previousNo:
   const isKnown = row?.lastBatchNo === previousNo || row?.lastBatchNo === entry.batch_no;
   if (row === undefined || !isKnown || open.length > 0) throw new LeaseLost(lease);
   const key = keyOf(lease, entry.batch_no);
-  if (state.batches.has(key)) return state;
-  return {
-    ...state,
-    leases: new Map(state.leases).set(lease.partition, { ...row, lastBatchNo: entry.batch_no }),
-    batches: new Map(state.batches).set(key, { partition: lease.partition, entry }),
-  };
+  const leases = new Map(state.leases).set(lease.partition, { ...row, lastBatchNo: entry.batch_no });
+  if (state.batches.has(key)) return { ...state, leases };
+  return { ...state, leases, batches: new Map(state.batches).set(key, { partition: lease.partition, entry }) };
 }
 
 export function learned(state: State, lease: Lease, entry: BatchEntry, newestNo: number): State {

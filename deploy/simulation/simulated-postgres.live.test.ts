@@ -93,9 +93,10 @@ test('the simulated Postgres stores leases, batches, marks and requests as the r
       const { value } = await same(what, (on) => on.acquire(partition, owner, leaseSeconds));
       if (value !== undefined) known.push(value as Lease);
     } else if (what === 'release') await same(what, (on) => on.release(lease));
-    else if (what === 'renew')
-      await same(what, (on) => on.renew(lease, leaseSeconds, random.pick([0, batchNo - 1, batchNo])));
-    else if (what === 'begin') {
+    else if (what === 'renew') {
+      const decidedNo = random.pick([0, batchNo - 1, batchNo]);
+      await same(what, (on) => on.renew(lease, leaseSeconds, decidedNo));
+    } else if (what === 'begin') {
       const previousNo = random.next() < 0.9 ? last : last + 1;
       const outcome = await same(what, (on) => on.begin(lease, entry, previousNo));
       if ('value' in outcome) begun[partition] = batchNo;
