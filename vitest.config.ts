@@ -14,6 +14,8 @@ const shared = {
  */
 export default defineConfig({
   test: {
+    tags: [{ name: 'slow', description: 'What `npm test` shows in a quicker way; `npm run test:all` has them too.' }],
+    experimental: { fsModuleCache: true, fsModuleCachePath: 'node_modules/.cache/vitest' },
     projects: [
       {
         test: {
@@ -24,7 +26,8 @@ export default defineConfig({
           exclude: [...shared.exclude, '**/*.live.test.ts', 'deploy/journeys/**', 'deploy/simulation/**'],
           // Properties are tried hundreds of times, which takes seconds on a busy machine.
           testTimeout: 30_000,
-          maxWorkers: 2,
+          // Some wait for the disk.
+          maxWorkers: 3,
           isolate: false,
           sequence: { groupOrder: 0 },
         },

@@ -64,7 +64,10 @@ test('the binaries of uWebSockets.js have the checksums on the page', () => {
   expect(listed).toEqual(found);
 });
 
-test('npm run sbom lists what a production image installs, in CycloneDX with hashes', { timeout: 60_000 }, () => {
+test('npm run sbom lists what a production image installs, in CycloneDX with hashes', {
+  tags: ['slow'],
+  timeout: 60_000,
+}, () => {
   const { stdout, stderr } = spawnSync('npm', ['run', '--silent', 'sbom'], {
     encoding: 'utf8',
     maxBuffer: 64 * 1024 * 1024,
@@ -76,7 +79,9 @@ test('npm run sbom lists what a production image installs, in CycloneDX with has
   };
   expect(sbom.bomFormat).toBe('CycloneDX');
   const names = sbom.components.map(({ name }) => name);
-  const { dependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as { dependencies: Record<string, string> };
+  const { dependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
   expect(Object.keys(dependencies).filter((name) => !names.includes(name))).toEqual([]);
   expect(names).not.toContain('vitest');
   const unhashed = sbom.components.filter(({ hashes }) => hashes?.[0]?.alg !== 'SHA-512').map(({ name }) => name);

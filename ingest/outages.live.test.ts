@@ -25,45 +25,43 @@ async function keepUntilPublishing(): Promise<void> {
   while (way.publisher.messagesInFlight === 0);
 }
 
-test(
-  'killing ClickHouse during inserts loses nothing and counts nothing twice, including rollups',
-  async () => {
-    const ingest = way.ingest();
-    for (let kills = 0; kills < 5; kills++) {
-      await way.keep(500);
-      const before = way.kept;
-      await keepUntilStored(50 + kills * 100);
-      await way.clickhouse.kill('SIGKILL');
-      await way.keep(100);
-      await way.clickhouse.restart();
-      await expect.poll(async () => (await way.figures()).rows, patience).toBeGreaterThanOrEqual(before);
-    }
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    await ingest.stop();
-  },
-  long,
-);
+test('killing ClickHouse during inserts loses nothing and counts nothing twice, including rollups', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const ingest = way.ingest();
+  for (let kills = 0; kills < 5; kills++) {
+    await way.keep(500);
+    const before = way.kept;
+    await keepUntilStored(50 + kills * 100);
+    await way.clickhouse.kill('SIGKILL');
+    await way.keep(100);
+    await way.clickhouse.restart();
+    await expect.poll(async () => (await way.figures()).rows, patience).toBeGreaterThanOrEqual(before);
+  }
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  await ingest.stop();
+});
 
-test(
-  'killing ClickHouse and ingest together loses nothing and counts nothing twice',
-  async () => {
-    for (let kills = 0; kills < 4; kills++) {
-      const ingest = way.ingest();
-      const before = way.kept;
-      await way.keep(300);
-      await expect.poll(async () => (await way.figures()).rows, patience).toBeGreaterThan(before);
-      await keepUntilStored(kills * 50);
-      await way.clickhouse.kill('SIGKILL');
-      ingest.process.kill('SIGKILL');
-      await ingest.exited;
-      await way.clickhouse.restart();
-    }
-    const last = way.ingest();
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    await last.stop();
-  },
-  long,
-);
+test('killing ClickHouse and ingest together loses nothing and counts nothing twice', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  for (let kills = 0; kills < 4; kills++) {
+    const ingest = way.ingest();
+    const before = way.kept;
+    await way.keep(300);
+    await expect.poll(async () => (await way.figures()).rows, patience).toBeGreaterThan(before);
+    await keepUntilStored(kills * 50);
+    await way.clickhouse.kill('SIGKILL');
+    ingest.process.kill('SIGKILL');
+    await ingest.exited;
+    await way.clickhouse.restart();
+  }
+  const last = way.ingest();
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  await last.stop();
+});
 
 test(
   'killing and wiping the log while the sink lags loses nothing',
@@ -88,29 +86,28 @@ test(
   long,
 );
 
-test(
-  'a suspended owner whose lease was taken over stores nothing twice when it resumes',
-  async () => {
-    const first = way.ingest('', 'ingest-a', 1);
-    await way.keep(100);
+test('a suspended owner whose lease was taken over stores nothing twice when it resumes', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const first = way.ingest('', 'ingest-a', 1);
+  await way.keep(100);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  for (let rounds = 0; rounds < 2; rounds++) {
+    await keepUntilStored(50 + rounds * 50);
+    first.process.kill('SIGSTOP');
+    const second = way.ingest('', 'ingest-b', 1);
+    await way.keep(200);
     await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    for (let rounds = 0; rounds < 2; rounds++) {
-      await keepUntilStored(50 + rounds * 50);
-      first.process.kill('SIGSTOP');
-      const second = way.ingest('', 'ingest-b', 1);
-      await way.keep(200);
-      await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-      first.process.kill('SIGCONT');
-      await way.keep(200);
-      await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-      await second.stop();
-      await way.keep(50);
-      await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    }
-    await first.stop();
-  },
-  long,
-);
+    first.process.kill('SIGCONT');
+    await way.keep(200);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+    await second.stop();
+    await way.keep(50);
+    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  }
+  await first.stop();
+});
 
 test(
   'a frame that is published twice, and a message that is no frame, change nothing',

@@ -145,55 +145,50 @@ test(
   long,
 );
 
-test(
-  'with several ingests, each click is written to Redis once',
-  async () => {
-    const more = { LOG_PARTITIONS: '5', REDIS_URL: redis.url };
-    const [a, b] = [await ingestHere('a', more), await ingestHere('b', more)];
-    await expect.poll(shares, patience).toEqual([3, 2]);
-    const before = way.kept;
-    await way.keep(200);
-    const carried = () => a.feedCounters.clicks + b.feedCounters.clicks;
-    await expect.poll(carried, patience).toBeGreaterThanOrEqual(way.kept);
-    await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
-    expect([carried(), Math.min(a.feedCounters.clicks, b.feedCounters.clicks)]).toEqual([before + 200, 0]);
-  },
-  long,
-);
+test('with several ingests, each click is written to Redis once', { tags: ['slow'], timeout: long }, async () => {
+  const more = { LOG_PARTITIONS: '5', REDIS_URL: redis.url };
+  const [a, b] = [await ingestHere('a', more), await ingestHere('b', more)];
+  await expect.poll(shares, patience).toEqual([3, 2]);
+  const before = way.kept;
+  await way.keep(200);
+  const carried = () => a.feedCounters.clicks + b.feedCounters.clicks;
+  await expect.poll(carried, patience).toBeGreaterThanOrEqual(way.kept);
+  await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
+  expect([carried(), Math.min(a.feedCounters.clicks, b.feedCounters.clicks)]).toEqual([before + 200, 0]);
+});
 
-test(
-  'an event that is sent again while the number of partitions goes from 1 to 4 to 2 is counted once, with two ingests',
-  async () => {
-    let sent = 0;
-    const send = async (layouts: readonly number[], count: number) => {
-      const ids = Array.from({ length: count }, () => `e${sent++}`);
-      for (let from = 0; from < ids.length; from += 25) {
-        // Edges change one after the other, so a client's repeats meet both numbers at the same time.
-        await Promise.all(layouts.map((partitions) => keepEvents(ids.slice(from, from + 25), partitions)));
-      }
-    };
-    for (const [before, after] of [
-      [1, 4],
-      [4, 2],
-    ] as const) {
-      await ingestHere('a', { LOG_PARTITIONS: String(before) });
-      await ingestHere('b', { LOG_PARTITIONS: String(before) });
-      await send([before], 200);
-      const changing = send([before, after, before], 1_000);
-      await here.shift()?.stop();
-      await ingestHere('a', { LOG_PARTITIONS: String(after) });
-      await send([after, before], 200);
-      await here.shift()?.stop();
-      await ingestHere('b', { LOG_PARTITIONS: String(after) });
-      await changing;
-      await send([before, after], 200);
-      await expect.poll(uncommitted, patience).toBe(0);
-      expect(await stored()).toEqual({ rows: sent, ids: sent });
-      await Promise.all(here.splice(0).map((ingest) => ingest.stop()));
+test('an event that is sent again while the number of partitions goes from 1 to 4 to 2 is counted once, with two ingests', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  let sent = 0;
+  const send = async (layouts: readonly number[], count: number) => {
+    const ids = Array.from({ length: count }, () => `e${sent++}`);
+    for (let from = 0; from < ids.length; from += 25) {
+      // Edges change one after the other, so a client's repeats meet both numbers at the same time.
+      await Promise.all(layouts.map((partitions) => keepEvents(ids.slice(from, from + 25), partitions)));
     }
-  },
-  long,
-);
+  };
+  for (const [before, after] of [
+    [1, 4],
+    [4, 2],
+  ] as const) {
+    await ingestHere('a', { LOG_PARTITIONS: String(before) });
+    await ingestHere('b', { LOG_PARTITIONS: String(before) });
+    await send([before], 200);
+    const changing = send([before, after, before], 1_000);
+    await here.shift()?.stop();
+    await ingestHere('a', { LOG_PARTITIONS: String(after) });
+    await send([after, before], 200);
+    await here.shift()?.stop();
+    await ingestHere('b', { LOG_PARTITIONS: String(after) });
+    await changing;
+    await send([before, after], 200);
+    await expect.poll(uncommitted, patience).toBe(0);
+    expect(await stored()).toEqual({ rows: sent, ids: sent });
+    await Promise.all(here.splice(0).map((ingest) => ingest.stop()));
+  }
+});
 
 test(
   'records in a partition beyond LOG_PARTITIONS are read, and the partition is given up once it is drained',

@@ -53,25 +53,24 @@ test(
   long,
 );
 
-test(
-  'killing ingest while it searches for refused rows loses nothing and counts nothing twice',
-  async () => {
-    const { dead_letters } = await way.figures();
-    await way.client.command("ALTER TABLE clicks ADD CONSTRAINT sound CHECK query != 'poison'");
-    await way.keep(50);
+test('killing ingest while it searches for refused rows loses nothing and counts nothing twice', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const { dead_letters } = await way.figures();
+  await way.client.command("ALTER TABLE clicks ADD CONSTRAINT sound CHECK query != 'poison'");
+  await way.keep(50);
+  keepPoison();
+  await way.keep(50);
+  for (const failpoint of ['before:2', 'inserted']) {
+    const killed = way.ingest(failpoint);
+    await killed.exited;
+    expect(killed.process.signalCode).toBe('SIGKILL');
     keepPoison();
-    await way.keep(50);
-    for (const failpoint of ['before:2', 'inserted']) {
-      const killed = way.ingest(failpoint);
-      await killed.exited;
-      expect(killed.process.signalCode).toBe('SIGKILL');
-      keepPoison();
-      await way.keep(20);
-    }
-    const last = way.ingest();
-    await expect.poll(() => way.figures(), patience).toEqual({ ...way.wanted, dead_letters: dead_letters + 3 });
-    await last.stop();
-    expect(last.output).toContain('a batch of an earlier owner was reconciled {"batch_no"');
-  },
-  long,
-);
+    await way.keep(20);
+  }
+  const last = way.ingest();
+  await expect.poll(() => way.figures(), patience).toEqual({ ...way.wanted, dead_letters: dead_letters + 3 });
+  await last.stop();
+  expect(last.output).toContain('a batch of an earlier owner was reconciled {"batch_no"');
+});

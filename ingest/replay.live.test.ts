@@ -130,94 +130,89 @@ test(
   long,
 );
 
-test(
-  'a replay counts and names what neither ClickHouse nor the log has any more',
-  async () => {
-    const ingest = way.ingest();
-    await keepAndStore(100);
-    const from = new Date().toISOString();
-    await saveClickHouse();
-    await keepAndStore(60);
-    await expect.poll(() => way.publisher.messagesInFlight, patience).toBe(0);
-    const [{ mark }] = (await postgres.query<{ mark: number }>(
-      "SELECT mark FROM ingest.mark WHERE kind = 'click'",
-    )) as [{ mark: number }];
-    await ingest.stop();
-    await restoreClickHouse();
-    await way.nats.kill('SIGKILL');
-    await way.nats.restart({ isWiped: true });
-    const second = way.ingest();
-    await way.keep(40);
-    await expect.poll(() => way.figures(), patience).toMatchObject({ rows: 140, distinct: 140 });
-    const { lines, isFaulty } = await admin('replay', '--from', from);
-    expect(isFaulty).toBe(true);
-    expect(lines[0]).toMatch(/^0 rows stored/);
-    expect(lines[1]).toMatch(
-      new RegExp(`^permanently missing: frames \\d+ to ${mark} of [0-9a-z]{26} \\(partition 0\\)$`),
-    );
-    await second.stop();
-  },
-  long,
-);
+test('a replay counts and names what neither ClickHouse nor the log has any more', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const ingest = way.ingest();
+  await keepAndStore(100);
+  const from = new Date().toISOString();
+  await saveClickHouse();
+  await keepAndStore(60);
+  await expect.poll(() => way.publisher.messagesInFlight, patience).toBe(0);
+  const [{ mark }] = (await postgres.query<{ mark: number }>("SELECT mark FROM ingest.mark WHERE kind = 'click'")) as [
+    { mark: number },
+  ];
+  await ingest.stop();
+  await restoreClickHouse();
+  await way.nats.kill('SIGKILL');
+  await way.nats.restart({ isWiped: true });
+  const second = way.ingest();
+  await way.keep(40);
+  await expect.poll(() => way.figures(), patience).toMatchObject({ rows: 140, distinct: 140 });
+  const { lines, isFaulty } = await admin('replay', '--from', from);
+  expect(isFaulty).toBe(true);
+  expect(lines[0]).toMatch(/^0 rows stored/);
+  expect(lines[1]).toMatch(
+    new RegExp(`^permanently missing: frames \\d+ to ${mark} of [0-9a-z]{26} \\(partition 0\\)$`),
+  );
+  await second.stop();
+});
 
-test(
-  'a rebuild corrects cells with too many or too few rows, and with visitors that never existed',
-  async () => {
-    const ingest = way.ingest();
-    await keepAndStore(100);
-    await way.client.command('INSERT INTO clicks_by_link SELECT * FROM clicks_by_link');
-    await way.client.command(
-      `INSERT INTO clicks_by_dimension (organization_id, app_id, dimension, bucket, rows, visitors)
+test('a rebuild corrects cells with too many or too few rows, and with visitors that never existed', {
+  tags: ['slow'],
+  timeout: long,
+}, async () => {
+  const ingest = way.ingest();
+  await keepAndStore(100);
+  await way.client.command('INSERT INTO clicks_by_link SELECT * FROM clicks_by_link');
+  await way.client.command(
+    `INSERT INTO clicks_by_dimension (organization_id, app_id, dimension, bucket, rows, visitors)
        SELECT 'org', 'app', 'day', toStartOfDay(now('UTC'), 'UTC'), 7, uniqCombinedState(15)(number) FROM numbers(50)`,
-    );
-    expect((await faults()).rollup_difference).toBeGreaterThan(1);
-    const today = new Date().toISOString().slice(0, 10);
-    await admin('rebuild', '--from', today);
-    expect(await faults()).toEqual(none);
-    await keepAndStore(20);
-    await ingest.stop();
-  },
-  long,
-);
+  );
+  expect((await faults()).rollup_difference).toBeGreaterThan(1);
+  const today = new Date().toISOString().slice(0, 10);
+  await admin('rebuild', '--from', today);
+  expect(await faults()).toEqual(none);
+  await keepAndStore(20);
+  await ingest.stop();
+});
 
-test(
-  'a replay attributes an event again, once, whose late attribution was lost in a restore',
-  async () => {
-    const now = Date.now();
-    const from = new Date(now).toISOString();
-    const ids = { organization_id: newId('org', 1), app_id: newId('app', now) };
-    const event = JSON.stringify({
-      ...{ v: 1, ...ids, event_id: 'e', time: now, received_at: now, privacy_mode: 'no_ip' },
-      sent: { name: 'bought', device_id: 'd' },
-    });
-    const texts = Object.fromEntries(Object.keys(installTextMax).map((name) => [name, '']));
-    const install = JSON.stringify({
-      ...{ v: 1, ...texts, ...ids, install_id: newId('ins', now), link_id: newId('lnk', 1), device_id: 'd', time: now },
-      ...{ installed_at: now, match_type: 'none', match_guaranteed: false, confidence: 1, attributed: true },
-      ...{ platform: 'ios', privacy_mode: 'no_ip' },
-    });
-    const rows = async () =>
-      (
-        await way.client.query('SELECT count() AS rows, sum(sign) AS events, uniqExact(link_id) AS links FROM events')
-      )[0];
-    const dying = way.ingest('learned_before:1');
-    await append('event', event);
-    await expect.poll(rows, patience).toEqual({ rows: 1, events: 1, links: 1 });
-    await append('install', install);
-    await expect.poll(() => dying.process.signalCode, patience).toBe('SIGKILL');
-    await saveClickHouse();
-    const second = way.ingest();
-    await expect.poll(rows, patience).toEqual({ rows: 3, events: 1, links: 2 });
-    await second.stop();
-    // As after half a minute.
-    await postgres.execute(`UPDATE ingest.late_cursor SET cursors = '{"0": ${Date.now()}}'`);
-    await restoreClickHouse();
-    const third = way.ingest();
-    expect((await admin('replay', '--from', from)).lines[0]).toMatch(/^0 rows stored/);
-    await expect.poll(rows, patience).toEqual({ rows: 3, events: 1, links: 2 });
-    expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 rollup cells corrected');
-    expect(await faults()).toEqual(none);
-    await third.stop();
-  },
-  3 * long,
-);
+test('a replay attributes an event again, once, whose late attribution was lost in a restore', {
+  tags: ['slow'],
+  timeout: 3 * long,
+}, async () => {
+  const now = Date.now();
+  const from = new Date(now).toISOString();
+  const ids = { organization_id: newId('org', 1), app_id: newId('app', now) };
+  const event = JSON.stringify({
+    ...{ v: 1, ...ids, event_id: 'e', time: now, received_at: now, privacy_mode: 'no_ip' },
+    sent: { name: 'bought', device_id: 'd' },
+  });
+  const texts = Object.fromEntries(Object.keys(installTextMax).map((name) => [name, '']));
+  const install = JSON.stringify({
+    ...{ v: 1, ...texts, ...ids, install_id: newId('ins', now), link_id: newId('lnk', 1), device_id: 'd', time: now },
+    ...{ installed_at: now, match_type: 'none', match_guaranteed: false, confidence: 1, attributed: true },
+    ...{ platform: 'ios', privacy_mode: 'no_ip' },
+  });
+  const rows = async () =>
+    (await way.client.query('SELECT count() AS rows, sum(sign) AS events, uniqExact(link_id) AS links FROM events'))[0];
+  const dying = way.ingest('learned_before:1');
+  await append('event', event);
+  await expect.poll(rows, patience).toEqual({ rows: 1, events: 1, links: 1 });
+  await append('install', install);
+  await expect.poll(() => dying.process.signalCode, patience).toBe('SIGKILL');
+  await saveClickHouse();
+  const second = way.ingest();
+  await expect.poll(rows, patience).toEqual({ rows: 3, events: 1, links: 2 });
+  await second.stop();
+  // As after half a minute.
+  await postgres.execute(`UPDATE ingest.late_cursor SET cursors = '{"0": ${Date.now()}}'`);
+  await restoreClickHouse();
+  const third = way.ingest();
+  expect((await admin('replay', '--from', from)).lines[0]).toMatch(/^0 rows stored/);
+  await expect.poll(rows, patience).toEqual({ rows: 3, events: 1, links: 2 });
+  expect((await admin('replay', '--from', from)).lines[0]).toBe('0 rows stored, 0 rollup cells corrected');
+  expect(await faults()).toEqual(none);
+  await third.stop();
+});

@@ -428,25 +428,24 @@ test('ids linked to more ids than one person has are rejected, and nothing is er
   expect(await stores.db.query('SELECT FROM ingest.erasure WHERE until_ms > $1', [Date.now() - 1_000])).toEqual([]);
 });
 
-test(
-  'erasing the people of one organization leaves those of other organizations unchanged',
-  async () => {
-    const [one, foreign] = [testPerson(), testPerson()];
-    await journalled([['install', installOf(one, Date.now())]]);
-    await keepBeside(one);
-    await stores.clickhouse.command(
-      `INSERT INTO installs (organization_id, app_id, install_id, device_id, time, log_partition) VALUES ('org_2', 'app_2', {i:String}, {d:String}, now(), 9)`,
-      { i: foreign.install, d: foreign.device },
-    );
-    await erase(stores, request({ isEverybody: true }));
-    const ofInstalls = (name: string) =>
-      stores.clickhouse.query(`SELECT DISTINCT ${name} AS id FROM installs ORDER BY id`);
-    expect(await ofInstalls('device_id')).toEqual([{ id: '' }, { id: foreign.device }]);
-    expect(await inRedis([app_id])).toEqual([]);
-    expect(await stores.db.query('SELECT FROM install_names')).toEqual([]);
-  },
-  3 * MINUTE_MS,
-);
+test('erasing the people of one organization leaves those of other organizations unchanged', {
+  tags: ['slow'],
+  timeout: 3 * MINUTE_MS,
+}, async () => {
+  const [one, foreign] = [testPerson(), testPerson()];
+  await journalled([['install', installOf(one, Date.now())]]);
+  await keepBeside(one);
+  await stores.clickhouse.command(
+    `INSERT INTO installs (organization_id, app_id, install_id, device_id, time, log_partition) VALUES ('org_2', 'app_2', {i:String}, {d:String}, now(), 9)`,
+    { i: foreign.install, d: foreign.device },
+  );
+  await erase(stores, request({ isEverybody: true }));
+  const ofInstalls = (name: string) =>
+    stores.clickhouse.query(`SELECT DISTINCT ${name} AS id FROM installs ORDER BY id`);
+  expect(await ofInstalls('device_id')).toEqual([{ id: '' }, { id: foreign.device }]);
+  expect(await inRedis([app_id])).toEqual([]);
+  expect(await stores.db.query('SELECT FROM install_names')).toEqual([]);
+});
 
 test('while ingest is behind, an erasure does what it can and reports that it is incomplete', async () => {
   const cy = testPerson();

@@ -53,7 +53,9 @@ test('a malformed request is refused or times out, and is never read as two', as
   expect([...api, ...redirector].filter((outcome) => outcome.isSmuggled)).toEqual([]);
 });
 
-test(`${SLOW_CLIENTS} idle, slow and half-open clients each time out without delaying others`, async () => {
+test(`${SLOW_CLIENTS} idle, slow and half-open clients each time out without delaying others`, {
+  tags: ['slow'],
+}, async () => {
   const kinds: SlowKind[] = ['idle', 'dripping head', 'dripping body', 'half a body'];
   const { result, latencies } = await probed(rig, () =>
     Promise.all([
@@ -73,7 +75,7 @@ test('pipelined requests are answered in order, as far as they are answered', as
   expect(statuses).toEqual(inOrder.slice(0, statuses.length));
 });
 
-test('a client that requests much and reads nothing costs no memory', async () => {
+test('a client that requests much and reads nothing costs no memory', { tags: ['slow'] }, async () => {
   const request = 'GET /v1/openapi.json HTTP/1.1\r\nHost: a\r\n\r\n';
   const sizes = { clients: 10, requests: 200, watchMs: 1_500 };
   const { result, latencies } = await probed(rig, () => neverRead(rig.api, request, sizes, stack.pidOf('origin')));

@@ -41,7 +41,9 @@ test('killing every process and every store once under load loses nothing and co
   expect(report).toMatchObject(nothingWrong);
 });
 
-test('a rolling restart of redirectors fails no request, and redirects continue while all stores are down', async () => {
+test('a rolling restart of redirectors fails no request, and redirects continue while all stores are down', {
+  tags: ['slow'],
+}, async () => {
   const options = { name: 'restarted, and alone', seed, clicks: 2_000, clicksPerSecond: 500, eventSenders: 0 };
   const report = await runFault(stage, options, async ({ clicks, hit }) => {
     for (let one = 0; one < redirectors; one++) {
@@ -58,7 +60,9 @@ test('a rolling restart of redirectors fails no request, and redirects continue 
   expect([...report.answers.keys()]).toEqual([302]);
 });
 
-test('events sent again while the SDK edge and ingest are killed count once, to the last digit of their sums', async () => {
+test('events sent again while the SDK edge and ingest are killed count once, to the last digit of their sums', {
+  tags: ['slow'],
+}, async () => {
   const sizes = { events: 20_000, batchEvents: 100, kills: 1, seed };
   const { expected, raw, viaApi, viaApiByLink, rollup_diff } = await runDuplicates(stage, sizes);
   expect(raw).toEqual({ ...expected, ids: expected.events });

@@ -14,7 +14,9 @@ beforeAll(async () => {
 });
 afterAll(() => stack.stop());
 
-test(`${REQUESTS} requests of every kind get only documented answers, and the service survives`, async () => {
+test(`${REQUESTS} requests of every kind get only documented answers, and the service survives`, {
+  tags: ['slow'],
+}, async () => {
   const result = await fuzz(stack, REQUESTS, seed);
   console.log(`seed ${seed}: ${JSON.stringify({ ...result, findings: result.findings.length })}`);
   expect(result.findings.join('\n\n')).toBe('');

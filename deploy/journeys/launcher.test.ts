@@ -83,7 +83,9 @@ test('every process that is killed is restarted, with a line that says so', asyn
   expect(await running.ended).toBe(0);
 });
 
-test('a second start in the same folder, or on a taken port, ends with one sentence that says what to do', async () => {
+test('a second start in the same folder, or on a taken port, ends with one sentence that says what to do', {
+  tags: ['slow'],
+}, async () => {
   const first = launch();
   await ready(first);
   const second = launch();

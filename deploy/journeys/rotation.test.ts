@@ -13,7 +13,9 @@ beforeAll(async () => {
 });
 afterAll(() => stack.stop());
 
-test(`${ROTATIONS} rotations under ${REQUESTS_A_SECOND} requests per second: no old key is accepted, no new one refused`, async () => {
+test(`${ROTATIONS} rotations under ${REQUESTS_A_SECOND} requests per second: no old key is accepted, no new one refused`, {
+  tags: ['slow'],
+}, async () => {
   const result = await rotateUnderUse(stack, ROTATIONS, REQUESTS_A_SECOND);
   console.log(JSON.stringify(result));
   expect(result).toMatchObject({ acceptedTooLate: 0, refusedTooEarly: 0 });

@@ -132,7 +132,10 @@ test('a repeat at the same place of another partition is a repeat, stored or not
   expect(await group.at(own).settle([recent])).toEqual([true]);
 });
 
-test('a repeat within two batches that are not stored yet counts once, however many events they have', async () => {
+test('a repeat within two batches that are not stored yet counts once, however many events they have', {
+  tags: ['slow'],
+  timeout: 60_000,
+}, async () => {
   const seen = firstSeen();
   const [stored, formed] = [batch(1, 0, 130_000), batch(2, 130_000, 130_000)];
   expect(firsts(await seen.settle(stored))).toBe(130_000);
@@ -142,7 +145,7 @@ test('a repeat within two batches that are not stored yet counts once, however m
   // Formed again after a crash between, each is what it was.
   expect(firsts(await seen.settle(stored))).toBe(130_000);
   expect(firsts(await seen.settle(formed))).toBe(130_000);
-}, 60_000);
+});
 
 test('ids that are recent when a batch begins count once in it, even if they are dropped with that batch', async () => {
   const seen = firstSeen();

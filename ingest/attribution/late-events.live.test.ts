@@ -179,7 +179,10 @@ test.each<[FailpointName]>([['learned_before'], ['learned_inserted']])(
   240_000,
 );
 
-test('ClickHouse killed while events and installs come leaves each event with its link, once', async () => {
+test('ClickHouse killed while events and installs come leaves each event with its link, once', {
+  tags: ['slow'],
+  timeout: 240_000,
+}, async () => {
   app_id = newId('app', Date.now());
   const ingest = way.ingest();
   for (let n = 0; n < 30; n += 10) {
@@ -197,7 +200,7 @@ test('ClickHouse killed while events and installs come leaves each event with it
   }
   await expectAll(30, 0);
   await ingest.stop();
-}, 240_000);
+});
 
 test('an event that arrived before its install ends up like one that arrived after it', async () => {
   app_id = newId('app', Date.now());
@@ -230,7 +233,10 @@ test('an event that arrived before its install ends up like one that arrived aft
   await ingest.stop();
 }, 240_000);
 
-test('events and installs of different partitions find each other, even after partitions were added', async () => {
+test('events and installs of different partitions find each other, even after partitions were added', {
+  tags: ['slow'],
+  timeout: 240_000,
+}, async () => {
   app_id = newId('app', Date.now());
   const devices = Array.from({ length: 24 }, (_, n) => n);
   const first = way.ingest();
@@ -258,4 +264,4 @@ test('events and installs of different partitions find each other, even after pa
   expect([await of('events'), await of('installs')]).toEqual([[{ n: 4 }], [{ n: 4 }]]);
   await next.stop();
   way.more = { REDIS_URL: redisServer.url };
-}, 240_000);
+});
