@@ -39,7 +39,7 @@ export default defineConfig({
           include: ['deploy/simulation/**/*.test.ts'],
           exclude: [...shared.exclude, '**/*.live.test.ts'],
           testTimeout: 60_000,
-          maxWorkers: 2,
+          maxWorkers: 3,
           sequence: { groupOrder: 0 },
         },
       },
