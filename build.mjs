@@ -19,8 +19,8 @@ const rooms = [
 ];
 
 const entries = [
-  'api/admin.ts',
   'api/main.ts',
+  'deploy/local/admin.ts',
   'deploy/local/clickhouse/main.ts',
   'deploy/local/migrate.ts',
   'deploy/local/origin.ts',

@@ -1,7 +1,10 @@
-/** `npm run admin -- <command>`: manages users, organizations and keys, and audits the analytics. */
+/** `npm run admin -- <command>`: manages users, organizations and keys, and audits the analytics. Its entry is `deploy/local/admin.ts`. */
+
+import type { Command } from 'commander';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { ConfigError, closeNewFiles, loadConfig } from '#common/process/config.ts';
+import type { Config } from '#common/process/settings.ts';
 import { Nats } from '#common/stores/nats.ts';
 import { Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { Redis } from '#common/stores/redis.ts';
@@ -30,7 +33,8 @@ function known(name: string, url: string): string {
   return url;
 }
 
-async function main(): Promise<void> {
+/** @param addCommands adds commands that other rooms have. */
+async function run(addCommands: (program: Command, config: Config) => void): Promise<void> {
   closeNewFiles();
   const config = loadConfig();
   let db: Postgres | undefined;
@@ -84,6 +88,7 @@ async function main(): Promise<void> {
   };
   addAuditCommand(program, records);
   addRevisionCommands(program, { ...records, postgres: () => parts().db });
+  addCommands(program, config);
   try {
     await program.parseAsync();
   } finally {
@@ -91,9 +96,14 @@ async function main(): Promise<void> {
   }
 }
 
-main().catch((error: unknown) => {
-  const isExpected =
-    error instanceof AdminError || error instanceof ConfigError || error instanceof PostgresUnavailable;
-  console.error(isExpected ? error.message : error);
-  process.exitCode = 1;
-});
+/** Runs the command in the process's arguments. An expected failure is one message; the exit code is then 1. */
+export async function runAdmin(addCommands: (program: Command, config: Config) => void): Promise<void> {
+  try {
+    await run(addCommands);
+  } catch (error) {
+    const isExpected =
+      error instanceof AdminError || error instanceof ConfigError || error instanceof PostgresUnavailable;
+    console.error(isExpected ? error.message : error);
+    process.exitCode = 1;
+  }
+}

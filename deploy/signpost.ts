@@ -16,7 +16,7 @@ const commands = {
   publisher: ['publisher/main.js', 'publishes the journals of this machine to NATS'],
   ingest: ['ingest/main.js', 'stores the records from NATS in ClickHouse'],
   migrate: ['deploy/local/migrate.js', 'migrates Postgres and ClickHouse to the newest schema'],
-  admin: ['api/admin.js', 'users, organizations, keys, audits; admin --help lists the commands'],
+  admin: ['deploy/local/admin.js', 'users, organizations, keys, audits; admin --help lists the commands'],
 } as const;
 
 function usage(): string {

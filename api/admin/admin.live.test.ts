@@ -40,7 +40,7 @@ interface Run {
 /** Runs the command as a script would: no terminal, at most a password on standard input. */
 function admin(args: string[], input = '', settings: Record<string, string> = {}): Promise<Run> {
   const env = { ...childEnvironment({ DATABASE_URL: database.url }), ADMIN_EMAIL: '', ADMIN_PASSWORD: '', ...settings };
-  const child = spawn(process.execPath, ['dist/api/admin.js', ...args], { env, stdio: 'pipe' });
+  const child = spawn(process.execPath, ['dist/deploy/local/admin.js', ...args], { env, stdio: 'pipe' });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk) => (stdout += String(chunk)));

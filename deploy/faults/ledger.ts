@@ -49,6 +49,14 @@ export class Ledger {
     return number;
   }
 
+  /** As it is now. */
+  copy(): Ledger {
+    const copied = new Ledger();
+    copied.#states = this.#states.slice();
+    copied.#next = this.#next;
+    return copied;
+  }
+
   settle(number: number, as: 'kept' | 'refused'): void {
     this.#states[number] = states[as];
   }

@@ -78,6 +78,13 @@ async function findOwner(): Promise<Owner | undefined> {
   }
 }
 
+/** For files that were copied as root: Postgres runs as its own user there, and must own them. */
+export async function givePostgresItsFiles(folder: string): Promise<void> {
+  const owner = await findOwner();
+  if (owner === undefined) return;
+  await run('chown', ['-R', `${owner.uid}:${owner.gid}`, folder], { env: cleanEnvironment() });
+}
+
 function cleanEnvironment(): NodeJS.ProcessEnv {
   return { PATH: searchPath(), LC_ALL: 'C', TZ: 'UTC' };
 }

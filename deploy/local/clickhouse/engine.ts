@@ -10,6 +10,7 @@ import { rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { type ChdbQueryStream, Session } from 'chdb';
+import { completeFrozenStore, shadowFolder } from './frozen-store.ts';
 import { quote } from './statement.ts';
 
 /**
@@ -61,14 +62,17 @@ const defaults: readonly [string, string][] = [
   ['max_memory_usage', '4000000000'],
 ];
 
+function quoted(name: string): string {
+  return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
+}
+
 function preludeOf(at: Circumstances): string {
-  const name = `\`${at.database.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
   const settings = new Map([...defaults, ...at.settings]);
   // The comment identifies this query when it has to be stopped.
   settings.set('log_comment', at.queryId);
   const assignments = [...settings].map(([key, value]) => `${key} = ${quote(value)}`);
   for (const [key, value] of at.params) assignments.push(`param_${key} = ${quote(value)}`);
-  const statements = [`USE ${name}`, `SET ${assignments.join(', ')}`];
+  const statements = [`USE ${quoted(at.database)}`, `SET ${assignments.join(', ')}`];
   // Last, because nothing can be set after it.
   if (at.readonly > 0) statements.push(`SET readonly = ${at.readonly}`);
   return statements.join('; ');
@@ -88,6 +92,7 @@ export class Engine {
     this.#anchor = new Session(this.#dataDir);
     // Files of a killed process; the folder is exclusively ours once the engine is open.
     rmSync(this.#incomingDir, { recursive: true, force: true });
+    rmSync(join(this.#dataDir, shadowFolder), { recursive: true, force: true });
     mkdirSync(this.#incomingDir, { recursive: true, mode: 0o700 });
     // The engine looks for an unknown table as a file in the current folder: in this folder no file has such a name.
     process.chdir(this.#incomingDir);
@@ -164,6 +169,31 @@ export class Engine {
     } finally {
       session.close();
     }
+  }
+
+  /**
+   * Makes a copy of the whole store out of hard links, below its shadow folder, and replaces the last one of that name.
+   * No insert may run meanwhile: a table and its rollups are frozen one after the other. @returns the folder.
+   */
+  async freeze(name: string): Promise<string> {
+    const frozen = join(this.#dataDir, shadowFolder, name);
+    await rm(frozen, { recursive: true, force: true });
+    const session = new Session(this.#dataDir);
+    try {
+      const listed = await session.queryAsync(
+        "SELECT database, name FROM system.tables WHERE database != 'system' AND engine LIKE '%MergeTree'",
+        { format: 'JSONCompactEachRow' },
+      );
+      const lines = Buffer.from(listed.bytes()).toString().split('\n');
+      for (const line of lines.filter((text) => text !== '')) {
+        const [database = '', table = ''] = JSON.parse(line) as string[];
+        await session.queryAsync(`ALTER TABLE ${quoted(database)}.${quoted(table)} FREEZE WITH NAME ${quote(name)}`);
+      }
+    } finally {
+      session.close();
+    }
+    completeFrozenStore(this.#dataDir, frozen);
+    return frozen;
   }
 
   close(): void {

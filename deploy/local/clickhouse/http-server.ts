@@ -10,7 +10,7 @@ import { StatementLane } from './lane.ts';
 import { type ClickHouseRequest, readRequest } from './request.ts';
 import { isStreamable, readStatement, type Statement } from './statement.ts';
 import { checkStatement, type StatementRules } from './statement-rules.ts';
-import type { Users } from './users.ts';
+import type { ClickHouseRole, Users } from './users.ts';
 
 export interface ServerLimits {
   readonly bodyBytesMax: number;
@@ -80,6 +80,7 @@ export class ClickHouseServer {
       const role = this.#admission.users.roleOf(request.headers);
       if (role === null) throw failure(516, 'AUTHENTICATION_FAILED', 'The user or the password is wrong or missing');
       if (url.pathname === '/ping' || url.pathname === '/replicas_status') return answerText(response, 200, 'Ok.\n');
+      if (url.pathname === '/freeze') return await this.#freeze(request, role, response);
       if (url.pathname !== '/') return answerText(response, 404, 'This path does not exist.\n');
       if (request.method !== 'GET' && request.method !== 'POST') return answerText(response, 405, 'Use GET or POST.\n');
       const asked = await readRequest(request, url, this.#limits.bodyBytesMax, role === 'reader');
@@ -90,6 +91,14 @@ export class ClickHouseServer {
       if (!request.complete) response.shouldKeepAlive = false;
       answerFailure(response, queryId, toFailure(error));
     }
+  }
+
+  /** Not ClickHouse's: the online copy that a backup starts with. */
+  async #freeze({ method }: IncomingMessage, role: ClickHouseRole, response: ServerResponse): Promise<void> {
+    if (method !== 'POST') return answerText(response, 405, 'Use POST.\n');
+    if (role === 'reader') throw failure(164, 'READONLY', 'The reader may only SELECT');
+    const folder = await this.#inserts.runAlone(() => this.#engine.freeze('backup'));
+    answerText(response, 200, `${folder}\n`);
   }
 
   async #run(asked: ClickHouseRequest, response: ServerResponse): Promise<void> {

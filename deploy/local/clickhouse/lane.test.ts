@@ -26,3 +26,19 @@ test('a failed task frees its slot', async () => {
   await expect(lane.run(() => Promise.reject(new Error('no')))).rejects.toThrow('no');
   expect(await lane.run(() => Promise.resolve(7))).toBe(7);
 });
+
+test('a task that runs alone waits for the running ones, and later ones wait for it', async () => {
+  const lane = new StatementLane(2, 8);
+  const order: string[] = [];
+  let end: () => void = () => undefined;
+  const first = lane.run(() => new Promise<void>((resolve) => (end = resolve)));
+  const alone = lane.runAlone(async () => void order.push('alone'));
+  await expect(lane.runAlone(async () => undefined)).rejects.toThrow('another task');
+  const later = lane.run(async () => void order.push('later'));
+  await Promise.resolve();
+  expect(order).toEqual([]);
+  end();
+  await Promise.all([first, alone, later]);
+  expect(order).toEqual(['alone', 'later']);
+  expect(lane.busy).toBe(0);
+});

@@ -4,6 +4,7 @@ export class StatementLane {
   readonly #waitingMax: number;
   readonly #waiting: (() => void)[] = [];
   #running = 0;
+  #isClosing = false;
 
   constructor(runningMax: number, waitingMax: number) {
     this.#runningMax = runningMax;
@@ -29,6 +30,27 @@ export class StatementLane {
       const next = this.#waiting.shift();
       if (next) next();
       else this.#running--;
+    }
+  }
+
+  /** Runs it while no other task of this lane runs. @throws if another one is waiting or running that way. */
+  async runAlone<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#isClosing) throw new Error('another task already runs alone');
+    this.#isClosing = true;
+    const held: (() => void)[] = [];
+    const hold = () =>
+      new Promise<void>((isHeld) => {
+        void this.run(() => {
+          isHeld();
+          return new Promise<void>((release) => held.push(release));
+        });
+      });
+    try {
+      await Promise.all(Array.from({ length: this.#runningMax }, hold));
+      return await work();
+    } finally {
+      for (const release of held) release();
+      this.#isClosing = false;
     }
   }
 }

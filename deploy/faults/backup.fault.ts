@@ -1,0 +1,23 @@
+/** A restore of the databases while journals and log survive: the replay stores again what is newer than the backup. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BackupStage } from './backup-stage.ts';
+import { nothingWrong, times } from './fault-sizes.ts';
+
+let stage: BackupStage;
+beforeAll(async () => {
+  stage = await BackupStage.start();
+});
+afterAll(() => stage.stop());
+
+test('with journals and log, a restore and a replay bring back every record, once', async () => {
+  for (let round = times(3); round > 0; round--) {
+    await stage.backUpUnderLoad();
+    await stage.stack.interrupt();
+    stage.wipe(['journal', 'nats']);
+    const [, from = ''] = /replay --from (\S+)/.exec(await stage.admin('restore', stage.backup)) ?? [];
+    await stage.stack.launch();
+    await stage.admin('replay', '--from', from);
+    await expect.poll(() => stage.figures(stage.all), { timeout: 60_000, interval: 250 }).toEqual(nothingWrong);
+    expect(await stage.admin('audit')).toContain('lost 0, duplicated 0, rollup difference 0');
+  }
+});

@@ -1,0 +1,62 @@
+/** The day after: a backup under load, and everything restored from it. `deploy/faults/backup.fault.ts` adds a replay. */
+import { execFile } from 'node:child_process';
+import { appendFileSync, existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BackupStage } from '#deploy/faults/backup-stage.ts';
+import { nothingWrong } from '#deploy/faults/fault-sizes.ts';
+
+const patience = { timeout: 45_000, interval: 250 };
+const long = { timeout: 150_000 };
+const firefox = 'Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0';
+
+let stage: BackupStage;
+beforeAll(async () => {
+  stage = await BackupStage.start();
+});
+afterAll(() => stage.stop());
+
+test('a backup under load is whole, readable by its owner only, and leaves nothing behind', long, async () => {
+  await stage.backUpUnderLoad();
+  const { backup, stack } = stage;
+  expect(statSync(backup).mode & 0o777).toBe(0o700);
+  expect(existsSync(join(stack.dataDir, 'clickhouse', 'store', 'shadow', 'backup'))).toBe(false);
+  await promisify(execFile)('sha256sum', ['--check', '--quiet', 'SHA256SUMS'], { cwd: backup });
+  await expect(stage.admin('backup', backup)).rejects.toThrow(/is not empty/);
+  await expect(stage.admin('restore', backup)).rejects.toThrow(/is in use by process/);
+});
+
+test(
+  'after the loss of everything, a restore brings back what was answered before the backup, once',
+  long,
+  async () => {
+    const { backup, stack } = stage;
+    await stack.interrupt();
+    await expect(stage.admin('restore', backup)).rejects.toThrow(/exists and would be replaced/);
+    stage.wipe();
+    const file = join(backup, 'postgres', 'cluster', 'PG_VERSION');
+    const whole = readFileSync(file);
+    appendFileSync(file, ' ');
+    await expect(stage.admin('restore', backup)).rejects.toThrow(/PG_VERSION has changed/);
+    writeFileSync(file, whole);
+    expect(await stage.admin('restore', backup)).not.toContain('replay');
+    await stack.launch();
+    await expect.poll(() => stage.figures(stage.before), patience).toEqual(nothingWrong);
+    expect(await stage.admin('audit')).toContain('lost 0, duplicated 0, rollup difference 0');
+  },
+);
+
+test('the restored installation has its users, keys and links, and counts new clicks', async () => {
+  const { stack, app, link } = stage;
+  const call = await stack.loggedIn();
+  const stats = async () =>
+    (await call(`/links/${link.id}/stats`)).json<{ totals: { clicks: number } }>().totals.clicks;
+  const clicks = await stats();
+  const headers = { host: app.host, 'user-agent': firefox };
+  expect((await stack.redirector(`/${link.short_code}`, { headers })).status).toBe(302);
+  await expect.poll(stats, patience).toBe(clicks + 1);
+  const event = { events: [{ event_id: 'after', name: 'purchase', device_id: 'dev' }] };
+  const sent = await stack.api('/sdk/events', { method: 'POST', headers: { 'x-api-key': app.api_key }, body: event });
+  expect(sent.status).toBe(202);
+});

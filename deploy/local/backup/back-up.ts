@@ -1,0 +1,107 @@
+/**
+ * Backs up what npm start keeps in DATA_DIR while it runs: journals, then Postgres, then ClickHouse. In this order, every
+ * record that was answered before is in the backup. A journal deletes only what ClickHouse has, and the marks in Postgres
+ * name no record that the later copy of ClickHouse lacks. What the copies have beyond the marks is recognized as after any restore.
+ */
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { localClickHouseUrl, localDatabaseUrl } from '#api/admin/local-store.ts';
+import { MINUTE_MS } from '#common/durations.ts';
+import { releaseVersion } from '#common/process/release.ts';
+import { StartupError } from '#deploy/local/child.ts';
+import { type BackupFacts, backupFormat, factsFile, platform } from './backup-facts.ts';
+import { BackupWriter, treeBelow } from './backup-files.ts';
+import { flushDisks } from './disks.ts';
+import { backUpPostgres } from './postgres-backup.ts';
+
+export interface BackUpOptions {
+  readonly dataDir: string;
+  readonly folder: string;
+  readonly nowMs: () => number;
+}
+
+/** Secrets and passwords; absent ones were set in the environment. */
+const smallFiles = ['secret-key', 'address-key', 'login.json', 'journal/installation', 'journal/machine'];
+/** Ingest may have been behind, and clocks differ. */
+const replayMarginMs = 5 * MINUTE_MS;
+const freezeTimeoutMs = 120_000;
+
+/** A backup that fails leaves nothing. @throws StartupError if the servers do not run, or the folder is not empty. */
+export async function backUp(options: BackUpOptions): Promise<BackupFacts> {
+  takeFolder(options.folder);
+  try {
+    return await writeBackup(options);
+  } catch (error) {
+    rmSync(options.folder, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function writeBackup({ dataDir, folder, nowMs }: BackUpOptions): Promise<BackupFacts> {
+  const urls = { postgres: localDatabaseUrl(dataDir), clickhouse: localClickHouseUrl(dataDir) };
+  if (urls.postgres === '' || urls.clickhouse === '') {
+    throw new StartupError(
+      `npm start does not run with DATA_DIR=${dataDir}. Start it first: a backup is made while it runs.`,
+    );
+  }
+  const writer = new BackupWriter(folder);
+  const startedMs = nowMs();
+  await backUpJournals(join(dataDir, 'journal'), writer);
+  for (const file of smallFiles) await writer.addFile(join(dataDir, file), file);
+  await writer.addFolder(join(dataDir, 'tls'), 'tls');
+  for (const server of ['postgres', 'clickhouse']) {
+    const passwords = readdirSync(join(dataDir, server)).filter((name) => name.startsWith('password'));
+    for (const name of passwords) await writer.addFile(join(dataDir, server, name), join(server, name));
+  }
+  const numberedSinceMs = await backUpPostgres(urls.postgres, join(dataDir, 'postgres', 'cluster'), writer);
+  const frozen = await freezeClickHouse(urls.clickhouse);
+  try {
+    await writer.addFolder(frozen, 'clickhouse/store');
+  } finally {
+    rmSync(frozen, { recursive: true, force: true });
+  }
+  await flushDisks();
+  const facts: BackupFacts = {
+    format: backupFormat,
+    version: releaseVersion(),
+    platform,
+    started_at: new Date(startedMs).toISOString(),
+    ended_at: new Date(nowMs()).toISOString(),
+    replay_from: new Date(Math.max(startedMs - replayMarginMs, numberedSinceMs)).toISOString(),
+    links: writer.links,
+  };
+  writeFileSync(join(folder, factsFile), `${JSON.stringify(facts, null, 2)}\n`, { mode: 0o600 });
+  await flushDisks();
+  return facts;
+}
+
+function takeFolder(folder: string): void {
+  if (existsSync(folder) && readdirSync(folder).length > 0) {
+    throw new StartupError(`${folder} is not empty. Name a new folder: a backup never overwrites anything.`);
+  }
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+}
+
+/** The newest segment of a journal first: older ones are deleted meanwhile, and what is left must have no gap. */
+async function backUpJournals(root: string, writer: BackupWriter): Promise<void> {
+  const segments = treeBelow(root).files.filter((file) => file.endsWith('.seg'));
+  for (const file of segments.reverse()) await writer.addFile(join(root, file), join('journal', file));
+}
+
+/** @returns the folder with a copy of the store. */
+function freezeClickHouse(url: string): Promise<string> {
+  const { origin, username, password } = new URL(url);
+  const auth = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const options = { method: 'POST', auth, signal: AbortSignal.timeout(freezeTimeoutMs) };
+  return new Promise((done, fail) => {
+    const asked = request(`${origin}/freeze`, options, (answer) => {
+      text(answer).then((body) => {
+        if (answer.statusCode === 200) done(body.trim());
+        else fail(new StartupError(`ClickHouse could not be copied: ${body.trim()}`));
+      }, fail);
+    });
+    asked.on('error', fail).end();
+  });
+}

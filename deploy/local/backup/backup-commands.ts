@@ -1,0 +1,60 @@
+/** `npm run admin -- backup` and `restore`: everything that npm start keeps on this machine. */
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { AdminError } from '#api/admin/questions.ts';
+import { systemClock } from '#common/clock.ts';
+import type { Config } from '#common/process/settings.ts';
+import { StartupError } from '#deploy/local/child.ts';
+import { backUp } from './back-up.ts';
+import { restore } from './restore.ts';
+
+export function addBackupCommands(program: Command, config: Config): void {
+  program
+    .command('backup')
+    .description(
+      'Copy everything that npm start keeps on this machine to a new folder, while it runs. Every record that was answered before ' +
+        'is in it. It contains all secrets: keep it where only you can read it.',
+    )
+    .argument('<folder>', 'a folder that does not exist yet, or is empty')
+    .action(async (folder: string) => {
+      refuseExternalServers(config);
+      const dataDir = resolve(config.DATA_DIR);
+      const facts = await asAdminError(backUp({ dataDir, folder: resolve(folder), nowMs: systemClock }));
+      console.log(`${resolve(folder)} has everything that was answered before ${facts.started_at}, and all secrets.`);
+      const unset = (['SECRET_KEY', 'ADDRESS_KEY'] as const).filter((name) => config[name] !== '');
+      if (unset.length > 0) console.log(`Not in it, because it comes from your environment: ${unset.join(', ')}.`);
+    });
+
+  program
+    .command('restore')
+    .description(
+      'Restore a backup into DATA_DIR. npm start must not be running, and DATA_DIR must not have the data of Postgres or ClickHouse. ' +
+        'Existing journals and an existing log are kept, because their records may be newer than the backup.',
+    )
+    .argument('<folder>', 'the folder of the backup')
+    .action(async (folder: string) => {
+      refuseExternalServers(config);
+      const dataDir = resolve(config.DATA_DIR);
+      const restored = await asAdminError(restore({ dataDir, folder: resolve(folder) }));
+      console.log(`${dataDir} is restored to ${restored.started_at}. Start it with npm start.`);
+      if (!restored.hasNewerRecords) return;
+      console.log('Its journals and its log were kept, and may have newer records. Once it is ready, store them:');
+      console.log(`  npm run admin -- replay --from ${restored.replay_from}`);
+    });
+}
+
+function refuseExternalServers(config: Config): void {
+  const given = (['DATABASE_URL', 'CLICKHOUSE_URL'] as const).filter((name) => config[name] !== '');
+  if (given.length === 0) return;
+  throw new AdminError(
+    `${given.join(' and ')} name servers of your own, which this command does not back up or restore: see docs/backup.md.`,
+  );
+}
+
+async function asAdminError<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw error instanceof StartupError ? new AdminError(error.message) : error;
+  }
+}

@@ -1,0 +1,40 @@
+/** What a backup says about itself, written last: a folder without this file is not a complete backup. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { StartupError } from '#deploy/local/child.ts';
+
+export const factsFile = 'backup.json';
+export const backupFormat = 1;
+/** The files of Postgres and ClickHouse can be read on the same kind of machine only. */
+export const platform = `${process.platform}-${process.arch}`;
+
+export interface BackupFacts {
+  readonly format: number;
+  /** Of Signpost. */
+  readonly version: string;
+  readonly platform: string;
+  readonly started_at: string;
+  readonly ended_at: string;
+  /** What `replay --from` needs, if the log has records that are newer. */
+  readonly replay_from: string;
+  /** Symbolic links to create, and their targets. */
+  readonly links: Readonly<Record<string, string>>;
+}
+
+/** @throws StartupError for a folder that this version cannot restore. */
+export function readFacts(folder: string): BackupFacts {
+  const file = join(folder, factsFile);
+  if (!existsSync(file)) throw new StartupError(`${folder} is not a complete backup: ${file} is missing.`);
+  const facts = JSON.parse(readFileSync(file, 'utf8')) as BackupFacts;
+  if (facts.format !== backupFormat) {
+    throw new StartupError(
+      `${file} has format ${facts.format}, made by Signpost ${facts.version}: restore it with that version.`,
+    );
+  }
+  if (facts.platform !== platform) {
+    throw new StartupError(
+      `The backup was made on ${facts.platform} and can be restored there only, not on ${platform}.`,
+    );
+  }
+  return facts;
+}

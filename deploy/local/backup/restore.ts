@@ -1,0 +1,88 @@
+/**
+ * Restores a backup into DATA_DIR, which no installation may be using. Existing journals and an existing log are kept: they
+ * have records that are newer than the backup.
+ *
+ *   verified → copied to drafts → renamed
+ *
+ * Drafts of an interrupted restore are replaced by the next one.
+ */
+import { existsSync, readFileSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { join } from 'node:path';
+import { StartupError } from '#deploy/local/child.ts';
+import { closeDataFolder } from '#deploy/local/closed-folder.ts';
+import { lockFolder } from '#deploy/local/folder-lock.ts';
+import { givePostgresItsFiles } from '#deploy/local/postgres.ts';
+import { type BackupFacts, factsFile, readFacts } from './backup-facts.ts';
+import { checksumsFile, copyFiles, copyFolder, treeBelow, verifyBackup } from './backup-files.ts';
+import { flushDisks } from './disks.ts';
+
+export interface RestoreOptions {
+  readonly dataDir: string;
+  readonly folder: string;
+}
+
+export interface Restored extends BackupFacts {
+  /** Whether DATA_DIR still had journals or a log, from which newer records can be stored again. */
+  readonly hasNewerRecords: boolean;
+}
+
+const stores = ['clickhouse/store', 'postgres/cluster'];
+const installationFile = 'journal/installation';
+
+/** @throws StartupError if the backup is damaged, or DATA_DIR has data that it would replace. */
+export async function restore({ dataDir, folder }: RestoreOptions): Promise<Restored> {
+  const facts = readFacts(folder);
+  closeDataFolder(dataDir);
+  const lock = await lockFolder(dataDir);
+  try {
+    refuseOtherData(dataDir, folder);
+    await verifyBackup(folder);
+    const hasJournals = existsSync(join(dataDir, 'journal'));
+    const hasNewerRecords = hasJournals || existsSync(join(dataDir, 'nats', 'store'));
+    for (const store of stores) rmSync(draftOf(dataDir, store), { recursive: true, force: true });
+    const isElsewhere = (file: string) =>
+      file === factsFile || file === checksumsFile || stores.some((store) => file.startsWith(`${store}/`));
+    const isKept = (file: string) => hasJournals && file.startsWith('journal/');
+    const small = treeBelow(folder).files.filter((file) => !isElsewhere(file) && !isKept(file));
+    await copyFiles(folder, dataDir, small);
+    for (const store of stores) await copyFolder(join(folder, store), draftOf(dataDir, store));
+    createLinks(dataDir, facts.links);
+    await givePostgresItsFiles(draftOf(dataDir, 'postgres/cluster'));
+    await flushDisks();
+    for (const store of stores) renameSync(draftOf(dataDir, store), join(dataDir, store));
+    await flushDisks();
+    return { ...facts, hasNewerRecords };
+  } finally {
+    lock.release();
+  }
+}
+
+function createLinks(dataDir: string, links: BackupFacts['links']): void {
+  for (const [path, target] of Object.entries(links)) {
+    const store = stores.find((one) => path.startsWith(`${one}/`));
+    if (store !== undefined) symlinkSync(target, join(draftOf(dataDir, store), path.slice(store.length + 1)));
+  }
+}
+
+function draftOf(dataDir: string, store: string): string {
+  return join(dataDir, `${store}.restored`);
+}
+
+function refuseOtherData(dataDir: string, folder: string): void {
+  for (const store of stores) {
+    if (!existsSync(join(dataDir, store))) continue;
+    throw new StartupError(
+      `${join(dataDir, store)} exists and would be replaced: move it elsewhere, then restore again.`,
+    );
+  }
+  const idOf = (place: string) => {
+    const file = join(place, installationFile);
+    return existsSync(file) ? readFileSync(file, 'utf8').trim() : null;
+  };
+  const [own, backedUp] = [idOf(dataDir), idOf(folder)];
+  if (own !== null && own !== backedUp) {
+    throw new StartupError(
+      `${join(dataDir, 'journal')} belongs to another installation than the backup: set DATA_DIR to a new folder.`,
+    );
+  }
+}
