@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
-import { type ClickHouseServerProcess, startClickHouse } from './spawn.ts';
+import { builtClickHouse, type ClickHouseServerProcess, startClickHouse } from './spawn.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'signpost-attacks-'));
 const outside = mkdtempSync(join(tmpdir(), 'signpost-outside-'));
@@ -39,7 +39,7 @@ function basic(role: 'signpost' | 'reader'): Record<string, string> {
 
 beforeAll(async () => {
   writeFileSync(secretFile, 'k1:hush');
-  server = await startClickHouse({ dataDir: folder });
+  server = await startClickHouse({ dataDir: folder, entry: builtClickHouse() });
   await send('POST', '/', basic('signpost'), 'CREATE TABLE kept (line String) ENGINE = MergeTree ORDER BY line');
 });
 

@@ -5,14 +5,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse } from '#clickhouse/client.ts';
 import { MigrationError, migrateClickHouse, readMigrations } from '#clickhouse/migrate.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
-import { startClickHouse } from './spawn.ts';
+import { builtClickHouse, startClickHouse } from './spawn.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'signpost-migrate-'));
 let server: LocalServer;
 let client: ClickHouse;
 
 beforeAll(async () => {
-  server = await startClickHouse({ dataDir: join(folder, 'server') });
+  server = await startClickHouse({ dataDir: join(folder, 'server'), entry: builtClickHouse() });
   client = new ClickHouse({ url: `${server.url}/a-database` });
 });
 

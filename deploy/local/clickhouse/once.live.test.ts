@@ -6,7 +6,7 @@ import { ClickHouse } from '#clickhouse/client.ts';
 import { migrateClickHouse } from '#clickhouse/migrate.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
 import { clickColumns, clickRow } from './click-rows.ts';
-import { startClickHouse } from './spawn.ts';
+import { builtClickHouse, startClickHouse } from './spawn.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'signpost-once-'));
 const database = 'signpost';
@@ -14,7 +14,7 @@ let server: LocalServer;
 let client: ClickHouse;
 
 async function open(): Promise<void> {
-  server = await startClickHouse({ dataDir: folder });
+  server = await startClickHouse({ dataDir: folder, entry: builtClickHouse() });
   client = new ClickHouse({ url: `${server.url}/${database}` });
 }
 

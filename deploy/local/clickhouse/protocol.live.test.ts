@@ -8,7 +8,7 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ClickHouse, ClickHouseFailure } from '#clickhouse/client.ts';
 import type { LocalServer } from '#deploy/local/local-server.ts';
-import { startClickHouse } from './spawn.ts';
+import { builtClickHouse, startClickHouse } from './spawn.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'signpost-clickhouse-'));
 let server: LocalServer;
@@ -17,7 +17,7 @@ let address = '';
 let authorization = '';
 
 beforeAll(async () => {
-  server = await startClickHouse({ dataDir: folder });
+  server = await startClickHouse({ dataDir: folder, entry: builtClickHouse() });
   client = new ClickHouse({ url: server.url });
   const { host, username, password } = new URL(server.url);
   address = `http://${host}`;
