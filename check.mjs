@@ -15,7 +15,7 @@ const lanes = [
   ],
   [
     ['floating promises', 'eslint', '.'],
-    ['unit tests and tidy', 'vitest', 'run', '--project', 'unit'],
+    ['unit tests and tidy', 'vitest', 'run', '--project', 'unit', '--tags-filter=!slow'],
   ],
 ];
 
