@@ -1,26 +1,91 @@
-/** A user's access: read in their organizations, write where they are not a viewer. */
-import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
+/**
+ * What a caller may access: people read in their organizations, write where they are not a viewer, and manage keys where
+ * they are owners. A server key has the rights of a member in its organization, limited by its scopes and apps.
+ */
+import { forbidden, invalid, notFound, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
-import type { TenantQueries } from '#common/stores/tenancy.ts';
+import type { Queries } from '#common/stores/postgres.ts';
+import type { TenantQueries, TenantScope } from '#common/stores/tenancy.ts';
 import type { UserCaller } from './route.ts';
 
-/** Ids of every organization to which the user belongs. */
+/** Ids of every organization to which the caller belongs. */
 export function organizationsOf(caller: UserCaller): string[] {
   return caller.memberships.map((membership) => membership.organization_id);
 }
 
+/** The rows that the caller may access; `organizationIds`: only these of the caller's organizations. */
+export function tenantOf(
+  caller: UserCaller,
+  organizationIds: readonly string[] = organizationsOf(caller),
+): TenantScope {
+  return { organizationIds, appIds: caller.key?.app_ids ?? null };
+}
+
 export const onlyViewing = () => forbidden('Viewers have read-only access. Ask an owner for the member role.');
+
+const notYours = () => forbidden('This belongs to an organization that you are not a member of.');
 
 /** Null if the user may change things in this organization. */
 export function refuseWrite(caller: UserCaller, organizationId: string): Rejection | null {
   const membership = caller.memberships.find((one) => one.organization_id === organizationId);
-  if (!membership) return forbidden('This belongs to an organization that you are not a member of.');
+  if (!membership) return notYours();
   return membership.role === 'viewer' ? onlyViewing() : null;
 }
 
-/** Why the caller can't access an app or a link: it belongs to another organization (403), or does not exist (404). */
+/** Null if the user may manage keys in this organization. */
+export function refuseManaging(caller: UserCaller, organizationId: string): Rejection | null {
+  const membership = caller.memberships.find((one) => one.organization_id === organizationId);
+  if (!membership) return notYours();
+  return membership.role === 'owner' ? null : forbidden('Only owners of the organization may do this.');
+}
+
+/** The requested organization, or else all that the user owns; a rejection if there is none. */
+export async function managedOrganizations(
+  db: Queries,
+  caller: UserCaller,
+  asked: string | undefined,
+): Promise<readonly string[] | Rejection> {
+  if (asked === undefined) {
+    const owned = caller.memberships.filter(({ role }) => role === 'owner');
+    if (owned.length === 0) return forbidden('Only owners of an organization may do this.');
+    return owned.map(({ organization_id }) => organization_id);
+  }
+  const refused = (await refuseOrganization(db, caller, asked)) ?? refuseManaging(caller, asked);
+  return refused ?? [asked];
+}
+
+/** The requested organization, or the user's only one. */
+export async function chooseOrganization(
+  db: Queries,
+  caller: UserCaller,
+  asked: string | undefined,
+): Promise<string | Rejection> {
+  const [only, another] = caller.memberships;
+  if (asked === undefined) {
+    if (only && !another) return only.organization_id;
+    const why = only ? 'you belong to more than one organization' : 'you belong to no organization';
+    return invalid('organization_id', `is required: ${why}`);
+  }
+  return (await refuseOrganization(db, caller, asked)) ?? asked;
+}
+
+/** Null for one of the caller's organizations; otherwise 403 for one of others, or 404. */
+export async function refuseOrganization(db: Queries, caller: UserCaller, asked: string): Promise<Rejection | null> {
+  if (caller.memberships.some((one) => one.organization_id === asked)) return null;
+  const exists =
+    isId('org', asked) &&
+    (await db.query('SELECT FROM organizations WHERE id = $1 AND deleted_at IS NULL', [asked])).length > 0;
+  return exists
+    ? forbidden('You are not a member of this organization.')
+    : notFound('There is no organization with this id.');
+}
+
+/** Why the caller can't access an app or a link: not theirs, or not the key's (403), or it does not exist (404). */
 export async function absent(tenant: TenantQueries, kind: 'app' | 'link', id: string): Promise<Rejection> {
   const owner = isId(kind === 'app' ? 'app' : 'lnk', id) ? await tenant.ownerOf(kind, id) : null;
-  if (owner !== null) return forbidden(`This ${kind} belongs to another organization.`);
-  return notFound(`There is no ${kind} with this id.`);
+  if (owner === null) return notFound(`There is no ${kind} with this id.`);
+  const isOurs = tenant.scope.organizationIds.includes(owner);
+  return forbidden(
+    isOurs ? `This server key may not use this ${kind}.` : `This ${kind} belongs to another organization.`,
+  );
 }

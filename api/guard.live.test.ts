@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AccessTokens } from '#common/access-token.ts';
-import { newApiKey } from '#common/api-key.ts';
+import { newApiKey, newKey } from '#common/api-key.ts';
 import { systemClock } from '#common/clock.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
 import type { GuardedRoute, Incoming } from '#common/http/mount.ts';
@@ -21,6 +21,7 @@ import {
 import { BrowserSessions } from './auth/browser-sessions.ts';
 import { SessionCookies } from './auth/session-cookie.ts';
 import { apiGuard } from './guard.ts';
+import { hashOfServerKey } from './keys/server-keys.ts';
 import { startTestOrigin, type TestOrigin } from './testing/origin.ts';
 
 let database: TestDatabase;
@@ -192,7 +193,13 @@ async function guardOn(db: Postgres) {
   return { guard: apiGuard({ db, limiter, tokens, clock, ...sessions }), tokens, close: () => client.close() };
 }
 
-const createLink: GuardedRoute = { method: 'POST', path: '/links', caller: 'user', limit: 'links' };
+const createLink: GuardedRoute = {
+  method: 'POST',
+  path: '/links',
+  caller: 'user',
+  scope: 'links:write',
+  limit: 'links',
+};
 const incoming = (ip: string, token?: string): Incoming => ({
   id: 'req',
   ip,
@@ -223,6 +230,35 @@ test('link creation is charged to the user wherever the requests come from, and 
     expect(await guard(createLink, incoming('198.51.100.10', 'garbage'))).toMatchObject({
       rejection: { code: 'RATE_LIMITED' },
     });
+  } finally {
+    await close();
+  }
+});
+
+test('link creation with a server key is charged to the key, and with an unknown one to the address, at no query once it has none left', async () => {
+  const { guard, close } = await guardOn(origin.db);
+  try {
+    const [key, organization] = [newKey('sk_'), newId('org', Date.now())];
+    await origin.db.execute('INSERT INTO organizations (id, name) VALUES ($1, $1)', [organization]);
+    await origin.db.execute(
+      `INSERT INTO server_keys (id, organization_id, name, key_hash, key_preview, scopes, created_at)
+       VALUES ($1, $2, 'k', $3, '', '{links:write}', now())`,
+      [newId('key', Date.now()), organization, hashOfServerKey(key)],
+    );
+    for (let at = 0; at < 3; at++) {
+      expect(await guard(createLink, incoming(`198.51.100.4${at}`, key))).toMatchObject({
+        caller: { memberships: [{ organization_id: organization, role: 'member' }] },
+        quota: { limit: 3, remaining: 2 - at },
+      });
+    }
+    expect(await guard(createLink, incoming('198.51.100.49', key))).toMatchObject({
+      rejection: { code: 'RATE_LIMITED' },
+    });
+    const unknown = () => guard(createLink, incoming('198.51.100.50', newKey('sk_')));
+    for (let at = 0; at < 7; at++) {
+      expect(await unknown()).toMatchObject({ rejection: { code: 'UNAUTHORIZED' }, quota: { limit: 7 } });
+    }
+    for (let at = 0; at < 2; at++) expect(await unknown()).toMatchObject({ rejection: { code: 'RATE_LIMITED' } });
   } finally {
     await close();
   }

@@ -4,7 +4,7 @@
  * query. A cookie counts only on requests of this origin's own pages.
  */
 import type { AccessClaims, AccessTokens } from '#common/access-token.ts';
-import { isApiKey } from '#common/api-key.ts';
+import { isApiKey, isKey } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { forbidden, type Rejection, unauthorized, unavailable } from '#common/http/rejection.ts';
@@ -13,6 +13,7 @@ import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import { onlyViewing } from './access.ts';
 import type { BrowserSessions } from './auth/browser-sessions.ts';
 import { isFromOwnPage, type SessionCookies, type SessionToken } from './auth/session-cookie.ts';
+import { allows, ServerKeys } from './keys/server-keys.ts';
 import type { CallerSession, Membership, UserCaller } from './route.ts';
 
 export interface GuardParts {
@@ -27,23 +28,32 @@ export interface GuardParts {
 type Credential =
   | { readonly kind: 'api_key' | 'nothing' }
   | { readonly kind: 'token'; readonly token: string }
+  | { readonly kind: 'server_key'; readonly key: string }
   | { readonly kind: 'cookie'; readonly cookies: string };
 type Claims = AccessClaims | SessionToken;
+/** A well-formed server key, not looked up yet. */
+interface KeyClaim {
+  readonly server_key: string;
+}
 
 /**
  * The guard of dashboard and public routes. Its caller is a UserCaller, or null on a public route. A route that creates
  * links is charged to its user, or to the address if there is no user.
  */
 export function apiGuard(parts: GuardParts): Guard {
+  const keys = new ServerKeys(parts.db, parts.clock);
   return async (route, incoming) => {
     const credential = credentialOf(incoming, route);
     if (route?.limit !== 'links') {
       const charge = await chargeAddress(parts, route, incoming);
       if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
       if (!route) return { caller: null, quota: charge.quota };
-      return passed(parts, route, identify(route, credential, parts), charge);
+      const claims = identify(route, credential, parts);
+      if (isKeyClaim(claims)) return { ...(await keyCaller(keys, route, claims)), quota: charge.quota };
+      return passed(parts, route, claims, charge);
     }
     const claims = identify(route, credential, parts);
+    if (isKeyClaim(claims)) return passedWithKey(parts, keys, route, claims, incoming);
     const charge =
       claims !== null && 'user_id' in claims
         ? await parts.limiter.charge('links', claims.user_id)
@@ -69,16 +79,66 @@ function identify(
   route: GuardedRoute,
   credential: Credential,
   { tokens, cookies }: GuardParts,
-): Claims | null | Rejection {
+): Claims | KeyClaim | null | Rejection {
   if (credential.kind === 'api_key') return forbidden('An API key may be used on /sdk endpoints only.');
   switch (route.caller) {
     case 'public':
       return null;
     case 'user':
+      if (credential.kind === 'server_key') return claimOf(route, credential.key);
       if (credential.kind === 'cookie') return cookies.read(credential.cookies) ?? unauthorized();
       return (credential.kind === 'token' ? tokens.verify(credential.token) : null) ?? unauthorized();
     case 'app':
       throw new Error(`${route.method} ${route.path} is for apps and needs the guard of the SDK endpoints`);
+  }
+}
+
+/** Decided without a query: a key is accepted nowhere but on endpoints with a scope. */
+function claimOf(route: GuardedRoute, server_key: string): KeyClaim | Rejection {
+  if (route.scope) return { server_key };
+  return forbidden('A server key cannot be used on this endpoint.', 'server_key_not_accepted');
+}
+
+function isKeyClaim(claims: Claims | KeyClaim | null | Rejection): claims is KeyClaim {
+  return claims !== null && 'server_key' in claims;
+}
+
+/** Charged to the key; to the address if there is no such key, which costs no query once the address has no requests left. */
+async function passedWithKey(
+  { limiter }: GuardParts,
+  keys: ServerKeys,
+  route: GuardedRoute,
+  claim: KeyClaim,
+  incoming: Incoming,
+): ReturnType<Guard> {
+  const spent = limiter.spent('general', incoming.ip);
+  if (spent) return spent;
+  const found = await keyCaller(keys, route, claim);
+  const { quota, rejection } =
+    'caller' in found
+      ? await limiter.charge('links', found.caller.user_id)
+      : await limiter.chargeAddress('general', incoming.ip);
+  return rejection ? { rejection, quota } : { ...found, quota };
+}
+
+async function keyCaller(
+  keys: ServerKeys,
+  { scope }: GuardedRoute,
+  { server_key }: KeyClaim,
+): Promise<{ readonly caller: UserCaller } | { readonly rejection: Rejection }> {
+  try {
+    const key = await keys.find(server_key);
+    if (!key || !scope) return { rejection: unauthorized() };
+    const { id, organization_id, scopes, app_ids } = key;
+    if (!allows(scopes, scope))
+      return { rejection: forbidden(`This server key lacks the scope ${scope}.`, 'scope_missing') };
+    // An app's API key is shown to members, so a key that may only read is a viewer.
+    const isWriter = scope.endsWith(':write') || scopes.includes('apps:write');
+    const memberships = [{ organization_id, role: isWriter ? 'member' : 'viewer' } as const];
+    return { caller: { kind: 'user', user_id: id, memberships, key: { app_ids } } };
+  } catch (error) {
+    if (error instanceof PostgresUnavailable) return { rejection: unavailable() };
+    throw error;
   }
 }
 
@@ -170,5 +230,6 @@ function credentialOf(incoming: Incoming, route: GuardedRoute | null): Credentia
     const isOwn = isFromOwnPage(incoming.header, route?.method !== 'GET');
     return isOwn ? { kind: 'cookie', cookies: incoming.header('cookie') } : { kind: 'nothing' };
   }
+  if (isKey('sk_', token)) return { kind: 'server_key', key: token };
   return isApiKey(token) ? { kind: 'api_key' } : { kind: 'token', token };
 }

@@ -15,13 +15,22 @@ export interface CallerSession {
   readonly expires_at: Date;
 }
 
+/** The server key of a request. */
+export interface CallerKey {
+  /** The only apps that it may use; null: every app of its organization. */
+  readonly app_ids: readonly string[] | null;
+}
+
 /** A dashboard user whose token or session was verified, with their current memberships. */
 export interface UserCaller {
   readonly kind: 'user';
+  /** The id of a server key if `key` is set. */
   readonly user_id: string;
   readonly memberships: readonly Membership[];
   /** Only if the request was authenticated by the dashboard's cookie. */
   readonly session?: CallerSession;
+  /** Only if the request was authenticated by a server key; it has one membership. */
+  readonly key?: CallerKey;
 }
 
 /** A route for dashboard users. */

@@ -4,6 +4,7 @@ import { analyticsRoutes } from './analytics/routes.ts';
 import { appRoutes } from './apps/routes.ts';
 import { authRoutes } from './auth/routes.ts';
 import type { ApiDeps } from './deps.ts';
+import { keyRoutes } from './keys/routes.ts';
 import { linkRoutes } from './links/routes.ts';
 import { meRoutes } from './me/read.ts';
 
@@ -12,5 +13,6 @@ export const apiRoutes: readonly Route<ApiDeps>[] = [
   ...meRoutes,
   ...linkRoutes,
   ...appRoutes,
+  ...keyRoutes,
   ...analyticsRoutes,
 ];

@@ -3,33 +3,45 @@ import { randomBytes } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import { Encryption, KeyedHash, keyIdOf, type SecretKey } from './encryption.ts';
 
-const PREFIX = 'lk_';
+/** `lk_` is an app's key, `sk_` a server key. All prefixes have three characters. */
+type KeyPrefix = 'lk_' | 'sk_';
+const PREFIX_CHARACTERS = 3;
 const RANDOM_CHARACTERS = 34;
 const CHECKSUM_CHARACTERS = 6;
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const shape = /^lk_[0-9A-Za-z]{40}$/;
+const shape = /^[0-9A-Za-z]{40}$/;
 
-/** A new key: `lk_`, 34 random base62 characters (202 bits) and a checksum of 6. */
+/** A new key of an app. */
 export function newApiKey(): string {
+  return newKey('lk_');
+}
+
+/** A new key: its prefix, 34 random base62 characters (202 bits) and a checksum of 6. */
+export function newKey(prefix: KeyPrefix): string {
   let body = '';
   while (body.length < RANDOM_CHARACTERS) {
     // 248 is the largest multiple of 62 in a byte; larger values are discarded, so that all characters are equally likely.
     for (const byte of randomBytes(48))
       if (byte < 248 && body.length < RANDOM_CHARACTERS) body += alphabet.charAt(byte % 62);
   }
-  return PREFIX + body + checksum(body);
+  return prefix + body + checksum(body);
 }
 
 /** Whether the text is a well-formed key. Malformed text is rejected by this check, without a look-up. */
 export function isApiKey(text: string): boolean {
-  if (!shape.test(text)) return false;
-  const body = text.slice(PREFIX.length, PREFIX.length + RANDOM_CHARACTERS);
-  return text.slice(PREFIX.length + RANDOM_CHARACTERS) === checksum(body);
+  return isKey('lk_', text);
+}
+
+/** The same for a key with this prefix. */
+export function isKey(prefix: KeyPrefix, text: string): boolean {
+  const rest = text.slice(PREFIX_CHARACTERS);
+  if (!text.startsWith(prefix) || !shape.test(rest)) return false;
+  return rest.slice(RANDOM_CHARACTERS) === checksum(rest.slice(0, RANDOM_CHARACTERS));
 }
 
 /** The form in lists: enough to distinguish keys, not enough to use one. */
 export function apiKeyPreview(key: string): string {
-  return `${key.slice(0, PREFIX.length + 4)}…${key.slice(-4)}`;
+  return `${key.slice(0, PREFIX_CHARACTERS + 4)}…${key.slice(-4)}`;
 }
 
 /** CRC-32 in base62, six digits. */

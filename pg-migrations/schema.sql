@@ -358,6 +358,25 @@ CREATE TABLE public.released_hosts (
   CONSTRAINT released_hosts_pkey PRIMARY KEY (host, organization_id)
 );
 
+CREATE TABLE public.server_keys (
+  id text NOT NULL,
+  organization_id text NOT NULL,
+  name text NOT NULL,
+  key_hash bytea NOT NULL,
+  key_preview text NOT NULL,
+  scopes text[] NOT NULL,
+  app_ids text[],
+  created_by text,
+  created_at timestamp with time zone NOT NULL,
+  expires_at timestamp with time zone,
+  last_used_at timestamp with time zone,
+  CONSTRAINT server_keys_app_ids_check CHECK ((cardinality(app_ids) > 0)),
+  CONSTRAINT server_keys_created_by_fkey FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
+  CONSTRAINT server_keys_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT server_keys_pkey PRIMARY KEY (id),
+  CONSTRAINT server_keys_scopes_check CHECK ((cardinality(scopes) > 0))
+);
+
 CREATE TABLE public.user_identities (
   provider text NOT NULL,
   subject text NOT NULL,
@@ -460,9 +479,22 @@ CREATE UNIQUE INDEX refresh_tokens_token_hash_key ON public.refresh_tokens USING
 
 CREATE INDEX refresh_tokens_user ON public.refresh_tokens USING btree (user_id);
 
+CREATE INDEX server_keys_creator ON public.server_keys USING btree (created_by);
+
+CREATE UNIQUE INDEX server_keys_hash_key ON public.server_keys USING btree (key_hash);
+
+CREATE INDEX server_keys_organization ON public.server_keys USING btree (organization_id, created_at);
+
 CREATE UNIQUE INDEX user_identities_user_key ON public.user_identities USING btree (user_id, provider);
 
 CREATE UNIQUE INDEX users_email_key ON public.users USING btree (email) WHERE (deleted_at IS NULL);
+
+CREATE OR REPLACE FUNCTION public.signpost_apps()
+ RETURNS text[]
+ LANGUAGE sql
+ STABLE PARALLEL SAFE
+AS $function$ SELECT string_to_array(nullif(current_setting('signpost.app_ids', true), ''), ',') $function$
+;
 
 CREATE OR REPLACE FUNCTION public.signpost_count_links_inserted()
  RETURNS trigger
@@ -561,7 +593,8 @@ CREATE OR REPLACE FUNCTION public.signpost_links_matching(pattern text)
  SET search_path TO 'public'
 AS $function$ SELECT l.id, l.organization_id, l.app_id, l.archived, l.campaign, l.created_at
        FROM unnest(signpost_organizations()) AS o (id) JOIN links l ON l.organization_id = o.id
-      WHERE l.deleted_at IS NULL AND signpost_link_text(l.short_code, l.path, l.title, l.campaign) LIKE lower(pattern) $function$
+      WHERE l.deleted_at IS NULL AND signpost_link_text(l.short_code, l.path, l.title, l.campaign) LIKE lower(pattern)
+        AND ((SELECT signpost_apps()) IS NULL OR l.app_id = ANY ((SELECT signpost_apps())::text[])) $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_note_app_change()
@@ -686,12 +719,26 @@ ALTER TABLE public.link_tags ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.links ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.server_keys ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY allowed_apps ON public.apps FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
 CREATE POLICY tenant ON public.apps FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.host_checks FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
 CREATE POLICY tenant ON public.host_checks FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
+CREATE POLICY allowed_apps ON public.link_counts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
 CREATE POLICY tenant ON public.link_counts FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.link_tags FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
 CREATE POLICY tenant ON public.link_tags FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
+CREATE POLICY allowed_apps ON public.links FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
 CREATE POLICY tenant ON public.links FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY tenant ON public.server_keys FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));

@@ -32,6 +32,7 @@ export const exportRecords = route({
   path: '/analytics/export',
   operationId: 'exportRecords',
   caller: 'user',
+  scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
   summary: 'Export raw records',

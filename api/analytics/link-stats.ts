@@ -1,4 +1,5 @@
 import { type TSchema, Type } from 'typebox';
+import { tenantOf } from '#api/access.ts';
 import type { UserCaller } from '#api/route.ts';
 import { type Breakdown, type BreakdownRow, breakdownOf, breakdowns, lastClick } from '#clickhouse/queries/link.ts';
 import type { Scope } from '#clickhouse/queries/scope.ts';
@@ -36,6 +37,7 @@ export const linkStats = route({
   path: '/links/{id}/stats',
   operationId: 'getLinkStats',
   caller: 'user',
+  scope: 'analytics:read',
   limit: 'general',
   tag: 'Links',
   summary: 'Get the statistics of a link',
@@ -85,8 +87,7 @@ export const linkStats = route({
     },
   },
   async handle(deps, { caller, params, query }) {
-    const organizationIds = caller.memberships.map((membership) => membership.organization_id);
-    const visible = new VisibleLinks(deps.tenancy, organizationIds);
+    const visible = new VisibleLinks(deps.tenancy, tenantOf(caller));
     const face = (await visible.links([params.id])).get(params.id);
     if (!face)
       return (

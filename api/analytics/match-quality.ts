@@ -43,6 +43,7 @@ export const readMatchQuality = route({
   path: '/analytics/match-quality',
   operationId: 'getMatchQuality',
   caller: 'user',
+  scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
   summary: 'Measure the accuracy of matching by score',

@@ -19,7 +19,7 @@ import {
   matchTypesShown,
 } from './match-answer.ts';
 import { commonQuery, oneOf, querySchema } from './parameters.ts';
-import { readQuestion } from './question.ts';
+import { filtersWithin, readQuestion } from './question.ts';
 
 const route = routesOf<AnalyticsDeps, UserCaller>();
 
@@ -47,6 +47,7 @@ export const listMatches = route({
   path: '/matches',
   operationId: 'listMatches',
   caller: 'user',
+  scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
   summary: 'List matches and the reasons of their decisions',
@@ -102,6 +103,7 @@ export const readMatch = route({
   path: '/matches/{match_id}',
   operationId: 'getMatch',
   caller: 'user',
+  scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
   summary: 'Get a match and the reasons of its decision',
@@ -149,7 +151,13 @@ export const readMatch = route({
     const organization_ids = caller.memberships.map((membership) => membership.organization_id);
     if (!isId('mat', params.match_id)) return absent;
     const end_ms = deps.clock() + DAY_MS;
-    const scope = { organization_ids, start_ms: oldestMatchMs(deps), end_ms, filters: {}, include_bots: true };
+    const scope = {
+      organization_ids,
+      start_ms: oldestMatchMs(deps),
+      end_ms,
+      filters: filtersWithin(caller, {}),
+      include_bots: true,
+    };
     const queries = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);
     const rows = await queries.rows<StoredMatch>(matchById(scope, params.match_id));
     if (rows instanceof Rejection) return rows;

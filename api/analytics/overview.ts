@@ -20,6 +20,7 @@ export const overview = route({
   path: '/analytics/overview',
   operationId: 'getOverview',
   caller: 'user',
+  scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
   summary: 'Get totals and their change',

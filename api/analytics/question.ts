@@ -1,4 +1,5 @@
 /** Turns a request into a scope: organizations, period and filters. */
+import { tenantOf } from '#api/access.ts';
 import type { UserCaller } from '#api/route.ts';
 import { firstDay } from '#clickhouse/queries/link.ts';
 import type { Filters, Scope } from '#clickhouse/queries/scope.ts';
@@ -44,7 +45,7 @@ export async function readQuestion(
   const organization_ids = query.organization_id === undefined ? mine : [query.organization_id];
   const filters = readFilters(query);
   if (filters instanceof Rejection) return filters;
-  const visible = new VisibleLinks(deps.tenancy, organization_ids);
+  const visible = new VisibleLinks(deps.tenancy, tenantOf(caller, organization_ids));
   for (const [kind, filter] of [
     ['app', filters.app_id],
     ['link', filters.link_id],
@@ -53,6 +54,15 @@ export async function readQuestion(
     if (refusal) return refusal;
   }
   return finishQuestion(deps, { caller, query, filters, organization_ids, visible });
+}
+
+/** The filters of a caller that is restricted to some apps: whatever they ask, only records of these apps are read. */
+export function filtersWithin(caller: UserCaller, filters: Filters): Filters {
+  const allowed = caller.key?.app_ids;
+  if (!allowed) return filters;
+  const { app_id: asked } = filters;
+  const isAsked = (id: string) => asked === undefined || asked.values.includes(id) !== asked.isExclusion;
+  return { ...filters, app_id: { values: allowed.filter(isAsked), isExclusion: false } };
 }
 
 export async function finishQuestion(
@@ -65,7 +75,8 @@ export async function finishQuestion(
     readonly visible: VisibleLinks;
   },
 ): Promise<AnalyticsQuestion | Rejection> {
-  const { caller, query, filters, organization_ids, visible } = known;
+  const { caller, query, organization_ids, visible } = known;
+  const filters = filtersWithin(caller, known.filters);
   const include_bots = query.include_bots === true;
   // A caller without an organization has a queue of their own.
   const queries = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);

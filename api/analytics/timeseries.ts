@@ -56,6 +56,7 @@ export const timeseries = route({
   path: '/analytics/timeseries',
   operationId: 'getTimeseries',
   caller: 'user',
+  scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
   summary: 'Get statistics over time',

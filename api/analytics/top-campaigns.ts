@@ -24,6 +24,7 @@ export const topCampaigns = route({
   path: '/analytics/top-campaigns',
   operationId: 'listTopCampaigns',
   caller: 'user',
+  scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
   summary: 'List the top campaigns',

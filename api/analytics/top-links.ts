@@ -27,6 +27,7 @@ export const topLinks = route({
   path: '/analytics/top-links',
   operationId: 'listTopLinks',
   caller: 'user',
+  scope: 'analytics:read',
   limit: 'general',
   tag: 'Analytics',
   summary: 'List the top links',

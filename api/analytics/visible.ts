@@ -2,9 +2,10 @@
  * What the caller may see: the only Postgres queries of the analytics. Deleted apps and links stay visible, because
  * their statistics do. Row-level security protects every query here.
  */
-import { forbidden, notFound, type Rejection } from '#common/http/rejection.ts';
+import { absent } from '#api/access.ts';
+import { notFound, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
-import type { Tenancy } from '#common/stores/tenancy.ts';
+import type { Tenancy, TenantScope } from '#common/stores/tenancy.ts';
 
 export interface LinkFace {
   readonly id: string;
@@ -26,19 +27,17 @@ const faces = `
 
 export class VisibleLinks {
   readonly #tenancy: Tenancy;
-  readonly #organizationIds: readonly string[];
+  readonly #scope: TenantScope;
 
-  constructor(tenancy: Tenancy, organizationIds: readonly string[]) {
+  constructor(tenancy: Tenancy, scope: TenantScope) {
     this.#tenancy = tenancy;
-    this.#organizationIds = organizationIds;
+    this.#scope = scope;
   }
 
   /** The caller's links among these, by id. */
   async links(ids: readonly string[]): Promise<Map<string, LinkFace>> {
     if (ids.length === 0) return new Map();
-    const rows = await this.#tenancy.within(this.#organizationIds, (tenant) =>
-      tenant.query<LinkFace>(faces, [[...ids]]),
-    );
+    const rows = await this.#tenancy.within(this.#scope, (tenant) => tenant.query<LinkFace>(faces, [[...ids]]));
     return new Map(rows.map((row) => [row.id, row]));
   }
 
@@ -46,7 +45,7 @@ export class VisibleLinks {
   async refuse(kind: 'app' | 'link', ids: readonly string[]): Promise<Rejection | null> {
     const prefix = kind === 'app' ? 'app' : 'lnk';
     if (!ids.every((id) => isId(prefix, id))) return notFound(`There is no ${kind} with this id.`);
-    return this.#tenancy.within(this.#organizationIds, async (tenant) => {
+    return this.#tenancy.within(this.#scope, async (tenant) => {
       const table = kind === 'app' ? 'apps' : 'links';
       const mine = await tenant.query<{ id: string }>(
         `SELECT id FROM ${table} WHERE organization_id = ANY ($1) AND id = ANY ($2)`,
@@ -55,10 +54,7 @@ export class VisibleLinks {
       const known = new Set(mine.map((row) => row.id));
       for (const id of ids) {
         if (known.has(id)) continue;
-        const owner = await tenant.ownerOf(kind, id);
-        return owner === null
-          ? notFound(`There is no ${kind} with this id.`)
-          : forbidden(`This ${kind} belongs to another organization.`);
+        return absent(tenant, kind, id);
       }
       return null;
     });

@@ -29,6 +29,7 @@ const defaults = {
   privacy_mode: 'anonymize_ip',
   conversion_events: [],
   tap_page: 'off',
+  sdk_links: true,
 };
 const fingerprint = Array.from({ length: 32 }, () => 'AB').join(':');
 const everything = {

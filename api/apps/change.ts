@@ -1,5 +1,5 @@
 /** The order of steps of every app change; common/links/app-snapshot.ts explains it. */
-import { organizationsOf, refuseWrite } from '#api/access.ts';
+import { refuseWrite, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import type { UserCaller } from '#api/route.ts';
 import { Rejection, unavailable } from '#common/http/rejection.ts';
@@ -24,7 +24,7 @@ export async function changeApp(
   let isTold = true;
   let change: AppChange | Rejection;
   try {
-    change = await tenancy.within(organizationsOf(caller), async (tenant) => {
+    change = await tenancy.within(tenantOf(caller), async (tenant) => {
       const before = await findApp(tenant, id, true);
       if (before instanceof Rejection) return before;
       const denied = refuseWrite(caller, before.organization_id);

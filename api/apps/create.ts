@@ -1,11 +1,12 @@
 import { randomInt } from 'node:crypto';
-import { refuseWrite } from '#api/access.ts';
+import { chooseOrganization, refuseWrite } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import { route, type UserCaller } from '#api/route.ts';
+import { route } from '#api/route.ts';
 import { newApiKey } from '#common/api-key.ts';
-import { forbidden, invalid, notFound, Rejection } from '#common/http/rejection.ts';
-import { isId, newId } from '#common/ids.ts';
+import { forbidden, invalid, Rejection } from '#common/http/rejection.ts';
+import { newId } from '#common/ids.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
+import { allApps } from '#common/stores/tenancy.ts';
 import { type AppRow, appAnswer, appColumns, appExample, appSchema } from './app.ts';
 import { type AppFields, appFaults, changedApp, emptyApp, newAppBody } from './fields.ts';
 import { hostFault, hostLabel, isOwnHost } from './host.ts';
@@ -15,6 +16,7 @@ export const createAppRoute = route({
   path: '/apps',
   operationId: 'createApp',
   caller: 'user',
+  scope: 'apps:write',
   limit: 'general',
   tag: 'Apps',
   summary: 'Create an app',
@@ -28,10 +30,11 @@ export const createAppRoute = route({
     const host = given.host ?? `${hostLabel(given.name)}.${deps.hosts.domain}`;
     const fields = changedApp({ ...emptyApp, name: '', host: '' }, { ...given, host });
     if ('rejection' in fields) return fields.rejection;
-    const organizationId = await chooseOrganization(deps, caller, asked);
+    const organizationId = await chooseOrganization(deps.db, caller, asked);
     if (organizationId instanceof Rejection) return organizationId;
     const denied = refuseWrite(caller, organizationId);
     if (denied) return denied;
+    if (caller.key?.app_ids) return forbidden('This server key is limited to some apps and may not create others.');
 
     const api_key = newApiKey();
     const app = await insertFree(deps, organizationId, fields, api_key, given.host === undefined);
@@ -40,27 +43,6 @@ export const createAppRoute = route({
     return { status: 201, body: appAnswer(app, deps.hosts, { api_key }) };
   },
 });
-
-/** The requested organization, or the user's only one. */
-async function chooseOrganization(
-  { db }: ApiDeps,
-  caller: UserCaller,
-  asked: string | undefined,
-): Promise<string | Rejection> {
-  const [only, another] = caller.memberships;
-  if (asked === undefined) {
-    if (only && !another) return only.organization_id;
-    const why = only ? 'you belong to more than one organization' : 'you belong to no organization';
-    return invalid('organization_id', `is required: ${why}`);
-  }
-  if (caller.memberships.some((one) => one.organization_id === asked)) return asked;
-  const exists =
-    isId('org', asked) &&
-    (await db.query('SELECT FROM organizations WHERE id = $1 AND deleted_at IS NULL', [asked])).length > 0;
-  return exists
-    ? forbidden('You are not a member of this organization.')
-    : notFound('There is no organization with this id.');
-}
 
 const ATTEMPTS_MAX = 5;
 
@@ -103,7 +85,7 @@ async function insert(
   const stored = [key.api_key_ciphertext, key.api_key_hash, key.api_key_preview, new Date(nowMs)];
   const verifiedAt = isOwnHost(hosts, host) ? new Date(nowMs) : null;
   try {
-    return await tenancy.within([organizationId], async (tenant) => {
+    return await tenancy.within(allApps([organizationId]), async (tenant) => {
       const fault = await hostFault(tenant, hosts, host, organizationId, null);
       if (fault !== null) return fault;
       const [row] = await tenant.query<AppRow>(insertion, [id, ...given, ...stored, verifiedAt]);

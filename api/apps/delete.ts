@@ -12,6 +12,7 @@ export const deleteAppRoute = route({
   path: '/apps/{id}',
   operationId: 'deleteApp',
   caller: 'user',
+  scope: 'apps:write',
   limit: 'general',
   tag: 'Apps',
   summary: 'Delete an app',

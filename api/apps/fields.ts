@@ -13,6 +13,7 @@ export const defaultSettings: AppSettings = {
   privacy_mode: 'anonymize_ip',
   conversion_events: [],
   tap_page: 'off',
+  sdk_links: true,
 };
 
 /** A scheme of the app's own (RFC 3986). Those that browsers give a meaning to are refused. */
@@ -73,6 +74,7 @@ const settingsFields = {
       description: 'Platforms on which links show a page with a button before the store; default off.',
     }),
   ),
+  sdk_links: nullable(Type.Boolean({ description: 'Whether the API key may create links; default true.' })),
 };
 
 const partOf = (fields: Record<string, TSchema>, more: { description: string; required?: string[] }) =>

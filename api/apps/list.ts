@@ -1,9 +1,7 @@
 import { Type } from 'typebox';
-import { organizationsOf } from '#api/access.ts';
+import { refuseOrganization, tenantOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
-import { forbidden, notFound } from '#common/http/rejection.ts';
-import { isId } from '#common/ids.ts';
 import { type AppRow, appAnswer, appColumns, listedAppExample, listedAppSchema } from './app.ts';
 
 const count = 'SELECT count(*) AS total FROM apps WHERE organization_id = ANY ($1) AND deleted_at IS NULL';
@@ -15,6 +13,7 @@ export const listApps = route({
   path: '/apps',
   operationId: 'listApps',
   caller: 'user',
+  scope: 'apps:read',
   limit: 'general',
   tag: 'Apps',
   summary: 'List apps',
@@ -27,18 +26,11 @@ export const listApps = route({
     },
   },
   handle: async ({ db, tenancy, hosts }, { caller, query }) => {
-    const mine = organizationsOf(caller);
     const asked = query.organization_id;
-    if (asked !== undefined && !mine.includes(asked)) {
-      const exists =
-        isId('org', asked) &&
-        (await db.query('SELECT FROM organizations WHERE id = $1 AND deleted_at IS NULL', [asked])).length > 0;
-      return exists
-        ? forbidden('You are not a member of this organization.')
-        : notFound('There is no organization with this id.');
-    }
+    const refused = asked === undefined ? null : await refuseOrganization(db, caller, asked);
+    if (refused) return refused;
     const page = pageOf(query);
-    return tenancy.within(asked === undefined ? mine : [asked], async (tenant) => {
+    return tenancy.within(tenantOf(caller, asked === undefined ? undefined : [asked]), async (tenant) => {
       const [counted] = await tenant.query<{ total: number }>(count);
       const rows = await tenant.query<AppRow>(newest, [page.limit, page.offset]);
       const apps = rows.map((row) => appAnswer(row, hosts, { api_key_preview: row.api_key_preview }));

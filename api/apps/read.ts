@@ -1,4 +1,4 @@
-import { organizationsOf, refuseWrite } from '#api/access.ts';
+import { refuseWrite, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { appAnswer, appExample, appParams, findApp, readAppSchema } from './app.ts';
@@ -8,6 +8,7 @@ export const readAppRoute = route({
   path: '/apps/{id}',
   operationId: 'getApp',
   caller: 'user',
+  scope: 'apps:read',
   limit: 'general',
   tag: 'Apps',
   summary: 'Get an app, including its API key',
@@ -15,7 +16,7 @@ export const readAppRoute = route({
   params: appParams,
   answers: { 200: { description: 'The app.', schema: readAppSchema, example: appExample } },
   handle: async ({ tenancy, apiKeys, hosts }, { caller, params }) => {
-    const app = await tenancy.within(organizationsOf(caller), (tenant) => findApp(tenant, params.id));
+    const app = await tenancy.within(tenantOf(caller), (tenant) => findApp(tenant, params.id));
     if (app instanceof Rejection) return app;
     const isViewer = refuseWrite(caller, app.organization_id) !== null;
     const { api_key_preview } = app;

@@ -14,6 +14,7 @@ export const rotateKey = route({
   path: '/apps/{id}/rotate-key',
   operationId: 'rotateAppKey',
   caller: 'user',
+  scope: null,
   limit: 'general',
   tag: 'Apps',
   summary: "Rotate the app's API key",

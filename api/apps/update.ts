@@ -17,6 +17,7 @@ export const updateAppRoute = route({
   path: '/apps/{id}',
   operationId: 'updateApp',
   caller: 'user',
+  scope: 'apps:write',
   limit: 'general',
   tag: 'Apps',
   summary: 'Update an app',

@@ -71,6 +71,7 @@ export const readSession = route({
   path,
   operationId: 'getSession',
   caller: 'user',
+  scope: null,
   limit: 'general',
   tag,
   summary: 'Get the current session of the dashboard',

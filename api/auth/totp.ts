@@ -17,7 +17,7 @@ const codeBody = Type.Object(
   },
   { additionalProperties: false },
 );
-const shared = { method: 'POST', caller: 'user', limit: 'general', tag } as const;
+const shared = { method: 'POST', caller: 'user', scope: null, limit: 'general', tag } as const;
 const isOff = { status: 200, body: { totp_enabled: false } } as const;
 
 export const beginTotp = route({

@@ -64,6 +64,11 @@ export function components(schemas: Readonly<Record<string, unknown>>): object {
         description:
           'The dashboard’s cookie (POST /session), on requests of pages of this origin only; writes also need X-Signpost-Session.',
       },
+      server_key: {
+        type: 'http',
+        scheme: 'bearer',
+        description: 'A server key of POST /keys as the bearer token. Endpoints list the scope that it needs.',
+      },
       api_key: {
         type: 'apiKey',
         in: 'header',
@@ -122,7 +127,8 @@ const errorSchema = {
             field: fieldName,
             reason: {
               type: 'string',
-              description: 'Machine-readable reason: `totp_required`, `totp_invalid` or `totp_setup_required`.',
+              description:
+                'Machine-readable reason: `totp_required`, `totp_invalid`, `totp_setup_required`, `server_key_not_accepted`, `scope_missing` or `sdk_links_off`.',
             },
             errors: {
               type: 'array',

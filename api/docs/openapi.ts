@@ -74,7 +74,11 @@ function operation(route: DocumentedRoute, about: About): object {
     tags: [route.tag],
     summary: route.summary,
     ...(route.description === undefined ? {} : { description: route.description }),
-    security: [...security[route.caller], ...(route.takesForeignKeys ? foreignKeys : [])],
+    security: [
+      ...security[route.caller],
+      ...(route.scope ? [{ server_key: [route.scope] }] : []),
+      ...(route.takesForeignKeys ? foreignKeys : []),
+    ],
     parameters: [...pathParameters(route), ...queryParameters(route)],
     ...(content ? { requestBody: { required: isRequired(route), content: { 'application/json': content } } } : {}),
     responses: { ...successes(route), ...failures(route) },

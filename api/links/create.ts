@@ -1,4 +1,4 @@
-import { absent, organizationsOf, refuseWrite } from '#api/access.ts';
+import { absent, refuseWrite, tenantOf } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
@@ -11,6 +11,7 @@ export const createLinkRoute = route({
   path: '/links',
   operationId: 'createLink',
   caller: 'user',
+  scope: 'links:write',
   limit: 'links',
   tag: 'Links',
   summary: 'Create a link',
@@ -46,7 +47,7 @@ const anyOfMine = `SELECT id AS app_id, organization_id FROM apps
 
 /** The requested app, or the only one that the caller can see. */
 function findOwner(tenancy: Tenancy, caller: UserCaller, appId: string | undefined): Promise<LinkOwner | Rejection> {
-  return tenancy.within(organizationsOf(caller), async (tenant) => {
+  return tenancy.within(tenantOf(caller), async (tenant) => {
     const [app, another] = await tenant.query<LinkOwner>(anyOfMine, [appId ?? null]);
     if (appId !== undefined) return app ?? absent(tenant, 'app', appId);
     if (!app) return invalid('app_id', 'is required: there is no app yet');

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { organizationsOf, refuseWrite } from '#api/access.ts';
+import { refuseWrite, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { linkExample } from '#common/links/link.ts';
@@ -13,6 +13,7 @@ export const deleteLinkRoute = route({
   path: '/links/{id}',
   operationId: 'deleteLink',
   caller: 'user',
+  scope: 'links:write',
   limit: 'general',
   tag: 'Links',
   summary: 'Delete a link',
@@ -26,7 +27,7 @@ export const deleteLinkRoute = route({
     },
   },
   handle: async ({ tenancy, clock, deliverChanges }, { caller, params }) => {
-    const link = await tenancy.within(organizationsOf(caller), async (tenant) => {
+    const link = await tenancy.within(tenantOf(caller), async (tenant) => {
       const found = await findLink(tenant, params.id, true);
       if (found instanceof Rejection) return found;
       const denied = refuseWrite(caller, found.organization_id);

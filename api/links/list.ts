@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { absent, organizationsOf } from '#api/access.ts';
+import { absent, organizationsOf, tenantOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
@@ -42,6 +42,7 @@ export const listLinks = route({
   path: '/links',
   operationId: 'listLinks',
   caller: 'user',
+  scope: 'links:read',
   limit: 'general',
   tag: 'Links',
   summary: 'List links',
@@ -60,7 +61,7 @@ export const listLinks = route({
     const page = pageOf(query);
     const { limit: _, offset: __, sort, ...filters } = query;
     const ranking = sort === 'clicks' ? await rankByClicks(mine, query.app_id ?? null) : null;
-    return tenancy.within(mine, async (tenant) => {
+    return tenancy.within(tenantOf(caller), async (tenant) => {
       const refused = await refuseApp(tenant, query.app_id);
       if (refused) return refused;
       const { total, rows } = await (ranking

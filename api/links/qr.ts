@@ -12,6 +12,7 @@ export const qr = route({
   path: '/links/{id}/qr',
   operationId: 'getLinkQrCode',
   caller: 'user',
+  scope: 'links:read',
   limit: 'general',
   tag: 'Links',
   summary: 'Get the QR code of a link',

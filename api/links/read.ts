@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { absent, organizationsOf } from '#api/access.ts';
+import { absent, tenantOf } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
@@ -12,6 +12,7 @@ export const readLinkRoute = route({
   path: '/links/{id}',
   operationId: 'getLink',
   caller: 'user',
+  scope: 'links:read',
   limit: 'general',
   tag: 'Links',
   summary: 'Get one link',
@@ -28,7 +29,7 @@ const byId = `SELECT ${linkColumns} FROM links l JOIN apps a ON a.id = l.app_id
 
 /** A link of the caller's organizations, or why they can't access it. */
 export function readLink(tenancy: Tenancy, caller: UserCaller, id: string): Promise<LinkRow | Rejection> {
-  return tenancy.within(organizationsOf(caller), (tenant) => findLink(tenant, id));
+  return tenancy.within(tenantOf(caller), (tenant) => findLink(tenant, id));
 }
 
 /** The same within a transaction; `lock` locks it until the transaction ends. */

@@ -1,4 +1,4 @@
-import { organizationsOf, refuseWrite } from '#api/access.ts';
+import { refuseWrite, tenantOf } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
@@ -19,6 +19,7 @@ export const updateLinkRoute = route({
   path: '/links/{id}',
   operationId: 'updateLink',
   caller: 'user',
+  scope: 'links:write',
   limit: 'general',
   tag: 'Links',
   summary: 'Update a link',
@@ -49,7 +50,7 @@ async function changeLink(
                SELECT ${linkColumns} FROM l JOIN apps a ON a.id = l.app_id`;
   const values = names.map((name) => storedValue(name, changes[name]));
   try {
-    return await tenancy.within(organizationsOf(caller), async (tenant) => {
+    return await tenancy.within(tenantOf(caller), async (tenant) => {
       const before = await findLink(tenant, id, true);
       if (before instanceof Rejection) return before;
       const denied = refuseWrite(caller, before.organization_id);

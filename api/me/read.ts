@@ -23,6 +23,7 @@ export const readMe = route({
   path: '/me',
   operationId: 'getMe',
   caller: 'user',
+  scope: null,
   limit: 'general',
   tag: 'Authentication',
   summary: 'Get the current user and their organizations',

@@ -9,7 +9,7 @@ import { parseQuery, unpackBody } from './incoming.ts';
 import { parseObject } from './json.ts';
 import type { RawBody } from './raw-body.ts';
 import { invalid, Rejection } from './rejection.ts';
-import type { Answer, CallerKind, LimitClass, Method, Request, Route } from './route.ts';
+import type { Answer, CallerKind, KeyScope, LimitClass, Method, Request, Route } from './route.ts';
 import { bodyValidator, queryValidator, type Validator } from './validation.ts';
 
 const BODY_BYTES_MAX = 65_536;
@@ -33,6 +33,7 @@ export interface GuardedRoute {
   readonly method: Method;
   readonly path: string;
   readonly caller: CallerKind;
+  readonly scope?: KeyScope | null;
   readonly limit: LimitClass;
 }
 
@@ -115,7 +116,13 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
     hasBody,
     bodyBytesMax: route.bodyBytesMax ?? BODY_BYTES_MAX,
     guard: mount.guard,
-    guarded: { method: route.method, path: route.path, caller: route.caller, limit: route.limit },
+    guarded: {
+      method: route.method,
+      path: route.path,
+      caller: route.caller,
+      scope: route.scope ?? null,
+      limit: route.limit,
+    },
     isOutage: mount.isOutage ?? (() => false),
     run,
   };

@@ -9,6 +9,9 @@ import type { FieldError, Rejection } from './rejection.ts';
 export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
 /** Who may call: a dashboard user (bearer token), an app (API key), or anyone (public). */
 export type CallerKind = 'user' | 'app' | 'public';
+/** What a server key must be allowed to do to call a route. */
+export const keyScopes = ['links:read', 'links:write', 'apps:read', 'apps:write', 'analytics:read'] as const;
+export type KeyScope = (typeof keyScopes)[number];
 /** Every request is charged to exactly one of these. */
 export type LimitClass = 'auth' | 'links' | 'match' | 'events' | 'general';
 
@@ -50,6 +53,8 @@ interface RouteBase {
   /** Name of the operation in OpenAPI, from which generators derive function names: a verb, `createLink`. */
   readonly operationId: string;
   readonly caller: CallerKind;
+  /** The scope with which a server key may call the route; null for none. Every route for users states it. */
+  readonly scope?: KeyScope | null;
   readonly limit: LimitClass;
   readonly summary: string;
   readonly description?: string;

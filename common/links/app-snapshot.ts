@@ -23,6 +23,8 @@ export interface AppSettings {
   readonly conversion_events: readonly string[];
   /** Absent in snapshots from before this setting existed: off. */
   readonly tap_page?: TapPageMode;
+  /** Whether the app's key may create links. Absent in snapshots from before this setting existed: it may. */
+  readonly sdk_links?: boolean;
 }
 
 /** An app as an SDK request needs it. `version` is the app's at the time of reading. */

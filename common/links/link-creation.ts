@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import type { Clock } from '#common/clock.ts';
 import { newId } from '#common/ids.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
-import type { Tenancy } from '#common/stores/tenancy.ts';
+import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 import { type LinkRow, linkColumns } from './link.ts';
 import { linkFieldNames, type NewLink, storedValue } from './link-fields.ts';
 
@@ -75,7 +75,7 @@ async function insert(
                SELECT $2, a.organization_id, a.id, $4, $5, $5${values} FROM a RETURNING *)
     SELECT ${linkColumns} FROM l JOIN a ON a.id = l.app_id`;
   const stored = names.map((name) => storedValue(name, fields[name]));
-  const [row] = await tenancy.within([owner.organization_id], (tenant) =>
+  const [row] = await tenancy.within(allApps([owner.organization_id]), (tenant) =>
     tenant.query<LinkRow>(sql, [newId('lnk', nowMs), owner.app_id, source, new Date(nowMs), ...stored]),
   );
   return row;

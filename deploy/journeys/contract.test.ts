@@ -110,6 +110,9 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'GET', '/apps?limit=1');
   await expectStatus(200, 'PATCH', `/apps/${app['id']}`, { body: { name: 'Renamed', ios: null } });
   await expectStatus(200, 'POST', `/apps/${app['id']}/rotate-key`);
+  const key = await expectStatus(201, 'POST', '/keys', { body: { name: 'Contract', scopes: ['links:read'] } });
+  await expectStatus(200, 'GET', '/keys?limit=1');
+  await expectStatus(200, 'DELETE', `/keys/${key['id']}`);
   const link = await expectStatus(201, 'POST', '/links', {
     body: { app_id: app['id'], path: '/a', tags: ['t'], data: { a: 1 } },
   });
@@ -158,10 +161,13 @@ test('every example of the description is accepted, or refused for what it names
 });
 
 test('every operation refuses the wrong caller as described', async () => {
+  const foreignKey = await expectStatus(201, 'POST', '/keys', {
+    body: { name: 'Foreign', scopes: ['links:read'] },
+    credential: 'foreign',
+  });
   for (const { method, path } of description.operations) {
-    const target = path.startsWith('/apps')
-      ? path.replace('{id}', '{{foreign_app:0}}')
-      : path.replace('{id}', '{{foreign_link:0}}');
+    const foreign = path.startsWith('/apps') ? '{{foreign_app:0}}' : '{{foreign_link:0}}';
+    const target = path.replace('{id}', path.startsWith('/keys') ? String(foreignKey['id']) : foreign);
     const body = method === 'GET' || method === 'DELETE' ? undefined : { name: 'x', path: '/x', app_id: undefined };
     const more = body === undefined ? {} : { body };
     if (path.startsWith('/docs') || ['/openapi.json', '/version'].includes(path) || path.startsWith('/auth/')) {
@@ -191,7 +197,9 @@ test('every operation refuses the wrong caller as described', async () => {
 test('every operation with an id answers 404 for one that is unknown or malformed, and a viewer may not write', async () => {
   for (const { method, path } of description.operations) {
     if (path.includes('{id}')) {
-      const [known, kind] = path.startsWith('/apps') ? ['{{app:0}}', 'app'] : ['{{link:0}}', 'lnk'];
+      const [known, kind] = path.startsWith('/apps')
+        ? ['{{app:0}}', 'app']
+        : ['{{link:0}}', path.startsWith('/keys') ? 'key' : 'lnk'];
       const body = method === 'PATCH' ? { body: path.startsWith('/apps') ? { name: 'x' } : { path: '/x' } } : {};
       for (const id of [`${kind}_01j9z3k4m5n6p7q8r9s0t1v2w3`, 'x', '%00', '%zz', '..%2f']) {
         await expectStatus(404, method, path.replace('{id}', id), body);

@@ -18,7 +18,7 @@ interface Row {
   readonly query?: string;
   readonly body?: () => object;
   /** What `{id}` stands for; created for each caller. */
-  readonly id?: 'app' | 'link';
+  readonly id?: 'app' | 'link' | 'key';
 }
 
 /** Statuses in the order of `callers`. */
@@ -26,6 +26,7 @@ const open = (status: number) => [...Array.from({ length: 8 }, () => status), 40
 const read = (foreign = 403) => [401, 401, 401, 401, 200, 200, 200, foreign, 403];
 const own = (status: number) => [401, 401, 401, 401, status, status, status, status, 403];
 const write = (status = 200) => [401, 401, 401, 401, 403, status, status, 403, 403];
+const manage = (status: number) => [401, 401, 401, 401, 403, 403, status, 403, 403];
 const sdk = (status: number) => [...Array.from({ length: 8 }, () => 401), status];
 
 let stack: Stack;
@@ -63,6 +64,13 @@ const rows: readonly Row[] = [
   { endpoint: 'PATCH /apps/{id}', statuses: write(), id: 'app', body: () => ({ name: 'Renamed' }) },
   { endpoint: 'DELETE /apps/{id}', statuses: write(), id: 'app' },
   { endpoint: 'POST /apps/{id}/rotate-key', statuses: write(), id: 'app' },
+  { endpoint: 'GET /keys', statuses: manage(200), query: 'organization_id={organization}' },
+  {
+    endpoint: 'POST /keys',
+    statuses: manage(201),
+    body: () => ({ name: 'Made', scopes: ['links:read'], organization_id: organization }),
+  },
+  { endpoint: 'DELETE /keys/{id}', statuses: manage(200), id: 'key' },
   { endpoint: 'GET /links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },
   { endpoint: 'GET /links/{id}', statuses: read(), id: 'link' },
@@ -169,6 +177,10 @@ async function pathOf(row: Row): Promise<string> {
   } else if (row.id === 'link') {
     const link = await make<{ id: string }>('/links', { app_id: app.id, path: '/fresh' }, headers.owner);
     path = path.replace('{id}', link.id);
+  }
+  if (row.id === 'key') {
+    const wanted = { name: 'Fresh', scopes: ['links:read'], organization_id: organization };
+    path = path.replace('{id}', (await make<{ id: string }>('/keys', wanted, headers.owner)).id);
   }
   path = path.replace('{match_id}', matchId);
   const query = row.query?.replace('{app}', app.id).replace('{organization}', organization);

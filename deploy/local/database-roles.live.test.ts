@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { readApps, readLinks } from '#common/links/link-snapshot.ts';
 import { Postgres } from '#common/stores/postgres.ts';
-import { Tenancy } from '#common/stores/tenancy.ts';
+import { allApps, Tenancy } from '#common/stores/tenancy.ts';
 import { ExpiredClaims } from '#ingest/attribution/expired-claims.ts';
 import { migratePostgres } from '#pg-migrations/migrate.ts';
 import { type ProcessRoleName, processRoles } from '#pg-migrations/role-rights.ts';
@@ -128,7 +128,7 @@ test.each(processRoles.flatMap((role) => refused[role].map((sql) => [role, sql] 
 test('within its transaction the SDK edge sees and adds links of one tenant only', async () => {
   const tenancy = new Tenancy(as.signpost_gateway);
   const add = (organization: string) =>
-    tenancy.within(['org_1'], (tenant) =>
+    tenancy.within(allApps(['org_1']), (tenant) =>
       tenant.query(
         `INSERT INTO links (id, organization_id, app_id, short_code, path, source, created_at, updated_at)
          SELECT 'lnk_of_' || $2, $2, 'app_1', 'code-' || $2, '/', 'sdk', now(), now() WHERE $1::text[] IS NOT NULL RETURNING id`,
@@ -138,7 +138,9 @@ test('within its transaction the SDK edge sees and adds links of one tenant only
   expect(await add('org_1')).toHaveLength(1);
   await expect(add('org_2')).rejects.toThrow(/row-level security/);
   const all = 'SELECT DISTINCT organization_id FROM links WHERE $1::text[] IS NOT NULL';
-  expect(await tenancy.within(['org_2'], (tenant) => tenant.query(all))).toEqual([{ organization_id: 'org_2' }]);
+  expect(await tenancy.within(allApps(['org_2']), (tenant) => tenant.query(all))).toEqual([
+    { organization_id: 'org_2' },
+  ]);
   // Outside a transaction, a key is looked up among all tenants.
   expect(await as.signpost_gateway.query("SELECT id FROM apps WHERE api_key_hash = 'hush2'")).toEqual([
     { id: 'app_2' },
@@ -154,7 +156,7 @@ test('within its transaction the SDK edge sees and adds links of one tenant only
 test("within a tenant's transaction the API sees only that tenant's rows", async () => {
   const tenancy = new Tenancy(as.signpost_api_process);
   const all = 'SELECT id FROM apps WHERE $1::text[] IS NOT NULL';
-  expect(await tenancy.within(['org_2'], (tenant) => tenant.query(all))).toEqual([{ id: 'app_2' }]);
+  expect(await tenancy.within(allApps(['org_2']), (tenant) => tenant.query(all))).toEqual([{ id: 'app_2' }]);
 });
 
 test('ingest deletes expired claims', async () => {
@@ -206,7 +208,7 @@ test('without the roles, and as an owner that may not create any, everything is 
     await trigram.close();
     await migratePostgres({ url: url.href });
     const db = new Postgres({ url: url.href, name: 'test', connectionsMax: 1 });
-    const within = new Tenancy(db).within(['org_1'], (tenant) =>
+    const within = new Tenancy(db).within(allApps(['org_1']), (tenant) =>
       tenant.query('SELECT id FROM links WHERE id = ANY ($1)'),
     );
     expect(await within).toEqual([]);

@@ -2,7 +2,7 @@ import { forbidden, invalid, invalidFields } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
 import { createLink } from '#common/links/link-creation.ts';
 import { linkFaults, newSdkLinkBody } from '#common/links/link-fields.ts';
-import type { Tenancy } from '#common/stores/tenancy.ts';
+import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 import { sdkRoute } from '#gateway/deps.ts';
 
 /** Fields that determine a visitor's destination. */
@@ -19,7 +19,7 @@ export const createSdkLink = sdkRoute({
   summary: 'Create a link from an SDK',
   description:
     "Like POST /links, for the API key's own app. Destination hosts must be in the app's allowed_destination_hosts. " +
-    'If a link with the external_id exists, it is returned with 200.',
+    'If a link with the external_id exists, it is returned with 200. An app whose settings.sdk_links is false gives 403.',
   body: newSdkLinkBody,
   bodyFaults: linkFaults,
   bodyExample: { path: '/invite/7', campaign: 'invites', external_id: 'invite-7' },
@@ -29,6 +29,8 @@ export const createSdkLink = sdkRoute({
   },
   async handle({ tenancy, clock, announce, shortUrl }, { caller, body }) {
     const { app } = caller;
+    if (app.settings.sdk_links === false)
+      return forbidden('This app does not allow links to be created with its API key.', 'sdk_links_off');
     if (body.app_id !== undefined && body.app_id !== app.app_id)
       return forbidden('The API key belongs to another app.');
     const elsewhere = destinations.filter((name) => !isAllowed(body[name], app.allowed_destination_hosts));
@@ -70,7 +72,7 @@ async function byExternalId(
 ): Promise<LinkRow | undefined> {
   const sql = `SELECT ${linkColumns} FROM links l JOIN apps a ON a.id = l.app_id
     WHERE l.organization_id = ANY ($1) AND l.app_id = $2 AND l.external_id = $3 AND l.deleted_at IS NULL`;
-  const [row] = await tenancy.within([app.organization_id], (tenant) =>
+  const [row] = await tenancy.within(allApps([app.organization_id]), (tenant) =>
     tenant.query<LinkRow>(sql, [app.app_id, externalId]),
   );
   return row;

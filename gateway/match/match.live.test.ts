@@ -435,3 +435,10 @@ test('of two equally likely links at one address, the signals of their tap pages
     matched_factors: expect.arrayContaining(['timezone', 'screen']),
   });
 });
+
+test('an app whose sdk_links is false lets its key create no links, and do everything else', async () => {
+  const app = await place({ sdk_links: false });
+  const refused = await edge.post('/sdk/links', app.key, { path: '/a' });
+  expect([refused.status, refused.body.error]).toMatchObject([403, { details: { reason: 'sdk_links_off' } }]);
+  expect((await edge.post('/sdk/match', app.key, iphone)).status).toBe(200);
+});

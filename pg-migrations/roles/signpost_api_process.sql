@@ -6,6 +6,7 @@ GRANT INSERT (id, email, name) ON users TO signpost_api_process;
 GRANT UPDATE (not_before) ON users TO signpost_api_process;
 GRANT INSERT ON memberships, organizations TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_tokens, browser_sessions, oauth_states, user_totp, recovery_codes TO signpost_api_process;
+GRANT SELECT, UPDATE (last_used_at) ON server_keys TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE ON user_identities TO signpost_api_process;
 GRANT SELECT, DELETE ON outbox TO signpost_api_process;
 -- Rows are locked before they are deleted, which requires the privilege to update one column.
@@ -30,6 +31,10 @@ DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'host_checks' AND policyname = 'api_process') THEN
     CREATE POLICY api_process ON host_checks TO signpost_api_process USING (true);
+  END IF;
+  -- A key is looked up before its organization is known.
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'server_keys' AND policyname = 'api_process') THEN
+    CREATE POLICY api_process ON server_keys TO signpost_api_process USING (true);
   END IF;
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'apps' AND policyname = 'api_process_read') THEN
     CREATE POLICY api_process_read ON apps FOR SELECT TO signpost_api_process USING (true);

@@ -1,0 +1,302 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import type { ApiDeps } from '#api/deps.ts';
+import { apiRoutes } from '#api/routes.ts';
+import { type ApiForTest, apiForTest, type Member, type Reply } from '#api/testing/running-api.ts';
+import { isKey } from '#common/api-key.ts';
+import { type KeyScope, keyScopes, type Route } from '#common/http/route.ts';
+import { newId } from '#common/ids.ts';
+
+let api: ApiForTest;
+let owner: Member;
+let stranger: Member;
+let app: { id: string; api_key: string };
+let other: { id: string };
+let link: { id: string };
+let otherLink: { id: string };
+
+beforeAll(async () => {
+  api = await apiForTest();
+  [owner, stranger] = [await api.member(), await api.member()];
+  [app, other] = [await make('/apps', { name: 'Keys' }), await make('/apps', { name: 'Other' })];
+  link = await make('/links', { app_id: app.id, path: '/x', tags: ['t'] });
+  otherLink = await make('/links', { app_id: other.id, path: '/other', tags: ['t'] });
+});
+afterEach(() => expect(api.failures.splice(0)).toEqual([]));
+afterAll(() => api.stop());
+
+// biome-ignore lint/suspicious/noExplicitAny: the answers of several endpoints
+async function make(path: string, body: object, member = owner): Promise<any> {
+  const reply = await member.call('POST', path, body);
+  expect([reply.status, reply.body.error]).toEqual([201, undefined]);
+  return reply.body;
+}
+
+async function newKey(scopes: readonly KeyScope[], more: object = {}, member = owner) {
+  const made = await make('/keys', { name: 'Backend', scopes, ...more }, member);
+  return {
+    ...made,
+    call: (method: string, path: string, body?: unknown) => api.call(made.key, method, path, body),
+  } as {
+    id: string;
+    key: string;
+    call(method: string, path: string, body?: unknown): Promise<Reply>;
+  };
+}
+
+const without = (scope: KeyScope) =>
+  keyScopes.filter((one) => one !== scope && one !== scope.replace(':read', ':write'));
+const userRoutes = apiRoutes.filter((route): route is Route<ApiDeps> => route.caller === 'user');
+const nameOf = ({ method, path }: Route<ApiDeps>) => `${method} ${path}`;
+
+/** A valid request for each endpoint that a key may call, on `app` and `link` or on new ones, and the status it gets. */
+const requests: Readonly<Record<string, () => Promise<[path: string, status: number, body?: object]>>> = {
+  'GET /links': async () => [`/links?app_id=${app.id}`, 200],
+  'POST /links': async () => ['/links', 201, { app_id: app.id, path: '/k' }],
+  'GET /links/{id}': async () => [`/links/${link.id}`, 200],
+  'PATCH /links/{id}': async () => [`/links/${link.id}`, 200, { title: 'By a key' }],
+  'DELETE /links/{id}': async () => [`/links/${(await make('/links', { app_id: app.id, path: '/d' })).id}`, 200],
+  'GET /links/{id}/qr': async () => [`/links/${link.id}/qr`, 200],
+  'GET /links/{id}/stats': async () => [`/links/${link.id}/stats`, 200],
+  'GET /apps': async () => [`/apps?organization_id=${owner.organization_id}`, 200],
+  'POST /apps': async () => ['/apps', 201, { name: 'New', organization_id: owner.organization_id }],
+  'GET /apps/{id}': async () => [`/apps/${app.id}`, 200],
+  'PATCH /apps/{id}': async () => [`/apps/${app.id}`, 200, { name: 'Renamed' }],
+  'DELETE /apps/{id}': async () => [`/apps/${(await make('/apps', { name: 'Gone' })).id}`, 200],
+  'GET /analytics/overview': async () => [`/analytics/overview?app_id=${app.id}`, 200],
+  'GET /analytics/timeseries': async () => [`/analytics/timeseries?app_id=${app.id}`, 200],
+  'GET /analytics/top-links': async () => [`/analytics/top-links?app_id=${app.id}`, 200],
+  'GET /analytics/top-campaigns': async () => [`/analytics/top-campaigns?app_id=${app.id}`, 200],
+  'GET /analytics/match-quality': async () => [`/analytics/match-quality?app_id=${app.id}`, 200],
+  'GET /analytics/export': async () => [`/analytics/export?organization_id=${owner.organization_id}`, 200],
+  'GET /matches': async () => [`/matches?app_id=${app.id}`, 200],
+  // There is none; a caller without access gets the same.
+  'GET /matches/{match_id}': async () => [`/matches/${newId('mat', 1)}`, 404],
+};
+
+test('every endpoint for users states the scope that a server key needs, or that none is enough', () => {
+  expect(userRoutes.filter((route) => route.scope === undefined).map(nameOf)).toEqual([]);
+  expect(
+    userRoutes
+      .filter((route) => route.scope !== null)
+      .map(nameOf)
+      .sort(),
+  ).toEqual(Object.keys(requests).sort());
+});
+
+test('no server key reaches an account, a session, a key or a member', async () => {
+  const { call } = await newKey(keyScopes);
+  for (const route of userRoutes.filter(({ scope }) => scope === null)) {
+    const reply = await call(
+      route.method,
+      route.path.replace(/\{\w+\}/, app.id),
+      route.method === 'GET' ? undefined : {},
+    );
+    expect([reply.status, reply.body.error.details?.reason], nameOf(route)).toEqual([403, 'server_key_not_accepted']);
+  }
+});
+
+test('an endpoint is open to a key with its scope, and closed to one without it, of another organization, expired or deleted', async () => {
+  const ending = await newKey(keyScopes, { expires_at: new Date(Date.now() + 3_600_000).toISOString() });
+  await api.db.execute('UPDATE server_keys SET expires_at = $2 WHERE id = $1', [ending.id, new Date(Date.now() - 1)]);
+  const deleted = await newKey(keyScopes);
+  expect((await owner.call('DELETE', `/keys/${deleted.id}`)).status).toBe(200);
+  const foreign = await newKey(keyScopes, {}, stranger);
+  for (const route of userRoutes) {
+    const { scope, method } = route;
+    const request = requests[nameOf(route)];
+    if (!scope || !request) continue;
+    const ask = async (call: typeof foreign.call) => {
+      const [path, , body] = await request();
+      return call(method, path, body);
+    };
+    const [, wanted] = await request();
+    const name = nameOf(route);
+    expect((await ask((await newKey([scope])).call)).status, name).toBe(wanted);
+    const lacking = await ask((await newKey(without(scope))).call);
+    expect([lacking.status, lacking.body.error.details?.reason], name).toEqual([403, 'scope_missing']);
+    expect((await ask(foreign.call)).status, name).toBe(wanted === 404 ? 404 : 403);
+    for (const dead of [ending, deleted]) expect((await ask(dead.call)).status, name).toBe(401);
+  }
+});
+
+test('the key is shown once and stored as a hash', async () => {
+  const made = await make('/keys', { name: ' Shop ', scopes: ['links:read'], expires_at: '2100-01-01T00:00:00Z' });
+  expect(isKey('sk_', made.key)).toBe(true);
+  expect(made).toMatchObject({
+    organization_id: owner.organization_id,
+    name: 'Shop',
+    scopes: ['links:read'],
+    app_ids: null,
+    created_by: owner.user_id,
+    expires_at: '2100-01-01T00:00:00.000Z',
+    last_used_at: null,
+  });
+  const listed = await owner.call('GET', '/keys?limit=100');
+  expect(listed.body.data[0].id).toBe(made.id);
+  expect(JSON.stringify(listed.body)).not.toContain(made.key);
+  const [row] = await api.db.query<object>('SELECT to_jsonb(k) AS stored FROM server_keys k WHERE id = $1', [made.id]);
+  expect(JSON.stringify(row)).not.toContain(made.key.slice(3));
+});
+
+test('only owners create, list and delete keys', async () => {
+  const { id } = await newKey(['links:read']);
+  const body = { name: 'x', scopes: ['links:read'], organization_id: owner.organization_id };
+  for (const role of ['member', 'viewer'] as const) {
+    const member = await api.member(role, owner.organization_id);
+    expect((await member.call('POST', '/keys', body)).status, role).toBe(403);
+    expect((await member.call('GET', '/keys')).status, role).toBe(403);
+    expect((await member.call('DELETE', `/keys/${id}`)).status, role).toBe(403);
+  }
+  expect((await stranger.call('POST', '/keys', body)).status).toBe(403);
+  expect((await stranger.call('GET', `/keys?organization_id=${owner.organization_id}`)).status).toBe(403);
+  expect((await stranger.call('DELETE', `/keys/${id}`)).status).toBe(403);
+  expect((await stranger.call('GET', '/keys')).body.data.some((one: { id: string }) => one.id === id)).toBe(false);
+  for (const unknown of [newId('key', 1), 'x', app.id])
+    expect((await owner.call('DELETE', `/keys/${unknown}`)).status).toBe(404);
+  expect((await owner.call('GET', `/keys?organization_id=${newId('org', 1)}`)).status).toBe(404);
+});
+
+test.each([
+  ['no scopes', { scopes: [] }, 'scopes'],
+  ['an unknown scope', { scopes: ['links:all'] }, 'scopes[0]'],
+  ['a scope twice', { scopes: ['links:read', 'links:read'] }, 'scopes'],
+  ['an empty name', { name: ' ' }, 'name'],
+  ['an end in the past', { expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
+  ['no apps', { app_ids: [] }, 'app_ids'],
+  ['an unknown field', { role: 'owner' }, 'role'],
+])('%s is a 400 that names the field', async (_, fields, field) => {
+  const reply = await owner.call('POST', '/keys', { name: 'x', scopes: ['links:read'], ...fields });
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
+});
+
+test('a key can be limited to apps of its own organization only', async () => {
+  const foreign = await make('/apps', { name: 'Foreign' }, stranger);
+  for (const [id, status] of [[foreign.id, 403] as const, [newId('app', 1), 404] as const]) {
+    const reply = await owner.call('POST', '/keys', { name: 'x', scopes: ['apps:read'], app_ids: [app.id, id] });
+    expect(reply.status).toBe(status);
+  }
+});
+
+test('a key that is limited to one app sees nothing of the others and changes nothing there', async () => {
+  const { call } = await newKey(keyScopes, { app_ids: [app.id] });
+  const ids = (reply: Reply) => [
+    ...new Set(reply.body.data.map((one: { app_id?: string; id: string }) => one.app_id ?? one.id)),
+  ];
+  expect(ids(await call('GET', '/apps'))).toEqual([app.id]);
+  for (const query of ['', '?tag=t', '?search=x', '?search=other', '?sort=clicks', '?archived=false']) {
+    const { body } = await call('GET', `/links${query}`);
+    expect(
+      ids({ body } as Reply).filter((id) => id !== app.id),
+      query,
+    ).toEqual([]);
+    expect(body.pagination.total, query).toBe(
+      (await call('GET', `/links${query}${query ? '&' : '?'}app_id=${app.id}`)).body.pagination.total,
+    );
+  }
+  for (const [method, path, body] of [
+    ['GET', `/apps/${other.id}`],
+    ['PATCH', `/apps/${other.id}`, { name: 'Taken' }],
+    ['DELETE', `/apps/${other.id}`],
+    ['POST', '/apps', { name: 'More' }],
+    ['GET', `/links?app_id=${other.id}`],
+    ['POST', '/links', { app_id: other.id, path: '/y' }],
+    ['GET', `/links/${otherLink.id}`],
+    ['PATCH', `/links/${otherLink.id}`, { title: 'Taken' }],
+    ['DELETE', `/links/${otherLink.id}`],
+    ['GET', `/links/${otherLink.id}/stats`],
+    ['GET', `/links/${otherLink.id}/qr`],
+    ['GET', `/analytics/overview?app_id=${other.id}`],
+    ['GET', `/analytics/overview?link_id=${otherLink.id}`],
+    ['GET', `/matches?app_id=${other.id}`],
+  ] as const) {
+    expect((await call(method, path, body)).status, `${method} ${path}`).toBe(403);
+  }
+  expect((await owner.call('GET', `/apps/${other.id}`)).body.name).toBe('Other');
+});
+
+test('the statistics of a key that is limited to one app contain only that app, whatever it asks for', async () => {
+  for (const [app_id, link_id, clicks] of [
+    [app.id, link.id, 2],
+    [other.id, otherLink.id, 5],
+  ] as const) {
+    for (let n = 0; n < clicks; n++) {
+      await api.clickhouse.command(
+        `INSERT INTO clicks (click_id, organization_id, app_id, link_id, time)
+         VALUES ({click_id:String}, {organization_id:String}, {app_id:String}, {link_id:String}, now64(3))`,
+        { click_id: newId('clk', Date.now()), organization_id: owner.organization_id, app_id, link_id },
+      );
+    }
+  }
+  const { call } = await newKey(['analytics:read', 'links:read'], { app_ids: [app.id] });
+  const clicks = async (query: string, as = call) =>
+    (await as('GET', `/analytics/overview${query}`)).body.totals.clicks;
+  expect(await clicks('', owner.call)).toBe(7);
+  expect(await clicks('')).toBe(2);
+  expect(await clicks(`?app_id=${app.id}`)).toBe(2);
+  expect(await clicks(`?app_id=-${app.id}`)).toBe(0);
+  const top = (await call('GET', '/analytics/top-links')).body;
+  expect([top.pagination.total, top.data[0].clicks]).toEqual([1, 2]);
+  const exported = (await call('GET', '/analytics/export')).body as string;
+  expect(
+    exported
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line).app_id),
+  ).toEqual([app.id, app.id]);
+  expect((await call('GET', '/links?sort=clicks')).body.data[0].id).toBe(link.id);
+});
+
+test('an app’s API key is shown to a key that may write apps, and not to one that may only read', async () => {
+  const reader = (await (await newKey(['apps:read'])).call('GET', `/apps/${app.id}`)).body;
+  expect([reader.api_key, typeof reader.api_key_preview]).toEqual([undefined, 'string']);
+  const writer = (await (await newKey(['apps:write'])).call('GET', `/apps/${app.id}`)).body;
+  expect(writer.api_key).toBe(app.api_key);
+});
+
+test('the last use of a key is recorded, at most once a minute', async () => {
+  const { id, call } = await newKey(['links:read']);
+  const used = async () => {
+    const sql = 'SELECT last_used_at, xmin::text AS writer FROM server_keys WHERE id = $1';
+    const [row] = await api.db.query<{ last_used_at: Date | null; writer: string }>(sql, [id]);
+    return row;
+  };
+  await Promise.all(Array.from({ length: 10 }, () => call('GET', '/links')));
+  const first = await used();
+  expect(first?.last_used_at).toBeInstanceOf(Date);
+  api.advance(30_000);
+  await call('GET', '/links');
+  expect(await used()).toEqual(first);
+  api.advance(31_000);
+  await call('GET', '/links');
+  expect((await used())?.last_used_at?.getTime()).toBeGreaterThanOrEqual(
+    (first?.last_used_at?.getTime() ?? 0) + 60_000,
+  );
+});
+
+test('a key outlives its creator’s account, and ends with its organization', async () => {
+  const member = await api.member('owner', owner.organization_id);
+  const { call, id } = await newKey(['apps:read'], {}, member);
+  await api.db.execute('DELETE FROM users WHERE id = $1', [member.user_id]);
+  expect((await call('GET', '/apps')).status).toBe(200);
+  const listed = (await owner.call('GET', '/keys?limit=100')).body.data as { id: string; created_by: string | null }[];
+  expect(listed.find((one) => one.id === id)?.created_by).toBeNull();
+  const ended = await api.member();
+  const doomed = await newKey(['apps:read'], {}, ended);
+  await api.db.execute('UPDATE organizations SET deleted_at = now() WHERE id = $1', [ended.organization_id]);
+  expect((await doomed.call('GET', '/apps')).status).toBe(401);
+});
+
+test('a key with a wrong checksum, or in X-API-Key, is no credential', async () => {
+  const { key } = await newKey(['links:read']);
+  const wrong = `${key.slice(0, -1)}${key.endsWith('a') ? 'b' : 'a'}`;
+  expect((await api.call(wrong, 'GET', '/links')).status).toBe(401);
+  const headers = { 'x-forwarded-proto': 'https', 'x-api-key': key };
+  expect((await fetch(`${api.url}/links`, { headers })).status).toBe(401);
+});
+
+test('an organization has at most a hundred keys', async () => {
+  const member = await api.member();
+  for (let n = 0; n < 100; n++) await newKey(['links:read'], {}, member);
+  const reply = await member.call('POST', '/keys', { name: 'One more', scopes: ['links:read'] });
+  expect([reply.status, reply.body.error.message]).toEqual([400, expect.stringContaining('100 keys')]);
+});
