@@ -46,6 +46,7 @@ const everything = {
     privacy_mode: 'no_ip',
     conversion_events: ['purchase'],
     tap_page: 'mobile',
+    sdk_links: false,
   },
 };
 

@@ -58,7 +58,7 @@ async function ask(
   method: string,
   target: string,
   ask: Ask = {},
-): Promise<{ status: number; body: Record<string, unknown> }> {
+): Promise<{ status: number; body: Record<string, unknown>; cookie: string }> {
   const path = target.replace(/\?.*/, '');
   const operation = operationFor(method, path);
   const credential =
@@ -78,7 +78,8 @@ async function ask(
   expect(faultsOf(description, operation, method, received), `${method} ${target}`).toEqual([]);
   const statuses = seen.get(nameOf(operation)) ?? new Set();
   seen.set(nameOf(operation), statuses.add(received.status));
-  return { status: received.status, body: bodyOf(received) };
+  const [cookie = ''] = String(received.headers['set-cookie'] ?? '').split(';');
+  return { status: received.status, body: bodyOf(received), cookie };
 }
 
 function bodyOf({ headers, body }: Received): Record<string, unknown> {
@@ -96,6 +97,11 @@ test('every operation succeeds as described', async () => {
   const next = await expectStatus(200, 'POST', '/auth/refresh', { body: { refresh_token: pair['refresh_token'] } });
   await expectStatus(200, 'POST', '/auth/logout', { body: { refresh_token: next['refresh_token'] } });
   await expectStatus(200, 'GET', '/me');
+  const ownPage = { 'sec-fetch-site': 'same-origin', 'x-signpost-session': '1' };
+  const session = await ask('POST', '/session', { body: login, credential: 'none', headers: ownPage });
+  expect(session.status).toBe(201);
+  const asSession: Ask = { credential: 'none', headers: { ...ownPage, cookie: session.cookie } };
+  for (const method of ['GET', 'DELETE']) await expectStatus(200, method, '/session', asSession);
   const factor = await expectStatus(200, 'POST', '/me/totp', { body: { password: login.password } });
   const authenticator = new TOTP({ secret: Secret.fromBase32(String(factor['secret'])) });
   await expectStatus(200, 'POST', '/me/totp/confirm', { body: { totp_code: authenticator.generate() } });
@@ -170,6 +176,13 @@ test('every operation refuses the wrong caller as described', async () => {
     const target = path.replace('{id}', path.startsWith('/keys') ? String(foreignKey['id']) : foreign);
     const body = method === 'GET' || method === 'DELETE' ? undefined : { name: 'x', path: '/x', app_id: undefined };
     const more = body === undefined ? {} : { body };
+    // Only the dashboard's own pages may begin or end a session.
+    if (path === '/session' && method !== 'GET') {
+      const own = method === 'POST' ? { body: login } : {};
+      for (const credential of ['none', 'junk', 'key', 'owner'] as const)
+        await expectStatus(403, method, target, { ...own, credential });
+      continue;
+    }
     if (path.startsWith('/docs') || ['/openapi.json', '/version'].includes(path) || path.startsWith('/auth/')) {
       await expectStatus(403, method, target.replace('{provider}', 'google').replace('{file}', 'x'), {
         ...more,
