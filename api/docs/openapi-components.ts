@@ -128,8 +128,9 @@ const errorSchema = {
             reason: {
               type: 'string',
               description:
-                'Machine-readable reason: `totp_required`, `totp_invalid`, `totp_setup_required`, `server_key_not_accepted`, `scope_missing` or `sdk_links_off`.',
+                'Machine-readable reason: `totp_required`, `totp_invalid`, `totp_setup_required`, `server_key_not_accepted`, `scope_missing`, `sdk_links_off` or `taken`.',
             },
+            link_id: { type: 'string', description: 'The link that has the taken short code or external id.' },
             errors: {
               type: 'array',
               maxItems: 100,

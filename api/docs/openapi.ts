@@ -94,7 +94,7 @@ function operation(route: DocumentedRoute, about: About): object {
 /** A body may be omitted if none of its fields is required. */
 function isRequired(route: DocumentedRoute): boolean {
   if (!route.body) return false;
-  if ('minProperties' in route.body) return true;
+  if (route.needsBody || 'minProperties' in route.body) return true;
   const required: unknown = 'required' in route.body ? route.body.required : undefined;
   return route.bodyMode === 'raw' || (Array.isArray(required) && required.length > 0);
 }

@@ -52,6 +52,14 @@ const nameOf = ({ method, path }: Route<ApiDeps>) => `${method} ${path}`;
 const requests: Readonly<Record<string, () => Promise<[path: string, status: number, body?: object]>>> = {
   'GET /links': async () => [`/links?app_id=${app.id}`, 200],
   'POST /links': async () => ['/links', 201, { app_id: app.id, path: '/k' }],
+  'POST /links/bulk': async () => ['/links/bulk', 200, { links: [{ app_id: app.id, path: '/k' }] }],
+  'PATCH /links/bulk': async () => ['/links/bulk', 200, { filter: { app_id: app.id }, changes: { title: 'K' } }],
+  'DELETE /links/bulk': async () => ['/links/bulk', 200, { filter: { app_id: app.id, campaign: 'none' } }],
+  'PUT /links/by-external-id/{app_id}/{external_id}': async () => [
+    `/links/by-external-id/${app.id}/${newId('lnk', 1)}`,
+    201,
+    { path: '/k' },
+  ],
   'GET /links/{id}': async () => [`/links/${link.id}`, 200],
   'PATCH /links/{id}': async () => [`/links/${link.id}`, 200, { title: 'By a key' }],
   'DELETE /links/{id}': async () => [`/links/${(await make('/links', { app_id: app.id, path: '/d' })).id}`, 200],
@@ -114,7 +122,10 @@ test('an endpoint is open to a key with its scope, and closed to one without it,
     expect((await ask((await newKey([scope])).call)).status, name).toBe(wanted);
     const lacking = await ask((await newKey(without(scope))).call);
     expect([lacking.status, lacking.body.error.details?.reason], name).toEqual([403, 'scope_missing']);
-    expect((await ask(foreign.call)).status, name).toBe(wanted === 404 ? 404 : 403);
+    const refused = await ask(foreign.call);
+    // A batch refuses its links one by one.
+    const first = refused.body.results?.[0]?.error.code ?? refused.status;
+    expect(first, name).toBe(wanted === 404 ? 404 : name === 'POST /links/bulk' ? 'FORBIDDEN' : 403);
     for (const dead of [ending, deleted]) expect((await ask(dead.call)).status, name).toBe(401);
   }
 });

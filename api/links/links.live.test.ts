@@ -119,7 +119,6 @@ const wrong: [string, Record<string, unknown>, string][] = [
   ['an empty tap page', { tap_page: '' }, 'tap_page'],
   ['an unknown field', { sort_code: 'abc' }, 'sort_code'],
   ['a field that is not writable', { source: 'sdk' }, 'source'],
-  ['the computed url', { url: 'https://example.com' }, 'url'],
 ];
 test.each(wrong)('%s is a 400 that names the field, on creation and on update', async (_, fields, field) => {
   const created = await owner.call('POST', '/links', { app_id: appId, path: '/x', ...fields });
@@ -161,6 +160,12 @@ test('a number in data that no double can hold gets 400 instead of becoming null
   expect([reply.status, reply.body.error.details.field]).toEqual([400, 'data.a[1].n']);
 });
 
+test('the url of a link is computed, so an update of it is a 400', async () => {
+  const link = await newLink();
+  const reply = await owner.call('PATCH', `/links/${link.id}`, { url: 'https://example.com' });
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, 'url']);
+});
+
 test('a path is measured in visible characters, whatever their encoding', async () => {
   const path = `/${'😀'.repeat(2047)}`;
   expect((await newLink({ path })).path).toBe(path);
@@ -189,12 +194,14 @@ test('a taken code gets 400 and is never replaced, even if the link that had it 
   const taken = { app_id: appId, path: '/y', short_code: 'taken-1' };
   for (const state of ['live', 'deleted']) {
     const again = await owner.call('POST', '/links', taken);
-    expect([again.status, again.body.error.details.field], state).toEqual([400, 'short_code']);
+    const { details } = again.body.error;
+    expect([again.status, details.field, details.reason], state).toEqual([400, 'short_code', 'taken']);
+    expect(details.link_id, state).toBe(state === 'live' ? link.id : undefined);
     if (state === 'live') await owner.call('DELETE', `/links/${link.id}`);
   }
   const other = await newLink();
   const moved = await owner.call('PATCH', `/links/${other.id}`, { short_code: 'taken-1' });
-  expect([moved.status, moved.body.error.details.field]).toEqual([400, 'short_code']);
+  expect([moved.status, moved.body.error.details]).toEqual([400, { field: 'short_code', reason: 'taken' }]);
   expect((await newLink({ short_code: 'Taken-1' })).short_code).toBe('Taken-1');
 });
 

@@ -76,7 +76,7 @@ export const listLinks = route({
   },
 });
 
-async function refuseApp(tenant: TenantQueries, appId: string | undefined): Promise<Rejection | null> {
+export async function refuseApp(tenant: TenantQueries, appId: string | undefined): Promise<Rejection | null> {
   if (appId === undefined) return null;
   const sql = 'SELECT id FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL';
   const [app] = await tenant.query(sql, [appId]);

@@ -1,15 +1,22 @@
 import type { ApiDeps } from '#api/deps.ts';
 import type { Route } from '#common/http/route.ts';
+import { bulkDeleteLinks, bulkUpdateLinks } from './bulk-change.ts';
+import { bulkCreateLinks } from './bulk-create.ts';
 import { createLinkRoute } from './create.ts';
 import { deleteLinkRoute } from './delete.ts';
 import { listLinks } from './list.ts';
 import { qr } from './qr.ts';
 import { readLinkRoute } from './read.ts';
 import { updateLinkRoute } from './update.ts';
+import { upsertLink } from './upsert.ts';
 
 export const linkRoutes: readonly Route<ApiDeps>[] = [
   listLinks,
   createLinkRoute,
+  bulkCreateLinks,
+  bulkUpdateLinks,
+  bulkDeleteLinks,
+  upsertLink,
   readLinkRoute,
   updateLinkRoute,
   deleteLinkRoute,

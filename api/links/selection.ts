@@ -61,6 +61,14 @@ function sourceOf(filters: LinkFilters, values: Values): Source {
   return { from, where: parts.join(' AND ') };
 }
 
+/** Ids of the matching links, at most `max`. */
+export async function matchingIds(tenant: TenantQueries, filters: LinkFilters, max: number): Promise<string[]> {
+  const values = new Values();
+  const { from, where } = sourceOf(filters, values);
+  const sql = `SELECT l.id FROM ${from} WHERE l.organization_id = ANY ($1) AND ${where} LIMIT ${values.bind(max)}`;
+  return (await tenant.query<{ id: string }>(sql, values.list)).map(({ id }) => id);
+}
+
 /** A LIKE pattern that finds the text anywhere. */
 function likePattern(text: string): string {
   return `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`;

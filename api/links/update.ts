@@ -1,7 +1,7 @@
 import { refuseWrite, tenantOf } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
-import { invalid, Rejection } from '#common/http/rejection.ts';
+import { Rejection, taken } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
 import {
   type LinkChanges,
@@ -12,7 +12,8 @@ import {
 } from '#common/links/link-fields.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
-import { findLink, linkParams } from './read.ts';
+import { holderOf } from './create.ts';
+import { findLink, linkParams, readLink } from './read.ts';
 
 export const updateLinkRoute = route({
   method: 'PATCH',
@@ -37,7 +38,23 @@ export const updateLinkRoute = route({
   },
 });
 
-async function changeLink(
+const uniqueFields: Readonly<Record<string, 'short_code' | 'external_id'>> = {
+  links_short_code_key: 'short_code',
+  links_external_id_key: 'external_id',
+};
+
+async function holder(
+  tenancy: Tenancy,
+  caller: UserCaller,
+  id: string,
+  field: 'short_code' | 'external_id',
+  value: string,
+): Promise<string | null> {
+  const link = await readLink(tenancy, caller, id);
+  return link instanceof Rejection ? null : holderOf(tenancy, link, field, value);
+}
+
+export async function changeLink(
   { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
   caller: UserCaller,
   id: string,
@@ -61,10 +78,8 @@ async function changeLink(
     });
   } catch (error) {
     const constraint = violatedConstraint(error);
-    if (constraint === 'links_short_code_key')
-      return invalid('short_code', 'is already used by another link of this app');
-    if (constraint === 'links_external_id_key')
-      return invalid('external_id', 'is already used by another link of this app');
+    const field = uniqueFields[constraint ?? ''];
+    if (field) return taken(field, await holder(tenancy, caller, id, field, changes[field] ?? ''));
     throw error;
   }
 }

@@ -29,7 +29,7 @@ export class Cors {
   /** Additional headers of a preflight (OPTIONS) answer. */
   preflight(): Record<string, string> {
     return {
-      'Access-Control-Allow-Methods': 'GET, POST, PATCH, DELETE',
+      'Access-Control-Allow-Methods': 'GET, POST, PUT, PATCH, DELETE',
       'Access-Control-Allow-Headers': 'Authorization, Content-Type, Content-Encoding, X-API-Key',
       'Access-Control-Max-Age': PREFLIGHT_SECONDS,
     };

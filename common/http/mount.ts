@@ -149,7 +149,7 @@ function readBody<Deps>(body: RawBody, contentType: string, check: Validator, ro
 
 function isOptional<Deps>(route: Route<Deps>): boolean {
   const required: unknown = route.body && 'required' in route.body ? route.body.required : undefined;
-  const needsOne = route.body !== undefined && 'minProperties' in route.body;
+  const needsOne = route.needsBody === true || (route.body !== undefined && 'minProperties' in route.body);
   return !needsOne && !(Array.isArray(required) && required.length > 0);
 }
 

@@ -27,30 +27,33 @@ export class Rejection {
   readonly retryAfterSeconds: number | null;
   /** Machine-readable reason if the code alone is not specific enough: `details.reason`. */
   readonly reason: string | null;
+  /** The link that has what the caller wants: `details.link_id`. */
+  readonly linkId: string | null;
 
   constructor(
     code: ErrorCode,
     message: string,
-    more: { errors?: readonly FieldError[]; retryAfterSeconds?: number; reason?: string } = {},
+    more: { errors?: readonly FieldError[]; retryAfterSeconds?: number; reason?: string; linkId?: string } = {},
   ) {
     this.code = code;
     this.message = message;
     this.errors = more.errors ?? [];
     this.retryAfterSeconds = more.retryAfterSeconds ?? null;
     this.reason = more.reason ?? null;
+    this.linkId = more.linkId ?? null;
   }
 
   /** The error envelope. */
-  get body(): object {
-    const first = this.errors[0];
-    if (!first && this.reason !== null)
-      return { error: { code: this.code, message: this.message, details: { reason: this.reason } } };
-    if (!first) return { error: { code: this.code, message: this.message } };
-    const details =
-      this.errors.length > 1
-        ? { field: first.field, errors: this.errors.slice(0, FIELD_ERRORS_MAX) }
-        : { field: first.field };
-    return { error: { code: this.code, message: this.message, details } };
+  get body(): { readonly error: object } {
+    const [first, second] = this.errors;
+    const details = {
+      ...(first ? { field: first.field } : {}),
+      ...(second ? { errors: this.errors.slice(0, FIELD_ERRORS_MAX) } : {}),
+      ...(this.reason === null ? {} : { reason: this.reason }),
+      ...(this.linkId === null ? {} : { link_id: this.linkId }),
+    };
+    const { code, message } = this;
+    return { error: { code, message, ...(Object.keys(details).length > 0 ? { details } : {}) } };
   }
 }
 
@@ -71,6 +74,17 @@ export const unavailable = (
 
 export function invalid(field: string, message: string): Rejection {
   return new Rejection('VALIDATION_ERROR', `${field}: ${message}`, { errors: [{ field, message }] });
+}
+
+/** A short code or an external id that another link of the app has; its id, unless that link is deleted. */
+export function taken(field: string, linkId: string | null): Rejection {
+  const message = 'is already used by another link of this app';
+  const holder = linkId === null ? {} : { linkId };
+  return new Rejection('VALIDATION_ERROR', `${field}: ${message}`, {
+    errors: [{ field, message }],
+    reason: 'taken',
+    ...holder,
+  });
 }
 
 export function invalidFields(errors: readonly FieldError[]): Rejection {

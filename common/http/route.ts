@@ -6,7 +6,7 @@ import type { Static, TSchema } from 'typebox';
 import type { RawBody } from './raw-body.ts';
 import type { FieldError, Rejection } from './rejection.ts';
 
-export type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE';
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 /** Who may call: a dashboard user (bearer token), an app (API key), or anyone (public). */
 export type CallerKind = 'user' | 'app' | 'public';
 /** What a server key must be allowed to do to call a route. */
@@ -67,6 +67,8 @@ interface RouteBase {
    */
   readonly bodyFaults?: (body: Readonly<Record<string, unknown>>) => readonly FieldError[];
   readonly bodyBytesMax?: number;
+  /** A body must be sent although none of its fields is required on its own. */
+  readonly needsBody?: boolean;
   /** Success answers by status; the error answers follow from the route itself. */
   readonly answers: Readonly<
     Record<

@@ -121,6 +121,9 @@ export class HttpServer {
       case 'POST':
         app.post(pattern, receive);
         break;
+      case 'PUT':
+        app.put(pattern, receive);
+        break;
       case 'PATCH':
         app.patch(pattern, receive);
         break;

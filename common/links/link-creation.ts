@@ -5,7 +5,7 @@ import { newId } from '#common/ids.ts';
 import { violatedConstraint } from '#common/stores/postgres.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 import { type LinkRow, linkColumns } from './link.ts';
-import { linkFieldNames, type NewLink, storedValue } from './link-fields.ts';
+import { type LinkToCreate, linkFieldNames, storedValue } from './link-fields.ts';
 
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const CODE_CHARACTERS = 7;
@@ -40,7 +40,7 @@ export async function createLink(
   { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
   owner: LinkOwner,
   source: LinkRow['source'],
-  fields: NewLink,
+  fields: LinkToCreate,
 ): Promise<LinkCreation> {
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
     const nowMs = clock();
@@ -62,7 +62,7 @@ async function insert(
   tenancy: Tenancy,
   owner: LinkOwner,
   source: LinkRow['source'],
-  fields: NewLink,
+  fields: LinkToCreate,
   nowMs: number,
 ): Promise<LinkRow | undefined> {
   const names = linkFieldNames.filter((name) => fields[name] !== undefined);

@@ -82,11 +82,33 @@ function optional<P extends Record<string, TSchema>>(fields: P): Optional<P> {
 const { path, ...others } = linkFields;
 const app_id = Type.Optional(Type.String({ description: 'Optional for a user with access to exactly one app.' }));
 
-/** The body that creates a link. */
+const url = Type.Optional(
+  Type.String({
+    minLength: 1,
+    maxLength: URL_CHARACTERS_MAX,
+    description:
+      'Destination on every platform, for a link without a place in the app: the default of ios_url, android_url and fallback_url. path is then optional and by default the path of this URL.',
+  }),
+);
+
+/** The body that creates a link: with a path, a url or both. */
 export const newLinkBody = Type.Object(
-  { app_id, path, ...optional(others) },
+  { app_id, url, ...optional(linkFields) },
   { additionalProperties: false, title: 'NewLink' },
 );
+const { external_id: _, ...upserted } = optional(linkFields);
+/** The body that creates or changes the link with an external id. */
+export const upsertedLinkBody = Type.Object(
+  { url, ...upserted },
+  { additionalProperties: false, title: 'UpsertedLink' },
+);
+const { short_code: __, ...shared } = upserted;
+/** What may be changed in many links at once: what need not be unique. */
+export const sharedChangesBody = Type.Object(shared, {
+  additionalProperties: false,
+  minProperties: 1,
+  title: 'SharedLinkChanges',
+});
 /** The same for SDKs, whose unknown fields are ignored: old SDKs are used for years. */
 export const newSdkLinkBody = Type.Object({ app_id, path, ...optional(others) }, { title: 'NewSdkLink' });
 /** The body that changes a link: any of the fields, at least one. */
@@ -97,6 +119,8 @@ export const linkChangesBody = Type.Object(optional(linkFields), {
 });
 
 export type NewLink = Static<typeof newLinkBody>;
+/** A link that can be stored. */
+export type LinkToCreate = Omit<NewLink, 'app_id' | 'url' | 'path'> & { readonly path: string };
 export type LinkChanges = Static<typeof linkChangesBody>;
 export type LinkFieldName = keyof typeof linkFields;
 export const linkFieldNames = Object.keys(linkFields) as LinkFieldName[];
@@ -126,6 +150,27 @@ export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): F
     faults.push({ field: 'expires_at', message: 'must be a time in ISO 8601 with its time zone, from 1970 to 9999' });
   }
   return faults;
+}
+
+/** The same for a link that is created, which needs a path or a url. */
+export function newLinkFaults(link: { readonly [K in LinkFieldName | 'url']?: unknown }): FieldError[] {
+  const { path, url } = link;
+  const missing = path === undefined && url === undefined ? [{ field: 'path', message: 'is required' }] : [];
+  return [...missing, ...urlFaults(link, ['url']), ...linkFaults(link)];
+}
+
+/** The fields that `url` stands for. */
+export function withDestination<F extends Omit<NewLink, 'app_id'>>(given: F): Omit<F, 'url'> {
+  const { url, ...fields } = given;
+  if (url === undefined) return fields;
+  const { path = pathOf(url), ios_url = url, android_url = url, fallback_url = url } = fields;
+  return { ...fields, path, ios_url, android_url, fallback_url };
+}
+
+function pathOf(url: string): string {
+  const { pathname, search } = new URL(url);
+  // Escapes can make it longer than the URL was.
+  return pathname.length + search.length <= PATH_CHARACTERS_MAX ? pathname + search : '/';
 }
 
 /** The position of the first number that JSON can express and a double cannot, such as 1e400; null if there is none. */

@@ -123,6 +123,13 @@ test('every operation succeeds as described', async () => {
     body: { app_id: app['id'], path: '/a', tags: ['t'], data: { a: 1 } },
   });
   await expectStatus(200, 'GET', `/links/${link['id']}`);
+  const bulk = { links: [{ app_id: app['id'], path: '/b', campaign: 'bulk' }, { path: 1 }] };
+  await expectStatus(200, 'POST', '/links/bulk', { body: bulk });
+  const filter = { campaign: 'bulk' };
+  await expectStatus(200, 'PATCH', '/links/bulk', { body: { filter, changes: { tags: ['b'] } } });
+  await expectStatus(200, 'DELETE', '/links/bulk', { body: { ids: [link['app_id']] } });
+  for (const status of [201, 200])
+    await expectStatus(status, 'PUT', `/links/by-external-id/${app['id']}/e1`, { body: { path: '/e' } });
   await expectStatus(200, 'GET', '/links?sort=clicks&limit=2');
   await expectStatus(200, 'PATCH', `/links/${link['id']}`, {
     body: { campaign: 'c', expires_at: '2030-01-01T00:00:00Z' },

@@ -73,6 +73,23 @@ const rows: readonly Row[] = [
   { endpoint: 'DELETE /keys/{id}', statuses: manage(200), id: 'key' },
   { endpoint: 'GET /links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },
+  {
+    endpoint: 'POST /links/bulk',
+    // Another organization's app is an error of each link.
+    statuses: [401, 401, 401, 401, 403, 200, 200, 200, 403],
+    body: () => ({ links: [{ app_id: app.id, path: '/bulk' }] }),
+  },
+  {
+    endpoint: 'PATCH /links/bulk',
+    statuses: write(),
+    body: () => ({ filter: { app_id: app.id, campaign: 'none' }, changes: { title: 'Renamed' } }),
+  },
+  { endpoint: 'DELETE /links/bulk', statuses: write(), body: () => ({ filter: { app_id: app.id, campaign: 'none' } }) },
+  {
+    endpoint: 'PUT /links/by-external-id/{app_id}/{external_id}',
+    statuses: write(201),
+    body: () => ({ path: '/upserted' }),
+  },
   { endpoint: 'GET /links/{id}', statuses: read(), id: 'link' },
   { endpoint: 'PATCH /links/{id}', statuses: write(), id: 'link', body: () => ({ title: 'Renamed' }) },
   { endpoint: 'DELETE /links/{id}', statuses: write(), id: 'link' },
@@ -182,7 +199,7 @@ async function pathOf(row: Row): Promise<string> {
     const wanted = { name: 'Fresh', scopes: ['links:read'], organization_id: organization };
     path = path.replace('{id}', (await make<{ id: string }>('/keys', wanted, headers.owner)).id);
   }
-  path = path.replace('{match_id}', matchId);
+  path = path.replace('{match_id}', matchId).replace('{app_id}', app.id).replace('{external_id}', `fresh-${made++}`);
   const query = row.query?.replace('{app}', app.id).replace('{organization}', organization);
   return `${path.replace('{provider}', 'google').replace('{file}', 'swagger-ui.css')}${query ? `?${query}` : ''}`;
 }

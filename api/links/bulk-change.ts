@@ -1,0 +1,196 @@
+/** Changes or deletes many links, named by their ids or by a filter. */
+import { type Static, Type } from 'typebox';
+import { onlyViewing, tenantOf } from '#api/access.ts';
+import { route, type UserCaller } from '#api/route.ts';
+import type { Clock } from '#common/clock.ts';
+import { type FieldError, invalid, notFound, Rejection, statusOf } from '#common/http/rejection.ts';
+import { isObject } from '#common/json-object.ts';
+import { linkExample } from '#common/links/link.ts';
+import {
+  isStorableTime,
+  linkFaults,
+  linkFieldNames,
+  sharedChangesBody,
+  storedValue,
+} from '#common/links/link-fields.ts';
+import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
+import { refuseApp } from './list.ts';
+import { matchingIds } from './selection.ts';
+
+const IDS_MAX = 1_000;
+/** One transaction. */
+const FILTERED_MAX = 10_000;
+
+export const ItemErrorSchema = Type.Object(
+  {
+    code: Type.Unsafe<string>({ type: 'string', enum: Object.keys(statusOf) }),
+    message: Type.String(),
+    details: Type.Optional(Type.Object({}, { additionalProperties: true })),
+  },
+  { title: 'ItemError' },
+);
+
+const filter = Type.Object(
+  {
+    app_id: Type.Optional(Type.String()),
+    campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
+    tag: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+    search: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+    archived: Type.Optional(Type.Boolean()),
+    created_after: Type.Optional(Type.String({ format: 'date-time' })),
+    created_before: Type.Optional(Type.String({ format: 'date-time' })),
+  },
+  {
+    additionalProperties: false,
+    minProperties: 1,
+    title: 'LinkFilter',
+    description: `As in GET /links. A filter that matches more than ${FILTERED_MAX} links is refused.`,
+  },
+);
+const which = {
+  ids: Type.Optional(
+    Type.Array(Type.String({ maxLength: 64 }), {
+      minItems: 1,
+      maxItems: IDS_MAX,
+      uniqueItems: true,
+      description: 'The links. Give ids or a filter.',
+    }),
+  ),
+  filter: Type.Optional(filter),
+};
+type Which = { readonly ids?: readonly string[]; readonly filter?: Static<typeof filter> };
+
+const failures = Type.Array(Type.Object({ id: Type.String(), error: ItemErrorSchema }, { title: 'FailedItem' }), {
+  description: 'The ids that were refused.',
+});
+
+function whichFaults(body: Readonly<Record<string, unknown>>): FieldError[] {
+  if ((body['ids'] === undefined) === (body['filter'] === undefined))
+    return [{ field: 'ids', message: 'either ids or filter is required' }];
+  const filter = isObject(body['filter']) ? body['filter'] : {};
+  return ['created_after', 'created_before']
+    .filter((name) => typeof filter[name] === 'string' && !isStorableTime(filter[name]))
+    .map((name) => ({ field: `filter.${name}`, message: 'must be a time from 1970 to 9999' }));
+}
+
+export const bulkUpdateLinks = route({
+  method: 'PATCH',
+  path: '/links/bulk',
+  operationId: 'bulkUpdateLinks',
+  caller: 'user',
+  scope: 'links:write',
+  limit: 'general',
+  tag: 'Links',
+  summary: 'Change many links',
+  description: `Up to ${IDS_MAX} ids, or all links that match a filter, at most ${FILTERED_MAX}. A short code and an external id belong to one link and can't be changed here.`,
+  bodyBytesMax: 262_144,
+  needsBody: true,
+  body: Type.Object(
+    { ...which, changes: sharedChangesBody },
+    { additionalProperties: false, title: 'BulkLinkChanges' },
+  ),
+  bodyFaults: (body) => [
+    ...whichFaults(body),
+    ...(isObject(body['changes']) ? linkFaults(body['changes']) : []).map(({ field, message }) => ({
+      field: `changes.${field}`,
+      message,
+    })),
+  ],
+  bodyExample: { filter: { campaign: 'summer_sale' }, changes: { archived: true } },
+  answers: {
+    200: {
+      description: 'The links are changed.',
+      schema: Type.Object({ updated: Type.Integer(), failed: failures }, { title: 'UpdatedLinks' }),
+      example: { updated: 12, failed: [] },
+    },
+  },
+  async handle({ tenancy, clock, deliverChanges }, { caller, body }) {
+    const { changes } = body;
+    const names = linkFieldNames.filter((name) => Reflect.get(changes, name) !== undefined);
+    const values = names.map((name) => storedValue(name, Reflect.get(changes, name)));
+    const assignments = names.map((name, at) => `, ${name} = $${at + 4}`).join('');
+    const done = await changeLinks({ tenancy, clock }, caller, body, assignments, values);
+    if (done instanceof Rejection) return done;
+    await deliverChanges();
+    return { status: 200, body: { updated: done.changed, failed: done.failed } };
+  },
+});
+
+export const bulkDeleteLinks = route({
+  method: 'DELETE',
+  path: '/links/bulk',
+  operationId: 'bulkDeleteLinks',
+  caller: 'user',
+  scope: 'links:write',
+  limit: 'general',
+  tag: 'Links',
+  summary: 'Delete many links',
+  description: `Up to ${IDS_MAX} ids, or all links that match a filter, at most ${FILTERED_MAX}.`,
+  bodyBytesMax: 262_144,
+  needsBody: true,
+  body: Type.Object(which, { additionalProperties: false, title: 'WhichLinks' }),
+  bodyFaults: whichFaults,
+  bodyExample: { ids: [linkExample.id] },
+  answers: {
+    200: {
+      description: 'The links are deleted.',
+      schema: Type.Object({ deleted: Type.Integer(), failed: failures }, { title: 'DeletedLinks' }),
+      example: { deleted: 1, failed: [] },
+    },
+  },
+  async handle({ tenancy, clock, deliverChanges }, { caller, body }) {
+    const done = await changeLinks({ tenancy, clock }, caller, body, ', deleted_at = $3', []);
+    if (done instanceof Rejection) return done;
+    await deliverChanges();
+    return { status: 200, body: { deleted: done.changed, failed: done.failed } };
+  },
+});
+
+interface Changed {
+  readonly changed: number;
+  readonly failed: readonly { readonly id: string; readonly error: unknown }[];
+}
+
+/** Locked in the order of their ids, so that two requests wait for each other only one way. */
+const lock = `SELECT l.id FROM links l JOIN apps a ON a.id = l.app_id
+  WHERE l.organization_id = ANY ($1) AND l.id = ANY ($2) AND l.deleted_at IS NULL AND a.deleted_at IS NULL
+  ORDER BY l.id FOR NO KEY UPDATE OF l`;
+
+/** @param assignments further ones than of updated_at; their values begin at `$4`. */
+async function changeLinks(
+  { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
+  caller: UserCaller,
+  { ids, filter }: Which,
+  assignments: string,
+  values: readonly unknown[],
+): Promise<Changed | Rejection> {
+  const writable = caller.memberships.filter(({ role }) => role !== 'viewer');
+  if (caller.memberships.length > 0 && writable.length === 0) return onlyViewing();
+  const scope = tenantOf(
+    caller,
+    writable.map(({ organization_id }) => organization_id),
+  );
+  return tenancy.within(scope, async (tenant) => {
+    const wanted = ids ?? (await idsOf(tenant, filter ?? {}));
+    if (wanted instanceof Rejection) return wanted;
+    const locked = (await tenant.query<{ id: string }>(lock, [wanted])).map(({ id }) => id);
+    await tenant.query(
+      `UPDATE links SET updated_at = $3${assignments} WHERE organization_id = ANY ($1) AND id = ANY ($2)`,
+      [locked, new Date(clock()), ...values],
+    );
+    const known = new Set(locked);
+    const failed = (ids ?? []).filter((id) => !known.has(id)).map((id) => ({ id, ...missing.body }));
+    return { changed: locked.length, failed };
+  });
+}
+
+const missing = notFound('There is no link with this id that you may change.');
+
+async function idsOf(tenant: TenantQueries, filter: NonNullable<Which['filter']>): Promise<string[] | Rejection> {
+  const refused = await refuseApp(tenant, filter.app_id);
+  if (refused) return refused;
+  const ids = await matchingIds(tenant, filter, FILTERED_MAX + 1);
+  return ids.length > FILTERED_MAX
+    ? invalid('filter', `matches more than ${FILTERED_MAX} links: narrow it, for example by created_after`)
+    : ids;
+}

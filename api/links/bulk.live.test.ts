@@ -1,0 +1,257 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
+import { newId } from '#common/ids.ts';
+
+let api: ApiForTest;
+let owner: Member;
+let stranger: Member;
+let appId = '';
+let host = '';
+
+beforeAll(async () => {
+  api = await apiForTest();
+  [owner, stranger] = [await api.member(), await api.member()];
+  const app = await owner.call('POST', '/apps', { name: 'Bulk' });
+  [appId, host] = [app.body.id, app.body.host];
+});
+afterEach(() => expect(api.failures.splice(0)).toEqual([]));
+afterAll(() => api.stop());
+
+const create = (links: unknown, member = owner) => member.call('POST', '/links/bulk', { links });
+const listed = async (query: string, member = owner) => (await member.call('GET', `/links?${query}`)).body;
+const codes = (n: number, name: string) => Array.from({ length: n }, (_, at) => `${name}-${at}`);
+
+test('ten thousand links are created in ten requests', async () => {
+  const startedMs = Date.now();
+  for (let batch = 0; batch < 10; batch++) {
+    const links = codes(1_000, `many-${batch}`).map((external_id) => ({
+      app_id: appId,
+      path: '/m',
+      external_id,
+      tags: ['many'],
+    }));
+    const { status, body } = await create(links);
+    expect([status, body.created, body.failed]).toEqual([200, 1_000, 0]);
+  }
+  const tookMs = Date.now() - startedMs;
+  console.log(`10,000 links in bulk: ${tookMs} ms`);
+  // A quiet machine needs a few seconds.
+  expect(tookMs).toBeLessThan(40_000);
+  expect((await listed(`tag=many&limit=1&app_id=${appId}`)).pagination.total).toBe(10_000);
+});
+
+test('a batch answers for each link in order: created as if alone, or why not', async () => {
+  const held = (
+    await owner.call('POST', '/links', { app_id: appId, path: '/x', short_code: 'held', external_id: 'held' })
+  ).body;
+  const foreign = (await stranger.call('POST', '/apps', { name: 'Foreign' })).body;
+  const full = {
+    app_id: appId,
+    path: 'products/1',
+    short_code: 'batch-1',
+    campaign: 'été',
+    data: { a: [1, { b: null }] },
+    tags: ['x', 'y'],
+    expires_at: '2030-01-02T03:04:05.678Z',
+    title: '',
+    archived: true,
+    tap_page: 'mobile',
+  };
+  const { status, body } = await create([
+    full,
+    { path: '/only-app' },
+    { app_id: appId },
+    { app_id: appId, path: '/x', short_code: 'held' },
+    { app_id: appId, path: '/x', external_id: 'held' },
+    { app_id: appId, path: '/x', short_code: 'batch-1' },
+    { app_id: foreign.id, path: '/x' },
+    { app_id: newId('app', 1), path: '/x' },
+    { app_id: appId, path: '/x', tags: 'sale', ios_url: 'http://x' },
+    'link',
+    { app_id: appId, url: 'https://www.example.com/shoes?size=41' },
+  ]);
+  expect([status, body.created, body.failed]).toEqual([200, 3, 8]);
+  const [first] = body.results;
+  expect(first.link).toMatchObject({ ...full, path: '/products/1', title: null, url: `https://${host}/batch-1` });
+  expect((await owner.call('GET', `/links/${first.link.id}`)).body).toEqual(first.link);
+  const briefly = body.results.map(({ index, status, link, error }: Record<string, { [name: string]: unknown }>) => [
+    index,
+    status,
+    error ? [error['code'], (error['details'] as { field?: string } | undefined)?.field] : link?.['path'],
+  ]);
+  expect(briefly).toEqual([
+    [0, 'created', '/products/1'],
+    [1, 'created', '/only-app'],
+    [2, 'failed', ['VALIDATION_ERROR', 'path']],
+    [3, 'failed', ['VALIDATION_ERROR', 'short_code']],
+    [4, 'failed', ['VALIDATION_ERROR', 'external_id']],
+    [5, 'failed', ['VALIDATION_ERROR', 'short_code']],
+    [6, 'failed', ['FORBIDDEN', undefined]],
+    [7, 'failed', ['NOT_FOUND', undefined]],
+    [8, 'failed', ['VALIDATION_ERROR', 'tags']],
+    [9, 'failed', ['VALIDATION_ERROR', 'body']],
+    [10, 'created', '/shoes?size=41'],
+  ]);
+  for (const at of [3, 4]) expect(body.results[at].error.details).toMatchObject({ reason: 'taken', link_id: held.id });
+  expect(body.results[5].error.details.link_id).toBe(first.link.id);
+});
+
+test.each([
+  ['no links', { links: [] }, 'links'],
+  ['too many links', { links: Array.from({ length: 1_001 }, () => ({ path: '/x' })) }, 'links'],
+  ['no list', { links: {} }, 'links'],
+  ['nothing', {}, 'links'],
+  ['an unknown field', { links: [{ path: '/x' }], dry_run: true }, 'dry_run'],
+])('a batch with %s is a 400 that names the field', async (_, body, field) => {
+  const reply = await owner.call('POST', '/links/bulk', body);
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
+});
+
+test('two batches with the same links, at once and in opposite orders, create each link once', async () => {
+  const links = codes(300, 'twice').map((external_id) => ({ app_id: appId, path: '/t', external_id, tags: ['twice'] }));
+  const replies = await Promise.all([create(links), create([...links].reverse()), create(links)]);
+  expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
+  expect(replies.reduce((sum, { body }) => sum + body.created, 0)).toBe(300);
+  expect((await listed('tag=twice&limit=1')).pagination.total).toBe(300);
+});
+
+test('many links are changed and deleted by their ids, and each id that is not the caller’s is named', async () => {
+  const made = (await create(codes(3, 'ids').map((short_code) => ({ app_id: appId, path: '/i', short_code })))).body
+    .results;
+  const ids = made.map(({ link }: { link: { id: string } }) => link.id);
+  await stranger.call('POST', '/apps', { name: 'Mine' });
+  const theirs = (await stranger.call('GET', '/apps')).body.data[0].id;
+  const foreign = (await stranger.call('POST', '/links', { app_id: theirs, path: '/f' })).body.id;
+  const asked = [...ids, foreign, 'x'];
+  const changed = await owner.call('PATCH', '/links/bulk', {
+    ids: asked,
+    changes: { tags: ['ids'], archived: true, title: 'T' },
+  });
+  expect([changed.status, changed.body.updated]).toEqual([200, 3]);
+  expect(changed.body.failed.map(({ id, error }: { id: string; error: { code: string } }) => [id, error.code])).toEqual(
+    [
+      [foreign, 'NOT_FOUND'],
+      ['x', 'NOT_FOUND'],
+    ],
+  );
+  expect((await listed('tag=ids&archived=true')).data.map(({ title }: { title: string }) => title)).toEqual([
+    'T',
+    'T',
+    'T',
+  ]);
+  expect((await stranger.call('GET', `/links/${foreign}`)).body.title).toBeNull();
+  const deleted = await owner.call('DELETE', '/links/bulk', { ids: asked });
+  expect([deleted.status, deleted.body.deleted, deleted.body.failed.length]).toEqual([200, 3, 2]);
+  expect((await owner.call('GET', `/links/${ids[0]}`)).status).toBe(404);
+  expect((await stranger.call('GET', `/links/${foreign}`)).status).toBe(200);
+});
+
+test('many links are changed and deleted by a filter, and links that it does not match stay as they are', async () => {
+  const links = codes(5, 'f').map((title, at) => ({
+    app_id: appId,
+    path: '/f',
+    title,
+    campaign: at < 3 ? 'old' : 'new',
+  }));
+  await create(links);
+  const changed = await owner.call('PATCH', '/links/bulk', {
+    filter: { campaign: 'old', search: 'f-' },
+    changes: { campaign: null },
+  });
+  expect(changed.body).toEqual({ updated: 3, failed: [] });
+  expect((await listed('campaign=new')).pagination.total).toBe(2);
+  expect((await owner.call('DELETE', '/links/bulk', { filter: { campaign: 'new' } })).body).toEqual({
+    deleted: 2,
+    failed: [],
+  });
+  expect((await listed('search=f-')).pagination.total).toBe(3);
+});
+
+test('a filter that matches more than 10,000 links is refused, and changes none', async () => {
+  await create([{ app_id: appId, path: '/m', tags: ['many'] }]);
+  const reply = await owner.call('PATCH', '/links/bulk', { filter: { tag: 'many' }, changes: { archived: true } });
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, 'filter']);
+  expect((await listed('tag=many&archived=true&limit=1')).pagination.total).toBe(0);
+});
+
+test.each([
+  ['neither ids nor a filter', { changes: { title: 'x' } }, 'ids'],
+  ['both', { ids: ['x'], filter: { tag: 'x' }, changes: { title: 'x' } }, 'ids'],
+  ['an empty filter', { filter: {}, changes: { title: 'x' } }, 'filter'],
+  [
+    'a time that no store holds',
+    { filter: { created_after: '0001-01-01T00:00:00Z' }, changes: { title: 'x' } },
+    'filter.created_after',
+  ],
+  ['no changes', { ids: ['x'], changes: {} }, 'changes'],
+  ['a short code', { ids: ['x'], changes: { short_code: 'abc' } }, 'changes.short_code'],
+  ['a bad address', { ids: ['x'], changes: { ios_url: 'http://x' } }, 'changes.ios_url'],
+])('a bulk change with %s is a 400 that names the field', async (_, body, field) => {
+  const reply = await owner.call('PATCH', '/links/bulk', body);
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
+});
+
+test('a viewer creates, changes and deletes nothing in bulk, and another organization’s app is a 403', async () => {
+  const viewer = await api.member('viewer', owner.organization_id);
+  const filter = { app_id: appId };
+  expect((await create([{ app_id: appId, path: '/x' }], viewer)).status).toBe(403);
+  for (const member of [viewer, stranger]) {
+    expect((await member.call('PATCH', '/links/bulk', { filter, changes: { title: 'x' } })).status).toBe(403);
+    expect((await member.call('DELETE', '/links/bulk', { filter })).status).toBe(403);
+  }
+});
+
+const upsert = (external_id: string, body: object, member = owner) =>
+  member.call('PUT', `/links/by-external-id/${appId}/${encodeURIComponent(external_id)}`, body);
+
+test('an upsert creates the link, then changes the given fields of it', async () => {
+  const made = await upsert('sku/1 ü', { path: '/p', campaign: 'c', tags: ['t'] });
+  expect([made.status, made.body.external_id, made.body.campaign]).toEqual([201, 'sku/1 ü', 'c']);
+  const changed = await upsert('sku/1 ü', { title: 'T', campaign: null });
+  expect([changed.status, changed.body]).toMatchObject([
+    200,
+    { id: made.body.id, path: '/p', title: 'T', campaign: null, tags: ['t'] },
+  ]);
+  expect((await upsert('sku/1 ü', {})).body.id).toBe(made.body.id);
+  await owner.call('DELETE', `/links/${made.body.id}`);
+  const again = await upsert('sku/1 ü', { path: '/p' });
+  expect([again.status, again.body.id === made.body.id]).toEqual([201, false]);
+});
+
+test('two hundred upserts of one external id at once make one link', async () => {
+  const replies = await Promise.all(
+    Array.from({ length: 200 }, () => upsert('at-once', { path: '/p', short_code: 'at-once', title: 'Same' })),
+  );
+  const statuses = replies.map(({ status }) => status);
+  expect([statuses.filter((one) => one === 201).length, statuses.filter((one) => one === 200).length]).toEqual([
+    1, 199,
+  ]);
+  expect(new Set(replies.map(({ body }) => body.id)).size).toBe(1);
+  expect((await listed('search=at-once')).pagination.total).toBe(1);
+});
+
+test('an upsert is refused without a path for a new link, for a taken code, a foreign app and a viewer', async () => {
+  const none = await upsert('new', { title: 'x' });
+  expect([none.status, none.body.error.details.field]).toEqual([400, 'path']);
+  const code = await upsert('new', { path: '/x', short_code: 'at-once' });
+  expect([code.status, code.body.error.details.reason]).toEqual([400, 'taken']);
+  expect((await upsert('new', { path: '/x' }, stranger)).status).toBe(403);
+  expect((await upsert('new', { path: '/x' }, await api.member('viewer', owner.organization_id))).status).toBe(403);
+  expect((await owner.call('PUT', `/links/by-external-id/${newId('app', 1)}/x`, { path: '/x' })).status).toBe(404);
+});
+
+test('a url alone is a link’s destination on every platform, and its path the default of the link’s', async () => {
+  const url = 'https://www.example.com/a/b?c=d#e';
+  const link = (await owner.call('POST', '/links', { app_id: appId, url })).body;
+  expect(link).toMatchObject({ path: '/a/b?c=d', ios_url: url, android_url: url, fallback_url: url });
+  expect(link.url).toBe(`https://${host}/${link.short_code}`);
+  const mixed = (await owner.call('POST', '/links', { app_id: appId, url, path: '/in-app', ios_url: null })).body;
+  expect(mixed).toMatchObject({ path: '/in-app', ios_url: null, android_url: url });
+  const wrong = await owner.call('POST', '/links', { app_id: appId, url: 'http://example.com/' });
+  expect([wrong.status, wrong.body.error.details.field]).toEqual([400, 'url']);
+  const neither = await owner.call('POST', '/links', { app_id: appId });
+  expect([neither.status, neither.body.error]).toMatchObject([
+    400,
+    { message: 'path: is required', details: { field: 'path' } },
+  ]);
+});

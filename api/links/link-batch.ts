@@ -1,0 +1,111 @@
+/** Creates many links with one statement. Each is created or refused on its own. */
+import type { Clock } from '#common/clock.ts';
+import { type Rejection, taken } from '#common/http/rejection.ts';
+import { newId } from '#common/ids.ts';
+import { type LinkRow, linkColumns } from '#common/links/link.ts';
+import { type LinkOwner, newShortCode } from '#common/links/link-creation.ts';
+import { type LinkToCreate, linkFieldNames, storedValue } from '#common/links/link-fields.ts';
+import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
+
+/** Random codes that are taken are replaced this often: see link-creation.ts. */
+const ATTEMPTS_MAX = 5;
+
+export interface BatchItem {
+  readonly owner: LinkOwner;
+  readonly fields: LinkToCreate;
+}
+
+const columns = linkFieldNames.join(', ');
+const types = { archived: 'boolean', data: 'jsonb', tags: 'text[]', expires_at: 'timestamptz' } as const;
+const typed = linkFieldNames.map((name) => `${name} ${Reflect.get(types, name) ?? 'text'}`).join(', ');
+
+/** In the order of their unique names, so that two batches with the same links wait for each other only one way. */
+const insertion = `
+  WITH given AS (SELECT * FROM jsonb_to_recordset($2::jsonb) AS g (id text, app_id text, ${typed})),
+       l AS (INSERT INTO links (id, organization_id, app_id, source, created_at, updated_at, ${columns})
+             SELECT g.id, a.organization_id, a.id, 'dashboard', $3, $3, ${linkFieldNames.map((name) => `g.${name}`).join(', ')}
+               FROM given g JOIN apps a ON a.id = g.app_id AND a.organization_id = ANY ($1) AND a.deleted_at IS NULL
+              ORDER BY a.id, g.external_id, g.short_code
+             ON CONFLICT DO NOTHING RETURNING *)
+  SELECT ${linkColumns} FROM l JOIN apps a ON a.id = l.app_id`;
+
+const holders = `
+  SELECT w.at, h.id, h.short_code, h.deleted_at IS NULL AS is_live
+    FROM jsonb_to_recordset($2::jsonb) AS w (at integer, app_id text, short_code text, external_id text)
+    JOIN links h ON h.organization_id = ANY ($1) AND h.app_id = w.app_id
+         AND (h.short_code = w.short_code OR (h.external_id = w.external_id AND h.deleted_at IS NULL))`;
+
+interface Pending extends BatchItem {
+  readonly at: number;
+}
+
+/** What became of each item, in their order. */
+export async function createLinks(
+  { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
+  items: readonly BatchItem[],
+): Promise<(LinkRow | Rejection)[]> {
+  const outcomes = new Map<number, LinkRow | Rejection>();
+  let pending: Pending[] = items.map((item, at) => ({ ...item, at }));
+  for (let attempt = 1; pending.length > 0; attempt++) {
+    if (attempt > ATTEMPTS_MAX) throw new Error(`${ATTEMPTS_MAX} random short codes in a row were taken`);
+    const left = await insert(tenancy, clock, pending, outcomes);
+    const refused = await refusals(tenancy, left);
+    for (const [at, rejection] of refused) outcomes.set(at, rejection);
+    // What nothing prevents had a random code that was taken.
+    pending = left.filter(({ at }) => !refused.has(at));
+  }
+  return items.map((_, at) => {
+    const outcome = outcomes.get(at);
+    if (!outcome) throw new Error('an item of a batch was neither created nor refused');
+    return outcome;
+  });
+}
+
+/** @returns the items that were not inserted. */
+async function insert(
+  tenancy: Tenancy,
+  clock: Clock,
+  items: readonly Pending[],
+  outcomes: Map<number, LinkRow | Rejection>,
+): Promise<Pending[]> {
+  const nowMs = clock();
+  const ids = new Map<string, number>();
+  const rows = items.map(({ at, owner, fields }) => {
+    const id = newId('lnk', nowMs);
+    ids.set(id, at);
+    return { id, app_id: owner.app_id, ...stored({ ...fields, short_code: fields.short_code ?? newShortCode() }) };
+  });
+  const created = await tenancy.within(organizationsOfItems(items), (tenant) =>
+    tenant.query<LinkRow>(insertion, [JSON.stringify(rows), new Date(nowMs)]),
+  );
+  for (const row of created) outcomes.set(ids.get(row.id) ?? -1, row);
+  return items.filter(({ at }) => !outcomes.has(at));
+}
+
+function stored(fields: LinkToCreate): Record<string, unknown> {
+  const values = linkFieldNames.map((name) => [name, storedValue(name, fields[name])]);
+  return { ...Object.fromEntries(values), archived: fields.archived ?? false, data: fields.data ?? {} };
+}
+
+/** Why items could not be inserted, by their position. An item that repeats an earlier one of the batch finds that one. */
+async function refusals(tenancy: Tenancy, items: readonly Pending[]): Promise<Map<number, Rejection>> {
+  if (items.length === 0) return new Map();
+  const wanted = items.map(({ at, owner, fields }) => {
+    const { short_code = null, external_id = null } = fields;
+    return { at, app_id: owner.app_id, short_code, external_id };
+  });
+  const found = await tenancy.within(organizationsOfItems(items), (tenant) =>
+    tenant.query<{ at: number; id: string; short_code: string; is_live: boolean }>(holders, [JSON.stringify(wanted)]),
+  );
+  const given = new Map(items.map(({ at, fields }) => [at, fields]));
+  return new Map(
+    found.map(({ at, id, short_code, is_live }) => {
+      const field = given.get(at)?.short_code === short_code ? 'short_code' : 'external_id';
+      return [at, taken(field, is_live ? id : null)];
+    }),
+  );
+}
+
+function organizationsOfItems(items: readonly BatchItem[]) {
+  return allApps([...new Set(items.map(({ owner }) => owner.organization_id))]);
+}

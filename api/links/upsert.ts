@@ -1,0 +1,82 @@
+import { Type } from 'typebox';
+import { refuseWrite, tenantOf } from '#api/access.ts';
+import type { ApiDeps } from '#api/deps.ts';
+import { route, type UserCaller } from '#api/route.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
+import { linkFaults, upsertedLinkBody, withDestination } from '#common/links/link-fields.ts';
+import { urlFaults } from '#common/links/web-address.ts';
+import { createOrRefuse, findOwner } from './create.ts';
+import { changeLink } from './update.ts';
+
+/** Another request may create or delete the link between two steps; that often in a row is a fault. */
+const ATTEMPTS_MAX = 5;
+
+export const upsertLink = route({
+  method: 'PUT',
+  path: '/links/by-external-id/{app_id}/{external_id}',
+  operationId: 'upsertLink',
+  caller: 'user',
+  scope: 'links:write',
+  limit: 'links',
+  tag: 'Links',
+  summary: 'Create or change the link with an external id',
+  description:
+    'If the app has a link with this external_id, the given fields of it are changed, as with PATCH; otherwise the link is created, which needs a path or a url. Sending the request again changes nothing.',
+  params: Type.Object({
+    app_id: Type.String({ examples: [linkExample.app_id] }),
+    external_id: Type.String({ minLength: 1, maxLength: 255, description: 'Percent-encoded.', examples: ['sku-42'] }),
+  }),
+  needsBody: true,
+  body: upsertedLinkBody,
+  bodyFaults: (body) => [...urlFaults(body, ['url']), ...linkFaults(body)],
+  bodyExample: { path: '/products/42', campaign: 'summer_sale' },
+  answers: {
+    200: { description: 'The changed link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
+    201: { description: 'The new link.', schema: linkSchema, example: { ...linkExample, external_id: 'sku-42' } },
+  },
+  async handle(deps, { caller, params, body }) {
+    const { external_id } = params;
+    const owner = await findOwner(deps.tenancy, caller, params.app_id);
+    if (owner instanceof Rejection) return owner;
+    const denied = refuseWrite(caller, owner.organization_id);
+    if (denied) return denied;
+    const { path, ...fields } = withDestination(body);
+    for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt++) {
+      const known = await byExternalId(deps, caller, params.app_id, external_id);
+      if (known) {
+        const changes = { ...fields, ...(body.path === undefined ? {} : { path: body.path }) };
+        const changed = Object.keys(changes).length > 0 ? await changeLink(deps, caller, known.id, changes) : known;
+        if (changed instanceof Rejection) {
+          if (changed.code === 'NOT_FOUND') continue;
+          return changed;
+        }
+        await deps.deliverChanges();
+        return { status: 200, body: linkAnswer(changed, deps.shortUrl) };
+      }
+      if (path === undefined) return invalid('path', 'is required: there is no link with this external_id yet');
+      const created = await createOrRefuse(deps, owner, { ...fields, path, external_id });
+      if (created instanceof Rejection) {
+        // Which of two unique indexes reports the conflict is arbitrary: a repeated request violates both.
+        if (created.reason === 'taken' && (await byExternalId(deps, caller, params.app_id, external_id))) continue;
+        return created;
+      }
+      await deps.announce({ kind: 'link', host: created.host, short_code: created.short_code });
+      return { status: 201, body: linkAnswer(created, deps.shortUrl) };
+    }
+    throw new Error(`a link was created and deleted ${ATTEMPTS_MAX} times during one request`);
+  },
+});
+
+const byId = `SELECT ${linkColumns} FROM links l JOIN apps a ON a.id = l.app_id
+  WHERE l.organization_id = ANY ($1) AND l.app_id = $2 AND l.external_id = $3 AND l.deleted_at IS NULL AND a.deleted_at IS NULL`;
+
+async function byExternalId(
+  { tenancy }: ApiDeps,
+  caller: UserCaller,
+  appId: string,
+  externalId: string,
+): Promise<LinkRow | undefined> {
+  const [row] = await tenancy.within(tenantOf(caller), (tenant) => tenant.query<LinkRow>(byId, [appId, externalId]));
+  return row;
+}
