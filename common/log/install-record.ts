@@ -9,7 +9,8 @@ import { isId } from '#common/ids.ts';
 import { isObject } from '#common/json-object.ts';
 import { isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
 import { hasLongNumber, propertiesIn } from './long-numbers.ts';
-import { fits, type PrivacyMode, privacyModes } from './record.ts';
+import { type PrivacyMode, privacyModes } from './record.ts';
+import { type RecordFault, readFields } from './record-fields.ts';
 
 /**
  * Why the app was opened. `install`: for the first time on this device; `reinstall`: for the first time since it was
@@ -75,24 +76,11 @@ export function reinstallJson(line: string): string {
   return `${line.slice(0, -1)},"trigger":"reinstall"}`;
 }
 
-export type InstallFault = 'not_json' | 'not_an_object' | 'bad_field' | 'bad_text';
-
 /** Parses the line of an install. Returns a reason for an invalid one, and never throws. */
-export function decodeInstall(line: string): InstallRecord | InstallFault {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    return 'not_json';
-  }
-  if (!isObject(value)) return 'not_an_object';
-  const texts: Partial<Record<InstallText, string>> = {};
-  for (const name of textNames) {
-    const text = value[name] ?? '';
-    if (typeof text !== 'string' || !fits(text, installTextMax[name])) return 'bad_field';
-    if (text.includes('\0') || !text.isWellFormed()) return 'bad_text';
-    texts[name] = text;
-  }
+export function decodeInstall(line: string): InstallRecord | RecordFault {
+  const fields = readFields(line, installTextMax, textNames);
+  if (typeof fields === 'string') return fields;
+  const { value, texts } = fields;
   const { time, installed_at, confidence, properties } = value;
   const platform = sdkPlatforms.find((one) => one === value['platform']);
   const privacy_mode = privacyModes.find((one) => one === value['privacy_mode']);
@@ -100,14 +88,12 @@ export function decodeInstall(line: string): InstallRecord | InstallFault {
   if (!isRecordTime(time) || platform === undefined || privacy_mode === undefined) return 'bad_field';
   if (trigger === undefined) return 'bad_field';
   if (typeof confidence !== 'number' || !(confidence >= 0 && confidence <= 1)) return 'bad_field';
-  const complete = texts as Record<InstallText, string>;
-  if (!isId('app', complete.app_id) || !isId('org', complete.organization_id) || complete.install_id === '')
-    return 'bad_field';
+  if (!isId('app', texts.app_id) || !isId('org', texts.organization_id) || texts.install_id === '') return 'bad_field';
   const cutOut = hasLongNumber(line) ? propertiesIn(line, []) : null;
   const properties_json = isObject(properties) ? (cutOut ?? JSON.stringify(properties)) : '';
   if (!isStorable(properties)) return 'bad_text';
   return {
-    ...complete,
+    ...texts,
     time,
     // An install that was answered is stored, even if an older edge accepted an impossible time.
     installed_at: isRecordTime(installed_at) ? installed_at : time,

@@ -11,7 +11,8 @@ import type { EvidenceType, Factor, Gate } from '#common/match/rules.ts';
 import type { NetworkKind } from '#common/match/shared-address.ts';
 import type { Signals } from '#common/match/signals.ts';
 import { isStorable, type SdkPlatform, sdkPlatforms } from './event-record.ts';
-import { fits, type PrivacyMode, privacyModes } from './record.ts';
+import { type PrivacyMode, privacyModes } from './record.ts';
+import { type RecordFault, readFields } from './record-fields.ts';
 
 /** Matches contain what devices reported: they are deleted earlier than statistics. */
 export const matchRetentionDaysMax = 90;
@@ -113,41 +114,27 @@ export function matchJson(match: MatchRecord): string {
   return `${line.slice(0, -1)},"detail":${detail}}`;
 }
 
-export type MatchFault = 'not_json' | 'not_an_object' | 'bad_field' | 'bad_text';
-
 const detailStart = ',"detail":';
 
 /** Parses the line of a match. Returns a reason for an invalid one, and never throws. */
-export function decodeMatch(line: string): MatchRecord | MatchFault {
-  let value: unknown;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    return 'not_json';
-  }
-  if (!isObject(value)) return 'not_an_object';
-  const texts: Partial<Record<MatchText, string>> = {};
-  for (const name of textNames) {
-    const text = value[name] ?? '';
-    if (typeof text !== 'string' || !fits(text, matchTextMax[name])) return 'bad_field';
-    if (text.includes('\0') || !text.isWellFormed()) return 'bad_text';
-    texts[name] = text;
-  }
+export function decodeMatch(line: string): MatchRecord | RecordFault {
+  const fields = readFields(line, matchTextMax, textNames);
+  if (typeof fields === 'string') return fields;
+  const { value, texts } = fields;
   const { time, confidence, shadow_confidence, competing_links, duration_us, detail } = value;
   const platform = sdkPlatforms.find((one) => one === value['platform']);
   const privacy_mode = privacyModes.find((one) => one === value['privacy_mode']);
   if (!isRecordTime(time) || platform === undefined || privacy_mode === undefined) return 'bad_field';
   if (!isPart(confidence) || !isPart(shadow_confidence)) return 'bad_field';
   if (!isCount(competing_links) || !isCount(duration_us)) return 'bad_field';
-  const complete = texts as Record<MatchText, string>;
-  if (!isId('mat', complete.match_id) || !isId('app', complete.app_id) || !isId('org', complete.organization_id))
+  if (!isId('mat', texts.match_id) || !isId('app', texts.app_id) || !isId('org', texts.organization_id))
     return 'bad_field';
   // Quotes are escaped in texts, so nothing before it looks like the detail.
   const at = line.indexOf(detailStart);
   if (!isObject(detail) || at === -1) return 'bad_field';
   if (!isStorable(detail)) return 'bad_text';
   return {
-    ...complete,
+    ...texts,
     time,
     platform,
     privacy_mode,
