@@ -176,6 +176,12 @@ export const mutations: readonly Mutation[] = [
     to: 'seconds, 0)',
   },
   {
+    without: 'forgetting the ids of records that were not stored when a partition is taken',
+    file: 'ingest/attribution/first-seen.ts',
+    from: 'this.#young = new Map();\n    this.#old = new Map();',
+    to: '',
+  },
+  {
     without: 'an acknowledgement of a frame whose successors are committed',
     file: 'publisher/ack-samples.ts',
     from: 'if (sample.to === frameNo || marks.hasAll(frameNo + 1, sample.to))',

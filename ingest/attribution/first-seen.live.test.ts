@@ -65,6 +65,18 @@ test.each([['nothing younger', 0] as const, ['another that is younger', 20] as c
   },
 );
 
+test('an install whose first record was lost before it was stored counts when it is sent again, once the partition is taken again', async () => {
+  const now = Date.now();
+  const seen = firstSeen();
+  await seen.load(now);
+  const [lost] = batch(1, 900_000, 1);
+  if (lost === undefined) throw new Error('the batch is empty');
+  expect(await seen.settle([{ ...lost, kind: 'install' }])).toEqual([true]);
+  expect(await seen.settle([one('install', lost.id, now)])).toEqual([false]);
+  await seen.load(now);
+  expect(await seen.settle([one('install', lost.id, now)])).toEqual([true]);
+});
+
 test('a late event counts once, even if its first is older than the ids that are read at the start', async () => {
   const now = Date.now();
   await store('events', 'late', now - 40 * HOUR_MS);

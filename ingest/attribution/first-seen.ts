@@ -13,7 +13,8 @@
  *   only make "maybe" more frequent.
  * - An id that belongs to another partition by today's LOG_PARTITIONS (a stray) is looked up, and is decided only while
  *   this process owns all partitions: it cannot know what another process is storing with the same id.
- * - While another process owned the partition, it may have stored ids: `load` is called at each take-over.
+ * - While another process owned the partition, it may have stored ids: `load` is called at each take-over, when no batch is in doubt.
+ * - An id is held by a record that exists: at a take-over, ids of records that were not stored are forgotten.
  */
 import type { RowOrigin } from '#clickhouse/rows.ts';
 import type { Clock } from '#common/clock.ts';
@@ -104,6 +105,10 @@ export class FirstSeen {
    * @throws ClickHouseFailure; every id is looked up then.
    */
   async load(untilMs: number): Promise<void> {
+    // What is stored by now is in ClickHouse, and the rest comes again, unless its journal and the log have lost it: then its ids are free.
+    this.#young = new Map();
+    this.#old = new Map();
+    this.#batches = 0;
     // Of a partition beyond the number all ids belong to others, and are looked up.
     if (this.#options.partition >= this.#options.partitions) return;
     for (const kind of ['event', 'install'] as const) await this.#load(kind, untilMs - LOAD_BACK_MS);
