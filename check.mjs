@@ -8,6 +8,7 @@ const programs = fileURLToPath(new URL('node_modules/.bin/', import.meta.url));
 const lanes = [
   [
     ['types', 'tsc', '-p', '.'],
+    ['types of the dashboard', 'tsc', '-p', 'dashboard'],
     ['format and lint', 'biome', 'ci', '--diagnostic-level=warn', '.'],
     ['unused code', 'knip', '--no-progress'],
     ['generated pages', 'tsx', 'deploy/local/generate.ts', '--check'],

@@ -12,6 +12,7 @@ import { Redis } from '#common/stores/redis.ts';
 import { PostgresAuditTurns } from './analytics/audit-turns.ts';
 import { HourlyAudit } from './analytics/hourly-audit.ts';
 import { certificateQuestion } from './apps/served-host.ts';
+import { DashboardFiles } from './dashboard-files.ts';
 import { docsRoutes } from './docs/routes.ts';
 import { exposeOutbox } from './outbox-metrics.ts';
 import { apiParts, readLimits } from './parts.ts';
@@ -35,7 +36,8 @@ const api = apiParts(config, { db, redis, clickhouse, log }, systemClock);
 exposeOutbox(metrics, api.outbox);
 const docs = { routes: docsRoutes(api.mount.routes, api.about), deps: null, guard: api.guard };
 
-const server = new ServerPart(config, log, metrics, [...mountRoutes(api.mount), ...mountRoutes(docs)], api.guard);
+const routes = [...mountRoutes(api.mount), ...mountRoutes(docs)];
+const server = new ServerPart(config, log, metrics, routes, api.guard, DashboardFiles.load());
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'postgres', stop: () => db.close() },

@@ -7,10 +7,12 @@ import type { ApiDeps } from './deps.ts';
 import { keyRoutes } from './keys/routes.ts';
 import { linkRoutes } from './links/routes.ts';
 import { meRoutes } from './me/read.ts';
+import { memberRoutes } from './members/list.ts';
 
 export const apiRoutes: readonly Route<ApiDeps>[] = [
   ...authRoutes,
   ...meRoutes,
+  ...memberRoutes,
   ...linkRoutes,
   ...appRoutes,
   ...keyRoutes,

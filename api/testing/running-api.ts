@@ -7,7 +7,7 @@ import { AccessTokens } from '#common/access-token.ts';
 import { systemClock } from '#common/clock.ts';
 import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { mountRoutes } from '#common/http/mount.ts';
-import { HttpServer } from '#common/http/server.ts';
+import { HttpServer, type Pages } from '#common/http/server.ts';
 import { newId } from '#common/ids.ts';
 import { loadConfig } from '#common/process/config.ts';
 import { Postgres } from '#common/stores/postgres.ts';
@@ -49,10 +49,11 @@ export interface ApiForTest {
   stop(): Promise<void>;
 }
 
-/** `redisUrl`: how the API reaches its Redis, if not directly. */
+/** `redisUrl`: how the API reaches its Redis, if not directly. `pages`: what is served outside of /v1. */
 export async function apiForTest(
   settings: Record<string, string> = {},
   redisUrl: (server: TestServer) => Promise<string> = async (server) => server.url,
+  pages?: Pages,
 ): Promise<ApiForTest> {
   const [postgres, redisServer, clickhouseDatabase] = await Promise.all([
     postgresForTest(),
@@ -94,6 +95,7 @@ export async function apiForTest(
     corsOrigins: [],
     routes: mountRoutes(api.mount),
     guardUnknown: api.guard,
+    pages,
     onFailure: (error) => failures.push(error),
   });
   const url = `http://127.0.0.1:${server.httpPort}/v1`;

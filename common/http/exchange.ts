@@ -41,6 +41,8 @@ export class Exchange {
   /** A HEAD gets only headers: a body would be read as the beginning of the next answer. */
   isHead = false;
   isBodyComplete = false;
+  /** One of the dashboard's files. */
+  isPage = false;
   isClosed = false;
   isAnswering = false;
   /** Of the answer; 0 until there is one. */

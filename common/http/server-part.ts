@@ -6,7 +6,7 @@ import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
 import type { Guard, MountedRoute } from './mount.ts';
 import { RequestTimes } from './request-times.ts';
-import { HttpServer } from './server.ts';
+import { HttpServer, type Pages } from './server.ts';
 
 /** How long open requests may take to get their answers once the process stops. */
 export const drainMs = 10_000;
@@ -17,21 +17,24 @@ export class ServerPart implements Part {
   readonly #log: Log;
   readonly #routes: readonly MountedRoute[];
   readonly #guardUnknown: Guard;
+  readonly #pages: Pages | undefined;
   readonly #times = new RequestTimes();
   #server: HttpServer | undefined;
 
-  /** @param guardUnknown rate-limits requests to unknown addresses. */
+  /** @param guardUnknown rate-limits requests to unknown addresses. @param pages what is served outside of /v1. */
   constructor(
     config: ProcessConfig<'api' | 'gateway'>,
     log: Log,
     metrics: Registry,
     routes: readonly MountedRoute[],
     guardUnknown: Guard,
+    pages?: Pages,
   ) {
     this.#config = config;
     this.#log = log;
     this.#routes = routes;
     this.#guardUnknown = guardUnknown;
+    this.#pages = pages;
     this.#times.expose(metrics);
     exposeCertificate(metrics, config.TLS_CERT_FILE);
   }
@@ -52,6 +55,7 @@ export class ServerPart implements Part {
       hstsSeconds: config.HSTS_SECONDS,
       routes: this.#routes,
       guardUnknown: this.#guardUnknown,
+      pages: this.#pages,
       times: this.#times,
       onFailure: (err, where, request_id) => this.#log.error({ err, where, request_id }, 'a request failed'),
     });

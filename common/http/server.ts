@@ -14,6 +14,7 @@ import { type Peer, TrustedProxies } from './peer.ts';
 import { emptyBody, type RawBody } from './raw-body.ts';
 import { forbidden, invalid, notFound, Rejection, unavailable } from './rejection.ts';
 import type { RequestTimes } from './request-times.ts';
+import type { Answer } from './route.ts';
 import {
   App,
   type HttpRequest,
@@ -33,6 +34,12 @@ const ANSWER_DEADLINE_MS = 30_000;
 const SWEEP_INTERVAL_MS = 1_000;
 const OPEN_REQUESTS_MAX = 10_000;
 
+/** Files for browsers, from memory. They are not charged to any limit. */
+export interface Pages {
+  /** The answer of a GET; null for an address that is not one of a page or file. */
+  find(path: string, header: (name: string) => string): Answer | null;
+}
+
 export interface ServerOptions {
   readonly host: string;
   /** 0 takes a free port; null opens none. */
@@ -47,6 +54,8 @@ export interface ServerOptions {
   readonly routes: readonly MountedRoute[];
   /** Rate-limits requests to unknown addresses. */
   readonly guardUnknown: Guard;
+  /** What this origin serves outside of /v1; absent: nothing. */
+  readonly pages?: Pages | undefined;
   /** Counts each request when it has ended. */
   readonly times?: RequestTimes;
   /** Called for every failure that became a 500. `where` is a method and a route pattern, never client text. */
@@ -160,6 +169,15 @@ export class HttpServer {
     // A request that is rejected on every path is charged like one to an unknown path; otherwise it would bypass the limits.
     const route = params === null || fault !== null ? null : matched;
     const queryText = req.getQuery();
+    const header = (name: string) => headers[name] ?? '';
+    const isRead = exchange.isHead || req.getMethod() === 'get';
+    const file = !matched && fault === null && path === '' && isRead ? this.#options.pages?.find(url, header) : null;
+    if (file) {
+      exchange.isBodyComplete = true;
+      exchange.isPage = true;
+      exchange.answer(file);
+      return;
+    }
     if (this.#open.size > OPEN_REQUESTS_MAX) {
       exchange.closesConnection = true;
       exchange.reject(unavailable('Too many requests are waiting.', 1));
@@ -182,7 +200,11 @@ export class HttpServer {
 
   #over(exchange: Exchange, route: MountedRoute | null): void {
     this.#open.delete(exchange);
-    this.#options.times?.observe(whereOf(route), exchange.status, Date.now() - exchange.receivedMs);
+    this.#options.times?.observe(
+      exchange.isPage ? 'dashboard' : whereOf(route),
+      exchange.status,
+      Date.now() - exchange.receivedMs,
+    );
   }
 
   async #refuse(exchange: Exchange, incoming: Incoming, fault: Rejection): Promise<void> {

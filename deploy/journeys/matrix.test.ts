@@ -54,6 +54,7 @@ const rows: readonly Row[] = [
   { endpoint: 'POST /me/totp', statuses: read(200), body: () => ({ password: login.password }) },
   { endpoint: 'POST /me/totp/confirm', statuses: own(400), body: () => ({ totp_code: 'none' }) },
   { endpoint: 'POST /me/totp/disable', statuses: own(404), body: () => ({ totp_code: 'none' }) },
+  { endpoint: 'GET /members', statuses: read(), query: 'organization_id={organization}' },
   { endpoint: 'GET /apps', statuses: read(), query: 'organization_id={organization}' },
   {
     endpoint: 'POST /apps',

@@ -1,5 +1,6 @@
 /**
- * `npm run generate`: writes the generated files: docs/openapi.json, docs/settings.md and the dumps of both schemas.
+ * `npm run generate`: writes the generated files: docs/openapi.json, the dashboard's types of it, docs/settings.md and
+ * the dumps of both schemas.
  * `--check` writes nothing and reports what is outdated; it only checks what needs no servers.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -11,22 +12,23 @@ import { apiRoutes } from '#api/routes.ts';
 import { loadConfig } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { gatewayRoutes } from '#gateway/routes.ts';
+import { apiTypes } from './api-types.ts';
 import { settingsPage } from './settings-page.ts';
 
 type Page = readonly [file: string, text: () => string | Promise<string>];
 
 const pages: Page[] = [
   ['docs/settings.md', settingsPage],
-  // Without the environment, so that the text is the same on every machine.
-  [
-    'docs/openapi.json',
-    () => {
-      const about = aboutApi(loadConfig([], {}));
-      const documented = [...apiRoutes, ...gatewayRoutes];
-      return `${JSON.stringify(openapi([...documented, ...docsRoutes(documented, about)], about), null, 2)}\n`;
-    },
-  ],
+  ['docs/openapi.json', () => `${JSON.stringify(openapiDocument(), null, 2)}\n`],
+  ['dashboard/api-types.d.ts', () => apiTypes(openapiDocument())],
 ];
+
+/** Without the environment, so that the text is the same on every machine. */
+function openapiDocument(): Record<string, unknown> {
+  const about = aboutApi(loadConfig([], {}));
+  const documented = [...apiRoutes, ...gatewayRoutes];
+  return openapi([...documented, ...docsRoutes(documented, about)], about);
+}
 
 const isCheck = process.argv.includes('--check');
 const stale: string[] = [];

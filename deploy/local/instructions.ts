@@ -47,6 +47,7 @@ export function instructions(addresses: Addresses): string {
   const password = newPassword === null ? place : `password ${newPassword} (stored in ${loginFile})`;
   return [
     '',
+    `Dashboard    ${addresses.apiUrl.replace(/\/v1$/, '/')}`,
     `API          ${addresses.apiUrl}   reference: ${addresses.apiUrl}/docs   certificate: ${addresses.certFile}`,
     `Short links  ${[addresses.redirectorHttp, addresses.redirectorHttps].filter((url) => url !== '').join('   ')}`,
     `Login        ${email}, ${password}`,

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { PostgresAuditTurns } from '#api/analytics/audit-turns.ts';
 import { HourlyAudit } from '#api/analytics/hourly-audit.ts';
 import { certificateQuestion } from '#api/apps/served-host.ts';
+import { DashboardFiles } from '#api/dashboard-files.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { exposeOutbox } from '#api/outbox-metrics.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
@@ -66,6 +67,7 @@ const server = new ServerPart(
   metrics,
   [...mountRoutes(api.mount), ...mountRoutes(gateway.mount), ...mountRoutes(docs)],
   api.guard,
+  DashboardFiles.load(),
 );
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([

@@ -1,0 +1,83 @@
+/** The login, or the screens behind it. */
+import { useQuery } from '@tanstack/react-query';
+import { Suspense, useEffect, useState } from 'react';
+import { Route, Switch } from 'wouter';
+import { ApiFailure, call } from './api.ts';
+import { MeContext } from './me.ts';
+import { Empty, Failure, Loading, Toasts } from './parts/feedback.tsx';
+import { ScreenBoundary, screen } from './parts/screen-boundary.tsx';
+import { Login } from './screens/login.tsx';
+import { Overview } from './screens/overview.tsx';
+import { onSessionChange } from './session-changes.ts';
+import { Shell } from './shell.tsx';
+import { t } from './texts/text.ts';
+
+const Links = screen(async () => ({ default: (await import('./screens/links.tsx')).Links }));
+const LinkPage = screen(async () => ({ default: (await import('./screens/link-page.tsx')).LinkPage }));
+const Apps = screen(async () => ({ default: (await import('./screens/apps.tsx')).Apps }));
+const AppPage = screen(async () => ({ default: (await import('./screens/app-page.tsx')).AppPage }));
+const Debugger = screen(async () => ({ default: (await import('./screens/debugger.tsx')).Debugger }));
+const MatchPage = screen(async () => ({ default: (await import('./screens/match-page.tsx')).MatchPage }));
+const Members = screen(async () => ({ default: (await import('./screens/members.tsx')).Members }));
+const Quality = screen(async () => ({ default: (await import('./screens/quality.tsx')).Quality }));
+
+export function App() {
+  const me = useQuery({
+    queryKey: ['me'],
+    queryFn: () =>
+      call('GET /me').catch((error: unknown) => {
+        if (error instanceof ApiFailure && error.status === 401) return null;
+        throw error;
+      }),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  const [hadSession, setHadSession] = useState(false);
+  useEffect(() => {
+    if (me.data) setHadSession(true);
+  }, [me.data]);
+  // Another tab has logged in or out: this one asks who it is.
+  const { refetch } = me;
+  useEffect(() => onSessionChange(() => void refetch()), [refetch]);
+  if (me.isPending) return <Waiting />;
+  if (me.isError) {
+    return (
+      <main className="door">
+        <Failure error={me.error} retry={() => void me.refetch()} />
+      </main>
+    );
+  }
+  if (me.data === null) return <Login hasEnded={hadSession} />;
+  return (
+    <MeContext value={me.data}>
+      <Shell>
+        <ScreenBoundary>
+          <Suspense fallback={<Loading />}>
+            <Switch>
+              <Route path="/" component={Overview} />
+              <Route path="/links" component={Links} />
+              <Route path="/links/:id">{({ id }) => <LinkPage key={id} id={id} />}</Route>
+              <Route path="/apps" component={Apps} />
+              <Route path="/apps/:id">{({ id }) => <AppPage key={id} id={id} />}</Route>
+              <Route path="/debugger" component={Debugger} />
+              <Route path="/debugger/:id">{({ id }) => <MatchPage key={id} id={id} />}</Route>
+              <Route path="/quality" component={Quality} />
+              <Route path="/members" component={Members} />
+              <Route>
+                <Empty title={t('absent.title')} text={t('absent.text')} />
+              </Route>
+            </Switch>
+          </Suspense>
+        </ScreenBoundary>
+      </Shell>
+      <Toasts />
+    </MeContext>
+  );
+}
+
+function Waiting() {
+  return (
+    <main className="door">
+      <Loading lines={3} />
+    </main>
+  );
+}

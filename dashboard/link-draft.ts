@@ -1,0 +1,86 @@
+/** A link as it is being written: every field is text until it is sent. */
+import type { Answer, Body } from './api.ts';
+
+export type Link = Answer<'GET /links/{id}'>;
+
+const textFields = [
+  'short_code',
+  'campaign',
+  'title',
+  'utm_source',
+  'utm_medium',
+  'utm_campaign',
+  'utm_term',
+  'utm_content',
+  'ios_url',
+  'android_url',
+  'og_title',
+  'og_description',
+  'og_image_url',
+  'expired_url',
+] as const;
+export type TextField = (typeof textFields)[number];
+
+export interface LinkDraft extends Record<TextField, string> {
+  /** Where the link leads; stored as fallback_url. */
+  destination: string;
+  path: string;
+  tags: string;
+  /** As a local time, for the browser's own field. */
+  expires: string;
+}
+
+export function draftOf(link: Link | null): LinkDraft {
+  const texts = Object.fromEntries(textFields.map((name) => [name, link?.[name] ?? ''])) as Record<TextField, string>;
+  return {
+    ...texts,
+    destination: link?.fallback_url ?? '',
+    path: link?.path ?? '',
+    tags: link?.tags.join(', ') ?? '',
+    expires: link?.expires_at ? localTime(link.expires_at) : '',
+  };
+}
+
+/** What to send: all fields that differ from `before`. A cleared field is null, which removes the value. */
+export function changesOf(draft: LinkDraft, before: LinkDraft): Body<'PATCH /links/{id}'> {
+  const changes: Record<string, unknown> = {};
+  for (const name of textFields) {
+    if (draft[name].trim() !== before[name]) changes[name] = draft[name].trim() || null;
+  }
+  if (draft.destination.trim() !== before.destination) changes['fallback_url'] = withScheme(draft.destination) || null;
+  if (draft.path.trim() !== before.path) changes['path'] = draft.path.trim();
+  if (draft.tags !== before.tags) changes['tags'] = tagsOf(draft.tags);
+  if (draft.expires !== before.expires) {
+    changes['expires_at'] = draft.expires === '' ? null : new Date(draft.expires).toISOString();
+  }
+  return changes as Body<'PATCH /links/{id}'>;
+}
+
+/** Without an in-app path, the path of the destination is used. */
+export function newLinkOf(draft: LinkDraft, appId: string): Body<'POST /links'> {
+  const changes = changesOf(draft, draftOf(null)) as Record<string, unknown>;
+  return {
+    ...changes,
+    app_id: appId,
+    path: draft.path.trim() || pathOf(withScheme(draft.destination)),
+  } as Body<'POST /links'>;
+}
+
+export function withScheme(text: string): string {
+  const trimmed = text.trim();
+  return trimmed === '' || /^[a-z][a-z0-9+.-]*:/i.test(trimmed) ? trimmed : `https://${trimmed}`;
+}
+
+function pathOf(url: string): string {
+  if (!URL.canParse(url)) return '/';
+  const { pathname, search } = new URL(url);
+  return pathname + search;
+}
+
+export const tagsOf = (text: string) =>
+  [...new Set(text.split(',').map((tag) => tag.trim()))].filter((tag) => tag !== '');
+
+function localTime(iso: string): string {
+  const time = new Date(iso);
+  return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}

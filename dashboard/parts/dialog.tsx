@@ -1,0 +1,61 @@
+/** Drawers and confirmations, on the browser's own dialog: it keeps the focus inside and returns it. */
+import { type ReactNode, useEffect, useRef } from 'react';
+import { t } from '#dashboard/texts/text.ts';
+import { Icon } from './icons.tsx';
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ReactNode;
+  readonly isDrawer?: boolean;
+}
+
+export function Dialog({ title, onClose, children, isDrawer = false }: DialogProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} className={isDrawer ? 'drawer' : 'box'} aria-label={title} onClose={onClose}>
+      <div className="panel">
+        <header>
+          <h2>{title}</h2>
+          <button
+            type="button"
+            className="plain icon push"
+            aria-label={t('close')}
+            onClick={() => dialog.current?.close()}
+          >
+            <Icon name="close" />
+          </button>
+        </header>
+        {children}
+      </div>
+    </dialog>
+  );
+}
+
+interface ConfirmProps {
+  readonly title: string;
+  readonly text: string;
+  readonly action: string;
+  readonly isBusy: boolean;
+  readonly onConfirm: () => void;
+  readonly onClose: () => void;
+}
+
+export function Confirm({ title, text, action, isBusy, onConfirm, onClose }: ConfirmProps) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <div className="fields">
+        <p>{text}</p>
+      </div>
+      <footer>
+        <button type="button" onClick={onClose}>
+          {t('cancel')}
+        </button>
+        <button type="button" className="danger" disabled={isBusy} onClick={onConfirm}>
+          {action}
+        </button>
+      </footer>
+    </Dialog>
+  );
+}

@@ -1,0 +1,100 @@
+/** Form fields with a label, a hint, and the API's message about the value. */
+import { type ReactNode, useId } from 'react';
+
+interface FieldProps {
+  readonly label: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly hint?: string;
+  readonly fault?: string | undefined;
+  readonly type?: string;
+  readonly placeholder?: string;
+  readonly before?: string;
+  readonly isRequired?: boolean;
+  readonly autoComplete?: string;
+  readonly hasFocus?: boolean;
+  readonly inputMode?: 'numeric' | 'url' | 'email';
+}
+
+export function Field(props: FieldProps) {
+  const id = useId();
+  const { label, value, onChange, hint, fault, before } = props;
+  const about = [fault ? `${id}-fault` : '', hint ? `${id}-hint` : ''].filter((one) => one !== '').join(' ');
+  const input = (
+    <input
+      id={id}
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+      type={props.type ?? 'text'}
+      placeholder={props.placeholder}
+      required={props.isRequired}
+      autoComplete={props.autoComplete ?? 'off'}
+      // biome-ignore lint/a11y/noAutofocus: the first field of a dialog or of the login
+      autoFocus={props.hasFocus}
+      inputMode={props.inputMode}
+      spellCheck={false}
+      aria-invalid={fault ? true : undefined}
+      aria-describedby={about || undefined}
+    />
+  );
+  return (
+    <div>
+      <label htmlFor={id}>{label}</label>
+      {before ? (
+        <div className="affix">
+          <span className="cut" aria-hidden="true">
+            {before}
+          </span>
+          {input}
+        </div>
+      ) : (
+        input
+      )}
+      {fault ? (
+        <p className="fault" id={`${id}-fault`}>
+          {fault}
+        </p>
+      ) : null}
+      {hint ? (
+        <p className="hint" id={`${id}-hint`}>
+          {hint}
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+interface ChoiceProps<Value extends string> {
+  readonly label: string;
+  readonly value: Value;
+  readonly options: readonly (readonly [value: Value, text: string])[];
+  readonly onChange: (value: Value) => void;
+  readonly isLabelHidden?: boolean;
+}
+
+export function Choice<Value extends string>({ label, value, options, onChange, isLabelHidden }: ChoiceProps<Value>) {
+  const id = useId();
+  return (
+    <div>
+      <label htmlFor={id} className={isLabelHidden ? 'sr' : ''}>
+        {label}
+      </label>
+      <select id={id} value={value} onChange={(event) => onChange(event.currentTarget.value as Value)}>
+        {options.map(([option, text]) => (
+          <option key={option} value={option}>
+            {text}
+          </option>
+        ))}
+      </select>
+    </div>
+  );
+}
+
+export function More({ title, children }: { readonly title: string; readonly children: ReactNode }) {
+  return (
+    <details className="more">
+      <summary>{title}</summary>
+      <div>{children}</div>
+    </details>
+  );
+}

@@ -1,0 +1,14 @@
+/** What several screens ask for. */
+import { useQuery } from '@tanstack/react-query';
+import { type Answer, call } from './api.ts';
+
+export type App = Answer<'GET /apps/{id}'>;
+
+/** How often lists and charts on the screen are renewed. The limit of the API counts all people of an office. */
+export const refreshMs = 30_000;
+/** How often totals are: one request shows that something new has arrived. */
+export const totalsMs = 10_000;
+
+export function useApps() {
+  return useQuery({ queryKey: ['apps'], queryFn: () => call('GET /apps', { query: { limit: 100 } }) });
+}

@@ -1,0 +1,185 @@
+/** One app: its key, its host, its platforms, and how it matches. */
+import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { call } from '#dashboard/api.ts';
+import { ago } from '#dashboard/format.ts';
+import { useCanWrite } from '#dashboard/me.ts';
+import { Confirm } from '#dashboard/parts/dialog.tsx';
+import { CopyButton, Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
+import type { App } from '#dashboard/queries.ts';
+import { named, t } from '#dashboard/texts/text.ts';
+import { AppSettings } from './app-settings.tsx';
+import { Snippet } from './snippet.tsx';
+
+const pendingMs = 5_000;
+
+export function AppPage({ id }: { readonly id: string }) {
+  const app = useQuery({
+    queryKey: ['app', id],
+    queryFn: () => call('GET /apps/{id}', { params: { id } }),
+    refetchInterval: ({ state }) => (state.data?.host_verification.status === 'pending' ? pendingMs : false),
+  });
+  const canWrite = useCanWrite(app.data?.organization_id);
+  if (app.isError && !app.data) return <Failure error={app.error} retry={() => void app.refetch()} />;
+  if (!app.data) {
+    return (
+      <section className="card">
+        <Loading lines={8} />
+      </section>
+    );
+  }
+  return (
+    <div className="stack">
+      <div className="head">
+        <h1>{app.data.name}</h1>
+        <a href={`https://${app.data.host}`} target="_blank" rel="noreferrer" className="muted">
+          {app.data.host}
+        </a>
+      </div>
+      <div className="grid2">
+        <Key app={app.data} canWrite={canWrite} />
+        <Host app={app.data} />
+      </div>
+      <Associations app={app.data} />
+      <AppSettings key={app.data.updated_at} app={app.data} canWrite={canWrite} />
+      <section className="card">
+        <header>
+          <h2>{t('sdk.title')}</h2>
+        </header>
+        <div className="inside stack">
+          <Snippet apiKey={app.data.api_key ?? ''} />
+        </div>
+      </section>
+    </div>
+  );
+}
+
+function Key({ app, canWrite }: { readonly app: App; readonly canWrite: boolean }) {
+  const [asks, setAsks] = useState(false);
+  const client = useQueryClient();
+  const rotate = useMutation({
+    mutationFn: () => call('POST /apps/{id}/rotate-key', { params: { id: app.id } }),
+    onSuccess: async () => {
+      setAsks(false);
+      toast(t('key.rotated'));
+      await client.invalidateQueries({ queryKey: ['app', app.id] });
+    },
+    onError: (error) => toast(failureText(error)),
+  });
+  return (
+    <section className="card">
+      <header>
+        <h2>{t('key.title')}</h2>
+        {canWrite ? (
+          <button type="button" className="push" onClick={() => setAsks(true)}>
+            {t('key.rotate')}
+          </button>
+        ) : null}
+      </header>
+      <div className="inside stack">
+        <div className="secret">
+          <code>{app.api_key ?? app.api_key_preview}</code>
+          {app.api_key ? <CopyButton text={app.api_key} label={t('copy')} /> : null}
+        </div>
+        <p className="muted small">{t(app.api_key ? 'key.about' : 'key.hidden')}</p>
+      </div>
+      {asks ? (
+        <Confirm
+          title={t('key.rotate')}
+          text={t('key.rotate_text')}
+          action={t('key.rotate_now')}
+          isBusy={rotate.isPending}
+          onConfirm={() => rotate.mutate()}
+          onClose={() => setAsks(false)}
+        />
+      ) : null}
+    </section>
+  );
+}
+
+function Host({ app }: { readonly app: App }) {
+  const { status, record_name, record_value, checked_at, problem } = app.host_verification;
+  const isPending = status === 'pending';
+  return (
+    <section className="card">
+      <header>
+        <h2>{t('host.title')}</h2>
+        <span className={`tag push ${isPending ? 'warn' : 'good'}`}>
+          {t(isPending ? 'host.pending' : 'host.verified')}
+        </span>
+      </header>
+      <div className="inside stack">
+        {isPending && record_name && record_value ? (
+          <>
+            <p>{t('host.record')}</p>
+            <dl className="facts">
+              <dt>{t('host.type')}</dt>
+              <dd>TXT</dd>
+              <dt>{t('host.name')}</dt>
+              <dd className="secret">
+                <code>{record_name}</code>
+                <CopyButton text={record_name} label={t('copy')} />
+              </dd>
+              <dt>{t('host.value')}</dt>
+              <dd className="secret">
+                <code>{record_value}</code>
+                <CopyButton text={record_value} label={t('copy')} />
+              </dd>
+            </dl>
+            <p className="small muted" role="status">
+              <span className="pulse">
+                {checked_at ? t('host.checked', { time: ago(checked_at) }) : t('host.checking')}
+                {problem ? ` ${named('host.problem', problem)}` : ''}
+              </span>
+            </p>
+          </>
+        ) : (
+          <p className="muted">{t('host.served', { host: app.host })}</p>
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** The files by which iOS and Android open links in the app: which of them are served, and what is missing. */
+function Associations({ app }: { readonly app: App }) {
+  const isServed = app.host_verification.status === 'verified';
+  const ios = app.ios?.team_id ? '' : t(app.ios ? 'files.no_team' : 'files.no_ios');
+  const android = app.android?.sha256_cert_fingerprints.length
+    ? ''
+    : t(app.android ? 'files.no_fingerprint' : 'files.no_android');
+  const files = [
+    ['apple-app-site-association', ios],
+    ['assetlinks.json', android],
+  ] as const;
+  return (
+    <section className="card">
+      <header>
+        <h2>{t('files.title')}</h2>
+      </header>
+      <div className="scroll">
+        <table>
+          <tbody>
+            {files.map(([file, missing]) => (
+              <tr key={file}>
+                <td>
+                  <a href={`https://${app.host}/.well-known/${file}`} target="_blank" rel="noreferrer">
+                    /.well-known/{file}
+                  </a>
+                </td>
+                <td>
+                  {missing === '' && isServed ? (
+                    <span className="tag good">{t('files.served')}</span>
+                  ) : (
+                    <span className="tag warn">{t('files.missing')}</span>
+                  )}
+                </td>
+                <td className="muted">{missing || (isServed ? '' : t('files.no_host'))}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}

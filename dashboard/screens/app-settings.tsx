@@ -1,0 +1,184 @@
+/** What an owner or member may change of an app. */
+import { useMutation, useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { ApiFailure, call } from '#dashboard/api.ts';
+import { tagsOf, withScheme } from '#dashboard/link-draft.ts';
+import { Failure, toast } from '#dashboard/parts/feedback.tsx';
+import { Choice, Field } from '#dashboard/parts/fields.tsx';
+import type { App } from '#dashboard/queries.ts';
+import { t } from '#dashboard/texts/text.ts';
+
+const draftOf = (app: App) => ({
+  name: app.name,
+  host: app.host,
+  fallback: app.fallback_url ?? '',
+  bundle: app.ios?.bundle_id ?? '',
+  team: app.ios?.team_id ?? '',
+  store: app.ios?.app_store_id ?? '',
+  iosScheme: app.ios?.uri_scheme ?? '',
+  package: app.android?.package_name ?? '',
+  fingerprints: app.android?.sha256_cert_fingerprints.join(', ') ?? '',
+  androidScheme: app.android?.uri_scheme ?? '',
+  attribution: String(app.settings.attribution_window_hours),
+  probabilistic: String(app.settings.probabilistic_window_hours),
+  confidence: String(app.settings.min_confidence),
+  privacy: app.settings.privacy_mode,
+  tapPage: app.settings.tap_page,
+  conversions: app.settings.conversion_events.join(', '),
+});
+type Draft = ReturnType<typeof draftOf>;
+
+const orNull = (text: string) => text.trim() || null;
+
+function changesOf(draft: Draft) {
+  return {
+    name: draft.name,
+    host: draft.host.trim(),
+    fallback_url: draft.fallback.trim() === '' ? null : withScheme(draft.fallback),
+    ios:
+      draft.bundle.trim() === ''
+        ? null
+        : {
+            bundle_id: draft.bundle.trim(),
+            team_id: orNull(draft.team),
+            app_store_id: orNull(draft.store),
+            uri_scheme: orNull(draft.iosScheme),
+          },
+    android:
+      draft.package.trim() === ''
+        ? null
+        : {
+            package_name: draft.package.trim(),
+            sha256_cert_fingerprints: tagsOf(draft.fingerprints),
+            uri_scheme: orNull(draft.androidScheme),
+          },
+    settings: {
+      attribution_window_hours: Number(draft.attribution),
+      probabilistic_window_hours: Number(draft.probabilistic),
+      min_confidence: Number(draft.confidence),
+      privacy_mode: draft.privacy,
+      tap_page: draft.tapPage,
+      conversion_events: tagsOf(draft.conversions),
+    },
+  };
+}
+
+export function AppSettings({ app, canWrite }: { readonly app: App; readonly canWrite: boolean }) {
+  const [before] = useState(() => draftOf(app));
+  const [draft, setDraft] = useState(before);
+  const client = useQueryClient();
+  const save = useMutation({
+    mutationFn: () => call('PATCH /apps/{id}', { params: { id: app.id }, body: changesOf(draft) }),
+    onSuccess: async () => {
+      toast(t('saved'));
+      await Promise.all([
+        client.invalidateQueries({ queryKey: ['app', app.id] }),
+        client.invalidateQueries({ queryKey: ['apps'] }),
+      ]);
+    },
+  });
+  const faults = save.error instanceof ApiFailure ? save.error.fields : new Map<string, string>();
+  const field = (name: keyof Draft, apiName: string) => ({
+    value: draft[name],
+    onChange: (value: string) => setDraft({ ...draft, [name]: value }),
+    fault: faults.get(apiName),
+  });
+  const isUnchanged = JSON.stringify(draft) === JSON.stringify(before);
+  return (
+    <form
+      className="card"
+      onSubmit={(event) => {
+        event.preventDefault();
+        save.mutate();
+      }}
+    >
+      <header>
+        <h2>{t('app.settings')}</h2>
+        {canWrite ? (
+          <button type="submit" className="primary push" disabled={isUnchanged || save.isPending}>
+            {t('save')}
+          </button>
+        ) : null}
+      </header>
+      {save.isError && faults.size === 0 ? (
+        <div className="inside">
+          <Failure error={save.error} />
+        </div>
+      ) : null}
+      <fieldset className="inside grid3 plain" disabled={!canWrite}>
+        <legend className="sr">{t('app.settings')}</legend>
+        <div className="stack">
+          <h3>{t('app.general')}</h3>
+          <Field label={t('app.name')} {...field('name', 'name')} />
+          <Field label={t('app.host')} {...field('host', 'host')} hint={t('app.host_hint')} />
+          <Field label={t('app.fallback')} {...field('fallback', 'fallback_url')} hint={t('app.fallback_hint')} />
+          <Field
+            label={t('app.conversions')}
+            {...field('conversions', 'settings.conversion_events')}
+            placeholder="purchase, sign_up"
+            hint={t('app.conversions_hint')}
+          />
+        </div>
+        <div className="stack">
+          <h3>iOS</h3>
+          <Field label={t('app.bundle')} {...field('bundle', 'ios.bundle_id')} placeholder="com.example.shop" />
+          <Field label={t('app.team')} {...field('team', 'ios.team_id')} placeholder="ABCDE12345" />
+          <Field label={t('app.store')} {...field('store', 'ios.app_store_id')} placeholder="123456789" />
+          <Field label={t('app.ios_scheme')} {...field('iosScheme', 'ios.uri_scheme')} placeholder="shop" />
+          <h3>Android</h3>
+          <Field
+            label={t('app.package')}
+            {...field('package', 'android.package_name')}
+            placeholder="com.example.shop"
+          />
+          <Field
+            label={t('app.fingerprints')}
+            {...field('fingerprints', 'android.sha256_cert_fingerprints')}
+            placeholder="14:6D:E9:…"
+          />
+          <Field label={t('app.android_scheme')} {...field('androidScheme', 'android.uri_scheme')} placeholder="shop" />
+        </div>
+        <div className="stack">
+          <h3>{t('app.matching')}</h3>
+          <Field
+            label={t('app.attribution')}
+            {...field('attribution', 'settings.attribution_window_hours')}
+            hint={t('app.attribution_hint')}
+            inputMode="numeric"
+          />
+          <Field
+            label={t('app.probabilistic')}
+            {...field('probabilistic', 'settings.probabilistic_window_hours')}
+            hint={t('app.probabilistic_hint')}
+            inputMode="numeric"
+          />
+          <Field
+            label={t('app.confidence')}
+            {...field('confidence', 'settings.min_confidence')}
+            hint={t('app.confidence_hint')}
+          />
+          <Choice
+            label={t('app.privacy')}
+            value={draft.privacy}
+            options={[
+              ['anonymize_ip', t('privacy.anonymize_ip')],
+              ['full_ip', t('privacy.full_ip')],
+              ['no_ip', t('privacy.no_ip')],
+            ]}
+            onChange={(privacy) => setDraft({ ...draft, privacy })}
+          />
+          <Choice
+            label={t('app.tap_page')}
+            value={draft.tapPage}
+            options={[
+              ['off', t('tap_page.off')],
+              ['ios', t('tap_page.ios')],
+              ['mobile', t('tap_page.mobile')],
+            ]}
+            onChange={(tapPage) => setDraft({ ...draft, tapPage })}
+          />
+        </div>
+      </fieldset>
+    </form>
+  );
+}

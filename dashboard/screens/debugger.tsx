@@ -1,0 +1,145 @@
+/** What happened to the installs: every match request with its outcome, newest first. */
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { Link as PageLink } from 'wouter';
+import { useAddress, useView } from '#dashboard/address.ts';
+import { type Answer, call, type Query } from '#dashboard/api.ts';
+import { share, time } from '#dashboard/format.ts';
+import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
+import { Choice } from '#dashboard/parts/fields.tsx';
+import { Pager } from '#dashboard/parts/pager.tsx';
+import { useApps } from '#dashboard/queries.ts';
+import { named, t } from '#dashboard/texts/text.ts';
+
+type Match = Answer<'GET /matches'>['data'][number];
+type Outcome = NonNullable<Query<'GET /matches'>['outcome']>;
+
+const pageSize = 50;
+const refreshMs = 5_000;
+const outcomes: readonly Outcome[] = [
+  'matched',
+  'no_candidates',
+  'low_confidence',
+  'ambiguous',
+  'gated',
+  'click_unknown',
+  'click_claimed',
+  'click_expired',
+  'link_unknown',
+  'off',
+];
+
+export function Debugger() {
+  const { get, set } = useAddress();
+  const { timezone } = useView();
+  const apps = useApps();
+  const offset = Math.max(0, Number(get('offset')) || 0);
+  const query = {
+    interval: '30d' as const,
+    timezone,
+    limit: pageSize,
+    offset,
+    app_id: get('app_id') ?? undefined,
+    outcome: outcomes.find((one) => one === get('outcome')),
+    device_id: get('device') ?? undefined,
+  };
+  const matches = useQuery({
+    queryKey: ['matches', query],
+    queryFn: () => call('GET /matches', { query }),
+    placeholderData: keepPreviousData,
+    refetchInterval: offset === 0 ? refreshMs : false,
+  });
+  const rows = matches.data?.data ?? [];
+  return (
+    <div>
+      <div className="head">
+        <h1>{t('nav.debugger')}</h1>
+        <span className="small muted pulse">{t('debugger.live')}</span>
+        <div className="row push">
+          <input
+            type="search"
+            aria-label={t('debugger.device')}
+            placeholder={t('debugger.device')}
+            defaultValue={get('device') ?? ''}
+            onKeyDown={(event) => {
+              if (event.key === 'Enter') set({ device: event.currentTarget.value.trim() || null, offset: null });
+            }}
+          />
+          <Choice
+            label={t('filter.app_id')}
+            isLabelHidden
+            value={get('app_id') ?? ''}
+            options={[
+              ['', t('all_apps')] as const,
+              ...(apps.data?.data ?? []).map((app) => [app.id, app.name] as const),
+            ]}
+            onChange={(value) => set({ app_id: value || null, offset: null })}
+          />
+          <Choice
+            label={t('debugger.outcome')}
+            isLabelHidden
+            value={query.outcome ?? ''}
+            options={[
+              ['', t('debugger.all')] as const,
+              ...outcomes.map((one) => [one, named('outcome', one)] as const),
+            ]}
+            onChange={(value) => set({ outcome: value || null, offset: null })}
+          />
+        </div>
+      </div>
+      <p className="muted lead">{t('debugger.text')}</p>
+      {matches.isError && !matches.data ? <Failure error={matches.error} retry={() => void matches.refetch()} /> : null}
+      {matches.data || matches.isPending ? (
+        <section className="card">
+          {matches.isPending ? <Loading lines={8} /> : null}
+          {matches.data && rows.length === 0 ? (
+            <Empty title={t('debugger.none')} text={t('debugger.none_text')} />
+          ) : null}
+          {rows.length > 0 ? <MatchTable rows={rows} zone={timezone} /> : null}
+          {matches.data && matches.data.pagination.total > pageSize ? (
+            <Pager {...matches.data.pagination} onMove={(next) => set({ offset: next === 0 ? null : String(next) })} />
+          ) : null}
+        </section>
+      ) : null}
+    </div>
+  );
+}
+
+export function OutcomeTag({ outcome }: { readonly outcome: string }) {
+  return (
+    <span className={`tag ${outcome === 'matched' ? 'good' : outcome === 'ambiguous' ? 'warn' : ''}`}>
+      {named('outcome', outcome)}
+    </span>
+  );
+}
+
+function MatchTable({ rows, zone }: { readonly rows: readonly Match[]; readonly zone: string }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
+    <section className="scroll" tabIndex={0} aria-label={t('debugger.table')}>
+      <table>
+        <thead>
+          <tr>
+            <th>{t('chart.time')}</th>
+            <th>{t('debugger.outcome')}</th>
+            <th className="hide-narrow">{t('debugger.platform')}</th>
+            <th className="num hide-narrow">{t('debugger.confidence')}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((match) => (
+            <tr key={match.match_id}>
+              <td className="nowrap">
+                <PageLink href={`/debugger/${match.match_id}`}>{time(match.time, zone)}</PageLink>
+              </td>
+              <td className="prose">
+                <OutcomeTag outcome={match.outcome} /> {match.explanation}
+              </td>
+              <td className="hide-narrow">{named('platform', match.platform)}</td>
+              <td className="num hide-narrow">{match.confidence > 0 ? share(match.confidence) : '–'}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

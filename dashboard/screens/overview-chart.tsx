@@ -1,0 +1,162 @@
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useAddress, type View } from '#dashboard/address.ts';
+import { type Answer, call, type Query } from '#dashboard/api.ts';
+import { changeText, date } from '#dashboard/format.ts';
+import { axisFigure, figureOf, type MetricName, shownFigure } from '#dashboard/metrics.ts';
+import { Chart, type Point } from '#dashboard/parts/chart.tsx';
+import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
+import { refreshMs } from '#dashboard/queries.ts';
+import { t } from '#dashboard/texts/text.ts';
+
+type Overview = Answer<'GET /analytics/overview'>;
+type Series = Answer<'GET /analytics/timeseries'>;
+
+interface OverviewChartProps {
+  readonly view: View;
+  readonly metric: MetricName;
+  readonly currency: string;
+  readonly overview: Overview | undefined;
+}
+
+export function OverviewChart({ view, metric, currency, overview }: OverviewChartProps) {
+  const { get, set } = useAddress();
+  const [isTable, setTable] = useState(false);
+  const compares = get('compare') === '1';
+  const series = useSeries(view);
+  const before = useSeries(
+    {
+      ...view,
+      interval: undefined,
+      start: overview?.previous.start,
+      end: overview?.previous.end,
+      granularity: granularityOf(series.data),
+    },
+    compares && overview !== undefined && series.data !== undefined,
+  );
+  if (series.isError && !series.data) {
+    return (
+      <div className="inside">
+        <Failure error={series.error} retry={() => void series.refetch()} />
+      </div>
+    );
+  }
+  if (!series.data) return <Loading lines={6} />;
+  const points = pointsOf(series.data, metric, currency);
+  const earlier = compares && before.data ? pointsOf(before.data, metric, currency) : null;
+  const format = (value: number) => shownFigure(value, metric, currency, false);
+  const summary = summaryOf(points, metric, overview, currency, format);
+  return (
+    <figure>
+      {isTable ? (
+        <PointTable points={points} metric={metric} format={format} />
+      ) : (
+        <Chart
+          points={points}
+          before={earlier}
+          title={summary}
+          format={format}
+          axis={(value) => axisFigure(value, metric)}
+          isPartial={Date.parse(series.data.end) > Date.now()}
+        />
+      )}
+      <figcaption className="caption">
+        <span>{summary}</span>
+        <button
+          type="button"
+          className="plain push"
+          aria-pressed={compares}
+          onClick={() => set({ compare: compares ? null : '1' })}
+        >
+          {t(compares ? 'chart.alone' : 'chart.compare')}
+        </button>
+        <button type="button" className="plain" onClick={() => setTable(!isTable)}>
+          {t(isTable ? 'chart.as_chart' : 'chart.as_table')}
+        </button>
+      </figcaption>
+    </figure>
+  );
+}
+
+type Granularity = NonNullable<Query<'GET /analytics/timeseries'>['granularity']>;
+
+/** The API answers with one of the values that it accepts. */
+const granularityOf = (series: Series | undefined) => series?.granularity as Granularity | undefined;
+
+function useSeries(query: Query<'GET /analytics/timeseries'>, isEnabled = true) {
+  return useQuery({
+    queryKey: ['timeseries', query],
+    queryFn: () => call('GET /analytics/timeseries', { query }),
+    placeholderData: keepPreviousData,
+    refetchInterval: refreshMs,
+    enabled: isEnabled,
+  });
+}
+
+function PointTable(props: {
+  readonly points: readonly Point[];
+  readonly metric: MetricName;
+  readonly format: (value: number) => string;
+}) {
+  const { points, metric, format } = props;
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
+    <section className="scroll tall" tabIndex={0} aria-label={t('chart.table')}>
+      <table>
+        <thead>
+          <tr>
+            <th>{t('chart.time')}</th>
+            <th className="num">{t(`metric.${metric}`)}</th>
+          </tr>
+        </thead>
+        <tbody>
+          {points.map(({ label, value }, at) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: buckets have no other identity, and never move
+            <tr key={at}>
+              <td>{label}</td>
+              <td className="num">{format(value)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}
+
+const styles: Readonly<Record<string, Intl.DateTimeFormatOptions>> = {
+  hour: { weekday: 'short', hour: 'numeric', minute: '2-digit' },
+  day: { month: 'short', day: 'numeric' },
+  week: { month: 'short', day: 'numeric' },
+  month: { month: 'short', year: 'numeric' },
+};
+
+export function pointsOf(
+  { data, granularity, timezone }: Pick<Series, 'granularity' | 'timezone'> & { readonly data: Series['data'] },
+  metric: MetricName,
+  currency: string,
+): Point[] {
+  const style = styles[granularity] ?? {};
+  return data.map((bucket) => ({
+    label: date(bucket.start, timezone, style),
+    value: figureOf(bucket, metric, currency),
+  }));
+}
+
+/** What the chart says, in one sentence. */
+function summaryOf(
+  points: readonly Point[],
+  metric: MetricName,
+  overview: Overview | undefined,
+  currency: string,
+  format: (value: number) => string,
+): string {
+  const best = points.reduce<Point | null>((top, one) => (one.value > (top?.value ?? 0) ? one : top), null);
+  const name = t(`metric.${metric}`);
+  if (!overview || !best) return t('chart.nothing', { name });
+  const total = format(figureOf(overview.totals, metric, currency));
+  const ratio = metric === 'revenue' ? null : overview.change[metric];
+  const parts = { name, total, best: format(best.value), when: best.label };
+  return ratio === null || ratio === undefined
+    ? t('chart.summary', parts)
+    : t('chart.summary_change', { ...parts, change: changeText(ratio) });
+}

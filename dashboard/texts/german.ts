@@ -1,0 +1,4 @@
+/** The texts in German. A missing key shows the English text. */
+export const german = {
+  'nav.overview': 'Übersicht',
+};

@@ -1,0 +1,39 @@
+/** The texts of the page, by key. A language is one file with the same keys; a missing key shows the English text. */
+import { english } from './english.ts';
+import { german } from './german.ts';
+
+export type TextKey = keyof typeof english;
+type Catalogue = Partial<Record<TextKey, string>>;
+
+const catalogues: Readonly<Record<string, Catalogue>> = { en: english, de: german };
+export const languages = [
+  ['en', 'English'],
+  ['de', 'Deutsch'],
+] as const;
+const storageKey = 'signpost-language';
+
+export const language: string = chosen();
+const catalogue = catalogues[language] ?? english;
+
+function chosen(): string {
+  const wanted = [localStorage.getItem(storageKey) ?? '', ...navigator.languages.map((one) => one.slice(0, 2))];
+  return wanted.find((one) => Object.hasOwn(catalogues, one)) ?? 'en';
+}
+
+/** Takes effect with the next load, since every part of the page depends on it. */
+export function chooseLanguage(wanted: string): void {
+  localStorage.setItem(storageKey, wanted);
+  location.reload();
+}
+
+/** The text with its placeholders filled: `{count} links`. */
+export function t(key: TextKey, values: Readonly<Record<string, string | number>> = {}): string {
+  const text: string = catalogue[key] ?? english[key];
+  return text.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''));
+}
+
+/** The text of a value that the API may extend: the value itself if it has no text yet. */
+export function named(prefix: string, value: string): string {
+  const key = `${prefix}.${value}`;
+  return Object.hasOwn(english, key) ? t(key as TextKey) : value;
+}
