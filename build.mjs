@@ -37,9 +37,6 @@ const entries = [
   'redirector/main.ts',
 ];
 
-/** Preact implements the same interface as React in a tenth of the size. */
-const alias = {};
-
 /** Where each is built to, without its extension: the program that starts all others is at the top level. */
 const places = [...entries.map((entry) => [entry, entry.slice(0, -3)]), ['deploy/signpost.ts', 'signpost']];
 
@@ -102,7 +99,6 @@ async function buildDashboard(esbuild) {
     minify: true,
     legalComments: 'none',
     define: { 'process.env.NODE_ENV': '"production"' },
-    alias,
     loader: { '.woff2': 'file', '.svg': 'file' },
     metafile: true,
     write: false,

@@ -53,7 +53,7 @@ export function changesOf(draft: LinkDraft, before: LinkDraft): Body<'PATCH /lin
   if (draft.expires !== before.expires) {
     changes['expires_at'] = draft.expires === '' ? null : new Date(draft.expires).toISOString();
   }
-  return changes as Body<'PATCH /links/{id}'>;
+  return changes;
 }
 
 /** Without an in-app path, the path of the destination is used. */
@@ -63,7 +63,7 @@ export function newLinkOf(draft: LinkDraft, appId: string): Body<'POST /links'> 
     ...changes,
     app_id: appId,
     path: draft.path.trim() || pathOf(withScheme(draft.destination)),
-  } as Body<'POST /links'>;
+  };
 }
 
 export function withScheme(text: string): string {

@@ -154,6 +154,26 @@ test('a link works in a real browser under the address that was handed out, and 
   await settled(link.id, 1, 0);
 });
 
+test('in a real browser the dashboard logs in over TLS and shows the click of a new link', async (context) => {
+  skipWithout(browser !== undefined, 'chromium', context);
+  const link = await newLink('/dashboard');
+  await follow(link.short_code, 1);
+  const isolated = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'];
+  const chrome = await chromium.launch({ executablePath: browser ?? '', args: [...isolated, '--no-first-run'] });
+  try {
+    const page = await (await chrome.newContext({ ignoreHTTPSErrors: true })).newPage();
+    expect(stack.output).toContain(`Dashboard    https://127.0.0.1:${stack.apiPort}/`);
+    await page.goto(`https://127.0.0.1:${stack.apiPort}/?link_id=${link.id}`);
+    await page.getByLabel('Email').fill(login.email);
+    await page.getByLabel('Password').fill(login.password);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    const clicks = page.getByLabel('Clicks', { exact: true });
+    await expect.poll(() => clicks.textContent(), { timeout: 20_000 }).toMatch(/^[1-9]/);
+  } finally {
+    await chrome.close();
+  }
+});
+
 test('the printed curl lines work as printed: a redirect, and then 1', async () => {
   const lines = stack.printedScript.split('\n');
   const from = lines.findIndex((line) => line.trimStart().startsWith('api='));

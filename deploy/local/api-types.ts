@@ -16,8 +16,8 @@ export function apiTypes(document: Record<string, unknown>): string {
     }
   }
   const schemas = entriesOf(objectOf(document['components'])['schemas']);
-  const named = schemas.map(([name, schema]) => `export type ${typeName(name)} = ${typeOf(objectOf(schema))};\n`);
-  return `${header}\nexport interface Operations {\n${lines.join('\n')}\n}\n\n${named.join('')}`;
+  const named = schemas.map(([name, schema]) => `type ${typeName(name)} = ${typeOf(objectOf(schema))};\n`);
+  return `${header}\nexport interface Operations {\n${lines.join('\n')}\n}\n\n${named.join('')}export {};\n`;
 }
 
 function operationType(operation: Schema): string {

@@ -3,8 +3,8 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { packageRoot } from '#common/process/paths.ts';
-import { screensOf } from './testing/dashboard-screens.ts';
-import { type DashboardStage, openShop, type Person, type Shop, startDashboard } from './testing/dashboard-stage.ts';
+import { screensOf } from './dashboard-screens.ts';
+import { type DashboardStage, openShop, type Person, type Shop, startDashboard } from './dashboard-stage.ts';
 
 const folder = join(packageRoot(), 'docs', 'dashboard');
 let stage: DashboardStage;
