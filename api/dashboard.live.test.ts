@@ -119,17 +119,17 @@ test('every screen passes the rules of axe, in light and in dark, and reports no
   inBrowser(context);
   const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   const found: string[] = [];
-  for (const colorScheme of ['light', 'dark'] as const) {
-    const { page, context: browser, faults } = await stage.loggedIn(owner, { colorScheme });
-    for (const screen of screensOf(shop)) {
-      if (screen.isAnonymous || screen.isFresh) continue;
-      await screen.open(page, stage.origin);
-      const rules = colorScheme === 'light' ? allRules : colorRules;
-      found.push(...(await violations(page, axe, rules)).map((one) => `${screen.name}, ${colorScheme}: ${one}`));
-    }
-    expect(faults).toEqual([]);
-    await browser.close();
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  for (const screen of screensOf(shop)) {
+    if (screen.isAnonymous || screen.isFresh) continue;
+    await page.emulateMedia({ colorScheme: 'light' });
+    await screen.open(page, stage.origin);
+    found.push(...(await violations(page, axe, allRules)).map((one) => `${screen.name}: ${one}`));
+    await page.emulateMedia({ colorScheme: 'dark' });
+    found.push(...(await violations(page, axe, colorRules)).map((one) => `${screen.name}, dark: ${one}`));
   }
+  expect(faults).toEqual([]);
+  await browser.close();
   for (const isFresh of [true, false]) {
     const opened = isFresh ? await stage.loggedIn(await stage.person()) : await stage.page();
     if (!isFresh) await opened.page.goto(stage.origin);
@@ -233,7 +233,7 @@ async function findAmong(count: number): Promise<void> {
   for (let from = 1; from <= count; from += batch) {
     await stage.api.db.execute(
       `INSERT INTO links (id, organization_id, app_id, short_code, path, campaign, source, title, created_at, updated_at)
-       SELECT 'lnk_' || lpad(n::text, 26, '0'), $1, $2, 'code' || n, '/p', NULL, 'dashboard', 'Link number ' || n,
+       SELECT 'lnk_' || substr(md5($2 || n), 1, 26), $1, $2, 'code' || n, '/p', NULL, 'dashboard', 'Link number ' || n,
               now() - n * interval '1 minute', now() FROM generate_series($3::int, $3::int + $4::int - 1) n`,
       [person.organization_id, app.id, from, batch],
     );
