@@ -97,6 +97,7 @@ test('every operation succeeds as described', async () => {
   const next = await expectStatus(200, 'POST', '/auth/refresh', { body: { refresh_token: pair['refresh_token'] } });
   await expectStatus(200, 'POST', '/auth/logout', { body: { refresh_token: next['refresh_token'] } });
   await expectStatus(200, 'GET', '/me');
+  await expectStatus(200, 'GET', '/members?limit=1');
   const ownPage = { 'sec-fetch-site': 'same-origin', 'x-signpost-session': '1' };
   const session = await ask('POST', '/session', { body: login, credential: 'none', headers: ownPage });
   expect(session.status).toBe(201);
