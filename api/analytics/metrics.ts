@@ -117,9 +117,15 @@ export function totalsOf(rows: readonly FigureRow[]): Totals {
       amounts.set(row.f_currency, addDecimals(amounts.get(row.f_currency) ?? '0', row.f_revenue ?? '0'));
     }
   }
+  totals.unique_clicks = atMost(totals.clicks, totals.unique_clicks);
   totals.conversion_rate = rate(totals.installs, totals.organic_installs, totals.clicks);
   totals.revenue = [...amounts].map(([currency, amount]) => ({ currency, amount })).sort(byCurrency);
   return totals;
+}
+
+/** An estimate may exceed what it is a part of. Rows that were not asked for clicks have none. */
+function atMost(clicks: number, uniqueClicks: number): number {
+  return clicks === 0 ? uniqueClicks : Math.min(clicks, uniqueClicks);
 }
 
 export function metricsOf(rows: readonly FigureRow[]): Metrics {
@@ -130,7 +136,7 @@ export function metricsOf(rows: readonly FigureRow[]): Metrics {
 export function metricsOfRanked(row: RankedRow, uniqueClicks: number, revenue: readonly Amount[]): Metrics {
   return {
     clicks: row.clicks,
-    unique_clicks: uniqueClicks,
+    unique_clicks: atMost(row.clicks, uniqueClicks),
     installs: row.installs,
     reinstalls: row.reinstalls,
     opens: row.opens,
