@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { type FigureRow, totalsOf } from './metrics.ts';
+import type { FigureRow } from '#clickhouse/queries/series.ts';
+import { totalsOf } from './metrics.ts';
 
 test('there are never more unique clicks than clicks, although the former are an estimate', () => {
   const rows = [{ f_clicks: 4_020 }, { f_unique_clicks: 4_039 }] as FigureRow[];
