@@ -63,7 +63,7 @@ export const journalRoot = `${dataFolder}/journal`;
 export class EdgeSlot {
   readonly name: string;
   /** When its processes were killed or frozen: what they had answered just before was not synced in time. */
-  readonly hindrances: number[] = [];
+  readonly hindrances: { readonly at: number; readonly since: number }[] = [];
   /** When what was answered was of a producer whose syncs failed until it was given up: that is never synced. */
   readonly unsynced: { readonly from: number; readonly to: number }[] = [];
   program: Program | undefined;
@@ -79,8 +79,8 @@ export class EdgeSlot {
   get unsafeSince(): number {
     const { machine } = this.#options;
     const { now } = machine;
-    const since = [now, ...this.hindrances.filter((at) => at > now - writtenBackMs), machine.disk.hinderedSince(now)];
-    return Math.min(...since) - syncedWithinMs;
+    const recent = this.hindrances.filter(({ at }) => at > now - writtenBackMs);
+    return Math.min(now, ...recent.map(({ since }) => since), machine.disk.hinderedSince(now)) - syncedWithinMs;
   }
 
   start(): void {
@@ -89,8 +89,11 @@ export class EdgeSlot {
     const { scheduler } = program;
     this.program = program;
     this.journal = undefined;
-    program.atDeath(() => this.hindrances.push(program.scheduler.now));
-    program.atFreeze(() => this.hindrances.push(program.scheduler.now));
+    // A sync that was slow at that time had not ended.
+    const hindered = () =>
+      void this.hindrances.push({ at: scheduler.now, since: machine.disk.hinderedSince(scheduler.now) });
+    program.atDeath(hindered);
+    program.atFreeze(hindered);
     const system = machine.systemOf(program);
     const log = (line: string) => {
       scheduler.note(() => `${program.name}: ${line}`);
