@@ -62,8 +62,8 @@ export const journalRoot = `${dataFolder}/journal`;
 /** A slot of a machine. It outlives the processes that hold it. */
 export class EdgeSlot {
   readonly name: string;
-  /** When its processes were killed or frozen: what they had answered just before was not synced in time. */
-  readonly hindrances: { readonly at: number; readonly since: number }[] = [];
+  /** When its processes were killed or frozen, or time jumped. */
+  readonly #hindrances: { readonly at: number; readonly since: number }[] = [];
   /** When what was answered was of a producer whose syncs failed until it was given up: that is never synced. */
   readonly unsynced: { readonly from: number; readonly to: number }[] = [];
   program: Program | undefined;
@@ -79,8 +79,14 @@ export class EdgeSlot {
   get unsafeSince(): number {
     const { machine } = this.#options;
     const { now } = machine;
-    const recent = this.hindrances.filter(({ at }) => at > now - writtenBackMs);
+    const recent = this.#hindrances.filter(({ at }) => at > now - writtenBackMs);
     return Math.min(now, ...recent.map(({ since }) => since), machine.disk.hinderedSince(now)) - syncedWithinMs;
+  }
+
+  /** What was answered just before is not synced in time; if syncs are slow, nor is what was answered since they are. */
+  noteHindrance(): void {
+    const { machine } = this.#options;
+    this.#hindrances.push({ at: machine.now, since: machine.disk.hinderedSince(machine.now) });
   }
 
   start(): void {
@@ -89,11 +95,8 @@ export class EdgeSlot {
     const { scheduler } = program;
     this.program = program;
     this.journal = undefined;
-    // A sync that was slow at that time had not ended.
-    const hindered = () =>
-      void this.hindrances.push({ at: scheduler.now, since: machine.disk.hinderedSince(scheduler.now) });
-    program.atDeath(hindered);
-    program.atFreeze(hindered);
+    program.atDeath(() => this.noteHindrance());
+    program.atFreeze(() => this.noteHindrance());
     const system = machine.systemOf(program);
     const log = (line: string) => {
       scheduler.note(() => `${program.name}: ${line}`);

@@ -297,7 +297,7 @@ export const faults: readonly Fault[] = [
     name: 'jump of time',
     hit: (world) => {
       const { random } = world.scheduler;
-      for (const slot of world.slots) slot.hindrances.push(world.scheduler.now);
+      for (const slot of world.slots) slot.noteHindrance();
       world.scheduler.leap(random.next() * random.pick([10_000, HOUR_MS, 4 * DAY_MS]));
       return undefined;
     },
