@@ -1,6 +1,7 @@
 /** The dashboard in a real browser, on the real API: what people do, by role and label. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { Secret, TOTP } from 'otpauth';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
@@ -11,6 +12,7 @@ import {
   logIn,
   openShop,
   type Person,
+  password,
   type Shop,
   startDashboard,
 } from './testing/dashboard-stage.ts';
@@ -75,6 +77,31 @@ test('a new owner logs in, creates an app and a link, and sees the first click c
   await browser.close();
 });
 
+test('a login asks for the second factor once the password is right, and says when a code is wrong', async (context) => {
+  inBrowser(context);
+  const person = await stage.person('viewer', owner.organization_id);
+  const { secret } = (await person.call('POST', '/me/totp', { password })).body;
+  const code = (steps: number) =>
+    new TOTP({ secret: Secret.fromBase32(secret) }).generate({ timestamp: Date.now() + steps * 30_000 });
+  expect((await person.call('POST', '/me/totp/confirm', { totp_code: code(0) })).status).toBe(200);
+  const { page, context: browser } = await stage.page();
+  await page.goto(`${stage.origin}/`);
+  await page.getByLabel('Email').fill(person.email);
+  await page.getByLabel('Password').fill('wrong');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByText('The email address or the password is wrong.').waitFor();
+  expect(await page.getByLabel('Authentication code').count()).toBe(0);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByLabel('Authentication code').fill('000000');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByText('This code is not current').waitFor();
+  await page.getByLabel('Authentication code').fill(code(1));
+  await page.keyboard.press('Enter');
+  await page.getByRole('navigation').waitFor();
+  await browser.close();
+});
+
 test('a taken short code is reported at its field, and what was entered stays', async (context) => {
   inBrowser(context);
   const [taken] = await stage.api.db.query<{ short_code: string }>('SELECT short_code FROM links WHERE id = $1', [
@@ -115,7 +142,9 @@ test('a click on a country filters everything, is in the address, and Escape rem
   await browser.close();
 });
 
-test('every screen passes the rules of axe, in light and in dark, and reports no fault', async (context) => {
+test('every screen passes the rules of axe, in light and in dark, and reports no fault', {
+  timeout: 180_000,
+}, async (context) => {
   inBrowser(context);
   const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   const found: string[] = [];
@@ -177,6 +206,20 @@ test('two tabs share a session; when it ends, both ask for the login, and one lo
   await page.getByRole('link', { name: 'Travel guide' }).waitFor();
   await page.getByRole('button', { name: 'Log out' }).click();
   await other.getByRole('button', { name: 'Log in' }).waitFor();
+  await browser.close();
+});
+
+test('a browser in German gets German texts, numbers and dates', async (context) => {
+  inBrowser(context);
+  const { page, context: browser } = await stage.page({ locale: 'de-DE' });
+  await page.goto(`${stage.origin}/`);
+  await page.getByLabel('E-Mail').fill(owner.email);
+  await page.getByLabel('Passwort').fill(password);
+  await page.getByRole('button', { name: 'Anmelden' }).click();
+  await nav(page, 'Übersicht').waitFor();
+  await expect.poll(() => page.getByLabel('Klicks', { exact: true }).textContent()).toMatch(/^\d\.\d{3}$/);
+  await page.getByRole('button', { name: /^Deutschland/ }).waitFor();
+  expect(await page.locator('html').getAttribute('lang')).toBe('de');
   await browser.close();
 });
 

@@ -1,19 +1,25 @@
-/** The texts of the page, by key. A language is one file with the same keys; a missing key shows the English text. */
+/**
+ * The texts of the page, by key. Another language is one file with the same keys, a line in `languages` and one in
+ * `catalogues`: it is loaded only where it is used. A missing key shows the English text.
+ */
 import { english } from './english.ts';
-import { german } from './german.ts';
 
 export type TextKey = keyof typeof english;
 type Catalogue = Partial<Record<TextKey, string>>;
 
-const catalogues: Readonly<Record<string, Catalogue>> = { en: english, de: german };
 export const languages = [
   ['en', 'English'],
   ['de', 'Deutsch'],
 ] as const;
+const catalogues: Readonly<Record<string, () => Promise<Catalogue>>> = {
+  en: () => Promise.resolve(english),
+  de: async () => (await import('./german.ts')).german,
+};
 const storageKey = 'signpost-language';
 
 export const language: string = chosen();
-const catalogue = catalogues[language] ?? english;
+/** Before anything is drawn: every part of the page has texts. */
+const catalogue = (await catalogues[language]?.()) ?? english;
 
 function chosen(): string {
   const wanted = [localStorage.getItem(storageKey) ?? '', ...navigator.languages.map((one) => one.slice(0, 2))];
