@@ -29,7 +29,7 @@ export function MatchPage({ id }: { readonly id: string }) {
   return (
     <div className="stack">
       <div className="head">
-        <PageLink href="/debugger">{t('nav.debugger')}</PageLink>
+        <PageLink href="/debugger">← {t('match.back')}</PageLink>
         <h1>{time(match.time, timezone)}</h1>
         <OutcomeTag outcome={match.outcome} />
       </div>

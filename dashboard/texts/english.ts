@@ -305,6 +305,7 @@ export const english = {
   'outcome.click_claimed': 'click taken',
   'outcome.click_expired': 'click expired',
   'outcome.link_unknown': 'link unknown',
+  'match.back': 'All requests',
   'match.request': 'The request',
   'match.decision': 'The decision',
   'match.device': 'Device',

@@ -314,6 +314,7 @@ export const german: Readonly<Record<keyof typeof english, string>> = {
   'outcome.click_claimed': 'Klick vergeben',
   'outcome.click_expired': 'Klick zu alt',
   'outcome.link_unknown': 'Link unbekannt',
+  'match.back': 'Alle Anfragen',
   'match.request': 'Die Anfrage',
   'match.decision': 'Die Entscheidung',
   'match.device': 'Gerät',
