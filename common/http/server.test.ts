@@ -430,3 +430,36 @@ test('a rejection names at least one field', () => {
     error: { code: 'VALIDATION_ERROR', message: 'path: is required', details: { field: 'path' } },
   });
 });
+
+test('a stopping server answers the next request on an open connection, closes it, and accepts no other', async () => {
+  const stopping = await HttpServer.start({
+    ...{
+      host: '127.0.0.1',
+      httpsPort: null,
+      httpPort: 0,
+      tlsCertFile: '',
+      tlsKeyFile: '',
+      trustedProxies: ['127.0.0.1'],
+    },
+    ...{ corsOrigins: [], routes: [], onFailure: () => undefined },
+    guardUnknown: () => Promise.resolve({ caller: null, quota: null }),
+  });
+  const socket = connect(stopping.httpPort, '127.0.0.1');
+  let received = '';
+  socket.setEncoding('latin1').on('data', (chunk) => (received += String(chunk)));
+  const closed = new Promise<void>((done) => socket.once('close', () => done()));
+  const ask = () => socket.write('GET /v1/x HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: https\r\n\r\n');
+  const answers = () => received.match(/HTTP\/1\.1 404/g)?.length ?? 0;
+  ask();
+  await expect.poll(answers, { interval: 5 }).toBe(1);
+  const stopped = stopping.stop(5_000);
+  ask();
+  await closed;
+  expect(answers()).toBe(2);
+  expect(received.slice(received.lastIndexOf('HTTP/1.1'))).toMatch(/connection: close/i);
+  await stopped;
+  const late = connect(stopping.httpPort, '127.0.0.1');
+  expect(await new Promise((done) => late.once('error', (error: Error & { code?: string }) => done(error.code)))).toBe(
+    'ECONNREFUSED',
+  );
+});

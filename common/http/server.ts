@@ -1,7 +1,7 @@
 /**
  * The HTTP server of the API and the SDK endpoints, on uWebSockets.js. It answers over HTTPS; a port without TLS is for
- * a trusted proxy and rejects all other clients. `stop` closes the listeners, answers the open
- * requests, and cuts the remaining ones at the deadline.
+ * a trusted proxy and rejects all other clients. `stop` closes the listeners, closes each connection with its next answer,
+ * idle ones after a second, and cuts the requests that remain at the deadline.
  */
 import { newRequestId } from '#common/ids.ts';
 import { sleep, systemTime } from '#common/time.ts';
@@ -33,6 +33,9 @@ const BODY_DEADLINE_MS = 10_000;
 const ANSWER_DEADLINE_MS = 30_000;
 const SWEEP_INTERVAL_MS = 1_000;
 const OPEN_REQUESTS_MAX = 10_000;
+/** A client that is sending requests on a connection sends the next one within this time. */
+const IDLE_GRACE_MS = 1_000;
+const STOP_POLL_MS = 10;
 
 /** Files for browsers, from memory. They are not charged to any limit. */
 export interface Pages {
@@ -74,6 +77,7 @@ export class HttpServer {
   readonly #sockets: us_listen_socket[] = [];
   #sweep: NodeJS.Timeout | null = null;
   #isStopping = false;
+  #connections = 0;
   httpsPort = 0;
   httpPort = 0;
 
@@ -105,8 +109,13 @@ export class HttpServer {
   async stop(deadlineMs: number): Promise<void> {
     this.#isStopping = true;
     for (const socket of this.#sockets) us_listen_socket_close(socket);
-    const endMs = Date.now() + deadlineMs;
-    while (this.#open.size > 0 && Date.now() < endMs) await sleep(systemTime, 10);
+    const startedMs = Date.now();
+    for (;;) {
+      const elapsedMs = Date.now() - startedMs;
+      const isQuiet = this.#open.size === 0 && (this.#connections === 0 || elapsedMs >= IDLE_GRACE_MS);
+      if (isQuiet || elapsedMs >= deadlineMs) break;
+      await sleep(systemTime, STOP_POLL_MS);
+    }
     if (this.#sweep) clearInterval(this.#sweep);
     for (const app of this.#apps) app.close();
   }
@@ -114,6 +123,10 @@ export class HttpServer {
   async #listen(app: TemplatedApp, port: number, isTls: boolean): Promise<number> {
     for (const route of this.#options.routes) this.#mount(app, route, isTls);
     app.any('/*', (res, req) => this.#receive(res, req, isTls, null));
+    const countConnections = (_: unknown, change: number) => {
+      this.#connections += change > 0 ? 1 : -1;
+    };
+    app.filter(countConnections);
     this.#apps.push(app);
     const socket = await listenExclusively(app, this.#options.host, port);
     this.#sockets.push(socket);

@@ -1,11 +1,11 @@
 /** A restore of the databases while journals and log survive: the replay stores again what is newer than the backup. */
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { BackupStage } from './backup-stage.ts';
 import { nothingWrong, times } from './fault-sizes.ts';
+import { MachineStage } from './machine-stage.ts';
 
-let stage: BackupStage;
+let stage: MachineStage;
 beforeAll(async () => {
-  stage = await BackupStage.start();
+  stage = await MachineStage.start();
 });
 afterAll(() => stage.stop());
 

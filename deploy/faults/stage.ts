@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { sleep, systemTime } from '#common/time.ts';
-import { Stack } from '#deploy/journeys/stack.ts';
+import { login, Stack } from '#deploy/journeys/stack.ts';
 import { StackProcesses } from './processes-of-stack.ts';
 import { Store, type StoreName, storeNames } from './store.ts';
 import { StoredRecords } from './stored.ts';
@@ -96,6 +96,14 @@ export class Stage {
       if (reply.status !== 500 || Date.now() > deadline) throw new Error(`no link was created: ${reply.text}`);
       await sleep(systemTime, 250);
     }
+  }
+
+  /** The header of a request of the first user. */
+  async authorization(): Promise<string> {
+    const { access_token } = (await this.stack.api('/auth/login', { method: 'POST', body: login })).json<{
+      access_token: string;
+    }>();
+    return `Bearer ${access_token}`;
   }
 
   /** The sum of a metric of a process over its labels; `has` is text that the line must contain. */

@@ -4,16 +4,16 @@ import { appendFileSync, existsSync, readFileSync, statSync, writeFileSync } fro
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { BackupStage } from '#deploy/faults/backup-stage.ts';
 import { nothingWrong } from '#deploy/faults/fault-sizes.ts';
+import { MachineStage } from '#deploy/faults/machine-stage.ts';
 
 const patience = { timeout: 45_000, interval: 250 };
 const long = { timeout: 150_000 };
 const firefox = 'Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0';
 
-let stage: BackupStage;
+let stage: MachineStage;
 beforeAll(async () => {
-  stage = await BackupStage.start();
+  stage = await MachineStage.start();
 });
 afterAll(() => stage.stop());
 

@@ -68,21 +68,23 @@ export class Stack {
     };
   }
 
-  static async start(settings: Readonly<Record<string, string>> = {}): Promise<Stack> {
+  /** @param folder of the release that is started; this one if absent. */
+  static async start(settings: Readonly<Record<string, string>> = {}, folder?: string): Promise<Stack> {
     const dataDir = mkdtempSync(join(tmpdir(), 'signpost-journey-'));
     const stack = new Stack(dataDir, [await freePort(), await freePort(), await freePort()], settings);
-    await stack.launch();
+    await stack.launch(folder);
     return stack;
   }
 
   /** Runs the launcher until it prints `ready`. @returns the milliseconds that took. */
-  launch(): Promise<number> {
+  launch(folder?: string): Promise<number> {
     const startedMs = Date.now();
     this.output = '';
     const settings = Object.entries(this.#environment).map(([name, value]) => `${name}=${value}`);
     const child = spawn('env', [...settings, 'npm', 'start', '--silent'], {
       stdio: ['pipe', 'pipe', 'pipe'],
       detached: true,
+      ...(folder === undefined ? {} : { cwd: folder }),
     });
     this.#child = child;
     return new Promise((settle, fail) => {

@@ -1,4 +1,4 @@
-/** An installation that is backed up under load and restored, and what became of every record. */
+/** What `npm start` runs, with a load whose every record is known, to be backed up, restored or upgraded. */
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,7 +21,7 @@ interface Ledgers {
   readonly events: Ledger;
 }
 
-export class BackupStage {
+export class MachineStage {
   readonly stack: Stack;
   readonly app: { readonly id: string; readonly host: string; readonly api_key: string };
   readonly link: { readonly id: string; readonly short_code: string };
@@ -31,21 +31,22 @@ export class BackupStage {
   readonly #folder = mkdtempSync(join(tmpdir(), 'signpost-backup-'));
   #backups = 0;
 
-  private constructor(stack: Stack, app: BackupStage['app'], link: BackupStage['link']) {
+  private constructor(stack: Stack, app: MachineStage['app'], link: MachineStage['link']) {
     this.stack = stack;
     this.app = app;
     this.link = link;
   }
 
-  static async start(): Promise<BackupStage> {
-    const stack = await Stack.start({ RATE_LIMIT_EVENTS: '1000000' });
+  /** @param folder of the release to start with; this one if absent. */
+  static async start(folder?: string): Promise<MachineStage> {
+    const stack = await Stack.start({ RATE_LIMIT_EVENTS: '1000000' }, folder);
     const call = await stack.loggedIn();
     const body = { name: 'Kept', fallback_url: 'https://example.com/' };
-    const app = (await call('/apps', { method: 'POST', body })).json<BackupStage['app']>();
+    const app = (await call('/apps', { method: 'POST', body })).json<MachineStage['app']>();
     const link = (await call('/links', { method: 'POST', body: { app_id: app.id, path: '/kept' } })).json<
-      BackupStage['link']
+      MachineStage['link']
     >();
-    return new BackupStage(stack, app, link);
+    return new MachineStage(stack, app, link);
   }
 
   async stop(): Promise<void> {
@@ -64,7 +65,8 @@ export class BackupStage {
     return stdout;
   }
 
-  async backUpUnderLoad(): Promise<void> {
+  /** Runs the work between clicks and events, some before and some after it. */
+  async underLoad(work: () => Promise<void>): Promise<void> {
     const { stack, app, link, all } = this;
     const clicks = new ClickLoad({
       ...{ port: stack.redirectorPort, host: app.host, code: link.short_code, ledger: all.clicks },
@@ -74,19 +76,27 @@ export class BackupStage {
       ...{ port: stack.apiPort, apiKey: app.api_key, tag: link.id, ledger: all.events },
       ...{ random: new SeededRandom(seed), batchEvents: 20, senders: 2, pauseMs: 40, repeats: 0.3 },
     });
-    this.#backups++;
+    const more = async (count: number) => {
+      const wanted = clicks.sent + count;
+      await vi.waitUntil(() => clicks.sent > wanted, patience);
+    };
     clicks.start();
     events.start();
     try {
-      const wanted = clicks.sent + 800;
-      await vi.waitUntil(() => clicks.sent > wanted, patience);
-      this.before = { clicks: all.clicks.copy(), events: all.events.copy() };
-      await this.admin('backup', this.backup);
-      const sent = clicks.sent;
-      await vi.waitUntil(() => clicks.sent > sent + 400, patience);
+      await more(800);
+      await work();
+      await more(400);
     } finally {
       await Promise.all([clicks.stop(), events.stop(20_000)]);
     }
+  }
+
+  async backUpUnderLoad(): Promise<void> {
+    this.#backups++;
+    await this.underLoad(async () => {
+      this.before = { clicks: this.all.clicks.copy(), events: this.all.events.copy() };
+      await this.admin('backup', this.backup);
+    });
   }
 
   /** Removes everything but what is given, as the loss of a disk does. */

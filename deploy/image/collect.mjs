@@ -1,0 +1,25 @@
+// Collects what an image needs: `node deploy/image/collect.mjs FOLDER`, after a build and `npm prune --omit=dev`.
+import { cpSync, mkdirSync, readFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+
+const [folder = ''] = process.argv.slice(2);
+if (folder === '') {
+  console.error('Usage: node deploy/image/collect.mjs FOLDER');
+  process.exit(1);
+}
+
+const binding = `uws_${process.platform}_${process.arch}_${process.versions.modules}.node`;
+/** uWebSockets.js comes with 28 binaries of 5 MB. Types and source maps of packages are for development. */
+const isNeeded = (path) =>
+  path.endsWith('.node') && basename(path).startsWith('uws_')
+    ? basename(path) === binding
+    : !/\.(map|d\.[cm]?ts)$|\/swagger-ui-(es-bundle|es-bundle-core|dist-es)[^/]*$/.test(path);
+
+const target = join(folder, 'signpost');
+mkdirSync(join(folder, 'data'), { recursive: true });
+cpSync('package.json', join(target, 'package.json'));
+cpSync('dist', join(target, 'dist'), { recursive: true });
+cpSync('node_modules', join(target, 'node_modules'), { recursive: true, filter: isNeeded, verbatimSymlinks: true });
+cpSync('clickhouse/migrations', join(target, 'clickhouse', 'migrations'), { recursive: true });
+cpSync('pg-migrations', join(target, 'pg-migrations'), { recursive: true, filter: (path) => !path.endsWith('.ts') });
+console.log(`signpost ${JSON.parse(readFileSync('package.json', 'utf8')).version}, ${binding}`);
