@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { packageRoot } from '#common/process/paths.ts';
 
-const pages = ['security.md', 'security-asvs.md', 'data-protection.md', 'durability.md', 'backup.md'];
+const pages = ['security.md', 'security-asvs.md', 'data-protection.md', 'durability.md', 'backup.md', 'upgrade.md'];
 
 test.each(pages)('every test that docs/%s names exists', (page) => {
   const text = readFileSync(join(packageRoot(), 'docs', page), 'utf8');

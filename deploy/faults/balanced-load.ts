@@ -22,6 +22,7 @@ export class BalancedLoad {
   readonly #agent: Agent;
   /** Answers by status; 0 is a connection that ended during a request. */
   readonly answers = new Map<number, number>();
+  readonly failures: string[] = [];
   #senders: Promise<void>[] = [];
   #isStopping = false;
   #turn = 0;
@@ -49,10 +50,12 @@ export class BalancedLoad {
     const { ports, pauseMs, body } = this.#options;
     while (!this.#isStopping) {
       const payload = body();
+      const first = this.#turn++;
       let status: number | null = null;
       for (let tries = 0; status === null && tries < ports.length; tries++) {
-        status = await this.#exchange(ports[this.#turn++ % ports.length] ?? 0, payload);
+        status = await this.#exchange(ports[(first + tries) % ports.length] ?? 0, payload);
       }
+      if (status === null) this.failures.push('every address refuses connections');
       this.answers.set(status ?? 0, this.count(status ?? 0) + 1);
       await sleep(systemTime, pauseMs);
     }
@@ -69,7 +72,11 @@ export class BalancedLoad {
         answer.once('end', () => settle(answer.statusCode ?? 0));
       });
       sent.setTimeout(patienceMs, () => sent.destroy());
-      sent.once('error', (error: NodeJS.ErrnoException) => settle(error.code === 'ECONNREFUSED' ? null : 0));
+      sent.once('error', (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ECONNREFUSED')
+          this.failures.push(`${error.message}, ${sent.reusedSocket ? 'kept' : 'new'} connection`);
+        settle(error.code === 'ECONNREFUSED' ? null : 0);
+      });
       sent.end(payload);
     });
   }

@@ -113,6 +113,7 @@ test.each([
     console.log(
       `rolling restart of ${role}: ${[...load.answers].map(([status, times]) => `${status}: ${times}`).join(', ')}`,
     );
+    expect(load.failures).toEqual([]);
     expect([...load.answers.keys()]).toEqual([expected]);
   },
 );
