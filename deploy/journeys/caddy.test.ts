@@ -1,17 +1,21 @@
-/** A real domain: Caddy in front of `npm start`, with a certificate for each app's host at its first visit. */
+/** A real domain: Caddy or nginx in front of `npm start`; Caddy gets a certificate for each app's host at its first visit. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { localClickHouseUrl } from '#api/admin/local-store.ts';
 import { type DnsForTest, dnsForTest } from '#api/testing/dns-server.ts';
+import { StoredRecords } from '#deploy/faults/stored.ts';
 import { freePort } from '#deploy/local/ports.ts';
 import { skipWithout } from '#testing/skip.ts';
 import { Caddy, caddyProgram } from './caddy.ts';
+import { Nginx, nginxProgram } from './nginx.ts';
 import { type Call, type Reply, Stack } from './stack.ts';
 
 const phone =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1';
 const apiHost = 'api.example.com';
 
+let apiPort: number;
 let dns: DnsForTest;
 let stack: Stack;
 let caddy: Caddy;
@@ -20,7 +24,7 @@ let call: (path: string, call?: Call) => Promise<Reply>;
 beforeAll(async () => {
   if (caddyProgram === undefined) return;
   dns = await dnsForTest();
-  const apiPort = await freePort();
+  apiPort = await freePort();
   stack = await Stack.start({
     SHORT_LINK_DOMAIN: 'go.example.com',
     API_PUBLIC_URL: `https://${apiHost}/v1`,
@@ -97,4 +101,25 @@ test('the API answers over HTTPS on its own host, and counts requests by the vis
   const version = await caddy.get(apiHost, '/v1/version');
   expect(JSON.parse(version.text)).toEqual({ version: expect.stringMatching(/^\d+\.\d+\.\d+$/) });
   expect((await caddy.get(apiHost, '/v1/docs')).text).toContain('<!doctype html>');
+});
+
+test('behind nginx, links and the API work over HTTPS, and a visitor cannot claim another address', async (context) => {
+  skipWithout(caddyProgram !== undefined && nginxProgram !== undefined, 'caddy or nginx', context);
+  const files = { certFile: join(stack.dataDir, 'tls', 'cert.pem'), keyFile: join(stack.dataDir, 'tls', 'key.pem') };
+  const nginx = await Nginx.start({ apiPort, linkPort: stack.redirectorPort, ...files });
+  try {
+    const app = await newApp('Nginx');
+    const link = await newLink(app.id);
+    const visit = await nginx.get(app.host, `/${link.short_code}`, {
+      'user-agent': phone,
+      'x-forwarded-for': '203.0.113.9',
+    });
+    expect(visit).toEqual({ status: 302, location: expect.stringMatching(/^https:\/\/apps\.apple\.com\//) });
+    expect((await nginx.get(apiHost, '/v1/version', { cookie: `a=${'x'.repeat(10_000)}` })).status).toBe(200);
+    const stored = new StoredRecords(localClickHouseUrl(stack.dataDir));
+    const addresses = () => stored.ask(`SELECT groupArray(ip) FROM clicks WHERE link_id = '${link.id}'`);
+    await expect.poll(addresses, { timeout: 20_000 }).toMatch(/^\['127\.0\.0\.\d+'\]/);
+  } finally {
+    await nginx.stop();
+  }
 });
