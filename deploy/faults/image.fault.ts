@@ -50,8 +50,9 @@ async function makeBases(): Promise<void> {
   await run('mmdebstrap', ['--variant=extract', '--quiet', packages, 'bookworm', build]);
   for (const left of ['doc', 'man', 'locale', 'info'])
     rmSync(join(build, 'usr/share', left), { recursive: true, force: true });
-  rmSync(join(build, 'var'), { recursive: true, force: true });
-  mkdirSync(join(build, 'tmp'), { recursive: true, mode: 0o1777 });
+  for (const left of ['var', 'dev']) rmSync(join(build, left), { recursive: true, force: true });
+  for (const mounted of ['dev', 'proc', 'sys']) mkdirSync(join(build, mounted), { recursive: true });
+  mkdirSync(join(build, 'tmp'), { recursive: true });
   mkdirSync(join(build, 'usr/local/bin'), { recursive: true });
   cpSync(build, base, { recursive: true, verbatimSymlinks: true });
   for (const left of ['bin', 'sbin', 'usr/bin', 'usr/sbin', 'usr/lib/x86_64-linux-gnu/perl-base']) {
@@ -114,7 +115,7 @@ afterAll(async () => {
 /** Runs in the image's files, which it cannot change, as the image's user. */
 function inImage(data: string, args: readonly string[], env: Readonly<Record<string, string>>): ChildProcess {
   const script =
-    'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && mount --bind "$2" "$1/data" && mount -t proc proc "$1/proc" && ' +
+    'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && mount --bind "$2" "$1/data" && mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" && ' +
     `root=$1 && shift 2 && exec chroot --userspec=${user}:${user} "$root" /usr/local/bin/node "$@"`;
   mkdirSync(data, { recursive: true });
   chownSync(data, user, user);
