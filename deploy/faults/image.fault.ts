@@ -33,10 +33,11 @@ async function buildah(...args: string[]): Promise<string> {
   return (await run('buildah', [...storage, ...args], { maxBuffer: 64 * 1024 * 1024 })).stdout.trim();
 }
 
-async function commitBase(name: string, files: string): Promise<void> {
+async function commitBase(name: string, files: string, more: readonly string[] = []): Promise<void> {
   const container = await buildah('from', 'scratch');
   await buildah('copy', '--quiet', container, files, '/');
-  await buildah('config', '--env', 'PATH=/usr/local/bin:/usr/bin:/bin', container);
+  const variables = ['PATH=/usr/local/bin:/usr/bin:/bin', ...more];
+  await buildah('config', ...variables.flatMap((variable) => ['--env', variable]), container);
   await buildah('commit', '--quiet', '--rm', container, name);
 }
 
@@ -68,7 +69,7 @@ async function makeBases(): Promise<void> {
   const authorities = '/etc/ssl/certs/ca-certificates.crt';
   if (existsSync(authorities)) cpSync(authorities, join(build, 'etc/ssl/certs/ca-certificates.crt'));
   await commitBase('localhost/base', base);
-  await commitBase('localhost/build', build);
+  await commitBase('localhost/build', build, [`NODE_EXTRA_CA_CERTS=${authorities}`]);
 }
 
 beforeAll(async () => {
@@ -80,7 +81,6 @@ beforeAll(async () => {
   const archive = execFileSync('git', ['archive', 'HEAD'], { maxBuffer: 256 * 1024 * 1024 });
   execFileSync('tar', ['-x', '-C', sources], { input: archive });
   const from = ['--build-arg', 'BUILD_BASE=localhost/build', '--build-arg', 'BASE=localhost/base'];
-  const trust = ['--env', 'NODE_EXTRA_CA_CERTS=/etc/ssl/certs/ca-certificates.crt'];
   const file = [
     '--file',
     join(sources, 'deploy/image/Containerfile'),

@@ -48,6 +48,49 @@ test('every metric of the alerts and the dashboard is one that a running install
   expect([...new Set(used)].filter((name) => !shown.has(name))).toEqual([]);
 });
 
+interface ShownMetric {
+  readonly type: string;
+  readonly help: string;
+  readonly processes: Set<string>;
+}
+
+/** Every metric but those of Node itself, which differ between its versions. */
+async function shownMetrics(): Promise<Map<string, ShownMetric>> {
+  const found = new Map<string, ShownMetric>();
+  const listed: { name: string; metrics_url: string | null }[] = JSON.parse(
+    readFileSync(join(stack.dataDir, 'processes.json'), 'utf8'),
+  );
+  for (const { name: process, metrics_url } of listed) {
+    if (metrics_url === null) continue;
+    const page = await (await fetch(`${metrics_url}/metrics`)).text();
+    for (const [, name = '', help = '', type = ''] of page.matchAll(/^# HELP (\S+) (.*)\n# TYPE \S+ (\S+)$/gm)) {
+      if (/(^|_)(nodejs|process)_/.test(name)) continue;
+      const known = found.get(name) ?? { type, help, processes: new Set() };
+      known.processes.add(process.replace(/-\d+$/, '').replace('origin', 'api, gateway'));
+      found.set(name, known);
+    }
+  }
+  return found;
+}
+
+test('docs/metrics.md lists every metric that a running installation shows (written with: vitest -u)', async () => {
+  const rows = [...(await shownMetrics())].sort(([a], [b]) => (a < b ? -1 : 1));
+  const lines = rows.map(
+    ([name, { type, help, processes }]) =>
+      `| \`${name}\` | ${type} | ${[...processes].sort().join(', ')} | ${help.replaceAll('|', '\\|')} |`,
+  );
+  const page = `# Metrics
+
+Every metric at \`/metrics\`, as the processes describe them. This page is generated; a test compares it with a running installation (\`deploy/journeys/observe.test.ts\`). Node's own
+metrics (\`process_…\`, \`nodejs_…\`) come on top. What to watch: [operating.md](operating.md#monitoring); what to do about an alert: [runbooks.md](runbooks.md).
+
+| Metric | Type | Processes | Meaning |
+|---|---|---|---|
+${lines.join('\n')}
+`;
+  await expect(page).toMatchFileSnapshot('../../docs/metrics.md');
+});
+
 test('every alert has a runbook, and every runbook an alert', () => {
   const named = [...alerts.matchAll(/- alert: (\w+)/g)].map(([, name]) => name);
   const runbooks = [...readFileSync('docs/runbooks.md', 'utf8').matchAll(/^## (\w+)$/gm)].map(([, name]) => name);
