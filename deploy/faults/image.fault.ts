@@ -87,19 +87,7 @@ beforeAll(async () => {
     '--ignorefile',
     join(sources, '.containerignore'),
   ];
-  await buildah(
-    'bud',
-    '--isolation',
-    'chroot',
-    '--format',
-    'docker',
-    ...from,
-    ...trust,
-    ...file,
-    '--tag',
-    image,
-    sources,
-  );
+  await buildah('bud', '--isolation', 'chroot', '--format', 'docker', ...from, ...file, '--tag', image, sources);
   root = await buildah('mount', await buildah('from', image));
   stage = await Stage.start();
 }, 1_200_000);
