@@ -56,7 +56,14 @@ async function makeBases(): Promise<void> {
   mkdirSync(join(build, 'tmp'), { recursive: true });
   mkdirSync(join(build, 'usr/local/bin'), { recursive: true });
   cpSync(build, base, { recursive: true, verbatimSymlinks: true });
-  for (const left of ['bin', 'sbin', 'usr/bin', 'usr/sbin', 'usr/lib/x86_64-linux-gnu/perl-base']) {
+  for (const left of [
+    'bin',
+    'sbin',
+    'usr/bin',
+    'usr/sbin',
+    'usr/lib/x86_64-linux-gnu/perl-base',
+    'usr/lib/x86_64-linux-gnu/gconv',
+  ]) {
     rmSync(join(base, left), { recursive: true, force: true });
   }
   for (const files of [base, build]) {
