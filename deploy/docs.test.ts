@@ -1,0 +1,56 @@
+/** What the pages for operators quote and link to exists. */
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const pages = [
+  'README.md',
+  ...readdirSync('docs')
+    .filter((name) => name.endsWith('.md'))
+    .map((name) => join('docs', name)),
+];
+
+/** As it appears in an address: lower case, without punctuation, hyphens for blanks. */
+const anchorOf = (heading: string) =>
+  heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N}\s_-]/gu, '')
+    .replaceAll(' ', '-');
+
+test.each(pages)('every link of %s to another page leads somewhere', (page) => {
+  const links = [...readFileSync(page, 'utf8').matchAll(/\]\((?!https?:|mailto:)([^)\s]*)\)/g)].map(
+    ([, link]) => link ?? '',
+  );
+  const broken = links.filter((link) => {
+    const [file = '', anchor = ''] = link.split('#');
+    const target = file === '' ? page : join(dirname(page), file);
+    if (!existsSync(target)) return true;
+    if (anchor === '' || !target.endsWith('.md')) return false;
+    const headings = [...readFileSync(target, 'utf8').matchAll(/^#+ (.+)$/gm)].map(([, text]) => anchorOf(text ?? ''));
+    return !headings.includes(anchor);
+  });
+  expect(broken).toEqual([]);
+});
+
+test('the messages that docs/troubleshooting.md explains are those of the code', () => {
+  const rows = readFileSync('docs/troubleshooting.md', 'utf8')
+    .split('\n')
+    .filter((line) => line.startsWith('| `'));
+  const quoted = rows.flatMap((row) =>
+    [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, text]) => text ?? ''),
+  );
+  expect(quoted.length).toBeGreaterThan(4);
+  const files = ['deploy/local', 'clickhouse', 'common/http'].flatMap((folder) =>
+    readdirSync(folder)
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => readFileSync(join(folder, name), 'utf8')),
+  );
+  const isSaid = (text: string) => {
+    const parts = text
+      .split(/…|\b[NM]\b/)
+      .map((part) => part.trim())
+      .filter((part) => part.length > 3);
+    return files.some((file) => parts.every((part) => file.includes(part)));
+  };
+  expect(quoted.filter((text) => !isSaid(text))).toEqual([]);
+});
