@@ -4,7 +4,7 @@ import { AccessTokens } from '#common/access-token.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
 import { CountedAddresses } from '#common/counted-addresses.ts';
-import { parseSecretKeys } from '#common/encryption.ts';
+import { Encryption, parseSecretKeys } from '#common/encryption.ts';
 import type { Guard, Mount } from '#common/http/mount.ts';
 import { AppSnapshots } from '#common/links/app-snapshot.ts';
 import { announceChanges } from '#common/links/link-changes.ts';
@@ -24,6 +24,7 @@ import { rankByClicks } from './click-ranking.ts';
 import type { ApiDeps } from './deps.ts';
 import type { About } from './docs/openapi.ts';
 import { apiGuard } from './guard.ts';
+import { Idempotency } from './idempotency.ts';
 import { Outbox } from './outbox.ts';
 import { apiRoutes } from './routes.ts';
 
@@ -79,7 +80,14 @@ export function apiParts(
   };
   const deliverChanges = () => outbox.tell();
   const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, deliverChanges });
-  return { mount: { routes: apiRoutes, deps, guard, isOutage }, guard, about: aboutApi(config), outbox, hostChecks };
+  const { once } = new Idempotency(db, new Encryption(secrets), clock);
+  return {
+    mount: { routes: apiRoutes, deps, guard, isOutage, once },
+    guard,
+    about: aboutApi(config),
+    outbox,
+    hostChecks,
+  };
 }
 
 /** Whether a handler's error means that a store is unavailable. */

@@ -196,6 +196,16 @@ CREATE TABLE public.hourly_audits (
   CONSTRAINT hourly_audits_pkey PRIMARY KEY (hour)
 );
 
+CREATE TABLE public.idempotency_keys (
+  caller text NOT NULL,
+  key text NOT NULL,
+  fingerprint bytea NOT NULL,
+  locked_until timestamp with time zone NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  answer text,
+  CONSTRAINT idempotency_keys_pkey PRIMARY KEY (caller, key)
+);
+
 CREATE TABLE public.install_answers (
   app_id text NOT NULL,
   install_id text NOT NULL,
@@ -444,6 +454,8 @@ CREATE INDEX device_aliases_made_at ON public.device_aliases USING btree (made_a
 CREATE INDEX device_aliases_previous ON public.device_aliases USING btree (app_id, previous_id);
 
 CREATE INDEX host_checks_due ON public.host_checks USING btree (due_at);
+
+CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (expires_at);
 
 CREATE INDEX install_answers_by_time ON public.install_answers USING btree (created_at);
 

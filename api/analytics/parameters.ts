@@ -1,7 +1,7 @@
 /** The query parameters of the analytics endpoints, as schemas and as values. */
 import { type Static, type TSchema, Type } from 'typebox';
-import { type FilterColumn, type Filters, filterColumns } from '#clickhouse/queries/scope.ts';
-import { invalid, type Rejection } from '#common/http/rejection.ts';
+import { type Filter, type FilterColumn, type Filters, filterColumns } from '#clickhouse/queries/scope.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
 import { granularities } from './buckets.ts';
 import { intervals } from './period.ts';
 
@@ -91,23 +91,29 @@ function filterValue(entry: string): string {
   return entry.replace(/\0(\d)/g, (_, place: string) => signs[Number(place)] ?? '');
 }
 
+/** One parsed filter, or its fault. */
+export function readFilter(field: string, text: string): Filter | Rejection {
+  const entries = entriesOf(text);
+  if (entries.length > filterValuesMax) return invalid(field, `accepts at most ${filterValuesMax} values`);
+  const excluded = entries.filter((entry) => entry.startsWith('-'));
+  if (excluded.length > 0 && excluded.length < entries.length) {
+    return invalid(field, 'cannot mix values to include and values to exclude (leading minus)');
+  }
+  const isExclusion = excluded.length > 0;
+  return { values: entries.map((entry) => filterValue(isExclusion ? entry.slice(1) : entry)), isExclusion };
+}
+
 /** The parsed filters, or the fault of one. */
 export function readFilters(query: Partial<Record<FilterColumn, string>>): Filters | Rejection {
-  const filters: Partial<Record<FilterColumn, { values: string[]; isExclusion: boolean }>> = {};
+  const filters: Partial<Record<FilterColumn, Filter>> = {};
   for (const column of filterColumns) {
     const text = query[column];
     if (text === undefined) continue;
-    const entries = entriesOf(text);
-    if (entries.length > filterValuesMax) return invalid(column, `accepts at most ${filterValuesMax} values`);
-    const excluded = entries.filter((entry) => entry.startsWith('-'));
-    if (excluded.length > 0 && excluded.length < entries.length) {
-      return invalid(column, 'cannot mix values to include and values to exclude (leading minus)');
-    }
-    const isExclusion = excluded.length > 0;
-    const values = entries.map((entry) => filterValue(isExclusion ? entry.slice(1) : entry));
-    if ((column === 'app_id' || column === 'link_id') && values.includes(''))
+    const filter = readFilter(column, text);
+    if (filter instanceof Rejection) return filter;
+    if ((column === 'app_id' || column === 'link_id') && filter.values.includes(''))
       return invalid(column, 'contains an empty id');
-    filters[column] = { values, isExclusion };
+    filters[column] = filter;
   }
   return filters;
 }

@@ -83,6 +83,17 @@ export function components(schemas: Readonly<Record<string, unknown>>): object {
       },
     },
     headers,
+    parameters: {
+      IdempotencyKey: {
+        name: 'Idempotency-Key',
+        in: 'header',
+        required: false,
+        description:
+          'A unique text of your choice. Within 24 hours, the same request with the same key gets the answer of the first one, with the header Idempotent-Replayed: true; another request with the same key is a 400.',
+        schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
+        example: '5f0c4e1a-8a52-4c5e-9a0e-1f3a8f0b6c2d',
+      },
+    },
     schemas: { Error: errorSchema, ...schemas },
     responses: Object.fromEntries(
       Object.entries(errorTexts).map(([code, texts]) => [code, errorResponse(code, texts)]),

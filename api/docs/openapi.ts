@@ -79,7 +79,13 @@ function operation(route: DocumentedRoute, about: About): object {
       ...(route.scope ? [{ server_key: [route.scope] }] : []),
       ...(route.takesForeignKeys ? foreignKeys : []),
     ],
-    parameters: [...pathParameters(route), ...queryParameters(route)],
+    parameters: [
+      ...pathParameters(route),
+      ...queryParameters(route),
+      ...(route.method === 'POST' && route.caller === 'user'
+        ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
+        : []),
+    ],
     ...(content ? { requestBody: { required: isRequired(route), content: { 'application/json': content } } } : {}),
     responses: { ...successes(route), ...failures(route) },
     'x-rate-limit': {
@@ -146,6 +152,6 @@ function successes(route: DocumentedRoute): Record<string, object> {
 function failures(route: DocumentedRoute): Record<string, object> {
   const codes: ErrorCode[] = ['VALIDATION_ERROR', 'FORBIDDEN', 'RATE_LIMITED', 'INTERNAL_ERROR'];
   if (route.caller !== 'public' || route.limit === 'auth') codes.push('UNAUTHORIZED');
-  if (route.path.includes('{') || route.query || route.body) codes.push('NOT_FOUND');
+  if (route.path.includes('{') || route.query || route.body || route.caller === 'user') codes.push('NOT_FOUND');
   return Object.fromEntries(codes.map((code) => [String(statusOf[code]), { $ref: `#/components/responses/${code}` }]));
 }

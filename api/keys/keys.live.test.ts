@@ -18,7 +18,7 @@ beforeAll(async () => {
   api = await apiForTest();
   [owner, stranger] = [await api.member(), await api.member()];
   [app, other] = [await make('/apps', { name: 'Keys' }), await make('/apps', { name: 'Other' })];
-  link = await make('/links', { app_id: app.id, path: '/x', tags: ['t'] });
+  link = await make('/links', { app_id: app.id, path: '/x', tags: ['t'], external_id: 'known' });
   otherLink = await make('/links', { app_id: other.id, path: '/other', tags: ['t'] });
 });
 afterEach(() => expect(api.failures.splice(0)).toEqual([]));
@@ -51,6 +51,8 @@ const nameOf = ({ method, path }: Route<ApiDeps>) => `${method} ${path}`;
 /** A valid request for each endpoint that a key may call, on `app` and `link` or on new ones, and the status it gets. */
 const requests: Readonly<Record<string, () => Promise<[path: string, status: number, body?: object]>>> = {
   'GET /links': async () => [`/links?app_id=${app.id}`, 200],
+  'GET /links/lookup': async () => [`/links/lookup?app_id=${app.id}&external_id=known`, 200],
+  'GET /tags': async () => [`/tags?app_id=${app.id}`, 200],
   'POST /links': async () => ['/links', 201, { app_id: app.id, path: '/k' }],
   'POST /links/bulk': async () => ['/links/bulk', 200, { links: [{ app_id: app.id, path: '/k' }] }],
   'PATCH /links/bulk': async () => ['/links/bulk', 200, { filter: { app_id: app.id }, changes: { title: 'K' } }],

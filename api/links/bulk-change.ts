@@ -1,6 +1,7 @@
 /** Changes or deletes many links, named by their ids or by a filter. */
 import { type Static, Type } from 'typebox';
 import { onlyViewing, tenantOf } from '#api/access.ts';
+import { readFilter } from '#api/analytics/parameters.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { type FieldError, invalid, notFound, Rejection, statusOf } from '#common/http/rejection.ts';
@@ -34,7 +35,7 @@ const filter = Type.Object(
   {
     app_id: Type.Optional(Type.String()),
     campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
-    tag: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+    tag: Type.Optional(Type.String({ minLength: 1, maxLength: 4_000 })),
     search: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
     archived: Type.Optional(Type.Boolean()),
     created_after: Type.Optional(Type.String({ format: 'date-time' })),
@@ -189,7 +190,10 @@ const missing = notFound('There is no link with this id that you may change.');
 async function idsOf(tenant: TenantQueries, filter: NonNullable<Which['filter']>): Promise<string[] | Rejection> {
   const refused = await refuseApp(tenant, filter.app_id);
   if (refused) return refused;
-  const ids = await matchingIds(tenant, filter, FILTERED_MAX + 1);
+  const { tag: tagText, ...others } = filter;
+  const tag = tagText === undefined ? undefined : readFilter('filter.tag', tagText);
+  if (tag instanceof Rejection) return tag;
+  const ids = await matchingIds(tenant, tag ? { ...others, tag } : others, FILTERED_MAX + 1);
   return ids.length > FILTERED_MAX
     ? invalid('filter', `matches more than ${FILTERED_MAX} links: narrow it, for example by created_after`)
     : ids;

@@ -210,3 +210,116 @@ test('the stored counts are exact after many concurrent changes', async () => {
   ]);
   expect(truth?.active).toBeGreaterThan(50);
 });
+
+test('pages by cursor contain every link once, also while others are created', async () => {
+  const seen: string[] = [];
+  let cursor = '';
+  do {
+    const { body } = await list(`limit=40&campaign=even&cursor=${cursor}`);
+    seen.push(...body.data.map((link: { id: string }) => link.id));
+    expect([body.pagination.offset, body.pagination.has_more]).toEqual([0, body.pagination.next_cursor !== null]);
+    cursor = body.pagination.next_cursor;
+    if (seen.length === 40) await owner.call('POST', '/links', { app_id: apps[0], path: '/late', campaign: 'even' });
+  } while (cursor);
+  expect(seen).toEqual(idsOf((n) => n % 2 === 0));
+  const [late] = (await list('campaign=even&limit=1')).body.data;
+  await owner.call('DELETE', `/links/${late.id}`);
+  const first = (await list('search=item&limit=7&cursor=')).body;
+  const second = (await list(`search=item&limit=7&cursor=${first.pagination.next_cursor}`)).body;
+  const expected = idsOf((n) => `/item/${n}`.includes('item')).slice(0, 14);
+  expect([...first.data, ...second.data].map(({ id }) => id)).toEqual(expected);
+  expect(second.pagination.total).toBe(first.pagination.total);
+});
+
+test.each([
+  ['cursor=x', 'cursor'],
+  [`cursor=${Buffer.from('99999999999999999.lnk_x').toString('base64url')}`, 'cursor'],
+  ['include=revenue', 'include'],
+  ['include=', 'include'],
+  ['tag=a,-b', 'tag'],
+])('%s is a 400 that names its parameter', async (query, field) => {
+  const { status, body } = await list(query);
+  expect([status, body.error.details.field]).toEqual([400, field]);
+});
+
+test('a cursor goes with neither an offset nor another order', async () => {
+  const { next_cursor } = (await list('limit=1&cursor=')).body.pagination;
+  for (const other of ['offset=1', 'sort=clicks']) {
+    const { status, body } = await list(`cursor=${next_cursor}&${other}`);
+    expect([status, body.error.details.field], other).toEqual([400, 'cursor']);
+  }
+});
+
+test('several tags find links with any of them, excluded ones those with none, and a tag may contain a comma', async () => {
+  const member = await api.member();
+  const app_id = (await member.call('POST', '/apps', { name: 'Tags' })).body.id;
+  for (const tags of [['a'], ['a', 'b'], ['b', 'c,d'], []])
+    await member.call('POST', '/links', { app_id, path: '/x', tags });
+  const totals = async (tag: string) => (await list(`tag=${encodeURIComponent(tag)}`, member)).body.pagination.total;
+  expect([
+    await totals('a'),
+    await totals('a,b'),
+    await totals('-a'),
+    await totals('-a,-b'),
+    await totals('c\\,d'),
+  ]).toEqual([2, 3, 2, 1, 1]);
+  expect((await list('tag=a,b&search=x', member)).body.pagination.total).toBe(3);
+  const tags = await member.call('GET', '/tags');
+  expect(tags.body).toEqual({
+    data: [
+      { tag: 'a', links: 2 },
+      { tag: 'b', links: 2 },
+      { tag: 'c,d', links: 1 },
+    ],
+    pagination: { total: 3, limit: 50, offset: 0, has_more: false },
+  });
+  expect((await member.call('GET', `/tags?app_id=${app_id}&limit=1&offset=1`)).body.data).toEqual([
+    { tag: 'b', links: 2 },
+  ]);
+  expect((await member.call('GET', `/tags?app_id=${apps[0]}`)).status).toBe(403);
+});
+
+test('rows carry the figures that are asked for, zero included, and otherwise none', async () => {
+  const [link] = links;
+  await api.clickhouse.command(
+    `INSERT INTO installs (install_id, organization_id, app_id, link_id, time)
+     VALUES ('ins_include', {organization_id:String}, {app_id:String}, {link_id:String}, now64(3))`,
+    { organization_id: owner.organization_id, app_id: apps[0], link_id: link?.id ?? '' },
+  );
+  const rows = (await list('include=clicks,installs&limit=100&sort=clicks')).body.data as {
+    id: string;
+    clicks: number;
+    installs: number;
+  }[];
+  expect(rows.find(({ id }) => id === link?.id)).toMatchObject({ clicks: 0, installs: 1 });
+  expect(rows.slice(0, 4).map(({ clicks }) => clicks)).toEqual([3, 2, 1, 0]);
+  const [bare] = (await list('limit=1&include=installs')).body.data;
+  expect([bare.clicks, bare.installs]).toEqual([undefined, expect.any(Number)]);
+});
+
+test('a link is found by its external id, its host and code, and its short URL, in its own organization only', async () => {
+  const link = (await owner.call('POST', '/links', { app_id: apps[0], path: '/l', external_id: 'look/up' })).body;
+  const [, host = ''] = /^https:\/\/([^/]+)/.exec(link.url) ?? [];
+  const queries = [
+    `app_id=${apps[0]}&external_id=${encodeURIComponent('look/up')}`,
+    `host=${host.toUpperCase()}&short_code=${link.short_code}`,
+    `url=${encodeURIComponent(`${link.url}?utm_source=x`)}`,
+    `url=${encodeURIComponent(link.url.replace('https://', ''))}`,
+  ];
+  for (const query of queries) {
+    expect((await owner.call('GET', `/links/lookup?${query}`)).body, query).toEqual(link);
+    expect((await other.call('GET', `/links/lookup?${query}`)).status, query).toBe(query.startsWith('app') ? 403 : 404);
+  }
+  for (const [query, field] of [
+    ['', 'external_id'],
+    ['external_id=a', 'app_id'],
+    ['short_code=a', 'host'],
+    [`short_code=a&host=${host}&url=x`, 'external_id'],
+    ['url=x', 'url'],
+  ] as const) {
+    const { status, body } = await owner.call('GET', `/links/lookup?${query}`);
+    expect([status, body.error.details.field], query).toEqual([400, field]);
+  }
+  await owner.call('DELETE', `/links/${link.id}`);
+  for (const query of queries) expect((await owner.call('GET', `/links/lookup?${query}`)).status).toBe(404);
+});

@@ -1,11 +1,14 @@
 import { Type } from 'typebox';
 import { absent, organizationsOf, tenantOf } from '#api/access.ts';
-import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
+import { readFilter } from '#api/analytics/parameters.ts';
+import { pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
-import { invalid, type Rejection } from '#common/http/rejection.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
 import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
-import { isStorableTime } from '#common/links/link-fields.ts';
+import { isStorableTime, nullable } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
+import { countsOf, readInclude } from './counts.ts';
+import { cursorOf, readCursor } from './cursor.ts';
 import { linksByClicks, timedPage } from './selection.ts';
 
 const query = Type.Object(
@@ -13,7 +16,27 @@ const query = Type.Object(
     ...pageQuery,
     app_id: Type.Optional(Type.String()),
     campaign: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
-    tag: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+    tag: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 4_000,
+        description:
+          'Links with one of these tags (`a,b`), or with none of them (`-a,-b`). Escape a comma, a leading minus and a backslash with a backslash.',
+      }),
+    ),
+    cursor: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        description:
+          'Instead of offset: empty for the first page, then the next_cursor of the previous one. Pages then neither skip nor repeat links while others are created.',
+      }),
+    ),
+    include: Type.Optional(
+      Type.String({
+        maxLength: 100,
+        description: 'Figures of each link, of its whole history: `clicks`, `installs` or `clicks,installs`.',
+      }),
+    ),
     search: Type.Optional(
       Type.String({
         minLength: 1,
@@ -37,6 +60,27 @@ const query = Type.Object(
   { additionalProperties: false },
 );
 
+const pagination = Type.Object(
+  {
+    total: Type.Integer(),
+    limit: Type.Integer(),
+    offset: Type.Integer(),
+    has_more: Type.Boolean(),
+    next_cursor: Type.Optional(
+      nullable(Type.String({ description: 'With cursor: that of the next page; null on the last.' })),
+    ),
+  },
+  { title: 'LinkPagination' },
+);
+const listedLink = Type.Object(
+  {
+    ...linkSchema.properties,
+    clicks: Type.Optional(Type.Integer({ description: 'With include=clicks.' })),
+    installs: Type.Optional(Type.Integer({ description: 'With include=installs.' })),
+  },
+  { title: 'ListedLink' },
+);
+
 export const listLinks = route({
   method: 'GET',
   path: '/links',
@@ -50,29 +94,51 @@ export const listLinks = route({
   answers: {
     200: {
       description: 'A page of links.',
-      schema: listSchema(linkSchema),
-      example: { data: [linkExample], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
+      schema: Type.Object({ data: Type.Array(listedLink), pagination }),
+      example: {
+        data: [linkExample],
+        pagination: { total: 1, limit: 50, offset: 0, has_more: false },
+      },
     },
   },
-  handle: async ({ tenancy, rankByClicks, shortUrl }, { caller, query }) => {
+  handle: async (deps, { caller, query }) => {
     const faulty = faultyTime(query, 'created_after') ?? faultyTime(query, 'created_before');
     if (faulty) return faulty;
+    const { limit: _, offset, sort, cursor, include, tag: tagText, ...others } = query;
+    const tag = tagText === undefined ? undefined : readFilter('tag', tagText);
+    if (tag instanceof Rejection) return tag;
+    const after = cursor ? readCursor(cursor) : undefined;
+    if (after instanceof Rejection) return after;
+    if (cursor !== undefined && sort === 'clicks')
+      return invalid('cursor', 'cannot be used with sort=clicks: use offset');
+    if (cursor !== undefined && offset !== undefined) return invalid('cursor', 'cannot be used with offset');
+    const figures = include === undefined ? [] : readInclude(include);
+    if (figures instanceof Rejection) return figures;
     const mine = organizationsOf(caller);
     const page = pageOf(query);
-    const { limit: _, offset: __, sort, ...filters } = query;
-    const ranking = sort === 'clicks' ? await rankByClicks(mine, query.app_id ?? null) : null;
-    return tenancy.within(tenantOf(caller), async (tenant) => {
+    const filters = tag ? { ...others, tag } : others;
+    const ranking = sort === 'clicks' ? await deps.rankByClicks(mine, query.app_id ?? null) : null;
+    const found = await deps.tenancy.within(tenantOf(caller), async (tenant) => {
       const refused = await refuseApp(tenant, query.app_id);
       if (refused) return refused;
-      const { total, rows } = await (ranking
+      // One more than the page shows whether there are others.
+      return ranking
         ? linksByClicks(tenant, filters, page, ranking)
-        : timedPage(tenant, filters, page));
-      return listAnswer(
-        rows.map((row) => linkAnswer(row, shortUrl)),
-        total,
-        page,
-      );
+        : timedPage(tenant, filters, { ...page, limit: page.limit + 1 }, after);
     });
+    if (found instanceof Rejection) return found;
+    const rows = found.rows.slice(0, page.limit);
+    const has_more = ranking ? page.offset + rows.length < found.total : found.rows.length > page.limit;
+    const last = rows.at(-1);
+    const next = cursor === undefined ? {} : { next_cursor: has_more && last ? cursorOf(last) : null };
+    const counted = await countsOf(deps, caller, rows, figures);
+    if (counted instanceof Rejection) return counted;
+    const data = rows.map((row) => ({ ...linkAnswer(row, deps.shortUrl), ...counted.get(row.id) }));
+    const { limit, offset: skipped } = page;
+    return {
+      status: 200,
+      body: { data, pagination: { total: found.total, limit, offset: skipped, has_more, ...next } },
+    };
   },
 });
 

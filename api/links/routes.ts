@@ -5,13 +5,16 @@ import { bulkCreateLinks } from './bulk-create.ts';
 import { createLinkRoute } from './create.ts';
 import { deleteLinkRoute } from './delete.ts';
 import { listLinks } from './list.ts';
+import { lookUpLink } from './lookup.ts';
 import { qr } from './qr.ts';
 import { readLinkRoute } from './read.ts';
+import { listTags } from './tags.ts';
 import { updateLinkRoute } from './update.ts';
 import { upsertLink } from './upsert.ts';
 
 export const linkRoutes: readonly Route<ApiDeps>[] = [
   listLinks,
+  lookUpLink,
   createLinkRoute,
   bulkCreateLinks,
   bulkUpdateLinks,
@@ -21,4 +24,5 @@ export const linkRoutes: readonly Route<ApiDeps>[] = [
   updateLinkRoute,
   deleteLinkRoute,
   qr,
+  listTags,
 ];

@@ -4,13 +4,14 @@
  */
 import type { RankedLink } from '#api/deps.ts';
 import type { Page } from '#api/listing.ts';
+import type { Filter } from '#clickhouse/queries/scope.ts';
 import { type LinkRow, linkColumns } from '#common/links/link.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 
 export interface LinkFilters {
   readonly app_id?: string;
   readonly campaign?: string;
-  readonly tag?: string;
+  readonly tag?: Filter;
   readonly search?: string;
   readonly archived?: boolean;
   readonly created_after?: string;
@@ -34,7 +35,11 @@ interface Source {
 }
 
 const tagged = '(SELECT link_id AS id, organization_id, app_id, archived, created_at, tag FROM link_tags) AS l';
-const idsOfTag = (tag: string) => `SELECT link_id FROM link_tags WHERE organization_id = ANY ($1) AND tag = ${tag}`;
+/** Links with one of the tags, or with none of them. */
+function hasTag({ values: tags, isExclusion }: Filter, values: Values): string {
+  const ids = `SELECT link_id FROM link_tags WHERE organization_id = ANY ($1) AND tag = ANY (${values.bind(tags)}::text[])`;
+  return `l.id ${isExclusion ? 'NOT IN' : 'IN'} (${ids})`;
+}
 /** Links of a deleted app are gone, although their rows are not marked. */
 const ofLiveApps =
   'l.app_id = ANY (ARRAY(SELECT id FROM apps WHERE organization_id = ANY ($1) AND deleted_at IS NULL))';
@@ -50,13 +55,13 @@ function sourceOf(filters: LinkFilters, values: Values): Source {
   let from = 'links l';
   if (search !== undefined) {
     from = `signpost_links_matching(${values.bind(likePattern(search))}) AS l`;
-    if (tag !== undefined) parts.push(`l.id IN (${idsOfTag(values.bind(tag))})`);
-  } else if (tag !== undefined && campaign === undefined) {
+    if (tag) parts.push(hasTag(tag, values));
+  } else if (tag && !tag.isExclusion && tag.values.length === 1 && campaign === undefined) {
     from = tagged;
-    parts.push(`l.tag = ${values.bind(tag)}`);
+    parts.push(`l.tag = ${values.bind(tag.values[0])}`);
   } else {
     parts.push('l.deleted_at IS NULL');
-    if (tag !== undefined) parts.push(`l.id IN (${idsOfTag(values.bind(tag))})`);
+    if (tag) parts.push(hasTag(tag, values));
   }
   return { from, where: parts.join(' AND ') };
 }
@@ -108,36 +113,63 @@ const newest = ({ from, where }: Source, limit: string) => `
      WHERE l.organization_id = o.organization_id AND ${where}
      ORDER BY l.created_at DESC, l.id DESC LIMIT ${limit}) AS n`;
 
+/** The links after this one in a list of the newest. */
+export interface LinkPosition {
+  readonly created_at: Date;
+  readonly id: string;
+}
+
+/** The source, from a position on. */
+function sourceAfter(filters: LinkFilters, after: LinkPosition | undefined, values: Values): Source {
+  const source = sourceOf(filters, values);
+  if (!after) return source;
+  const position = `(${values.bind(after.created_at)}::timestamptz, ${values.bind(after.id)}::text)`;
+  return { ...source, where: `${source.where} AND (l.created_at, l.id) < ${position}` };
+}
+
 export interface LinkPage {
   readonly total: number;
   readonly rows: readonly LinkRow[];
 }
 
 /** A page of the newest links. */
-export async function timedPage(tenant: TenantQueries, filters: LinkFilters, page: Page): Promise<LinkPage> {
+export async function timedPage(
+  tenant: TenantQueries,
+  filters: LinkFilters,
+  page: Page,
+  after?: LinkPosition,
+): Promise<LinkPage> {
   // Searching text is the expensive part: both the number and the page come from one search.
-  if (filters.search !== undefined) return searchedPage(tenant, filters, page);
+  if (filters.search !== undefined) return searchedPage(tenant, filters, page, after);
   const total = await countLinks(tenant, filters);
   if (page.offset >= total) return { total, rows: [] };
   const values = new Values();
   const limit = values.bind(page.limit);
   const offset = values.bind(page.offset);
-  const ids = `${newest(sourceOf(filters, values), `${limit}::bigint + ${offset}::bigint`)}
+  const ids = `${newest(sourceAfter(filters, after, values), `${limit}::bigint + ${offset}::bigint`)}
    ORDER BY n.created_at DESC, n.id DESC LIMIT ${limit} OFFSET ${offset}`;
   const rows = await tenant.query<LinkRow>(`${whole(ids)} ORDER BY l.created_at DESC, l.id DESC`, values.list);
   return { total, rows };
 }
 
-async function searchedPage(tenant: TenantQueries, filters: LinkFilters, page: Page): Promise<LinkPage> {
+async function searchedPage(
+  tenant: TenantQueries,
+  filters: LinkFilters,
+  page: Page,
+  after?: LinkPosition,
+): Promise<LinkPage> {
   const values = new Values();
   const limit = values.bind(page.limit);
   const offset = values.bind(page.offset);
   const { from, where } = sourceOf(filters, values);
+  const position = after
+    ? ` WHERE (created_at, id) < (${values.bind(after.created_at)}::timestamptz, ${values.bind(after.id)}::text)`
+    : '';
   const sql = `
     WITH found AS MATERIALIZED (
       SELECT l.id, l.created_at FROM ${from} WHERE l.organization_id = ANY ($1) AND ${where})
     SELECT (SELECT count(*) FROM found) AS total,
-           ARRAY(SELECT id FROM found ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}) AS ids`;
+           ARRAY(SELECT id FROM found${position} ORDER BY created_at DESC, id DESC LIMIT ${limit} OFFSET ${offset}) AS ids`;
   const [found] = await tenant.query<{ total: number; ids: string[] }>(sql, values.list);
   if (!found || found.ids.length === 0) return { total: found?.total ?? 0, rows: [] };
   const ids = `SELECT unnest($2::text[]) AS id`;

@@ -49,7 +49,18 @@ export type Guard = (
   | { readonly rejection: Rejection; readonly quota: Quota | null }
 >;
 
+/**
+ * Runs the handler of a POST that a client may send again with the same Idempotency-Key, or answers what it answered
+ * before. The request has been validated.
+ */
+export type Once = (
+  route: string,
+  request: Request,
+  handle: () => Promise<Answer | Rejection>,
+) => Promise<Answer | Rejection>;
+
 export interface Mount<Deps> {
+  readonly once?: Once;
   readonly routes: readonly Route<Deps>[];
   readonly deps: Deps;
   readonly guard: Guard;
@@ -82,6 +93,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
   const hasBody = route.method !== 'GET';
   const checkBody = hasBody && route.bodyMode !== 'raw' ? bodyValidator(route.body ?? nothing) : null;
 
+  const name = `${route.method} ${route.path}`;
   const run: MountedRoute['run'] = async (incoming, caller, params) => {
     const query = readQuery(incoming.queryText, checkQuery);
     if (query instanceof Rejection) return query;
@@ -105,11 +117,12 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
       receivedMs: incoming.receivedMs,
     };
     // The validators above ensure this; the types were erased when the route was added to the list.
-    return route.handle(mount.deps, request as Request<never, never, never, never>);
+    const handle = async () => route.handle(mount.deps, request as Request<never, never, never, never>);
+    return mount.once && route.method === 'POST' ? mount.once(name, request, handle) : handle();
   };
 
   return {
-    name: `${route.method} ${route.path}`,
+    name,
     method: route.method,
     path: route.path,
     parameterNames: [...route.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? ''),

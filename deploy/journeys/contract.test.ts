@@ -132,6 +132,9 @@ test('every operation succeeds as described', async () => {
   for (const status of [201, 200])
     await expectStatus(status, 'PUT', `/links/by-external-id/${app['id']}/e1`, { body: { path: '/e' } });
   await expectStatus(200, 'GET', '/links?sort=clicks&limit=2');
+  await expectStatus(200, 'GET', `/links/lookup?app_id=${app['id']}&external_id=e1`);
+  await expectStatus(200, 'GET', '/links?tag=t,b&cursor=&limit=1&include=clicks,installs');
+  await expectStatus(200, 'GET', '/tags');
   await expectStatus(200, 'PATCH', `/links/${link['id']}`, {
     body: { campaign: 'c', expires_at: '2030-01-01T00:00:00Z' },
   });

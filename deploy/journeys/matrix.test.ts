@@ -74,6 +74,8 @@ const rows: readonly Row[] = [
   { endpoint: 'DELETE /keys/{id}', statuses: manage(200), id: 'key' },
   { endpoint: 'GET /links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },
+  { endpoint: 'GET /tags', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /links/lookup', statuses: read(), query: 'app_id={app}&external_id=known' },
   {
     endpoint: 'POST /links/bulk',
     // Another organization's app is an error of each link.
@@ -135,6 +137,7 @@ beforeAll(async () => {
   organization = me.json<{ organizations: { id: string }[] }>().organizations[0]?.id ?? '';
   const ownId = me.json<{ user: { id: string } }>().user.id;
   app = await make('/apps', { name: 'Matrix', allowed_destination_hosts: ['example.com'] }, owner);
+  await make('/links', { app_id: app.id, path: '/known', external_id: 'known' }, owner);
   headers = {
     none: {},
     garbage: bearer('garbage'),

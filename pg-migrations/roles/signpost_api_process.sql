@@ -5,7 +5,7 @@ GRANT SELECT ON users, memberships, organizations TO signpost_api_process;
 GRANT INSERT (id, email, name) ON users TO signpost_api_process;
 GRANT UPDATE (not_before) ON users TO signpost_api_process;
 GRANT INSERT ON memberships, organizations TO signpost_api_process;
-GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_tokens, browser_sessions, oauth_states, user_totp, recovery_codes TO signpost_api_process;
+GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_tokens, browser_sessions, idempotency_keys, oauth_states, user_totp, recovery_codes TO signpost_api_process;
 GRANT SELECT, UPDATE (last_used_at) ON server_keys TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE ON user_identities TO signpost_api_process;
 GRANT SELECT, DELETE ON outbox TO signpost_api_process;

@@ -1,0 +1,101 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type ApiForTest, apiForTest, type Member } from './testing/running-api.ts';
+
+let api: ApiForTest;
+let owner: Member;
+let appId = '';
+
+beforeAll(async () => {
+  api = await apiForTest();
+  owner = await api.member();
+  appId = (await owner.call('POST', '/apps', { name: 'Once' })).body.id;
+});
+afterEach(() => expect(api.failures.splice(0)).toEqual([]));
+afterAll(() => api.stop());
+
+async function post(key: string, path: string, body: object, token = owner.token) {
+  const response = await fetch(api.url + path, {
+    method: 'POST',
+    headers: {
+      'x-forwarded-proto': 'https',
+      authorization: `Bearer ${token}`,
+      'content-type': 'application/json',
+      'idempotency-key': key,
+    },
+    body: JSON.stringify(body),
+  });
+  const isReplayed = response.headers.get('idempotent-replayed') === 'true';
+  // biome-ignore lint/suspicious/noExplicitAny: the answers of several endpoints
+  return { status: response.status, body: (await response.json()) as any, isReplayed };
+}
+
+const total = async (tag: string) => (await owner.call('GET', `/links?tag=${tag}&limit=1`)).body.pagination.total;
+
+test('two hundred requests with one key at once make one link and get one answer', async () => {
+  const body = { app_id: appId, path: '/once', tags: ['once'] };
+  const replies = await Promise.all(Array.from({ length: 200 }, () => post('at-once', '/links', body)));
+  expect(new Set(replies.map(({ status, body }) => `${status} ${JSON.stringify(body)}`)).size).toBe(1);
+  expect(replies[0]?.status).toBe(201);
+  expect(replies.filter(({ isReplayed }) => !isReplayed)).toHaveLength(1);
+  expect(await total('once')).toBe(1);
+});
+
+test('a key that was used for another body, or another endpoint, is a 400 that names it', async () => {
+  const body = { app_id: appId, path: '/a', tags: ['other'] };
+  expect((await post('used', '/links', body)).status).toBe(201);
+  for (const [path, other] of [
+    ['/links', { ...body, path: '/b' }],
+    ['/links/bulk', body],
+    [`/apps/${appId}/rotate-key`, {}],
+  ] as const) {
+    const { status, body } = await post('used', path, other);
+    expect([status, body.error.details.field], path).toEqual([400, 'idempotency-key']);
+  }
+  expect(await total('other')).toBe(1);
+});
+
+test('a refusal is repeated, a request that is not valid uses no key, and each caller has their own keys', async () => {
+  const taken = { app_id: appId, path: '/x', short_code: 'only-one' };
+  await owner.call('POST', '/links', taken);
+  const refused = await post('refused', '/links', taken);
+  expect([refused.status, refused.isReplayed]).toEqual([400, false]);
+  expect(await post('refused', '/links', taken)).toEqual({ ...refused, isReplayed: true });
+  expect((await post('invalid', '/links', { app_id: appId })).status).toBe(400);
+  expect((await post('invalid', '/links', { app_id: appId, path: '/x' })).status).toBe(201);
+  const member = await api.member('member', owner.organization_id);
+  const theirs = await post('invalid', '/links', { app_id: appId, path: '/x' }, member.token);
+  expect([theirs.status, theirs.isReplayed]).toEqual([201, false]);
+});
+
+test.each(['', ' ', 'x'.repeat(256), 'two words'])('the key %j is no key or a 400', async (key) => {
+  const { status, body } = await post(key, '/links', { app_id: appId, path: '/k' });
+  if (key.trim() === '') expect(status).toBe(201);
+  else expect([status, body.error.details.field]).toEqual([400, 'idempotency-key']);
+});
+
+test('an answer that contains a secret is repeated, and stored encrypted', async () => {
+  const first = await post('secret', '/apps', { name: 'Secret' });
+  expect(first.body.api_key).toMatch(/^lk_/);
+  expect((await post('secret', '/apps', { name: 'Secret' })).body).toEqual(first.body);
+  const rows = await api.db.query<object>('SELECT to_jsonb(k) AS stored FROM idempotency_keys k');
+  expect(JSON.stringify(rows)).not.toContain(first.body.api_key);
+  expect(JSON.stringify(rows)).not.toContain(Buffer.from(first.body.api_key).toString('base64').slice(4, 40));
+});
+
+test('a key whose request died may be used again after a minute, and one that was answered after a day', async () => {
+  const body = { app_id: appId, path: '/l', tags: ['later'] };
+  expect((await post('died', '/links', body)).status).toBe(201);
+  await api.db.execute("UPDATE idempotency_keys SET answer = NULL WHERE key = 'died'");
+  api.advance(61_000);
+  const again = await post('died', '/links', body);
+  expect([again.status, again.isReplayed]).toEqual([201, false]);
+  api.advance(23 * 3_600_000);
+  const member = await api.member('member', owner.organization_id);
+  await api.db.execute("UPDATE idempotency_keys SET caller = $1 WHERE key = 'died'", [member.user_id]);
+  await api.db.execute("UPDATE idempotency_keys SET answer = NULL, locked_until = now() WHERE key = 'died'");
+  const before = await api.db.query('SELECT FROM idempotency_keys');
+  api.advance(2 * 3_600_000);
+  const late = await api.member('member', owner.organization_id);
+  expect((await post('died', '/links', body, late.token)).isReplayed).toBe(false);
+  expect((await api.db.query('SELECT FROM idempotency_keys')).length).toBeLessThan(before.length);
+});

@@ -1,0 +1,149 @@
+/**
+ * Idempotency-Key: the same request with the same key gets the answer of the first one for 24 hours, also while the
+ * first one is still being processed. Another request with the same key is a 400.
+ *
+ *   (absent) ──begin──▶ running ──answered──▶ kept ──24 h──▶ (absent)
+ *                          └──failed, or its process died a minute ago──▶ (absent)
+ */
+import { createHash } from 'node:crypto';
+import { promisify } from 'node:util';
+import { gunzip, gzip } from 'node:zlib';
+import type { Clock } from '#common/clock.ts';
+import { DAY_MS, MINUTE_MS } from '#common/durations.ts';
+import type { Encryption } from '#common/encryption.ts';
+import type { Once } from '#common/http/mount.ts';
+import { invalid, Rejection, statusOf, unavailable } from '#common/http/rejection.ts';
+import type { Answer } from '#common/http/route.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
+
+const KEY_CHARACTERS_MAX = 255;
+const keyShape = /^[\x21-\x7e]+$/;
+const KEPT_MS = DAY_MS;
+/** Longer than any request takes. */
+const LOCK_MS = MINUTE_MS;
+/** How long a repeated request waits for the first one. */
+const PATIENCE_MS = 10_000;
+const LOOK_MS = 50;
+/** Expired rows that one request deletes: more than it adds. */
+const PURGED_MAX = 20;
+const FIELD = 'idempotency-key';
+
+const compress = promisify(gzip);
+const decompress = promisify(gunzip);
+
+interface Row {
+  readonly fingerprint: Buffer;
+  readonly answer: string | null;
+}
+
+interface Kept {
+  readonly status: number;
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const begin = `
+  WITH expired AS (DELETE FROM idempotency_keys WHERE (caller, key) IN (
+    SELECT caller, key FROM idempotency_keys WHERE expires_at <= $4 AND (caller, key) <> ($1, $2)
+     ORDER BY expires_at LIMIT ${PURGED_MAX} FOR UPDATE SKIP LOCKED))
+  INSERT INTO idempotency_keys AS k (caller, key, fingerprint, locked_until, expires_at) VALUES ($1, $2, $3, $5, $6)
+  ON CONFLICT (caller, key) DO UPDATE
+     SET fingerprint = EXCLUDED.fingerprint, locked_until = EXCLUDED.locked_until, expires_at = EXCLUDED.expires_at, answer = NULL
+   WHERE k.expires_at <= $4 OR (k.answer IS NULL AND k.locked_until <= $4)
+  RETURNING true AS is_ours`;
+
+export class Idempotency {
+  readonly #db: Postgres;
+  readonly #encryption: Encryption;
+  readonly #clock: Clock;
+
+  constructor(db: Postgres, encryption: Encryption, clock: Clock) {
+    this.#db = db;
+    this.#encryption = encryption;
+    this.#clock = clock;
+  }
+
+  /** Runs the handler, or answers what it answered before. A caller without an identity has no keys. */
+  readonly once: Once = async (name, { caller, params, query, rawBody, header }, handle) => {
+    const key = header(FIELD);
+    const who = identityOf(caller);
+    if (key === '' || who === null) return handle();
+    if (key.length > KEY_CHARACTERS_MAX || !keyShape.test(key))
+      return invalid(FIELD, `must have 1 to ${KEY_CHARACTERS_MAX} visible ASCII characters`);
+    const fingerprint = createHash('sha256')
+      .update(JSON.stringify([name, params, query]))
+      .update(rawBody.bytes)
+      .digest();
+    const isOurs = await this.#begin(who, key, fingerprint);
+    if (isOurs instanceof Rejection) return isOurs;
+    return isOurs === true ? this.#run(who, key, handle) : isOurs;
+  };
+
+  /** True if the request has to be processed now, else its answer. */
+  async #begin(who: string, key: string, fingerprint: Buffer): Promise<true | Answer | Rejection> {
+    for (let waitedMs = 0; waitedMs <= PATIENCE_MS; waitedMs += LOOK_MS) {
+      const nowMs = this.#clock();
+      const times = [nowMs, nowMs + LOCK_MS, nowMs + KEPT_MS].map((ms) => new Date(ms));
+      const [ours] = await this.#db.query(begin, [who, key, fingerprint, ...times], 'idempotency_begin');
+      if (ours) return true;
+      const sql = 'SELECT fingerprint, answer FROM idempotency_keys WHERE caller = $1 AND key = $2';
+      const [row] = await this.#db.query<Row>(sql, [who, key], 'idempotency_read');
+      if (row && !row.fingerprint.equals(fingerprint))
+        return invalid(FIELD, 'was used for another request within the last 24 hours: use a new key');
+      if (row?.answer) return this.#replay(who, key, row.answer);
+      await new Promise((done) => setTimeout(done, LOOK_MS));
+    }
+    return unavailable('The first request with this Idempotency-Key is still being processed.', 1);
+  }
+
+  async #replay(who: string, key: string, answer: string): Promise<Answer | Rejection> {
+    let packed: string;
+    try {
+      packed = this.#encryption.decrypt(answer, contextOf(who, key));
+    } catch {
+      return invalid(FIELD, 'has an answer that can no longer be read: check what the request did, and use a new key');
+    }
+    const { status, body, headers } = JSON.parse((await decompress(Buffer.from(packed, 'base64'))).toString()) as Kept;
+    return { status, body, headers: { ...headers, 'Idempotent-Replayed': 'true' } };
+  }
+
+  /** A request that failed may be sent again; any other answer is kept, a refusal too. */
+  async #run(who: string, key: string, handle: Parameters<Once>[2]): Promise<Answer | Rejection> {
+    let answer: Answer | Rejection | undefined;
+    try {
+      answer = await handle();
+    } finally {
+      const kept = answer && keptOf(answer);
+      if (kept) await this.#keep(who, key, kept);
+      else await this.#db.query('DELETE FROM idempotency_keys WHERE caller = $1 AND key = $2', [who, key]);
+    }
+    return answer;
+  }
+
+  async #keep(who: string, key: string, kept: Kept): Promise<void> {
+    const packed = (await compress(JSON.stringify(kept))).toString('base64');
+    await this.#db.query(
+      'UPDATE idempotency_keys SET answer = $3 WHERE caller = $1 AND key = $2',
+      [who, key, this.#encryption.encrypt(packed, contextOf(who, key))],
+      'idempotency_keep',
+    );
+  }
+}
+
+function identityOf(caller: unknown): string | null {
+  if (typeof caller !== 'object' || caller === null || !('user_id' in caller)) return null;
+  return String(caller.user_id);
+}
+
+function contextOf(who: string, key: string): string {
+  return `idempotency:${who}:${key}`;
+}
+
+/** Null for an answer that is not kept: a failure, or not JSON. */
+function keptOf(answer: Answer | Rejection): Kept | null {
+  if (answer instanceof Rejection) {
+    const status = statusOf[answer.code];
+    return status < 500 && status !== statusOf.RATE_LIMITED ? { status, body: answer.body } : null;
+  }
+  return 'body' in answer && answer.status < 500 ? answer : null;
+}
