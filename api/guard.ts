@@ -142,6 +142,8 @@ async function keyCaller(
   }
 }
 
+const ownAccount = /^\/(me|session|sessions)(\/|$)/;
+
 async function passed(
   parts: GuardParts,
   route: GuardedRoute,
@@ -156,7 +158,7 @@ async function passed(
     const { known, session } = found;
     const memberships = known.filter((one) => !one.lacks_totp);
     // Every user may change their own account, whatever their role.
-    const isOwnAccount = route.path === '/me' || route.path.startsWith('/me/') || route.path === '/session';
+    const isOwnAccount = ownAccount.test(route.path);
     if (!isOwnAccount) {
       if (known.length > 0 && memberships.length === 0) return { rejection: lacksTotp(), quota };
       if (route.method !== 'GET' && isViewerOnly(memberships)) return { rejection: onlyViewing(), quota };
@@ -177,7 +179,7 @@ async function membershipsOf(parts: GuardParts, claims: Claims): Promise<Found |
   const isSession = 'hash' in claims;
   const rows = isSession
     ? await parts.db.query<FoundRow>(
-        `${selectMemberships}, s.created_at, s.expires_at
+        `${selectMemberships}, s.id, s.created_at, s.expires_at
            FROM browser_sessions s JOIN users u ON u.id = s.user_id ${joinMemberships}
           WHERE s.token_hash = $2 AND s.expires_at > $3 AND ${isLive} AND (u.not_before IS NULL OR u.not_before <= s.created_at)`,
         [claims.user_id, claims.hash, new Date(parts.clock())],
@@ -191,8 +193,8 @@ async function membershipsOf(parts: GuardParts, claims: Claims): Promise<Found |
   const [first] = rows;
   if (!first) return null;
   const known = rows.filter((row): row is FoundRow & KnownMembership => row.organization_id !== null);
-  if (!isSession || !first.created_at || !first.expires_at) return { known };
-  const session = { created_at: first.created_at, expires_at: first.expires_at };
+  if (!isSession || !first.id || !first.created_at || !first.expires_at) return { known };
+  const session = { id: first.id, created_at: first.created_at, expires_at: first.expires_at };
   return { known, session: { ...session, expires_at: await parts.browserSessions.slide(claims, session) } };
 }
 

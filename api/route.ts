@@ -11,6 +11,7 @@ export interface Membership {
 
 /** When a browser's login began, and when it ends if it is not used. */
 export interface CallerSession {
+  readonly id: string;
   readonly created_at: Date;
   readonly expires_at: Date;
 }

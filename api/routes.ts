@@ -2,7 +2,7 @@
 import type { Route } from '#common/http/route.ts';
 import { analyticsRoutes } from './analytics/routes.ts';
 import { appRoutes } from './apps/routes.ts';
-import { authRoutes } from './auth/routes.ts';
+import { authRoutes, sessionRoutes } from './auth/routes.ts';
 import type { ApiDeps } from './deps.ts';
 import { keyRoutes } from './keys/routes.ts';
 import { linkRoutes } from './links/routes.ts';
@@ -11,6 +11,7 @@ import { memberRoutes } from './members/list.ts';
 
 export const apiRoutes: readonly Route<ApiDeps>[] = [
   ...authRoutes,
+  ...sessionRoutes,
   ...meRoutes,
   ...memberRoutes,
   ...linkRoutes,

@@ -6,6 +6,7 @@ import { oauthStart } from './oauth-start.ts';
 import type { AuthDeps } from './parts.ts';
 import { refresh } from './refresh.ts';
 import { beginSession, endSession, readSession } from './session.ts';
+import { deleteSession, listSessions } from './session-list.ts';
 import { beginTotp, confirmTotp, disableTotp } from './totp.ts';
 
 export const authRoutes: readonly Route<AuthDeps>[] = [
@@ -21,3 +22,5 @@ export const authRoutes: readonly Route<AuthDeps>[] = [
   confirmTotp,
   disableTotp,
 ];
+
+export const sessionRoutes = [listSessions, deleteSession];

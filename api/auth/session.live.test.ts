@@ -285,3 +285,38 @@ test('GET /session with an access token is a 404, and without anything a 401', a
   expect((await origin.send('/session', { token })).status).toBe(404);
   expect((await origin.send('/session')).status).toBe(401);
 });
+
+type Listed = { data: { id: string; kind: string; renewed_at: string | null; is_current: boolean }[] };
+
+test('users see their own live logins, of browsers and of programs, and end each of them with its next use', async () => {
+  const user = await newUser();
+  const [first, second] = [await loggedIn(user.email), await loggedIn(user.email)];
+  const program = pairOf(await origin.send('/auth/login', { body: { email: user.email, password } }));
+  const stranger = await loggedIn();
+  const list = async (cookie: string) =>
+    (await origin.send('/sessions', { headers: { 'Sec-Fetch-Site': 'same-origin', Cookie: cookie } })).body as Listed;
+  const end = async (id: string, cookie: string) =>
+    (await origin.send(`/sessions/${id}`, { method: 'DELETE', headers: { ...ownPage, Cookie: cookie } })).status;
+  const { data } = await list(first);
+  expect(data.map(({ kind }) => kind).sort()).toEqual(['browser', 'browser', 'token']);
+  expect(data.filter(({ is_current }) => is_current)).toHaveLength(1);
+  expect((await list(second)).data.find(({ is_current }) => is_current)?.id).not.toBe(
+    data.find(({ is_current }) => is_current)?.id,
+  );
+  const token = data.find(({ kind }) => kind === 'token')?.id ?? '';
+  const other = data.find(({ kind, is_current }) => kind === 'browser' && !is_current)?.id ?? '';
+  advance(MINUTE_MS);
+  const renewed = pairOf(await origin.send('/auth/refresh', { body: { refresh_token: program.refresh_token } }));
+  expect((await list(first)).data.find(({ id }) => id === token)?.renewed_at).not.toBeNull();
+
+  for (const id of [token, other]) expect(await end(id, stranger)).toBe(404);
+  for (const id of [token, other]) expect(await end(id, first)).toBe(200);
+  expect(await end(other, first)).toBe(404);
+  expect((await read(second)).status).toBe(401);
+  const after = await origin.send('/auth/refresh', { body: { refresh_token: renewed.refresh_token } });
+  expect(after.status).toBe(401);
+  expect((await list(first)).data.map(({ is_current }) => is_current)).toEqual([true]);
+  expect((await list(stranger)).data).toHaveLength(1);
+  advance(DAY_MS + MINUTE_MS);
+  expect((await list(await loggedIn(user.email))).data).toHaveLength(1);
+});

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { authParts } from '#api/auth/parts.ts';
 import { hashPassword } from '#api/auth/password.ts';
-import { authRoutes } from '#api/auth/routes.ts';
+import { authRoutes, sessionRoutes } from '#api/auth/routes.ts';
 import { apiGuard } from '#api/guard.ts';
 import { meRoutes } from '#api/me/read.ts';
 import { isOutage } from '#api/parts.ts';
@@ -90,7 +90,7 @@ export async function startTestOrigin(
   const limiter = new RateLimiter(redis.script(limitScript), configuredLimits(config), new CountedAddresses(secrets));
   const auth = authParts({ db: counted, redis, secrets, tokens, config, clock });
   const guard = apiGuard({ ...auth, db: counted, limiter, tokens, clock });
-  const deps = { auth, db: counted };
+  const deps = { auth, db: counted, clock };
   const server = await HttpServer.start({
     host: '127.0.0.1',
     httpsPort: null,
@@ -99,7 +99,7 @@ export async function startTestOrigin(
     tlsKeyFile: '',
     trustedProxies: ['127.0.0.1'],
     corsOrigins: [],
-    routes: mountRoutes({ routes: [...authRoutes, ...meRoutes], deps, guard, isOutage }),
+    routes: mountRoutes({ routes: [...authRoutes, ...sessionRoutes, ...meRoutes], deps, guard, isOutage }),
     guardUnknown: guard,
     onFailure: (error, where) => console.error(where, error),
   });

@@ -74,6 +74,8 @@ export interface MountedRoute {
   readonly name: string;
   readonly method: Method;
   readonly path: string;
+  /** Paths of this route, as requested. */
+  readonly shape: RegExp;
   readonly parameterNames: readonly string[];
   readonly hasBody: boolean;
   readonly bodyBytesMax: number;
@@ -125,6 +127,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
     name,
     method: route.method,
     path: route.path,
+    shape: new RegExp(`^${route.path.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`),
     parameterNames: [...route.path.matchAll(/\{(\w+)\}/g)].map((match) => match[1] ?? ''),
     hasBody,
     bodyBytesMax: route.bodyBytesMax ?? BODY_BYTES_MAX,

@@ -282,15 +282,17 @@ test('plain HTTP is a 403 and never its data', async () => {
   expect(answer.headers.get('x-ratelimit-remaining')).toBe('99');
 });
 
-test('an unknown address or method is answered 404 in the envelope', async () => {
-  for (const [method, path] of [
-    ['GET', '/nothing'],
-    ['PATCH', '/throws'],
-    ['GET', '/things/t1'],
+test('an unknown address or method is answered 404 in the envelope, with the methods of a known address', async () => {
+  for (const [method, path, allowed] of [
+    ['GET', '/nothing', null],
+    ['PATCH', '/throws', 'GET'],
+    ['PUT', '/throws', 'GET'],
+    ['GET', '/things/t1', 'POST'],
   ] as const) {
     const answer = await fetch(base + path, { method, headers: json });
     expect(answer.status).toBe(404);
     expect(await answer.json()).toMatchObject({ error: { code: 'NOT_FOUND' } });
+    expect(answer.headers.get('allow')).toBe(allowed);
   }
 });
 

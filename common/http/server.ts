@@ -155,6 +155,11 @@ export class HttpServer {
     }
   }
 
+  /** The methods of a path that is known under other ones. */
+  #methodsOf(path: string): string[] {
+    return [...new Set(this.#options.routes.filter(({ shape }) => shape.test(path)).map(({ method }) => method))];
+  }
+
   /** Reads all of `req` synchronously: it is invalid after the first await. */
   #receive(res: HttpResponse, req: HttpRequest, isTls: boolean, matched: MountedRoute | null): void {
     const nowMs = Date.now();
@@ -247,6 +252,8 @@ export class HttpServer {
     } else if (isPreflight) {
       exchange.answer({ status: 204, contentType: 'text/plain', bytes: '', headers: this.#cors.preflight() });
     } else if (!route) {
+      const methods = this.#methodsOf(incoming.path ?? '');
+      if (methods.length > 0) exchange.headers.push(['Allow', methods.join(', ')]);
       exchange.reject(notFound());
     } else {
       const answer = await route.run(incoming, passed.caller, params);

@@ -102,7 +102,13 @@ test('every operation succeeds as described', async () => {
   const session = await ask('POST', '/session', { body: login, credential: 'none', headers: ownPage });
   expect(session.status).toBe(201);
   const asSession: Ask = { credential: 'none', headers: { ...ownPage, cookie: session.cookie } };
+  const { data } = await expectStatus(200, 'GET', '/sessions', asSession);
+  const [begun] = data as { id: string; kind: string }[];
   for (const method of ['GET', 'DELETE']) await expectStatus(200, method, '/session', asSession);
+  const again = await ask('POST', '/auth/login', { body: login });
+  const logins = (await expectStatus(200, 'GET', '/sessions'))['data'] as { id: string; kind: string }[];
+  expect([begun?.kind, again.status]).toEqual(['browser', 200]);
+  await expectStatus(200, 'DELETE', `/sessions/${logins.find(({ kind }) => kind === 'token')?.id}`);
   const factor = await expectStatus(200, 'POST', '/me/totp', { body: { password: login.password } });
   const authenticator = new TOTP({ secret: Secret.fromBase32(String(factor['secret'])) });
   await expectStatus(200, 'POST', '/me/totp/confirm', { body: { totp_code: authenticator.generate() } });

@@ -49,6 +49,8 @@ const rows: readonly Row[] = [
   // Only the dashboard's own pages have a session: deploy/journeys and api/auth/session.live.test.ts log in as one.
   { endpoint: 'POST /session', statuses: Array.from({ length: 9 }, () => 403), body: () => login },
   { endpoint: 'GET /session', statuses: own(404) },
+  { endpoint: 'GET /sessions', statuses: own(200) },
+  { endpoint: 'DELETE /sessions/{session_id}', statuses: own(404) },
   { endpoint: 'DELETE /session', statuses: Array.from({ length: 9 }, () => 403) },
   { endpoint: 'GET /me', statuses: read(200) },
   { endpoint: 'POST /me/totp', statuses: read(200), body: () => ({ password: login.password }) },
