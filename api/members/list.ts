@@ -38,6 +38,7 @@ const listMembers = route({
   path: '/members',
   operationId: 'listMembers',
   caller: 'user',
+  scope: null,
   limit: 'general',
   tag: 'Members',
   summary: 'List members',
