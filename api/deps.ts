@@ -1,11 +1,12 @@
 /** Dependencies of the API's handlers. Created once, in main.ts; an entity uses the parts it needs. */
 import type { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
+import type { Rejection } from '#common/http/rejection.ts';
 import type { AppSnapshots } from '#common/links/app-snapshot.ts';
 import type { LinkChange } from '#common/links/link-changes.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
-import type { Tenancy } from '#common/stores/tenancy.ts';
+import type { Tenancy, TenantScope } from '#common/stores/tenancy.ts';
 import type { AnalyticsParts } from './analytics/deps.ts';
 import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';
@@ -18,6 +19,11 @@ export interface RankedLink {
 
 /** The number of links that are ranked; the others are listed like links without clicks. */
 export const RANKED_LINKS_MAX = 10_000;
+
+/** Figures that a list of links can contain. */
+export const linkFigures = ['clicks', 'installs'] as const;
+export type LinkFigure = (typeof linkFigures)[number];
+export type LinkCounts = Readonly<Partial<Record<LinkFigure, number>>>;
 
 export interface ApiDeps {
   /** The whole database, for accounts. Tenants' data is accessed through `tenancy`. */
@@ -37,6 +43,12 @@ export interface ApiDeps {
    * in another store, of which the links' own folder is unaware.
    */
   readonly rankByClicks: (organizationIds: readonly string[], appId: string | null) => Promise<readonly RankedLink[]>;
+  /** Figures of these links by their id, for the same reason. */
+  readonly countLinks: (
+    scope: TenantScope,
+    links: readonly { readonly id: string }[],
+    figures: readonly LinkFigure[],
+  ) => Promise<ReadonlyMap<string, LinkCounts> | Rejection>;
   readonly hosts: HostRules;
   readonly shortUrl: ShortUrl;
 }

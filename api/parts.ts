@@ -25,6 +25,7 @@ import type { ApiDeps } from './deps.ts';
 import type { About } from './docs/openapi.ts';
 import { apiGuard } from './guard.ts';
 import { Idempotency } from './idempotency.ts';
+import { countLinks } from './link-counts.ts';
 import { Outbox } from './outbox.ts';
 import { apiRoutes } from './routes.ts';
 
@@ -75,6 +76,7 @@ export function apiParts(
     announce: (...changes) => announceChanges(redis, changes),
     deliverChanges: () => outbox.tell(),
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
+    countLinks: (scope, links, figures) => countLinks(deps, scope, links, figures),
     hosts: hostRules(config),
     shortUrl: shortUrlWith(config),
   };

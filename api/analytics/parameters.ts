@@ -1,5 +1,6 @@
 /** The query parameters of the analytics endpoints, as schemas and as values. */
 import { type Static, type TSchema, Type } from 'typebox';
+import { readFilter } from '#api/value-filter.ts';
 import { type Filter, type FilterColumn, type Filters, filterColumns } from '#clickhouse/queries/scope.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { granularities } from './buckets.ts';
@@ -10,7 +11,6 @@ export function oneOf<const T extends readonly string[]>(values: T, description:
 }
 
 const filterCharsMax = 4_000;
-const filterValuesMax = 100;
 
 const escapes =
   'Inside a value, escape with a backslash: a comma, a backslash, a leading minus, and a leading or trailing space.';
@@ -77,31 +77,6 @@ export function querySchema<P extends Record<string, TSchema>>(properties: P) {
 
 const common = querySchema(commonQuery);
 export type CommonQuery = Static<typeof common>;
-
-/** Placeholders for escaped special characters in a filter. They contain NUL, which a query never does. */
-const signs = [',', '-', ' ', '\\'];
-
-/** Entries between commas without the spaces around them; `\,` `\-` `\ ` `\\` remain as placeholders. */
-function entriesOf(text: string): string[] {
-  const plain = text.replace(/\\([,\- \\])/g, (_, sign: string) => `\0${signs.indexOf(sign)}`);
-  return plain.split(',').map((entry) => entry.replace(/^ +| +$/g, ''));
-}
-
-function filterValue(entry: string): string {
-  return entry.replace(/\0(\d)/g, (_, place: string) => signs[Number(place)] ?? '');
-}
-
-/** One parsed filter, or its fault. */
-export function readFilter(field: string, text: string): Filter | Rejection {
-  const entries = entriesOf(text);
-  if (entries.length > filterValuesMax) return invalid(field, `accepts at most ${filterValuesMax} values`);
-  const excluded = entries.filter((entry) => entry.startsWith('-'));
-  if (excluded.length > 0 && excluded.length < entries.length) {
-    return invalid(field, 'cannot mix values to include and values to exclude (leading minus)');
-  }
-  const isExclusion = excluded.length > 0;
-  return { values: entries.map((entry) => filterValue(isExclusion ? entry.slice(1) : entry)), isExclusion };
-}
 
 /** The parsed filters, or the fault of one. */
 export function readFilters(query: Partial<Record<FilterColumn, string>>): Filters | Rejection {

@@ -1,8 +1,8 @@
 /** Changes or deletes many links, named by their ids or by a filter. */
 import { type Static, Type } from 'typebox';
 import { onlyViewing, tenantOf } from '#api/access.ts';
-import { readFilter } from '#api/analytics/parameters.ts';
 import { route, type UserCaller } from '#api/route.ts';
+import { readFilter } from '#api/value-filter.ts';
 import type { Clock } from '#common/clock.ts';
 import { type FieldError, invalid, notFound, Rejection, statusOf } from '#common/http/rejection.ts';
 import { isObject } from '#common/json-object.ts';

@@ -1,13 +1,13 @@
 import { Type } from 'typebox';
 import { absent, organizationsOf, tenantOf } from '#api/access.ts';
-import { readFilter } from '#api/analytics/parameters.ts';
+import { type LinkFigure, linkFigures } from '#api/deps.ts';
 import { pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
+import { readFilter } from '#api/value-filter.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
 import { isStorableTime, nullable } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
-import { countsOf, readInclude } from './counts.ts';
 import { cursorOf, readCursor } from './cursor.ts';
 import { linksByClicks, timedPage } from './selection.ts';
 
@@ -81,6 +81,13 @@ const listedLink = Type.Object(
   { title: 'ListedLink' },
 );
 
+function readInclude(text: string): readonly LinkFigure[] | Rejection {
+  const names = text.split(',').map((name) => name.trim());
+  return names.every((name) => linkFigures.some((one) => one === name))
+    ? linkFigures.filter((name) => names.includes(name))
+    : invalid('include', `must be a list of ${linkFigures.join(' and ')}`);
+}
+
 export const listLinks = route({
   method: 'GET',
   path: '/links',
@@ -131,7 +138,7 @@ export const listLinks = route({
     const has_more = ranking ? page.offset + rows.length < found.total : found.rows.length > page.limit;
     const last = rows.at(-1);
     const next = cursor === undefined ? {} : { next_cursor: has_more && last ? cursorOf(last) : null };
-    const counted = await countsOf(deps, caller, rows, figures);
+    const counted = await deps.countLinks(tenantOf(caller), rows, figures);
     if (counted instanceof Rejection) return counted;
     const data = rows.map((row) => ({ ...linkAnswer(row, deps.shortUrl), ...counted.get(row.id) }));
     const { limit, offset: skipped } = page;

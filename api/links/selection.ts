@@ -4,14 +4,14 @@
  */
 import type { RankedLink } from '#api/deps.ts';
 import type { Page } from '#api/listing.ts';
-import type { Filter } from '#clickhouse/queries/scope.ts';
+import type { ValueFilter } from '#api/value-filter.ts';
 import { type LinkRow, linkColumns } from '#common/links/link.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
 
 export interface LinkFilters {
   readonly app_id?: string;
   readonly campaign?: string;
-  readonly tag?: Filter;
+  readonly tag?: ValueFilter;
   readonly search?: string;
   readonly archived?: boolean;
   readonly created_after?: string;
@@ -36,7 +36,7 @@ interface Source {
 
 const tagged = '(SELECT link_id AS id, organization_id, app_id, archived, created_at, tag FROM link_tags) AS l';
 /** Links with one of the tags, or with none of them. */
-function hasTag({ values: tags, isExclusion }: Filter, values: Values): string {
+function hasTag({ values: tags, isExclusion }: ValueFilter, values: Values): string {
   const ids = `SELECT link_id FROM link_tags WHERE organization_id = ANY ($1) AND tag = ANY (${values.bind(tags)}::text[])`;
   return `l.id ${isExclusion ? 'NOT IN' : 'IN'} (${ids})`;
 }

@@ -11,6 +11,7 @@ import { type Credential, World } from './fuzz/world.ts';
 import { login, Stack } from './stack.ts';
 
 const REQUESTS_MAX = 700;
+const AT_ONCE = 20;
 const limits = {
   RATE_LIMIT_AUTH: '60',
   RATE_LIMIT_LINKS: '60',
@@ -276,7 +277,11 @@ test('every class of requests ends in a 429 that says when to retry', async () =
   ];
   for (const [method, target, more] of classes) {
     let status = 0;
-    for (let sent = 0; status !== 429 && sent < REQUESTS_MAX; sent++) ({ status } = await ask(method, target, more));
+    // Several at once: a slow machine sends fewer than the limit in a minute one by one.
+    for (let sent = 0; status !== 429 && sent < REQUESTS_MAX; sent += AT_ONCE) {
+      const replies = await Promise.all(Array.from({ length: AT_ONCE }, () => ask(method, target, more)));
+      status = replies.some((reply) => reply.status === 429) ? 429 : (replies[0]?.status ?? 0);
+    }
     expect(status, `${method} ${target}`).toBe(429);
   }
 });

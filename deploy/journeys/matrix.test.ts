@@ -253,4 +253,4 @@ test('each endpoint gives each caller the status of the contract, and a refusal 
   }
   console.log(lines.join('\n'));
   expect(wrong.join('\n')).toBe('');
-});
+}, 300_000);
