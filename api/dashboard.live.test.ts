@@ -143,6 +143,7 @@ test('a click on a country filters everything, is in the address, and Escape rem
 });
 
 test('every screen passes the rules of axe, in light and in dark, and reports no fault', {
+  tags: ['slow'],
   timeout: 180_000,
 }, async (context) => {
   inBrowser(context);
@@ -209,7 +210,7 @@ test('two tabs share a session; when it ends, both ask for the login, and one lo
   await browser.close();
 });
 
-test('a browser in German gets German texts, numbers and dates', async (context) => {
+test('a browser in German gets German texts, numbers and dates', { tags: ['slow'] }, async (context) => {
   inBrowser(context);
   const { page, context: browser } = await stage.page({ locale: 'de-DE' });
   await page.goto(`${stage.origin}/`);
@@ -223,7 +224,7 @@ test('a browser in German gets German texts, numbers and dates', async (context)
   await browser.close();
 });
 
-test('a viewer sees everything and no control that writes', async (context) => {
+test('a viewer sees everything and no control that writes', { tags: ['slow'] }, async (context) => {
   inBrowser(context);
   const viewer = await stage.person('viewer', owner.organization_id);
   const { page, context: browser } = await stage.loggedIn(viewer);
@@ -294,7 +295,9 @@ async function findAmong(count: number): Promise<void> {
   await browser.close();
 }
 
-test('among 2,000 links one is found by typing, and the last page is reachable', async (context) => {
+test('among 2,000 links one is found by typing, and the last page is reachable', {
+  tags: ['slow'],
+}, async (context) => {
   inBrowser(context);
   await findAmong(2_000);
 });

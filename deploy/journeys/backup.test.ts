@@ -8,7 +8,7 @@ import { nothingWrong } from '#deploy/faults/fault-sizes.ts';
 import { MachineStage } from '#deploy/faults/machine-stage.ts';
 
 const patience = { timeout: 45_000, interval: 250 };
-const long = { timeout: 150_000 };
+const long = { timeout: 150_000, tags: ['slow'] };
 const firefox = 'Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0';
 
 let stage: MachineStage;
