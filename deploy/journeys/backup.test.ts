@@ -47,7 +47,7 @@ test(
   },
 );
 
-test('the restored installation has its users, keys and links, and counts new clicks', async () => {
+test('the restored installation has its users, keys and links, and counts new clicks', long, async () => {
   const { stack, app, link } = stage;
   const call = await stack.loggedIn();
   const stats = async () =>
