@@ -107,7 +107,7 @@ test(`1,000 clicks with ${people} people's and ${bots} bots' user agents are cou
 test('a click is in the overview within 2 seconds', async () => {
   const link = await newLink('/soon');
   const startedMs = Date.now();
-  await follow(link.short_code, people + bots);
+  await follow(link.short_code, 1);
   await settled(link.id, 1, 0, 5_000);
   expect(Date.now() - startedMs).toBeLessThan(2_000);
 });
@@ -157,7 +157,7 @@ test('a link works in a real browser under the address that was handed out, and 
 test('in a real browser the dashboard logs in over TLS and shows the click of a new link', async (context) => {
   skipWithout(browser !== undefined, 'chromium', context);
   const link = await newLink('/dashboard');
-  await follow(link.short_code, people + bots);
+  await follow(link.short_code, 1);
   const isolated = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'];
   const chrome = await chromium.launch({ executablePath: browser ?? '', args: [...isolated, '--no-first-run'] });
   try {
