@@ -148,7 +148,7 @@ test('a logout ends the session and deletes the cookie; it can be repeated, also
   expect((await read(cookie)).status).toBe(401);
 });
 
-test('a second login of the same browser ends its first session, whoever logs in; other browsers keep theirs', async () => {
+test('a second login of the same browser ends its first session, of any user; other browsers keep theirs', async () => {
   const user = await newUser();
   const [first, elsewhere] = [await loggedIn(user.email), await loggedIn(user.email)];
   const second = cookieOf(await login((await newUser()).email, { cookie: first }));

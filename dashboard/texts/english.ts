@@ -280,7 +280,7 @@ export const english = {
   'first.install_waiting': 'Waiting for the first install …',
   'first.install_seen': 'We saw your install',
   'first.done': 'Go to the figures',
-  'first.viewer': 'Nobody has created an app yet. You can only read: ask an owner to create one.',
+  'first.viewer': 'There is no app yet. You can only read: ask an owner to create one.',
 
   'debugger.text':
     'Each time an app asks where it came from, the decision is recorded with its reasons. Open a row to see every click that was compared.',

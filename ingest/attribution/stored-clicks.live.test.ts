@@ -60,7 +60,7 @@ test('a click is found by its id among very many of its app, and hardly any othe
 });
 
 test('without Postgres a stored click is found, and one that is not stored is not called unknown', async () => {
-  const postgres = new Postgres({ url: 'postgres://nobody@127.0.0.1:1/none', name: 'test' });
+  const postgres = new Postgres({ url: 'postgres://reader@127.0.0.1:1/none', name: 'test' });
   const archive = new ClickLookupServer(client, postgres);
   const [stored, absent] = [newId('clk', day), newId('clk', day)];
   await client.command(

@@ -13,7 +13,7 @@ const keepAliveMs = 5_000;
 /** The number of a lock that only this uses. */
 const lockNumber = 0x5167_6e70;
 
-/** What the documentation says to leave out: the server makes it anew, or it is of no use without this run of the server. */
+/** What the documentation says to leave out: the server creates it again, or it is useless without this run of the server. */
 const leftOut =
   /^(postmaster\.(pid|opts)|(pg_wal|pg_replslot|pg_dynshmem|pg_notify|pg_serial|pg_snapshots|pg_stat_tmp|pg_subtrans)\/.*)$|(^|\/)(pgsql_tmp[^/]*|pg_internal\.init)(\/|$)/;
 const segmentName = /^[0-9A-F]{24}$/;
