@@ -37,6 +37,7 @@ function readAll(reader: ProducerReader): { numbers: number[]; end: ReadOutcome[
   const numbers: number[] = [];
   for (;;) {
     const read = reader.next();
+    if (read.state === 'skipped') continue;
     if (read.state !== 'frame') return { numbers, end: read.state };
     numbers.push(read.frame.header.frame_no);
   }
@@ -186,4 +187,45 @@ test('a reader that went back to the first frame is not sent forward by a later 
   reader.rewind(positions[2]);
   reader.rewind(positions[3]);
   expect(readAll(reader).numbers).toEqual([3, 4]);
+});
+
+test('frames that were written again behind a later one that survived are read in order, and nothing is finished before', () => {
+  segment(1, frame(1), frame(1, 1));
+  segment(2, frame(4), frame(2, 1));
+  segment(3, frame(2), frame(3), frame(4), frame(2, 1), frame(5));
+  const reader = readerOf(false);
+  const first = [1, 2, 3, 4].map(() => reader.next());
+  expect(first.map((read) => (read.state === 'frame' ? read.frame.header.frame_no : read.state))).toEqual([
+    1,
+    1,
+    'skipped',
+    2,
+  ]);
+  expect(reader.segments.map((one) => one.isFinished)).toEqual([true, false, false]);
+  expect(readAll(reader)).toEqual({ numbers: [2, 3, 4, 5], end: 'end' });
+  expect(reader.isFinished).toBe(true);
+  expect(reader.floors.map(({ partition, floor }) => [partition, floor])).toEqual([
+    [0, 1],
+    [1, 1],
+  ]);
+});
+
+test('without its first segment, frames that were written again behind a later one are read as well', () => {
+  segment(2, frame(4));
+  segment(3, frame(2), frame(3), frame(4), frame(5));
+  const reader = readerOf(false);
+  expect(reader.next().state).toBe('frame');
+  // The later frame alone would say that older ones are gone.
+  expect(reader.floors).toEqual([]);
+  expect(readAll(reader)).toEqual({ numbers: [2, 3, 5], end: 'end' });
+  expect(reader.floors).toMatchObject([{ floor: 2 }]);
+});
+
+test('what follows a gap is kept, whatever other lanes have behind it', () => {
+  segment(1, frame(1), frame(1, 1));
+  segment(2, frame(3));
+  segment(3, frame(2, 1));
+  const reader = readerOf(false);
+  expect(readAll(reader)).toEqual({ numbers: [1, 1, 2], end: 'damaged' });
+  expect(reader.segments.map((one) => one.isFinished)).toEqual([true, false, false]);
 });

@@ -5,6 +5,10 @@
  * crash (the last segment of a dead one), or rewritten in the next segment after an error. A damaged frame with intact
  * ones after it, or a gap in a lane's frame numbers, means that the disk lost data: reading stops there permanently,
  * the files are kept, and an operator has to examine them.
+ *
+ * After a failed sync the frames in question are written again, into a new segment. If the power is lost then, a later frame may
+ * have survived in front of them: what follows a gap is left out until the missing frame is found, and it is damage only if that is
+ * in no later segment.
  */
 import { join } from 'node:path';
 import type { Disk } from '#common/journal/disk.ts';
@@ -26,6 +30,8 @@ export interface Position {
 
 export type ReadOutcome =
   | { readonly state: 'frame'; readonly frame: JournalFrame }
+  /** A frame behind a gap was left out. */
+  | { readonly state: 'skipped' }
   /** Nothing more at the moment. */
   | { readonly state: 'end' }
   | { readonly state: 'damaged'; readonly reason: string };
@@ -65,6 +71,11 @@ export class ProducerReader {
   #to = 0;
   #isWhole = true;
   #lastFrame = new Map<string, number>();
+  /** Of each lane, the first that was read since the reader began or went back. */
+  #firstFrame = new Map<string, number>();
+  /** Lanes of which a frame is missing, and the damage that it is if it is not found. */
+  #gaps = new Map<string, string>();
+  #hasReachedEnd = false;
   #damage = '';
 
   constructor(disk: Disk, folder: string, producerId: string) {
@@ -89,12 +100,14 @@ export class ProducerReader {
     return this.#segments;
   }
 
-  /** The oldest frame on disk of each lane that was read. */
+  /** The oldest frame on disk of each lane that was read; none before everything was read once. */
   get floors(): LaneFloor[] {
     const floors = new Map<string, LaneFloor>();
+    if (!this.#hasReachedEnd) return [];
     for (const segment of this.#segments) {
       for (const [key, { lane, first }] of segment.frames) {
-        if (!floors.has(key)) floors.set(key, { ...lane, producer_id: this.producerId, floor: first });
+        const floor = Math.min(first, floors.get(key)?.floor ?? first);
+        floors.set(key, { ...lane, producer_id: this.producerId, floor });
       }
     }
     return [...floors.values()];
@@ -121,13 +134,19 @@ export class ProducerReader {
       const segment = this.#segments[this.#at];
       if (segment === undefined) return { state: 'end' };
       const read = this.#readAt(segment);
-      if (read.state === 'frame') return read;
+      if (read.state === 'frame' || read.state === 'skipped') return read;
       if (read.state === 'damaged') {
         this.#damage = read.reason;
         return read;
       }
       if (this.#at === this.#segments.length - 1) {
+        const [reason] = this.#gaps.values();
+        if (reason !== undefined) {
+          this.#damage = reason;
+          return { state: 'damaged', reason };
+        }
         if (!this.#isAlive) this.#finish(segment);
+        this.#hasReachedEnd = true;
         return { state: 'end' };
       }
       this.#finish(segment);
@@ -146,6 +165,8 @@ export class ProducerReader {
     const offset = at === -1 ? 0 : (position?.offset ?? 0);
     this.#damage = '';
     this.#lastFrame = new Map();
+    this.#firstFrame = new Map();
+    this.#gaps = new Map();
     this.#isWhole = segment === undefined || (segment.no === 1 && offset === 0);
     for (const segment of this.#segments.slice(Math.max(at, 0))) segment.isFinished = false;
     this.#enter(Math.max(at, 0), offset);
@@ -185,8 +206,9 @@ export class ProducerReader {
     this.#to = 0;
   }
 
+  /** Read to its end. While a frame is missing, what follows the gap is not finished, and so is not deleted. */
   #finish(segment: SegmentState): void {
-    segment.isFinished = true;
+    segment.isFinished = this.#gaps.size === 0;
     segment.bytes = this.#offset + this.#to - this.#from;
   }
 
@@ -221,11 +243,17 @@ export class ProducerReader {
     const key = laneKeyOf(frame.header);
     const { frame_no } = frame.header;
     const expected = (this.#lastFrame.get(key) ?? (this.#isWhole ? 0 : frame_no - 1)) + 1;
-    if (frame_no < expected) return undefined;
     if (frame_no > expected) {
-      return { state: 'damaged', reason: `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}` };
+      if (!this.#gaps.has(key))
+        this.#gaps.set(key, `${key} goes from frame ${expected - 1} to ${frame_no} in ${segment.name}`);
+      return { state: 'skipped' };
     }
-    this.#lastFrame.set(key, frame_no);
+    // One that is older than the first was written again behind it.
+    if (frame_no < expected && frame_no >= (this.#firstFrame.get(key) ?? 0)) return undefined;
+    if (frame_no === expected) this.#lastFrame.set(key, frame_no);
+    if (!this.#firstFrame.has(key)) this.#firstFrame.set(key, this.#isWhole ? 0 : frame_no);
+    if (this.#gaps.size > 0 && this.#gaps.delete(key) && this.#gaps.size === 0)
+      for (const before of this.#segments.slice(0, this.#at)) before.isFinished = true;
     const seen = segment.frames.get(key);
     if (seen === undefined) {
       const { kind, partition } = frame.header;

@@ -234,7 +234,7 @@ export class Publisher {
           break;
         }
         turns++;
-        this.#collect(producer, read.frame);
+        if (read.state === 'frame') this.#collect(producer, read.frame);
       }
       this.#collector.flush();
     }

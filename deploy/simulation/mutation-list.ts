@@ -182,6 +182,12 @@ export const mutations: readonly Mutation[] = [
     to: '',
   },
   {
+    without: 'looking behind a gap for frames that were written again',
+    file: 'publisher/producer-reader.ts',
+    from: "return { state: 'skipped' };",
+    to: "return { state: 'damaged', reason: key };",
+  },
+  {
     without: 'an acknowledgement of a frame whose successors are committed',
     file: 'publisher/ack-samples.ts',
     from: 'if (sample.to === frameNo || marks.hasAll(frameNo + 1, sample.to))',
