@@ -12,6 +12,7 @@ import { freePort } from '#deploy/local/ports.ts';
 
 const readyTimeoutMs = 60_000;
 const stopTimeoutMs = 30_000;
+const startsMax = 3;
 
 export const login = { email: 'first@example.com', password: 'correct horse battery staple' };
 
@@ -70,10 +71,18 @@ export class Stack {
 
   /** @param folder of the release that is started; this one if absent. */
   static async start(settings: Readonly<Record<string, string>> = {}, folder?: string): Promise<Stack> {
-    const dataDir = mkdtempSync(join(tmpdir(), 'signpost-journey-'));
-    const stack = new Stack(dataDir, [await freePort(), await freePort(), await freePort()], settings);
-    await stack.launch(folder);
-    return stack;
+    for (let tries = 1; ; tries++) {
+      const dataDir = mkdtempSync(join(tmpdir(), 'signpost-journey-'));
+      const stack = new Stack(dataDir, [await freePort(), await freePort(), await freePort()], settings);
+      try {
+        await stack.launch(folder);
+        return stack;
+      } catch (error) {
+        // Another test took a port in the meantime.
+        if (tries === startsMax || !stack.output.includes(' is in use')) throw error;
+        rmSync(dataDir, { recursive: true });
+      }
+    }
   }
 
   /** Runs the launcher until it prints `ready`. @returns the milliseconds that took. */
