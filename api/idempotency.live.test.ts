@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { type ApiForTest, apiForTest, type Member } from './testing/running-api.ts';
+import { type ApiForTest, apiForTest, type Member, type Reply } from './testing/running-api.ts';
 
 let api: ApiForTest;
 let owner: Member;
@@ -25,8 +25,8 @@ async function post(key: string, path: string, body: object, token = owner.token
     body: JSON.stringify(body),
   });
   const isReplayed = response.headers.get('idempotent-replayed') === 'true';
-  // biome-ignore lint/suspicious/noExplicitAny: the answers of several endpoints
-  return { status: response.status, body: (await response.json()) as any, isReplayed };
+  const parsed: Reply['body'] = await response.json();
+  return { status: response.status, body: parsed, isReplayed };
 }
 
 const total = async (tag: string) => (await owner.call('GET', `/links?tag=${tag}&limit=1`)).body.pagination.total;

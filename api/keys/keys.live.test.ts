@@ -24,8 +24,7 @@ beforeAll(async () => {
 afterEach(() => expect(api.failures.splice(0)).toEqual([]));
 afterAll(() => api.stop());
 
-// biome-ignore lint/suspicious/noExplicitAny: the answers of several endpoints
-async function make(path: string, body: object, member = owner): Promise<any> {
+async function make(path: string, body: object, member = owner): Promise<Reply['body']> {
   const reply = await member.call('POST', path, body);
   expect([reply.status, reply.body.error]).toEqual([201, undefined]);
   return reply.body;

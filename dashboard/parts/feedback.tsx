@@ -7,7 +7,7 @@ export function Loading({ lines = 4 }: { readonly lines?: number }) {
   return (
     <div className="inside stack" role="status" aria-label={t('loading')}>
       {Array.from({ length: lines }, (_, at) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: they are all the same
+        // biome-ignore lint/suspicious/noArrayIndexKey: the lines have nothing that tells them apart, and never move
         <span className="loading" key={at}>
           …
         </span>

@@ -4,10 +4,10 @@ import { Link as PageLink } from 'wouter';
 import { useAddress, useView } from '#dashboard/address.ts';
 import { type Answer, call, type Query } from '#dashboard/api.ts';
 import { share, time } from '#dashboard/format.ts';
+import { AppChoice } from '#dashboard/parts/app-choice.tsx';
 import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
-import { useApps } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 
 type Match = Answer<'GET /matches'>['data'][number];
@@ -31,7 +31,6 @@ const outcomes: readonly Outcome[] = [
 export function Debugger() {
   const { get, set } = useAddress();
   const { timezone } = useView();
-  const apps = useApps();
   const offset = Math.max(0, Number(get('offset')) || 0);
   const query = {
     interval: '30d' as const,
@@ -64,16 +63,7 @@ export function Debugger() {
               if (event.key === 'Enter') set({ device: event.currentTarget.value.trim() || null, offset: null });
             }}
           />
-          <Choice
-            label={t('filter.app_id')}
-            isLabelHidden
-            value={get('app_id') ?? ''}
-            options={[
-              ['', t('all_apps')] as const,
-              ...(apps.data?.data ?? []).map((app) => [app.id, app.name] as const),
-            ]}
-            onChange={(value) => set({ app_id: value || null, offset: null })}
-          />
+          <AppChoice value={get('app_id') ?? null} onChange={(app_id) => set({ app_id, offset: null })} />
           <Choice
             label={t('debugger.outcome')}
             isLabelHidden

@@ -7,6 +7,7 @@ import { call } from '#dashboard/api.ts';
 import { ago, bare, short, whole } from '#dashboard/format.ts';
 import type { Link } from '#dashboard/link-draft.ts';
 import { useCanWrite } from '#dashboard/me.ts';
+import { AppChoice } from '#dashboard/parts/app-choice.tsx';
 import { CopyButton, Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
@@ -49,16 +50,7 @@ export function Links() {
         <div className="row push">
           <Search />
           {(apps.data?.data.length ?? 0) > 1 ? (
-            <Choice
-              label={t('filter.app_id')}
-              isLabelHidden
-              value={get('app_id') ?? ''}
-              options={[
-                ['', t('all_apps')] as const,
-                ...(apps.data?.data ?? []).map((app) => [app.id, app.name] as const),
-              ]}
-              onChange={(value) => set({ app_id: value || null, offset: null })}
-            />
+            <AppChoice value={get('app_id') ?? null} onChange={(app_id) => set({ app_id, offset: null })} />
           ) : null}
           <Choice
             label={t('links.state')}

@@ -4,8 +4,8 @@ import { type FilterName, filterValue, useAddress, useView } from '#dashboard/ad
 import { call, urlOf } from '#dashboard/api.ts';
 import { ago, bare } from '#dashboard/format.ts';
 import { type MetricName, mainCurrency, metricNames } from '#dashboard/metrics.ts';
+import { AppChoice } from '#dashboard/parts/app-choice.tsx';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
-import { Choice } from '#dashboard/parts/fields.tsx';
 import { FilterChips, PeriodBar } from '#dashboard/parts/period-bar.tsx';
 import { totalsMs, useApps } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
@@ -42,16 +42,7 @@ export function Overview() {
       <div className="head">
         <h1>{t('nav.overview')}</h1>
         {(apps.data?.data.length ?? 0) > 1 ? (
-          <Choice
-            label={t('filter.app_id')}
-            isLabelHidden
-            value={get('app_id') ?? ''}
-            options={[
-              ['', t('all_apps')] as const,
-              ...(apps.data?.data ?? []).map((app) => [app.id, app.name] as const),
-            ]}
-            onChange={(value) => set({ app_id: value === '' ? null : value })}
-          />
+          <AppChoice value={get('app_id') ?? null} onChange={(app_id) => set({ app_id })} />
         ) : null}
         <PeriodBar range={overview.data ?? null} zone={view.timezone} />
       </div>
