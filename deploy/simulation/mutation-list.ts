@@ -148,8 +148,14 @@ export const mutations: readonly Mutation[] = [
   {
     without: 'reading clicks again that Redis has lost',
     file: 'ingest/attribution/recent-clicks-feed.ts',
-    from: 'this.#isRereadDue ||= saved === null;',
-    to: '',
+    from: 'if (this.#isStopped || saved !== null) return;',
+    to: 'return;',
+  },
+  {
+    without: 'storing where a reread begins while it has to wait',
+    file: 'ingest/attribution/recent-clicks-feed.ts',
+    from: 'const begin = await this.#storeBegin();',
+    to: 'const begin = time.now() - REREAD_MS; await redis.commands.set(this.#positionKey, this.#position);',
   },
   {
     without: 'a reader that never skips forward when it is sent back',

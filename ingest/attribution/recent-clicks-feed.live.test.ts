@@ -199,6 +199,25 @@ test('when a feed dies while it rereads lost clicks, its successor rereads them'
   await eventually(() => isThere(lost)).toBe(true);
 });
 
+test('while a reread has to wait, the stored position is where it begins, for a successor', async () => {
+  let aheadMs = 0;
+  const feed = await startFeed({ time: { ...systemTime, elapsed: () => systemTime.elapsed() + aheadMs } });
+  const newest = await click();
+  await eventually(() => isThere(newest)).toBe(true);
+  const ageMs = async () => Date.now() - Number((await redis.commands.get(positionKey)) ?? Date.now() / 2);
+  await redis.commands.flushall();
+  await eventually(() => feed.counters.rereads).toBe(1);
+  await eventually(ageMs).toBeLessThan(HOUR_MS);
+  // Lost once more, within the pause between two rereads.
+  await redis.commands.flushall();
+  await eventually(() => redis.commands.exists(positionKey)).toBe(1);
+  expect(await ageMs()).toBeGreaterThan(5 * HOUR_MS);
+  expect(feed.counters.rereads).toBe(1);
+  aheadMs = 120_000;
+  await eventually(() => feed.counters.rereads).toBe(2);
+  await eventually(ageMs).toBeLessThan(HOUR_MS);
+});
+
 test('a stopped feed sends nothing more to Redis', async () => {
   const open = new Set<object>();
   const time: Time = {

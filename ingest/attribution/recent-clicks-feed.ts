@@ -14,8 +14,8 @@
  * - The position is stored in Redis itself: when Redis has lost it, it has lost the clicks too, and the last hours are read
  *   again. That is checked once a second, whether clicks come or not. Redis may also have evicted the position alone, again and
  *   again: one reread must have caught up, and a minute must have passed, before the next begins.
- * - The position is only ever written over an existing one. A lost one is set to where the reread begins before
- *   it begins, so that a process that dies during the reread begins it again.
+ * - The position is only ever written over an existing one. A lost one is set to where a reread begins, and stays there until
+ *   it begins, so that a successor of a process that dies before or during the reread begins it again.
  */
 import { isbot } from 'isbot';
 import { LRUCache } from 'lru-cache';
@@ -101,7 +101,7 @@ export class RecentClicksFeed {
   async start(): Promise<void> {
     const saved = await this.#patiently(() => this.#options.redis.commands.get(this.#positionKey));
     this.#position = Number(saved ?? 0);
-    if (this.#position === 0) await this.#beginAgain();
+    if (this.#position === 0) this.#position = await this.#storeBegin();
     if (this.#isStopped) return;
     this.#read();
     this.#timer = this.#options.time.every(POSITION_MS, () => {
@@ -190,28 +190,27 @@ export class RecentClicksFeed {
   async #savePosition(): Promise<void> {
     this.#isPositionDue = false;
     const { redis, time } = this.#options;
-    const saved = await this.#patiently(() => redis.commands.set(this.#positionKey, this.#position, 'XX'));
-    if (this.#isStopped) return;
-    this.#isRereadDue ||= saved === null;
-    if (!this.#isRereadDue) return;
-    if (!this.#isCaughtUp || time.elapsed() - this.#rereadAt < REREAD_PAUSE_MS) {
-      await this.#patiently(() => redis.commands.set(this.#positionKey, this.#position));
-      return;
+    if (!this.#isRereadDue) {
+      const saved = await this.#patiently(() => redis.commands.set(this.#positionKey, this.#position, 'XX'));
+      if (this.#isStopped || saved !== null) return;
+      this.#isRereadDue = true;
     }
+    const begin = await this.#storeBegin();
+    if (this.#isStopped || !this.#isCaughtUp || time.elapsed() - this.#rereadAt < REREAD_PAUSE_MS) return;
     this.counters.rereads++;
     this.#isRereadDue = false;
     this.#isCaughtUp = false;
     this.#rereadAt = time.elapsed();
-    await this.#beginAgain();
-    if (this.#isStopped) return;
+    this.#position = begin;
     this.#waiting = [];
     this.#read();
   }
 
-  /** Goes back to where a reread begins, and stores that first. */
-  async #beginAgain(): Promise<void> {
-    this.#position = this.#options.time.now() - REREAD_MS;
-    await this.#patiently(() => this.#options.redis.commands.set(this.#positionKey, this.#position));
+  /** Stores where a reread begins, so that a successor begins there too if this process dies before it has caught up. */
+  async #storeBegin(): Promise<number> {
+    const begin = this.#options.time.now() - REREAD_MS;
+    await this.#patiently(() => this.#options.redis.commands.set(this.#positionKey, begin));
+    return begin;
   }
 
   /**
