@@ -226,6 +226,19 @@ CREATE TABLE public.install_names (
   CONSTRAINT install_names_pkey PRIMARY KEY (app_id, name)
 );
 
+CREATE TABLE public.link_codes (
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  code text NOT NULL,
+  link_id text NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  CONSTRAINT link_codes_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  CONSTRAINT link_codes_code_check CHECK (((char_length(code) >= 1) AND (char_length(code) <= 190))),
+  CONSTRAINT link_codes_link_id_fkey FOREIGN KEY (link_id) REFERENCES links(id) ON DELETE CASCADE,
+  CONSTRAINT link_codes_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT link_codes_pkey PRIMARY KEY (app_id, code)
+);
+
 CREATE TABLE public.link_counts (
   organization_id text NOT NULL,
   app_id text NOT NULL,
@@ -279,7 +292,7 @@ CREATE TABLE public.links (
   CONSTRAINT links_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   CONSTRAINT links_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT links_pkey PRIMARY KEY (id),
-  CONSTRAINT links_short_code_check CHECK (((char_length(short_code) >= 3) AND (char_length(short_code) <= 64))),
+  CONSTRAINT links_short_code_check CHECK (((char_length(short_code) >= 1) AND (char_length(short_code) <= 190))),
   CONSTRAINT links_source_check CHECK ((source = ANY (ARRAY['dashboard'::text, 'sdk'::text]))),
   CONSTRAINT links_tap_page_check CHECK ((tap_page = ANY (ARRAY['off'::text, 'ios'::text, 'mobile'::text])))
 );
@@ -463,6 +476,8 @@ CREATE UNIQUE INDEX install_answers_click_id_key ON public.install_answers USING
 
 CREATE INDEX install_names_by_install ON public.install_names USING btree (app_id, install_id);
 
+CREATE INDEX link_codes_link ON public.link_codes USING btree (link_id);
+
 CREATE INDEX link_counts_organization ON public.link_counts USING btree (organization_id);
 
 CREATE INDEX link_tags_link ON public.link_tags USING btree (link_id);
@@ -564,6 +579,39 @@ AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at
          OR EXISTS (SELECT FROM released_hosts WHERE host = wanted AND organization_id <> mine) $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_keep_code()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  SELECT signpost_stored_code(settings, NEW.short_code) INTO NEW.short_code FROM apps WHERE id = NEW.app_id FOR SHARE;
+  IF EXISTS (SELECT FROM link_codes WHERE app_id = NEW.app_id AND code = NEW.short_code) THEN
+    IF TG_OP = 'INSERT' THEN
+      RETURN NULL;
+    END IF;
+    RAISE unique_violation USING CONSTRAINT = 'links_short_code_key', MESSAGE = 'another link has the code';
+  END IF;
+  RETURN NEW;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_keep_further_code()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  SELECT signpost_stored_code(settings, NEW.code) INTO NEW.code FROM apps WHERE id = NEW.app_id FOR NO KEY UPDATE;
+  IF EXISTS (SELECT FROM links WHERE app_id = NEW.app_id AND short_code = NEW.code) THEN
+    RETURN NULL;
+  END IF;
+  RETURN NEW;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_keep_install(of_app text, first_name text, second_name text, new_install_id text, of_click text, new_answer jsonb, new_record text, at_time timestamp with time zone)
  RETURNS TABLE(is_new boolean, install_id text, answer jsonb, record text, is_reinstall boolean)
  LANGUAGE plpgsql
@@ -622,6 +670,18 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_note_code_removal()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  INSERT INTO outbox (kind, host, short_code) SELECT 'link', a.host, OLD.code FROM apps a WHERE a.id = OLD.app_id;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_note_host_claim()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -648,8 +708,10 @@ CREATE OR REPLACE FUNCTION public.signpost_note_link_change()
 AS $function$
 BEGIN
   INSERT INTO outbox (kind, host, short_code)
-    SELECT DISTINCT 'link', a.host, v.short_code
-      FROM apps a CROSS JOIN (VALUES (OLD.short_code), (NEW.short_code)) AS v (short_code) WHERE a.id = NEW.app_id;
+    SELECT DISTINCT 'link', a.host, v.code
+      FROM apps a CROSS JOIN (VALUES (OLD.short_code), (NEW.short_code)) AS v (code) WHERE a.id = NEW.app_id
+     UNION
+    SELECT 'link', a.host, c.code FROM apps a JOIN link_codes c ON c.link_id = NEW.id WHERE a.id = NEW.app_id;
   RETURN NULL;
 END $function$
 ;
@@ -707,6 +769,13 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_stored_code(settings jsonb, code text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$ SELECT (CASE WHEN settings ->> 'codes_ignore_case' = 'true' THEN lower(code COLLATE "C") ELSE code END) COLLATE "default" $function$
+;
+
 CREATE TRIGGER apps_change_noted AFTER UPDATE ON public.apps FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_app_change();
 
 CREATE TRIGGER apps_host_claimed_noted AFTER INSERT OR UPDATE OF host, host_verified_at, deleted_at ON public.apps FOR EACH ROW EXECUTE FUNCTION signpost_note_host_claim();
@@ -715,7 +784,13 @@ CREATE TRIGGER apps_host_released AFTER UPDATE OF host ON public.apps FOR EACH R
 
 CREATE TRIGGER apps_organization_lives BEFORE INSERT ON public.apps FOR EACH ROW EXECUTE FUNCTION signpost_refuse_deleted_organization();
 
+CREATE TRIGGER link_codes_kept BEFORE INSERT ON public.link_codes FOR EACH ROW EXECUTE FUNCTION signpost_keep_further_code();
+
+CREATE TRIGGER link_codes_removal_noted AFTER DELETE ON public.link_codes FOR EACH ROW EXECUTE FUNCTION signpost_note_code_removal();
+
 CREATE TRIGGER links_change_noted AFTER UPDATE ON public.links FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_link_change();
+
+CREATE TRIGGER links_code_kept BEFORE INSERT OR UPDATE OF short_code ON public.links FOR EACH ROW EXECUTE FUNCTION signpost_keep_code();
 
 CREATE TRIGGER links_inserted AFTER INSERT ON public.links REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION signpost_count_links_inserted();
 
@@ -724,6 +799,8 @@ CREATE TRIGGER links_updated AFTER UPDATE ON public.links REFERENCING OLD TABLE 
 ALTER TABLE public.apps ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.host_checks ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.link_codes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.link_counts ENABLE ROW LEVEL SECURITY;
 
@@ -740,6 +817,10 @@ CREATE POLICY tenant ON public.apps FOR ALL TO signpost_api USING ((organization
 CREATE POLICY allowed_apps ON public.host_checks FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
 CREATE POLICY tenant ON public.host_checks FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.link_codes FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.link_codes FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.link_counts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 

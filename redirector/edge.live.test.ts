@@ -1,13 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { request } from 'node:https';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { pathOfCode } from '#common/links/short-code.ts';
 import { certificate } from '#deploy/local/made-once.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
 import { get, Rows, TestEdge } from './testing/running-edge.ts';
 
 const host = 'myapp.localhost';
+const quietHost = 'quiet.localhost';
 const iphone =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 17_4 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.4 Mobile/15E148 Safari/604.1';
 const pixel =
@@ -62,6 +65,7 @@ beforeAll(async () => {
   await rows.link(appId, { short_code: 'archived', archived: true, fallback_url: 'https://example.com/' });
   await rows.link(appId, { short_code: 'deleted', deleted_at: new Date(), fallback_url: 'https://example.com/' });
   await rows.link(bare, { short_code: 'nowhere' });
+  await addImportedLinks(appId);
   edge = await TestEdge.start({ redis: redis.url, postgres: database.url });
 });
 
@@ -70,6 +74,99 @@ afterAll(async () => {
   await rows.db.close();
   await redis.stop();
   await database.stop();
+});
+
+const printedCodes = ['q', 'sale/summer', 'a.b~c', 'café', '👩‍🚀', 'x'.repeat(190)];
+
+async function addImportedLinks(appId: string): Promise<void> {
+  for (const code of printedCodes)
+    links[code] = await rows.link(appId, { short_code: code, fallback_url: 'https://example.com/printed' });
+  await addCode(appId, 'promo/été', links['summer'] ?? '');
+  const quiet = await rows.app({ host: quietHost, settings: { privacy_mode: 'full_ip', codes_ignore_case: true } });
+  links['quiet'] = await rows.link(quiet, { short_code: 'Flyer/É1', fallback_url: 'https://example.com/quiet' });
+  await addCode(quiet, 'Second', links['quiet']);
+}
+
+async function addCode(app_id: string, code: string, link_id: string): Promise<void> {
+  const values = [rows.organization_id, app_id, code, link_id];
+  await rows.db.execute(
+    'INSERT INTO link_codes (organization_id, app_id, code, link_id, created_at) VALUES ($1, $2, $3, $4, now())',
+    values,
+  );
+}
+
+/** The beginning of the answer to bytes that no HTTP client would send. */
+function sendRaw(port: number, bytes: Uint8Array): Promise<string> {
+  return new Promise((done, fail) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
+    socket.on('error', fail);
+    socket.once('data', (answer) => {
+      done(answer.toString());
+      socket.destroy();
+    });
+  });
+}
+
+const visitOf = async (at: string, path: string) => {
+  const before = edge.clicks().length;
+  const { status } = await edge.get(at, path, { 'user-agent': desktop });
+  return [
+    status,
+    ...edge
+      .clicks()
+      .slice(before)
+      .map(({ link_id }) => link_id),
+  ];
+};
+
+test('printed codes of other services are found in every encoding, cached or not', async () => {
+  for (const code of printedCodes) {
+    const paths = [pathOfCode(code), `/${encodeURIComponent(code)}`, `/${encodeURIComponent(code.normalize('NFD'))}`];
+    for (const path of [...paths, ...paths]) expect(await visitOf(host, path), path).toEqual([302, links[code]]);
+  }
+  for (const path of ['/sale%252Fsummer', '/sale/summer/', '/caf%E9', '/Q', '/sale/..%2Fq'])
+    expect(await visitOf(host, path), path).toEqual([404]);
+});
+
+test('bytes beyond ASCII that a client did not escape are read as UTF-8, and others name no link', async () => {
+  for (const [name, answer] of [
+    [Buffer.from('café'), '302'],
+    [Buffer.from('café', 'latin1'), '404'],
+  ] as const) {
+    const request = Buffer.concat([Buffer.from('GET /'), name, Buffer.from(` HTTP/1.1\r\nHost: ${host}\r\n\r\n`)]);
+    expect((await sendRaw(edge.port, request)).slice(9, 12)).toBe(answer);
+  }
+});
+
+test('a link is found by each of its codes, and a change is seen under all of them', async () => {
+  const path = pathOfCode('promo/été');
+  for (let n = 0; n < 2; n++) expect(await visitOf(host, path)).toEqual([302, links['summer']]);
+  expect(await rows.db.execute(`UPDATE links SET title = 'Changed' WHERE id = $1`, [links['summer']])).toBe(1);
+  const noted = await rows.db.query<{ short_code: string }>('SELECT short_code FROM outbox WHERE host = $1', [host]);
+  expect(noted.map(({ short_code }) => short_code).sort()).toEqual(['promo/été', 'summer']);
+});
+
+test('where codes ignore case, each is found in any, by every visit', async () => {
+  for (const path of ['/flyer/%C3%891', '/FLYER/%C3%891', '/Flyer/%C3%891', '/SECOND', '/second', '/SECOND'])
+    expect(await visitOf(quietHost, path), path).toEqual([302, links['quiet']]);
+  // Letters beyond ASCII keep their case.
+  expect(await visitOf(quietHost, '/flyer/%C3%A91')).toEqual([404]);
+});
+
+const escaped = (letter: string) => `%${letter.charCodeAt(0).toString(16)}`;
+
+test('a link that was stored under a reserved name is not served', async () => {
+  const bare = await rows.app({ host: 'reserved.localhost' });
+  const codes = ['.well-known/assetlinks.json', 'apple-app-site-association', 'robots.txt', '-/tap', 'healthz/x'];
+  for (const code of codes) await rows.link(bare, { short_code: code, fallback_url: 'https://evil.example/' });
+  for (const code of codes) {
+    for (const path of [`/${code}`, `/${encodeURIComponent(code)}`, `/${code.replace(/[a-z]/, escaped)}`]) {
+      for (let n = 0; n < 2; n++) {
+        const reply = await edge.get('reserved.localhost', path, { 'user-agent': desktop });
+        expect([reply.status === 302, reply.headers.location], path).toEqual([false, undefined]);
+      }
+    }
+  }
 });
 
 test('a person who opens a link is redirected, and the click is in the journal when the answer arrives', async () => {
@@ -191,10 +288,10 @@ test.each([
   ['of another host', 'bare.localhost', '/summer'],
   ['on an unknown host', 'nobody.localhost', '/summer'],
   ['without any destination', 'bare.localhost', '/nowhere'],
-  ['with a path that cannot be a code', host, '/a/b'],
+  ['with a path that cannot be a code', host, '/a//b'],
   ['too short', host, '/ab'],
   ['in other case', host, '/SUMMER'],
-  ['encoded', host, '/%73ummer'],
+  ['encoded twice', host, '/%2573ummer'],
 ])('a link that is %s gets a small 404 page, identical each time', async (_, where, path) => {
   const before = edge.clicks().length;
   for (let turn = 0; turn < 2; turn++) {

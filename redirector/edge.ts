@@ -13,6 +13,7 @@ import type { Journal, JournalLane } from '#common/journal/journal.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
+import { codeOfPath } from '#common/links/short-code.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { type ResponseOptions, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
 import { androidAssociation, appleAssociation } from './association.ts';
@@ -26,15 +27,7 @@ import type { SignalBeacon } from './signal-beacon.ts';
 import type { SignalTokens } from './signal-token.ts';
 import type { TapPage } from './tap-page.ts';
 import { Visit, type VisitState } from './visit.ts';
-import {
-  isAmbiguous,
-  isHost,
-  isShortCodePath,
-  readVisitor,
-  requestHostOf,
-  type Visitor,
-  wantsJson,
-} from './visitor.ts';
+import { isAmbiguous, isHost, readVisitor, requestHostOf, type Visitor, wantsJson } from './visitor.ts';
 
 export interface EdgeOptions {
   readonly cache: LinkCache;
@@ -123,19 +116,20 @@ export class Edge {
       }
       return;
     }
-    if (!isHost(host) || (!appPaths.has(path) && !isShortCodePath(path))) {
+    const code = appPaths.has(path) ? '' : codeOfPath(path);
+    if (!isHost(host) || code === null) {
       this.#refuse(res, 'not_found', manner);
       return;
     }
     const visitor = readVisitor(req, res, this.#proxies);
-    if (appPaths.has(path)) {
+    if (code === '') {
       this.#wait(res, this.#loadApp(host), (app) => {
         if (app) this.#answerForApp(res, app, path, visitor.query, manner);
         else this.#refuse(res, app === null ? 'not_found' : 'unavailable', manner);
       });
       return;
     }
-    this.#wait(res, this.#cache.find(host, path.slice(1)), (found) => {
+    this.#wait(res, this.#cache.find(host, code), (found) => {
       if (!found) this.#refuse(res, found === null ? 'not_found' : 'unavailable', manner);
       else if (isHead) this.#answerHead(res, visitor, found.app, found.link, manner);
       else this.#visit(res, accept, visitor, new LinkPlan(found.app, found.link), this.#clock());

@@ -1,6 +1,7 @@
 /** Recently visited links by the raw Host header and path: one look-up per visit instead of four. */
 import type { LinkCache } from '#common/links/link-cache.ts';
-import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { type LinkedApp, type LinkSnapshot, linkKey } from '#common/links/link-snapshot.ts';
+import { codeOfPath, pathOfCode } from '#common/links/short-code.ts';
 import type { CachedSnapshot } from '#common/links/snapshot-cache.ts';
 import { LinkPlan } from './plan.ts';
 import { isHostHeader, requestHostOf } from './visitor.ts';
@@ -51,11 +52,12 @@ export class KnownLinks {
   }
 
   #learn(path: string, nowMs: number): LinkPlan | undefined {
-    // Only what a browser would send: otherwise a client could fill the map with made-up headers for one link.
-    if (!isHostHeader(this.#header)) return undefined;
+    // Only what a browser would send: otherwise a client could fill the map with made-up headers, or encodings, for one link.
+    const code = isHostHeader(this.#header) ? codeOfPath(path) : null;
+    if (code === null || pathOfCode(code) !== path) return undefined;
     const host = requestHostOf(this.#header);
     const app = this.#cache.apps.keep(host, nowMs);
-    const link = this.#cache.links.keep(host + path, nowMs);
+    const link = this.#cache.links.keep(linkKey(host, code), nowMs);
     if (!app?.value || !link?.value || link.value.app_id !== app.value.id) return undefined;
     const plan = new LinkPlan(app.value, link.value).prepare();
     this.#add(path, { app, link, plan });

@@ -1,5 +1,6 @@
 /** The pages that are not redirects. Small, without scripts or external resources, all text escaped. */
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { pathOfCode } from '#common/links/short-code.ts';
 
 const escapes: Readonly<Record<string, string>> = {
   '&': '&amp;',
@@ -64,7 +65,7 @@ export function hasPreview(link: LinkSnapshot): boolean {
 
 /** Open Graph (ogp.me) and Twitter card tags for crawlers that show previews. */
 export function previewPage(link: LinkSnapshot, app: LinkedApp): string {
-  const url = escapeHtml(`https://${app.host}/${link.short_code}`);
+  const url = escapeHtml(`https://${app.host}${pathOfCode(link.short_code)}`);
   const title = escapeHtml(link.og_title ?? app.host);
   const description = escapeHtml(link.og_description ?? '');
   const image = link.og_image_url?.startsWith('https://') ? escapeHtml(link.og_image_url) : '';

@@ -4,6 +4,7 @@
  * make the page larger than PAGE_BYTES_MAX is truncated or left out.
  */
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { pathOfCode } from '#common/links/short-code.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { cut } from '#common/log/record.ts';
 import { type Destination, locationOf } from './destination.ts';
@@ -125,7 +126,7 @@ export class TapPage {
     // The last # of an intent ends its address.
     const passedOn = query === '' || !/^[\x21-\x7e]+$/.test(query) || query.includes('#') ? '' : `?${query}`;
     return (
-      `intent://${this.#host}/${this.#shortCode}${passedOn}#Intent;scheme=https;package=${this.#packageName};` +
+      `intent://${this.#host}${pathOfCode(this.#shortCode)}${passedOn}#Intent;scheme=https;package=${this.#packageName};` +
       `S.browser_fallback_url=${encodeURIComponent(location)};end`
     );
   }

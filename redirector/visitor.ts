@@ -116,11 +116,6 @@ export function isHost(host: string): boolean {
   return host.length <= 253 && /^[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?$/.test(host);
 }
 
-/** `/` and a well-formed short code: 3 to 64 letters, digits, `_` and `-`. */
-export function isShortCodePath(path: string): boolean {
-  return /^\/[A-Za-z0-9_-]{3,64}$/.test(path);
-}
-
 /** Whether JSON is preferred to a page: of equal weights (RFC 9110 section 12.5.1) the one that is named first. */
 export function wantsJson(accept: string): boolean {
   if (!/json/i.test(accept)) return false;

@@ -30,6 +30,7 @@ const defaults = {
   conversion_events: [],
   tap_page: 'off',
   sdk_links: true,
+  codes_ignore_case: false,
 };
 const fingerprint = Array.from({ length: 32 }, () => 'AB').join(':');
 const everything = {
@@ -47,6 +48,7 @@ const everything = {
     conversion_events: ['purchase'],
     tap_page: 'mobile',
     sdk_links: false,
+    codes_ignore_case: true,
   },
 };
 

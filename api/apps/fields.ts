@@ -14,6 +14,7 @@ export const defaultSettings: AppSettings = {
   conversion_events: [],
   tap_page: 'off',
   sdk_links: true,
+  codes_ignore_case: false,
 };
 
 /** A scheme of the app's own (RFC 3986). Those that browsers give a meaning to are refused. */
@@ -75,6 +76,12 @@ const settingsFields = {
     }),
   ),
   sdk_links: nullable(Type.Boolean({ description: 'Whether the API key may create links; default true.' })),
+  codes_ignore_case: nullable(
+    Type.Boolean({
+      description:
+        'Whether short codes are found in upper and lower case alike. They are then stored in lower case; rejected while a link has a code with capital letters. Default false.',
+    }),
+  ),
 };
 
 const partOf = (fields: Record<string, TSchema>, more: { description: string; required?: string[] }) =>

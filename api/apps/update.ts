@@ -12,6 +12,14 @@ const write = `
                   host_verified_at = CASE WHEN host = $4 THEN host_verified_at ELSE $11 END
    WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL RETURNING ${appColumns}`;
 
+/** Deleted links count too: their codes are never used again. The app is locked, so none is added meanwhile. */
+const codeWithCapitals = `
+  SELECT short_code AS code FROM links
+   WHERE organization_id = ANY ($1) AND app_id = $2 AND short_code <> lower(short_code COLLATE "C")
+  UNION ALL
+  SELECT code FROM link_codes
+   WHERE organization_id = ANY ($1) AND app_id = $2 AND code <> lower(code COLLATE "C") LIMIT 1`;
+
 export const updateAppRoute = route({
   method: 'PATCH',
   path: '/apps/{id}',
@@ -37,6 +45,11 @@ export const updateAppRoute = route({
         if (host !== before.host) {
           const fault = await hostFault(tenant, deps.hosts, host, before.organization_id, before.id);
           if (fault !== null) return invalid('host', fault);
+        }
+        if (settings.codes_ignore_case === true && before.settings.codes_ignore_case !== true) {
+          const [capital] = await tenant.query<{ code: string }>(codeWithCapitals, [before.id]);
+          if (capital)
+            return invalid('settings.codes_ignore_case', `must be false while a link has the code ${capital.code}`);
         }
         const given = [name, host, ios, android, fallback_url, allowed_destination_hosts, settings];
         const now = new Date(deps.clock());

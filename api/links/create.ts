@@ -2,7 +2,7 @@ import { absent, refuseWrite, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { invalid, Rejection, taken } from '#common/http/rejection.ts';
-import { type LinkRow, linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
+import { type LinkRow, linkAnswer, linkExample, linkSchema, linkWithCode } from '#common/links/link.ts';
 import { createLink, type LinkOwner } from '#common/links/link-creation.ts';
 import {
   type LinkToCreate,
@@ -69,6 +69,11 @@ export async function createOrRefuse(
   }
 }
 
+const byExternalId = `SELECT id FROM links
+  WHERE organization_id = ANY ($1) AND app_id = $2 AND external_id = $3 AND deleted_at IS NULL`;
+const byCode = `SELECT l.id FROM apps a CROSS JOIN ${linkWithCode('$3')} JOIN links l ON l.id = h.link_id
+  WHERE a.organization_id = ANY ($1) AND a.id = $2 AND l.deleted_at IS NULL`;
+
 /** The link of the app that has the short code or the external id; null if that one is deleted. */
 export async function holderOf(
   tenancy: Tenancy,
@@ -76,7 +81,7 @@ export async function holderOf(
   field: 'short_code' | 'external_id',
   value: string,
 ): Promise<string | null> {
-  const sql = `SELECT id FROM links WHERE organization_id = ANY ($1) AND app_id = $2 AND ${field} = $3 AND deleted_at IS NULL`;
+  const sql = field === 'short_code' ? byCode : byExternalId;
   const [holder] = await tenancy.within(allApps([owner.organization_id]), (tenant) =>
     tenant.query<{ id: string }>(sql, [owner.app_id, value]),
   );

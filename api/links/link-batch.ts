@@ -2,7 +2,7 @@
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, taken } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
-import { type LinkRow, linkColumns } from '#common/links/link.ts';
+import { type LinkRow, linkColumns, linkWithCode } from '#common/links/link.ts';
 import { type LinkOwner, newShortCode } from '#common/links/link-creation.ts';
 import { type LinkToCreate, linkFieldNames, storedValue } from '#common/links/link-fields.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
@@ -29,11 +29,25 @@ const insertion = `
              ON CONFLICT DO NOTHING RETURNING *)
   SELECT ${linkColumns} FROM l JOIN apps a ON a.id = l.app_id`;
 
+/** Another link of the app that has the code or the external id, first one that is not deleted. */
 const holders = `
-  SELECT w.at, h.id, h.short_code, h.deleted_at IS NULL AS is_live
-    FROM jsonb_to_recordset($2::jsonb) AS w (at integer, app_id text, short_code text, external_id text)
-    JOIN links h ON h.organization_id = ANY ($1) AND h.app_id = w.app_id
-         AND (h.short_code = w.short_code OR (h.external_id = w.external_id AND h.deleted_at IS NULL))`;
+  SELECT DISTINCT ON (at) at, id, field, is_live FROM (
+    SELECT w.at, l.id, 'short_code' AS field, l.deleted_at IS NULL AS is_live
+      FROM jsonb_to_recordset($2::jsonb) AS w (at integer, app_id text, short_code text)
+      JOIN apps a ON a.id = w.app_id AND a.organization_id = ANY ($1)
+     CROSS JOIN ${linkWithCode('w.short_code')} JOIN links l ON l.id = h.link_id
+    UNION ALL
+    SELECT w.at, l.id, 'external_id', true
+      FROM jsonb_to_recordset($2::jsonb) AS w (at integer, app_id text, external_id text)
+      JOIN links l ON l.organization_id = ANY ($1) AND l.app_id = w.app_id AND l.external_id = w.external_id AND l.deleted_at IS NULL
+  ) AS held ORDER BY at, field DESC, is_live DESC`;
+
+interface Holder {
+  readonly at: number;
+  readonly id: string;
+  readonly field: 'short_code' | 'external_id';
+  readonly is_live: boolean;
+}
 
 interface Pending extends BatchItem {
   readonly at: number;
@@ -95,15 +109,9 @@ async function refusals(tenancy: Tenancy, items: readonly Pending[]): Promise<Ma
     return { at, app_id: owner.app_id, short_code, external_id };
   });
   const found = await tenancy.within(organizationsOfItems(items), (tenant) =>
-    tenant.query<{ at: number; id: string; short_code: string; is_live: boolean }>(holders, [JSON.stringify(wanted)]),
+    tenant.query<Holder>(holders, [JSON.stringify(wanted)]),
   );
-  const given = new Map(items.map(({ at, fields }) => [at, fields]));
-  return new Map(
-    found.map(({ at, id, short_code, is_live }) => {
-      const field = given.get(at)?.short_code === short_code ? 'short_code' : 'external_id';
-      return [at, taken(field, is_live ? id : null)];
-    }),
-  );
+  return new Map(found.map(({ at, id, field, is_live }) => [at, taken(field, is_live ? id : null)]));
 }
 
 function organizationsOfItems(items: readonly BatchItem[]) {

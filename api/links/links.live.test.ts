@@ -351,3 +351,75 @@ test('a QR code is returned as SVG or PNG in the requested size', async () => {
     expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
   }
 });
+
+/** As an import adds it. */
+async function addCode(link_id: string, code: string, app_id = appId): Promise<void> {
+  await api.db.execute(
+    'INSERT INTO link_codes (organization_id, app_id, code, link_id, created_at) VALUES ($1, $2, $3, $4, now())',
+    [owner.organization_id, app_id, code, link_id],
+  );
+}
+
+test('a link with printed codes is shown with all of them, and found by each', async () => {
+  const { id } = await newLink();
+  await api.db.execute('UPDATE links SET short_code = $2 WHERE id = $1', [id, 'été/1']);
+  for (const code of ['a.b~c', 'Second']) await addCode(id, code);
+  const url = `https://${host}/%C3%A9t%C3%A9/1`;
+  const { body } = await owner.call('GET', `/links/${id}`);
+  expect(body).toMatchObject({ short_code: 'été/1', other_codes: ['Second', 'a.b~c'], url });
+  for (const query of [
+    `url=${encodeURIComponent(url)}`,
+    `url=${encodeURIComponent(`${host}/a%2Eb~c`)}`,
+    `host=${host}&short_code=Second`,
+    `host=${host}&short_code=${encodeURIComponent('e\u0301te\u0301/1')}`,
+  ]) {
+    expect((await owner.call('GET', `/links/lookup?${query}`)).body.id, query).toBe(id);
+    expect((await stranger.call('GET', `/links/lookup?${query}`)).status, query).toBe(404);
+  }
+  expect((await owner.call('GET', `/links/lookup?host=${host}&short_code=second`)).status).toBe(404);
+});
+
+test('a further code of a link is given to no other link, however that is tried', async () => {
+  const { id } = await newLink();
+  await addCode(id, 'taken-twice');
+  const other = await newLink();
+  const fields = { app_id: appId, path: '/x', short_code: 'taken-twice' };
+  for (const reply of [
+    await owner.call('POST', '/links', fields),
+    await owner.call('PATCH', `/links/${other.id}`, { short_code: 'taken-twice' }),
+  ]) {
+    expect([reply.status, reply.body.error.details]).toEqual([
+      400,
+      { field: 'short_code', reason: 'taken', link_id: id },
+    ]);
+  }
+  const bulk = await owner.call('POST', '/links/bulk', { links: [fields, { ...fields, short_code: 'free-code' }] });
+  expect(bulk.body.results.map((one: { status: string }) => one.status)).toEqual(['failed', 'created']);
+  expect(bulk.body.results[0].error.details).toEqual({ field: 'short_code', reason: 'taken', link_id: id });
+  // Nor does a link get a further code that another link has.
+  await addCode(id, 'free-code');
+  expect((await owner.call('GET', `/links/${id}`)).body.other_codes).toEqual(['taken-twice']);
+});
+
+test('an app whose codes ignore case stores them in lower case, and has each only once', async () => {
+  const app = (await owner.call('POST', '/apps', { name: 'Quiet' })).body;
+  const ignore = () => owner.call('PATCH', `/apps/${app.id}`, { settings: { codes_ignore_case: true } });
+  const capital = await newLink({ app_id: app.id, short_code: 'Printed' });
+  const refused = await ignore();
+  expect([refused.status, refused.body.error.details.field]).toEqual([400, 'settings.codes_ignore_case']);
+  await owner.call('PATCH', `/links/${capital.id}`, { short_code: 'printed' });
+  expect((await ignore()).body.settings.codes_ignore_case).toBe(true);
+
+  expect((await newLink({ app_id: app.id, short_code: 'Summer' })).short_code).toBe('summer');
+  await addCode(capital.id, 'FLYER', app.id);
+  expect((await newLink({ app_id: app.id })).short_code).toMatch(/^[a-z0-9]{7}$/);
+  for (const [short_code, holder] of [['SUMMER'], ['PRINTED', capital.id], ['Flyer', capital.id]]) {
+    const one = await owner.call('POST', '/links', { app_id: app.id, path: '/x', short_code });
+    expect([one.status, one.body.error.details.reason], short_code).toEqual([400, 'taken']);
+    const many = await owner.call('POST', '/links/bulk', { links: [{ app_id: app.id, path: '/x', short_code }] });
+    expect(many.body.results[0].error.details.reason, short_code).toBe('taken');
+    if (holder) expect(many.body.results[0].error.details.link_id).toBe(holder);
+    const found = await owner.call('GET', `/links/lookup?host=${app.host}&short_code=${short_code}`);
+    expect(found.status, short_code).toBe(200);
+  }
+});

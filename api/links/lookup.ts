@@ -2,7 +2,8 @@ import { Type } from 'typebox';
 import { tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { invalid, notFound, Rejection } from '#common/http/rejection.ts';
-import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
+import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema, linkWithCode } from '#common/links/link.ts';
+import { codeOfPath, IMPORTED_CODE_CHARACTERS_MAX } from '#common/links/short-code.ts';
 import { hostOf } from '#common/links/web-address.ts';
 import { refuseApp } from './list.ts';
 
@@ -11,7 +12,9 @@ const query = Type.Object(
     app_id: Type.Optional(Type.String({ description: 'The app of the external_id.' })),
     external_id: Type.Optional(Type.String({ minLength: 1, maxLength: 255 })),
     host: Type.Optional(Type.String({ minLength: 1, maxLength: 253, description: 'The host of the short_code.' })),
-    short_code: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+    short_code: Type.Optional(
+      Type.String({ minLength: 1, maxLength: IMPORTED_CODE_CHARACTERS_MAX, description: 'Any code of the link.' }),
+    ),
     url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048, description: 'A short URL.' })),
   },
   { additionalProperties: false },
@@ -19,6 +22,9 @@ const query = Type.Object(
 
 const select = `SELECT ${linkColumns} FROM links l JOIN apps a ON a.id = l.app_id
   WHERE l.organization_id = ANY ($1) AND l.deleted_at IS NULL AND a.deleted_at IS NULL`;
+
+const byHostAndCode = `l.id IN (SELECT h.link_id FROM apps a CROSS JOIN ${linkWithCode('$3')}
+    WHERE a.organization_id = ANY ($1) AND a.host = $2 AND a.deleted_at IS NULL)`;
 
 export const lookUpLink = route({
   method: 'GET',
@@ -62,7 +68,7 @@ function nameOf(
   }
   if (url !== undefined) return byUrl(url);
   if (host === undefined) return invalid('host', 'is required with short_code');
-  return byCode(host, short_code ?? '', 'host');
+  return byCode(host, (short_code ?? '').normalize('NFC'), 'host');
 }
 
 function byUrl(url: string): Name | Rejection {
@@ -70,11 +76,12 @@ function byUrl(url: string): Name | Rejection {
   const text = /^https?:\/\//i.test(url) ? url : `https://${url}`;
   if (!URL.canParse(text)) return invalid('url', 'is not a URL');
   const { hostname, pathname } = new URL(text);
-  return byCode(hostname, pathname.slice(1), 'url');
+  // A path that can't be a code finds no link.
+  return byCode(hostname, codeOfPath(pathname) ?? '', 'url');
 }
 
 function byCode(given: string, short_code: string, field: string): Name | Rejection {
   const host = hostOf(given);
   if (host === null) return invalid(field, 'has no host name such as go.example.com');
-  return { condition: 'a.host = $2 AND l.short_code = $3', values: [host, short_code] };
+  return { condition: byHostAndCode, values: [host, short_code] };
 }

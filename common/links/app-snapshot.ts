@@ -25,6 +25,8 @@ export interface AppSettings {
   readonly tap_page?: TapPageMode;
   /** Whether the app's key may create links. Absent in snapshots from before this setting existed: it may. */
   readonly sdk_links?: boolean;
+  /** Whether its short codes are found in upper and lower case alike. Absent in older snapshots: they are not. */
+  readonly codes_ignore_case?: boolean;
 }
 
 /** An app as an SDK request needs it. `version` is the app's at the time of reading. */

@@ -21,6 +21,7 @@ import {
   readApps,
   readLinks,
 } from './link-snapshot.ts';
+import { lowerCode } from './short-code.ts';
 import { SnapshotCache } from './snapshot-cache.ts';
 import type { SharedStore } from './snapshot-source.ts';
 
@@ -144,13 +145,14 @@ export class LinkCache {
   }
 
   /**
-   * A link and its app by the parts of a URL. Null if the link does not exist; undefined if no store answers and
+   * A link and its app by the parts of a URL, the code as `codeOfPath` returns it. Null if the link does not exist; undefined if no store answers and
    * nothing is cached. Archived and expired links are returned: the caller decides what they mean.
    */
-  find(host: string, shortCode: string): Promise<FoundLink | null | undefined> {
+  find(host: string, givenCode: string): Promise<FoundLink | null | undefined> {
     const nowMs = this.#clock();
-    const key = linkKey(host, shortCode);
     const app = this.apps.get(host, nowMs);
+    const shortCode = app?.codes_ignore_case ? lowerCode(givenCode) : givenCode;
+    const key = linkKey(host, shortCode);
     const link = this.links.get(key, nowMs);
     if (app === null || link === null) return Promise.resolve(null);
     if (app !== undefined && link !== undefined && link.app_id === app.id) return Promise.resolve({ app, link });
@@ -168,6 +170,8 @@ export class LinkCache {
     host: string,
     shortCode: string,
   ): FoundLink | null | undefined | Promise<FoundLink | null | undefined> {
+    // The app was not known yet when the look-up began.
+    if (app?.codes_ignore_case && lowerCode(shortCode) !== shortCode) return this.find(host, lowerCode(shortCode));
     const isOfAnotherApp = app && link && link.app_id !== app.id;
     if (isOfAnotherApp && this.#mayReread(linkKey(host, shortCode))) return this.#reread(host, shortCode);
     return together(app, link);

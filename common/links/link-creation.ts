@@ -6,6 +6,7 @@ import { violatedConstraint } from '#common/stores/postgres.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 import { type LinkRow, linkColumns } from './link.ts';
 import { type LinkToCreate, linkFieldNames, storedValue } from './link-fields.ts';
+import { lowerCode } from './short-code.ts';
 
 const base58 = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const CODE_CHARACTERS = 7;
@@ -47,7 +48,9 @@ export async function createLink(
     const given = { ...fields, short_code: fields.short_code ?? newShortCode() };
     try {
       const link = await insert(tenancy, owner, source, given, nowMs);
-      return link ? { kind: 'created', link } : { kind: 'no_app' };
+      if (link) return { kind: 'created', link };
+      if (!(await isFurtherCode(tenancy, owner, given.short_code))) return { kind: 'no_app' };
+      if (fields.short_code !== undefined) return { kind: 'taken', field: 'short_code' };
     } catch (error) {
       const constraint = violatedConstraint(error);
       if (constraint === 'links_external_id_key') return { kind: 'taken', field: 'external_id' };
@@ -56,6 +59,15 @@ export async function createLink(
     }
   }
   throw new Error(`${ATTEMPTS_MAX} random short codes in a row were taken`);
+}
+
+/** Whether the code belongs to a link besides its own, so that the insert was skipped. */
+async function isFurtherCode(tenancy: Tenancy, owner: LinkOwner, code: string): Promise<boolean> {
+  const sql = `SELECT FROM link_codes WHERE organization_id = ANY ($1) AND app_id = $2 AND code = ANY ($3)`;
+  const found = await tenancy.within(allApps([owner.organization_id]), (tenant) =>
+    tenant.query(sql, [owner.app_id, [code, lowerCode(code)]]),
+  );
+  return found.length > 0;
 }
 
 async function insert(

@@ -2,6 +2,7 @@
 import { type Static, type TSchema, type TUnsafe, Type } from 'typebox';
 import { utmFrom } from '#common/campaign-fields.ts';
 import type { FieldError } from '#common/http/rejection.ts';
+import { isReservedCode } from './short-code.ts';
 import { type TapPageMode, tapPageModes } from './tap-page.ts';
 import { URL_CHARACTERS_MAX, urlFaults } from './web-address.ts';
 
@@ -125,9 +126,6 @@ export type LinkChanges = Static<typeof linkChangesBody>;
 export type LinkFieldName = keyof typeof linkFields;
 export const linkFieldNames = Object.keys(linkFields) as LinkFieldName[];
 
-/** Codes with another meaning on a short-link host, in upper or lower case. */
-const reservedCodes = new Set(['apple-app-site-association', 'healthz', 'readyz', 'metrics', 'robots', 'favicon']);
-
 const addresses = ['ios_url', 'android_url', 'fallback_url', 'og_image_url', 'expired_url'] as const;
 
 /** What the schemas of links can't express. Accepts any object; wrong types are reported by the schema. */
@@ -138,7 +136,7 @@ export function linkFaults(link: { readonly [K in LinkFieldName]?: unknown }): F
   if (typeof path === 'string' && [...storedPath(path)].length > PATH_CHARACTERS_MAX) {
     faults.push({ field: 'path', message: `must have at most ${PATH_CHARACTERS_MAX} characters with its leading /` });
   }
-  if (typeof short_code === 'string' && reservedCodes.has(short_code.toLowerCase())) {
+  if (typeof short_code === 'string' && isReservedCode(short_code)) {
     faults.push({ field: 'short_code', message: 'is reserved' });
   }
   if (data && Buffer.byteLength(JSON.stringify(data)) > DATA_BYTES_MAX) {

@@ -47,6 +47,8 @@ export interface LinkedApp {
   readonly tap_page: TapPageMode;
   /** How long devices are matched to its clicks by their signals; 0 for never. */
   readonly probabilistic_window_hours: number;
+  /** Its codes are in lower case, and are found in any. */
+  readonly codes_ignore_case: boolean;
 }
 
 /** The part of the Postgres wrapper that the look-ups need. */
@@ -65,17 +67,25 @@ function partsOf(key: string): [host: string, shortCode: string] {
   return [key.slice(0, slash), key.slice(slash + 1)];
 }
 
-const linksByKey = `
-SELECT a.host, l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
+const linkColumns = `l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
        l.ios_url, l.android_url, l.fallback_url,
        l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
-       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page
-  FROM unnest($1::text[], $2::text[]) AS k(host, short_code)
-  JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL AND a.host_verified_at IS NOT NULL
-  JOIN links l ON l.app_id = a.id AND l.short_code = k.short_code AND l.deleted_at IS NULL`;
+       l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page`;
+const appsOfKeys = `unnest($1::text[], $2::text[]) AS k(host, code)
+  JOIN apps a ON a.host = k.host AND a.deleted_at IS NULL AND a.host_verified_at IS NOT NULL`;
+
+/** By the code of the link itself, or by another one that it has. */
+const linksByKey = `
+SELECT k.host, k.code, ${linkColumns} FROM ${appsOfKeys}
+  JOIN links l ON l.app_id = a.id AND l.short_code = k.code AND l.deleted_at IS NULL
+UNION ALL
+SELECT k.host, k.code, ${linkColumns} FROM ${appsOfKeys}
+  JOIN link_codes c ON c.app_id = a.id AND c.code = k.code
+  JOIN links l ON l.id = c.link_id AND l.deleted_at IS NULL`;
 
 interface LinkRow extends Omit<LinkSnapshot, 'expires_at'> {
   readonly host: string;
+  readonly code: string;
   readonly expires_at: Date | null;
 }
 
@@ -86,12 +96,12 @@ interface LinkRow extends Omit<LinkSnapshot, 'expires_at'> {
 export async function readLinks(db: LinkDatabase, keys: readonly string[]): Promise<Map<string, LinkSnapshot>> {
   const parts = keys.map(partsOf);
   const found = new Map<string, LinkSnapshot>();
-  for (const { host, ...row } of await db.query<LinkRow>(linksByKey, [
+  for (const { host, code, ...row } of await db.query<LinkRow>(linksByKey, [
     parts.map(([host]) => host),
     parts.map(([, code]) => code),
   ])) {
     const expires_at = row.expires_at === null ? null : new Date(row.expires_at).getTime();
-    found.set(linkKey(host, row.short_code), { ...row, expires_at });
+    found.set(linkKey(host, code), { ...row, expires_at });
   }
   return found;
 }
@@ -138,15 +148,17 @@ function appOf(row: AppRow): LinkedApp {
     },
     fallback_url: row.fallback_url,
     privacy_mode: privacyModes.find((mode) => mode === settings?.['privacy_mode']) ?? 'anonymize_ip',
-    ...tapSettingsOf(settings ?? {}),
+    ...optionsOf(settings ?? {}),
   };
 }
 
-function tapSettingsOf(settings: Readonly<Record<string, unknown>>) {
-  const { tap_page, probabilistic_window_hours: hours } = settings;
+/** Settings that snapshots of older versions lack. */
+function optionsOf(settings: Readonly<Record<string, unknown>>) {
+  const { tap_page, probabilistic_window_hours: hours, codes_ignore_case } = settings;
   return {
     tap_page: tapPageModeOf(tap_page) ?? 'off',
     probabilistic_window_hours: typeof hours === 'number' ? hours : 0,
+    codes_ignore_case: codes_ignore_case === true,
   } as const;
 }
 
@@ -203,7 +215,7 @@ export function decodeLink(text: string): LinkSnapshot | undefined {
 
 export function decodeApp(text: string): LinkedApp | undefined {
   const value = parsed(text);
-  return isAppSnapshot(value) ? { ...value, ...tapSettingsOf({ ...value }) } : undefined;
+  return isAppSnapshot(value) ? { ...value, ...optionsOf({ ...value }) } : undefined;
 }
 
 function parsed(text: string): unknown {

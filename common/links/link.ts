@@ -12,6 +12,7 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly app_id: string;
   readonly host: string;
   readonly short_code: string;
+  readonly other_codes: readonly string[];
   readonly path: string;
   readonly campaign: string | null;
   readonly source: 'dashboard' | 'sdk';
@@ -34,10 +35,18 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
 }
 
 /** The columns of LinkRow, from `links l` and `apps a`. */
-export const linkColumns = `l.id, l.organization_id, l.app_id, a.host, l.short_code, l.path, l.campaign, l.source, l.archived,
+export const linkColumns = `l.id, l.organization_id, l.app_id, a.host, l.short_code,
+  ARRAY(SELECT c.code FROM link_codes c WHERE c.link_id = l.id ORDER BY c.code) AS other_codes, l.path, l.campaign, l.source, l.archived,
   l.title, l.data, l.tags, l.external_id, l.ios_url, l.android_url, l.fallback_url,
   l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
   l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.created_at, l.updated_at`;
+
+/** For each app of `apps a`: the link that has a code, its own or another, as `h.link_id`. @param code an SQL expression. */
+export function linkWithCode(code: string): string {
+  const stored = `signpost_stored_code(a.settings, ${code})`;
+  return `LATERAL (SELECT x.id AS link_id FROM links x WHERE x.app_id = a.id AND x.short_code = ${stored} UNION ALL
+    SELECT c.link_id FROM link_codes c WHERE c.app_id = a.id AND c.code = ${stored}) AS h`;
+}
 
 /** A link as the API returns it. */
 export function linkAnswer(row: LinkRow, shortUrl: ShortUrl): object {
@@ -61,6 +70,12 @@ export const linkSchema = Type.Object(
     url: Type.String(),
     source: Type.Union([Type.Literal('dashboard'), Type.Literal('sdk')]),
     ...linkFields,
+    short_code: Type.String({
+      description: 'An imported code may have up to 190 characters, also / . ~ and beyond ASCII.',
+    }),
+    other_codes: Type.Array(Type.String(), {
+      description: 'Further codes of the host that lead to this link. Imports create them.',
+    }),
     data: Type.Object({}, { additionalProperties: true }),
     tags: Type.Array(Type.String()),
     expires_at: nullable(time),
@@ -74,6 +89,7 @@ export const linkExample = {
   id: 'lnk_01j9z3k4m5n6p7q8r9s0t1v2w3',
   app_id: 'app_01j9z3k4m5n6p7q8r9s0t1v2w3',
   short_code: 'summer',
+  other_codes: [],
   url: 'https://shop.example.com/summer',
   path: '/products/42',
   campaign: 'summer_sale',

@@ -7,6 +7,7 @@ import { type Rejection, unavailable } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
+import { codeOfPath, isOrdinaryCode } from '#common/links/short-code.ts';
 import { clickJson } from '#common/log/click-line.ts';
 import { campaignOf, type LinkCampaign } from '#gateway/install/device-record.ts';
 import type { RecordWriter } from '#gateway/record-writer.ts';
@@ -21,8 +22,6 @@ export interface LinkOpen {
   readonly query: string;
   readonly link: LinkCampaign;
 }
-
-const shortCode = /^\/([A-Za-z0-9_-]{3,64})\/?$/;
 
 export interface LinkOpensParts {
   readonly cache: Pick<LinkCache, 'find'>;
@@ -57,12 +56,13 @@ export class LinkOpens {
   async record(url: string, fields: MatchFields, asker: Asker): Promise<LinkOpen | Rejection | 'unusable' | null> {
     if (!URL.canParse(url)) return null;
     const { hostname, pathname, search } = new URL(url);
-    const code = shortCode.exec(pathname)?.[1];
-    if (code === undefined) return null;
+    const code = codeOfPath(pathname.replace(/\/$/, ''));
+    if (code === null) return null;
     const found = await this.#cache.find(hostname, code);
     if (found === undefined)
       return unavailable('Links cannot be looked up at the moment. Send the request again later.');
-    if (found === null) return hostname === asker.app.host ? 'unusable' : null;
+    // Other paths of the app's host may be places in the app.
+    if (found === null) return hostname === asker.app.host && isOrdinaryCode(code) ? 'unusable' : null;
     const { link, app } = found;
     const time = this.#clock();
     // An expired link still works inside the app: the app is already open, and there is no other destination.

@@ -12,6 +12,7 @@ export const testApp: LinkedApp = {
   privacy_mode: 'anonymize_ip',
   tap_page: 'off',
   probabilistic_window_hours: 6,
+  codes_ignore_case: false,
 };
 
 export const testLink: LinkSnapshot = {
