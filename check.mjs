@@ -9,6 +9,7 @@ const lanes = [
   [
     ['types', 'tsc', '-p', '.'],
     ['types of the dashboard', 'tsc', '-p', 'dashboard'],
+    ['types of the SDK', 'tsc', '-p', 'sdk/typescript'],
     ['format and lint', 'biome', 'ci', '--diagnostic-level=warn', '.'],
     ['unused code', 'knip', '--no-progress'],
     ['generated pages', 'tsx', 'deploy/local/generate.ts', '--check'],

@@ -7,7 +7,7 @@ export default tseslint.config(
     files: ['**/*.ts', '**/*.tsx'],
     languageOptions: {
       parser: tseslint.parser,
-      parserOptions: { project: ['./tsconfig.json', './dashboard/tsconfig.json'] },
+      parserOptions: { project: ['./tsconfig.json', './dashboard/tsconfig.json', './sdk/typescript/tsconfig.json'] },
     },
     plugins: { '@typescript-eslint': tseslint.plugin },
     rules: {

@@ -15,6 +15,7 @@ const rooms = [
   'api',
   'redirector',
   'dashboard',
+  'sdk',
   'clickhouse',
   'pg-migrations',
   'bench',
@@ -35,6 +36,8 @@ const walls: Record<Room, readonly Room[]> = {
   api: ['common', 'clickhouse'],
   // A browser's program: it uses the API over HTTP only.
   dashboard: [],
+  // Packages of their own.
+  sdk: [],
   bench: rooms,
   deploy: rooms,
   testing: rooms,

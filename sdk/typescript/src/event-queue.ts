@@ -1,0 +1,163 @@
+/**
+ * The events on the device, one key each, so that tabs can add without reading what others wrote. Batches that were
+ * sent without an answer are in doubt: they are sent again as they were, and dropped before the server forgets their ids.
+ */
+import { BATCH_BYTES_MAX, IN_DOUBT_MAX_MS, QUEUE_EVENTS_MAX } from './limits.ts';
+import type { Store } from './types.ts';
+
+/** Events that were sent without an answer. */
+export interface Flight {
+  readonly keys: readonly string[];
+  /** When they were first and last sent. */
+  readonly since: number;
+  readonly last: number;
+}
+
+export interface StoredEvent {
+  readonly name: string;
+  readonly event_id: string;
+  readonly timestamp: number;
+  readonly [field: string]: unknown;
+}
+
+export interface EventBatch {
+  readonly keys: readonly string[];
+  readonly events: readonly StoredEvent[];
+  readonly flight: Flight | null;
+}
+
+export class EventQueue {
+  readonly #store: Store;
+  readonly #onDrop: (reason: 'full' | 'expired', count: number) => Promise<void>;
+  #last: Promise<unknown> = Promise.resolve();
+
+  constructor(store: Store, onDrop: (reason: 'full' | 'expired', count: number) => Promise<void>) {
+    this.#store = store;
+    this.#onDrop = onDrop;
+  }
+
+  /** In order. */
+  async keys(): Promise<string[]> {
+    return (await this.#store.keys()).filter((key) => key.startsWith('e')).sort();
+  }
+
+  /** One at a time, so that the bound is counted once. @returns the key, or null if there was no room at all. */
+  add(event: StoredEvent): Promise<string | null> {
+    const added = this.#last.then(() => this.#add(event));
+    this.#last = added.catch(() => undefined);
+    return added;
+  }
+
+  async #add(event: StoredEvent): Promise<string | null> {
+    const keys = await this.keys();
+    const number = Number(keys.at(-1)?.slice(1, 13) ?? 0) + 1;
+    const key = `e${String(number).padStart(12, '0')}-${event.event_id}`;
+    const inFlight = (await this.flight())?.keys ?? [];
+    const free = keys.filter((one) => !inFlight.includes(one));
+    let dropped = keys.length >= QUEUE_EVENTS_MAX ? free.splice(0, keys.length - QUEUE_EVENTS_MAX + 1) : [];
+    for (;;) {
+      if (dropped.length > 0) {
+        await this.#store.remove(dropped);
+        await this.#onDrop('full', dropped.length);
+      }
+      try {
+        await this.#store.set(key, JSON.stringify(event));
+        return key;
+      } catch {
+        // The device's storage is full.
+        dropped = free.splice(0, 1);
+        if (dropped.length === 0) break;
+      }
+    }
+    await this.#onDrop('full', 1);
+    return null;
+  }
+
+  async flight(): Promise<Flight | null> {
+    try {
+      return JSON.parse((await this.#store.get('flight')) ?? 'null');
+    } catch {
+      return null;
+    }
+  }
+
+  /** What to send next: what is in doubt, else the oldest events. Null if there is nothing. */
+  async next(countMax: number, nowMs: number): Promise<EventBatch | null> {
+    const all = await this.keys();
+    let flight = await this.flight();
+    // A clock that went back hides how long ago they were sent.
+    if (flight && (nowMs - flight.since >= IN_DOUBT_MAX_MS || nowMs < flight.last)) {
+      const lost = all.filter((key) => flight?.keys.includes(key));
+      await this.remove(lost, null);
+      await this.#onDrop('expired', lost.length);
+      return this.next(countMax, nowMs);
+    }
+    const open = flight ? all.filter((key) => flight?.keys.includes(key)) : all;
+    if (flight && open.length === 0) {
+      await this.land(null);
+      flight = null;
+      open.push(...all);
+    }
+    const keys: string[] = [];
+    const events: StoredEvent[] = [];
+    const broken: string[] = [];
+    // Room for the context.
+    let bytes = 2_000;
+    for (const key of open) {
+      if (keys.length >= countMax) break;
+      const text = (await this.#store.get(key)) ?? '';
+      bytes += bytesOf(text) + 1;
+      if (bytes > BATCH_BYTES_MAX && keys.length > 0) break;
+      try {
+        events.push(JSON.parse(text));
+        keys.push(key);
+      } catch {
+        broken.push(key);
+      }
+    }
+    if (broken.length > 0) await this.#store.remove(broken);
+    return keys.length === 0 ? null : { keys, events, flight };
+  }
+
+  /** Erases everything that is kept, not only events. @returns the number of events. */
+  clear(): Promise<number> {
+    const cleared = this.#last.then(async () => {
+      const keys = await this.#store.keys();
+      await this.#store.remove(keys);
+      return keys.filter((key) => key.startsWith('e')).length;
+    });
+    this.#last = cleared.catch(() => undefined);
+    return cleared;
+  }
+
+  /** Stores an event as it is sent: a retry has to say the same. */
+  async change(key: string, event: StoredEvent): Promise<void> {
+    await this.#store.set(key, JSON.stringify(event));
+  }
+
+  /** Notes that the batch is being sent: from now on it is in doubt. */
+  async launch({ keys, flight }: EventBatch, nowMs: number): Promise<void> {
+    await this.#store.set(
+      'flight',
+      JSON.stringify({ keys: flight?.keys ?? keys, since: flight?.since ?? nowMs, last: nowMs }),
+    );
+  }
+
+  /** Goes back to what was in doubt before. */
+  async land(flight: Flight | null): Promise<void> {
+    if (flight) await this.#store.set('flight', JSON.stringify(flight));
+    else await this.#store.remove(['flight']);
+  }
+
+  /** Removes events that have a final answer. */
+  async remove(keys: readonly string[], flight: Flight | null): Promise<void> {
+    const rest = flight?.keys.filter((key) => !keys.includes(key)) ?? [];
+    await this.#store.remove(rest.length > 0 ? keys : [...keys, 'flight']);
+    if (flight && rest.length > 0) await this.land({ ...flight, keys: rest });
+  }
+}
+
+/** Of the text in UTF-8. JSON has no unpaired surrogates. */
+export function bytesOf(text: string): number {
+  return encodeURIComponent(text).replace(/%../g, 'x').length;
+}
