@@ -1,10 +1,13 @@
+import { X509Certificate } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders } from 'node:http';
 import { request } from 'node:https';
 import { connect } from 'node:net';
 import { join } from 'node:path';
+import type { TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pathOfCode } from '#common/links/short-code.ts';
+import { readCertificates } from '#common/process/certificate-files.ts';
 import { certificate } from '#deploy/local/made-once.ts';
 import { postgresForTest, redisForTest, type TestDatabase, type TestServer } from '#testing/servers.ts';
 import { get, Rows, TestEdge } from './testing/running-edge.ts';
@@ -395,29 +398,38 @@ test('the visitor’s address is taken from trusted proxies only', async () => {
   await behind.stop();
 });
 
-test('TLS answers are the same as without, and say how long browsers must use it', async () => {
-  const { certFile, keyFile } = await certificate(edge.folder, 'localhost');
-  const port = await edge.server.listen({
-    ...{ host: '127.0.0.1', port: 0, tls: { certFile, keyFile } },
-    hstsSeconds: 31_536_000,
+async function newCertificates(name: string) {
+  const { certFile, keyFile } = await certificate(join(edge.folder, name), 'localhost');
+  const { certificates } = readCertificates({ TLS_CERT_FILE: [certFile], TLS_KEY_FILE: [keyFile] }, Date.now());
+  return certificates.map((one) => ({ ...one, serial: new X509Certificate(readFileSync(certFile)).serialNumber }));
+}
+
+function getSecurely(port: number, path: string) {
+  return new Promise<{ statusCode: number | undefined; headers: IncomingHttpHeaders; serial: string }>((done, fail) => {
+    const options = { port, host: '127.0.0.1', path, headers: { host }, rejectUnauthorized: false, agent: false };
+    request(options, (answer) => {
+      const { statusCode, headers } = answer.resume();
+      done({ statusCode, headers, serial: (answer.socket as TLSSocket).getPeerCertificate().serialNumber });
+    })
+      .on('error', fail)
+      .end();
   });
-  const reply = await new Promise<IncomingMessage>((done, fail) => {
-    const options = {
-      port,
-      host: '127.0.0.1',
-      path: '/summer',
-      headers: { host },
-      rejectUnauthorized: false,
-      agent: false,
-    };
-    request(options, done).on('error', fail).end();
-  });
-  reply.resume();
+}
+
+test('TLS answers are the same as without, also with changed certificates, and say how long browsers must use it', async () => {
+  const certificates = await newCertificates('first');
+  const port = edge.server.listen({ host: '127.0.0.1', port: 0, certificates, hstsSeconds: 31_536_000 });
+  const reply = await getSecurely(port, '/summer');
   expect([reply.statusCode, reply.headers.location]).toEqual([
     302,
     'https://example.com/sale?ref=link&utm_source=mail&utm_campaign=summer+26',
   ]);
   expect(reply.headers['strict-transport-security']).toBe('max-age=31536000');
+  const replacement = await newCertificates('second');
+  edge.server.prepare(replacement)();
+  const later = await getSecurely(port, '/summer');
+  expect([later.statusCode, later.headers]).toMatchObject([302, { location: reply.headers.location }]);
+  expect([reply.serial === later.serial, later.serial]).toEqual([false, replacement[0]?.serial]);
 });
 
 test('every answer says nosniff, none names the server, and without TLS none mentions HTTPS', async () => {

@@ -6,7 +6,7 @@ import { openEdgeJournal } from '#common/journal/edge-journal.ts';
 import { LinkCache } from '#common/links/link-cache.ts';
 import { QueryFilter } from '#common/links/query-filter.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
-import { exposeCertificate } from '#common/process/certificate-metric.ts';
+import { CertificateWatch } from '#common/process/certificate-watch.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, telemetryPart } from '#common/process/telemetry.ts';
@@ -71,9 +71,9 @@ exposeCounters(metrics, {
   waiting: () => edge.state.waiting,
 });
 
-exposeCertificate(metrics, config.REDIRECTOR_HTTPS_PORT > 0 ? config.TLS_CERT_FILE : '');
 const host = config.REDIRECTOR_HOST;
-const tls = { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE };
+const hasTls = config.REDIRECTOR_HTTPS_PORT > 0 && config.TLS_CERT_FILE.length + config.TLS_KEY_FILE.length > 0;
+let certificates: CertificateWatch | undefined;
 
 await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'journal', stop: () => journal.close() },
@@ -89,15 +89,23 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   }),
   {
     name: 'server',
-    start: async () => {
-      if (config.REDIRECTOR_HTTP_PORT > 0) await server.listen({ host, port: config.REDIRECTOR_HTTP_PORT });
-      if (config.REDIRECTOR_HTTPS_PORT > 0 && tls.certFile !== '') {
-        await server.listen({ host, port: config.REDIRECTOR_HTTPS_PORT, tls, hstsSeconds: config.HSTS_SECONDS });
+    start: () => {
+      if (config.REDIRECTOR_HTTP_PORT > 0) server.listen({ host, port: config.REDIRECTOR_HTTP_PORT });
+      if (hasTls) {
+        certificates = new CertificateWatch({ settings: config, log });
+        const tls = { certificates: certificates.certificates, hstsSeconds: config.HSTS_SECONDS };
+        server.listen({ host, port: config.REDIRECTOR_HTTPS_PORT, ...tls });
+        certificates.onChange((changed) => server.prepare(changed));
+        certificates.expose(metrics);
+        certificates.start();
       }
       if (!server.isListening)
         throw new Error('REDIRECTOR_HTTP_PORT, or REDIRECTOR_HTTPS_PORT with a certificate, must be set');
       log.info({ http: config.REDIRECTOR_HTTP_PORT, https: config.REDIRECTOR_HTTPS_PORT }, 'listening');
     },
-    stop: () => server.stop(drainMs),
+    stop: () => {
+      certificates?.stop();
+      return server.stop(drainMs);
+    },
   },
 ]);

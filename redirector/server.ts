@@ -3,17 +3,9 @@
  * A stopping redirector accepts no new connections and closes each open one with its next answer, so no request fails.
  */
 import type { Clock } from '#common/clock.ts';
-import {
-  App,
-  type HttpResponse,
-  hstsValue,
-  type TemplatedApp,
-  type TlsFiles,
-  tlsApp,
-  type us_listen_socket,
-  us_listen_socket_close,
-  us_socket_local_port,
-} from '#common/http/uws.ts';
+import { Port } from '#common/http/port.ts';
+import { type HttpResponse, hstsValue, type TemplatedApp } from '#common/http/uws.ts';
+import type { Certificate } from '#common/process/certificate-files.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import type { Edge } from './edge.ts';
 import { BEACON_PATH } from './signal-beacon.ts';
@@ -22,7 +14,8 @@ export interface Listening {
   readonly host: string;
   /** 0 takes a free port. */
   readonly port: number;
-  readonly tls?: TlsFiles;
+  /** With certificates, the port is one for HTTPS; the first is the default. */
+  readonly certificates?: readonly Certificate[];
   /** For how long browsers must use only HTTPS, sent over TLS; 0 or absent sends no such header. */
   readonly hstsSeconds?: number;
 }
@@ -32,9 +25,8 @@ const closePollMs = 20;
 export class RedirectorServer {
   readonly #edge: Edge;
   readonly #clock: Clock;
-  readonly #apps: TemplatedApp[] = [];
-  readonly #sockets: us_listen_socket[] = [];
-  #connections = 0;
+  readonly #ports: Port[] = [];
+  #isListening = false;
 
   constructor(edge: Edge, clock: Clock) {
     this.#edge = edge;
@@ -42,21 +34,35 @@ export class RedirectorServer {
   }
 
   get isListening(): boolean {
-    return this.#sockets.length > 0;
+    return this.#isListening;
   }
 
   get connections(): number {
-    return this.#connections;
+    return this.#ports.reduce((sum, port) => sum + port.connections, 0);
   }
 
   /**
    * Opens a port, shared with other processes that open it. @returns the port. @throws if it can't be opened or the
    * certificate can't be read.
    */
-  listen({ host, port, tls, hstsSeconds = 0 }: Listening): Promise<number> {
+  listen({ host, port, certificates, hstsSeconds = 0 }: Listening): number {
+    const hsts = certificates ? hstsValue(hstsSeconds) : '';
+    const opened = Port.open({ host, port, isShared: true, certificates, mount: (app) => this.#mount(app, hsts) });
+    this.#ports.push(opened);
+    this.#isListening = true;
+    return opened.number;
+  }
+
+  /** Prepares the HTTPS ports for other certificates. @returns what makes them use them. @throws if they cannot be used. */
+  prepare(certificates: readonly Certificate[]): () => void {
+    const prepared = this.#ports.filter(({ isTls }) => isTls).map((port) => port.prepare(certificates));
+    return () => {
+      for (const use of prepared) use();
+    };
+  }
+
+  #mount(app: TemplatedApp, hsts: string): void {
     const edge = this.#edge;
-    const app = tls ? tlsApp(tls) : App();
-    const hsts = tls ? hstsValue(hstsSeconds) : '';
     if (hsts === '') {
       app.get('/*', (res, req) => edge.get(res, req));
       app.head('/*', (res, req) => edge.lookUp(res, req, true));
@@ -68,32 +74,18 @@ export class RedirectorServer {
       app.post(BEACON_PATH, (res, req) => edge.receiveSignals(withHsts(res, hsts), req));
       app.any('/*', (res, req) => edge.refuseMethod(withHsts(res, hsts), req));
     }
-    const countConnections = (_: unknown, change: number) => {
-      this.#connections += change > 0 ? 1 : -1;
-    };
-    app.filter(countConnections);
-    this.#apps.push(app);
-    return new Promise((done, fail) => {
-      app.listen(host, port, (socket) => {
-        if (!socket) {
-          fail(new Error(`port ${port} on ${host} is in use or not allowed`));
-          return;
-        }
-        this.#sockets.push(socket);
-        done(us_socket_local_port(socket));
-      });
-    });
   }
 
   /** Idle connections are closed at the deadline. */
   async stop(deadlineMs: number): Promise<void> {
     this.#edge.state.isStopping = true;
-    for (const socket of this.#sockets.splice(0)) us_listen_socket_close(socket);
+    this.#isListening = false;
+    for (const port of this.#ports) port.closeListener();
     const endMs = this.#clock() + deadlineMs;
-    while ((this.#connections > 0 || this.#edge.state.waiting > 0) && this.#clock() < endMs) {
+    while ((this.connections > 0 || this.#edge.state.waiting > 0) && this.#clock() < endMs) {
       await sleep(systemTime, closePollMs);
     }
-    for (const app of this.#apps) app.close();
+    for (const port of this.#ports) port.closeConnections();
   }
 }
 

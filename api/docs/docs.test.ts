@@ -139,8 +139,6 @@ beforeAll(async () => {
     host: '127.0.0.1',
     httpsPort: null,
     httpPort: 0,
-    tlsCertFile: '',
-    tlsKeyFile: '',
     trustedProxies: ['127.0.0.1'],
     corsOrigins: [],
     routes: mountRoutes({ routes: docs, deps: null, guard }),

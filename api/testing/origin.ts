@@ -95,8 +95,6 @@ export async function startTestOrigin(
     host: '127.0.0.1',
     httpsPort: null,
     httpPort: 0,
-    tlsCertFile: '',
-    tlsKeyFile: '',
     trustedProxies: ['127.0.0.1'],
     corsOrigins: [],
     routes: mountRoutes({ routes: [...authRoutes, ...sessionRoutes, ...meRoutes], deps, guard, isOutage }),

@@ -89,8 +89,6 @@ export async function apiForTest(
     host: '127.0.0.1',
     httpsPort: null,
     httpPort: 0,
-    tlsCertFile: '',
-    tlsKeyFile: '',
     trustedProxies: ['127.0.0.1'],
     corsOrigins: [],
     routes: mountRoutes(api.mount),

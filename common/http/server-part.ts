@@ -1,6 +1,6 @@
 /** The API server as a lifecycle part, configured from the settings. */
 import type { Registry } from 'prom-client';
-import { exposeCertificate } from '#common/process/certificate-metric.ts';
+import { CertificateWatch } from '#common/process/certificate-watch.ts';
 import type { ProcessConfig } from '#common/process/config-roles.ts';
 import type { Part } from '#common/process/lifecycle.ts';
 import type { Log } from '#common/process/telemetry.ts';
@@ -19,7 +19,9 @@ export class ServerPart implements Part {
   readonly #guardUnknown: Guard;
   readonly #pages: Pages | undefined;
   readonly #times = new RequestTimes();
+  readonly #registry: Registry;
   #server: HttpServer | undefined;
+  #certificates: CertificateWatch | undefined;
 
   /** @param guardUnknown rate-limits requests to unknown addresses. @param pages what is served outside of /v1. */
   constructor(
@@ -36,7 +38,7 @@ export class ServerPart implements Part {
     this.#guardUnknown = guardUnknown;
     this.#pages = pages;
     this.#times.expose(metrics);
-    exposeCertificate(metrics, config.TLS_CERT_FILE);
+    this.#registry = metrics;
   }
 
   /** For /readyz: true, or the missing dependency. */
@@ -44,12 +46,13 @@ export class ServerPart implements Part {
 
   async start(): Promise<void> {
     const config = this.#config;
-    this.#server = await HttpServer.start({
+    if (config.TLS_CERT_FILE.length + config.TLS_KEY_FILE.length > 0)
+      this.#certificates = new CertificateWatch({ settings: config, log: this.#log });
+    const server = await HttpServer.start({
       host: config.API_HOST,
-      httpsPort: config.TLS_CERT_FILE === '' ? null : config.API_PORT,
+      httpsPort: this.#certificates ? config.API_PORT : null,
       httpPort: config.API_HTTP_PORT === 0 ? null : config.API_HTTP_PORT,
-      tlsCertFile: config.TLS_CERT_FILE,
-      tlsKeyFile: config.TLS_KEY_FILE,
+      certificates: this.#certificates?.certificates ?? [],
       trustedProxies: config.TRUSTED_PROXIES,
       corsOrigins: config.CORS_ORIGINS,
       hstsSeconds: config.HSTS_SECONDS,
@@ -59,10 +62,15 @@ export class ServerPart implements Part {
       times: this.#times,
       onFailure: (err, where, request_id) => this.#log.error({ err, where, request_id }, 'a request failed'),
     });
-    this.#log.info({ https: this.#server.httpsPort, http: this.#server.httpPort }, 'listening');
+    this.#server = server;
+    this.#certificates?.onChange((certificates) => server.prepare(certificates));
+    this.#certificates?.expose(this.#registry);
+    this.#certificates?.start();
+    this.#log.info({ https: server.httpsPort, http: server.httpPort }, 'listening');
   }
 
   async stop(): Promise<void> {
+    this.#certificates?.stop();
     await this.#server?.stop(drainMs);
   }
 }

@@ -4,6 +4,7 @@
  * idle ones after a second, and cuts the requests that remain at the deadline.
  */
 import { newRequestId } from '#common/ids.ts';
+import type { Certificate } from '#common/process/certificate-files.ts';
 import { sleep, systemTime } from '#common/time.ts';
 import { TransientMap } from '#common/transient-map.ts';
 import { Cors } from './cors.ts';
@@ -11,22 +12,12 @@ import { Exchange } from './exchange.ts';
 import { collectBody, type Headers, readHeaders } from './incoming.ts';
 import { finishBody, type Guard, type Incoming, type MountedRoute } from './mount.ts';
 import { type Peer, TrustedProxies } from './peer.ts';
+import { Port } from './port.ts';
 import { emptyBody, type RawBody } from './raw-body.ts';
 import { forbidden, invalid, notFound, Rejection, unavailable } from './rejection.ts';
 import type { RequestTimes } from './request-times.ts';
 import type { Answer } from './route.ts';
-import {
-  App,
-  type HttpRequest,
-  type HttpResponse,
-  hstsValue,
-  listenExclusively,
-  type TemplatedApp,
-  tlsApp,
-  type us_listen_socket,
-  us_listen_socket_close,
-  us_socket_local_port,
-} from './uws.ts';
+import { type HttpRequest, type HttpResponse, hstsValue, type TemplatedApp } from './uws.ts';
 
 const BASE = '/v1';
 const BODY_DEADLINE_MS = 10_000;
@@ -48,8 +39,8 @@ export interface ServerOptions {
   /** 0 takes a free port; null opens none. */
   readonly httpsPort: number | null;
   readonly httpPort: number | null;
-  readonly tlsCertFile: string;
-  readonly tlsKeyFile: string;
+  /** Of the HTTPS port; the first is the default. */
+  readonly certificates?: readonly Certificate[];
   readonly trustedProxies: readonly string[];
   readonly corsOrigins: readonly string[];
   /** For how long browsers must use only HTTPS; 0 or absent sends no such header. */
@@ -73,11 +64,10 @@ export class HttpServer {
   readonly #cors: Cors;
   readonly #hsts: string;
   readonly #open = new TransientMap<Exchange, Exchange>();
-  readonly #apps: TemplatedApp[] = [];
-  readonly #sockets: us_listen_socket[] = [];
+  #https: Port | null = null;
+  #http: Port | null = null;
   #sweep: NodeJS.Timeout | null = null;
   #isStopping = false;
-  #connections = 0;
   httpsPort = 0;
   httpPort = 0;
 
@@ -90,14 +80,20 @@ export class HttpServer {
 
   /** @throws if no port is configured, one is in use, or the certificate can't be read. */
   static async start(options: ServerOptions): Promise<HttpServer> {
-    if (options.httpsPort === null && options.httpPort === null) {
+    const { host, httpsPort, httpPort, certificates = [] } = options;
+    if (httpsPort === null && httpPort === null) {
       throw new Error('API_HTTP_PORT, or API_PORT with TLS_CERT_FILE and TLS_KEY_FILE, must be set');
     }
     const server = new HttpServer(options);
-    if (options.httpsPort !== null) {
-      server.httpsPort = await server.#listen(securedApp(options), options.httpsPort, true);
+    const mount = (isTls: boolean) => (app: TemplatedApp) => server.#mountAll(app, isTls);
+    if (httpsPort !== null) {
+      server.#https = Port.open({ host, port: httpsPort, isShared: false, certificates, mount: mount(true) });
+      server.httpsPort = server.#https.number;
     }
-    if (options.httpPort !== null) server.httpPort = await server.#listen(App(), options.httpPort, false);
+    if (httpPort !== null) {
+      server.#http = Port.open({ host, port: httpPort, isShared: false, mount: mount(false) });
+      server.httpPort = server.#http.number;
+    }
     server.#sweep = setInterval(() => server.#cutSlow(), SWEEP_INTERVAL_MS).unref();
     return server;
   }
@@ -106,31 +102,30 @@ export class HttpServer {
     return this.#open.size;
   }
 
+  /** Prepares the HTTPS port for other certificates. @returns what makes it use them. @throws if they cannot be used. */
+  prepare(certificates: readonly Certificate[]): () => void {
+    return this.#https?.prepare(certificates) ?? (() => undefined);
+  }
+
   async stop(deadlineMs: number): Promise<void> {
     this.#isStopping = true;
-    for (const socket of this.#sockets) us_listen_socket_close(socket);
+    const ports = [this.#https, this.#http].filter((port) => port !== null);
+    for (const port of ports) port.closeListener();
     const startedMs = Date.now();
     for (;;) {
       const elapsedMs = Date.now() - startedMs;
-      const isQuiet = this.#open.size === 0 && (this.#connections === 0 || elapsedMs >= IDLE_GRACE_MS);
+      const isQuiet =
+        this.#open.size === 0 && (ports.every(({ connections }) => connections === 0) || elapsedMs >= IDLE_GRACE_MS);
       if (isQuiet || elapsedMs >= deadlineMs) break;
       await sleep(systemTime, STOP_POLL_MS);
     }
     if (this.#sweep) clearInterval(this.#sweep);
-    for (const app of this.#apps) app.close();
+    for (const port of ports) port.closeConnections();
   }
 
-  async #listen(app: TemplatedApp, port: number, isTls: boolean): Promise<number> {
+  #mountAll(app: TemplatedApp, isTls: boolean): void {
     for (const route of this.#options.routes) this.#mount(app, route, isTls);
     app.any('/*', (res, req) => this.#receive(res, req, isTls, null));
-    const countConnections = (_: unknown, change: number) => {
-      this.#connections += change > 0 ? 1 : -1;
-    };
-    app.filter(countConnections);
-    this.#apps.push(app);
-    const socket = await listenExclusively(app, this.#options.host, port);
-    this.#sockets.push(socket);
-    return us_socket_local_port(socket);
   }
 
   #mount(app: TemplatedApp, route: MountedRoute, isTls: boolean): void {
@@ -276,15 +271,6 @@ export class HttpServer {
         exchange.reject(unavailable('The request timed out on our side. Try again later.'));
       }
     }
-  }
-}
-
-function securedApp({ tlsCertFile, tlsKeyFile }: ServerOptions): TemplatedApp {
-  try {
-    return tlsApp({ certFile: tlsCertFile, keyFile: tlsKeyFile });
-  } catch {
-    // uWebSockets.js only reports that something failed.
-    throw new Error(`TLS_CERT_FILE (${tlsCertFile}) and TLS_KEY_FILE (${tlsKeyFile}) cannot be read as a PEM pair`);
   }
 }
 

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect, type SecureVersion } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readCertificates } from '#common/process/certificate-files.ts';
 import { certificate } from '#deploy/local/made-once.ts';
 import { HttpServer } from './server.ts';
 
@@ -13,8 +14,9 @@ let server: HttpServer;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'signpost-tls-'));
   const { certFile, keyFile } = await certificate(folder, 'localhost');
+  const { certificates } = readCertificates({ TLS_CERT_FILE: [certFile], TLS_KEY_FILE: [keyFile] }, Date.now());
   server = await HttpServer.start({
-    ...{ host: '127.0.0.1', httpsPort: 0, httpPort: 0, tlsCertFile: certFile, tlsKeyFile: keyFile },
+    ...{ host: '127.0.0.1', httpsPort: 0, httpPort: 0, certificates },
     ...{ trustedProxies: [], corsOrigins: [], routes: [], hstsSeconds: 600 },
     guardUnknown: () => Promise.resolve({ caller: null, quota: null }),
     onFailure: () => undefined,

@@ -1,6 +1,7 @@
 /** The only access to uWebSockets.js, whose package exports either names or a default, depending on the packaging. */
 import type * as Uws from 'uWebSockets.js';
-import type { HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import type { AppOptions, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
+import type { Certificate } from '#common/process/certificate-files.ts';
 
 const namespace: typeof Uws = await import('uWebSockets.js').catch((error: unknown) => {
   const reason = /\nError: (.*)/.exec(String(error))?.[1] ?? String(error);
@@ -16,11 +17,6 @@ export const { App, us_listen_socket_close, us_socket_local_port } = uws;
 // Undocumented, but the only way: without it each answer names the server and its version (setSilent of its C++ loop).
 (uws as unknown as { _cfg?: (key: string) => void })._cfg?.('999999990007');
 
-export interface TlsFiles {
-  readonly certFile: string;
-  readonly keyFile: string;
-}
-
 /** For TLS 1.2 only AEAD ciphers with forward secrecy; TLS 1.3 has no others. */
 const ciphers = [
   ...['ECDHE-ECDSA-AES128-GCM-SHA256', 'ECDHE-RSA-AES128-GCM-SHA256'],
@@ -28,9 +24,20 @@ const ciphers = [
   ...['ECDHE-ECDSA-CHACHA20-POLY1305', 'ECDHE-RSA-CHACHA20-POLY1305'],
 ].join(':');
 
+type PemPair = Pick<Certificate, 'certFile' | 'keyFile'>;
+
+export function tlsOptions({ certFile, keyFile }: PemPair): AppOptions {
+  return { cert_file_name: certFile, key_file_name: keyFile, ssl_ciphers: ciphers };
+}
+
 /** A server with TLS 1.2 and 1.3. @throws if the files are not a matching PEM pair. */
-export function tlsApp({ certFile, keyFile }: TlsFiles): TemplatedApp {
-  return uws.SSLApp({ cert_file_name: certFile, key_file_name: keyFile, ssl_ciphers: ciphers });
+export function tlsApp(pair: PemPair): TemplatedApp {
+  try {
+    return uws.SSLApp(tlsOptions(pair));
+  } catch {
+    // uWebSockets.js only reports that something failed.
+    throw new Error(`TLS_CERT_FILE (${pair.certFile}) and TLS_KEY_FILE (${pair.keyFile}) cannot be read as a PEM pair`);
+  }
 }
 
 /** The value of Strict-Transport-Security; empty if it is off. */
@@ -39,26 +46,26 @@ export function hstsValue(seconds: number): string {
 }
 export type { HttpRequest, HttpResponse, TemplatedApp, us_listen_socket } from 'uWebSockets.js';
 
-/** Missing from the package's types: listen with a host and the option not to share the port (1). */
-type ListenExclusively = (
+/** Missing from the package's types: listen with a host and options; 1 does not share the port with other processes. */
+type Listen = (
   host: string,
   port: number,
-  options: 1,
+  options: 0 | 1,
   callback: (socket: us_listen_socket | false) => void,
 ) => void;
 
 /**
- * Listens on a port exclusively. Without the option, a second instance would silently share it. @throws if the port is
- * in use or not allowed.
+ * Listens on a port in this turn. Unless `isShared`, nothing else can listen on it.
+ * @throws if the port is in use or not allowed.
  */
-export function listenExclusively(app: TemplatedApp, host: string, port: number): Promise<us_listen_socket> {
-  const listen: ListenExclusively = app.listen.bind(app) as unknown as ListenExclusively;
-  return new Promise((settle, fail) => {
-    listen(host, port, 1, (socket) => {
-      if (socket) settle(socket);
-      else fail(new Error(`port ${port} on ${host} is in use or not allowed`));
-    });
+export function listenOn(app: TemplatedApp, host: string, port: number, isShared: boolean): us_listen_socket {
+  const listen: Listen = app.listen.bind(app) as unknown as Listen;
+  let socket: us_listen_socket | false = false;
+  listen(host, port, isShared ? 0 : 1, (opened) => {
+    socket = opened;
   });
+  if (!socket) throw new Error(`port ${port} on ${host} is in use or not allowed`);
+  return socket;
 }
 
 /**

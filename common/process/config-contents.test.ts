@@ -13,7 +13,8 @@ const faultsOf = (env: Record<string, string>) => contentFaults(loadConfig([], e
 
 beforeAll(async () => {
   for (const name of ['one', 'other']) {
-    const made = await generate([{ name: 'commonName', value: name }]);
+    const extensions = [{ name: 'basicConstraints' as const, cA: false }];
+    const made = await generate([{ name: 'commonName', value: name }], { extensions });
     writeFileSync(place(`${name}.cert`), made.cert);
     writeFileSync(place(`${name}.key`), made.private);
   }
@@ -38,6 +39,14 @@ test.each<[Record<string, string>, string]>([
   [{ TLS_CERT_FILE: place('none'), TLS_KEY_FILE: place('one.key') }, 'TLS_CERT_FILE cannot be read'],
   [{ TLS_CERT_FILE: place('one.cert'), TLS_KEY_FILE: place('junk') }, 'TLS_KEY_FILE is not a private key'],
   [{ TLS_CERT_FILE: place('one.cert'), TLS_KEY_FILE: place('other.key') }, 'not the private key of the certificate'],
+  [{ TLS_CERT_FILE: `${place('one.cert')},${place('other.cert')}`, TLS_KEY_FILE: place('one.key') }, 'names 2 files'],
+  [
+    {
+      TLS_CERT_FILE: `${place('one.cert')},${place('other.cert')}`,
+      TLS_KEY_FILE: `${place('one.key')},${place('other.key')}`,
+    },
+    'has no DNS name',
+  ],
   [{ GEOIP_DB: place('none') }, 'GEOIP_DB cannot be read'],
   [{ GEOIP_DB: place('junk') }, 'GEOIP_DB is not a database'],
   [{ OAUTH_GOOGLE_CLIENT_ID: 'a', OAUTH_REDIRECT_URIS: 'https://a.example/' }, 'OAUTH_GOOGLE_CLIENT_SECRET is not'],

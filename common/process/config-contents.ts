@@ -1,12 +1,17 @@
 /** Checks the contents behind settings before anything is started with them: keys, certificates, files, providers. */
-import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { closeSync, fstatSync, openSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { parseSecretKeys } from '#common/encryption.ts';
+import { readCertificates } from './certificate-files.ts';
 import type { Config } from './settings.ts';
 
 /** One sentence for each fault; empty if there is none. Empty settings have no faults. */
 export function contentFaults(config: Config): string[] {
-  return [...secretFaults(config), ...certificateFaults(config), ...countryFaults(config), ...providerFaults(config)];
+  return [
+    ...secretFaults(config),
+    ...readCertificates(config, Date.now()).faults,
+    ...countryFaults(config),
+    ...providerFaults(config),
+  ];
 }
 
 const reasonOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
@@ -19,37 +24,6 @@ function secretFaults({ SECRET_KEY }: Config): string[] {
   } catch (error) {
     return [reasonOf(error)];
   }
-}
-
-/** The parsed file, or a sentence that says why it cannot be parsed. */
-function read<T>(name: keyof Config, file: string, what: string, parse: (bytes: Buffer) => T): T | string {
-  let bytes: Buffer;
-  try {
-    bytes = readFileSync(file);
-  } catch (error) {
-    return `${name} cannot be read: ${reasonOf(error)}`;
-  }
-  try {
-    return parse(bytes);
-  } catch {
-    return `${name} is not a ${what} in PEM format: ${file}`;
-  }
-}
-
-function certificateFaults({ TLS_CERT_FILE, TLS_KEY_FILE }: Config): string[] {
-  if (TLS_CERT_FILE === '' && TLS_KEY_FILE === '') return [];
-  if (TLS_CERT_FILE === '') return ['TLS_KEY_FILE is set and TLS_CERT_FILE is not: set both or none'];
-  if (TLS_KEY_FILE === '') return ['TLS_CERT_FILE is set and TLS_KEY_FILE is not: set both or none'];
-  const found = [
-    read('TLS_CERT_FILE', TLS_CERT_FILE, 'certificate', (bytes) => new X509Certificate(bytes)),
-    read('TLS_KEY_FILE', TLS_KEY_FILE, 'private key', (bytes) => createPrivateKey(bytes)),
-  ] as const;
-  const [certificate, key] = found;
-  if (typeof certificate === 'string' || typeof key === 'string') return found.filter((one) => typeof one === 'string');
-  if (!certificate.checkPrivateKey(key))
-    return ['TLS_KEY_FILE is not the private key of the certificate in TLS_CERT_FILE'];
-  if (Date.parse(certificate.validTo) < Date.now()) return [`TLS_CERT_FILE expired on ${certificate.validTo}`];
-  return [];
 }
 
 /** Precedes the metadata, within the last 128 KiB (MaxMind DB file format specification 2.0). */

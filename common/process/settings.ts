@@ -176,8 +176,10 @@ export const settings = {
     0,
     'Port of /metrics, /healthz and /readyz; 0 uses any free port. npm start gives its processes this port and the following ones.',
   ),
-  TLS_CERT_FILE: text('', 'Certificate chain (PEM) of the HTTPS ports.'),
-  TLS_KEY_FILE: text('', 'Private key (PEM) of the HTTPS ports.'),
+  TLS_CERT_FILE: list(
+    'Certificate chain (PEM) of the HTTPS ports, or several, separated by commas: the first is the default, the others are chosen by host name (SNI). Changed files are used within a minute, or at SIGHUP.',
+  ),
+  TLS_KEY_FILE: list('Private key (PEM) of each certificate in TLS_CERT_FILE, in the same order.'),
   METRICS_HOST_NAMES: list(
     'Host names that may be used to request /metrics, besides localhost, METRICS_HOST and IP addresses.',
   ),

@@ -103,7 +103,7 @@ export class Launcher {
       redirectorHttp: shownUrl('http', config.REDIRECTOR_HOST, config.REDIRECTOR_HTTP_PORT),
       redirectorHttps: shownUrl('https', config.REDIRECTOR_HOST, config.REDIRECTOR_HTTPS_PORT),
       dataDir,
-      certFile: facts.certFile,
+      certFile: facts.certFile.split(',')[0] ?? '',
       email: login.email,
       newPassword: isNewUser && login.isMadeUp ? login.password : null,
       loginFile: existsSync(loginFile(dataDir)) ? loginFile(dataDir) : null,
@@ -149,8 +149,8 @@ export class Launcher {
 
   async #certificate(): Promise<CertificateFiles> {
     const { config, dataDir } = this.#parts;
-    if (config.TLS_CERT_FILE !== '' && config.TLS_KEY_FILE !== '') {
-      return { certFile: config.TLS_CERT_FILE, keyFile: config.TLS_KEY_FILE };
+    if (config.TLS_CERT_FILE.length > 0 || config.TLS_KEY_FILE.length > 0) {
+      return { certFile: config.TLS_CERT_FILE.join(','), keyFile: config.TLS_KEY_FILE.join(',') };
     }
     return certificate(dataDir, config.SHORT_LINK_DOMAIN);
   }

@@ -132,8 +132,6 @@ export class SdkEdge {
       host: '127.0.0.1',
       httpsPort: null,
       httpPort: 0,
-      tlsCertFile: '',
-      tlsKeyFile: '',
       trustedProxies: ['127.0.0.1'],
       corsOrigins: [],
       routes: mountRoutes(this.parts.mount),

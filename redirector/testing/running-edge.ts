@@ -173,7 +173,7 @@ export class TestEdge {
     });
     const server = new RedirectorServer(edge, systemClock);
     await cache.start();
-    const port = await server.listen({ host: '127.0.0.1', port: 0 });
+    const port = server.listen({ host: '127.0.0.1', port: 0 });
     return new TestEdge({ folder, diskCache, redis, db, journal, cache, beacon, edge, server, port });
   }
 

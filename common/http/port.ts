@@ -1,0 +1,143 @@
+/**
+ * A listening port of uWebSockets.js. Its certificates are replaced by a new app that takes the port over; connections of
+ * the old app live on in it until they end. (`removeServerName` would free the router that they still use.) The library
+ * frees no app, so each change keeps about 150 KiB.
+ */
+import type { Certificate } from '#common/process/certificate-files.ts';
+import {
+  App,
+  listenOn,
+  type TemplatedApp,
+  tlsApp,
+  tlsOptions,
+  type us_listen_socket,
+  us_listen_socket_close,
+  us_socket_local_port,
+} from './uws.ts';
+
+export interface PortOptions {
+  readonly host: string;
+  /** 0 takes a free port. */
+  readonly port: number;
+  /** Whether other processes may listen on the same port; the kernel then distributes the connections. */
+  readonly isShared: boolean;
+  /** Absent: no TLS. The first is the default; the others are chosen by the name that the client asks for. */
+  readonly certificates?: readonly Certificate[] | undefined;
+  /** Adds the routes to the app; called again for each name of a further certificate. */
+  readonly mount: (app: TemplatedApp) => void;
+}
+
+export class Port {
+  readonly #options: PortOptions;
+  /** Open connections of the current app, and of earlier ones that have any. */
+  readonly #open = new Map<TemplatedApp, number>();
+  #current: TemplatedApp | null = null;
+  #socket: us_listen_socket | null = null;
+  number = 0;
+
+  private constructor(options: PortOptions) {
+    this.#options = options;
+  }
+
+  /** @throws if the port is in use or not allowed, or a certificate cannot be used. */
+  static open(options: PortOptions): Port {
+    const port = new Port(options);
+    const { host, certificates } = options;
+    port.number = options.port === 0 && certificates ? freePort(host) : options.port;
+    port.#listen(port.#filtered(certificates ? securedApp(certificates, options.mount) : plainApp(options.mount)));
+    return port;
+  }
+
+  get isTls(): boolean {
+    return this.#options.certificates !== undefined;
+  }
+
+  get connections(): number {
+    return [...this.#open.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  /**
+   * Builds an app with other certificates. @returns what replaces the current app by it, for new connections.
+   * @throws if a certificate cannot be used; the port is then unchanged.
+   */
+  prepare(certificates: readonly Certificate[]): () => void {
+    const app = this.#filtered(securedApp(certificates, this.#options.mount));
+    return () => {
+      const old = this.#socket;
+      if (!old) return;
+      // A shared port never stops accepting. Any other is closed for the microseconds of this turn.
+      if (this.#options.isShared) {
+        this.#listen(app);
+        us_listen_socket_close(old);
+      } else {
+        us_listen_socket_close(old);
+        this.#listen(app);
+      }
+    };
+  }
+
+  /** Accepts no more connections. */
+  closeListener(): void {
+    if (this.#socket) us_listen_socket_close(this.#socket);
+    this.#socket = null;
+  }
+
+  /** Cuts the connections that remain. */
+  closeConnections(): void {
+    for (const app of [...this.#open.keys()]) app.close();
+  }
+
+  #listen(app: TemplatedApp): void {
+    const { host, isShared } = this.#options;
+    this.#socket = listenOn(app, host, this.number, isShared);
+    this.number = us_socket_local_port(this.#socket);
+    const earlier = this.#current;
+    this.#current = app;
+    this.#open.set(app, 0);
+    if (earlier) this.#forgetUnused(earlier);
+  }
+
+  #filtered(app: TemplatedApp): TemplatedApp {
+    const countConnections = (_: unknown, change: number) => {
+      this.#open.set(app, (this.#open.get(app) ?? 0) + (change > 0 ? 1 : -1));
+      this.#forgetUnused(app);
+    };
+    return app.filter(countConnections);
+  }
+
+  #forgetUnused(app: TemplatedApp): void {
+    if (app !== this.#current && this.#open.get(app) === 0) this.#open.delete(app);
+  }
+}
+
+/** uWebSockets.js opens port 0 with other socket options, under which the same port cannot be opened again. */
+function freePort(host: string): number {
+  const socket = listenOn(App(), host, 0, false);
+  const number = us_socket_local_port(socket);
+  us_listen_socket_close(socket);
+  return number;
+}
+
+function plainApp(mount: (app: TemplatedApp) => void): TemplatedApp {
+  const app = App();
+  mount(app);
+  return app;
+}
+
+function securedApp(certificates: readonly Certificate[], mount: (app: TemplatedApp) => void): TemplatedApp {
+  const [first, ...others] = certificates;
+  if (!first) throw new Error('a port with TLS needs a certificate');
+  const app = tlsApp(first);
+  mount(app);
+  const named = new Set<string>();
+  for (const certificate of others) {
+    for (const name of certificate.names) {
+      if (named.has(name)) continue;
+      named.add(name);
+      // The library writes two lines to standard output for each name.
+      app.addServerName(name, tlsOptions(certificate)).domain(name);
+      mount(app);
+    }
+  }
+  return app;
+}
