@@ -41,6 +41,13 @@ afterAll(async () => {
   await Promise.all([database.stop(), redis.stop()]);
 });
 
+/** A user without any requests yet. */
+async function freshUser(): Promise<string> {
+  const id = newId('usr', Date.now());
+  await origin.db.execute('INSERT INTO users (id, email) VALUES ($1, $2)', [id, `${id}@example.com`]);
+  return id;
+}
+
 const wrongLogin = (ip: string) =>
   origin.send('/auth/login', { body: { email: 'owner@example.com', password: 'wrong' }, ip });
 
@@ -107,7 +114,7 @@ test('every authentication endpoint is charged to one class, all others to anoth
   await origin.send('/auth/oauth/google/start', { body: {}, ip });
   await origin.send('/auth/oauth/google/callback', { body: {}, ip });
   expect((await wrongLogin(ip)).status).toBe(429);
-  const me = await origin.send('/me', { ip, token: origin.tokens.issue(owner) });
+  const me = await origin.send('/me', { ip, token: origin.tokens.issue(await freshUser()) });
   expect([me.status, me.headers.get('x-ratelimit-limit'), me.headers.get('x-ratelimit-remaining')]).toEqual([
     200,
     '100',
@@ -127,12 +134,29 @@ test('an unknown address below /auth is charged to the authentication class', as
   expect((await wrongLogin(ip)).status).toBe(429);
 });
 
+test('users behind one address have a limit each, which counts their requests from every address', async () => {
+  const [one, other] = [origin.tokens.issue(await freshUser()), origin.tokens.issue(await freshUser())];
+  const statuses = async (token: string, ip: (at: number) => string) =>
+    (await Promise.all(Array.from({ length: 100 }, (_, at) => origin.send('/me', { ip: ip(at), token })))).map(
+      ({ status }) => status,
+    );
+  expect(new Set(await statuses(one, () => '203.0.113.20'))).toEqual(new Set([200]));
+  expect(new Set(await statuses(other, () => '203.0.113.20'))).toEqual(new Set([200]));
+  const before = origin.queries();
+  expect(new Set(await statuses(one, (at) => `203.0.113.${21 + at}`))).toEqual(new Set([429]));
+  expect(origin.queries() - before).toBe(0);
+  // The address itself has used nothing.
+  const anonymous = await origin.send('/me', { ip: '203.0.113.20' });
+  expect([anonymous.status, anonymous.headers.get('x-ratelimit-limit')]).toEqual([401, '100']);
+});
+
 test('an unknown address is charged too, and a refused request costs no query in Postgres', async () => {
   const ip = '203.0.113.4';
   const before = origin.queries();
   for (let request = 0; request < 100; request++) expect((await origin.send('/nothing', { ip })).status).toBe(404);
   expect((await origin.send('/nothing', { ip })).status).toBe(429);
-  expect((await origin.send('/me', { ip, token: origin.tokens.issue(owner) })).status).toBe(429);
+  expect((await origin.send('/me', { ip })).status).toBe(429);
+  expect((await origin.send('/me', { ip, token: 'garbage' })).status).toBe(429);
   const other = '203.0.113.5';
   expect((await origin.send('/me', { ip: other })).status).toBe(401);
   expect((await origin.send('/me', { ip: other, token: 'garbage' })).status).toBe(401);
@@ -230,6 +254,40 @@ test('link creation is charged to the user wherever the requests come from, and 
     expect(await guard(createLink, incoming('198.51.100.10', 'garbage'))).toMatchObject({
       rejection: { code: 'RATE_LIMITED' },
     });
+  } finally {
+    await close();
+  }
+});
+
+const readLinks: GuardedRoute = {
+  method: 'GET',
+  path: '/links',
+  caller: 'user',
+  scope: 'links:read',
+  limit: 'general',
+};
+
+test('any request with a server key is charged to the key, also from an address that has none left, and a deleted key is a 401', async () => {
+  const { guard, close } = await guardOn(origin.db);
+  try {
+    const [key, organization, id] = [newKey('sk_'), newId('org', Date.now()), newId('key', Date.now())];
+    await origin.db.execute('INSERT INTO organizations (id, name) VALUES ($1, $1)', [organization]);
+    await origin.db.execute(
+      `INSERT INTO server_keys (id, organization_id, name, key_hash, key_preview, scopes, created_at)
+       VALUES ($1, $2, 'k', $3, '', '{links:read}', now())`,
+      [id, organization, hashOfServerKey(key)],
+    );
+    const request = (ip: string, token: string) => guard(readLinks, incoming(ip, token));
+    const address = `2001:db8:${Math.floor(Math.random() * 60_000).toString(16)}::1`;
+    expect(await request(address, key)).toMatchObject({ quota: { limit: 7, remaining: 6 } });
+    for (let at = 0; at < 7; at++)
+      expect(await request(address, newKey('sk_'))).toMatchObject({ rejection: { code: 'UNAUTHORIZED' } });
+    expect(await request(address, newKey('sk_'))).toMatchObject({ rejection: { code: 'RATE_LIMITED' } });
+    for (let at = 0; at < 5; at++)
+      expect(await request(address, key)).toMatchObject({ caller: { user_id: id }, quota: { remaining: 5 - at } });
+    await origin.db.execute('DELETE FROM server_keys WHERE id = $1', [id]);
+    expect(await request(address, key)).toMatchObject({ rejection: { code: 'UNAUTHORIZED' } });
+    expect(await request(address, key)).toMatchObject({ rejection: { code: 'RATE_LIMITED' } });
   } finally {
     await close();
   }

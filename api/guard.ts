@@ -1,7 +1,7 @@
 /**
- * Authenticates callers and applies rate limits, before a body is read. Ordered by cost: the limit per address,
- * checks on the headers, the signature of the token or cookie, and only then Postgres. A rejected request costs no
- * query. A cookie counts only on requests of this origin's own pages.
+ * Authenticates callers and applies rate limits, before a body is read. Ordered by cost: checks on the headers, the
+ * signature of the token or cookie, the limit of the user or else of the address, and only then Postgres. A rejected
+ * request costs no query. A cookie counts only on requests of this origin's own pages.
  */
 import type { AccessClaims, AccessTokens } from '#common/access-token.ts';
 import { isApiKey, isKey } from '#common/api-key.ts';
@@ -37,41 +37,43 @@ interface KeyClaim {
 }
 
 /**
- * The guard of dashboard and public routes. Its caller is a UserCaller, or null on a public route. A route that creates
- * links is charged to its user, or to the address if there is no user.
+ * The guard of dashboard and public routes. Its caller is a UserCaller, or null on a public route. A request is charged
+ * to its user or server key, wherever it comes from, and only without one to its address.
  */
 export function apiGuard(parts: GuardParts): Guard {
   const keys = new ServerKeys(parts.db, parts.clock);
   return async (route, incoming) => {
-    const credential = credentialOf(incoming, route);
-    if (route?.limit !== 'links') {
-      const charge = await chargeAddress(parts, route, incoming);
-      if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
-      if (!route) return { caller: null, quota: charge.quota };
-      const claims = identify(route, credential, parts);
-      if (isKeyClaim(claims)) return { ...(await keyCaller(keys, route, claims)), quota: charge.quota };
-      return passed(parts, route, claims, charge);
+    if (!route) {
+      const { quota, rejection } = await chargeUnknown(parts, incoming);
+      return rejection ? { rejection, quota } : { caller: null, quota };
     }
-    const claims = identify(route, credential, parts);
+    const claims = identify(route, credentialOf(incoming, route), parts);
+    const limitClass = classOf(route);
+    if (limitClass === 'auth') {
+      if (isKeyClaim(claims))
+        throw new Error(`${route.method} ${route.path} is charged to addresses and accepts a key`);
+      const charge = await parts.limiter.chargeNetworks(limitClass, incoming.ip);
+      return charge.rejection
+        ? { rejection: charge.rejection, quota: charge.quota }
+        : passed(parts, route, claims, charge);
+    }
     if (isKeyClaim(claims)) return passedWithKey(parts, keys, route, claims, incoming);
     const charge =
       claims !== null && 'user_id' in claims
-        ? await parts.limiter.charge('links', claims.user_id)
+        ? await parts.limiter.charge(limitClass, claims.user_id)
         : await parts.limiter.chargeAddress('general', incoming.ip);
     if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
     return passed(parts, route, claims, charge);
   };
 }
 
-function chargeAddress(parts: GuardParts, route: GuardedRoute | null, incoming: Incoming): Promise<Charge> {
-  const limitClass = route?.limit ?? (incoming.path?.startsWith('/auth/') ? 'auth' : 'general');
-  if (limitClass !== 'auth' && limitClass !== 'general') {
-    throw new Error(
-      `${route?.method} ${route?.path} is charged to ${limitClass}, which is not a class of the dashboard`,
-    );
-  }
-  if (limitClass === 'auth') return parts.limiter.chargeNetworks(limitClass, incoming.ip);
-  return parts.limiter.chargeAddress(limitClass, incoming.ip);
+function chargeUnknown({ limiter }: GuardParts, { path, ip }: Incoming): Promise<Charge> {
+  return path?.startsWith('/auth/') ? limiter.chargeNetworks('auth', ip) : limiter.chargeAddress('general', ip);
+}
+
+function classOf({ limit, method, path }: GuardedRoute): 'auth' | 'general' | 'links' {
+  if (limit === 'auth' || limit === 'general' || limit === 'links') return limit;
+  throw new Error(`${method} ${path} is charged to ${limit}, which is not a class of the dashboard`);
 }
 
 /** The content of a verified token or cookie, null on a public route. */
@@ -103,7 +105,10 @@ function isKeyClaim(claims: Claims | KeyClaim | null | Rejection): claims is Key
   return claims !== null && 'server_key' in claims;
 }
 
-/** Charged to the key; to the address if there is no such key, which costs no query once the address has no requests left. */
+/**
+ * Charged to the key; to the address if there is no such key, which costs no query once the address has no requests
+ * left. A key that this process found before is charged before it is looked up again.
+ */
 async function passedWithKey(
   { limiter }: GuardParts,
   keys: ServerKeys,
@@ -111,12 +116,18 @@ async function passedWithKey(
   claim: KeyClaim,
   incoming: Incoming,
 ): ReturnType<Guard> {
+  const limitClass = classOf(route) === 'links' ? 'links' : 'general';
+  const knownId = keys.idOfKnown(claim.server_key);
+  if (knownId !== undefined) {
+    const { quota, rejection } = await limiter.charge(limitClass, knownId);
+    return rejection ? { rejection, quota } : { ...(await keyCaller(keys, route, claim)), quota };
+  }
   const spent = limiter.spent('general', incoming.ip);
   if (spent) return spent;
   const found = await keyCaller(keys, route, claim);
   const { quota, rejection } =
     'caller' in found
-      ? await limiter.charge('links', found.caller.user_id)
+      ? await limiter.charge(limitClass, found.caller.user_id)
       : await limiter.chargeAddress('general', incoming.ip);
   return rejection ? { rejection, quota } : { ...found, quota };
 }

@@ -51,7 +51,7 @@ export class CountKeyedCache<Figure> {
 
 /** A key for the figures of a scope; further parts distinguish several of one scope. */
 export function keyOfScope(scope: Scope, ...parts: readonly string[]): string {
-  const { organization_ids, start_ms, end_ms, filters, include_bots } = scope;
-  const text = JSON.stringify([[...organization_ids].sort(), start_ms, end_ms, filters, include_bots, parts]);
+  const { organization_ids, start_ms, end_ms, filters, include_bots, tags } = scope;
+  const text = JSON.stringify([[...organization_ids].sort(), start_ms, end_ms, filters, include_bots, tags, parts]);
   return createHash('sha256').update(text).digest('base64');
 }

@@ -22,7 +22,7 @@ const route = routesOf<AnalyticsDeps, UserCaller>();
 const formats = ['ndjson', 'csv'] as const;
 type Format = (typeof formats)[number];
 /** Columns by which matches can be filtered. */
-const matchFilters: ReadonlySet<string> = new Set(['app_id', 'link_id', 'platform']);
+const matchFilters: ReadonlySet<string> = new Set(['app_id', 'link_id', 'platform', 'browser', 'match_type', 'tag']);
 /** Clients time out after a longer silence. */
 const placePatienceMs = 20_000;
 const contentTypes = { ndjson: 'application/x-ndjson', csv: 'text/csv; charset=utf-8' } as const;

@@ -15,6 +15,7 @@ export interface Metrics {
   clicks: number;
   unique_clicks: number;
   installs: number;
+  attributed_installs: number;
   reinstalls: number;
   opens: number;
   reengagements: number;
@@ -22,6 +23,8 @@ export interface Metrics {
   conversions: number;
   /** Attributed installs divided by clicks; 0 if there are no clicks. */
   conversion_rate: number;
+  /** Conversions divided by clicks; 0 if there are no clicks. */
+  event_conversion_rate: number;
   revenue: readonly Amount[];
 }
 
@@ -38,6 +41,7 @@ export const metricsFields = {
       'Clicks with the same app, IP address, user agent and UTC day count once. An estimate, accurate within 2 %.',
   }),
   installs: Type.Integer({ description: 'All installs, including organic ones and reinstalls.' }),
+  attributed_installs: Type.Integer({ description: 'Installs that are attributed to a link.' }),
   reinstalls: Type.Integer({
     description: 'Installs on a device that had the app before, as far back as installs are stored.',
   }),
@@ -49,6 +53,7 @@ export const metricsFields = {
   events: Type.Integer(),
   conversions: Type.Integer(),
   conversion_rate: Type.Number({ description: 'Attributed installs divided by clicks; 0 if there are no clicks.' }),
+  event_conversion_rate: Type.Number({ description: 'Conversions divided by clicks; 0 if there are no clicks.' }),
   revenue: Type.Array(
     Type.Object(
       {
@@ -72,17 +77,19 @@ export const exampleMetrics = {
   clicks: 1200,
   unique_clicks: 911,
   installs: 84,
+  attributed_installs: 72,
   reinstalls: 5,
   opens: 61,
   reengagements: 48,
   events: 530,
   conversions: 31,
   conversion_rate: 0.06,
+  event_conversion_rate: 0.025,
   revenue: [{ currency: 'EUR', amount: '412.5' }],
 };
 
-function rate(installs: number, organic: number, clicks: number): number {
-  return clicks === 0 ? 0 : (installs - organic) / clicks;
+function rate(part: number, clicks: number): number {
+  return clicks === 0 ? 0 : part / clicks;
 }
 
 /** Combines the rows of one bucket and group. */
@@ -92,12 +99,14 @@ export function totalsOf(rows: readonly FigureRow[]): Totals {
     clicks: 0,
     unique_clicks: 0,
     installs: 0,
+    attributed_installs: 0,
     reinstalls: 0,
     opens: 0,
     reengagements: 0,
     events: 0,
     conversions: 0,
     conversion_rate: 0,
+    event_conversion_rate: 0,
     revenue: [],
     bot_clicks: 0,
     organic_installs: 0,
@@ -118,7 +127,9 @@ export function totalsOf(rows: readonly FigureRow[]): Totals {
     }
   }
   totals.unique_clicks = atMost(totals.clicks, totals.unique_clicks);
-  totals.conversion_rate = rate(totals.installs, totals.organic_installs, totals.clicks);
+  totals.attributed_installs = totals.installs - totals.organic_installs;
+  totals.conversion_rate = rate(totals.attributed_installs, totals.clicks);
+  totals.event_conversion_rate = rate(totals.conversions, totals.clicks);
   totals.revenue = [...amounts].map(([currency, amount]) => ({ currency, amount })).sort(byCurrency);
   return totals;
 }
@@ -138,12 +149,14 @@ export function metricsOfRanked(row: RankedRow, uniqueClicks: number, revenue: r
     clicks: row.clicks,
     unique_clicks: atMost(row.clicks, uniqueClicks),
     installs: row.installs,
+    attributed_installs: row.installs - row.organic_installs,
     reinstalls: row.reinstalls,
     opens: row.opens,
     reengagements: row.reengagements,
     events: row.events,
     conversions: row.conversions,
-    conversion_rate: rate(row.installs, row.organic_installs, row.clicks),
+    conversion_rate: rate(row.installs - row.organic_installs, row.clicks),
+    event_conversion_rate: rate(row.conversions, row.clicks),
     revenue,
   };
 }
@@ -164,12 +177,14 @@ export function changeOf(now: Totals, before: Totals): Change {
     clicks: ratio(now.clicks, before.clicks),
     unique_clicks: ratio(now.unique_clicks, before.unique_clicks),
     installs: ratio(now.installs, before.installs),
+    attributed_installs: ratio(now.attributed_installs, before.attributed_installs),
     reinstalls: ratio(now.reinstalls, before.reinstalls),
     opens: ratio(now.opens, before.opens),
     reengagements: ratio(now.reengagements, before.reengagements),
     events: ratio(now.events, before.events),
     conversions: ratio(now.conversions, before.conversions),
     conversion_rate: ratio(now.conversion_rate, before.conversion_rate),
+    event_conversion_rate: ratio(now.event_conversion_rate, before.event_conversion_rate),
     bot_clicks: ratio(now.bot_clicks, before.bot_clicks),
     organic_installs: ratio(now.organic_installs, before.organic_installs),
     revenue: currencies.map((currency) => ({

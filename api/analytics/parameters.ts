@@ -10,6 +10,9 @@ export function oneOf<const T extends readonly string[]>(values: T, description:
   return Type.Unsafe<T[number]>({ type: 'string', enum: [...values], description });
 }
 
+export const absentText =
+  'records of a kind that does not have the field have no value (only clicks have referrer and browser; clicks and installs os and language; installs match_type and match_certainty; events event_name).';
+
 const filterCharsMax = 4_000;
 
 const escapes =
@@ -53,6 +56,17 @@ const narrowing = {
   country: filter('Countries (ISO 3166-1 alpha-2)'),
   utm_source: filter('Values of utm_source'),
   utm_medium: filter('Values of utm_medium'),
+  utm_campaign: filter('Values of utm_campaign'),
+  utm_term: filter('Values of utm_term'),
+  utm_content: filter('Values of utm_content'),
+  referrer: filter('Hosts that clicks came from'),
+  browser: filter('Browsers of clicks'),
+  os: filter('Operating systems of clicks and installs'),
+  language: filter('Languages of clicks and installs'),
+  event_name: filter('Names of events'),
+  match_type: filter('Ways in which installs and openings were matched'),
+  match_certainty: filter('Certainty of the match of installs and openings: guaranteed, probabilistic or none'),
+  tag: filter('Tags that links have now'),
 };
 
 export const linkStatsQuery = {
@@ -78,7 +92,7 @@ export function querySchema<P extends Record<string, TSchema>>(properties: P) {
 const common = querySchema(commonQuery);
 export type CommonQuery = Static<typeof common>;
 
-/** The parsed filters, or the fault of one. */
+/** The parsed filters, or the fault of one. The values of `tag` are still tags. */
 export function readFilters(query: Partial<Record<FilterColumn, string>>): Filters | Rejection {
   const filters: Partial<Record<FilterColumn, Filter>> = {};
   for (const column of filterColumns) {

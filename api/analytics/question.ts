@@ -7,6 +7,7 @@ import { DAY_MS } from '#common/durations.ts';
 import { forbidden, Rejection } from '#common/http/rejection.ts';
 import { QueryRunner } from './ask.ts';
 import type { AnalyticsDeps, FigureCaches } from './deps.ts';
+import { linksOfTags } from './link-tags.ts';
 import { type CommonQuery, readFilters } from './parameters.ts';
 import { type Period, periodOf } from './period.ts';
 import { VisibleLinks } from './visible.ts';
@@ -76,7 +77,10 @@ export async function finishQuestion(
   },
 ): Promise<AnalyticsQuestion | Rejection> {
   const { caller, query, organization_ids, visible } = known;
-  const filters = filtersWithin(caller, known.filters);
+  const { tag } = known.filters;
+  const tagged = tag && (await linksOfTags(visible, tag));
+  if (tagged instanceof Rejection) return tagged;
+  const filters = filtersWithin(caller, { ...known.filters, ...(tagged ? { tag: tagged } : {}) });
   const include_bots = query.include_bots === true;
   // A caller without an organization has a queue of their own.
   const queries = new QueryRunner(deps.analytics, organization_ids[0] ?? caller.user_id);

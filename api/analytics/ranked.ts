@@ -140,6 +140,15 @@ async function uniquesOfPage(
 }
 
 /**
+ * An event that gets its link later may also change its country or any other field: only a link and a campaign never lose
+ * one.
+ */
+function nameOfAmounts(scope: Scope, column: RankedColumn, row: RankedRow): string | null {
+  if (column !== 'link_id' && column !== 'campaign' && column !== 'named_campaign') return null;
+  return row.id === '' ? nameWithoutLink(scope, row) : row.id;
+}
+
+/**
  * An event without a link gets one if its install arrives after it: the row then loses one, but all rows together lose
  * none. So both numbers are only the same while the row has the same events, unless such an event can leave the scope
  * as well.
@@ -165,7 +174,7 @@ async function revenueOfPage(
     kept: asked.kept.revenue,
     none: [],
     countOf: (row) => row.events,
-    nameOf: (row) => (row.id === '' ? nameWithoutLink(asked.scope, row) : row.id),
+    nameOf: (row) => nameOfAmounts(asked.scope, column, row),
     ask: async (ids) => {
       const questions = revenueOf(asked.scope, column, ids);
       const rows = await asked.queries.together<AmountRow>(questions);

@@ -1,11 +1,13 @@
 /** The analytics endpoints. */
 import type { Route } from '#common/http/route.ts';
+import { breakdown } from './breakdown.ts';
 import type { AnalyticsDeps } from './deps.ts';
 import { exportRecords } from './export.ts';
 import { linkStats } from './link-stats.ts';
 import { readMatchQuality } from './match-quality.ts';
 import { listMatches, readMatch } from './matches.ts';
 import { overview } from './overview.ts';
+import { analyticsPage } from './page.ts';
 import { timeseries } from './timeseries.ts';
 import { topCampaigns } from './top-campaigns.ts';
 import { topLinks } from './top-links.ts';
@@ -15,6 +17,8 @@ export const analyticsRoutes: readonly Route<AnalyticsDeps>[] = [
   timeseries,
   topLinks,
   topCampaigns,
+  breakdown,
+  analyticsPage,
   exportRecords,
   listMatches,
   readMatch,

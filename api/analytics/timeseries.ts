@@ -1,13 +1,15 @@
 import { Type } from 'typebox';
 import type { UserCaller } from '#api/route.ts';
+import { type FilterColumn, filterColumns } from '#clickhouse/queries/scope.ts';
 import { type FigureRow, series, slotOf, topValues } from '#clickhouse/queries/series.ts';
 import { isoTime } from '#common/clock.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { bucketStarts, bucketsMax, type Granularity, granularities, granularityFor } from './buckets.ts';
 import type { AnalyticsDeps } from './deps.ts';
+import { withTags } from './link-tags.ts';
 import { bySlot, exampleMetrics, type Metrics, metricsFields, metricsOf } from './metrics.ts';
-import { commonQuery, oneOf, querySchema } from './parameters.ts';
+import { absentText, commonQuery, oneOf, querySchema } from './parameters.ts';
 import type { Period } from './period.ts';
 import { type AnalyticsQuestion, readQuestion } from './question.ts';
 
@@ -16,8 +18,6 @@ const route = routesOf<AnalyticsDeps, UserCaller>();
 const groupsMax = 10;
 /** With at most this many rows, every value of a column is read, and the largest are selected afterwards. */
 const fewBuckets = 100;
-const groupings = ['platform', 'country', 'campaign'] as const;
-type Grouping = (typeof groupings)[number];
 
 export interface Buckets {
   readonly granularity: Granularity;
@@ -39,12 +39,14 @@ export function seriesOf(starts: readonly number[], rows: readonly FigureRow[]):
 }
 
 const group = Type.Optional(Type.Union([Type.String(), Type.Null()]));
+const groupFields = Object.fromEntries(filterColumns.map((name) => [name, group])) as Record<
+  FilterColumn,
+  typeof group
+>;
 const groupedBucket = Type.Object(
   {
     start: Type.String(),
-    platform: group,
-    country: group,
-    campaign: group,
+    ...groupFields,
     is_rest: Type.Optional(Type.Boolean({ description: 'True for `other`, which sums all remaining groups.' })),
     ...metricsFields,
   },
@@ -60,11 +62,11 @@ export const timeseries = route({
   limit: 'general',
   tag: 'Analytics',
   summary: 'Get statistics over time',
-  description: `One element per bucket, including empty ones. The first and the last bucket count only records in the range. With group_by, one element per bucket and group: the ${groupsMax} largest groups and \`other\`, which has \`is_rest: true\` (a group whose value is "other" does not). A null group means that the value is absent.`,
+  description: `One element per bucket, including empty ones. The first and the last bucket count only records in the range. With group_by, one element per bucket and group: the ${groupsMax} largest groups and \`other\`, which has \`is_rest: true\` (a group whose value is "other" does not). A null group means that the value is absent; ${absentText} A link with several tags counts in the group of each.`,
   query: querySchema({
     ...commonQuery,
     granularity: Type.Optional(oneOf(granularities, 'Default: chosen to fit the range.')),
-    group_by: Type.Optional(oneOf(groupings, 'Splits each bucket by this field.')),
+    group_by: Type.Optional(oneOf(filterColumns, 'Splits each bucket by this field.')),
   }),
   answers: {
     200: {
@@ -112,12 +114,21 @@ export const timeseries = route({
   },
 });
 
-async function plain({ scope, queries }: AnalyticsQuestion, { starts }: Buckets): Promise<unknown[] | Rejection> {
+export async function plain(
+  { scope, queries }: AnalyticsQuestion,
+  { starts }: Buckets,
+): Promise<unknown[] | Rejection> {
   const rows = await queries.together<FigureRow>(series(scope, starts));
   return rows instanceof Rejection ? rows : seriesOf(starts, rows);
 }
 
-async function grouped(asked: AnalyticsQuestion, { starts }: Buckets, by: Grouping): Promise<unknown[] | Rejection> {
+async function grouped(
+  question: AnalyticsQuestion,
+  { starts }: Buckets,
+  by: FilterColumn,
+): Promise<unknown[] | Rejection> {
+  const asked = by === 'tag' ? await withTags(question) : question;
+  if (asked instanceof Rejection) return asked;
   const found = await groupsOf(asked, starts, by);
   if (found instanceof Rejection) return found;
   const { rows, top } = found;
@@ -140,20 +151,20 @@ async function grouped(asked: AnalyticsQuestion, { starts }: Buckets, by: Groupi
 /** Marks the row of all other values, as in the store: no stored text contains it. */
 const rest = '\0';
 
-function nameOf(by: Grouping, key: string): object {
+function nameOf(by: FilterColumn, key: string): object {
   return key === rest ? { [by]: 'other', is_rest: true } : { [by]: key === '' ? null : key };
 }
 
 /**
  * A visitor has one platform and one country, so if few rows are returned the largest groups are selected among them,
- * and the visitors of the rest are added up. Campaigns share visitors: there the store must combine the rest.
+ * and the visitors of the rest are added up. Values of other fields share visitors: there the store must combine the rest.
  */
 async function groupsOf(
   { scope, queries }: AnalyticsQuestion,
   starts: readonly number[],
-  by: Grouping,
+  by: FilterColumn,
 ): Promise<{ rows: FigureRow[]; top: Set<string> } | Rejection> {
-  if (by !== 'campaign' && starts.length <= fewBuckets) {
+  if ((by === 'platform' || by === 'country') && starts.length <= fewBuckets) {
     const rows = await queries.together<FigureRow>(series(scope, starts, { groupBy: by }));
     return rows instanceof Rejection ? rows : { rows, top: largestOf(rows) };
   }

@@ -48,8 +48,8 @@ export const topCampaigns = route({
     if (asked instanceof Rejection) return asked;
     const page = pageOf(query);
     const { queries, scope, kept } = asked;
-    const ranked = await rankedPage(asked, 'campaign', query.sort_by ?? 'clicks', page, (rows) =>
-      figuresOfPage(asked, 'campaign', rows, {
+    const ranked = await rankedPage(asked, 'named_campaign', query.sort_by ?? 'clicks', page, (rows) =>
+      figuresOfPage(asked, 'named_campaign', rows, {
         kept: kept.linksOfCampaigns,
         none: 0,
         countOf: (row) => row.clicks + row.installs + row.opens + row.events,

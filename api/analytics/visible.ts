@@ -41,6 +41,23 @@ export class VisibleLinks {
     return new Map(rows.map((row) => [row.id, row]));
   }
 
+  /** Names of the caller's apps among these, by id. */
+  async appNames(ids: readonly string[]): Promise<Map<string, string>> {
+    if (ids.length === 0) return new Map();
+    const sql = 'SELECT id, name FROM apps WHERE organization_id = ANY ($1) AND id = ANY ($2)';
+    const rows = await this.#tenancy.within(this.#scope, (tenant) =>
+      tenant.query<{ id: string; name: string }>(sql, [[...ids]]),
+    );
+    return new Map(rows.map(({ id, name }) => [id, name]));
+  }
+
+  /** The caller's links that have one of these tags, or any if null: each with those tags, at most `max` of them. */
+  taggedLinks(tags: readonly string[] | null, max: number): Promise<{ link_id: string; tags: string[] }[]> {
+    const sql = `SELECT link_id, array_agg(tag ORDER BY tag) AS tags FROM link_tags
+      WHERE organization_id = ANY ($1) AND ($2::text[] IS NULL OR tag = ANY ($2)) GROUP BY link_id LIMIT $3`;
+    return this.#tenancy.within(this.#scope, (tenant) => tenant.query(sql, [tags && [...tags], max]));
+  }
+
   /** Null if every id belongs to the caller; otherwise 403 for an id of another organization, or 404. */
   async refuse(kind: 'app' | 'link', ids: readonly string[]): Promise<Rejection | null> {
     const prefix = kind === 'app' ? 'app' : 'lnk';

@@ -27,7 +27,7 @@ const counted: Readonly<Record<LimitClass, string>> = {
   links: 'user (API key: app and address)',
   match: 'app',
   events: 'app',
-  general: 'address',
+  general: 'user or server key, else address',
 };
 
 const security: Readonly<Record<CallerKind, readonly object[]>> = {

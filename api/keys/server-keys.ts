@@ -1,5 +1,6 @@
 /** Looks server keys up: on every request, so that the end of a key takes effect with the next one. */
 import { createHash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import type { Clock } from '#common/clock.ts';
 import { MINUTE_MS } from '#common/durations.ts';
 import type { KeyScope } from '#common/http/route.ts';
@@ -22,13 +23,22 @@ export function allows(scopes: readonly KeyScope[], scope: KeyScope): boolean {
   return scopes.includes(scope) || scopes.some((one) => one === scope.replace(/:read$/, ':write'));
 }
 
+const knownMax = 10_000;
+
 export class ServerKeys {
   readonly #db: Postgres;
   readonly #clock: Clock;
+  /** Ids of keys that were found, by their hash. Whether such a key is still valid is queried on every request. */
+  readonly #known = new LRUCache<string, string>({ max: knownMax });
 
   constructor(db: Postgres, clock: Clock) {
     this.#db = db;
     this.#clock = clock;
+  }
+
+  /** The id of a key that was valid when this process last looked it up. */
+  idOfKnown(key: string): string | undefined {
+    return this.#known.get(hashOfServerKey(key).toString('base64'));
   }
 
   /** Null for an unknown, deleted or expired key. Records its use, at most once a minute. */
@@ -41,7 +51,12 @@ export class ServerKeys {
       [hashOfServerKey(key), now],
       'server_key',
     );
-    if (!row) return null;
+    const hash = hashOfServerKey(key).toString('base64');
+    if (!row) {
+      this.#known.delete(hash);
+      return null;
+    }
+    this.#known.set(hash, row.id);
     const { last_used_at, ...found } = row;
     if (last_used_at === null || last_used_at.getTime() + MINUTE_MS <= now.getTime()) await this.#used(found.id, now);
     return found;

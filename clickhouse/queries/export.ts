@@ -86,14 +86,15 @@ export function exportRows(kind: ExportKind, scope: Scope, after: ExportPosition
   const bots = kind === 'clicks' && !scope.include_bots ? ' AND NOT is_bot' : '';
   const opened = kind === 'installs' ? ` AND ${isInstall}` : kind === 'opens' ? ` AND NOT (${isInstall})` : '';
   const place = 'log_partition, producer_id, frame_no, idx';
-  const range = `${tenantCondition(scope)} AND ${rawTimeCondition(scope)}`;
+  const table = kind === 'opens' ? 'installs' : kind;
+  const range = `${tenantCondition(scope, table)} AND ${rawTimeCondition(scope)}`;
   // A reversed row is next to its reversal, with the same tenant, time and other columns.
   const latest =
     kind === 'events'
       ? ` AND sign = 1 AND (is_learned OR (${place}) NOT IN (SELECT ${place} FROM events WHERE ${range} AND sign = -1))`
       : '';
   return {
-    sql: `SELECT ${columns.join(', ')}, toUnixTimestamp64Milli(time) AS time_ms FROM ${kind === 'opens' ? 'installs' : kind}
+    sql: `SELECT ${columns.join(', ')}, toUnixTimestamp64Milli(time) AS time_ms FROM ${table}
 WHERE ${range}${bots}${opened}${latest}${from}
 ORDER BY ${order}`,
     params: {

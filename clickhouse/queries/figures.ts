@@ -10,6 +10,7 @@ import {
   type ColumnNames,
   cellTimeCondition,
   type FilterColumn,
+  groupOf,
   type Question,
   rawTimeCondition,
   type Scope,
@@ -107,9 +108,9 @@ export function keysAlone(scope: Scope, columns: readonly FilterColumn[]): Quest
     const names = source.kind === 'rollup' ? source.names : {};
     const one = kind === 'events' ? 'toUInt64(sign)' : 'toUInt64(1)';
     const records = source.kind === 'rollup' ? 'rows' : one;
-    const whole = `SELECT ${keyExpressions(keys, 'bucket', names).join(', ')}, ${records} AS f_records FROM ${wholeCells(kind, source, scope, keys)}`;
+    const whole = `SELECT ${keyExpressions(kind, keys, 'bucket', names).join(', ')}, ${records} AS f_records FROM ${wholeCells(kind, source, scope, keys)}`;
     if (source.kind === 'raw' || source.cutCells.length === 0) return [whole];
-    const cut = `SELECT ${keyExpressions(keys, 'time', {}).join(', ')}, ${one} AS f_records FROM ${rawCells(kind, source, scope, keys)}`;
+    const cut = `SELECT ${keyExpressions(kind, keys, 'time', {}).join(', ')}, ${one} AS f_records FROM ${rawCells(kind, source, scope, keys)}`;
     return [whole, cut];
   });
   return { sql: parts.join('\nUNION ALL\n'), params: figureParams(scope, keys) };
@@ -137,7 +138,7 @@ function part(kind: Kind, scope: Scope, keys: FigureKeys, finish: (own: Figures)
   const names = source.kind === 'rollup' ? source.names : {};
   const isCut = source.kind === 'rollup' && source.cutCells.length > 0;
   const time = source.kind === 'raw' ? 'time' : 'bucket';
-  const expressions = isCut ? keyNames(keys) : keyExpressions(keys, time, names);
+  const expressions = isCut ? keyNames(keys) : keyExpressions(kind, keys, time, names);
   const columns = Object.entries(figures).map(([name, expression]) => `${expression} AS ${name}`);
   return `SELECT ${[...expressions, ...columns].join(', ')}
 FROM ${fromOf(kind, source, scope, keys)}${groupingOf(kind, keys)}`;
@@ -156,8 +157,8 @@ function fromOf(kind: Kind, source: Source, scope: Scope, keys: FigureKeys): str
   const whole = wholeCells(kind, source, scope, keys);
   if (source.kind === 'raw' || source.cutCells.length === 0) return whole;
   const { keys: own, sums, fromRaw } = carried[kind];
-  const columns = [...keyExpressions(keys, 'bucket', source.names), ...own, ...sums];
-  const cut = [...keyExpressions(keys, 'time', {}), ...own, ...fromRaw];
+  const columns = [...keyExpressions(kind, keys, 'bucket', source.names), ...own, ...sums];
+  const cut = [...keyExpressions(kind, keys, 'time', {}), ...own, ...fromRaw];
   return `(SELECT ${columns.join(', ')} FROM ${whole}
 UNION ALL
 SELECT ${cut.join(', ')} FROM ${rawCells(kind, source, scope, keys)} GROUP BY ${[...keyNames(keys), ...own].join(', ')})`;
@@ -167,11 +168,11 @@ SELECT ${cut.join(', ')} FROM ${rawCells(kind, source, scope, keys)} GROUP BY ${
 function wholeCells(kind: Kind, source: Source, scope: Scope, keys: FigureKeys): string {
   const bots = botCondition(kind, scope, keys);
   if (source.kind === 'raw') {
-    return `${kind} WHERE ${[tenantCondition(scope), rawTimeCondition(scope), ...bots].join(' AND ')}`;
+    return `${kind} WHERE ${[tenantCondition(scope, kind), rawTimeCondition(scope), ...bots].join(' AND ')}`;
   }
   const { table, pick, names, cutCells } = source;
   const conditions = [
-    tenantCondition(scope, names),
+    tenantCondition(scope, kind, names),
     ...(pick === '' ? [] : [pick]),
     // A cell that the beginning or the end cuts is among the cut ones.
     cellTimeCondition,
@@ -220,7 +221,7 @@ function rawCells(
   const ranges = cutCells.map((cell) => `(time >= ${at(cell)} AND time < ${at(cell + cellSeconds)})`);
   const days = new Set(cutCells.map((cell) => `toDate(${Math.floor(cell / 86_400)})`));
   const conditions = [
-    tenantCondition(scope),
+    tenantCondition(scope, kind),
     rawTimeCondition(scope),
     `toDate(time) IN (${[...days].join(', ')})`,
     `(${ranges.join(' OR ')})`,
@@ -288,7 +289,7 @@ function keyNames(keys: FigureKeys): string[] {
   return [...(keys.slots_ms ? ['slot'] : []), ...(keys.columns ?? []).map((column) => `k_${column}`)];
 }
 
-function keyExpressions(keys: FigureKeys, time: 'time' | 'bucket', names: ColumnNames): string[] {
+function keyExpressions(kind: Kind, keys: FigureKeys, time: 'time' | 'bucket', names: ColumnNames): string[] {
   const expressions: string[] = [];
   if (keys.slots_ms) {
     // A rollup cell that a slot cuts is read from raw rows, so whole seconds suffice to assign the others.
@@ -296,8 +297,8 @@ function keyExpressions(keys: FigureKeys, time: 'time' | 'bucket', names: Column
     expressions.push(`roundDown(${ms}, {slots:Array(Int64)}) AS slot`);
   }
   for (const column of keys.columns ?? []) {
-    const name = names[column] ?? column;
-    const value = keys.top ? `if(has({top:Array(String)}, ${name}), toString(${name}), '\\0')` : `toString(${name})`;
+    const group = groupOf(kind, column, names);
+    const value = keys.top ? `if(has({top:Array(String)}, ${group}), ${group}, '\\0')` : group;
     expressions.push(`${value} AS k_${column}`);
   }
   return expressions;

@@ -23,7 +23,7 @@ export interface BreakdownRow {
 }
 
 /** Filters that `clicks_by_link` supports. */
-const byLinkColumns: readonly FilterColumn[] = ['app_id', 'link_id', 'campaign'];
+const byLinkColumns: readonly FilterColumn[] = ['app_id', 'link_id', 'campaign', 'tag'];
 
 /** Clicks by the `limit` most frequent values of each breakdown. The rows of one link are adjacent in the raw table. */
 export function breakdownOf(scope: Scope, limit: number): Question {
@@ -35,7 +35,7 @@ export function breakdownOf(scope: Scope, limit: number): Question {
   toUnixTimestamp64Milli(max(last) OVER (PARTITION BY breakdown)) AS last_ms FROM (
   SELECT ${chosen(breakdowns.map((name) => `'${name}'`))} AS breakdown, ${chosen(columns)} AS value,
     count() AS n, max(time) AS last FROM clicks
-  WHERE ${tenantCondition(scope)} AND ${rawTimeCondition(scope)}${scope.include_bots ? '' : ' AND NOT is_bot'}
+  WHERE ${tenantCondition(scope, 'clicks')} AND ${rawTimeCondition(scope)}${scope.include_bots ? '' : ' AND NOT is_bot'}
   GROUP BY GROUPING SETS (${columns.map((column) => `(${column})`).join(', ')}))
 ORDER BY clicks DESC, value LIMIT {values_max:UInt32} BY breakdown`,
     params: { ...scopeParams(scope), values_max: limit },
@@ -53,9 +53,9 @@ export function lastClick(scope: Scope, sinceMs: number): Question {
   const isRaw = filteredColumns(scope).some((column) => !byLinkColumns.includes(column));
   const when = isRaw
     ? since('time')
-    : `toDate(time) = (SELECT toDate(max(bucket)) FROM clicks_by_link WHERE ${tenantCondition(scope)} AND ${since('bucket')} AND NOT is_bot)`;
+    : `toDate(time) = (SELECT toDate(max(bucket)) FROM clicks_by_link WHERE ${tenantCondition(scope, 'clicks')} AND ${since('bucket')} AND NOT is_bot)`;
   return {
-    sql: `SELECT toUnixTimestamp64Milli(max(time)) AS last_ms FROM clicks WHERE ${tenantCondition(scope)} AND NOT is_bot AND ${when}`,
+    sql: `SELECT toUnixTimestamp64Milli(max(time)) AS last_ms FROM clicks WHERE ${tenantCondition(scope, 'clicks')} AND NOT is_bot AND ${when}`,
     params,
   };
 }
@@ -64,7 +64,7 @@ export function lastClick(scope: Scope, sinceMs: number): Question {
 export function firstDay(scope: Scope): Question {
   const parts = (['clicks', 'installs', 'events'] as const).map(
     (kind) =>
-      `SELECT toUnixTimestamp(min(bucket)) AS s FROM ${kind}_by_link WHERE ${tenantCondition(withoutRaw(scope))}`,
+      `SELECT toUnixTimestamp(min(bucket)) AS s FROM ${kind}_by_link WHERE ${tenantCondition(withoutRaw(scope), kind)}`,
   );
   return {
     sql: `SELECT toInt64(min(s)) * 1000 AS first_ms FROM (${parts.join(' UNION ALL ')}) WHERE s > 0`,
@@ -74,9 +74,6 @@ export function firstDay(scope: Scope): Question {
 
 /** The part of the scope that the rollup by link can answer. */
 function withoutRaw(scope: Scope): Scope {
-  const { app_id, link_id, campaign } = scope.filters;
-  return {
-    ...scope,
-    filters: { ...(app_id ? { app_id } : {}), ...(link_id ? { link_id } : {}), ...(campaign ? { campaign } : {}) },
-  };
+  const kept = byLinkColumns.flatMap((column) => (scope.filters[column] ? [[column, scope.filters[column]]] : []));
+  return { ...scope, filters: Object.fromEntries(kept) };
 }

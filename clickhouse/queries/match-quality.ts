@@ -22,7 +22,7 @@ export function matchQuality(scope: Scope): Question {
   countIf(shadow_outcome = 'matched' AND shadow_link_id = link_id) AS right,
   countIf(shadow_outcome = 'matched' AND shadow_link_id != link_id) AS wrong,
   countIf(shadow_outcome != 'matched') AS missed
-FROM matches WHERE ${tenantCondition(scope)} AND ${matchTimeCondition} AND ${isTruth}
+FROM matches WHERE ${tenantCondition(scope, 'matches')} AND ${matchTimeCondition} AND ${isTruth}
 GROUP BY platform, browser, band ORDER BY platform, browser, band LIMIT 10000`,
     params: scopeParams(scope),
   };
@@ -36,7 +36,7 @@ export interface TruthRow {
 /** The newest of them, so that they can be decided again. */
 export function knownTruths(scope: Scope, limit: number): Question {
   return {
-    sql: `SELECT link_id, detail FROM matches WHERE ${tenantCondition(scope)} AND ${matchTimeCondition} AND ${isTruth}
+    sql: `SELECT link_id, detail FROM matches WHERE ${tenantCondition(scope, 'matches')} AND ${matchTimeCondition} AND ${isTruth}
 ORDER BY time DESC LIMIT {limit:UInt32}`,
     params: { ...scopeParams(scope), limit },
   };

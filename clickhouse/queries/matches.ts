@@ -41,14 +41,14 @@ export const matchTimeCondition =
   'time >= fromUnixTimestamp64Milli({start_ms:Int64}) AND time < fromUnixTimestamp64Milli({end_ms:Int64})';
 
 function conditionOf(scope: Scope, filter: MatchFilter): string {
-  const conditions = [tenantCondition(scope), matchTimeCondition, isShown];
+  const conditions = [tenantCondition(scope, 'matches'), matchTimeCondition, isShown];
   if (filter.outcome !== undefined) conditions.push('outcome = {outcome:String}');
   if (filter.match_type !== undefined) conditions.push('match_type = {match_type:String}');
   if (filter.device_id !== undefined) conditions.push('device_id = {device_id:String}');
   // An install that referred to an earlier match has its id.
   if (filter.install_id !== undefined) {
     conditions.push(
-      `(install_id = {install_id:String} OR match_id IN (SELECT match_id FROM installs WHERE ${tenantCondition(scope)} AND install_id = {install_id:String}))`,
+      `(install_id = {install_id:String} OR match_id IN (SELECT match_id FROM installs WHERE ${tenantCondition(scope, 'installs')} AND install_id = {install_id:String}))`,
     );
   }
   return conditions.join(' AND ');
@@ -60,7 +60,7 @@ export function matchPage(scope: Scope, filter: MatchFilter, limit: number, offs
   // Reads the detail only for the rows that are shown.
   const page = `SELECT app_id, time, match_id FROM matches WHERE ${condition} ORDER BY time DESC, match_id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt64}`;
   return {
-    sql: `SELECT ${columns} FROM matches WHERE ${tenantCondition(scope)} AND ${matchTimeCondition} AND (app_id, time, match_id) IN (${page})
+    sql: `SELECT ${columns} FROM matches WHERE ${tenantCondition(scope, 'matches')} AND ${matchTimeCondition} AND (app_id, time, match_id) IN (${page})
 ORDER BY time DESC, match_id DESC`,
     params: { ...scopeParams(scope), ...filter, limit, offset },
   };
@@ -75,7 +75,7 @@ export function matchCount(scope: Scope, filter: MatchFilter): Question {
 
 export function matchById(scope: Scope, matchId: string): Question {
   return {
-    sql: `SELECT ${columns} FROM matches WHERE ${tenantCondition(scope)} AND ${matchTimeCondition} AND match_id = {match_id:String} LIMIT 1`,
+    sql: `SELECT ${columns} FROM matches WHERE ${tenantCondition(scope, 'matches')} AND ${matchTimeCondition} AND match_id = {match_id:String} LIMIT 1`,
     params: { ...scopeParams(scope), match_id: matchId },
   };
 }

@@ -1,19 +1,22 @@
 /** Links or campaigns sorted by a figure, one page at a time, each with its figures. */
 import { figureParts, figures, keysAlone } from './figures.ts';
-import type { Filters, Question, Scope } from './scope.ts';
+import type { FilterColumn, Filters, Question, Scope } from './scope.ts';
 
-export type RankedColumn = 'link_id' | 'campaign';
+/** The campaigns of links that have one, or the values of any field, with a row for records that have none. */
+export type RankedColumn = 'named_campaign' | FilterColumn;
 
 export const rankedBy = [
   'clicks',
   'unique_clicks',
   'installs',
+  'attributed_installs',
   'reinstalls',
   'opens',
   'reengagements',
   'events',
   'conversions',
   'conversion_rate',
+  'event_conversion_rate',
   'revenue',
 ] as const;
 export type RankedBy = (typeof rankedBy)[number];
@@ -44,38 +47,44 @@ export interface RankingOptions {
   readonly offset: number;
 }
 
+const attributed = 'toInt64(sum(f_installs)) - toInt64(sum(f_organic_installs))';
+
 const order: Record<RankedBy, string> = {
   clicks: 'sum(f_clicks)',
   unique_clicks: 'sum(f_unique_clicks)',
   installs: 'sum(f_installs)',
+  attributed_installs: attributed,
   reinstalls: 'sum(f_reinstalls)',
   opens: 'sum(f_opens)',
   reengagements: 'sum(f_reengagements)',
   events: 'sum(f_events)',
   conversions: 'sum(f_conversions)',
-  conversion_rate:
-    'if(sum(f_clicks) = 0, 0., (toInt64(sum(f_installs)) - toInt64(sum(f_organic_installs))) / sum(f_clicks))',
+  conversion_rate: `if(sum(f_clicks) = 0, 0., (${attributed}) / sum(f_clicks))`,
+  event_conversion_rate: 'if(sum(f_clicks) = 0, 0., sum(f_conversions) / sum(f_clicks))',
   revenue: 'sumIf(f_revenue, f_currency = {currency:String})',
 };
 
 const isSomething = 'sum(f_clicks) + sum(f_installs) + sum(f_opens) + sum(f_events) > 0';
 
+function columnOfRanking(column: RankedColumn): FilterColumn {
+  return column === 'named_campaign' ? 'campaign' : column;
+}
+
 function conditionOn(column: RankedColumn): string {
-  // Links without a campaign are left out; records that belong to no link form one row.
-  return column === 'campaign' ? "WHERE k_campaign != ''" : '';
+  return column === 'named_campaign' ? "WHERE k_campaign != ''" : '';
 }
 
 /** Unique clicks are 0 unless sorting by them, and revenue is absent: see uniquesOf and revenueOf. */
 export function ranking(scope: Scope, options: RankingOptions): Question {
   const { column, sortBy } = options;
   const { sql, params } = figures(scope, {
-    columns: [column],
+    columns: [columnOfRanking(column)],
     withUniques: sortBy === 'unique_clicks',
     withRevenue: sortBy === 'revenue',
     withBots: false,
   });
   return {
-    sql: `SELECT k_${column} AS id, sum(f_clicks) AS clicks, sum(f_unique_clicks) AS unique_clicks, sum(f_installs) AS installs,
+    sql: `SELECT k_${columnOfRanking(column)} AS id, sum(f_clicks) AS clicks, sum(f_unique_clicks) AS unique_clicks, sum(f_installs) AS installs,
   sum(f_organic_installs) AS organic_installs, sum(f_reinstalls) AS reinstalls, sum(f_opens) AS opens,
   sum(f_reengagements) AS reengagements, sum(f_events) AS events, sum(f_conversions) AS conversions, count() OVER () AS total,
   sum(sum(f_events)) OVER () AS all_events
@@ -88,13 +97,13 @@ ORDER BY ${order[sortBy]} DESC, id DESC LIMIT {limit:UInt32} OFFSET {offset:UInt
 /** The number of entries, for a page beyond the last. Rows: `total`. */
 export function rankingTotal(scope: Scope, column: RankedColumn): Question {
   const { sql, params } = figures(scope, {
-    columns: [column],
+    columns: [columnOfRanking(column)],
     withUniques: false,
     withRevenue: false,
     withBots: false,
   });
   return {
-    sql: `SELECT count() AS total FROM (SELECT k_${column} AS id FROM (${sql}) ${conditionOn(column)} GROUP BY id HAVING ${isSomething})`,
+    sql: `SELECT count() AS total FROM (SELECT k_${columnOfRanking(column)} AS id FROM (${sql}) ${conditionOn(column)} GROUP BY id HAVING ${isSomething})`,
     params,
   };
 }
@@ -103,9 +112,9 @@ export function rankingTotal(scope: Scope, column: RankedColumn): Question {
  * Unique clicks of the ids of one page. Rows: `id`, `f_unique_clicks`, and the `f_clicks` that they were found among.
  */
 export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
-  const keys = { columns: [column], withUniques: true, withBots: false };
+  const keys = { columns: [columnOfRanking(column)], withUniques: true, withBots: false };
   const parts = figureParts(narrowed(scope, column, ids), keys, ['clicks']);
-  return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
+  return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${columnOfRanking(column)}`, 'id'), params }));
 }
 
 /**
@@ -113,9 +122,9 @@ export function uniquesOf(scope: Scope, column: RankedColumn, ids: readonly stri
  * it.
  */
 export function revenueOf(scope: Scope, column: RankedColumn, ids: readonly string[]): Question[] {
-  const keys = { columns: [column], withUniques: false, withBots: false };
+  const keys = { columns: [columnOfRanking(column)], withUniques: false, withBots: false };
   const parts = figureParts(narrowed(scope, column, ids), keys, ['events']);
-  return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${column}`, 'id'), params }));
+  return parts.map(({ sql, params }) => ({ sql: sql.replaceAll(`k_${columnOfRanking(column)}`, 'id'), params }));
 }
 
 /** How many links have records under each campaign of one page. Rows: `id`, `links`, `records` of any kind. */
@@ -139,6 +148,8 @@ export function mainCurrency(scope: Scope): Question {
 
 /** Ids that were found within the scope already narrow it further, whatever its own filter on that column. */
 function narrowed(scope: Scope, column: RankedColumn, ids: readonly string[]): Scope {
-  const filters: Filters = { ...scope.filters, [column]: { values: ids, isExclusion: false } };
+  // The values of a filter by tag are links.
+  if (column === 'tag') return scope;
+  const filters: Filters = { ...scope.filters, [columnOfRanking(column)]: { values: ids, isExclusion: false } };
   return { ...scope, filters };
 }

@@ -1,8 +1,9 @@
 /** The scope of a query, and the one place where it becomes a condition: tenant first, every value bound. */
 import type { Params } from '#clickhouse/client.ts';
+import type { RawKind } from '#clickhouse/rollups.ts';
 import { DAY_MS } from '#common/durations.ts';
 
-/** Columns that every kind of record has and by which a query may be filtered. */
+/** Fields of records by which a query may be filtered and grouped. */
 export const filterColumns = [
   'app_id',
   'link_id',
@@ -11,8 +12,50 @@ export const filterColumns = [
   'country',
   'utm_source',
   'utm_medium',
+  'utm_campaign',
+  'utm_term',
+  'utm_content',
+  'referrer',
+  'browser',
+  'os',
+  'language',
+  'event_name',
+  'match_type',
+  'match_certainty',
+  'tag',
 ] as const;
 export type FilterColumn = (typeof filterColumns)[number];
+
+const noValue = "''";
+
+/**
+ * Fields that not every kind of record has, or that are not a column of the same name: their SQL, for each kind that has
+ * them. A record of any other kind has no value there, like one whose value is empty.
+ */
+const expressions: Partial<Record<FilterColumn, Partial<Record<RawKind, string>>>> = {
+  referrer: { clicks: 'referrer_host' },
+  browser: { clicks: 'browser', matches: 'browser' },
+  os: { clicks: 'os', installs: 'os' },
+  language: { clicks: 'language', installs: 'language' },
+  event_name: { events: 'name' },
+  match_type: { installs: 'match_type', matches: 'match_type' },
+  match_certainty: {
+    installs: "multiIf(NOT attributed, 'none', match_guaranteed, 'guaranteed', 'probabilistic')",
+  },
+  // The values of such a filter are the links that have the tags.
+  tag: { clicks: 'link_id', installs: 'link_id', events: 'link_id', matches: 'link_id' },
+};
+
+/** The SQL of a field of one kind of record. @param names columns that a rollup has under another name. */
+export function columnOf(kind: RawKind, column: FilterColumn, names: ColumnNames = {}): string {
+  const special = expressions[column];
+  return special === undefined ? (names[column] ?? column) : (special[kind] ?? noValue);
+}
+
+/** Whether records of this kind can have a value in the field. */
+export function hasColumn(kind: RawKind, column: FilterColumn): boolean {
+  return columnOf(kind, column) !== noValue;
+}
 
 export interface Filter {
   readonly values: readonly string[];
@@ -21,6 +64,14 @@ export interface Filter {
 }
 
 export type Filters = Readonly<Partial<Record<FilterColumn, Filter>>>;
+
+/** Which links have which tags: the link at each place has the set whose number, from 1, is at the same place. */
+export interface LinkTags {
+  readonly link_ids: readonly string[];
+  readonly set_nos: readonly number[];
+  /** The first one is that of all other links. */
+  readonly sets: readonly (readonly string[])[];
+}
 
 export interface Scope {
   /** What the caller may see. Empty means nothing. */
@@ -31,6 +82,8 @@ export interface Scope {
   readonly end_ms: number;
   readonly filters: Filters;
   readonly include_bots: boolean;
+  /** Only for queries that group by tag. */
+  readonly tags?: LinkTags;
 }
 
 /** A rollup has some columns under another name. */
@@ -40,12 +93,12 @@ export type ColumnNames = Readonly<Partial<Record<FilterColumn, string>>>;
  * The condition on tenant and filters, without the time. Every read of tenants' records uses it. Its parameters are
  * those of scopeParams.
  */
-export function tenantCondition(scope: Scope, names: ColumnNames = {}): string {
+export function tenantCondition(scope: Scope, kind: RawKind, names: ColumnNames = {}): string {
   const conditions = [isAmong('organization_id', 'organization_ids', scope.organization_ids, false)];
   for (const column of filterColumns) {
     const filter = scope.filters[column];
     if (!filter) continue;
-    conditions.push(isAmong(names[column] ?? column, `only_${column}`, filter.values, filter.isExclusion));
+    conditions.push(isAmong(columnOf(kind, column, names), `only_${column}`, filter.values, filter.isExclusion));
   }
   return conditions.join(' AND ');
 }
@@ -87,6 +140,11 @@ export function scopeParams(scope: Scope): Params {
     const filter = scope.filters[column];
     if (filter) params[`only_${column}`] = [...filter.values];
   }
+  if (scope.tags) {
+    params['tag_links'] = [...scope.tags.link_ids];
+    params['tag_set_nos'] = [...scope.tags.set_nos];
+    params['tag_sets'] = scope.tags.sets.map((set) => [...set]);
+  }
   return params;
 }
 
@@ -98,6 +156,12 @@ function secondsOf(ms: number): number {
 /** Columns that the filters use. */
 export function filteredColumns(scope: Scope): FilterColumn[] {
   return filterColumns.filter((column) => scope.filters[column] !== undefined);
+}
+
+/** The value by which a record is grouped; one with several tags is in the group of each. */
+export function groupOf(kind: RawKind, column: FilterColumn, names: ColumnNames = {}): string {
+  if (column !== 'tag') return `toString(${columnOf(kind, column, names)})`;
+  return 'arrayJoin({tag_sets:Array(Array(String))}[transform(link_id, {tag_links:Array(String)}, {tag_set_nos:Array(UInt32)}, 1)])';
 }
 
 export interface Question {

@@ -1,7 +1,7 @@
 /** Chooses the table to read a figure from: the smallest one that gives it exactly. */
 import type { Kind } from '#clickhouse/rollups.ts';
 import { dayDimensions } from '#clickhouse/rollups.ts';
-import { type ColumnNames, type FilterColumn, filteredColumns, type Scope } from './scope.ts';
+import { type ColumnNames, type FilterColumn, filteredColumns, hasColumn, type Scope } from './scope.ts';
 
 const quarterS = 900;
 const dayS = 86_400;
@@ -35,8 +35,8 @@ export function sourceOf(
   columns: readonly FilterColumn[],
   boundariesMs: readonly number[],
 ): Source {
-  const needed = new Set([...filteredColumns(scope), ...columns]);
-  needed.delete('app_id');
+  const asked = [...filteredColumns(scope), ...columns].map((column) => (column === 'tag' ? 'link_id' : column));
+  const needed = new Set(asked.filter((column) => column !== 'app_id' && hasColumn(kind, column)));
   const daily = dailySource(kind, [...needed]);
   const cutDays = cutCells(boundariesMs, dayS, scope);
   const cutQuarters = cutCells(boundariesMs, quarterS, scope);
