@@ -256,11 +256,11 @@ test('overview, time series and all pages of links agree', async () => {
 }, 120_000);
 
 function metricsIn(row: Partial<PlainFigures> | undefined): Partial<PlainFigures> {
-  const { clicks, unique_clicks, installs, reinstalls, opens, reengagements } = row ?? {};
-  const { events, conversions, conversion_rate, revenue } = row ?? {};
-  const opened = { installs, reinstalls, opens, reengagements };
+  const { clicks, unique_clicks, installs, attributed_installs, reinstalls, opens, reengagements } = row ?? {};
+  const { events, conversions, conversion_rate, event_conversion_rate, revenue } = row ?? {};
+  const opened = { installs, attributed_installs, reinstalls, opens, reengagements };
   return {
-    ...{ clicks, unique_clicks, ...opened, events, conversions, conversion_rate, revenue },
+    ...{ clicks, unique_clicks, ...opened, events, conversions, conversion_rate, event_conversion_rate, revenue },
   } as Partial<PlainFigures>;
 }
 

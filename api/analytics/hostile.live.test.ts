@@ -27,11 +27,13 @@ const endpoints = [
   '/analytics/timeseries',
   '/analytics/top-links',
   '/analytics/top-campaigns',
+  '/analytics/breakdown',
+  '/analytics/page',
   '/analytics/export',
   `/links/${app?.links[0]?.id}/stats`,
 ];
 const parameters =
-  'start end interval timezone app_id link_id campaign platform country utm_source utm_medium include_bots organization_id granularity group_by sort_by limit offset kind format cursor'.split(
+  'start end interval timezone app_id link_id campaign platform country utm_source utm_medium referrer event_name tag by breakdowns include_bots organization_id granularity group_by sort_by limit offset kind format cursor'.split(
     ' ',
   );
 const attacks = [
@@ -105,8 +107,9 @@ test('200 hostile parameter values read no file, reach no other tenant and revea
 test('another organization, its apps and its links get 403, unknown ones 404', async () => {
   const other = foreignApp?.links[0]?.id;
   const unknown = makeTenant(1, 1, fromMs).apps[0];
-  for (const endpoint of endpoints.slice(0, 5)) {
-    const status = async (query: string) => (await stage.get(caller, `${endpoint}?${query}`)).status;
+  for (const endpoint of endpoints.slice(0, -1)) {
+    const by = endpoint.endsWith('/breakdown') ? 'by=platform&' : '';
+    const status = async (query: string) => (await stage.get(caller, `${endpoint}?${by}${query}`)).status;
     expect(await status(`organization_id=${foreign.organization_id}`), endpoint).toBe(403);
     expect(await status(`app_id=${foreignApp?.id}`), endpoint).toBe(403);
     expect(await status(`app_id=-${foreignApp?.id}`), endpoint).toBe(403);

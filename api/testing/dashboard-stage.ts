@@ -10,7 +10,7 @@ import type { MatchCandidate } from '#common/log/match-record.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
 import { findProgram } from '#deploy/local/programs.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
-import { pick, type Random, storeRecords, type TestRecord } from './records.ts';
+import { fieldsOfPlace, pick, type Random, storeRecords, type TestRecord } from './records.ts';
 import { type ApiForTest, apiForTest, type Member } from './running-api.ts';
 
 export const password = 'correct horse battery staple';
@@ -197,6 +197,7 @@ function visit(random: Random, place: Place, linkIds: readonly string[], time: n
     country: pick(random, countries),
     utm_source: '',
     utm_medium: '',
+    ...fieldsOfPlace(idx, false),
     browser: pick(random, browsers),
     // Some people come more than once a day.
     visitor: Math.floor(time / DAY_MS) * 1_000 + Math.floor(random() * 320),

@@ -1,5 +1,6 @@
 /** Generated records of a few tenants, from a seed, and a reference implementation that counts them. */
 import type { ClickHouse } from '#clickhouse/client.ts';
+import type { FilterColumn } from '#clickhouse/queries/scope.ts';
 import { DAY_MS } from '#common/durations.ts';
 import { newId } from '#common/ids.ts';
 
@@ -26,7 +27,19 @@ export interface TestRecord {
   readonly country: string;
   readonly utm_source: string;
   readonly utm_medium: string;
+  readonly utm_campaign: string;
+  readonly utm_term: string;
+  readonly utm_content: string;
+  /** Of a click. */
+  readonly referrer_host: string;
   readonly browser: string;
+  /** Of a click or an install. */
+  readonly os: string;
+  readonly language: string;
+  /** Of an event. */
+  readonly name: string;
+  /** Of an install. */
+  readonly match_type: string;
   /** Epoch milliseconds. */
   readonly time: number;
   readonly is_bot: boolean;
@@ -81,6 +94,7 @@ export function makeRecords(random: Random, tenant: Tenant, count: number, fromM
       utm_source: pick(random, sources),
       utm_medium: pick(random, media),
       browser: `b${Math.floor(random() * 14)}`,
+      ...fieldsOfPlace(idx, isOrganic),
       time,
       is_bot: kind === 'clicks' && random() < 0.1,
       visitor: visitor * 1_000_003,
@@ -93,14 +107,60 @@ export function makeRecords(random: Random, tenant: Tenant, count: number, fromM
   });
 }
 
-const shared = 'organization_id app_id link_id campaign platform country utm_source utm_medium time'.split(' ');
+/** Values that follow from the place of the record. */
+export function fieldsOfPlace(idx: number, isOrganic: boolean) {
+  const at = (values: readonly string[], step: number) => values[Math.floor(idx / step) % values.length] ?? '';
+  return {
+    utm_campaign: at(['', 'sale', 'launch'], 1),
+    utm_term: at(['', 'shoes'], 3),
+    utm_content: at(['', 'banner', 'text'], 2),
+    referrer_host: at(['', 'example.com', 'news.example', 'a.example'], 5),
+    os: at(['iOS', 'Android', ''], 7),
+    language: at(['de', 'en-GB', '', 'fr', 'pt-BR'], 11),
+    name: at(['opened', 'purchase', 'signed up', "o'brien", 'level'], 13),
+    match_type: isOrganic ? 'none' : at(['click_id', 'install_referrer', 'probabilistic'], 17),
+  };
+}
+
+/** The value of a field by which figures are filtered and grouped; empty if the kind does not have it. */
+export function valueIn(record: TestRecord, field: Exclude<FilterColumn, 'tag'>): string {
+  const { kind } = record;
+  switch (field) {
+    case 'referrer':
+      return kind === 'clicks' ? record.referrer_host : '';
+    case 'browser':
+      return kind === 'clicks' ? record.browser : '';
+    case 'os':
+    case 'language':
+      return kind === 'events' ? '' : record[field];
+    case 'event_name':
+      return kind === 'events' ? record.name : '';
+    case 'match_type':
+      return kind === 'installs' ? record.match_type : '';
+    case 'match_certainty':
+      if (kind !== 'installs') return '';
+      if (record.match_type === 'none') return 'none';
+      return record.match_type === 'probabilistic' ? 'probabilistic' : 'guaranteed';
+    default:
+      return record[field];
+  }
+}
+
+const shared =
+  'organization_id app_id link_id campaign platform country utm_source utm_medium utm_campaign utm_term utm_content time'.split(
+    ' ',
+  );
 const origin = ['batch_id', 'producer_id', 'frame_no', 'idx'];
 const columnsOf = {
-  clicks: [...shared, 'click_id', 'browser', 'is_bot', 'visitor', ...origin],
-  installs: [...shared, 'install_id', 'match_id', 'attributed', 'trigger', ...origin],
+  clicks: [...shared, 'click_id', 'browser', 'referrer_host', 'os', 'language', 'is_bot', 'visitor', ...origin],
+  installs: [
+    ...shared,
+    ...'install_id match_id attributed trigger os language match_type match_guaranteed'.split(' '),
+    ...origin,
+  ],
   events: [
     ...shared,
-    ...'event_id revenue_amount revenue_currency is_conversion sign is_learned'.split(' '),
+    ...'event_id name revenue_amount revenue_currency is_conversion sign is_learned'.split(' '),
     ...origin,
   ],
 };
@@ -117,7 +177,7 @@ export function isLearned({ kind, link_id, idx }: TestRecord): boolean {
 function waiting(record: TestRecord): TestRecord {
   const country = countries[(countries.indexOf(record.country) + 1) % countries.length] ?? '';
   const platform = record.idx % 8 === 1 ? '' : record.platform;
-  return { ...record, link_id: '', campaign: '', utm_source: '', utm_medium: '', country, platform };
+  return { ...record, link_id: '', campaign: '', utm_source: '', utm_medium: '', utm_campaign: '', country, platform };
 }
 
 /** Records per frame. */
@@ -145,6 +205,7 @@ export async function storeRecords(client: ClickHouse, records: readonly TestRec
           match_id: `${batch}-${record.idx}`,
           event_id: `${batch}-${record.idx}`,
           attributed: record.link_id !== '',
+          match_guaranteed: valueIn(record, 'match_certainty') === 'guaranteed',
           revenue_amount: record.currency === '' ? null : (record.amount / 1000).toFixed(3),
           revenue_currency: record.currency,
           batch_id: batch,
@@ -178,7 +239,9 @@ export interface PlainFigures {
   reengagements: number;
   events: number;
   conversions: number;
+  attributed_installs: number;
   conversion_rate: number;
+  event_conversion_rate: number;
   revenue: { currency: string; amount: string }[];
   bot_clicks: number;
   organic_installs: number;
@@ -214,6 +277,8 @@ export function plainFigures(records: readonly TestRecord[], includeBots = false
   return {
     ...sums,
     unique_clicks: visitors.size,
+    attributed_installs: sums.installs - sums.organic_installs,
+    event_conversion_rate: sums.clicks === 0 ? 0 : sums.conversions / sums.clicks,
     conversion_rate: sums.clicks === 0 ? 0 : (sums.installs - sums.organic_installs) / sums.clicks,
     revenue: [...amounts]
       .map(([currency, amount]) => ({ currency, amount: String(amount / 1000) }))

@@ -147,9 +147,11 @@ test('every operation succeeds as described', async () => {
   });
   for (const format of ['svg', 'png']) await expectStatus(200, 'GET', `/links/${link['id']}/qr?format=${format}`);
   await expectStatus(200, 'GET', `/links/${link['id']}/stats`);
-  for (const figure of ['overview', 'timeseries?group_by=platform', 'top-links', 'top-campaigns', 'match-quality']) {
-    await expectStatus(200, 'GET', `/analytics/${figure}`);
-  }
+  const figures = [
+    ...['overview', 'timeseries?group_by=platform', 'top-links', 'top-campaigns', 'match-quality'],
+    ...['breakdown?by=tag', 'page?previous=true'],
+  ];
+  for (const figure of figures) await expectStatus(200, 'GET', `/analytics/${figure}`);
   await expectStatus(200, 'GET', '/matches?limit=1');
   for (const format of ['ndjson', 'csv'])
     await expectStatus(200, 'GET', `/analytics/export?kind=clicks&format=${format}`);

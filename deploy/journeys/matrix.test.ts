@@ -104,6 +104,8 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /analytics/timeseries', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /analytics/top-links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /analytics/top-campaigns', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /analytics/breakdown', statuses: read(), query: 'by=platform&app_id={app}' },
+  { endpoint: 'GET /analytics/page', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /analytics/match-quality', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /matches', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /matches/{match_id}', statuses: read(404) },
