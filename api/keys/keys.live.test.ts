@@ -76,6 +76,8 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /analytics/top-links': async () => [`/analytics/top-links?app_id=${app.id}`, 200],
   'GET /analytics/top-campaigns': async () => [`/analytics/top-campaigns?app_id=${app.id}`, 200],
   'GET /analytics/match-quality': async () => [`/analytics/match-quality?app_id=${app.id}`, 200],
+  'GET /analytics/breakdown': async () => [`/analytics/breakdown?by=tag&app_id=${app.id}`, 200],
+  'GET /analytics/page': async () => [`/analytics/page?app_id=${app.id}`, 200],
   'GET /analytics/export': async () => [`/analytics/export?organization_id=${owner.organization_id}`, 200],
   'GET /matches': async () => [`/matches?app_id=${app.id}`, 200],
   // There is none; a caller without access gets the same.
