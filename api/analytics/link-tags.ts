@@ -1,7 +1,6 @@
 /** Tags are a property of links as they are now, so they are read from Postgres: records have only the link. */
-import type { Filter, LinkTags } from '#clickhouse/queries/scope.ts';
+import type { Filter, LinkTags, Scope } from '#clickhouse/queries/scope.ts';
 import { invalid, type Rejection } from '#common/http/rejection.ts';
-import type { AnalyticsQuestion } from './question.ts';
 import type { VisibleLinks } from './visible.ts';
 
 /** Links whose ids a query can name: about 400 kB. */
@@ -17,7 +16,9 @@ export async function linksOfTags(visible: VisibleLinks, { values, isExclusion }
 }
 
 /** The same question, prepared for grouping by tag. */
-export async function withTags(asked: AnalyticsQuestion): Promise<AnalyticsQuestion | Rejection> {
+export async function withTags<Q extends { readonly scope: Scope; readonly visible: VisibleLinks }>(
+  asked: Q,
+): Promise<Q | Rejection> {
   const found = await asked.visible.taggedLinks(null, taggedLinksMax + 1);
   if (found.length > taggedLinksMax) return tooMany();
   return { ...asked, scope: { ...asked.scope, tags: setsOf(found) } };
