@@ -13,6 +13,11 @@ export function organizationsOf(caller: UserCaller): string[] {
   return caller.memberships.map((membership) => membership.organization_id);
 }
 
+/** What the caller may read, as a text that changes with it. */
+export function rightsOf(caller: UserCaller): string {
+  return JSON.stringify([organizationsOf(caller).sort(), caller.key?.app_ids ?? null]);
+}
+
 /** The rows that the caller may access; `organizationIds`: only these of the caller's organizations. */
 export function tenantOf(
   caller: UserCaller,

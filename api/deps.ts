@@ -1,6 +1,7 @@
 /** Dependencies of the API's handlers. Created once, in main.ts; an entity uses the parts it needs. */
 import type { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
+import type { GuardedRoute } from '#common/http/mount.ts';
 import type { Rejection } from '#common/http/rejection.ts';
 import type { AppSnapshots } from '#common/links/app-snapshot.ts';
 import type { LinkChange } from '#common/links/link-changes.ts';
@@ -10,6 +11,7 @@ import type { Tenancy, TenantScope } from '#common/stores/tenancy.ts';
 import type { AnalyticsParts } from './analytics/deps.ts';
 import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';
+import type { LiveFeed } from './live/live-feed.ts';
 
 /** A link and its number of clicks. */
 export interface RankedLink {
@@ -49,6 +51,9 @@ export interface ApiDeps {
     links: readonly { readonly id: string }[],
     figures: readonly LinkFigure[],
   ) => Promise<ReadonlyMap<string, LinkCounts> | Rejection>;
+  readonly live: LiveFeed;
+  /** `rightsOf` the caller of a request that is still being answered; null once it would be rejected. */
+  readonly rightsNow: (route: GuardedRoute, header: (name: string) => string) => Promise<string | null>;
   readonly hosts: HostRules;
   readonly shortUrl: ShortUrl;
 }

@@ -6,11 +6,12 @@
 import type { AccessClaims, AccessTokens } from '#common/access-token.ts';
 import { isApiKey, isKey } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
+import type { Quota } from '#common/http/exchange.ts';
 import type { Guard, GuardedRoute, Incoming } from '#common/http/mount.ts';
 import { forbidden, type Rejection, unauthorized, unavailable } from '#common/http/rejection.ts';
 import type { Charge, RateLimiter } from '#common/rate-limit.ts';
 import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
-import { onlyViewing } from './access.ts';
+import { onlyViewing, rightsOf } from './access.ts';
 import type { BrowserSessions } from './auth/browser-sessions.ts';
 import { isFromOwnPage, type SessionCookies, type SessionToken } from './auth/session-cookie.ts';
 import { allows, ServerKeys } from './keys/server-keys.ts';
@@ -64,6 +65,20 @@ export function apiGuard(parts: GuardParts): Guard {
         : await parts.limiter.chargeAddress('general', incoming.ip);
     if (charge.rejection) return { rejection: charge.rejection, quota: charge.quota };
     return passed(parts, route, claims, charge);
+  };
+}
+
+/** Authenticates a request again while it is being answered, without charging it. Null if it would be rejected now. */
+export function rightsNow(
+  parts: GuardParts,
+): (route: GuardedRoute, header: Incoming['header']) => Promise<string | null> {
+  const keys = new ServerKeys(parts.db, parts.clock);
+  return async (route, header) => {
+    const claims = identify(route, credentialOf({ header }, route), parts);
+    const found = isKeyClaim(claims)
+      ? await keyCaller(keys, route, claims)
+      : await passed(parts, route, claims, { quota: null });
+    return 'caller' in found && found.caller !== null ? rightsOf(found.caller as UserCaller) : null;
   };
 }
 
@@ -159,7 +174,7 @@ async function passed(
   parts: GuardParts,
   route: GuardedRoute,
   claims: Claims | null | Rejection,
-  { quota }: Charge,
+  { quota }: { readonly quota: Quota | null },
 ): ReturnType<Guard> {
   if (claims === null) return { caller: null, quota };
   if (!('user_id' in claims)) return { rejection: claims, quota };
@@ -235,7 +250,7 @@ function isViewerOnly(memberships: readonly Membership[]): boolean {
 }
 
 /** Text in place of a key that is not well-formed, by its checksum, does not count as a credential. */
-function credentialOf(incoming: Incoming, route: GuardedRoute | null): Credential {
+function credentialOf(incoming: Pick<Incoming, 'header'>, route: GuardedRoute | null): Credential {
   const key = incoming.header('x-api-key');
   if (key !== '') return { kind: isApiKey(key) ? 'api_key' : 'nothing' };
   const [, token] = /^Bearer +(\S+) *$/i.exec(incoming.header('authorization')) ?? [];

@@ -58,4 +58,5 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
     certificateQuestion(db),
   ),
   server,
+  { name: 'live feed', stop: () => api.live.stop() },
 ]);

@@ -23,9 +23,10 @@ import { authParts } from './auth/parts.ts';
 import { rankByClicks } from './click-ranking.ts';
 import type { ApiDeps } from './deps.ts';
 import type { About } from './docs/openapi.ts';
-import { apiGuard } from './guard.ts';
+import { apiGuard, rightsNow } from './guard.ts';
 import { Idempotency } from './idempotency.ts';
 import { countLinks } from './link-counts.ts';
+import { LiveFeed } from './live/live-feed.ts';
 import { Outbox } from './outbox.ts';
 import { apiRoutes } from './routes.ts';
 
@@ -46,6 +47,8 @@ export interface ApiParts {
   readonly outbox: Outbox;
   /** Started after `outbox`, stopped before it. */
   readonly hostChecks: HostChecks;
+  /** Stopped before the server, which waits for its streams. */
+  readonly live: LiveFeed;
 }
 
 /** Limits of one query of the dashboard. */
@@ -62,9 +65,15 @@ export function apiParts(
   const limits = configuredLimits(config);
   const limiter = new RateLimiter(redis.script(limitScript), limits, new CountedAddresses(secrets), clock);
   const auth = authParts({ db, redis, secrets, tokens, config, clock });
-  const guard = apiGuard({ ...auth, db, limiter, tokens, clock });
+  const guardParts = { ...auth, db, limiter, tokens, clock };
+  const guard = apiGuard(guardParts);
   const appSnapshots = new AppSnapshots(redis);
   const outbox = new Outbox({ db, redis, appSnapshots, log });
+  const live = new LiveFeed({
+    natsUrl: config.API_NATS_URL || config.NATS_URL,
+    installation: config.INSTALLATION,
+    log,
+  });
   const deps: ApiDeps = {
     db,
     tenancy: new Tenancy(db),
@@ -77,6 +86,8 @@ export function apiParts(
     deliverChanges: () => outbox.tell(),
     rankByClicks: (organizationIds, appId) => rankByClicks(clickhouse, organizationIds, appId),
     countLinks: (scope, links, figures) => countLinks(deps, scope, links, figures),
+    live,
+    rightsNow: rightsNow(guardParts),
     hosts: hostRules(config),
     shortUrl: shortUrlWith(config),
   };
@@ -89,6 +100,7 @@ export function apiParts(
     about: aboutApi(config),
     outbox,
     hostChecks,
+    live,
   };
 }
 

@@ -6,6 +6,7 @@ import { authRoutes, sessionRoutes } from './auth/routes.ts';
 import type { ApiDeps } from './deps.ts';
 import { keyRoutes } from './keys/routes.ts';
 import { linkRoutes } from './links/routes.ts';
+import { liveRoutes } from './live/watch.ts';
 import { meRoutes } from './me/read.ts';
 import { memberRoutes } from './members/list.ts';
 
@@ -18,4 +19,5 @@ export const apiRoutes: readonly Route<ApiDeps>[] = [
   ...appRoutes,
   ...keyRoutes,
   ...analyticsRoutes,
+  ...liveRoutes,
 ];

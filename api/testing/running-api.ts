@@ -1,5 +1,6 @@
 /** The API on real servers, with as many organizations and users as a test needs. */
 import type { HostChecks } from '#api/apps/host-checks.ts';
+import type { LiveFeed } from '#api/live/live-feed.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import type { Role } from '#api/route.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
@@ -38,6 +39,7 @@ export interface ApiForTest {
   readonly secretKey: string;
   /** Checks hosts only when a test triggers it. */
   readonly hostChecks: HostChecks;
+  readonly live: LiveFeed;
   /** The API's clock; `advance` moves it. */
   advance(ms: number): void;
   /** A user of a new organization, or of the given one. */
@@ -107,6 +109,7 @@ export async function apiForTest(
     clickhouse,
     secretKey,
     hostChecks: api.hostChecks,
+    live: api.live,
     advance: (ms) => {
       aheadMs += ms;
     },
@@ -119,6 +122,7 @@ export async function apiForTest(
       return { user_id, organization_id, token, call: (method, path, body) => call(token, method, path, body) };
     },
     stop: async () => {
+      await api.live.stop();
       await server.stop(2_000);
       await api.outbox.stop();
       await Promise.all([clickhouse.close(), reads.close(), redis.close(), apiDb.close(), db.close()]);

@@ -35,6 +35,8 @@ export interface Quota {
 export class Exchange {
   readonly id: string;
   readonly receivedMs: number;
+  /** When an endless stream began; 0 for every other answer. */
+  streamingMs = 0;
   /** Headers of this answer regardless of its content: request id, limits, CORS. */
   readonly headers: [string, string][];
   closesConnection = false;
@@ -142,7 +144,11 @@ export class Exchange {
       resume?.();
       return true;
     });
-    this.#onAbort = () => resume?.();
+    this.#onAbort = () => {
+      answer.onClosed?.();
+      resume?.();
+    };
+    if (answer.onClosed) this.streamingMs = Date.now();
     try {
       this.#res.cork(() => this.#head(answer, answer.contentType));
       for await (const chunk of answer.stream) {

@@ -43,6 +43,8 @@ export type Answer =
       readonly status: number;
       readonly contentType: string;
       readonly stream: AsyncIterable<Uint8Array>;
+      /** For a stream without an end of its own: the client is gone. Its request is timed until its first byte. */
+      readonly onClosed?: () => void;
       readonly headers?: Readonly<Record<string, string>>;
     };
 

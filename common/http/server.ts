@@ -216,7 +216,7 @@ export class HttpServer {
     this.#options.times?.observe(
       exchange.isPage ? 'dashboard' : whereOf(route),
       exchange.status,
-      Date.now() - exchange.receivedMs,
+      (exchange.streamingMs || Date.now()) - exchange.receivedMs,
     );
   }
 

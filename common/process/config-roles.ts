@@ -24,6 +24,7 @@ const oauth = [
 const api = [
   // API_DATABASE_URL if set, and so on; DATABASE_URL is then not passed on.
   ...(['API_DATABASE_URL', 'DATABASE_URL', 'REDIS_URL', 'CLICKHOUSE_URL', 'SECRET_KEY'] as const),
+  ...(['API_NATS_URL', 'NATS_URL', 'INSTALLATION'] as const),
   ...(['API_PUBLIC_URL', 'SHORT_LINK_DOMAIN', 'RETENTION_DAYS', 'DNS_SERVERS', 'LOGIN_FAILURES_FREE'] as const),
   ...shortLinks,
   ...apiServer,

@@ -152,6 +152,11 @@ export const settings = {
     ['nats', 'tls'],
     'NATS with JetStream: one URL, or several comma-separated ones of a cluster. If empty, npm start runs a local server.',
   ),
+  API_NATS_URL: urls(
+    '',
+    ['nats', 'tls'],
+    'NATS for the live feed of the API, as a user that may only read the log; if empty, NATS_URL is used. With neither, there is no live feed.',
+  ),
   CLICKHOUSE_URL: urls(
     '',
     ['http', 'https'],

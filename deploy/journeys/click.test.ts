@@ -155,7 +155,7 @@ test('a link works in a real browser under the address that was handed out, and 
   await settled(link.id, 1, 0);
 });
 
-test('in a real browser the dashboard logs in over TLS and shows the click of a new link', async (context) => {
+test('in a real browser the dashboard logs in over TLS, shows the click of a new link, and can watch the next', async (context) => {
   skipWithout(browser !== undefined, 'chromium', context);
   const link = await newLink('/dashboard');
   await follow(link.short_code, 1);
@@ -170,6 +170,14 @@ test('in a real browser the dashboard logs in over TLS and shows the click of a 
     await page.getByRole('button', { name: 'Log in' }).click();
     const clicks = page.getByLabel('Clicks', { exact: true });
     await expect.poll(() => clicks.textContent(), { timeout: 20_000 }).toMatch(/^[1-9]/);
+    // Its session also opens the live feed.
+    await page.evaluate(`globalThis.live = [];
+      for (const kind of ['hello', 'click'])
+        (globalThis.source ??= new EventSource('/v1/live')).addEventListener(kind, () => live.push(kind))`);
+    const live = (): Promise<string[]> => page.evaluate('live');
+    await expect.poll(live).toEqual(['hello']);
+    await follow(link.short_code, 1);
+    await expect.poll(live).toEqual(['hello', 'click']);
   } finally {
     await chrome.close();
   }

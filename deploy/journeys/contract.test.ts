@@ -153,6 +153,7 @@ test('every operation succeeds as described', async () => {
   ];
   for (const figure of figures) await expectStatus(200, 'GET', `/analytics/${figure}`);
   await expectStatus(200, 'GET', '/matches?limit=1');
+  await expectStatus(200, 'GET', '/live?seconds=0');
   for (const format of ['ndjson', 'csv'])
     await expectStatus(200, 'GET', `/analytics/export?kind=clicks&format=${format}`);
   await expectStatus(200, 'DELETE', `/links/${link['id']}`);

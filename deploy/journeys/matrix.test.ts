@@ -114,6 +114,7 @@ const rows: readonly Row[] = [
     statuses: read(),
     query: 'kind=clicks&format=ndjson&organization_id={organization}',
   },
+  { endpoint: 'GET /live', statuses: read(), query: 'app_id={app}&seconds=0' },
   { endpoint: 'POST /sdk/match', statuses: sdk(200), body: () => ({ platform: 'ios' }) },
   { endpoint: 'POST /sdk/install', statuses: sdk(201), body: () => ({ platform: 'ios', install_id: `i${made++}` }) },
   { endpoint: 'POST /sdk/events', statuses: sdk(202), body: () => ({ name: 'opened', device_id: 'd1' }) },

@@ -15,7 +15,12 @@ export interface DatabaseUrls {
 /** URLs of the stores for each role. An external server has one URL for all roles. */
 export interface StoreUrls {
   readonly database: DatabaseUrls;
-  readonly nats: { readonly publisher: string; readonly ingest: string; readonly gateway: string };
+  readonly nats: {
+    readonly publisher: string;
+    readonly ingest: string;
+    readonly gateway: string;
+    readonly api: string;
+  };
   readonly redis: { readonly signpost: string; readonly redirector: string };
   readonly clickhouse: { readonly signpost: string; readonly reader: string };
 }
@@ -68,6 +73,7 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
     API_DATABASE_URL: database.api,
     GATEWAY_DATABASE_URL: database.gateway,
     NATS_URL: nats.gateway,
+    API_NATS_URL: nats.api,
     REDIS_URL: redis.signpost,
     CLICKHOUSE_URL: clickhouse.reader,
     SECRET_KEY: facts.secretKey,

@@ -174,12 +174,17 @@ export class Launcher {
         return startClickHouse({ dataDir: place('clickhouse'), port, entry });
       }),
     ]);
-    const natsUrl = (role: 'publisher' | 'ingest' | 'gateway') => nats?.urlOf(role) ?? config.NATS_URL;
+    const natsUrl = (role: 'publisher' | 'ingest' | 'gateway' | 'api') => nats?.urlOf(role) ?? config.NATS_URL;
     const redisUrl = (role: 'signpost' | 'redirector') => redis?.urlOf(role) ?? config.REDIS_URL;
     const clickhouseUrl = (role: 'signpost' | 'reader') => clickhouse?.urlOf(role) ?? config.CLICKHOUSE_URL;
     return {
       owner: postgres?.url ?? config.DATABASE_URL,
-      nats: { publisher: natsUrl('publisher'), ingest: natsUrl('ingest'), gateway: natsUrl('gateway') },
+      nats: {
+        publisher: natsUrl('publisher'),
+        ingest: natsUrl('ingest'),
+        gateway: natsUrl('gateway'),
+        api: natsUrl('api'),
+      },
       redis: { signpost: redisUrl('signpost'), redirector: redisUrl('redirector') },
       clickhouse: { signpost: clickhouseUrl('signpost'), reader: clickhouseUrl('reader') },
     };

@@ -9,7 +9,7 @@ import { inboxPrefixOf, Nats } from '#common/stores/nats.ts';
 import { type NatsServer, startNats } from './nats.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'signpost-nats-users-'));
-const roles = ['publisher', 'ingest', 'gateway', 'operator'] as const;
+const roles = ['publisher', 'ingest', 'gateway', 'api', 'operator'] as const;
 type Role = (typeof roles)[number];
 let server: NatsServer;
 const clients = new Map<Role, Nats>();
@@ -77,13 +77,15 @@ const subjects: [string, Role[], Role[]][] = [
   [api('DIRECT.GET.log'), [], []],
   [api('STREAM.NAMES'), [], []],
   [api('STREAM.INFO.other'), [], []],
-  [api('CONSUMER.CREATE.log.mine'), ['ingest'], []],
-  [api('CONSUMER.MSG.NEXT.log.mine'), ['ingest'], []],
+  [api('CONSUMER.CREATE.log.mine'), ['ingest', 'api'], []],
+  [api('CONSUMER.MSG.NEXT.log.mine'), ['ingest', 'api'], []],
+  [api('CONSUMER.DELETE.log.mine'), ['ingest'], []],
   [api('CONSUMER.DURABLE.CREATE.log.mine'), [], []],
   ['$SYS.REQ.SERVER.PING', [], []],
   [`${inboxPrefixOf('ingest')}.x`, [], ['ingest']],
   [`${inboxPrefixOf('publisher')}.x`, ['ingest'], ['publisher']],
   [`${inboxPrefixOf('gateway')}.x`, ['ingest'], ['gateway']],
+  [`${inboxPrefixOf('api')}.x`, [], ['api']],
 ];
 
 test.each(subjects)('%s is for its own processes only', async (subject, publishers, listeners) => {
@@ -100,12 +102,12 @@ test.each(subjects)('%s is for its own processes only', async (subject, publishe
 test('no restricted user can subscribe to everything', async () => {
   for (const subject of ['>', 'log.>', '_INBOX.>', '$JS.>']) {
     const before = refusals.length;
-    for (const role of ['publisher', 'ingest', 'gateway'] as const) {
+    for (const role of ['publisher', 'ingest', 'gateway', 'api'] as const) {
       const end = as(role).subscribe(subject, () => undefined);
       await as(role).flush();
       end();
     }
-    await expect.poll(() => refusals.length - before).toBe(3);
+    await expect.poll(() => refusals.length - before).toBe(4);
   }
 });
 

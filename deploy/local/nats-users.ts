@@ -1,5 +1,6 @@
 /**
- * Permissions in the log. An edge can publish records but not read them; ingest can read them but not write any.
+ * Permissions in the log. An edge can publish records but not read them; ingest and the API's live feed can read them but
+ * not write any.
  * Inboxes begin with the user's name, so that no user can read another's replies.
  */
 import { join } from 'node:path';
@@ -7,7 +8,7 @@ import type { LogNames } from '#common/log/log-names.ts';
 import { inboxPrefixOf } from '#common/stores/nats.ts';
 import { keptPassword } from './kept-password.ts';
 
-export type NatsRole = 'publisher' | 'ingest' | 'gateway' | 'operator' | 'system';
+export type NatsRole = 'publisher' | 'ingest' | 'gateway' | 'api' | 'operator' | 'system';
 
 interface Permissions {
   readonly publish: readonly string[];
@@ -15,7 +16,8 @@ interface Permissions {
 }
 
 const inboxOf = (role: NatsRole) => `${inboxPrefixOf(role)}.>`;
-type LimitedRole = 'publisher' | 'ingest' | 'gateway';
+const limitedRoles = ['publisher', 'ingest', 'gateway', 'api'] as const;
+type LimitedRole = (typeof limitedRoles)[number];
 
 /** Subjects that each process uses, and no others. */
 export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, Permissions>> {
@@ -38,6 +40,11 @@ export function natsPermissions(names: LogNames): Readonly<Record<LimitedRole, P
       subscribe: [inboxOf('ingest'), names.marksRequest, names.progress, names.archive],
     },
     gateway: { publish: [names.archive], subscribe: [inboxOf('gateway')] },
+    // The live feed.
+    api: {
+      publish: ['CREATE', 'MSG.NEXT'].map((verb) => names.api(`CONSUMER.${verb}`, '>')),
+      subscribe: [inboxOf('api')],
+    },
   };
 }
 
@@ -50,6 +57,7 @@ export function natsPasswords(dataDir: string): NatsPasswords {
     publisher: of('publisher'),
     ingest: of('ingest'),
     gateway: of('gateway'),
+    api: of('api'),
     operator: of('operator'),
     system: of('system'),
   };
@@ -58,7 +66,7 @@ export function natsPasswords(dataDir: string): NatsPasswords {
 /** The users in nats-server's configuration. `operator` has all permissions, for a person with the `nats` command. */
 export function natsUsers(passwords: NatsPasswords, names: LogNames): string[] {
   const permissionsOf = natsPermissions(names);
-  const limited = (['publisher', 'ingest', 'gateway'] as const).map((role) => {
+  const limited = limitedRoles.map((role) => {
     const { publish, subscribe } = permissionsOf[role];
     const permissions = `{ publish: ${JSON.stringify(publish)}, subscribe: ${JSON.stringify(subscribe)} }`;
     return `    { user: ${role}, password: ${JSON.stringify(passwords[role])}, permissions: ${permissions} }`;

@@ -94,4 +94,5 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
     certificateQuestion(apiDb),
   ),
   server,
+  { name: 'live feed', stop: () => api.live.stop() },
 ]);

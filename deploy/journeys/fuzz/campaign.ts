@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { residentMib } from '#deploy/journeys/memory.ts';
 import type { Stack } from '#deploy/journeys/stack.ts';
-import { Description } from './description.ts';
+import { Description, type Operation } from './description.ts';
 import { type Plan, plansOf } from './plans.ts';
 import { faultsOf } from './verdict.ts';
 import { type Received, type Sent, Wire } from './wire.ts';
@@ -33,7 +33,7 @@ export interface CampaignResult {
 export async function fuzz(stack: Stack, requests: number, seed: number): Promise<CampaignResult> {
   const description = new Description((await stack.api('/openapi.json')).json());
   const world = await World.build(stack);
-  const plans = fc.sample(plansOf(description.operations), { numRuns: requests, seed });
+  const plans = fc.sample(plansOf(description.operations.filter(hasEnd)), { numRuns: requests, seed });
   const wire = new Wire(stack.apiPort, LANES);
   const pid = stack.pidOf('origin');
   const startedMs = Date.now();
@@ -59,12 +59,18 @@ export async function fuzz(stack: Stack, requests: number, seed: number): Promis
     statuses: tally.statuses,
     succeeded: tally.succeeded,
     untried: description.operations
+      .filter(hasEnd)
       .map(({ method, path }) => `${method} ${path}`)
       .filter((name) => !(name in tally.succeeded) && !/\/oauth\/|\/totp/.test(name)),
     findings: [...tally.findings.values()].slice(0, FINDINGS_MAX),
     memoryMib: [early, residentMib(pid)],
     isSameChild: stack.pidOf('origin') === pid,
   };
+}
+
+/** A stream of events has none, so its answer cannot be judged. */
+function hasEnd({ answers }: Operation): boolean {
+  return answers.get(200)?.has('text/event-stream') !== true;
 }
 
 class Tally {
