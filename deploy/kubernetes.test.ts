@@ -1,0 +1,272 @@
+/** The files of deploy/kubernetes match the code and the schemas of Kubernetes. No cluster ran them here. */
+import { execFileSync, spawnSync } from 'node:child_process';
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { loadConfig } from '#common/process/config.ts';
+import { type ProcessRole, settingsOfRole } from '#common/process/config-roles.ts';
+import { type SettingName, settings } from '#common/process/settings.ts';
+import { findProgram } from '#deploy/local/programs.ts';
+import { skipWithout } from '#testing/skip.ts';
+import {
+  type Container,
+  containersOf,
+  folder,
+  matches,
+  parseResources,
+  type Resource,
+  resourcesIn,
+  valuesIn,
+} from './kubernetes/testing/manifests.ts';
+import { unknownFields } from './kubernetes/testing/unknown-fields.ts';
+
+const base = resourcesIn('base');
+const all = [...base, ...resourcesIn('monitoring', 'example')];
+const ofKind = (...kinds: string[]) => all.filter(({ kind }) => kinds.includes(kind));
+const workloads = ofKind('StatefulSet', 'Deployment', 'Job');
+const containers = workloads.flatMap(containersOf);
+const labelsOf = (workload: Resource) => workload.spec?.template?.metadata.labels ?? {};
+/** They serve nothing and listen on no port. */
+const isTool = ({ args }: Container) => ['migrate', 'admin'].includes(args[0] ?? '');
+const podsOf = (selector: Record<string, string> | undefined) =>
+  workloads.filter((workload) => matches(selector, labelsOf(workload)));
+const secrets = valuesIn('example/secrets.example.env');
+const shared = all.find(({ kind }) => kind === 'ConfigMap')?.data ?? {};
+const docs = readFileSync('docs/kubernetes.md', 'utf8');
+
+/** What the image sets. */
+const imageSettings = Object.fromEntries(
+  [...readFileSync('deploy/image/Containerfile', 'utf8').matchAll(/\b([A-Z_]+)=([\w./]+)/g)].map(
+    ([, name = '', value = '']) => [name, value],
+  ),
+);
+
+/** Instead of the placeholders in the example. */
+const keys: Record<string, string> = {
+  SECRET_KEY: `k1:${Buffer.alloc(32).toString('base64')}`,
+  ADDRESS_KEY: 'a'.repeat(32),
+};
+
+/** The environment of a container, with the example's secrets. */
+function environmentOf({ env }: Container): Record<string, string> {
+  return Object.fromEntries(
+    env.map(({ name, value, valueFrom: from }) => [
+      name,
+      value ??
+        keys[name] ??
+        (from?.configMapKeyRef && shared[from.configMapKeyRef.key]) ??
+        (from?.secretKeyRef && secrets[from.secretKeyRef.key]) ??
+        (from?.fieldRef ? 'pod-0' : ''),
+    ]),
+  );
+}
+
+const moduleOf = ({ apiVersion, kind }: Pick<Resource, 'apiVersion' | 'kind'>) =>
+  apiVersion.startsWith('monitoring.coreos.com/')
+    ? `@kubernetes-models/prometheus-operator/${apiVersion}/${kind}`
+    : `kubernetes-models/${apiVersion}/${kind}`;
+
+/** What a resource violates in the schema of its kind; empty if nothing. */
+async function faultsOf(resource: Resource): Promise<string> {
+  type Model = new (resource: Resource) => { validate(): void };
+  const { [resource.kind]: Kind } = (await import(moduleOf(resource))) as Record<string, Model>;
+  if (!Kind) return `${resource.kind} is unknown`;
+  try {
+    new Kind(resource).validate();
+    return '';
+  } catch (error) {
+    return `${resource.metadata.name}: ${String(error)}`;
+  }
+}
+
+const standard = (resources: Resource[]) =>
+  resources.filter(({ apiVersion }) => !/cnpg|opstree|altinity/.test(apiVersion));
+
+test('every resource is valid under the schema of its kind and has no field that Kubernetes does not know', async () => {
+  const known = standard([...all, ...resourcesIn('example-stores')]);
+  expect(known.length).toBeGreaterThan(30);
+  const faults = await Promise.all(known.map(faultsOf));
+  expect(faults.filter((fault) => fault !== '')).toEqual([]);
+  expect(unknownFields(known, moduleOf)).toEqual([]);
+});
+
+test('a misspelled field and a value of the wrong type are found', async () => {
+  const [workload] = structuredClone(ofKind('Deployment')) as { spec: Record<string, unknown> }[];
+  if (!workload) throw new Error('there is no Deployment');
+  workload.spec['replicsa'] = 2;
+  expect(unknownFields([workload as unknown as Resource], moduleOf).join()).toContain('replicsa');
+  workload.spec['replicas'] = 'two';
+  expect(await faultsOf(workload as unknown as Resource)).toContain('replicas');
+});
+
+test('every process is a command of signpost and gets only settings that it reads, with valid values', () => {
+  const commands = readFileSync('deploy/signpost.ts', 'utf8');
+  for (const container of containers) {
+    const [role = ''] = container.args;
+    expect(commands).toContain(`  ${role}: ['`);
+    const names = container.env.map(({ name }) => name);
+    const read: readonly string[] = isTool(container) ? Object.keys(settings) : settingsOfRole[role as ProcessRole];
+    expect(
+      names.filter((name) => !read.includes(name)),
+      container.name,
+    ).toEqual([]);
+    expect(() => loadConfig(names as SettingName[], environmentOf(container)), container.name).not.toThrow();
+    for (const { name, valueFrom, value } of container.env) {
+      if (valueFrom?.configMapKeyRef) expect(Object.keys(shared)).toContain(valueFrom.configMapKeyRef.key);
+      if (settings[name as SettingName].isSecret) expect(value, name).toBeUndefined();
+    }
+  }
+});
+
+test('every process finds all settings that it requires', { tags: ['slow'], timeout: 120_000 }, () => {
+  for (const role of ['publisher', 'redirector', 'gateway', 'api', 'ingest']) {
+    const container = containers.find(({ args }) => args[0] === role);
+    if (!container) throw new Error(`no container runs ${role}`);
+    const env = { PATH: process.env['PATH'] ?? '', ...environmentOf(container) };
+    const args = ['node_modules/.bin/tsx', `${role}/main.ts`, '--validate'];
+    const { stdout, stderr } = spawnSync(process.execPath, args, { env, encoding: 'utf8' });
+    expect([role, stdout.trim(), stderr.trim()]).toEqual([role, 'The settings are valid.', '']);
+  }
+});
+
+test('every secret that a process refers to is in the example and in the docs, and no other', () => {
+  const referred = containers.flatMap(({ env }) =>
+    env.flatMap(({ valueFrom }) => (valueFrom?.secretKeyRef ? [valueFrom.secretKeyRef] : [])),
+  );
+  expect(new Set(referred.map(({ name }) => name))).toEqual(new Set(['signpost']));
+  expect([...new Set(referred.map(({ key }) => key))].sort()).toEqual(Object.keys(secrets).sort());
+  for (const key of Object.keys(secrets)) expect(docs).toContain(`\`${key}\``);
+});
+
+test('every port is one that its process listens on, and no two processes of a pod share one', () => {
+  for (const workload of workloads) {
+    const ports = containersOf(workload).flatMap((container) => {
+      const [role] = container.args;
+      const config = loadConfig([], { ...imageSettings, ...environmentOf(container) });
+      const expected: Record<string, number> = isTool(container) ? {} : { metrics: config.METRICS_PORT };
+      if (role === 'redirector') expected['http'] = config.REDIRECTOR_HTTP_PORT;
+      if (role === 'gateway' || role === 'api') expected['http'] = config.API_HTTP_PORT;
+      const given = (container.ports ?? []).map(({ name, containerPort }) => [name.replace('pub-', ''), containerPort]);
+      expect(Object.fromEntries(given), container.name).toEqual(expected);
+      return Object.values(expected);
+    });
+    expect(new Set(ports).size).toBe(ports.length);
+  }
+  for (const service of ofKind('Service')) {
+    const open = podsOf(service.spec?.selector).flatMap((workload) =>
+      containersOf(workload).flatMap(({ ports }) => ports ?? []),
+    );
+    const names = open.map(({ name }) => name);
+    for (const { targetPort } of service.spec?.ports ?? []) expect(names, service.metadata.name).toContain(targetPort);
+  }
+  const served = ofKind('Service').flatMap(({ metadata, spec }) =>
+    (spec?.ports ?? []).map(({ name }) => `${metadata.name}:${name}`),
+  );
+  const asked = ofKind('Ingress').flatMap(({ spec }) => (spec?.rules ?? []).flatMap(({ http }) => http.paths));
+  expect(asked).toHaveLength(3);
+  for (const { backend } of asked) expect(served).toContain(`${backend.service.name}:${backend.service.port.name}`);
+});
+
+test('every probe asks a path that exists, and no outage of a store takes a process with visitors out of service', () => {
+  for (const container of containers.filter((container) => !isTool(container))) {
+    const { startupProbe, livenessProbe, readinessProbe, ports = [], args } = container;
+    const names = ports.map(({ name }) => name);
+    for (const probe of [startupProbe, livenessProbe]) {
+      expect(probe?.httpGet?.path, container.name).toBe('/healthz');
+      expect(names).toContain(probe?.httpGet?.port);
+    }
+    const ready = { publisher: undefined, ingest: { httpGet: { path: '/readyz', port: 'metrics' } } };
+    const expected =
+      args[0] && args[0] in ready ? ready[args[0] as keyof typeof ready] : { tcpSocket: { port: 'http' } };
+    if (expected) expect(readinessProbe).toMatchObject(expected);
+    else expect(readinessProbe).toBeUndefined();
+  }
+});
+
+test('every container runs unprivileged on a read-only file system', () => {
+  for (const workload of workloads) {
+    expect(workload.spec?.template?.spec.securityContext).toMatchObject({ runAsNonRoot: true, runAsUser: 10001 });
+    for (const { securityContext } of containersOf(workload)) {
+      expect(securityContext).toEqual({
+        ...{ allowPrivilegeEscalation: false, readOnlyRootFilesystem: true },
+        capabilities: { drop: ['ALL'] },
+      });
+    }
+  }
+});
+
+test('every process that serves has a budget for disruptions, a scaler, a policy and a monitor', () => {
+  const lasting = workloads.filter((workload) => !containersOf(workload).some(isTool));
+  const monitor = ofKind('ServiceMonitor')[0]?.spec;
+  for (const workload of lasting) {
+    const { name } = workload.metadata;
+    const selects = (kind: string) =>
+      ofKind(kind).filter(
+        ({ spec }) => spec?.selector?.matchLabels && matches(spec.selector.matchLabels, labelsOf(workload)),
+      );
+    expect(selects('PodDisruptionBudget'), name).toHaveLength(1);
+    const [scaler] = ofKind('HorizontalPodAutoscaler').filter(({ spec }) => spec?.scaleTargetRef?.name === name);
+    expect(scaler?.spec?.scaleTargetRef?.kind).toBe(workload.kind);
+    const measured = scaler?.spec?.metrics?.flatMap(({ containerResource: resource }) =>
+      resource ? [resource.container] : [],
+    );
+    expect(containersOf(workload).map((container) => container.name)).toEqual(expect.arrayContaining(measured ?? []));
+    // A pod with a journal ends for good only when an operator retires it.
+    if (workload.kind === 'StatefulSet') expect(scaler?.spec?.behavior?.scaleDown?.selectPolicy).toBe('Disabled');
+    const scraped = ofKind('Service').filter(
+      ({ metadata, spec }) =>
+        matches(monitor?.selector?.matchLabels, metadata.labels ?? {}) && matches(spec?.selector, labelsOf(workload)),
+    );
+    const metricsPorts = scraped.flatMap(({ spec }) => (spec?.ports ?? []).map((port) => port.name));
+    const own = containersOf(workload).flatMap(({ ports = [] }) => ports.map((port) => port.name));
+    expect(metricsPorts.sort(), name).toEqual(own.filter((port) => port.endsWith('metrics')).sort());
+    expect(monitor?.endpoints?.map(({ port }) => port)).toEqual(expect.arrayContaining(metricsPorts));
+  }
+  for (const workload of workloads) {
+    const policies = ofKind('NetworkPolicy').filter(({ spec }) => spec?.podSelector?.matchLabels);
+    expect(policies.filter(({ spec }) => matches(spec?.podSelector?.matchLabels, labelsOf(workload)))).toHaveLength(1);
+  }
+  const ingests = ofKind('HorizontalPodAutoscaler').find(({ metadata }) => metadata.name === 'ingest');
+  expect(ingests?.spec?.maxReplicas).toBe(Number(shared['LOG_PARTITIONS']));
+});
+
+test('every image has a version, and the stores’ operators are named with theirs', () => {
+  const files = ['postgres', 'redis', 'clickhouse', 'nats'].map((name) =>
+    readFileSync(`${folder}/example-stores/${name}.yaml`, 'utf8'),
+  );
+  const images = files.flatMap((text) => [...text.matchAll(/image(?:Name)?: (\S+)$/gm)].map(([, image]) => image));
+  expect(images).toHaveLength(4);
+  for (const image of images) expect(image).toMatch(/:v?\d+\.\d+(?:\.\d+)?$/);
+  for (const operator of ['CloudNativePG 1.', 'OpsTree 0.', 'Altinity 0.']) {
+    expect(readFileSync(`${folder}/example-stores/kustomization.yaml`, 'utf8')).toContain(operator);
+  }
+});
+
+test('kustomize renders the example, and the processes refer to what it generates', (context) => {
+  const program = findProgram(['kubectl']);
+  const version = program ? spawnSync(program, ['version', '--client'], { encoding: 'utf8' }).stdout : '';
+  skipWithout(/Kustomize Version: v5/.test(version), 'kubectl with Kustomize 5', context);
+  const copy = mkdtempSync(join(tmpdir(), 'signpost-kubernetes-'));
+  try {
+    cpSync(folder, copy, { recursive: true });
+    cpSync(join(copy, 'example/secrets.example.env'), join(copy, 'example/secrets.env'));
+    cpSync(join(copy, 'example-stores/secrets.example'), join(copy, 'example-stores/secrets'), { recursive: true });
+    const render = (name: string) =>
+      parseResources(execFileSync(program ?? '', ['kustomize', join(copy, name)], { encoding: 'utf8' }));
+    const rendered = render('example');
+    const title = ({ kind, metadata }: Resource) => `${kind} ${metadata.name.replace(/^(signpost)-\w{10}$/, '$1')}`;
+    expect(rendered.map(title).sort()).toEqual([...all.map(title), 'Secret signpost'].sort());
+    const secret = rendered.find(({ kind }) => kind === 'Secret')?.metadata.name;
+    for (const { env, image } of rendered.flatMap(containersOf)) {
+      expect(image).toMatch(/\/signpost:\d/);
+      for (const { valueFrom } of env) if (valueFrom?.secretKeyRef) expect(valueFrom.secretKeyRef.name).toBe(secret);
+    }
+    expect(rendered.filter(({ kind, metadata }) => kind !== 'Namespace' && metadata.namespace !== 'signpost')).toEqual(
+      [],
+    );
+    expect(render('example-stores').length).toBeGreaterThan(10);
+  } finally {
+    rmSync(copy, { recursive: true });
+  }
+});
