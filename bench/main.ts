@@ -37,6 +37,11 @@ switch (what) {
     await benchLists(args);
     break;
   }
+  case 'scaling': {
+    const { printScaling } = await import('./scaling-page.ts');
+    printScaling(args);
+    break;
+  }
   default:
     console.error('npm run bench -- redirect [--links 1,10000,1000000] [--seconds 3] [--rounds 3]');
     console.error('npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]');
@@ -45,5 +50,6 @@ switch (what) {
     console.error('npm run bench -- match [--seconds 5] [--clicks 1000000]');
     console.error('npm run bench -- matching [--installs 100000] [--seed 1] [--tap off,ios,mobile] [--strangers 50]');
     console.error('npm run bench -- lists [--links 100000] [--requests 300]');
+    console.error('npm run bench -- scaling [--rate 10000,100000,1000000]   (calculated, runs nothing)');
     process.exitCode = 1;
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run generate`: writes the generated files: docs/openapi.json, the dashboard's types of it, docs/settings.md and
- * the dumps of both schemas.
+ * `npm run generate`: writes the generated files: docs/openapi.json, the dashboard's types of it, docs/settings.md,
+ * docs/scaling.md and the dumps of both schemas.
  * `--check` writes nothing and reports what is outdated; it only checks what needs no servers.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -9,6 +9,7 @@ import { openapi } from '#api/docs/openapi.ts';
 import { docsRoutes } from '#api/docs/routes.ts';
 import { aboutApi } from '#api/parts.ts';
 import { apiRoutes } from '#api/routes.ts';
+import { scalingPage } from '#bench/scaling-page.ts';
 import { loadConfig } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { gatewayRoutes } from '#gateway/routes.ts';
@@ -19,6 +20,7 @@ type Page = readonly [file: string, text: () => string | Promise<string>];
 
 const pages: Page[] = [
   ['docs/settings.md', settingsPage],
+  ['docs/scaling.md', scalingPage],
   ['docs/openapi.json', () => `${JSON.stringify(openapiDocument(), null, 2)}\n`],
   ['dashboard/api-types.d.ts', () => apiTypes(openapiDocument())],
 ];

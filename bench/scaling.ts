@@ -1,0 +1,132 @@
+/** What a rate of clicks needs, calculated from bench/results. `npm run bench -- scaling --rate 250000` prints one rate. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '#common/durations.ts';
+import { packageRoot } from '#common/process/paths.ts';
+import { settings } from '#common/process/settings.ts';
+
+/** Microseconds of CPU per click, and bytes, as measured. */
+export interface Measured {
+  readonly redirector: number;
+  readonly publisher: number;
+  readonly nats: number;
+  readonly ingest: number;
+  readonly clickhouse: number;
+  readonly postgres: number;
+  readonly redis: number;
+  /** In ClickHouse, raw rows and rollups, compressed. */
+  readonly diskBytes: number;
+}
+
+interface Results {
+  readonly redirect: { readonly figures: readonly { readonly case: string; readonly redirector_us: number }[] };
+  readonly path: { readonly figures: readonly { readonly rate: number; readonly us: Record<string, number> }[] };
+  readonly analytics: { readonly sizes: readonly { readonly clicks: number; readonly disk_gb: number }[] };
+}
+
+export function readMeasured(): Measured {
+  const read = <Name extends keyof Results>(name: Name): Results[Name] =>
+    JSON.parse(readFileSync(join(packageRoot(), 'bench', 'results', `${name}.json`), 'utf8')) as Results[Name];
+  const redirect = read('redirect').figures.find((one) => one.case.startsWith('mixed'));
+  const path = [...read('path').figures].sort((a, b) => b.rate - a.rate)[0];
+  const disk = [...read('analytics').sizes].sort((a, b) => b.clicks - a.clicks)[0];
+  const us = (name: string) => path?.us[name] ?? Number.NaN;
+  const measured = {
+    redirector: redirect?.redirector_us ?? Number.NaN,
+    ...{ publisher: us('publisher'), nats: us('nats'), ingest: us('ingest'), clickhouse: us('clickhouse') },
+    ...{ postgres: us('postgres'), redis: us('redis') },
+    diskBytes: disk ? (disk.disk_gb * 1e9) / disk.clicks : Number.NaN,
+  };
+  const missing = Object.entries(measured).filter(([, value]) => !(value > 0));
+  if (missing.length > 0) throw new Error(`bench/results has no ${missing.map(([name]) => name).join(', ')}`);
+  return measured;
+}
+
+/** What bench/results does not have. The page names the source of each. */
+export const assumed = {
+  /** Share of a core that processes with visitors may use at the peak, and that others may. */
+  edgeLoad: 0.5,
+  otherLoad: 0.7,
+  coresOfMachine: 8,
+  /** Of one click in the journal and the log. */
+  recordBytes: 600,
+  natsReplicas: 3,
+  /** Clicks of phones of apps with the platform, kept by address for `probabilistic_window_hours`. */
+  comparableShare: 0.6,
+  byAddressBytes: 178,
+  byAddressHours: 6,
+  /** Every click by its id, for some minutes. */
+  byIdBytes: 129,
+  byIdMinutes: 15,
+  redisBytes: 16 * 2 ** 30,
+  diskBytes: 4e12,
+} as const;
+
+const DAY_SECONDS = DAY_MS / SECOND_MS;
+const HOUR_SECONDS = HOUR_MS / SECOND_MS;
+const cores = (rate: number, microseconds: number, load: number) => (rate * microseconds) / 1e6 / load;
+const machinesFor = (count: number) => Math.max(1, Math.ceil(count / assumed.coresOfMachine));
+
+/** Seconds of clicks that Redis has at once, weighed by their bytes. */
+const redisBytesPerRate =
+  assumed.comparableShare * assumed.byAddressBytes * assumed.byAddressHours * HOUR_SECONDS +
+  assumed.byIdBytes * assumed.byIdMinutes * (MINUTE_MS / SECOND_MS);
+
+export interface Plan {
+  readonly rate: number;
+  readonly redirectors: number;
+  /** Machines with redirectors and a publisher; at least two, so that one may fail. */
+  readonly edges: number;
+  readonly natsCores: number;
+  readonly ingestCores: number;
+  readonly clickhouseCores: number;
+  readonly redisCores: number;
+  readonly postgresCores: number;
+  readonly machines: number;
+  /** Clicks have one partition and so one ingest: a higher rate needs several installations. */
+  readonly installations: number;
+  readonly logBytesPerSecond: number;
+  readonly journalBytesPerHour: number;
+  readonly logMinutes: number;
+  readonly redisBytes: number;
+  readonly diskBytesPerDay: number;
+}
+
+export function planFor(rate: number, us: Measured): Plan {
+  const redirectors = Math.max(2, Math.ceil(cores(rate, us.redirector, assumed.edgeLoad)));
+  const edgeCores = redirectors + cores(rate, us.publisher, assumed.otherLoad);
+  const edges = Math.max(2, machinesFor(edgeCores));
+  const natsCores = cores(rate, us.nats, assumed.otherLoad) * assumed.natsReplicas;
+  const ingestCores = cores(rate, us.ingest, assumed.otherLoad);
+  const clickhouseCores = cores(rate, us.clickhouse, assumed.otherLoad);
+  const redisCores = cores(rate, us.redis, assumed.otherLoad);
+  const postgresCores = cores(rate, us.postgres, assumed.otherLoad);
+  const logBytesPerSecond = rate * assumed.recordBytes;
+  return {
+    ...{ rate, redirectors, edges, natsCores, ingestCores, clickhouseCores, redisCores, postgresCores },
+    machines: edges + machinesFor(natsCores + ingestCores + clickhouseCores + redisCores + postgresCores),
+    installations: Math.ceil(rate / limits(us).ingest),
+    logBytesPerSecond,
+    journalBytesPerHour: (logBytesPerSecond * HOUR_SECONDS) / edges,
+    logMinutes: settings.LOG_BYTES_MAX.fallback / logBytesPerSecond / 60,
+    redisBytes: rate * redisBytesPerRate,
+    diskBytesPerDay: rate * us.diskBytes * DAY_SECONDS,
+  };
+}
+
+/** The rate of clicks at which each part is full with the default settings. */
+export function limits(us: Measured) {
+  return {
+    disk: assumed.diskBytes / (us.diskBytes * DAY_SECONDS * settings.RETENTION_DAYS.fallback),
+    journal: (settings.JOURNAL_BYTES_MAX.fallback / (assumed.recordBytes * HOUR_SECONDS)) * 2,
+    redisMemory: assumed.redisBytes / redisBytesPerRate,
+    ingest: (1e6 / us.ingest) * assumed.otherLoad,
+    redirector: (1e6 / us.redirector) * assumed.edgeLoad,
+    redisCpu: (1e6 / us.redis) * assumed.otherLoad,
+    publisher: (1e6 / us.publisher) * assumed.otherLoad,
+    nats: (1e6 / us.nats) * assumed.otherLoad,
+    clickhouse: (1e6 / us.clickhouse) * assumed.otherLoad * assumed.coresOfMachine,
+  } as const;
+}
+
+export type Limit = keyof ReturnType<typeof limits>;
