@@ -59,7 +59,11 @@ export function needs(plans: readonly Plan[]): string {
     row('cores for ClickHouse', plans, ({ clickhouseCores }) => count(clickhouseCores)),
     row('cores for Redis', plans, ({ redisCores }) => count(redisCores)),
     row('cores for Postgres', plans, ({ postgresCores }) => count(postgresCores)),
-    row(`**machines of ${assumed.coresOfMachine} cores in all, by CPU alone**`, plans, ({ machines }) => `**${exact(machines)}**`),
+    row(
+      `**machines of ${assumed.coresOfMachine} cores in all, by CPU alone**`,
+      plans,
+      ({ machines }) => `**${exact(machines)}**`,
+    ),
     row('partitions of clicks', plans, () => '1'),
     row('**installations**, because a partition has one ingest', plans, ({ installations }) => `**${installations}**`),
     row('journals and log', plans, ({ logBytesPerSecond }) => `${bytes(logBytesPerSecond)}/s`),
