@@ -48,7 +48,7 @@ function fingerprint() {
     for (const entry of readdirSync(folder, { withFileTypes: true }).sort((a, b) => (a.name < b.name ? -1 : 1))) {
       const file = join(folder, entry.name);
       if (entry.isDirectory()) walk(file);
-      else if (/\.(tsx?|css|svg)$/.test(file) && !file.endsWith('.test.ts')) {
+      else if (/\.(tsx?|css|svg|json)$/.test(file) && !file.endsWith('.test.ts')) {
         const { mtimeMs, size } = statSync(file);
         hash.update(`${file} ${mtimeMs} ${size}\n`);
       }

@@ -16,6 +16,7 @@ import { type Postgres, PostgresUnavailable } from '#common/stores/postgres.ts';
 import type { Redis } from '#common/stores/redis.ts';
 import { Tenancy } from '#common/stores/tenancy.ts';
 import { asOfFrom } from './analytics/as-of.ts';
+import { auditsFrom } from './analytics/audit-turns.ts';
 import { analyticsParts } from './analytics/deps.ts';
 import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
@@ -79,7 +80,12 @@ export function apiParts(
     tenancy: new Tenancy(db),
     clock,
     auth,
-    analytics: analyticsParts({ clickhouse, asOf: asOfFrom(db), retentionDays: config.RETENTION_DAYS }),
+    analytics: analyticsParts({
+      clickhouse,
+      asOf: asOfFrom(db),
+      auditsSince: auditsFrom(db),
+      retentionDays: config.RETENTION_DAYS,
+    }),
     apiKeys: new ApiKeys(secrets),
     appSnapshots,
     announce: (...changes) => announceChanges(redis, changes),

@@ -60,3 +60,15 @@ export class PostgresAuditTurns implements AuditTurns {
     );
   }
 }
+
+export interface AuditedHour {
+  /** Its beginning, epoch ms. */
+  readonly hour: number;
+  readonly figures: AuditFigures;
+}
+
+/** The hours since a time that were audited, oldest first. */
+export function auditsFrom(db: Pick<Queries, 'query'>): (sinceMs: number) => Promise<AuditedHour[]> {
+  const sql = 'SELECT hour, figures FROM hourly_audits WHERE hour >= $1 AND figures IS NOT NULL ORDER BY hour';
+  return (sinceMs) => db.query<AuditedHour>(sql, [sinceMs], 'audits_since');
+}

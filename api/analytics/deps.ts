@@ -5,6 +5,7 @@ import type { BreakdownRow } from '#clickhouse/queries/link.ts';
 import type { Clock } from '#common/clock.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
+import type { AuditedHour } from './audit-turns.ts';
 import { CountKeyedCache } from './count-keyed-cache.ts';
 import type { Amount } from './metrics.ts';
 
@@ -25,6 +26,8 @@ export interface AnalyticsParts {
   readonly exports: FairQueue;
   /** The instant (epoch ms) before which the statistics include everything that was accepted. */
   readonly asOf: () => Promise<number>;
+  /** The hours since a time (epoch ms) that were audited, oldest first. */
+  readonly auditsSince: (sinceMs: number) => Promise<readonly AuditedHour[]>;
   /** Age in days beyond which records are dropped: nothing older is shown, even if it still exists. */
   readonly retentionDays: number;
   readonly kept: FigureCaches;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
 import { makeRecords, makeTenant, pick, storeRecords } from '#api/testing/records.ts';
-import { DAY_MS } from '#common/durations.ts';
+import { DAY_MS, HOUR_MS } from '#common/durations.ts';
 import { seededRandom } from '#common/seeded-random.ts';
 
 const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
@@ -122,6 +122,47 @@ test('another organization, its apps and its links get 403, unknown ones 404', a
   expect((await stage.get(caller, `/links/${other}/stats`)).status).toBe(403);
   expect((await stage.get(caller, `/links/${unknown?.links[0]?.id}/stats`)).status).toBe(404);
   expect((await stage.get(caller, '/links/nonsense/stats')).status).toBe(404);
+});
+
+test('the state of the figures sums the audits, and has only the caller’s own refused records', async () => {
+  const hour = (back: number) => Math.floor(nowMs / HOUR_MS - back) * HOUR_MS;
+  const audited = [
+    [hour(30), { lost: 0, duplicated: 0, rollup_difference: 0 }],
+    [hour(3), { lost: 2, duplicated: 1, rollup_difference: 0 }],
+    [hour(2), { lost: 0, duplicated: 0, rollup_difference: 0 }],
+    [hour(24 * 31), { lost: 9, duplicated: 9, rollup_difference: 9 }],
+  ] as const;
+  for (const [at, figures] of audited) {
+    const sql = 'INSERT INTO hourly_audits (hour, owner, claimed_until, figures) VALUES ($1, $2, now(), $3)';
+    await stage.db.execute(sql, [at, 'test', JSON.stringify(figures)]);
+  }
+  // An hour that is being audited has no figures yet.
+  await stage.db.execute("INSERT INTO hourly_audits (hour, owner, claimed_until) VALUES ($1, 'test', now())", [hour(1)]);
+  const letters = [mine, mine, foreign].map(({ organization_id }, at) => {
+    const record = `{"v":1,"organization_id":"${organization_id}","note":"\\"organization_id\\":\\"${mine.organization_id}\\""}`;
+    return `('event', 'bad_field', fromUnixTimestamp64Milli(${nowMs - at * HOUR_MS}), '${record}')`;
+  });
+  await stage.clickhouse.command(`INSERT INTO dead_letters (kind, reason, time, record) VALUES ${letters.join()}`);
+  const { status, body } = await stage.get(caller, '/trust');
+  expect([status, body.audit]).toEqual([
+    200,
+    {
+      ...{ lost: 2, duplicated: 1, rollup_difference: 0, hours: 3, hours_with_faults: 1 },
+      audited_to: new Date(hour(1)).toISOString(),
+      days: [
+        { date: '2026-04-09', hours: 1, faults: 0 },
+        { date: '2026-04-10', hours: 2, faults: 3 },
+      ],
+    },
+  ]);
+  const last_at = new Date(nowMs).toISOString();
+  expect(body.refused).toEqual({
+    records: 2,
+    reasons: [{ kind: 'event', reason: 'bad_field', records: 2, last_at }],
+  });
+  expect(body.lag_seconds).toBeGreaterThanOrEqual(0);
+  expect((await stage.get(memberOf(foreign.organization_id), '/trust')).body.refused.records).toBe(1);
+  expect((await stage.get(memberOf(), '/trust')).body.refused).toEqual({ records: 0, reasons: [] });
 });
 
 test('a caller without an organization sees nothing', async () => {

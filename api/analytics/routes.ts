@@ -11,6 +11,7 @@ import { analyticsPage } from './page.ts';
 import { timeseries } from './timeseries.ts';
 import { topCampaigns } from './top-campaigns.ts';
 import { topLinks } from './top-links.ts';
+import { trust } from './trust.ts';
 
 export const analyticsRoutes: readonly Route<AnalyticsDeps>[] = [
   overview,
@@ -24,4 +25,5 @@ export const analyticsRoutes: readonly Route<AnalyticsDeps>[] = [
   readMatch,
   readMatchQuality,
   linkStats,
+  trust,
 ];

@@ -13,6 +13,7 @@ import {
   linkFieldNames,
   sharedChangesBody,
   storedValue,
+  TAGS_MAX,
 } from '#common/links/link-fields.ts';
 import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
 import { refuseApp } from './list.ts';
@@ -74,6 +75,16 @@ function whichFaults(body: Readonly<Record<string, unknown>>): FieldError[] {
     .map((name) => ({ field: `filter.${name}`, message: 'must be a time from 1970 to 9999' }));
 }
 
+function changeFaults(changes: Readonly<Record<string, unknown>>): FieldError[] {
+  const mixed = ['add_tags', 'remove_tags'].filter(
+    (name) => changes[name] !== undefined && changes['tags'] !== undefined,
+  );
+  return [
+    ...linkFaults(changes),
+    ...mixed.map((field) => ({ field, message: 'cannot be used together with tags, which replaces all of them' })),
+  ];
+}
+
 export const bulkUpdateLinks = route({
   method: 'PATCH',
   path: '/links/bulk',
@@ -92,7 +103,7 @@ export const bulkUpdateLinks = route({
   ),
   bodyFaults: (body) => [
     ...whichFaults(body),
-    ...(isObject(body['changes']) ? linkFaults(body['changes']) : []).map(({ field, message }) => ({
+    ...(isObject(body['changes']) ? changeFaults(body['changes']) : []).map(({ field, message }) => ({
       field: `changes.${field}`,
       message,
     })),
@@ -110,7 +121,20 @@ export const bulkUpdateLinks = route({
     const names = linkFieldNames.filter((name) => Reflect.get(changes, name) !== undefined);
     const values = names.map((name) => storedValue(name, Reflect.get(changes, name)));
     const assignments = names.map((name, at) => `, ${name} = $${at + 4}`).join('');
-    const done = await changeLinks({ tenancy, clock }, caller, body, assignments, values);
+    const { add_tags = [], remove_tags = [] } = changes;
+    const tags = tagsWith(`$${values.length + 4}`, `$${values.length + 5}`);
+    const done = await changeLinks(
+      { tenancy, clock },
+      caller,
+      body,
+      add_tags.length + remove_tags.length === 0
+        ? { assignments, values }
+        : {
+            assignments: `${assignments}, tags = ${tags}`,
+            condition: ` AND cardinality(${tags}) <= ${TAGS_MAX}`,
+            values: [...values, add_tags, remove_tags],
+          },
+    );
     if (done instanceof Rejection) return done;
     await deliverChanges();
     return { status: 200, body: { updated: done.changed, failed: done.failed } };
@@ -140,7 +164,7 @@ export const bulkDeleteLinks = route({
     },
   },
   async handle({ tenancy, clock, deliverChanges }, { caller, body }) {
-    const done = await changeLinks({ tenancy, clock }, caller, body, ', deleted_at = $3', []);
+    const done = await changeLinks({ tenancy, clock }, caller, body, { assignments: ', deleted_at = $3', values: [] });
     if (done instanceof Rejection) return done;
     await deliverChanges();
     return { status: 200, body: { deleted: done.changed, failed: done.failed } };
@@ -157,13 +181,24 @@ const lock = `SELECT l.id FROM links l JOIN apps a ON a.id = l.app_id
   WHERE l.organization_id = ANY ($1) AND l.id = ANY ($2) AND l.deleted_at IS NULL AND a.deleted_at IS NULL
   ORDER BY l.id FOR NO KEY UPDATE OF l`;
 
-/** @param assignments further ones than of updated_at; their values begin at `$4`. */
+/** The tags of a link without the removed ones and with the added ones, in the order in which they were given. */
+const tagsWith = (added: string, removed: string) => `ARRAY(
+  SELECT t.tag FROM unnest(tags || ${added}::text[]) WITH ORDINALITY AS t (tag, n)
+   WHERE t.tag <> ALL (${removed}::text[]) GROUP BY t.tag ORDER BY min(t.n))`;
+
+interface Change {
+  /** Further ones than of updated_at; their values begin at `$4`. */
+  readonly assignments: string;
+  readonly values: readonly unknown[];
+  /** Links for which it is false are refused, because they would have too many tags. */
+  readonly condition?: string;
+}
+
 async function changeLinks(
   { tenancy, clock }: { readonly tenancy: Tenancy; readonly clock: Clock },
   caller: UserCaller,
   { ids, filter }: Which,
-  assignments: string,
-  values: readonly unknown[],
+  { assignments, values, condition = '' }: Change,
 ): Promise<Changed | Rejection> {
   const writable = caller.memberships.filter(({ role }) => role !== 'viewer');
   if (caller.memberships.length > 0 && writable.length === 0) return onlyViewing();
@@ -175,17 +210,22 @@ async function changeLinks(
     const wanted = ids ?? (await idsOf(tenant, filter ?? {}));
     if (wanted instanceof Rejection) return wanted;
     const locked = (await tenant.query<{ id: string }>(lock, [wanted])).map(({ id }) => id);
-    await tenant.query(
-      `UPDATE links SET updated_at = $3${assignments} WHERE organization_id = ANY ($1) AND id = ANY ($2)`,
+    const changed = await tenant.query<{ id: string }>(
+      `UPDATE links SET updated_at = $3${assignments}
+        WHERE organization_id = ANY ($1) AND id = ANY ($2)${condition} RETURNING id`,
       [locked, new Date(clock()), ...values],
     );
-    const known = new Set(locked);
-    const failed = (ids ?? []).filter((id) => !known.has(id)).map((id) => ({ id, ...missing.body }));
-    return { changed: locked.length, failed };
+    const [known, done] = [new Set(locked), new Set(changed.map(({ id }) => id))];
+    const failed = [
+      ...(ids ?? []).filter((id) => !known.has(id)).map((id) => ({ id, ...missing.body })),
+      ...locked.filter((id) => !done.has(id)).map((id) => ({ id, ...tooManyTags.body })),
+    ];
+    return { changed: done.size, failed };
   });
 }
 
 const missing = notFound('There is no link with this id that you may change.');
+const tooManyTags = invalid('changes.add_tags', `the link would have more than ${TAGS_MAX} tags`);
 
 async function idsOf(tenant: TenantQueries, filter: NonNullable<Which['filter']>): Promise<string[] | Rejection> {
   const refused = await refuseApp(tenant, filter.app_id);

@@ -167,6 +167,24 @@ test('many links are changed and deleted by a filter, and links that it does not
   expect((await listed('search=f-')).pagination.total).toBe(3);
 });
 
+test('tags are added to and removed from each link, and a link that would have more than 20 is named and stays as it is', async () => {
+  const full = Array.from({ length: 20 }, (_, at) => `t${at}`);
+  const links = [[], ['a', 'b'], ['b', 'c'], full].map((tags) => ({ app_id: appId, path: '/t', tags }));
+  const ids = (await create(links)).body.results.map(({ link }: { link: { id: string } }) => link.id);
+  const changes = { add_tags: ['new', 'a'], remove_tags: ['b'], campaign: 'tagged' };
+  const changed = await owner.call('PATCH', '/links/bulk', { ids, changes });
+  expect([changed.status, changed.body.updated]).toEqual([200, 3]);
+  expect(changed.body.failed).toMatchObject([
+    { id: ids[3], error: { code: 'VALIDATION_ERROR', details: { field: 'changes.add_tags' } } },
+  ]);
+  const after = await Promise.all(ids.map(async (id: string) => (await owner.call('GET', `/links/${id}`)).body));
+  expect(after.map(({ tags }) => tags)).toEqual([['new', 'a'], ['a', 'new'], ['c', 'new', 'a'], full]);
+  expect(after.map(({ campaign }) => campaign)).toEqual(['tagged', 'tagged', 'tagged', null]);
+  expect((await listed('tag=new')).pagination.total).toBe(3);
+  const removed = await owner.call('PATCH', '/links/bulk', { ids, changes: { remove_tags: ['t0'], add_tags: ['z'] } });
+  expect([removed.body.updated, removed.body.failed]).toEqual([4, []]);
+});
+
 test('a filter that matches more than 10,000 links is refused, and changes none', async () => {
   await create([{ app_id: appId, path: '/m', tags: ['many'] }]);
   const reply = await owner.call('PATCH', '/links/bulk', { filter: { tag: 'many' }, changes: { archived: true } });
@@ -185,6 +203,7 @@ test.each([
   ],
   ['no changes', { ids: ['x'], changes: {} }, 'changes'],
   ['a short code', { ids: ['x'], changes: { short_code: 'abc' } }, 'changes.short_code'],
+  ['both all tags and some', { ids: ['x'], changes: { tags: ['a'], add_tags: ['b'] } }, 'changes.add_tags'],
   ['a bad address', { ids: ['x'], changes: { ios_url: 'http://x' } }, 'changes.ios_url'],
 ])('a bulk change with %s is a 400 that names the field', async (_, body, field) => {
   const reply = await owner.call('PATCH', '/links/bulk', body);

@@ -323,3 +323,22 @@ test('a link is found by its external id, its host and code, and its short URL, 
   await owner.call('DELETE', `/links/${link.id}`);
   for (const query of queries) expect((await owner.call('GET', `/links/lookup?${query}`)).status).toBe(404);
 });
+
+test('a short code is free, taken, deleted or reserved, and another organization learns nothing about it', async () => {
+  const check = (code: string, member = owner) =>
+    member.call('GET', `/links/availability?app_id=${apps[0]}&short_code=${code}`);
+  const free = { is_available: true, reason: null, link_id: null };
+  expect((await check('free-code')).body).toEqual(free);
+  const link = (await owner.call('POST', '/links', { app_id: apps[0], path: '/l', short_code: 'free-code' })).body;
+  expect((await check('free-code')).body).toEqual({ is_available: false, reason: 'taken', link_id: link.id });
+  expect((await check('Free-code')).body).toEqual(free);
+  await owner.call('DELETE', `/links/${link.id}`);
+  expect((await check('free-code')).body).toEqual({ is_available: false, reason: 'deleted', link_id: null });
+  const refused = await owner.call('POST', '/links', { app_id: apps[0], path: '/l', short_code: 'free-code' });
+  expect([refused.status, refused.body.error.details.field]).toEqual([400, 'short_code']);
+  expect((await check('Robots')).body).toEqual({ is_available: false, reason: 'reserved', link_id: null });
+  expect((await check('free-code', other)).status).toBe(403);
+  expect((await owner.call('GET', '/links/availability?app_id=app_x&short_code=abc')).status).toBe(404);
+  const short = await check('ab');
+  expect([short.status, short.body.error.details.field]).toEqual([400, 'short_code']);
+});

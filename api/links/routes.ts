@@ -1,5 +1,6 @@
 import type { ApiDeps } from '#api/deps.ts';
 import type { Route } from '#common/http/route.ts';
+import { checkShortCode } from './availability.ts';
 import { bulkDeleteLinks, bulkUpdateLinks } from './bulk-change.ts';
 import { bulkCreateLinks } from './bulk-create.ts';
 import { createLinkRoute } from './create.ts';
@@ -15,6 +16,7 @@ import { upsertLink } from './upsert.ts';
 export const linkRoutes: readonly Route<ApiDeps>[] = [
   listLinks,
   lookUpLink,
+  checkShortCode,
   createLinkRoute,
   bulkCreateLinks,
   bulkUpdateLinks,

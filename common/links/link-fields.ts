@@ -23,6 +23,13 @@ const address = (description: string) =>
 const utm = (name: string) =>
   text(CAMPAIGN_CHARACTERS_MAX, `Added to web destinations as ${name}, and stored with each click.`);
 
+export const TAGS_MAX = 20;
+
+function tagList(description: string) {
+  const about = description === '' ? {} : { description };
+  return Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: TAGS_MAX, uniqueItems: true, ...about });
+}
+
 /** Every field that may be written, with its schema. */
 export const linkFields = {
   path: Type.String({
@@ -47,7 +54,7 @@ export const linkFields = {
       },
     ),
   ),
-  tags: nullable(Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 20, uniqueItems: true })),
+  tags: nullable(tagList('')),
   external_id: nullable(
     Type.String({ minLength: 1, maxLength: 255, description: "Your own identifier, unique among the app's links." }),
   ),
@@ -105,11 +112,14 @@ export const upsertedLinkBody = Type.Object(
 );
 const { short_code: __, ...shared } = upserted;
 /** What may be changed in many links at once: what need not be unique. */
-export const sharedChangesBody = Type.Object(shared, {
-  additionalProperties: false,
-  minProperties: 1,
-  title: 'SharedLinkChanges',
-});
+export const sharedChangesBody = Type.Object(
+  {
+    ...shared,
+    add_tags: Type.Optional(tagList(`Added to the tags of each link. A link has at most ${TAGS_MAX}.`)),
+    remove_tags: Type.Optional(tagList('Removed from the tags of each link.')),
+  },
+  { additionalProperties: false, minProperties: 1, title: 'SharedLinkChanges' },
+);
 /** The same for SDKs, whose unknown fields are ignored: old SDKs are used for years. */
 export const newSdkLinkBody = Type.Object({ app_id, path, ...optional(others) }, { title: 'NewSdkLink' });
 /** The body that changes a link: any of the fields, at least one. */

@@ -1,19 +1,21 @@
 /**
- * The texts of the page, by key. Another language is one file with the same keys, a line in `languages` and one in
- * `catalogues`: it is loaded only where it is used. A missing key shows the English text.
+ * The texts of the page, by key, with placeholders in braces. Another language is one JSON file with the same keys, a
+ * line in `languages` and one in `catalogues`: it is loaded only where it is used.
  */
-import { english } from './english.ts';
+import english from './en.json';
 
 export type TextKey = keyof typeof english;
-type Catalogue = Partial<Record<TextKey, string>>;
+type Catalogue = Readonly<Record<TextKey, string>>;
 
 export const languages = [
   ['en', 'English'],
   ['de', 'Deutsch'],
+  ['es', 'Español'],
 ] as const;
 const catalogues: Readonly<Record<string, () => Promise<Catalogue>>> = {
   en: () => Promise.resolve(english),
-  de: async () => (await import('./german.ts')).german,
+  de: async () => (await import('./de.json')).default,
+  es: async () => (await import('./es.json')).default,
 };
 const storageKey = 'signpost-language';
 
@@ -34,8 +36,7 @@ export function chooseLanguage(wanted: string): void {
 
 /** The text with its placeholders filled: `{count} links`. */
 export function t(key: TextKey, values: Readonly<Record<string, string | number>> = {}): string {
-  const text: string = catalogue[key] ?? english[key];
-  return text.replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''));
+  return catalogue[key].replaceAll(/\{(\w+)\}/g, (_, name: string) => String(values[name] ?? ''));
 }
 
 /** The text of a value that the API may extend: the value itself if it has no text yet. */

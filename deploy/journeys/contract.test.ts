@@ -139,6 +139,8 @@ test('every operation succeeds as described', async () => {
   for (const status of [201, 200])
     await expectStatus(status, 'PUT', `/links/by-external-id/${app['id']}/e1`, { body: { path: '/e' } });
   await expectStatus(200, 'GET', '/links?sort=clicks&limit=2');
+  await expectStatus(200, 'GET', `/links/availability?app_id=${app['id']}&short_code=free`);
+  await expectStatus(200, 'GET', '/trust');
   await expectStatus(200, 'GET', `/links/lookup?app_id=${app['id']}&external_id=e1`);
   await expectStatus(200, 'GET', '/links?tag=t,b&cursor=&limit=1&include=clicks,installs');
   await expectStatus(200, 'GET', '/tags');

@@ -77,6 +77,7 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },
   { endpoint: 'GET /tags', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /links/availability', statuses: read(), query: 'app_id={app}&short_code=free' },
   { endpoint: 'GET /links/lookup', statuses: read(), query: 'app_id={app}&external_id=known' },
   {
     endpoint: 'POST /links/bulk',
@@ -107,6 +108,7 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /analytics/breakdown', statuses: read(), query: 'by=platform&app_id={app}' },
   { endpoint: 'GET /analytics/page', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /analytics/match-quality', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'GET /trust', statuses: own(200) },
   { endpoint: 'GET /matches', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /matches/{match_id}', statuses: read(404) },
   {
