@@ -1,11 +1,12 @@
 /** The dashboard in a real browser, on the real API: what people do, by role and label. */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import decodeQr from 'jsqr';
 import { Secret, TOTP } from 'otpauth';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
 import { skipWithout } from '#testing/skip.ts';
-import { screensOf } from './testing/dashboard-screens.ts';
+import { logo, screensOf } from './testing/dashboard-screens.ts';
 import {
   chromiumProgram,
   type DashboardStage,
@@ -102,7 +103,7 @@ test('a login asks for the second factor once the password is right, and says wh
   await browser.close();
 });
 
-test('a taken short code is reported at its field, and what was entered stays', async (context) => {
+test('a short code is checked as it is typed, a taken one is reported at its field, and what was entered stays', async (context) => {
   inBrowser(context);
   const [taken] = await stage.api.db.query<{ short_code: string }>('SELECT short_code FROM links WHERE id = $1', [
     shop.linkIds[0],
@@ -111,11 +112,211 @@ test('a taken short code is reported at its field, and what was entered stays', 
   await page.goto(`${stage.origin}/links?new=1`);
   await page.getByRole('dialog').getByLabel('App', { exact: true }).selectOption({ label: 'Shop' });
   await page.getByLabel('Destination').fill('https://www.example.com/again');
+  await page.getByLabel('Short code').fill(`${taken?.short_code}-2`);
+  await page.getByText('This code is free.').waitFor();
   await page.getByLabel('Short code').fill(taken?.short_code ?? '');
+  await page.getByText('Another link has this code.').waitFor();
   await page.getByRole('button', { name: 'Create link' }).click();
   const field = page.getByRole('textbox', { name: 'Short code' });
   await expect.poll(() => field.getAttribute('aria-invalid')).toBe('true');
   expect(await page.getByLabel('Destination').inputValue()).toBe('https://www.example.com/again');
+  await browser.close();
+});
+
+test('links are chosen with the keyboard, tagged, archived and deleted together, and the others stay as they are', async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const app = (await person.call('POST', '/apps', { name: 'Bulk' })).body;
+  const links = Array.from({ length: 130 }, (_, n) => ({ app_id: app.id, path: '/b', title: `Bulk ${n + 1}` }));
+  await person.call('POST', '/links/bulk', { links: links.slice(0, 127) });
+  await person.call('POST', '/links/bulk', { links: links.slice(127).map((link) => ({ ...link, campaign: 'last' })) });
+  const totalOf = async (query: string) => (await person.call('GET', `/links?limit=1&${query}`)).body.pagination.total;
+  const { page, context: browser, faults } = await stage.loggedIn(person);
+  await nav(page, 'Links').click();
+  await page.getByRole('checkbox', { name: 'Choose Bulk 130', exact: true }).focus();
+  await page.keyboard.press('Space');
+  await page.getByText('1 chosen').waitFor();
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await page.getByRole('checkbox', { name: 'Choose all links of this page' }).check();
+  await page.getByText('51 chosen').waitFor();
+  await page.getByRole('button', { name: 'Add tags' }).focus();
+  await page.keyboard.press('Enter');
+  await page.keyboard.type('spring, paid');
+  await page.keyboard.press('Enter');
+  await page.getByText('51 links changed.').waitFor();
+  expect(await totalOf('tag=paid')).toBe(51);
+  await page.goto(`${stage.origin}/links?campaign=last`);
+  await page.getByRole('checkbox', { name: 'Choose all links of this page' }).check();
+  await page.getByRole('button', { name: 'Archive' }).click();
+  await page.getByText('3 links changed.').waitFor();
+  expect([await totalOf('archived=true'), await totalOf('archived=false')]).toEqual([3, 127]);
+  await page.getByRole('button', { name: 'Remove the filter Campaign' }).click();
+  await page.getByRole('checkbox', { name: 'Choose all links of this page' }).check();
+  await page.getByRole('button', { name: 'Choose all 127' }).click();
+  await page.getByText('127 chosen').waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('127 links changed.').waitFor();
+  expect(await totalOf('')).toBe(3);
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('a change of many links waits at the limit, shows how far it is, and keeps chosen what failed', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const app = (await person.call('POST', '/apps', { name: 'Limited' })).body;
+  const links = Array.from({ length: 101 }, () => ({ app_id: app.id, path: '/b' }));
+  await person.call('POST', '/links/bulk', { links });
+  const { page, context: browser } = await stage.loggedIn(person);
+  let sent = 0;
+  await page.route('**/v1/links/bulk', (route) => {
+    sent++;
+    if (sent === 2) return route.fulfill({ status: 429, headers: { 'retry-after': '1' }, json: {} });
+    return sent > 2
+      ? route.fulfill({ status: 400, json: { error: { message: 'refused by a test' } } })
+      : route.continue();
+  });
+  await nav(page, 'Links').click();
+  for (const rows of ['1–50', '51–100', '101–101']) {
+    await page.getByText(`${rows} of 101`).waitFor();
+    await page.getByRole('checkbox', { name: 'Choose all links of this page' }).check();
+    if (rows !== '101–101') await page.getByRole('button', { name: 'Next page' }).click();
+  }
+  await page.getByText('101 chosen').waitFor();
+  await page.getByRole('button', { name: 'Archive' }).click();
+  await page.getByText('100 of 101 done').waitFor();
+  await page.getByText('refused by a test').waitFor();
+  await page.getByText('100 links changed.').waitFor();
+  await page.getByText('1 chosen').waitFor();
+  await browser.close();
+});
+
+test('a designed QR code in each format leads to the link, with a logo in its middle', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  const link = (await owner.call('GET', `/links/${shop.linkIds[0]}`)).body;
+  await page.goto(`${stage.origin}/links/${link.id}`);
+  await page.getByRole('button', { name: 'Design' }).click();
+  await page.getByLabel('Code color').fill('#123456');
+  await page.getByLabel('Background').fill('#ffeedd');
+  await page.getByLabel('Logo').setInputFiles({ name: 'l.svg', mimeType: 'image/svg+xml', buffer: Buffer.from(logo) });
+  await page.locator('svg.qrpreview image').waitFor();
+  await page.getByLabel('Size of the PNG').selectOption('512');
+  const saved = async (name: string) => {
+    const waits = page.waitForEvent('download');
+    await page.getByRole('button', { name, exact: true }).click();
+    const file = await waits;
+    expect(file.suggestedFilename()).toBe(`${link.short_code}.${name.toLowerCase()}`);
+    return readFileSync(await file.path());
+  };
+  const [png, svg, pdf] = [await saved('PNG'), await saved('SVG'), await saved('PDF')];
+  expect(await decodedQr(page, png, 'image/png')).toBe(link.url);
+  expect(await decodedQr(page, svg, 'image/svg+xml')).toBe(link.url);
+  const text = pdf.toString('latin1');
+  const [, at] = /startxref\n(\d+)\n%%EOF/.exec(text) ?? [];
+  expect(text.slice(Number(at), Number(at) + 4)).toBe('xref');
+  expect(text).toContain('/Filter /DCTDecode');
+  await page.getByLabel('Code color').fill('#ffdd99');
+  await page.getByText('too similar for many cameras').waitFor();
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+const qrSide = 280;
+
+/** What a camera reads in a picture, as the browser draws it: that decides also for SVG. */
+async function decodedQr(page: Page, bytes: Buffer, type: string): Promise<string | undefined> {
+  const grays: number[] = await page.evaluate(`(async () => {
+    const image = new Image();
+    image.src = 'data:${type};base64,${bytes.toString('base64')}';
+    await image.decode();
+    const canvas = document.createElement('canvas');
+    canvas.width = canvas.height = ${qrSide};
+    const pen = canvas.getContext('2d');
+    pen.drawImage(image, 0, 0, ${qrSide}, ${qrSide});
+    return [...pen.getImageData(0, 0, ${qrSide}, ${qrSide}).data].filter((_, at) => at % 4 === 1);
+  })()`);
+  const pixels = Uint8ClampedArray.from(grays.flatMap((gray) => [gray, gray, gray, 255]));
+  return decodeQr.default(pixels, qrSide, qrSide, { inversionAttempts: 'dontInvert' })?.data;
+}
+
+test('a second factor is turned on with the code of an authenticator app, another login is ended, and a wrong password ends nothing', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const other = await stage.loggedIn(person);
+  const { page, context: browser } = await stage.loggedIn(person);
+  await page.goto(`${stage.origin}/account`);
+  await page.getByRole('main').getByRole('button', { name: 'Log out', exact: true }).click();
+  await page.getByText('Logged out there.').waitFor();
+  await nav(other.page, 'Links').click();
+  await other.page.getByText('Your session has ended').waitFor();
+  await other.context.close();
+  await page.getByRole('button', { name: 'Turn on' }).click();
+  await page.getByLabel('Password').fill('wrong');
+  await page.getByRole('button', { name: 'Continue' }).click();
+  await page.getByText('The password is wrong.').waitFor();
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Continue' }).click();
+  const secret = (await page.getByText(/^[A-Z2-7]{32}$/).textContent()) ?? '';
+  await page.getByLabel('Authentication code').fill('000000');
+  await page.keyboard.press('Enter');
+  await page.getByText('This code is not current').waitFor();
+  await page.getByLabel('Authentication code').fill(new TOTP({ secret: Secret.fromBase32(secret) }).generate());
+  await page.keyboard.press('Enter');
+  await page.getByText('Two-factor login is on.').waitFor();
+  expect(await page.locator('.codes li').count()).toBeGreaterThan(5);
+  await page.getByRole('button', { name: 'Turn off' }).waitFor();
+  await browser.close();
+});
+
+test('a server key is created for chosen scopes, shown once, used and deleted, and a member sees none', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const person = await stage.person();
+  const { page, context: browser } = await stage.loggedIn(person);
+  await nav(page, 'Members').click();
+  await page.getByRole('link', { name: 'Server keys' }).click();
+  await page.getByRole('button', { name: 'New key' }).click();
+  await page.keyboard.type('Nightly export');
+  await page.getByRole('checkbox', { name: 'Read figures' }).check();
+  await page.getByRole('button', { name: 'Create key' }).click();
+  const key = (await page.getByText(/^sk_\w{40}$/).textContent()) ?? '';
+  expect((await stage.api.call(key, 'GET', '/links')).status).toBe(200);
+  expect((await stage.api.call(key, 'GET', '/apps')).status).toBe(403);
+  await page.getByRole('button', { name: 'Done' }).click();
+  await page.getByRole('button', { name: 'Delete Nightly export' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true }).click();
+  await page.getByText('No server keys').waitFor();
+  expect((await stage.api.call(key, 'GET', '/links')).status).toBe(401);
+  await browser.close();
+  const member = await stage.loggedIn(await stage.person('member', owner.organization_id));
+  await member.page.goto(`${stage.origin}/members/keys`);
+  await member.page.getByText('Only owners').waitFor();
+  expect(await member.page.getByRole('button', { name: 'New key' }).count()).toBe(0);
+  await member.context.close();
+});
+
+test('the page about trust shows the audits and each refused record of one’s own', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  await stage.api.clickhouse.command(
+    `INSERT INTO dead_letters (kind, reason, time, record) VALUES ('event', 'bad_field', now64(3), '{"v":1,"organization_id":"${owner.organization_id}"}')`,
+  );
+  const { page, context: browser } = await stage.loggedIn(owner);
+  await nav(page, 'Trust').click();
+  await expect.poll(() => page.getByLabel('Lost', { exact: true }).textContent()).toBe('0');
+  await expect.poll(() => page.getByLabel('Refused', { exact: true }).textContent()).toBe('1');
+  await page.getByText('bad_field').waitFor();
+  expect(await page.locator('.days li.bad').count()).toBe(1);
   await browser.close();
 });
 
@@ -160,12 +361,11 @@ test('every screen passes the rules of axe, in light and in dark, and reports no
   }
   expect(faults).toEqual([]);
   await browser.close();
-  for (const isFresh of [true, false]) {
-    const opened = isFresh ? await stage.loggedIn(await stage.person()) : await stage.page();
-    if (!isFresh) await opened.page.goto(stage.origin);
-    const screen = screensOf(shop).find((one) => (isFresh ? one.isFresh : one.isAnonymous));
-    await screen?.open(opened.page, stage.origin);
-    found.push(...(await violations(opened.page, axe, allRules)).map((one) => `${screen?.name}: ${one}`));
+  for (const screen of screensOf(shop).filter(({ isFresh, isAnonymous }) => isFresh || isAnonymous)) {
+    const opened = screen.isFresh ? await stage.loggedIn(await stage.person()) : await stage.page();
+    if (screen.isAnonymous) await opened.page.goto(stage.origin);
+    await screen.open(opened.page, stage.origin);
+    found.push(...(await violations(opened.page, axe, allRules)).map((one) => `${screen.name}: ${one}`));
     await opened.context.close();
   }
   expect(found).toEqual([]);

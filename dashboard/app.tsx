@@ -20,6 +20,9 @@ const Debugger = screen(async () => ({ default: (await import('./screens/debugge
 const MatchPage = screen(async () => ({ default: (await import('./screens/match-page.tsx')).MatchPage }));
 const Members = screen(async () => ({ default: (await import('./screens/members.tsx')).Members }));
 const Quality = screen(async () => ({ default: (await import('./screens/quality.tsx')).Quality }));
+const Trust = screen(async () => ({ default: (await import('./screens/trust.tsx')).Trust }));
+const ServerKeys = screen(async () => ({ default: (await import('./screens/server-keys.tsx')).ServerKeys }));
+const Account = screen(async () => ({ default: (await import('./screens/account.tsx')).Account }));
 
 export function App() {
   const me = useQuery({
@@ -61,7 +64,10 @@ export function App() {
               <Route path="/debugger" component={Debugger} />
               <Route path="/debugger/:id">{({ id }) => <MatchPage key={id} id={id} />}</Route>
               <Route path="/quality" component={Quality} />
+              <Route path="/trust" component={Trust} />
               <Route path="/members" component={Members} />
+              <Route path="/members/keys" component={ServerKeys} />
+              <Route path="/account" component={Account} />
               <Route>
                 <Empty title={t('absent.title')} text={t('absent.text')} />
               </Route>

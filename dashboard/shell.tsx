@@ -18,6 +18,7 @@ const places: readonly (readonly [path: string, text: TextKey, icon: IconName])[
   ['/apps', 'nav.apps', 'apps'],
   ['/debugger', 'nav.debugger', 'debugger'],
   ['/quality', 'nav.quality', 'quality'],
+  ['/trust', 'nav.trust', 'trust'],
   ['/members', 'nav.members', 'members'],
 ];
 
@@ -76,10 +77,10 @@ function Account() {
   });
   return (
     <div className="account">
-      <div className="who cut small">
-        <div className="cut">{user.name || user.email}</div>
-        {user.name ? <div className="muted cut">{user.email}</div> : null}
-      </div>
+      <Link href="/account" className="who me cut small">
+        <span className="cut">{user.name || user.email}</span>
+        {user.name ? <span className="muted cut">{user.email}</span> : null}
+      </Link>
       <div className="who">
         <Choice
           label={t('language')}
@@ -90,6 +91,9 @@ function Account() {
         />
       </div>
       <div className="row">
+        <Link href="/account" className="button plain icon" aria-label={t('account.title')} title={t('account.title')}>
+          <Icon name="person" />
+        </Link>
         <button type="button" className="plain icon" aria-label={t('theme')} title={t('theme')} onClick={switchTheme}>
           <Icon name="sun" />
         </button>

@@ -137,7 +137,9 @@ test('the state of the figures sums the audits, and has only the caller’s own 
     await stage.db.execute(sql, [at, 'test', JSON.stringify(figures)]);
   }
   // An hour that is being audited has no figures yet.
-  await stage.db.execute("INSERT INTO hourly_audits (hour, owner, claimed_until) VALUES ($1, 'test', now())", [hour(1)]);
+  await stage.db.execute("INSERT INTO hourly_audits (hour, owner, claimed_until) VALUES ($1, 'test', now())", [
+    hour(1),
+  ]);
   const letters = [mine, mine, foreign].map(({ organization_id }, at) => {
     const record = `{"v":1,"organization_id":"${organization_id}","note":"\\"organization_id\\":\\"${mine.organization_id}\\""}`;
     return `('event', 'bad_field', fromUnixTimestamp64Milli(${nowMs - at * HOUR_MS}), '${record}')`;

@@ -12,6 +12,10 @@ export interface Screen {
   readonly open: (page: Page, origin: string) => Promise<void>;
 }
 
+/** A mark on a round of its own color, as a brand's logo may be. */
+export const logo =
+  '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="16" fill="#e2552d"/><path d="M9 10h11l4 4-4 4H9zM15 18v7" fill="none" stroke="white" stroke-width="2.6"/></svg>';
+
 export function screensOf(shop: Shop): readonly Screen[] {
   return [
     {
@@ -66,6 +70,48 @@ export function screensOf(shop: Shop): readonly Screen[] {
       },
     },
     {
+      name: 'bulk',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links`);
+        await page.getByRole('checkbox', { name: 'Choose Gift finder' }).check();
+        await page.getByRole('checkbox', { name: 'Choose Spring sale' }).check();
+        await page.getByText('2 chosen').waitFor();
+        await page.locator('td .loading').first().waitFor({ state: 'detached' });
+      },
+    },
+    {
+      name: 'preview',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links?new=1`);
+        await page.getByLabel('Destination').fill('https://www.example.com/sale');
+        await page.getByLabel('Short code').fill('summer');
+        await page.getByText('This code is free.').waitFor();
+        await page.getByText('Social preview').click();
+        await page.getByLabel('Preview title').fill('The summer sale has begun');
+        await page.getByLabel('Preview text').fill('Up to half off, in the app and on the web, until Sunday.');
+        await page.getByLabel('Preview image').fill('https://cdn.example.com/summer.png');
+        await page.getByRole('button', { name: 'Facebook' }).click();
+        await page.getByText('Image from cdn.example.com').scrollIntoViewIfNeeded();
+      },
+    },
+    {
+      name: 'qr',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/links/${shop.linkIds[0]}`);
+        await page.getByRole('button', { name: 'Design' }).click();
+        await page.getByLabel('Code color').fill('#3b2a8c');
+        await page.getByLabel('Logo').setInputFiles({
+          name: 'logo.svg',
+          mimeType: 'image/svg+xml',
+          buffer: Buffer.from(logo),
+        });
+        await page.locator('svg.qrpreview image').waitFor();
+      },
+    },
+    {
       name: 'apps',
       isLong: true,
       open: async (page, origin) => {
@@ -97,6 +143,40 @@ export function screensOf(shop: Shop): readonly Screen[] {
         await page.goto(`${origin}/debugger`);
         await page.locator('tbody a').first().click();
         await page.locator('.factors').first().waitFor();
+      },
+    },
+    {
+      name: 'trust',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/trust`);
+        await page.getByLabel('Lost', { exact: true }).waitFor();
+      },
+    },
+    {
+      name: 'keys',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/members/keys`);
+        await page.getByText('Shop backend').waitFor();
+      },
+    },
+    {
+      name: 'new-key',
+      isLong: false,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/members/keys?new=1`);
+        await page.getByRole('dialog').waitFor();
+      },
+    },
+    {
+      name: 'account',
+      isFresh: true,
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/account`);
+        await page.getByRole('row').nth(1).waitFor();
+        await page.getByRole('button', { name: 'Turn on' }).waitFor();
       },
     },
     {

@@ -156,12 +156,27 @@ export async function openShop(api: ApiForTest, owner: Member): Promise<Shop> {
     });
     linkIds.push(link.body.id);
   }
+  for (const [name, scopes] of [
+    ['Shop backend', ['links:write', 'analytics:read']],
+    ['Warehouse export', ['analytics:read']],
+  ] as const)
+    await owner.call('POST', '/keys', { name, scopes });
+  await storeAudits(api);
   const place = { organization_id: owner.organization_id, app_id: app.body.id };
   const random = new SeededRandom(7);
   const all = records(() => random.next(), place, linkIds);
   await storeRecords(api.clickhouse, all, owner.user_id.slice(-12));
   await storeMatches(api, place, linkIds);
   return { appId: app.body.id, linkIds };
+}
+
+/** The last 26 days were audited; one hour had a fault. */
+async function storeAudits(api: ApiForTest): Promise<void> {
+  const sql = `INSERT INTO hourly_audits (hour, owner, claimed_until, figures)
+    SELECT h, 'test', now(), jsonb_build_object('lost', 0, 'duplicated', 0, 'rollup_difference', (h = $2::bigint)::int)
+      FROM generate_series($1::bigint - 26 * 24 * $3::bigint, $1::bigint, $3::bigint) h ON CONFLICT DO NOTHING`;
+  const lastMs = Math.floor(Date.now() / HOUR_MS - 1) * HOUR_MS;
+  await api.db.execute(sql, [lastMs, lastMs - 9 * DAY_MS, HOUR_MS]);
 }
 
 const countries = ['DE', 'DE', 'DE', 'FR', 'FR', 'US', 'US', 'GB', 'ES', 'IT', 'NL', 'AT', 'CH', 'PL'] as const;

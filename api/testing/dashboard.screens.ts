@@ -19,12 +19,18 @@ beforeAll(async () => {
 });
 afterAll(() => stage.stop());
 
-const sizes = { '1440': { width: 1440, height: 900 }, '390': { width: 390, height: 844 } } as const;
+const sizes = {
+  '1440': { width: 1440, height: 900 },
+  '1024': { width: 1024, height: 768 },
+  '390': { width: 390, height: 844 },
+} as const;
 
 test.each([
   ['light', '1440'],
+  ['light', '1024'],
   ['light', '390'],
   ['dark', '1440'],
+  ['dark', '1024'],
   ['dark', '390'],
 ] as const)('pictures in %s at %s pixels', async (colorScheme, width) => {
   const options = { colorScheme, viewport: sizes[width] };

@@ -12,7 +12,11 @@ interface DialogProps {
 
 export function Dialog({ title, onClose, children, isDrawer = false }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  useEffect(() => {
+    dialog.current?.showModal();
+    // Opening moves the focus to the first control, which is the one that closes.
+    dialog.current?.querySelector<HTMLElement>('[data-focus]')?.focus();
+  }, []);
   return (
     <dialog ref={dialog} className={isDrawer ? 'drawer' : 'box'} aria-label={title} onClose={onClose}>
       <div className="panel">

@@ -7,6 +7,8 @@ interface FieldProps {
   readonly onChange: (value: string) => void;
   readonly hint?: string;
   readonly fault?: string | undefined;
+  /** About the value as it is being typed. */
+  readonly status?: { readonly text: string; readonly tone: 'good' | 'bad' | '' } | undefined;
   readonly type?: string;
   readonly placeholder?: string;
   readonly before?: string;
@@ -18,8 +20,10 @@ interface FieldProps {
 
 export function Field(props: FieldProps) {
   const id = useId();
-  const { label, value, onChange, hint, fault, before } = props;
-  const about = [fault ? `${id}-fault` : '', hint ? `${id}-hint` : ''].filter((one) => one !== '').join(' ');
+  const { label, value, onChange, hint, fault, before, status } = props;
+  const about = [fault ? `${id}-fault` : '', status ? `${id}-status` : '', hint ? `${id}-hint` : '']
+    .filter((one) => one !== '')
+    .join(' ');
   const input = (
     <input
       id={id}
@@ -31,6 +35,7 @@ export function Field(props: FieldProps) {
       autoComplete={props.autoComplete ?? 'off'}
       // biome-ignore lint/a11y/noAutofocus: the first field of a dialog or of the login
       autoFocus={props.hasFocus}
+      data-focus={props.hasFocus ? '' : undefined}
       inputMode={props.inputMode}
       spellCheck={false}
       aria-invalid={fault ? true : undefined}
@@ -53,6 +58,11 @@ export function Field(props: FieldProps) {
       {fault ? (
         <p className="fault" id={`${id}-fault`}>
           {fault}
+        </p>
+      ) : null}
+      {status ? (
+        <p className={`hint ${status.tone}`} id={`${id}-status`} role="status">
+          {fault ? '' : status.text}
         </p>
       ) : null}
       {hint ? (

@@ -106,20 +106,33 @@ export function FilterChips({ names }: { readonly names: ReadonlyMap<string, str
   return (
     <div className="row wrap">
       {active.map(([name, value]) => (
-        <span className="chip" key={name}>
-          <span className="cut">
-            <span className="muted">{t(`filter.${name}`)}</span> {valueText(name, shownValue(value), names)}
-          </span>
-          <button
-            type="button"
-            aria-label={t('filter.remove', { name: t(`filter.${name}`) })}
-            onClick={() => set({ [name]: null })}
-          >
-            <Icon name="close" />
-          </button>
-        </span>
+        <Chip
+          key={name}
+          label={t(`filter.${name}`)}
+          value={valueText(name, shownValue(value), names)}
+          onRemove={() => set({ [name]: null })}
+        />
       ))}
     </div>
+  );
+}
+
+interface ChipProps {
+  readonly label: string;
+  readonly value: string;
+  readonly onRemove: () => void;
+}
+
+export function Chip({ label, value, onRemove }: ChipProps) {
+  return (
+    <span className="chip">
+      <span className="cut">
+        <span className="muted">{label}</span> {value}
+      </span>
+      <button type="button" aria-label={t('filter.remove', { name: label })} onClick={onRemove}>
+        <Icon name="close" />
+      </button>
+    </span>
   );
 }
 

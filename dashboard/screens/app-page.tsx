@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '#dashboard/api.ts';
-import { ago } from '#dashboard/format.ts';
+import { ago, whole } from '#dashboard/format.ts';
 import { useCanWrite } from '#dashboard/me.ts';
 import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { CopyButton, Failure, failureText, Loading, toast } from '#dashboard/parts/feedback.tsx';
@@ -56,6 +56,7 @@ export function AppPage({ id }: { readonly id: string }) {
 
 function Key({ app, canWrite }: { readonly app: App; readonly canWrite: boolean }) {
   const [asks, setAsks] = useState(false);
+  const usage = useKeyUsage(app.id, asks);
   const client = useQueryClient();
   const rotate = useMutation({
     mutationFn: () => call('POST /apps/{id}/rotate-key', { params: { id: app.id } }),
@@ -86,7 +87,7 @@ function Key({ app, canWrite }: { readonly app: App; readonly canWrite: boolean 
       {asks ? (
         <Confirm
           title={t('key.rotate')}
-          text={t('key.rotate_text')}
+          text={`${t('key.rotate_text')} ${usage}`}
           action={t('key.rotate_now')}
           isBusy={rotate.isPending}
           onConfirm={() => rotate.mutate()}
@@ -95,6 +96,20 @@ function Key({ app, canWrite }: { readonly app: App; readonly canWrite: boolean 
       ) : null}
     </section>
   );
+}
+
+/** What would be lost: what apps with this key have reported in the last day. */
+function useKeyUsage(appId: string, isEnabled: boolean): string {
+  const found = useQuery({
+    queryKey: ['key-usage', appId],
+    queryFn: () => call('GET /analytics/overview', { query: { app_id: appId, interval: '24h' } }),
+    enabled: isEnabled,
+  });
+  if (!found.data) return '';
+  const { installs, events } = found.data.totals;
+  return installs + events === 0
+    ? t('key.unused')
+    : t('key.used', { installs: whole(installs), events: whole(events) });
 }
 
 function Host({ app }: { readonly app: App }) {

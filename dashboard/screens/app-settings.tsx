@@ -7,6 +7,7 @@ import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import type { App } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
+import { WhatIf } from './what-if.tsx';
 
 const draftOf = (app: App) => ({
   name: app.name,
@@ -157,6 +158,7 @@ export function AppSettings({ app, canWrite }: { readonly app: App; readonly can
             {...field('confidence', 'settings.min_confidence')}
             hint={t('app.confidence_hint')}
           />
+          <WhatIf app={app} windowHours={draft.probabilistic} confidence={draft.confidence} />
           <Choice
             label={t('app.privacy')}
             value={draft.privacy}

@@ -2,10 +2,12 @@
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { ApiFailure, call } from '#dashboard/api.ts';
+import { type Availability, useAvailability } from '#dashboard/code-availability.ts';
 import { changesOf, draftOf, type Link, type LinkDraft, newLinkOf } from '#dashboard/link-draft.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { Failure, toast } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field, More } from '#dashboard/parts/fields.tsx';
+import { SocialCards } from '#dashboard/parts/social-cards.tsx';
 import { useApps } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { LinkReady } from './link-ready.tsx';
@@ -24,6 +26,7 @@ export function LinkForm({ link, appId, onClose }: LinkFormProps) {
   const [chosenApp, setApp] = useState(link?.app_id ?? appId ?? '');
   const isServed = (one: (typeof apps)[number]) => one.host_verification.status === 'verified';
   const app = apps.find(({ id }) => id === chosenApp) ?? apps.find(isServed) ?? apps[0];
+  const availability = useAvailability(app?.id ?? '', draft.short_code, before.short_code);
   const client = useQueryClient();
   const save = useMutation({
     mutationFn: () =>
@@ -65,6 +68,7 @@ export function LinkForm({ link, appId, onClose }: LinkFormProps) {
           <LinkFields
             draft={draft}
             host={app?.host ?? ''}
+            availability={availability}
             error={save.error}
             onChange={(change) => setDraft({ ...draft, ...change })}
           />
@@ -88,6 +92,7 @@ const isAboutField = (error: unknown) =>
 interface LinkFieldsProps {
   readonly draft: LinkDraft;
   readonly host: string;
+  readonly availability: Availability;
   readonly error: unknown;
   readonly onChange: (change: Partial<LinkDraft>) => void;
 }
@@ -95,7 +100,7 @@ interface LinkFieldsProps {
 const utmFields = ['utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
 const previewFields = ['og_title', 'og_description', 'og_image_url'] as const;
 
-function LinkFields({ draft, host, error, onChange }: LinkFieldsProps) {
+function LinkFields({ draft, host, availability, error, onChange }: LinkFieldsProps) {
   const fault = (...fields: readonly string[]) =>
     error instanceof ApiFailure ? fields.map((field) => error.fields.get(field)).find((text) => text) : undefined;
   const field = (name: keyof LinkDraft & string) => ({
@@ -119,6 +124,7 @@ function LinkFields({ draft, host, error, onChange }: LinkFieldsProps) {
         {...field('short_code')}
         before={host === '' ? '' : `${host}/`}
         placeholder={t('link.code_random')}
+        status={availability}
       />
       <Field label={t('link.campaign')} {...field('campaign')} placeholder="spring-sale" />
       <Field label={t('link.title')} {...field('title')} hint={t('link.title_hint')} />
@@ -136,13 +142,13 @@ function LinkFields({ draft, host, error, onChange }: LinkFieldsProps) {
         {previewFields.map((name) => (
           <Field key={name} label={t(`link.${name}`)} {...field(name)} />
         ))}
-        <div className="card">
-          <div className="inside">
-            <strong>{draft.og_title || draft.title || draft.destination || '…'}</strong>
-            <p className="muted small">{draft.og_description}</p>
-            <p className="muted small">{host}</p>
-          </div>
-        </div>
+        <SocialCards
+          title={draft.og_title}
+          text={draft.og_description}
+          image={draft.og_image_url}
+          host={host}
+          destination={draft.destination}
+        />
       </More>
       <More title={t('link.more')}>
         <Field label={t('link.tags')} {...field('tags')} hint={t('link.tags_hint')} />

@@ -1,6 +1,6 @@
 /** One link: its figures, its settings, its QR code. */
 import { keepPreviousData, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import { useState } from 'react';
+import { Suspense, useState } from 'react';
 import { useLocation } from 'wouter';
 import { useAddress, useView } from '#dashboard/address.ts';
 import { type Answer, call } from '#dashboard/api.ts';
@@ -13,13 +13,17 @@ import { Confirm } from '#dashboard/parts/dialog.tsx';
 import { CopyButton, Failure, Loading, toast } from '#dashboard/parts/feedback.tsx';
 import { FilterChips, PeriodBar } from '#dashboard/parts/period-bar.tsx';
 import { Ranks } from '#dashboard/parts/ranks.tsx';
+import { screen } from '#dashboard/parts/screen-boundary.tsx';
 import { TabCard } from '#dashboard/parts/tabs.tsx';
 import { refreshMs } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 import { LinkForm } from './link-form.tsx';
 import { qrOf } from './link-ready.tsx';
-import { LinkState } from './links.tsx';
+import { LinkState } from './link-table.tsx';
 import { pointsOf } from './overview-chart.tsx';
+
+/** With the drawing of codes, which few visits need. */
+const QrDesigner = screen(async () => ({ default: (await import('./qr-designer.tsx')).QrDesigner }));
 
 type Stats = Answer<'GET /links/{id}/stats'>;
 
@@ -147,6 +151,7 @@ function Breakdown({ stats }: { readonly stats: Stats }) {
 }
 
 function Details({ link }: { readonly link: Link }) {
+  const [designs, setDesigns] = useState(false);
   const { timezone } = useView();
   const rows: (readonly [label: string, value: string | null])[] = [
     [t('link.destination'), link.fallback_url],
@@ -185,6 +190,14 @@ function Details({ link }: { readonly link: Link }) {
               PNG
             </a>
           </span>
+          <button type="button" onClick={() => setDesigns(true)}>
+            {t('qr.design')}
+          </button>
+          {designs ? (
+            <Suspense fallback={null}>
+              <QrDesigner url={link.url} name={link.short_code} onClose={() => setDesigns(false)} />
+            </Suspense>
+          ) : null}
         </div>
       </div>
     </section>

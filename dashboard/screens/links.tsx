@@ -1,20 +1,22 @@
 /** All links: found by text, tag, campaign and app, a page at a time. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { useEffect, useRef, useState } from 'react';
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react';
 import { Link as PageLink } from 'wouter';
-import { filterValue, useAddress } from '#dashboard/address.ts';
+import { shownValue, useAddress } from '#dashboard/address.ts';
 import { call } from '#dashboard/api.ts';
-import { ago, bare, short, whole } from '#dashboard/format.ts';
-import type { Link } from '#dashboard/link-draft.ts';
+import { whole } from '#dashboard/format.ts';
 import { useCanWrite } from '#dashboard/me.ts';
 import { AppChoice } from '#dashboard/parts/app-choice.tsx';
-import { CopyButton, Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
+import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { Icon } from '#dashboard/parts/icons.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
+import { Chip } from '#dashboard/parts/period-bar.tsx';
 import { useApps } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
+import { BulkBar } from './bulk-bar.tsx';
 import { LinkForm } from './link-form.tsx';
+import { type Choice as ChosenLinks, LinkTable } from './link-table.tsx';
 
 const pageSize = 50;
 const searchPauseMs = 250;
@@ -24,16 +26,14 @@ export function Links() {
   const canWrite = useCanWrite();
   const apps = useApps();
   const offset = Math.max(0, Number(get('offset')) || 0);
+  const filter = useFilter();
   const query = {
+    ...filter,
     limit: pageSize,
     offset,
-    app_id: get('app_id') ?? undefined,
-    campaign: get('campaign') ?? undefined,
-    tag: get('tag') ?? undefined,
-    search: get('search') ?? undefined,
-    archived: get('state') === 'archived',
     sort: get('sort') === 'clicks' ? ('clicks' as const) : ('created_at' as const),
   };
+  const { chosen, setChosen, choice } = useChosen(JSON.stringify(filter));
   const links = useQuery({
     queryKey: ['links', query],
     queryFn: () => call('GET /links', { query }),
@@ -81,11 +81,21 @@ export function Links() {
         </div>
       </div>
       {links.isError && !links.data ? <Failure error={links.error} retry={() => void links.refetch()} /> : null}
+      <Chips />
+      {canWrite && links.data ? (
+        <BulkBar
+          ids={[...chosen]}
+          total={links.data.pagination.total}
+          filter={filter}
+          areArchived={filter.archived}
+          onChoose={(ids) => setChosen(new Set(ids))}
+        />
+      ) : null}
       {links.data || !links.isError ? (
         <section className="card" aria-busy={links.isPlaceholderData}>
           {links.isPending ? <Loading lines={8} /> : null}
           {links.data && rows.length === 0 ? <NoLinks isFiltered={isFiltered} hasNoApp={hasNoApp} /> : null}
-          {rows.length > 0 ? <LinkTable rows={rows} /> : null}
+          {rows.length > 0 ? <LinkTable rows={rows} choice={canWrite ? choice : undefined} /> : null}
           {links.data && links.data.pagination.total > pageSize ? (
             <Pager {...links.data.pagination} onMove={(next) => set({ offset: next === 0 ? null : String(next) })} />
           ) : null}
@@ -94,6 +104,66 @@ export function Links() {
       {get('new') !== null && canWrite && apps.data && !hasNoApp ? (
         <LinkForm link={null} appId={query.app_id} onClose={() => set({ new: null })} />
       ) : null}
+    </div>
+  );
+}
+
+/** Other screens write filters with escapes, since those take several values; a campaign is one value here. */
+function useFilter() {
+  const { get } = useAddress();
+  const campaign = get('campaign');
+  return useMemo(
+    () => ({
+      app_id: get('app_id') ?? undefined,
+      campaign: campaign === null ? undefined : shownValue(campaign),
+      tag: get('tag') ?? undefined,
+      search: get('search') ?? undefined,
+      archived: get('state') === 'archived',
+    }),
+    [get, campaign],
+  );
+}
+
+/** They stay chosen from page to page; with other filters nothing is chosen that could be out of sight. */
+function useChosen(list: string) {
+  const [of, setOf] = useState<{ readonly list: string; readonly ids: ReadonlySet<string> }>({ list, ids: new Set() });
+  const chosen = useMemo(() => (of.list === list ? of.ids : new Set<string>()), [of, list]);
+  const setChosen = useCallback((ids: ReadonlySet<string>) => setOf({ list, ids }), [list]);
+  const choice = useMemo<ChosenLinks>(
+    () => ({
+      has: (id) => chosen.has(id),
+      choose: (ids, isChosen) => {
+        const next = new Set(chosen);
+        for (const id of ids) {
+          if (isChosen) next.add(id);
+          else next.delete(id);
+        }
+        setChosen(next);
+      },
+    }),
+    [chosen, setChosen],
+  );
+  return { chosen, setChosen, choice };
+}
+
+/** Campaign and tag, which are chosen by a click in the table. */
+function Chips() {
+  const { get, set } = useAddress();
+  const active = (['campaign', 'tag'] as const).flatMap((name) => {
+    const value = get(name);
+    return value === null ? [] : [[name, shownValue(value)] as const];
+  });
+  if (active.length === 0) return null;
+  return (
+    <div className="row wrap below">
+      {active.map(([name, value]) => (
+        <Chip
+          key={name}
+          label={t(`filter.${name}`)}
+          value={value}
+          onRemove={() => set({ [name]: null, offset: null })}
+        />
+      ))}
     </div>
   );
 }
@@ -144,96 +214,4 @@ function Search() {
       onChange={(event) => setText(event.currentTarget.value)}
     />
   );
-}
-
-/** Clicks of the shown links, in one request: the list itself has none. */
-function useClicks(rows: readonly Link[]): ReadonlyMap<string, number> | null {
-  const ids = rows.map(({ id }) => id).join(',');
-  const found = useQuery({
-    queryKey: ['clicks-of', ids],
-    queryFn: () => call('GET /analytics/top-links', { query: { link_id: ids, interval: 'all', limit: 100 } }),
-    enabled: ids !== '',
-  });
-  if (!found.data) return null;
-  return new Map(found.data.data.map((row) => [row.link_id ?? '', row.clicks]));
-}
-
-function LinkTable({ rows }: { readonly rows: readonly Link[] }) {
-  const { set } = useAddress();
-  const clicks = useClicks(rows);
-  return (
-    // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
-    <section className="scroll" tabIndex={0} aria-label={t('links.table')}>
-      <table>
-        <thead>
-          <tr>
-            <th>{t('links.link')}</th>
-            <th className="hide-narrow">{t('links.campaign')}</th>
-            <th className="hide-narrow">{t('links.tags')}</th>
-            <th className="num">{t('metric.clicks')}</th>
-            <th className="hide-narrow">{t('links.created')}</th>
-            <th>
-              <span className="sr">{t('links.actions')}</span>
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((link) => (
-            <tr key={link.id}>
-              <td className="wide">
-                <div className="two">
-                  <span className="row">
-                    <PageLink className="cut strong" href={`/links/${link.id}`}>
-                      {link.title || bare(link.url)}
-                    </PageLink>
-                    <LinkState link={link} />
-                  </span>
-                  <span className="muted small cut">
-                    {link.title ? `${bare(link.url)} → ` : ''}
-                    {bare(link.fallback_url ?? link.ios_url ?? link.android_url ?? link.path)}
-                  </span>
-                </div>
-              </td>
-              <td className="hide-narrow">
-                {link.campaign ? (
-                  <button
-                    type="button"
-                    className="plain tag"
-                    onClick={() => set({ campaign: filterValue(link.campaign ?? ''), offset: null })}
-                  >
-                    {link.campaign}
-                  </button>
-                ) : null}
-              </td>
-              <td className="hide-narrow">
-                <span className="row wrap">
-                  {link.tags.slice(0, 3).map((tag) => (
-                    <button key={tag} type="button" className="plain tag" onClick={() => set({ tag, offset: null })}>
-                      {tag}
-                    </button>
-                  ))}
-                  {link.tags.length > 3 ? <span className="small muted">+{link.tags.length - 3}</span> : null}
-                </span>
-              </td>
-              <td className="num">{clicks ? short(clicks.get(link.id) ?? 0) : <span className="loading">000</span>}</td>
-              <td className="hide-narrow muted nowrap" title={link.created_at}>
-                {ago(link.created_at)}
-              </td>
-              <td className="num">
-                <CopyButton text={link.url} label={t('copy')} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
-  );
-}
-
-export function LinkState({ link }: { readonly link: Link }) {
-  if (link.archived) return <span className="tag">{t('link.archived')}</span>;
-  if (link.expires_at && Date.parse(link.expires_at) <= Date.now())
-    return <span className="tag bad">{t('link.expired')}</span>;
-  if (link.expires_at) return <span className="tag warn">{t('link.expires_in', { time: ago(link.expires_at) })}</span>;
-  return null;
 }

@@ -6,6 +6,7 @@ import { date, whole } from '#dashboard/format.ts';
 import { useMe } from '#dashboard/me.ts';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
+import { PeopleTabs } from '#dashboard/parts/people-tabs.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
 
 const pageSize = 50;
@@ -24,6 +25,7 @@ export function Members() {
         <h1>{t('nav.members')}</h1>
         {members.data ? <span className="tag">{whole(members.data.pagination.total)}</span> : null}
       </div>
+      <PeopleTabs />
       <p className="muted lead">{t('members.how')}</p>
       {members.isError ? <Failure error={members.error} retry={() => void members.refetch()} /> : null}
       {members.isError ? null : (

@@ -8,6 +8,7 @@ import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice, Field } from '#dashboard/parts/fields.tsx';
 import { useApps } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
+import { numberIn } from './what-if.tsx';
 
 type QualityAnswer = Answer<'GET /analytics/match-quality'>;
 
@@ -92,11 +93,6 @@ export function Quality() {
       ) : null}
     </div>
   );
-}
-
-function numberIn(text: string, max: number): number | undefined {
-  const value = Number(text.replace(',', '.'));
-  return text.trim() !== '' && value >= 0 && value <= max ? value : undefined;
 }
 
 const ratioText = (ratio: number | null) => (ratio === null ? t('quality.too_few') : share(ratio));

@@ -1,0 +1,21 @@
+import { Link, useLocation } from 'wouter';
+import { type TextKey, t } from '#dashboard/texts/text.ts';
+
+const places: readonly (readonly [path: string, text: TextKey])[] = [
+  ['/members', 'nav.members'],
+  ['/members/keys', 'keys2.title'],
+];
+
+/** The screens about who may do what. */
+export function PeopleTabs() {
+  const [path] = useLocation();
+  return (
+    <nav className="subnav" aria-label={t('people.label')}>
+      {places.map(([to, text]) => (
+        <Link key={to} href={to} aria-current={path === to ? 'page' : undefined}>
+          {t(text)}
+        </Link>
+      ))}
+    </nav>
+  );
+}
