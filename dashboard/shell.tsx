@@ -1,6 +1,6 @@
 /** Navigation and account around every screen, and the shortcuts that work everywhere. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
-import { type ReactNode, useEffect, useState } from 'react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { Link, useLocation } from 'wouter';
 import { call } from './api.ts';
 import { useMe } from './me.ts';
@@ -38,11 +38,17 @@ export function Shell({ children }: { readonly children: ReactNode }) {
       }),
     [go],
   );
+  // On a narrow screen the navigation scrolls sideways.
+  const nav = useRef<HTMLElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the current place depends on the path
+  useEffect(() => {
+    nav.current?.querySelector('[aria-current=page]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [path]);
   return (
     <div className="shell">
       <header className="side">
         <Brand />
-        <nav className="nav" aria-label={t('nav.label')}>
+        <nav className="nav" ref={nav} aria-label={t('nav.label')}>
           {places.map(([to, text, icon]) => {
             const isHere = to === '/' ? path === '/' : path.startsWith(to);
             return (

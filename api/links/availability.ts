@@ -2,13 +2,14 @@
 import { Type } from 'typebox';
 import { absent, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
+import { linkWithCode } from '#common/links/link.ts';
 import { linkFaults, linkFields } from '#common/links/link-fields.ts';
 
 const reasons = ['taken', 'deleted', 'reserved'] as const;
 type Reason = (typeof reasons)[number];
 
 const holder = `SELECT a.id AS app_id, l.id AS link_id, l.deleted_at IS NULL AS is_live
-  FROM apps a LEFT JOIN links l ON l.organization_id = a.organization_id AND l.app_id = a.id AND l.short_code = $3
+  FROM apps a LEFT JOIN ${linkWithCode('$3')} ON true LEFT JOIN links l ON l.id = h.link_id
  WHERE a.organization_id = ANY ($1) AND a.id = $2 AND a.deleted_at IS NULL`;
 
 interface Row {

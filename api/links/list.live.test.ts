@@ -332,6 +332,12 @@ test('a short code is free, taken, deleted or reserved, and another organization
   const link = (await owner.call('POST', '/links', { app_id: apps[0], path: '/l', short_code: 'free-code' })).body;
   expect((await check('free-code')).body).toEqual({ is_available: false, reason: 'taken', link_id: link.id });
   expect((await check('Free-code')).body).toEqual(free);
+  await api.db.execute(
+    `INSERT INTO link_codes (organization_id, app_id, code, link_id, created_at)
+     SELECT organization_id, app_id, 'printed', id, now() FROM links WHERE id = $1`,
+    [link.id],
+  );
+  expect((await check('printed')).body).toMatchObject({ reason: 'taken', link_id: link.id });
   await owner.call('DELETE', `/links/${link.id}`);
   expect((await check('free-code')).body).toEqual({ is_available: false, reason: 'deleted', link_id: null });
   const refused = await owner.call('POST', '/links', { app_id: apps[0], path: '/l', short_code: 'free-code' });

@@ -90,6 +90,7 @@ export async function startDashboard(): Promise<DashboardStage> {
         await hashPassword(password),
         email,
       ]);
+      await api.db.execute(`UPDATE organizations SET name = 'Example Ltd' WHERE id = $1`, [member.organization_id]);
       return { ...member, email };
     },
     click: async ({ organization_id, user_id }, appId, linkId) => {

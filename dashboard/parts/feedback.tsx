@@ -2,6 +2,7 @@
 import { type ReactNode, useEffect, useState } from 'react';
 import { ApiFailure } from '#dashboard/api.ts';
 import { t } from '#dashboard/texts/text.ts';
+import { Icon } from './icons.tsx';
 
 export function Loading({ lines = 4 }: { readonly lines?: number }) {
   return (
@@ -74,14 +75,25 @@ export function Toasts() {
   );
 }
 
-export function CopyButton({ text, label }: { readonly text: string; readonly label: string }) {
+interface CopyButtonProps {
+  readonly text: string;
+  readonly label: string;
+  /** Where there is little room: the label is its accessible name. */
+  readonly isIcon?: boolean;
+}
+
+export function CopyButton({ text, label, isIcon = false }: CopyButtonProps) {
   const copy = () => {
     navigator.clipboard.writeText(text).then(
       () => toast(t('copied')),
       () => toast(t('copy.failed')),
     );
   };
-  return (
+  return isIcon ? (
+    <button type="button" className="icon" aria-label={label} title={t('copy')} onClick={copy}>
+      <Icon name="copy" />
+    </button>
+  ) : (
     <button type="button" onClick={copy}>
       {label}
     </button>

@@ -5,7 +5,7 @@ import { Link as PageLink } from 'wouter';
 import { ApiFailure, call } from '#dashboard/api.ts';
 import { draftOf, newLinkOf, withScheme } from '#dashboard/link-draft.ts';
 import { useCanWrite, useMe } from '#dashboard/me.ts';
-import { Empty, Failure } from '#dashboard/parts/feedback.tsx';
+import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Field } from '#dashboard/parts/fields.tsx';
 import type { App } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
@@ -14,9 +14,26 @@ import { Snippet } from './snippet.tsx';
 
 const lookMs = 1_500;
 
-export function FirstRun() {
+/** The app that the guide began with: it goes on after the page was left or loaded again. */
+const storageKey = 'signpost-first-app';
+
+export function useGuide() {
+  const [appId, setAppId] = useState(() => localStorage.getItem(storageKey));
+  return {
+    appId,
+    onApp: ({ id }: App) => {
+      localStorage.setItem(storageKey, id);
+      setAppId(id);
+    },
+    onEnd: () => {
+      localStorage.removeItem(storageKey);
+      setAppId(null);
+    },
+  };
+}
+
+export function FirstRun(guide: ReturnType<typeof useGuide>) {
   const canWrite = useCanWrite();
-  const [app, setApp] = useState<App | null>(null);
   if (!canWrite) return <Empty title={t('apps.none')} text={t('first.viewer')} />;
   return (
     <div className="stack narrow">
@@ -25,21 +42,40 @@ export function FirstRun() {
           <h1>{t('first.title')}</h1>
           <p className="muted">{t('first.text')}</p>
         </div>
+        {guide.appId === null ? null : (
+          <button type="button" className="plain push" onClick={guide.onEnd}>
+            {t('first.skip')}
+          </button>
+        )}
       </div>
-      <Steps app={app} onApp={setApp} />
+      <Steps {...guide} />
     </div>
   );
 }
 
-function Steps({ app, onApp }: { readonly app: App | null; readonly onApp: (app: App) => void }) {
+function Steps({ appId, onApp, onEnd }: ReturnType<typeof useGuide>) {
   const client = useQueryClient();
-  const link = useMutation({
-    mutationFn: (destination: string) =>
-      call('POST /links', { body: newLinkOf({ ...draftOf(null), destination }, app?.id ?? '') }),
+  const app = useQuery({
+    queryKey: ['app', appId],
+    queryFn: () => call('GET /apps/{id}', { params: { id: appId ?? '' } }),
+    enabled: appId !== null,
+  }).data;
+  const query = { app_id: appId ?? '', limit: 1 };
+  const found = useQuery({
+    queryKey: ['first-link', appId],
+    queryFn: async () => (await call('GET /links', { query })).data[0] ?? null,
+    enabled: appId !== null,
   });
-  const clicks = useFirstClick(link.data?.id);
+  const create = useMutation({
+    mutationFn: (destination: string) =>
+      call('POST /links', { body: newLinkOf({ ...draftOf(null), destination }, appId ?? '') }),
+    onSuccess: (made) => client.setQueryData(['first-link', appId], made),
+  });
+  const link = found.data ?? undefined;
+  const clicks = useFirstClick(link?.id);
   const installs = useInstalls(app?.id, clicks > 0);
-  const now = app === null ? 1 : !link.data ? 2 : clicks === 0 ? 3 : 4;
+  const now = appId === null ? 1 : !link ? 2 : clicks === 0 ? 3 : 4;
+  if (appId !== null && found.isPending) return <Loading />;
   return (
     <ol className="card steps">
       <Step at={1} now={now} title={t('first.app')}>
@@ -48,13 +84,13 @@ function Steps({ app, onApp }: { readonly app: App | null; readonly onApp: (app:
       </Step>
       <Step at={2} now={now} title={t('first.link')}>
         <p className="muted">{t('first.link_text')}</p>
-        <NewLink isBusy={link.isPending} error={link.error} onSubmit={(destination) => link.mutate(destination)} />
+        <NewLink isBusy={create.isPending} error={create.error} onSubmit={(to) => create.mutate(to)} />
       </Step>
-      <Step at={3} now={now} title={t('first.tap')}>
+      <Step at={3} now={now} title={t('first.tap')} seen={t('tap.seen')}>
         <p className="muted">{t('first.tap_text')}</p>
-        {link.data ? <TryLink link={link.data} /> : null}
+        {link ? <TryLink link={link} /> : null}
       </Step>
-      <Step at={4} now={installs > 0 ? 5 : now} title={t('first.install')}>
+      <Step at={4} now={installs > 0 ? 5 : now} title={t('first.install')} seen={t('first.install_seen')}>
         <Snippet apiKey={app?.api_key ?? ''} />
         <p role="status" className="pulse">
           {t('first.install_waiting')}
@@ -64,11 +100,7 @@ function Steps({ app, onApp }: { readonly app: App | null; readonly onApp: (app:
         <li>
           <span />
           <div className="body">
-            {installs > 0 ? <span className="tag good">{t('first.install_seen')}</span> : null}
-            <PageLink
-              href={link.data ? `/links/${link.data.id}` : '/'}
-              onClick={() => void client.invalidateQueries({ queryKey: ['apps'] })}
-            >
+            <PageLink href={link ? `/links/${link.id}` : '/'} onClick={onEnd}>
               {t('first.done')}
             </PageLink>
           </div>
@@ -82,10 +114,12 @@ interface StepProps {
   readonly at: number;
   readonly now: number;
   readonly title: string;
+  /** What is said once the step is done. */
+  readonly seen?: string;
   readonly children: ReactNode;
 }
 
-function Step({ at, now, title, children }: StepProps) {
+function Step({ at, now, title, seen, children }: StepProps) {
   const state = at < now ? 'done' : at === now ? 'now' : '';
   return (
     <li className={state} aria-current={at === now ? 'step' : undefined}>
@@ -95,6 +129,7 @@ function Step({ at, now, title, children }: StepProps) {
       <div className="body">
         <h2 className={at > now ? 'muted' : ''}>{title}</h2>
         {at === now ? children : null}
+        {seen ? <p role="status">{at < now ? <span className="tag good">{seen}</span> : null}</p> : null}
       </div>
     </li>
   );
@@ -104,9 +139,13 @@ function NewApp({ onApp }: { readonly onApp: (app: App) => void }) {
   const { organizations } = useMe();
   const organization = organizations.find(({ role }) => role !== 'viewer');
   const [name, setName] = useState('');
+  const client = useQueryClient();
   const save = useMutation({
     mutationFn: () => call('POST /apps', { body: { name, organization_id: organization?.id } }),
-    onSuccess: onApp,
+    onSuccess: async (app) => {
+      onApp(app);
+      await client.invalidateQueries({ queryKey: ['apps'] });
+    },
   });
   return (
     <form

@@ -145,7 +145,7 @@ function LinkRow({ link, choice, clicks }: LinkRowProps) {
         {ago(link.created_at)}
       </td>
       <td className="num">
-        <CopyButton text={link.url} label={t('copy')} />
+        <CopyButton text={link.url} label={t('copy.of', { name })} isIcon />
       </td>
     </tr>
   );

@@ -9,7 +9,7 @@ import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { FilterChips, PeriodBar } from '#dashboard/parts/period-bar.tsx';
 import { totalsMs, useApps } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
-import { FirstRun } from './first-run.tsx';
+import { FirstRun, useGuide } from './first-run.tsx';
 import { OverviewChart } from './overview-chart.tsx';
 import { Places, Sources } from './overview-lists.tsx';
 import { Totals } from './overview-totals.tsx';
@@ -18,6 +18,7 @@ export function Overview() {
   const view = useView();
   const { get, set } = useAddress();
   const apps = useApps();
+  const guide = useGuide();
   const metric: MetricName = metricNames.find((one) => one === get('metric')) ?? 'clicks';
   const overview = useQuery({
     queryKey: ['overview', view],
@@ -31,7 +32,8 @@ export function Overview() {
     queryFn: () => call('GET /links/{id}', { params: { id: view.link_id ?? '' } }),
     enabled: view.link_id !== undefined && !view.link_id.includes(','),
   });
-  if (apps.data?.pagination.total === 0) return <FirstRun />;
+  const isGuided = apps.data?.data.some(({ id }) => id === guide.appId) === true;
+  if (apps.data?.pagination.total === 0 || isGuided) return <FirstRun {...guide} />;
   const pick = (name: FilterName) => (value: string) => set({ [name]: value === '' ? '' : filterValue(value) });
   const currency = overview.data ? mainCurrency(overview.data.totals) : '';
   const names = new Map((apps.data?.data ?? []).map((app) => [app.id, app.name]));

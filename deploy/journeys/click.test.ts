@@ -155,28 +155,50 @@ test('a link works in a real browser under the address that was handed out, and 
   await settled(link.id, 1, 0);
 });
 
-test('in a real browser the dashboard logs in over TLS, shows the click of a new link, and can watch the next', async (context) => {
+test('in a real browser a new owner gets over TLS from the login to an app, a link, its first tap and its first install', async (context) => {
   skipWithout(browser !== undefined, 'chromium', context);
-  const link = await newLink('/dashboard');
-  await follow(link.short_code, 1);
+  const email = 'beginner@example.com';
+  const settings = [`DATA_DIR=${stack.dataDir}`, `ADMIN_PASSWORD=${login.password}`];
+  const words = ['create-user', '--email', email, '--organization', 'Beginners'];
+  await promisify(execFile)('env', [...settings, 'npm', 'run', '--silent', 'admin', '--', ...words]);
   const isolated = ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-component-update'];
   const chrome = await chromium.launch({ executablePath: browser ?? '', args: [...isolated, '--no-first-run'] });
   try {
     const page = await (await chrome.newContext({ ignoreHTTPSErrors: true })).newPage();
     expect(stack.output).toContain(`Dashboard    https://127.0.0.1:${stack.apiPort}/`);
-    await page.goto(`https://127.0.0.1:${stack.apiPort}/?link_id=${link.id}`);
-    await page.getByLabel('Email').fill(login.email);
+    await page.goto(`https://127.0.0.1:${stack.apiPort}/`);
+    await page.getByLabel('Email').fill(email);
     await page.getByLabel('Password').fill(login.password);
     await page.getByRole('button', { name: 'Log in' }).click();
-    const clicks = page.getByLabel('Clicks', { exact: true });
-    await expect.poll(() => clicks.textContent(), { timeout: 20_000 }).toMatch(/^[1-9]/);
+    await page.getByLabel('Name', { exact: true }).fill('First shop');
+    await page.getByRole('button', { name: 'Create app' }).click();
+    // The guide goes on where it was.
+    await page.getByLabel('Destination').waitFor();
+    await page.reload();
+    await page.getByLabel('Destination').fill('example.com/first');
+    await page.getByRole('button', { name: 'Create link' }).click();
+    await page.getByRole('img', { name: 'QR code' }).waitFor();
+    const [host = '', code = ''] = ((await page.locator('.secret code').textContent()) ?? '').split(/(?::\d+)?\//);
+    const userAgent = userAgents.find((one) => one.platform === 'ios')?.user_agent ?? '';
+    const tap = await stack.redirector(`/${code}`, { headers: { host, 'user-agent': userAgent } });
+    expect(tap.status).toBe(302);
+    const tappedMs = Date.now();
+    await page.getByText('We saw your tap').waitFor();
+    console.log(`the tap was on the screen after ${Date.now() - tappedMs} ms`);
+    const [key = ''] = /lk_\w{40}/.exec((await page.locator('pre').textContent()) ?? '') ?? [];
+    const body = { platform: 'ios', install_id: 'first-install' };
+    const installed = await stack.api('/sdk/install', { method: 'POST', body, headers: { 'x-api-key': key } });
+    expect(installed.status).toBe(201);
+    await page.getByText('We saw your install').waitFor();
+    await page.getByRole('link', { name: 'Go to the figures' }).click();
+    await expect.poll(() => page.getByLabel('Clicks', { exact: true }).textContent(), { timeout: 20_000 }).toBe('1');
     // Its session also opens the live feed.
     await page.evaluate(`globalThis.live = [];
       for (const kind of ['hello', 'click'])
         (globalThis.source ??= new EventSource('/v1/live')).addEventListener(kind, () => live.push(kind))`);
     const live = (): Promise<string[]> => page.evaluate('live');
     await expect.poll(live).toEqual(['hello']);
-    await follow(link.short_code, 1);
+    await stack.redirector(`/${code}`, { headers: { host, 'user-agent': userAgent } });
     await expect.poll(live).toEqual(['hello', 'click']);
   } finally {
     await chrome.close();

@@ -1,0 +1,28 @@
+/** Every language of the dashboard says everything, with the same placeholders. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { packageRoot } from '#common/process/paths.ts';
+
+const folder = join(packageRoot(), 'dashboard', 'texts');
+const catalogue = (file: string) => JSON.parse(readFileSync(join(folder, file), 'utf8')) as Record<string, string>;
+const english = catalogue('en.json');
+const others = readdirSync(folder).filter((file) => file.endsWith('.json') && file !== 'en.json');
+const placeholders = (text = '') => [...text.matchAll(/\{\w+\}/g)].map(([name]) => name).sort();
+
+test.each(others)('%s has the texts of the English file, with the same placeholders', (file) => {
+  const texts = catalogue(file);
+  expect(Object.keys(texts)).toEqual(Object.keys(english));
+  for (const [key, text] of Object.entries(texts)) {
+    expect([key, placeholders(text)]).toEqual([key, placeholders(english[key])]);
+    expect([key, text.trim()]).not.toEqual([key, '']);
+  }
+});
+
+/** Names, units and words that are the same in several languages. */
+const sameMax = 70;
+
+test.each(others)('%s is a translation, not the English file under another name', (file) => {
+  const same = Object.entries(catalogue(file)).filter(([key, text]) => text === english[key]);
+  expect(same.length).toBeLessThan(sameMax);
+});
