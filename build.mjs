@@ -19,6 +19,7 @@ const rooms = [
   'pg-migrations',
   'publisher',
   'redirector',
+  'webhooks',
 ];
 
 const entries = [
@@ -36,6 +37,7 @@ const entries = [
   'ingest/main.ts',
   'publisher/main.ts',
   'redirector/main.ts',
+  'webhooks/main.ts',
 ];
 
 /** Where each is built to, without its extension: the program that starts all others is at the top level. */

@@ -14,6 +14,7 @@ const rooms = [
   'ingest',
   'api',
   'redirector',
+  'webhooks',
   'dashboard',
   'sdk',
   'clickhouse',
@@ -32,6 +33,7 @@ const walls: Record<Room, readonly Room[]> = {
   gateway: ['common'],
   redirector: ['common'],
   publisher: ['common'],
+  webhooks: ['common', 'clickhouse'],
   ingest: ['common', 'clickhouse'],
   api: ['common', 'clickhouse'],
   // A browser's program: it uses the API over HTTP only.

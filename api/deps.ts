@@ -1,6 +1,7 @@
 /** Dependencies of the API's handlers. Created once, in main.ts; an entity uses the parts it needs. */
 import type { ApiKeys } from '#common/api-key.ts';
 import type { Clock } from '#common/clock.ts';
+import type { Encryption } from '#common/encryption.ts';
 import type { GuardedRoute } from '#common/http/mount.ts';
 import type { Rejection } from '#common/http/rejection.ts';
 import type { AppSnapshots } from '#common/links/app-snapshot.ts';
@@ -12,6 +13,7 @@ import type { AnalyticsParts } from './analytics/deps.ts';
 import type { HostRules } from './apps/host.ts';
 import type { AuthParts } from './auth/parts.ts';
 import type { LiveFeed } from './live/live-feed.ts';
+import type { UrlRule } from './webhooks/url-rule.ts';
 
 /** A link and its number of clicks. */
 export interface RankedLink {
@@ -56,4 +58,5 @@ export interface ApiDeps {
   readonly rightsNow: (route: GuardedRoute, header: (name: string) => string) => Promise<string | null>;
   readonly hosts: HostRules;
   readonly shortUrl: ShortUrl;
+  readonly webhooks: { readonly refuseUrl: UrlRule; readonly encryption: Encryption };
 }

@@ -30,6 +30,7 @@ import { countLinks } from './link-counts.ts';
 import { LiveFeed } from './live/live-feed.ts';
 import { Outbox } from './outbox.ts';
 import { apiRoutes } from './routes.ts';
+import { urlRuleWith } from './webhooks/url-rule.ts';
 
 export interface ApiClients {
   readonly db: Postgres;
@@ -69,6 +70,7 @@ export function apiParts(
   const guardParts = { ...auth, db, limiter, tokens, clock };
   const guard = apiGuard(guardParts);
   const appSnapshots = new AppSnapshots(redis);
+  const encryption = new Encryption(secrets);
   const outbox = new Outbox({ db, redis, appSnapshots, log });
   const live = new LiveFeed({
     natsUrl: config.API_NATS_URL || config.NATS_URL,
@@ -96,10 +98,11 @@ export function apiParts(
     rightsNow: rightsNow(guardParts),
     hosts: hostRules(config),
     shortUrl: shortUrlWith(config),
+    webhooks: { refuseUrl: urlRuleWith(config), encryption },
   };
   const deliverChanges = () => outbox.tell();
   const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, deliverChanges });
-  const { once } = new Idempotency(db, new Encryption(secrets), clock);
+  const { once } = new Idempotency(db, encryption, clock);
   return {
     mount: { routes: apiRoutes, deps, guard, isOutage, once },
     guard,

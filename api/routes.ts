@@ -9,6 +9,7 @@ import { linkRoutes } from './links/routes.ts';
 import { liveRoutes } from './live/watch.ts';
 import { meRoutes } from './me/read.ts';
 import { memberRoutes } from './members/list.ts';
+import { webhookRoutes } from './webhooks/routes.ts';
 
 export const apiRoutes: readonly Route<ApiDeps>[] = [
   ...authRoutes,
@@ -20,4 +21,5 @@ export const apiRoutes: readonly Route<ApiDeps>[] = [
   ...keyRoutes,
   ...analyticsRoutes,
   ...liveRoutes,
+  ...webhookRoutes,
 ];

@@ -13,6 +13,7 @@ export const processRoles = [
   'signpost_gateway',
   'signpost_ingest',
   'signpost_redirector',
+  'signpost_webhooks',
 ] as const;
 export type ProcessRoleName = (typeof processRoles)[number];
 

@@ -436,6 +436,68 @@ CREATE TABLE public.users (
   CONSTRAINT users_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.webhook_attempts (
+  id bigint NOT NULL,
+  endpoint_id text NOT NULL,
+  organization_id text NOT NULL,
+  message_id text NOT NULL,
+  type text NOT NULL,
+  url text NOT NULL,
+  attempted_at timestamp with time zone NOT NULL,
+  duration_ms integer NOT NULL,
+  outcome text NOT NULL,
+  http_status integer,
+  answer text NOT NULL DEFAULT ''::text,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT webhook_attempts_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id) ON DELETE CASCADE,
+  CONSTRAINT webhook_attempts_pkey PRIMARY KEY (id)
+);
+
+CREATE TABLE public.webhook_endpoints (
+  id text NOT NULL,
+  organization_id text NOT NULL,
+  url text NOT NULL,
+  description text NOT NULL DEFAULT ''::text,
+  events text[] NOT NULL,
+  app_ids text[],
+  secret_ciphertext text NOT NULL,
+  previous_secret_ciphertext text,
+  previous_secret_until timestamp with time zone,
+  created_by text,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  failing_since timestamp with time zone,
+  disabled_at timestamp with time zone,
+  disabled_reason text,
+  CONSTRAINT webhook_endpoints_app_ids_check CHECK ((cardinality(app_ids) > 0)),
+  CONSTRAINT webhook_endpoints_check CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
+  CONSTRAINT webhook_endpoints_check1 CHECK (((previous_secret_ciphertext IS NULL) = (previous_secret_until IS NULL))),
+  CONSTRAINT webhook_endpoints_created_by_fkey FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
+  CONSTRAINT webhook_endpoints_description_check CHECK ((char_length(description) <= 300)),
+  CONSTRAINT webhook_endpoints_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['requested'::text, 'gone'::text, 'failing'::text, 'backlog'::text]))),
+  CONSTRAINT webhook_endpoints_events_check CHECK ((cardinality(events) > 0)),
+  CONSTRAINT webhook_endpoints_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (id),
+  CONSTRAINT webhook_endpoints_url_check CHECK ((char_length(url) <= 2048))
+);
+
+CREATE TABLE public.webhook_messages (
+  id text NOT NULL,
+  endpoint_id text NOT NULL,
+  organization_id text NOT NULL,
+  type text NOT NULL,
+  occurred_at timestamp with time zone NOT NULL,
+  data jsonb NOT NULL,
+  created_at timestamp with time zone NOT NULL DEFAULT now(),
+  status text NOT NULL DEFAULT 'pending'::text,
+  tries integer NOT NULL DEFAULT 0,
+  due_at timestamp with time zone NOT NULL DEFAULT now(),
+  lease text,
+  CONSTRAINT webhook_messages_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id) ON DELETE CASCADE,
+  CONSTRAINT webhook_messages_pkey PRIMARY KEY (id),
+  CONSTRAINT webhook_messages_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'delivered'::text, 'failed'::text])))
+);
+
 CREATE UNIQUE INDEX batch_number ON ingest.batch USING btree (partition, batch_no) WHERE (batch_no > 0);
 
 CREATE INDEX batch_partition ON ingest.batch USING btree (partition);
@@ -515,6 +577,24 @@ CREATE INDEX server_keys_organization ON public.server_keys USING btree (organiz
 CREATE UNIQUE INDEX user_identities_user_key ON public.user_identities USING btree (user_id, provider);
 
 CREATE UNIQUE INDEX users_email_key ON public.users USING btree (email) WHERE (deleted_at IS NULL);
+
+CREATE INDEX webhook_attempts_age ON public.webhook_attempts USING btree (created_at);
+
+CREATE INDEX webhook_attempts_message ON public.webhook_attempts USING btree (message_id, id DESC);
+
+CREATE INDEX webhook_attempts_newest ON public.webhook_attempts USING btree (endpoint_id, id DESC);
+
+CREATE INDEX webhook_endpoints_creator ON public.webhook_endpoints USING btree (created_by);
+
+CREATE INDEX webhook_endpoints_organization ON public.webhook_endpoints USING btree (organization_id, created_at DESC, id DESC);
+
+CREATE INDEX webhook_messages_age ON public.webhook_messages USING btree (created_at);
+
+CREATE INDEX webhook_messages_due ON public.webhook_messages USING btree (endpoint_id, due_at) WHERE (status = 'pending'::text);
+
+CREATE INDEX webhook_messages_leased ON public.webhook_messages USING btree (endpoint_id) WHERE (lease IS NOT NULL);
+
+CREATE INDEX webhook_messages_newest ON public.webhook_messages USING btree (endpoint_id, created_at DESC, id DESC);
 
 CREATE OR REPLACE FUNCTION public.signpost_apps()
  RETURNS text[]
@@ -737,6 +817,49 @@ CREATE OR REPLACE FUNCTION public.signpost_organizations()
 AS $function$ SELECT string_to_array(current_setting('signpost.organization_ids', true), ',') $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_owe_changed_links()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
+    SELECT signpost_webhook_message_id(e.id, gen_random_uuid()::text), e.id, e.organization_id, t.type, n.updated_at,
+           to_jsonb(n) - 'deleted_at' || jsonb_build_object('host', a.host, 'other_codes',
+             to_jsonb(ARRAY(SELECT c.code FROM link_codes c WHERE c.link_id = n.id ORDER BY c.code)))
+      FROM new_rows n
+      JOIN old_rows o ON o.id = n.id
+     CROSS JOIN LATERAL (SELECT CASE WHEN n.deleted_at IS NULL THEN 'link.updated' ELSE 'link.deleted' END AS type) AS t
+      JOIN webhook_endpoints e ON e.organization_id = n.organization_id AND e.disabled_at IS NULL
+       AND t.type = ANY (e.events) AND (e.app_ids IS NULL OR n.app_id = ANY (e.app_ids))
+      JOIN apps a ON a.id = n.app_id
+     WHERE o.deleted_at IS NULL AND to_jsonb(o) - 'updated_at' <> to_jsonb(n) - 'updated_at';
+  RETURN NULL;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_owe_created_links()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data)
+    SELECT signpost_webhook_message_id(e.id, 'link.created ' || n.id), e.id, e.organization_id, 'link.created', n.created_at,
+           to_jsonb(n) - 'deleted_at' || jsonb_build_object('host', a.host, 'other_codes',
+             to_jsonb(ARRAY(SELECT c.code FROM link_codes c WHERE c.link_id = n.id ORDER BY c.code)))
+      FROM new_rows n
+      JOIN webhook_endpoints e ON e.organization_id = n.organization_id AND e.disabled_at IS NULL
+       AND 'link.created' = ANY (e.events) AND (e.app_ids IS NULL OR n.app_id = ANY (e.app_ids))
+      JOIN apps a ON a.id = n.app_id
+     WHERE n.deleted_at IS NULL
+    ON CONFLICT DO NOTHING;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_owner_of_app(wanted text)
  RETURNS text
  LANGUAGE sql
@@ -776,6 +899,13 @@ CREATE OR REPLACE FUNCTION public.signpost_stored_code(settings jsonb, code text
 AS $function$ SELECT (CASE WHEN settings ->> 'codes_ignore_case' = 'true' THEN lower(code COLLATE "C") ELSE code END) COLLATE "default" $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_webhook_message_id(endpoint text, fact text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+AS $function$ SELECT 'msg_' || left(encode(sha256(convert_to(endpoint || ' ' || fact, 'UTF8')), 'hex'), 32) $function$
+;
+
 CREATE TRIGGER apps_change_noted AFTER UPDATE ON public.apps FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_app_change();
 
 CREATE TRIGGER apps_host_claimed_noted AFTER INSERT OR UPDATE OF host, host_verified_at, deleted_at ON public.apps FOR EACH ROW EXECUTE FUNCTION signpost_note_host_claim();
@@ -790,7 +920,11 @@ CREATE TRIGGER link_codes_removal_noted AFTER DELETE ON public.link_codes FOR EA
 
 CREATE TRIGGER links_change_noted AFTER UPDATE ON public.links FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_link_change();
 
+CREATE TRIGGER links_changed_owed AFTER UPDATE ON public.links REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_changed_links();
+
 CREATE TRIGGER links_code_kept BEFORE INSERT OR UPDATE OF short_code ON public.links FOR EACH ROW EXECUTE FUNCTION signpost_keep_code();
+
+CREATE TRIGGER links_created_owed AFTER INSERT ON public.links REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_created_links();
 
 CREATE TRIGGER links_inserted AFTER INSERT ON public.links REFERENCING NEW TABLE AS inserted FOR EACH STATEMENT EXECUTE FUNCTION signpost_count_links_inserted();
 
@@ -809,6 +943,12 @@ ALTER TABLE public.link_tags ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.links ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.server_keys ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.webhook_attempts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.webhook_endpoints ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.webhook_messages ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY allowed_apps ON public.apps FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
@@ -835,3 +975,19 @@ CREATE POLICY allowed_apps ON public.links FOR ALL TO signpost_api USING (((( SE
 CREATE POLICY tenant ON public.links FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY tenant ON public.server_keys FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.webhook_attempts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (EXISTS ( SELECT
+   FROM webhook_endpoints e
+  WHERE (e.id = webhook_attempts.endpoint_id)))));
+
+CREATE POLICY tenant ON public.webhook_attempts FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.webhook_endpoints FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_ids <@ ( SELECT signpost_apps() AS signpost_apps))));
+
+CREATE POLICY tenant ON public.webhook_endpoints FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.webhook_messages FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (EXISTS ( SELECT
+   FROM webhook_endpoints e
+  WHERE (e.id = webhook_messages.endpoint_id)))));
+
+CREATE POLICY tenant ON public.webhook_messages FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));

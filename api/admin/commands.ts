@@ -21,7 +21,7 @@ import { passwordRule } from './password-strength.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRemovalCommands } from './removal-commands.ts';
 import { addSecondFactorCommands } from './second-factor-commands.ts';
-import { reencryptApiKeys, reencryptSecondFactors } from './secret-rotation.ts';
+import { reencryptApiKeys, reencryptSecondFactors, reencryptWebhookSecrets } from './secret-rotation.ts';
 
 const roles: readonly Role[] = ['owner', 'member', 'viewer'];
 
@@ -173,6 +173,7 @@ function addSecretCommands(program: Command, context: AdminContext): void {
       const { db } = context.parts();
       const count = await reencryptApiKeys(db, new ApiKeys(keys));
       await reencryptSecondFactors(db, new Encryption(keys));
+      await reencryptWebhookSecrets(db, new Encryption(keys));
       context.print(`${count} API keys are now encrypted with key ${keys[0]?.id}.`);
     });
 }

@@ -3,6 +3,7 @@ import { contextOf } from '#api/auth/second-factor.ts';
 import type { ApiKeys } from '#common/api-key.ts';
 import { type Encryption, keyIdOf } from '#common/encryption.ts';
 import type { Postgres } from '#common/stores/postgres.ts';
+import { webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
 
 const ROWS_AT_ONCE = 200;
 
@@ -60,4 +61,32 @@ export async function reencryptSecondFactors(db: Postgres, encryption: Encryptio
     if (!last || rows.length < ROWS_AT_ONCE) return done;
     after = last.user_id;
   }
+}
+
+/** Same for the secrets of webhooks. One that is rotated meanwhile already uses the newest key. */
+export async function reencryptWebhookSecrets(db: Postgres, encryption: Encryption): Promise<number> {
+  let done = 0;
+  for (const column of ['secret_ciphertext', 'previous_secret_ciphertext']) {
+    let after = '';
+    for (;;) {
+      const rows = await db.query<{ id: string; sealed: string }>(
+        `SELECT id, ${column} AS sealed FROM webhook_endpoints WHERE id > $1 AND ${column} IS NOT NULL ORDER BY id LIMIT $2`,
+        [after, ROWS_AT_ONCE],
+      );
+      for (const { id, sealed } of rows) {
+        if (keyIdOf(sealed) === encryption.newestId) continue;
+        const context = webhookSecretContext(id);
+        const fresh = encryption.encrypt(encryption.decrypt(sealed, context), context);
+        done += await db.execute(`UPDATE webhook_endpoints SET ${column} = $3 WHERE id = $1 AND ${column} = $2`, [
+          id,
+          sealed,
+          fresh,
+        ]);
+      }
+      const last = rows.at(-1);
+      if (!last || rows.length < ROWS_AT_ONCE) break;
+      after = last.id;
+    }
+  }
+  return done;
 }

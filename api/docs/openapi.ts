@@ -8,6 +8,7 @@ import type { CallerKind, LimitClass, Route } from '#common/http/route.ts';
 import { nameSchemas } from './named-schemas.ts';
 import { components, everyAnswer, headerRefs } from './openapi-components.ts';
 import { exampleOf, fileExample } from './schema-example.ts';
+import { webhookOperations } from './webhook-operations.ts';
 
 /** The part of a route that a document shows; every route of every room has it. */
 type DocumentedRoute = Route<never>;
@@ -49,7 +50,8 @@ export function openapi(routes: readonly DocumentedRoute[], about: About): Recor
     if (path[method] !== undefined) throw new Error(`${route.method} ${route.path} is defined twice`);
     path[method] = operation(route, about);
   }
-  const named = nameSchemas(JSON.parse(JSON.stringify(paths)));
+  const described = { paths, webhooks: webhookOperations() };
+  const named = nameSchemas(JSON.parse(JSON.stringify(described)));
   const document = {
     openapi: '3.1.1',
     info: {
@@ -61,7 +63,7 @@ export function openapi(routes: readonly DocumentedRoute[], about: About): Recor
     servers: [{ url: about.serverUrl }],
     tags: [...new Set(routes.map((route) => route.tag))].map((name) => ({ name })),
     // TypeBox stores internal symbols on a schema, which JSON omits.
-    paths: named.part,
+    ...(named.part as typeof described),
     components: components(named.schemas),
   };
   return JSON.parse(JSON.stringify(document));

@@ -13,16 +13,24 @@ let app: { id: string; api_key: string };
 let other: { id: string };
 let link: { id: string };
 let otherLink: { id: string };
+let webhook: { id: string };
 
 beforeAll(async () => {
   api = await apiForTest();
   [owner, stranger] = [await api.member(), await api.member()];
   [app, other] = [await make('/apps', { name: 'Keys' }), await make('/apps', { name: 'Other' })];
   link = await make('/links', { app_id: app.id, path: '/x', tags: ['t'], external_id: 'known' });
+  webhook = await make('/webhooks', newWebhook());
   otherLink = await make('/links', { app_id: other.id, path: '/other', tags: ['t'] });
 });
 afterEach(() => expect(api.failures.splice(0)).toEqual([]));
 afterAll(() => api.stop());
+
+const newWebhook = () => ({
+  url: 'https://hooks.example.com/',
+  events: ['link.created'],
+  organization_id: owner.organization_id,
+});
 
 async function make(path: string, body: object, member = owner): Promise<Reply['body']> {
   const reply = await member.call('POST', path, body);
@@ -80,6 +88,16 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /analytics/page': async () => [`/analytics/page?app_id=${app.id}`, 200],
   'GET /analytics/export': async () => [`/analytics/export?organization_id=${owner.organization_id}`, 200],
   'GET /matches': async () => [`/matches?app_id=${app.id}`, 200],
+  'GET /webhooks': async () => [`/webhooks?organization_id=${owner.organization_id}`, 200],
+  'POST /webhooks': async () => ['/webhooks', 201, newWebhook()],
+  'GET /webhooks/{id}': async () => [`/webhooks/${webhook.id}`, 200],
+  'PATCH /webhooks/{id}': async () => [`/webhooks/${webhook.id}`, 200, { description: 'By a key' }],
+  'DELETE /webhooks/{id}': async () => [`/webhooks/${(await make('/webhooks', newWebhook())).id}`, 200],
+  'POST /webhooks/{id}/rotate-secret': async () => [`/webhooks/${webhook.id}/rotate-secret`, 200, {}],
+  'POST /webhooks/{id}/test': async () => [`/webhooks/${webhook.id}/test`, 202],
+  'GET /webhooks/{id}/messages': async () => [`/webhooks/${webhook.id}/messages`, 200],
+  'GET /webhooks/{id}/attempts': async () => [`/webhooks/${webhook.id}/attempts`, 200],
+  'POST /webhooks/{id}/replay': async () => [`/webhooks/${webhook.id}/replay`, 202, { from: '2026-01-15T09:30:00Z' }],
   // There is none; a caller without access gets the same.
   'GET /matches/{match_id}': async () => [`/matches/${newId('mat', 1)}`, 404],
 };

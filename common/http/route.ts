@@ -10,7 +10,14 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 /** Who may call: a dashboard user (bearer token), an app (API key), or anyone (public). */
 export type CallerKind = 'user' | 'app' | 'public';
 /** What a server key must be allowed to do to call a route. */
-export const keyScopes = ['links:read', 'links:write', 'apps:read', 'apps:write', 'analytics:read'] as const;
+export const keyScopes = [
+  'links:read',
+  'links:write',
+  'apps:read',
+  'apps:write',
+  'analytics:read',
+  'webhooks',
+] as const;
 export type KeyScope = (typeof keyScopes)[number];
 /** Every request is charged to exactly one of these. */
 export type LimitClass = 'auth' | 'links' | 'match' | 'events' | 'general';

@@ -146,6 +146,7 @@ export const settings = {
   GATEWAY_DATABASE_URL: ownDatabase('the SDK endpoints, as signpost_gateway'),
   INGEST_DATABASE_URL: ownDatabase('ingest, as signpost_ingest'),
   EDGE_DATABASE_URL: ownDatabase('redirectors, as signpost_redirector'),
+  WEBHOOKS_DATABASE_URL: ownDatabase('webhooks, as signpost_webhooks'),
   REDIS_URL: url('', ['redis', 'rediss'], 'Redis or Valkey. If empty, npm start runs a local server.'),
   NATS_URL: urls(
     '',
@@ -311,6 +312,12 @@ export const settings = {
     1_048_576,
     17_179_869_184,
     'Maximum bytes of links that a redirector caches in memory.',
+  ),
+  WEBHOOK_HTTP: flag(false, 'Whether the URLs of webhooks may begin with http://: for development and tests.'),
+  WEBHOOK_ALLOWED_NETWORKS: list(
+    'Networks (CIDR) that webhooks may reach although their addresses are not public, such as your own backend.',
+    parseNetwork,
+    'addresses and networks (CIDR)',
   ),
   GEOIP_DB: text('', 'MaxMind-format country database; if empty, the one in the package is used.'),
 } as const satisfies Record<string, Setting<unknown>>;

@@ -173,7 +173,7 @@ test('migrate runs from the image', async (context) => {
   expect(code, output).toBe(0);
 });
 
-test.for(['redirector', 'gateway', 'api', 'origin', 'publisher', 'ingest'])(
+test.for(['redirector', 'gateway', 'api', 'origin', 'publisher', 'ingest', 'webhooks'])(
   '%s becomes ready in the image as its user, is healthy, and ends on SIGTERM',
   async (role, context) => {
     skip(context);

@@ -18,7 +18,7 @@ interface Row {
   readonly query?: string;
   readonly body?: () => object;
   /** What `{id}` stands for; created for each caller. */
-  readonly id?: 'app' | 'link' | 'key';
+  readonly id?: 'app' | 'link' | 'key' | 'webhook';
 }
 
 /** Statuses in the order of `callers`. */
@@ -33,6 +33,7 @@ let stack: Stack;
 let headers: Readonly<Record<Caller, Record<string, string>>>;
 let organization: string;
 let app: { id: string; api_key: string };
+let webhook: { id: string };
 let matchId = '';
 let made = 0;
 
@@ -74,6 +75,21 @@ const rows: readonly Row[] = [
     body: () => ({ name: 'Made', scopes: ['links:read'], organization_id: organization }),
   },
   { endpoint: 'DELETE /keys/{id}', statuses: manage(200), id: 'key' },
+  { endpoint: 'GET /webhooks', statuses: read(), query: 'organization_id={organization}' },
+  { endpoint: 'POST /webhooks', statuses: write(201), body: () => newWebhook() },
+  { endpoint: 'GET /webhooks/{id}', statuses: read(), id: 'webhook' },
+  { endpoint: 'PATCH /webhooks/{id}', statuses: write(), id: 'webhook', body: () => ({ description: 'Renamed' }) },
+  { endpoint: 'DELETE /webhooks/{id}', statuses: write(), id: 'webhook' },
+  { endpoint: 'POST /webhooks/{id}/rotate-secret', statuses: write(), id: 'webhook', body: () => ({}) },
+  { endpoint: 'POST /webhooks/{id}/test', statuses: write(202), id: 'webhook' },
+  { endpoint: 'GET /webhooks/{id}/messages', statuses: read(), id: 'webhook' },
+  { endpoint: 'GET /webhooks/{id}/attempts', statuses: read(), id: 'webhook' },
+  {
+    endpoint: 'POST /webhooks/{id}/replay',
+    statuses: write(202),
+    id: 'webhook',
+    body: () => ({ from: '2026-01-15T09:30:00Z' }),
+  },
   { endpoint: 'GET /links', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'POST /links', statuses: write(201), body: () => ({ app_id: app.id, path: '/made' }) },
   { endpoint: 'GET /tags', statuses: read(), query: 'app_id={app}' },
@@ -133,8 +149,10 @@ const rows: readonly Row[] = [
   },
 ];
 
+const newWebhook = () => ({ url: 'https://127.0.0.1/', events: ['link.created'], organization_id: organization });
+
 beforeAll(async () => {
-  stack = await Stack.start();
+  stack = await Stack.start({ WEBHOOK_ALLOWED_NETWORKS: '127.0.0.1' });
   const first = 'My organization';
   admin('create-user', '--email', 'viewer@example.com', '--organization', first, '--role', 'viewer');
   admin('create-user', '--email', 'member@example.com', '--organization', first, '--role', 'member');
@@ -145,6 +163,7 @@ beforeAll(async () => {
   const ownId = me.json<{ user: { id: string } }>().user.id;
   app = await make('/apps', { name: 'Matrix', allowed_destination_hosts: ['example.com'] }, owner);
   await make('/links', { app_id: app.id, path: '/known', external_id: 'known' }, owner);
+  webhook = await makeWebhook(owner);
   headers = {
     none: {},
     garbage: bearer('garbage'),
@@ -198,6 +217,8 @@ async function make<T>(path: string, body: object, by: Record<string, string>): 
   return reply.json<T>();
 }
 
+const makeWebhook = (by: Record<string, string>) => make<{ id: string }>('/webhooks', newWebhook(), by);
+
 async function pathOf(row: Row): Promise<string> {
   let path = row.endpoint.split(' ')[1] ?? '';
   if (row.id === 'app') {
@@ -209,6 +230,11 @@ async function pathOf(row: Row): Promise<string> {
   if (row.id === 'key') {
     const wanted = { name: 'Fresh', scopes: ['links:read'], organization_id: organization };
     path = path.replace('{id}', (await make<{ id: string }>('/keys', wanted, headers.owner)).id);
+  }
+  if (row.id === 'webhook') {
+    // An organization has at most fifty.
+    const isFresh = row.endpoint.startsWith('DELETE');
+    path = path.replace('{id}', isFresh ? (await makeWebhook(headers.owner)).id : webhook.id);
   }
   path = path.replace('{match_id}', matchId).replace('{app_id}', app.id).replace('{external_id}', `fresh-${made++}`);
   const query = row.query?.replace('{app}', app.id).replace('{organization}', organization);

@@ -86,20 +86,20 @@ test('every port that is not public by design rejects clients without a password
         expect(await firstBytes(port, `GET ${path} HTTP/1.0\r\nHost: localhost\r\n\r\n`)).toMatch(/^HTTP\/1\.1 403/);
       }
     } else {
-      expect(['ingest', 'publisher', 'origin', 'redirector-0']).toContain(name);
+      expect(['ingest', 'publisher', 'origin', 'redirector-0', 'webhooks']).toContain(name);
     }
   }
   // One port each for the servers; our processes have their public ports and their metrics port.
   expect(checked).toEqual({
     ...{ postgres: 1, nats: 1, redis: 1, clickhouse: 1 },
-    ...{ ingest: 1, publisher: 1, origin: 2, 'redirector-0': expect.any(Number) },
+    ...{ ingest: 1, publisher: 1, origin: 2, 'redirector-0': expect.any(Number), webhooks: 1 },
   });
 });
 
 test('local users can read only figures in the metrics: no id, no address, no name of a tenant', async () => {
   const listed = stack.parts as unknown as { name: string; metrics_url: string | null }[];
   const urls = listed.flatMap(({ metrics_url }) => metrics_url ?? []);
-  expect(urls).toHaveLength(4);
+  expect(urls).toHaveLength(5);
   for (const url of urls) {
     const { port } = new URL(url);
     const text = await firstBytes(Number(port), 'GET /metrics HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n');
@@ -181,7 +181,7 @@ test('created files and folders are accessible only to their owner, whatever fol
 });
 
 const roles: Record<string, ProcessRole> = {
-  ...{ ingest: 'ingest', publisher: 'publisher', origin: 'origin', 'redirector-0': 'redirector' },
+  ...{ ingest: 'ingest', publisher: 'publisher', origin: 'origin', 'redirector-0': 'redirector', webhooks: 'webhooks' },
 };
 
 test('a process gets the settings that it reads and no others; none gets the password of the first user', () => {
@@ -206,6 +206,7 @@ test('no process uses the owner of the database, and each has its own database u
   const own = {
     ...{ origin: ['API_DATABASE_URL', 'GATEWAY_DATABASE_URL'], ingest: ['INGEST_DATABASE_URL'], publisher: [] },
     'redirector-0': ['EDGE_DATABASE_URL'],
+    webhooks: ['WEBHOOKS_DATABASE_URL'],
   };
   const users = Object.entries(own).map(([name, wanted]) => {
     const given = [...environmentOf(stack.pidOf(name))].filter(([setting]) => setting.endsWith('DATABASE_URL'));

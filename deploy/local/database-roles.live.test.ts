@@ -37,6 +37,7 @@ beforeAll(async () => {
     signpost_gateway: connect('signpost_gateway'),
     signpost_ingest: connect('signpost_ingest'),
     signpost_redirector: connect('signpost_redirector'),
+    signpost_webhooks: connect('signpost_webhooks'),
   };
 });
 
@@ -95,20 +96,45 @@ const accounts = [
 const records = ['SELECT * FROM ingest.batch', 'SELECT * FROM ingest.visitor_salt', 'DELETE FROM ingest.mark'];
 const installs = ['SELECT * FROM install_answers', 'SELECT * FROM install_names', 'SELECT * FROM claims'];
 
+const webhooks = [
+  'SELECT secret_ciphertext FROM webhook_endpoints',
+  'SELECT * FROM webhook_messages',
+  'DELETE FROM webhook_attempts',
+];
+
 const refused: Record<ProcessRoleName, readonly string[]> = {
-  signpost_redirector: [...everybody, ...accounts, ...records, ...installs],
+  signpost_redirector: [...everybody, ...accounts, ...records, ...installs, ...webhooks],
+  signpost_webhooks: [
+    ...everybody,
+    ...accounts,
+    ...records,
+    ...installs,
+    'SELECT * FROM links',
+    "UPDATE webhook_endpoints SET url = 'https://evil.example/'",
+    'INSERT INTO webhook_endpoints DEFAULT VALUES',
+    'DELETE FROM webhook_endpoints',
+  ],
   signpost_gateway: [
     ...everybody,
     ...accounts,
     ...records,
+    ...webhooks,
     'SELECT * FROM ingest.progress',
     'UPDATE claims SET device = $$$$',
   ],
-  signpost_ingest: [...everybody, ...accounts, 'SELECT * FROM links', 'SELECT name FROM apps', ...installs.slice(0, 2)],
+  signpost_ingest: [
+    ...everybody,
+    ...accounts,
+    'SELECT * FROM links',
+    'SELECT name FROM apps',
+    ...installs.slice(0, 2),
+    ...webhooks,
+  ],
   signpost_api_process: [
     ...everybody,
     ...records,
     ...installs,
+    ...webhooks,
     'SELECT * FROM links',
     'SELECT api_key_hash FROM apps',
     "UPDATE users SET email = 'mine@example.com'",
@@ -180,7 +206,7 @@ test('npm start creates missing roles, each with its own password that only the 
     const urls = await ensureDatabaseRoles(server.url, folder);
     expect(await ensureDatabaseRoles(server.url, folder)).toEqual(urls);
     await migratePostgres({ url: server.url });
-    expect(new Set(Object.values(urls).map((url) => new URL(url).password)).size).toBe(4);
+    expect(new Set(Object.values(urls).map((url) => new URL(url).password)).size).toBe(5);
     for (const [process, url] of Object.entries(urls)) {
       expect(statSync(join(folder, `password-${process}`)).mode & 0o777).toBe(0o600);
       const db = new Postgres({ url, name: 'test', connectionsMax: 1 });

@@ -10,6 +10,7 @@ const roleOf: Record<keyof DatabaseUrls, ProcessRoleName> = {
   gateway: 'signpost_gateway',
   ingest: 'signpost_ingest',
   redirector: 'signpost_redirector',
+  webhooks: 'signpost_webhooks',
 };
 
 /**
@@ -33,6 +34,7 @@ export async function ensureDatabaseRoles(ownerUrl: string, folder: string): Pro
       gateway: await urlOf('gateway'),
       ingest: await urlOf('ingest'),
       redirector: await urlOf('redirector'),
+      webhooks: await urlOf('webhooks'),
     };
   } finally {
     await db.close();

@@ -10,6 +10,7 @@ export interface DatabaseUrls {
   readonly gateway: string;
   readonly ingest: string;
   readonly redirector: string;
+  readonly webhooks: string;
 }
 
 /** URLs of the stores for each role. An external server has one URL for all roles. */
@@ -89,6 +90,13 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
     ADDRESS_KEY: facts.addressKey,
     ...localLinks(config),
   };
+  const webhooks = {
+    DATA_DIR: facts.dataDir,
+    DATABASE_URL: '',
+    WEBHOOKS_DATABASE_URL: database.webhooks,
+    SECRET_KEY: facts.secretKey,
+    ...localLinks(config),
+  };
   const plan = (name: string, role: ProcessRole, entry: string, settings: ProcessPlan['settings']): ProcessPlan => {
     return { name, role, entry, settings: { ...settings, METRICS_PORT: '0', INSTANCE: name } };
   };
@@ -101,5 +109,7 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
     }),
     plan('origin', 'origin', join('deploy', 'local', 'origin.js'), origin),
     ...redirectors.map((name) => plan(name, 'redirector', join('redirector', 'main.js'), redirector)),
+    // Last, so that the others keep their metrics ports.
+    plan('webhooks', 'webhooks', join('webhooks', 'main.js'), webhooks),
   ];
 }

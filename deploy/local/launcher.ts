@@ -115,13 +115,25 @@ export class Launcher {
   async #databaseUrls(owner: string): Promise<DatabaseUrls> {
     const { config, dataDir, progress } = this.#parts;
     if (config.DATABASE_URL === '') return ensureDatabaseRoles(owner, join(dataDir, 'postgres'));
-    const names = ['API_DATABASE_URL', 'GATEWAY_DATABASE_URL', 'INGEST_DATABASE_URL', 'EDGE_DATABASE_URL'] as const;
-    const missing = names.filter((name) => config[name] === '');
+    const names = {
+      api: 'API_DATABASE_URL',
+      gateway: 'GATEWAY_DATABASE_URL',
+      ingest: 'INGEST_DATABASE_URL',
+      redirector: 'EDGE_DATABASE_URL',
+      webhooks: 'WEBHOOKS_DATABASE_URL',
+    } as const satisfies Record<keyof DatabaseUrls, keyof Config>;
+    const missing = Object.values(names).filter((name) => config[name] === '');
     if (missing.length > 0) {
       progress.note(`Not set: ${missing.join(', ')}. DATABASE_URL, whose role has all rights, is used instead.`);
     }
-    const [api, gateway, ingest, redirector] = names.map((name) => config[name] || owner);
-    return { api: api ?? owner, gateway: gateway ?? owner, ingest: ingest ?? owner, redirector: redirector ?? owner };
+    const urlOf = (process: keyof DatabaseUrls) => config[names[process]] || owner;
+    return {
+      api: urlOf('api'),
+      gateway: urlOf('gateway'),
+      ingest: urlOf('ingest'),
+      redirector: urlOf('redirector'),
+      webhooks: urlOf('webhooks'),
+    };
   }
 
   /** Rewrites the table of processes. */

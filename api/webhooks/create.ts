@@ -1,0 +1,80 @@
+import { Type } from 'typebox';
+import { chooseOrganization, refuseWrite, tenantOf } from '#api/access.ts';
+import { route } from '#api/route.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { newId } from '#common/ids.ts';
+import { newWebhookSecret, webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
+import {
+  appIdsSchema,
+  descriptionSchema,
+  type EndpointRow,
+  endpointAnswer,
+  endpointColumns,
+  endpointExample,
+  endpointWithSecretSchema,
+  eventsSchema,
+  secretExample,
+  urlSchema,
+} from './endpoint.ts';
+import { refuseApps } from './endpoint-apps.ts';
+
+const ENDPOINTS_MAX = 50;
+
+const insertion = `
+  INSERT INTO webhook_endpoints (id, organization_id, url, description, events, app_ids, secret_ciphertext, created_by, created_at, updated_at)
+  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $9 FROM unnest($1::text[]) AS o (id)
+   WHERE (SELECT count(*) FROM webhook_endpoints k WHERE k.organization_id = o.id) < ${ENDPOINTS_MAX}
+  RETURNING ${endpointColumns}`;
+
+export const createWebhook = route({
+  method: 'POST',
+  path: '/webhooks',
+  operationId: 'createWebhook',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'Create a webhook',
+  description: 'From now on, the URL gets a POST request for each of the chosen events.',
+  body: Type.Object(
+    {
+      organization_id: Type.Optional(
+        Type.String({ description: 'Optional for a user who belongs to exactly one organization.' }),
+      ),
+      url: urlSchema,
+      description: Type.Optional(descriptionSchema),
+      events: eventsSchema,
+      app_ids: Type.Optional(appIdsSchema),
+    },
+    { additionalProperties: false, title: 'NewWebhook' },
+  ),
+  bodyExample: { url: endpointExample.url, events: endpointExample.events, description: endpointExample.description },
+  answers: {
+    201: {
+      description: 'The new webhook, with its secret.',
+      schema: endpointWithSecretSchema,
+      example: { ...endpointExample, secret: secretExample },
+    },
+  },
+  async handle({ db, tenancy, clock, webhooks }, { caller, body }) {
+    const organizationId = await chooseOrganization(db, caller, body.organization_id);
+    if (organizationId instanceof Rejection) return organizationId;
+    const refused = refuseWrite(caller, organizationId) ?? webhooks.refuseUrl(body.url);
+    if (refused) return refused;
+    const { url, events, description = '', app_ids = null } = body;
+    const nowMs = clock();
+    const id = newId('whk', nowMs);
+    const secret = newWebhookSecret();
+    const sealed = webhooks.encryption.encrypt(secret, webhookSecretContext(id));
+    // A server key is no user.
+    const creator = caller.key ? null : caller.user_id;
+    return tenancy.within(tenantOf(caller, [organizationId]), async (tenant) => {
+      const denied = await refuseApps(tenant, caller, app_ids);
+      if (denied) return denied;
+      const values = [id, url, description, events, app_ids, sealed, creator, new Date(nowMs)];
+      const [row] = await tenant.query<EndpointRow>(insertion, values);
+      if (!row) return invalid('body', `the organization has ${ENDPOINTS_MAX} webhooks already: delete one first`);
+      return { status: 201, body: { ...endpointAnswer(row, nowMs), secret } };
+    });
+  },
+});

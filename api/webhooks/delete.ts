@@ -1,0 +1,28 @@
+import { Type } from 'typebox';
+import { route } from '#api/route.ts';
+import { endpointExample, endpointParams, withEndpoint } from './endpoint.ts';
+
+export const deleteWebhook = route({
+  method: 'DELETE',
+  path: '/webhooks/{id}',
+  operationId: 'deleteWebhook',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'Delete a webhook',
+  description: 'With its messages and attempts. An attempt that is under way is finished.',
+  params: endpointParams,
+  answers: {
+    200: {
+      description: 'The webhook is deleted.',
+      schema: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+      example: { id: endpointExample.id, deleted: true },
+    },
+  },
+  handle: (deps, { caller, params }) =>
+    withEndpoint(deps, caller, params.id, false, async (tenant) => {
+      await tenant.query('DELETE FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2', [params.id]);
+      return { status: 200, body: { id: params.id, deleted: true } };
+    }),
+});

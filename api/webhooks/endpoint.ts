@@ -1,0 +1,157 @@
+/** A webhook endpoint as stored in Postgres and as returned by the API: without its secret. */
+import { Type } from 'typebox';
+import { refuseWrite, tenantOf } from '#api/access.ts';
+import type { ApiDeps } from '#api/deps.ts';
+import type { UserCaller } from '#api/route.ts';
+import { forbidden, notFound, Rejection } from '#common/http/rejection.ts';
+import { isId } from '#common/ids.ts';
+import { nullable } from '#common/links/link-fields.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
+import {
+  type DisabledReason,
+  disabledReasons,
+  type WebhookEventType,
+  webhookEventTypes,
+} from '#common/webhooks/webhook-events.ts';
+
+export interface EndpointRow {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly url: string;
+  readonly description: string;
+  readonly events: readonly WebhookEventType[];
+  readonly app_ids: readonly string[] | null;
+  readonly created_by: string | null;
+  readonly created_at: Date;
+  readonly updated_at: Date;
+  readonly previous_secret_until: Date | null;
+  readonly failing_since: Date | null;
+  readonly disabled_at: Date | null;
+  readonly disabled_reason: DisabledReason | null;
+}
+
+export const endpointColumns = `id, organization_id, url, description, events, app_ids, created_by, created_at, updated_at,
+  previous_secret_until, failing_since, disabled_at, disabled_reason`;
+
+export function endpointAnswer(row: EndpointRow, nowMs: number): object {
+  const { created_at, updated_at, previous_secret_until: until, failing_since, disabled_at, ...fields } = row;
+  return {
+    ...fields,
+    enabled: disabled_at === null,
+    disabled_at: disabled_at?.toISOString() ?? null,
+    failing_since: failing_since?.toISOString() ?? null,
+    previous_secret_until: until !== null && until.getTime() > nowMs ? until.toISOString() : null,
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  };
+}
+
+/** Looks an endpoint up for a caller who may change it (or, with `isRead`, see it); otherwise says why not. */
+export async function findEndpoint(
+  { db, tenancy }: ApiDeps,
+  caller: UserCaller,
+  id: string,
+  isRead = false,
+): Promise<EndpointRow | Rejection> {
+  const owner = 'SELECT organization_id FROM webhook_endpoints WHERE id = $1';
+  const [known] = isId('whk', id) ? await db.query<{ organization_id: string }>(owner, [id]) : [];
+  if (!known) return notFound('There is no webhook with this id.');
+  const { organization_id } = known;
+  const isMember = caller.memberships.some((one) => one.organization_id === organization_id);
+  const denied = isRead && isMember ? null : refuseWrite(caller, organization_id);
+  if (denied) return denied;
+  const row = await tenancy.within(tenantOf(caller, [organization_id]), (tenant) => readEndpoint(tenant, id));
+  return row ?? forbidden('This server key may not use this webhook: it gets messages of other apps too.');
+}
+
+/** Undefined for one that the caller may not access. */
+export async function readEndpoint(tenant: TenantQueries, id: string): Promise<EndpointRow | undefined> {
+  const sql = `SELECT ${endpointColumns} FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2`;
+  const [row] = await tenant.query<EndpointRow>(sql, [id]);
+  return row;
+}
+
+/** Runs the work on an endpoint that the caller may change (or, with `isRead`, see), within its tenant. */
+export async function withEndpoint<T>(
+  deps: ApiDeps,
+  caller: UserCaller,
+  id: string,
+  isRead: boolean,
+  work: (tenant: TenantQueries, endpoint: EndpointRow) => Promise<T>,
+): Promise<T | Rejection> {
+  const endpoint = await findEndpoint(deps, caller, id, isRead);
+  if (endpoint instanceof Rejection) return endpoint;
+  return deps.tenancy.within(tenantOf(caller, [endpoint.organization_id]), (tenant) => work(tenant, endpoint));
+}
+
+const time = Type.String({ format: 'date-time' });
+export const eventsSchema = Type.Array(
+  Type.Unsafe<WebhookEventType>({ type: 'string', enum: [...webhookEventTypes] }),
+  { minItems: 1, maxItems: 50, uniqueItems: true, description: 'What the endpoint gets.' },
+);
+export const urlSchema = Type.String({
+  minLength: 1,
+  description: 'An https URL that is reachable from the Internet. Redirects are not followed.',
+});
+export const descriptionSchema = Type.String({ maxLength: 300 });
+const appIds = Type.Array(Type.String(), {
+  minItems: 1,
+  maxItems: 100,
+  uniqueItems: true,
+  description: 'The only apps whose messages the endpoint gets; null: those of every app, and of the organization.',
+});
+export const appIdsSchema = nullable(appIds);
+
+const fields = {
+  id: Type.String(),
+  organization_id: Type.String(),
+  url: Type.String(),
+  description: Type.String(),
+  events: eventsSchema,
+  app_ids: appIdsSchema,
+  enabled: Type.Boolean(),
+  disabled_reason: nullable(
+    Type.Unsafe<DisabledReason>({
+      type: 'string',
+      enum: [...disabledReasons, null],
+      description:
+        'requested: by a caller. gone: the endpoint answered 410. failing: no delivery succeeded for 5 days. backlog: too many messages waited.',
+    }),
+  ),
+  disabled_at: nullable(time),
+  failing_since: nullable(Type.String({ format: 'date-time', description: 'The first failure since a success.' })),
+  previous_secret_until: nullable(
+    Type.String({ format: 'date-time', description: 'Until then the previous secret signs too.' }),
+  ),
+  created_by: nullable(Type.String({ description: 'The user who created it; null for a server key.' })),
+  created_at: time,
+  updated_at: time,
+};
+
+export const endpointSchema = Type.Object(fields, { title: 'WebhookEndpoint' });
+export const endpointWithSecretSchema = Type.Object(
+  {
+    ...fields,
+    secret: Type.String({ description: 'With which receivers verify signatures. It is shown only in this answer.' }),
+  },
+  { title: 'WebhookEndpointWithSecret' },
+);
+export const endpointParams = Type.Object({ id: Type.String({ examples: ['whk_01j9z3k4m5n6p7q8r9s0t1v2w3'] }) });
+
+export const endpointExample = {
+  id: 'whk_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  organization_id: 'org_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  url: 'https://hooks.example.com/signpost',
+  description: 'Warehouse',
+  events: ['link.created', 'link.deleted'],
+  app_ids: null,
+  enabled: true,
+  disabled_reason: null,
+  disabled_at: null,
+  failing_since: null,
+  previous_secret_until: null,
+  created_by: 'usr_01j9z3k4m5n6p7q8r9s0t1v2w3',
+  created_at: '2026-01-15T09:30:00.000Z',
+  updated_at: '2026-01-15T09:30:00.000Z',
+};
+export const secretExample = 'whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oDazfnX9KzwC8=';

@@ -1,0 +1,91 @@
+import { Type } from 'typebox';
+import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
+import { route } from '#api/route.ts';
+import { endpointParams, withEndpoint } from './endpoint.ts';
+import {
+  type AttemptRow,
+  attemptAnswer,
+  attemptExample,
+  attemptSchema,
+  COUNTED_MAX,
+  type MessageRow,
+  messageAnswer,
+  messageExample,
+  messageSchema,
+  statusSchema,
+} from './message.ts';
+
+const ofMessages = `FROM webhook_messages WHERE organization_id = ANY ($1) AND endpoint_id = $2
+  AND ($3::text IS NULL OR status = $3) ORDER BY created_at DESC, id DESC`;
+const ofAttempts = `FROM webhook_attempts WHERE organization_id = ANY ($1) AND endpoint_id = $2
+  AND ($3::text IS NULL OR message_id = $3) ORDER BY id DESC`;
+const counting = (what: string) => `SELECT count(*) AS total FROM (SELECT 1 ${what} LIMIT ${COUNTED_MAX}) AS counted`;
+const limited = `At most the newest ${COUNTED_MAX}.`;
+
+export const listWebhookMessages = route({
+  method: 'GET',
+  path: '/webhooks/{id}/messages',
+  operationId: 'listWebhookMessages',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'List the messages of a webhook',
+  description: `Of the last 30 days, newest first. ${limited}`,
+  params: endpointParams,
+  query: Type.Object({ ...pageQuery, status: Type.Optional(statusSchema) }, { additionalProperties: false }),
+  answers: {
+    200: {
+      description: 'A page of messages.',
+      schema: listSchema(messageSchema),
+      example: { data: [messageExample], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
+    },
+  },
+  handle: (deps, { caller, params, query }) =>
+    withEndpoint(deps, caller, params.id, true, async (tenant) => {
+      const page = pageOf(query);
+      const values = [params.id, query.status ?? null];
+      const [counted] = await tenant.query<{ total: number }>(counting(ofMessages), values);
+      const columns = 'id, type, status, tries, data, occurred_at, created_at, due_at';
+      const rows = await tenant.query<MessageRow>(`SELECT ${columns} ${ofMessages} LIMIT $4 OFFSET $5`, [
+        ...values,
+        page.limit,
+        page.offset,
+      ]);
+      return listAnswer(rows.map(messageAnswer), counted?.total ?? 0, page);
+    }),
+});
+
+export const listWebhookAttempts = route({
+  method: 'GET',
+  path: '/webhooks/{id}/attempts',
+  operationId: 'listWebhookAttempts',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'List the attempts of a webhook',
+  description: `Of the last 30 days, newest first. ${limited}`,
+  params: endpointParams,
+  query: Type.Object({ ...pageQuery, message_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
+  answers: {
+    200: {
+      description: 'A page of attempts.',
+      schema: listSchema(attemptSchema),
+      example: { data: [attemptExample], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
+    },
+  },
+  handle: (deps, { caller, params, query }) =>
+    withEndpoint(deps, caller, params.id, true, async (tenant) => {
+      const page = pageOf(query);
+      const values = [params.id, query.message_id ?? null];
+      const [counted] = await tenant.query<{ total: number }>(counting(ofAttempts), values);
+      const columns = 'message_id, type, url, outcome, http_status, answer, duration_ms, attempted_at';
+      const rows = await tenant.query<AttemptRow>(`SELECT ${columns} ${ofAttempts} LIMIT $4 OFFSET $5`, [
+        ...values,
+        page.limit,
+        page.offset,
+      ]);
+      return listAnswer(rows.map(attemptAnswer), counted?.total ?? 0, page);
+    }),
+});

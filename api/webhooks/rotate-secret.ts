@@ -1,0 +1,66 @@
+import { Type } from 'typebox';
+import { route } from '#api/route.ts';
+import { HOUR_MS } from '#common/durations.ts';
+import { newWebhookSecret, webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
+import {
+  type EndpointRow,
+  endpointAnswer,
+  endpointColumns,
+  endpointExample,
+  endpointParams,
+  endpointWithSecretSchema,
+  secretExample,
+  withEndpoint,
+} from './endpoint.ts';
+
+const OVERLAP_HOURS = 24;
+const OVERLAP_HOURS_MAX = 168;
+
+const rotate = `
+  UPDATE webhook_endpoints SET previous_secret_ciphertext = CASE WHEN $4::timestamptz IS NOT NULL THEN secret_ciphertext END,
+         previous_secret_until = $4, secret_ciphertext = $3, updated_at = $5
+   WHERE organization_id = ANY ($1) AND id = $2 RETURNING ${endpointColumns}`;
+
+export const rotateWebhookSecret = route({
+  method: 'POST',
+  path: '/webhooks/{id}/rotate-secret',
+  operationId: 'rotateWebhookSecret',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'Rotate the secret of a webhook',
+  description:
+    'Messages are signed with both secrets until the overlap ends, so that receivers can change theirs at any time within it. A secret that was still overlapping ends now.',
+  params: endpointParams,
+  body: Type.Object(
+    {
+      overlap_hours: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: OVERLAP_HOURS_MAX,
+          description: `For how long the current secret stays valid; default ${OVERLAP_HOURS}.`,
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  bodyExample: { overlap_hours: OVERLAP_HOURS },
+  answers: {
+    200: {
+      description: 'The webhook, with its new secret.',
+      schema: endpointWithSecretSchema,
+      example: { ...endpointExample, secret: secretExample },
+    },
+  },
+  handle: (deps, { caller, params, body }) =>
+    withEndpoint(deps, caller, params.id, false, async (tenant, before) => {
+      const nowMs = deps.clock();
+      const overlapMs = (body.overlap_hours ?? OVERLAP_HOURS) * HOUR_MS;
+      const secret = newWebhookSecret();
+      const sealed = deps.webhooks.encryption.encrypt(secret, webhookSecretContext(params.id));
+      const until = overlapMs === 0 ? null : new Date(nowMs + overlapMs);
+      const [row] = await tenant.query<EndpointRow>(rotate, [params.id, sealed, until, new Date(nowMs)]);
+      return { status: 200, body: { ...endpointAnswer(row ?? before, nowMs), secret } };
+    }),
+});

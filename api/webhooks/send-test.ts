@@ -1,0 +1,38 @@
+import { Type } from 'typebox';
+import { route } from '#api/route.ts';
+import { invalid } from '#common/http/rejection.ts';
+import { TEST_EVENT } from '#common/webhooks/webhook-events.ts';
+import { endpointParams, withEndpoint } from './endpoint.ts';
+import { messageExample } from './message.ts';
+
+const insertion = `
+  INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, due_at)
+  SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, '${TEST_EVENT}', $3, $4, $3
+    FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2 RETURNING id`;
+
+export const testWebhook = route({
+  method: 'POST',
+  path: '/webhooks/{id}/test',
+  operationId: 'testWebhook',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'Send a test message',
+  description: `Of the type ${TEST_EVENT}, within seconds. How that went is in the list of attempts.`,
+  params: endpointParams,
+  answers: {
+    202: {
+      description: 'The message will be sent.',
+      schema: Type.Object({ message_id: Type.String() }),
+      example: { message_id: messageExample.id },
+    },
+  },
+  handle: (deps, { caller, params }) =>
+    withEndpoint(deps, caller, params.id, false, async (tenant, endpoint) => {
+      if (endpoint.disabled_at !== null) return invalid('id', 'the webhook is disabled: enable it first');
+      const data = JSON.stringify({ endpoint_id: params.id });
+      const rows = await tenant.query<{ id: string }>(insertion, [params.id, new Date(deps.clock()), data]);
+      return { status: 202, body: { message_id: rows[0]?.id } };
+    }),
+});

@@ -1,0 +1,64 @@
+import { Type } from 'typebox';
+import { route } from '#api/route.ts';
+import {
+  appIdsSchema,
+  descriptionSchema,
+  type EndpointRow,
+  endpointAnswer,
+  endpointColumns,
+  endpointExample,
+  endpointParams,
+  endpointSchema,
+  eventsSchema,
+  urlSchema,
+  withEndpoint,
+} from './endpoint.ts';
+import { refuseApps } from './endpoint-apps.ts';
+
+/** A value that does not change keeps when and why the endpoint was disabled. */
+const change = `
+  UPDATE webhook_endpoints SET updated_at = $3, url = $4, description = $5, events = $6, app_ids = $7,
+         disabled_at = CASE WHEN $8 THEN NULL ELSE coalesce(disabled_at, $3) END,
+         disabled_reason = CASE WHEN $8 THEN NULL ELSE coalesce(disabled_reason, 'requested') END,
+         failing_since = CASE WHEN $8 AND disabled_at IS NULL THEN failing_since END
+   WHERE organization_id = ANY ($1) AND id = $2 RETURNING ${endpointColumns}`;
+
+export const updateWebhook = route({
+  method: 'PATCH',
+  path: '/webhooks/{id}',
+  operationId: 'updateWebhook',
+  caller: 'user',
+  scope: 'webhooks',
+  limit: 'general',
+  tag: 'Webhooks',
+  summary: 'Update a webhook',
+  description:
+    'Omitted fields keep their value. While a webhook is disabled, no messages are created for it; those that were waiting are delivered once it is enabled again.',
+  params: endpointParams,
+  body: Type.Object(
+    {
+      url: Type.Optional(urlSchema),
+      description: Type.Optional(descriptionSchema),
+      events: Type.Optional(eventsSchema),
+      app_ids: Type.Optional(appIdsSchema),
+      enabled: Type.Optional(Type.Boolean()),
+    },
+    { additionalProperties: false, minProperties: 1, title: 'WebhookChanges' },
+  ),
+  bodyExample: { enabled: true },
+  answers: { 200: { description: 'The updated webhook.', schema: endpointSchema, example: endpointExample } },
+  async handle(deps, { caller, params, body }) {
+    const refused = body.url === undefined ? null : deps.webhooks.refuseUrl(body.url);
+    if (refused) return refused;
+    return withEndpoint(deps, caller, params.id, false, async (tenant, before) => {
+      const after = { ...before, ...body };
+      const denied = body.app_ids === undefined ? null : await refuseApps(tenant, caller, body.app_ids);
+      if (denied) return denied;
+      const isEnabled = body.enabled ?? before.disabled_at === null;
+      const { url, description, events, app_ids } = after;
+      const values = [params.id, new Date(deps.clock()), url, description, events, app_ids, isEnabled];
+      const [row] = await tenant.query<EndpointRow>(change, values);
+      return { status: 200, body: endpointAnswer(row ?? before, deps.clock()) };
+    });
+  },
+});

@@ -1,0 +1,312 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { reencryptWebhookSecrets } from '#api/admin/secret-rotation.ts';
+import { type ApiForTest, apiForTest, type Member, type Reply } from '#api/testing/running-api.ts';
+import { HOUR_MS } from '#common/durations.ts';
+import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts';
+import { newId } from '#common/ids.ts';
+import { webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
+
+let api: ApiForTest;
+let owner: Member;
+let stranger: Member;
+let app: { id: string };
+let other: { id: string };
+
+beforeAll(async () => {
+  api = await apiForTest({ WEBHOOK_ALLOWED_NETWORKS: '10.1.0.0/16' });
+  [owner, stranger] = [await api.member(), await api.member()];
+  [app, other] = [await make('/apps', { name: 'One' }), await make('/apps', { name: 'Other' })];
+});
+afterEach(() => expect(api.failures.splice(0)).toEqual([]));
+afterAll(() => api.stop());
+
+async function make(path: string, body: object, member: Pick<Member, 'call'> = owner): Promise<Reply['body']> {
+  const reply = await member.call('POST', path, body);
+  expect([reply.status, reply.body.error]).toEqual([201, undefined]);
+  return reply.body;
+}
+
+const url = 'https://hooks.example.com/signpost';
+const events = ['link.created', 'link.updated', 'link.deleted'];
+const newWebhook = (more: object = {}, member: Pick<Member, 'call'> = owner) =>
+  make('/webhooks', { url, events, ...more }, member);
+
+async function keyFor(app_ids: string[] | null): Promise<Pick<Member, 'call'>> {
+  const { key } = await make('/keys', { name: 'Hooks', scopes: ['webhooks'], app_ids });
+  return { call: (method, path, body) => api.call(key, method, path, body) };
+}
+
+/** What is owed to an endpoint, oldest first. */
+async function owed(id: string): Promise<{ type: string; data: { id: string; title: string | null } }[]> {
+  const { body } = await owner.call('GET', `/webhooks/${id}/messages?limit=100`);
+  return body.data.reverse();
+}
+
+async function storedSecrets(id: string): Promise<{ secret: string; previous: string | null }> {
+  const sql =
+    'SELECT secret_ciphertext AS secret, previous_secret_ciphertext AS previous FROM webhook_endpoints WHERE id = $1';
+  const [row] = await api.db.query<{ secret: string; previous: string | null }>(sql, [id]);
+  if (!row) throw new Error('there is no such endpoint');
+  return row;
+}
+
+test('the secret is shown once, stored encrypted, and bound to its endpoint', async () => {
+  const made = await newWebhook();
+  expect(made).toMatchObject({ url, events, app_ids: null, enabled: true, disabled_reason: null, failing_since: null });
+  expect(made.secret).toMatch(/^whsec_[A-Za-z0-9+/]{43}=$/);
+  const { secret } = await storedSecrets(made.id);
+  const encryption = new Encryption(parseSecretKeys(api.secretKey));
+  expect(encryption.decrypt(secret, webhookSecretContext(made.id))).toBe(made.secret);
+  expect(() => encryption.decrypt(secret, webhookSecretContext('whk_other'))).toThrow();
+  for (const path of [`/webhooks/${made.id}`, '/webhooks?limit=100']) {
+    const shown = await owner.call('GET', path);
+    expect(shown.status).toBe(200);
+    expect(JSON.stringify(shown.body)).not.toContain(made.secret);
+    expect(JSON.stringify(shown.body)).toContain(made.id);
+    expect(JSON.stringify(shown.body)).not.toContain('ciphertext');
+  }
+});
+
+test('a rotated secret stays valid for the time that was asked for, and a second rotation ends it', async () => {
+  const made = await newWebhook();
+  const rotate = (body: object) => owner.call('POST', `/webhooks/${made.id}/rotate-secret`, body);
+  const first = await rotate({ overlap_hours: 2 });
+  expect(first.status).toBe(200);
+  expect(first.body.secret).not.toBe(made.secret);
+  expect(Date.parse(first.body.previous_secret_until)).toBeGreaterThan(Date.now() + HOUR_MS);
+  const encryption = new Encryption(parseSecretKeys(api.secretKey));
+  const decrypted = async () => {
+    const { secret, previous } = await storedSecrets(made.id);
+    return [secret, previous].map((one) => one && encryption.decrypt(one, webhookSecretContext(made.id)));
+  };
+  expect(await decrypted()).toEqual([first.body.secret, made.secret]);
+  const second = await rotate({});
+  expect(await decrypted()).toEqual([second.body.secret, first.body.secret]);
+  const third = await rotate({ overlap_hours: 0 });
+  expect(third.body.previous_secret_until).toBeNull();
+  expect(await decrypted()).toEqual([third.body.secret, null]);
+  expect((await rotate({ overlap_hours: 169 })).status).toBe(400);
+});
+
+test('secrets are re-encrypted when SECRET_KEY is rotated', async () => {
+  const made = await newWebhook();
+  const { body } = await owner.call('POST', `/webhooks/${made.id}/rotate-secret`, {});
+  const [newest = '', old = ''] = [newSecretKey('newer'), api.secretKey];
+  const rotated = new Encryption(parseSecretKeys(`${newest},${old}`));
+  expect(await reencryptWebhookSecrets(api.db, rotated)).toBeGreaterThanOrEqual(2);
+  const { secret, previous } = await storedSecrets(made.id);
+  const context = webhookSecretContext(made.id);
+  const onlyNew = new Encryption(parseSecretKeys(newest));
+  expect(onlyNew.decrypt(secret, context)).toBe(body.secret);
+  expect(onlyNew.decrypt(previous ?? '', context)).toBe(made.secret);
+  expect(await reencryptWebhookSecrets(api.db, rotated)).toBe(0);
+  await reencryptWebhookSecrets(api.db, new Encryption(parseSecretKeys(`${old},${newest}`)));
+});
+
+test.each([
+  ['http', 'http://hooks.example.com/'],
+  ['a loopback address', 'https://127.0.0.1/'],
+  ['a loopback address in another form', 'https://2130706433/'],
+  ['a loopback address in IPv6', 'https://[::ffff:127.0.0.1]/'],
+  ['an address of the metadata service', 'https://169.254.169.254/latest'],
+  ['a user name', 'https://me:hush@hooks.example.com/'],
+  ['no URL', 'hooks.example.com'],
+])('a URL with %s is a 400', async (_, wrong) => {
+  const reply = await owner.call('POST', '/webhooks', { url: wrong, events });
+  expect([reply.status, reply.body.error.details?.field]).toEqual([400, 'url']);
+  const { id } = await newWebhook();
+  expect((await owner.call('PATCH', `/webhooks/${id}`, { url: wrong })).status).toBe(400);
+  await owner.call('DELETE', `/webhooks/${id}`);
+});
+
+test('the operator’s allowed networks may be named', async () => {
+  await newWebhook({ url: 'https://10.1.2.3:8443/hook' });
+});
+
+test.each([
+  ['no events', { events: [] }, 'events'],
+  ['an unknown event', { events: ['link.tapped'] }, 'events[0]'],
+  ['an event that is sent on request only', { events: ['endpoint.test'] }, 'events[0]'],
+  ['no apps', { app_ids: [] }, 'app_ids'],
+  ['an unknown field', { secret: 'mine' }, 'secret'],
+])('%s is a 400 that names the field', async (_, fields, field) => {
+  const reply = await owner.call('POST', '/webhooks', { url, events, ...fields });
+  expect([reply.status, reply.body.error.details.field]).toEqual([400, field]);
+});
+
+test('viewers see webhooks and change none; strangers get 403, unknown ids 404', async () => {
+  const { id } = await newWebhook();
+  const viewer = await api.member('viewer', owner.organization_id);
+  const paths = [
+    ['PATCH', '', { enabled: false }],
+    ['DELETE', ''],
+    ['POST', '/rotate-secret', {}],
+    ['POST', '/test'],
+    ['POST', '/replay', { from: '2026-01-01T00:00:00Z' }],
+    ['GET', ''],
+    ['GET', '/messages'],
+    ['GET', '/attempts'],
+  ] as const;
+  for (const [method, path, body] of paths) {
+    const where = `${method} ${path}`;
+    expect((await viewer.call(method, `/webhooks/${id}${path}`, body)).status, where).toBe(
+      method === 'GET' ? 200 : 403,
+    );
+    expect((await stranger.call(method, `/webhooks/${id}${path}`, body)).status, where).toBe(403);
+    for (const unknown of [newId('whk', 1), 'x']) {
+      expect((await owner.call(method, `/webhooks/${unknown}${path}`, body)).status, where).toBe(404);
+    }
+  }
+  expect((await viewer.call('POST', '/webhooks', { url, events, organization_id: owner.organization_id })).status).toBe(
+    403,
+  );
+  expect((await stranger.call('GET', `/webhooks?organization_id=${owner.organization_id}`)).status).toBe(403);
+  expect((await stranger.call('GET', '/webhooks')).body.data).toEqual([]);
+  const foreign = { url, events, app_ids: [(await make('/apps', { name: 'Foreign' }, stranger)).id] };
+  expect((await owner.call('POST', '/webhooks', foreign)).status).toBe(403);
+});
+
+test('a server key for one app makes and sees only webhooks of that app', async () => {
+  const limited = await keyFor([app.id]);
+  const all = await newWebhook();
+  const ofOther = await newWebhook({ app_ids: [app.id, other.id] });
+  expect((await limited.call('POST', '/webhooks', { url, events })).status).toBe(403);
+  expect((await limited.call('POST', '/webhooks', { url, events, app_ids: [app.id, other.id] })).status).toBe(403);
+  const own = await newWebhook({ app_ids: [app.id] }, limited);
+  expect(own.created_by).toBeNull();
+  expect((await limited.call('GET', '/webhooks')).body.data.map((one: { id: string }) => one.id)).toEqual([own.id]);
+  expect((await limited.call('PATCH', `/webhooks/${own.id}`, { app_ids: null })).status).toBe(403);
+  for (const { id } of [all, ofOther]) {
+    for (const path of ['', '/messages', '/attempts']) {
+      expect((await limited.call('GET', `/webhooks/${id}${path}`)).status).toBe(403);
+    }
+    expect((await limited.call('DELETE', `/webhooks/${id}`)).status).toBe(403);
+  }
+  expect((await (await keyFor(null)).call('GET', `/webhooks/${all.id}`)).status).toBe(200);
+});
+
+test('every change of a link is owed once to each endpoint that wants it, in the change’s own transaction', async () => {
+  const [all, created, ofOther, disabled] = [
+    await newWebhook(),
+    await newWebhook({ events: ['link.created'] }),
+    await newWebhook({ app_ids: [other.id] }),
+    await newWebhook(),
+  ];
+  const foreign = await newWebhook({}, stranger);
+  await owner.call('PATCH', `/webhooks/${disabled.id}`, { enabled: false });
+  const link = await make('/links', { app_id: app.id, path: '/x', title: 'One' });
+  await owner.call('PATCH', `/links/${link.id}`, { title: 'Two' });
+  // Changes nothing but the time.
+  await owner.call('PATCH', `/links/${link.id}`, { title: 'Two' });
+  await api.db
+    .transaction(async (queries) => {
+      await queries.execute("UPDATE links SET title = 'Rolled back' WHERE id = $1", [link.id]);
+      throw new Error('undone');
+    })
+    .catch(() => undefined);
+  // By hand.
+  await api.db.execute("UPDATE links SET title = 'Three' WHERE id = $1", [link.id]);
+  await owner.call('DELETE', `/links/${link.id}`);
+  const facts = (await owed(all.id)).map(({ type, data }) => [type, data.title]);
+  expect(facts).toEqual([
+    ['link.created', 'One'],
+    ['link.updated', 'Two'],
+    ['link.updated', 'Three'],
+    ['link.deleted', 'Three'],
+  ]);
+  expect((await owed(created.id)).map(({ type }) => type)).toEqual(['link.created']);
+  expect(await owed(ofOther.id)).toEqual([]);
+  expect(await owed(disabled.id)).toEqual([]);
+  expect((await stranger.call('GET', `/webhooks/${foreign.id}/messages`)).body.data).toEqual([]);
+  for (const { id } of [all, created, ofOther, disabled]) await owner.call('DELETE', `/webhooks/${id}`);
+});
+
+test('a batch of links owes a message for each', async () => {
+  const endpoint = await newWebhook({ events: ['link.created', 'link.updated'], app_ids: [other.id] });
+  const links = Array.from({ length: 3 }, (_, n) => ({ app_id: other.id, path: `/b${n}`, campaign: 'hooked' }));
+  expect((await owner.call('POST', '/links/bulk', { links })).status).toBe(200);
+  const filter = { app_id: other.id, campaign: 'hooked' };
+  expect((await owner.call('PATCH', '/links/bulk', { filter, changes: { title: 'B' } })).status).toBe(200);
+  const types = (await owed(endpoint.id)).map(({ type }) => type).sort();
+  expect(types).toEqual([...Array(3).fill('link.created'), ...Array(3).fill('link.updated')]);
+  await owner.call('DELETE', `/webhooks/${endpoint.id}`);
+});
+
+test('a test message is owed to its endpoint alone, and not to a disabled one', async () => {
+  const endpoint = await newWebhook({ events: ['endpoint.disabled'] });
+  const reply = await owner.call('POST', `/webhooks/${endpoint.id}/test`);
+  expect(reply.status).toBe(202);
+  expect((await owner.call('GET', `/webhooks/${endpoint.id}/messages`)).body.data).toEqual([
+    expect.objectContaining({ id: reply.body.message_id, type: 'endpoint.test', status: 'pending', tries: 0 }),
+  ]);
+  const off = await owner.call('PATCH', `/webhooks/${endpoint.id}`, { enabled: false });
+  expect(off.body).toMatchObject({ enabled: false, disabled_reason: 'requested' });
+  expect((await owner.call('POST', `/webhooks/${endpoint.id}/test`)).status).toBe(400);
+  const on = await owner.call('PATCH', `/webhooks/${endpoint.id}`, { enabled: true, description: 'Back' });
+  expect(on.body).toMatchObject({ enabled: true, disabled_reason: null, description: 'Back', url });
+});
+
+test('messages are replayed by id and by time range, with their old ids; those that wait are left alone', async () => {
+  const endpoint = await newWebhook({ events: ['endpoint.disabled'] });
+  const ids: string[] = [];
+  for (let n = 0; n < 4; n++) ids.push((await owner.call('POST', `/webhooks/${endpoint.id}/test`)).body.message_id);
+  const [first = '', second = '', third = '', fourth = ''] = ids;
+  const set = (id: string, status: string, hour: number) =>
+    api.db.execute('UPDATE webhook_messages SET status = $2, tries = 3, created_at = $3 WHERE id = $1', [
+      id,
+      status,
+      `2026-01-15T0${hour}:00:00Z`,
+    ]);
+  const reset = async () => {
+    for (const [n, status] of ['failed', 'delivered', 'pending', 'failed'].entries())
+      await set(ids[n] ?? '', status, n + 1);
+  };
+  const replayed = async (body: object) => {
+    await reset();
+    const reply = await owner.call('POST', `/webhooks/${endpoint.id}/replay`, body);
+    const sql = "SELECT id FROM webhook_messages WHERE endpoint_id = $1 AND status = 'pending' AND tries = 0";
+    const again = await api.db.query<{ id: string }>(sql, [endpoint.id]);
+    return [reply.status, reply.body.replayed, again.map(({ id }) => id).sort()];
+  };
+  expect(await replayed({ message_id: second })).toEqual([202, 1, [second]]);
+  expect(await replayed({ message_id: third })).toEqual([202, 1, [third]]);
+  expect(await replayed({ from: '2026-01-15T00:00:00Z' })).toEqual([202, 3, [first, second, fourth].sort()]);
+  expect(await replayed({ from: '2026-01-15T00:00:00Z', status: 'failed' })).toEqual([202, 2, [first, fourth].sort()]);
+  const range = { from: '2026-01-15T01:00:00Z', to: '2026-01-15T04:00:00Z' };
+  expect(await replayed(range)).toEqual([202, 2, [first, second].sort()]);
+  const refused = async (body: object) => (await owner.call('POST', `/webhooks/${endpoint.id}/replay`, body)).status;
+  expect(await refused({ message_id: first, from: range.from })).toBe(400);
+  expect(await refused({ to: range.to })).toBe(400);
+  const another = await newWebhook();
+  const foreign = await owner.call('POST', `/webhooks/${another.id}/replay`, { message_id: first });
+  expect(foreign.status).toBe(404);
+});
+
+test('attempts are listed newest first, and for one message', async () => {
+  const endpoint = await newWebhook();
+  for (const [message, outcome] of [
+    ['msg_1', 'http_error'],
+    ['msg_2', 'timeout'],
+    ['msg_1', 'delivered'],
+  ]) {
+    await api.db.execute(
+      `INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome)
+       VALUES ($1, $2, $3, 'link.created', $4, now(), 12, $5)`,
+      [endpoint.id, owner.organization_id, message, url, outcome],
+    );
+  }
+  const outcomes = async (query: string) => {
+    const { body } = await owner.call('GET', `/webhooks/${endpoint.id}/attempts${query}`);
+    return [body.pagination.total, body.data.map((one: { outcome: string }) => one.outcome)];
+  };
+  expect(await outcomes('')).toEqual([3, ['delivered', 'timeout', 'http_error']]);
+  expect(await outcomes('?message_id=msg_1')).toEqual([2, ['delivered', 'http_error']]);
+  expect(await outcomes('?limit=1&offset=1')).toEqual([3, ['timeout']]);
+});
+
+test('an organization has at most fifty webhooks', async () => {
+  const member = await api.member();
+  for (let n = 0; n < 50; n++) await newWebhook({}, member);
+  const reply = await member.call('POST', '/webhooks', { url, events });
+  expect([reply.status, reply.body.error.message]).toEqual([400, expect.stringContaining('50 webhooks')]);
+});

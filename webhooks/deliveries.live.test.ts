@@ -1,0 +1,335 @@
+import { Webhook } from 'standardwebhooks';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '#common/durations.ts';
+import { ReachableAddresses } from '#common/reachable-addresses.ts';
+import { newWebhookSecret, webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
+import { leaseMs } from './message-store.ts';
+import { retryDelaysMs } from './schedule.ts';
+import { type Receiver, receiverForTest } from './testing/receiver.ts';
+import { type EndpointForTest, type WebhooksStage, webhooksStage } from './testing/webhooks-stage.ts';
+
+let stage: WebhooksStage;
+const receivers: Receiver[] = [];
+
+beforeAll(async () => {
+  stage = await webhooksStage();
+});
+beforeEach(async () => {
+  await stage.db.execute('DELETE FROM webhook_endpoints');
+  stage.nowMs = Date.now();
+});
+afterAll(async () => {
+  await Promise.all(receivers.map((one) => one.stop()));
+  await stage.stop();
+});
+
+async function receiver(status = 204): Promise<Receiver> {
+  const made = await receiverForTest();
+  made.answer = (response) => response.writeHead(status).end();
+  receivers.push(made);
+  return made;
+}
+
+/** What a receiver does, with the library that the specification's authors publish. */
+function verified({ received }: Receiver, secret: string, at = 0): unknown {
+  const got = received[at];
+  if (got === undefined) throw new Error('nothing was received');
+  return new Webhook(secret).verify(got.body, got.headers as Record<string, string>);
+}
+
+async function ends(endpoint: EndpointForTest) {
+  const { disabled_reason, failing_since } = (await stage.endpointRow(endpoint.id)) ?? {};
+  return { disabled_reason, isFailing: failing_since !== null };
+}
+
+test('a delivery is signed so that the specification’s own library verifies it', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  const [id] = await stage.owe(endpoint);
+  await stage.deliverAll();
+  expect(verified(to, endpoint.secret)).toEqual({
+    type: 'endpoint.test',
+    version: 1,
+    timestamp: new Date(stage.nowMs).toISOString(),
+    organization_id: endpoint.organization_id,
+    data: { n: 1 },
+  });
+  expect(to.received[0]?.headers).toMatchObject({ 'content-type': 'application/json', 'webhook-id': id });
+  expect(() => verified(to, newWebhookSecret())).toThrow();
+  expect(await stage.message(id ?? '')).toMatchObject({ status: 'delivered', tries: 1, lease: null });
+  expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
+});
+
+test('while a secret is rotated, both verify; afterwards only the new one does', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  const fresh = newWebhookSecret();
+  await stage.db.execute(
+    `UPDATE webhook_endpoints SET previous_secret_ciphertext = secret_ciphertext, previous_secret_until = $2, secret_ciphertext = $3 WHERE id = $1`,
+    [
+      endpoint.id,
+      new Date(stage.nowMs + MINUTE_MS),
+      stage.encryption.encrypt(fresh, webhookSecretContext(endpoint.id)),
+    ],
+  );
+  await stage.owe(endpoint);
+  await stage.deliverAll();
+  expect(verified(to, endpoint.secret)).toEqual(verified(to, fresh));
+  await stage.owe(endpoint);
+  stage.nowMs += MINUTE_MS;
+  await stage.deliverAll();
+  expect(to.received).toHaveLength(2);
+  expect(() => verified(to, endpoint.secret, 1)).toThrow();
+  expect(verified(to, fresh, 1)).toMatchObject({ type: 'endpoint.test' });
+});
+
+test('a message that fails is sent again on the schedule with the same id and body, and ends as failed', async () => {
+  const to = await receiver(500);
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.owe(endpoint);
+  const began = stage.nowMs;
+  await stage.deliverAll();
+  for (const [n, wait] of retryDelaysMs.entries()) {
+    expect(await stage.message(id)).toMatchObject({
+      status: 'pending',
+      tries: n + 1,
+      due_at: new Date(stage.nowMs + wait),
+    });
+    stage.nowMs += wait - 1;
+    await stage.deliverAll();
+    expect(to.received).toHaveLength(n + 1);
+    stage.nowMs += 1;
+    await stage.deliverAll();
+    expect(to.received).toHaveLength(n + 2);
+  }
+  expect(await stage.message(id)).toMatchObject({ status: 'failed', tries: 10 });
+  expect(new Set(to.ids())).toEqual(new Set([id]));
+  expect(new Set(to.received.map(({ body }) => body)).size).toBe(1);
+  expect(await stage.outcomes(endpoint)).toEqual(Array.from({ length: 10 }, () => 'http_error'));
+  // The schedule is shorter than five days.
+  expect(stage.nowMs - began).toBeLessThan(5 * DAY_MS);
+  expect(await ends(endpoint)).toEqual({ disabled_reason: null, isFailing: true });
+  to.answer = (response) => response.writeHead(200).end('ok');
+  await stage.owe(endpoint);
+  await stage.deliverAll();
+  expect(await ends(endpoint)).toEqual({ disabled_reason: null, isFailing: false });
+});
+
+test('Retry-After postpones the next attempt', async () => {
+  const to = await receiver();
+  to.answer = (response) => response.writeHead(429, { 'retry-after': '600' }).end();
+  const [id = ''] = await stage.owe(await stage.endpoint(to.url));
+  await stage.deliverAll();
+  expect((await stage.message(id))?.due_at).toEqual(new Date(stage.nowMs + 10 * MINUTE_MS));
+});
+
+test('410 disables an endpoint at once, and the others of its organization that want to know are notified', async () => {
+  const [gone, watching] = [await receiver(410), await receiver()];
+  const endpoint = await stage.endpoint(gone.url, { events: ['link.created', 'endpoint.disabled'] });
+  const { organization_id: organizationId } = endpoint;
+  const watcher = await stage.endpoint(watching.url, { organizationId, events: ['endpoint.disabled'] });
+  const [first = '', second = ''] = await stage.owe(endpoint, 7);
+  await stage.deliverAll();
+  expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBe('gone');
+  expect(await stage.message(first)).toMatchObject({ status: 'failed', tries: 1 });
+  expect(second).not.toBe('');
+  expect(gone.received.length).toBeLessThan(7);
+  expect(watching.received).toHaveLength(1);
+  expect(verified(watching, watcher.secret)).toMatchObject({
+    type: 'endpoint.disabled',
+    data: { id: endpoint.id, url: gone.url, reason: 'gone' },
+  });
+});
+
+test('an endpoint without any success for five days is disabled', async () => {
+  const to = await receiver(503);
+  const endpoint = await stage.endpoint(to.url);
+  await stage.owe(endpoint);
+  await stage.deliverAll();
+  stage.nowMs += 5 * DAY_MS - HOUR_MS;
+  await stage.owe(endpoint);
+  await stage.deliverAll();
+  expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBeNull();
+  stage.nowMs += HOUR_MS;
+  await stage.deliverAll();
+  expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBe('failing');
+});
+
+test('an endpoint that hangs is cut off at the time limit, and one that answers without end is not read to it', async () => {
+  const [hangs, floods] = [await receiver(), await receiver()];
+  hangs.answer = () => undefined;
+  floods.answer = (response) => {
+    response.writeHead(500);
+    const more = () => {
+      if (!response.destroyed) response.write('x'.repeat(65_536), () => setImmediate(more));
+    };
+    more();
+  };
+  const [slow, endless] = [await stage.endpoint(hangs.url), await stage.endpoint(floods.url)];
+  await stage.owe(slow);
+  await stage.owe(endless);
+  await stage.deliverAll(stage.process({ timeLimitMs: 300 }));
+  expect(await stage.outcomes(slow)).toEqual(['timeout']);
+  expect(await stage.outcomes(endless)).toEqual(['http_error']);
+  const [attempt] = await stage.db.query<{ answer: string }>(
+    'SELECT answer FROM webhook_attempts WHERE endpoint_id = $1',
+    [endless.id],
+  );
+  expect(attempt?.answer).toBe('x'.repeat(1_024));
+});
+
+test('what a process had claimed when it was killed is delivered by another one once its lease has ended', async () => {
+  const to = await receiver();
+  to.answer = () => undefined;
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.owe(endpoint);
+  // It never settles: its requests hang, and nothing is noted.
+  const killed = stage.process({ timeLimitMs: 600_000 });
+  expect(await killed.claim()).toBe(1);
+  await expect.poll(() => to.ids()).toEqual([id]);
+  to.answer = (response) => response.writeHead(200).end();
+  await stage.deliverAll();
+  stage.nowMs += leaseMs - 1;
+  await stage.deliverAll();
+  expect(to.ids()).toEqual([id]);
+  stage.nowMs += 1;
+  await stage.deliverAll();
+  expect(to.ids()).toEqual([id, id]);
+  expect(await stage.message(id)).toMatchObject({ status: 'delivered', tries: 1 });
+  // Its attempt ends late, and takes nothing back.
+  await to.stop();
+  await killed.settled();
+  expect(await stage.message(id)).toMatchObject({ status: 'delivered', tries: 1 });
+});
+
+test('several processes share the work: each message is sent once', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  const ids = await stage.owe(endpoint, 60);
+  const processes = [stage.process(), stage.process(), stage.process()];
+  await Promise.all(processes.map((one) => stage.deliverAll(one)));
+  await stage.deliverAll();
+  expect(to.ids().sort()).toEqual([...ids].sort());
+});
+
+test('one endpoint gets five messages at a time, a failing one gets one, and an organization twenty', async () => {
+  const to = await receiver();
+  to.answer = () => undefined;
+  const organizationId = await stage.newOrganization();
+  const busy = await Promise.all(Array.from({ length: 6 }, () => stage.endpoint(to.url, { organizationId })));
+  for (const endpoint of busy) await stage.owe(endpoint, 10);
+  const failing = await stage.endpoint(to.url);
+  await stage.db.execute('UPDATE webhook_endpoints SET failing_since = now() WHERE id = $1', [failing.id]);
+  await stage.owe(failing, 10);
+  const hanging = stage.process({ timeLimitMs: 600_000 });
+  expect(await hanging.claim()).toBe(21);
+  // Those of others are not in the way of one that works.
+  expect(await stage.process({ timeLimitMs: 600_000 }).claim()).toBe(0);
+  const well = await receiver();
+  const [id] = await stage.owe(await stage.endpoint(well.url));
+  await stage.deliverAll();
+  expect(well.ids()).toEqual([id]);
+  await to.stop();
+  await hanging.settled();
+});
+
+test('with few free places, every organization gets its first message before one gets its second', async () => {
+  const to = await receiver();
+  const flood = await stage.endpoint(to.url);
+  const floods = await stage.owe(flood, 50);
+  stage.nowMs += SECOND_MS;
+  const quiet = [await stage.endpoint(to.url), await stage.endpoint(to.url)];
+  const theirs: string[] = [];
+  for (const endpoint of quiet) theirs.push(...(await stage.owe(endpoint)));
+  const ids = await stage.claimOnly(3);
+  expect(ids).toHaveLength(3);
+  expect(ids).toEqual(expect.arrayContaining(theirs));
+  expect(floods).toContain(ids.find((id) => !theirs.includes(id)));
+  stage.nowMs += leaseMs;
+  await stage.deliverAll();
+  expect(new Set(to.ids()).size).toBe(52);
+});
+
+test('a process that is stopped gives back what it could not finish', async () => {
+  const to = await receiver();
+  to.answer = () => undefined;
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.owe(endpoint);
+  const stopping = stage.process({ drainMs: 50 });
+  expect(await stopping.claim()).toBe(1);
+  await expect.poll(() => to.ids()).toEqual([id]);
+  await stopping.stop();
+  expect(await stage.message(id)).toMatchObject({ status: 'pending', tries: 0, lease: null });
+  expect(await stage.outcomes(endpoint)).toEqual([]);
+});
+
+test('messages and attempts are deleted after 30 days, by the clock of Postgres', async () => {
+  const to = await receiver();
+  const endpoint = await stage.endpoint(to.url);
+  const [old = '', young = ''] = await stage.owe(endpoint, 2);
+  await stage.deliverAll();
+  const age = (table: string, column: string) =>
+    stage.db.execute(`UPDATE ${table} SET created_at = now() - interval '30 days 1 second' WHERE ${column} = $1`, [
+      old,
+    ]);
+  await age('webhook_messages', 'id');
+  await age('webhook_attempts', 'message_id');
+  // A process whose clock is a year ahead deletes nothing else.
+  stage.nowMs += 365 * DAY_MS;
+  await stage.chores();
+  stage.nowMs -= 365 * DAY_MS;
+  expect([await stage.message(old), (await stage.message(young))?.status]).toEqual([undefined, 'delivered']);
+  expect(await stage.outcomes(endpoint)).toEqual(['delivered']);
+});
+
+test('an endpoint for which too many messages wait is disabled, and they can be replayed', async () => {
+  const to = await receiver(500);
+  const endpoint = await stage.endpoint(to.url);
+  const [id = ''] = await stage.owe(endpoint, 21);
+  await stage.chores(21);
+  expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBeNull();
+  await stage.owe(endpoint);
+  await stage.chores(21);
+  expect((await stage.endpointRow(endpoint.id))?.disabled_reason).toBe('backlog');
+  expect((await stage.message(id))?.status).toBe('failed');
+});
+
+test('a receiver that fails in every way gets each message at least once under its id, and nothing inside is reached', async () => {
+  const inside = await receiver();
+  const to = await receiverForTest('127.0.0.2');
+  receivers.push(to);
+  const endpoint = await stage.endpoint(`http://hooks.example:${to.port}/hook`);
+  // Where the name leads at each look-up; the receiver that restarts is at another address meanwhile.
+  let addresses = ['127.0.0.2'];
+  const by = stage.process({
+    resolve: async () => addresses,
+    reachable: new ReachableAddresses(['127.0.0.2', '127.0.0.3']),
+    timeLimitMs: 500,
+  });
+  const ids = await stage.owe(endpoint, 4);
+  const redirect: Receiver['answer'] = (response) => response.writeHead(307, { location: inside.url }).end();
+  const moods: readonly [outcome: string, set: () => void][] = [
+    ['http_error', () => (to.answer = (response) => response.writeHead(500).end())],
+    ['timeout', () => (to.answer = () => undefined)],
+    ['http_error', () => (to.answer = redirect)],
+    ['address_not_allowed', () => (addresses = ['127.0.0.1', '::1', '169.254.169.254'])],
+    ['connection_failed', () => (addresses = ['127.0.0.3'])],
+    ['connection_failed', () => (to.answer = (response) => response.destroy())],
+  ];
+  for (const [n, [, set]] of moods.entries()) {
+    addresses = ['127.0.0.2'];
+    set();
+    await stage.deliverAll(by);
+    stage.nowMs += retryDelaysMs[n] ?? 0;
+  }
+  to.answer = (response) => response.writeHead(204).end();
+  addresses = ['127.0.0.1', '127.0.0.2'];
+  const before = to.received.length;
+  await stage.deliverAll(by);
+  expect(to.ids().slice(before).sort()).toEqual([...ids].sort());
+  expect(new Set(to.ids())).toEqual(new Set(ids));
+  const outcomes = await stage.outcomes(endpoint);
+  expect(new Set(outcomes)).toEqual(new Set([...moods.map(([outcome]) => outcome), 'delivered']));
+  expect(outcomes).toHaveLength(4 * (moods.length + 1));
+  expect(inside.received).toEqual([]);
+});

@@ -1,0 +1,178 @@
+/**
+ * Delivers messages: claims what is due, sends each in one request, and notes how that went.
+ *
+ * Bounds: `concurrentMax` requests at a time, each for `timeLimitMs`; `message-store.ts` limits what one endpoint and one
+ * organization get of them. A message whose attempt could not be noted, because Postgres is unavailable, is delivered
+ * again when its lease has ended.
+ */
+import { randomUUID } from 'node:crypto';
+import { setMaxListeners } from 'node:events';
+import type { Clock } from '#common/clock.ts';
+import type { Encryption } from '#common/encryption.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
+import type { Log } from '#common/process/telemetry.ts';
+import { webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
+import type { Attempt, ClaimedMessage, MessageStore } from './message-store.ts';
+import { payloadOf } from './payload.ts';
+import { type PostOutcome, type PostParts, post } from './post.ts';
+import { failingMsMax, retryDelayMs } from './schedule.ts';
+import { signedHeaders } from './signature.ts';
+
+const concurrentMax = 200;
+const lookMs = 500;
+/** At the end of the process, attempts under way have this long; then they are aborted and their messages given back. */
+const drainMsMax = 8_000;
+export const timeLimitMs = 20_000;
+
+export interface DeliveryParts extends Pick<PostParts, 'resolve' | 'reachable'> {
+  readonly store: MessageStore;
+  readonly encryption: Encryption;
+  readonly shortUrl: ShortUrl;
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'warn' | 'info'>;
+  /** Replaced in tests. */
+  readonly timeLimitMs?: number;
+  readonly drainMs?: number;
+}
+
+export class Deliveries {
+  readonly name = 'deliveries';
+  /** Attempts by outcome, since the start of the process. */
+  readonly attempts = new Map<string, number>();
+  disabled = 0;
+  readonly #parts: DeliveryParts;
+  readonly #lease = randomUUID();
+  readonly #underWay = new Set<Promise<void>>();
+  readonly #aborting = new AbortController();
+  #timer: NodeJS.Timeout | undefined;
+  #claiming: Promise<unknown> | undefined;
+  #isUnavailable = false;
+  #isStopping = false;
+
+  constructor(parts: DeliveryParts) {
+    this.#parts = parts;
+    setMaxListeners(concurrentMax, this.#aborting.signal);
+  }
+
+  get underWay(): number {
+    return this.#underWay.size;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.#look(), lookMs);
+    this.#look();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    clearInterval(this.#timer);
+    await this.#claiming;
+    const timer = setTimeout(() => this.#aborting.abort(), this.#parts.drainMs ?? drainMsMax);
+    await this.settled();
+    clearTimeout(timer);
+  }
+
+  /** Claims what is due and begins to deliver it. @returns the number of messages. Never rejects. */
+  async claim(): Promise<number> {
+    const free = concurrentMax - this.#underWay.size;
+    if (free === 0 || this.#isStopping) return 0;
+    try {
+      const messages = await this.#parts.store.claim(this.#parts.clock(), this.#lease, free);
+      for (const message of messages) {
+        const delivery: Promise<void> = this.#deliver(message).finally(() => this.#underWay.delete(delivery));
+        this.#underWay.add(delivery);
+      }
+      this.#note(true);
+      return messages.length;
+    } catch (err) {
+      this.#note(false, err);
+      return 0;
+    }
+  }
+
+  /** Resolves when no attempt is under way. */
+  async settled(): Promise<void> {
+    while (this.#underWay.size > 0) await Promise.all(this.#underWay);
+  }
+
+  #look(): void {
+    this.#claiming ??= this.claim().finally(() => {
+      this.#claiming = undefined;
+    });
+  }
+
+  async #deliver(message: ClaimedMessage): Promise<void> {
+    try {
+      const { clock, store } = this.#parts;
+      const attemptedMs = clock();
+      const started = performance.now();
+      const outcome = await this.#send(message, attemptedMs);
+      if (outcome.kind === 'aborted') return await store.release(message, clock());
+      const durationMs = Math.round(performance.now() - started);
+      await this.#settle({ message, attemptedMs, durationMs, ...namesOf(outcome) }, outcome);
+    } catch (err) {
+      this.#note(false, err);
+    }
+  }
+
+  #send(message: ClaimedMessage, nowMs: number): Promise<PostOutcome> {
+    const { encryption, shortUrl, resolve, reachable } = this.#parts;
+    const { id, endpoint_id, previous_secret_ciphertext: previous, previous_secret_until: until } = message;
+    const secretOf = (sealed: string) => encryption.decrypt(sealed, webhookSecretContext(endpoint_id));
+    const isPreviousValid = previous !== null && until !== null && until.getTime() > nowMs;
+    let secrets: string[];
+    try {
+      secrets = [message.secret_ciphertext, ...(isPreviousValid ? [previous] : [])].map(secretOf);
+    } catch (err) {
+      this.#parts.log.warn({ err, endpoint_id }, 'the secret of a webhook endpoint cannot be decrypted');
+      return Promise.resolve({ kind: 'failed', reason: 'secret_unreadable' });
+    }
+    const body = payloadOf(message, shortUrl);
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': 'Signpost-Webhooks/1',
+      ...signedHeaders(id, nowMs, body, secrets),
+    };
+    return post(
+      { url: message.url, headers, body, signal: this.#aborting.signal },
+      { resolve, reachable, timeLimitMs: this.#parts.timeLimitMs ?? timeLimitMs },
+    );
+  }
+
+  async #settle(attempt: Attempt, outcome: PostOutcome): Promise<void> {
+    const { clock, store } = this.#parts;
+    this.attempts.set(attempt.outcome, (this.attempts.get(attempt.outcome) ?? 0) + 1);
+    if (attempt.outcome === 'delivered') return await store.delivered(attempt);
+    const nowMs = clock();
+    const isGone = attempt.httpStatus === 410;
+    const retryAfter = outcome.kind === 'answered' ? outcome.retryAfter : '';
+    const delay = isGone ? null : retryDelayMs(attempt.message.tries + 1, retryAfter, nowMs);
+    const failingSince = await store.failed(attempt, nowMs, delay === null ? null : nowMs + delay);
+    if (isGone) await this.#disable(attempt.message, 'gone', nowMs);
+    else if (failingSince !== undefined && nowMs - failingSince >= failingMsMax) {
+      await this.#disable(attempt.message, 'failing', nowMs);
+    }
+  }
+
+  async #disable({ endpoint_id }: ClaimedMessage, reason: 'gone' | 'failing', nowMs: number): Promise<void> {
+    if (!(await this.#parts.store.disable(endpoint_id, reason, nowMs))) return;
+    this.disabled++;
+    this.#parts.log.info({ endpoint_id, reason }, 'a webhook endpoint is disabled');
+  }
+
+  #note(isAvailable: boolean, err?: unknown): void {
+    if (isAvailable !== this.#isUnavailable) return;
+    this.#isUnavailable = !isAvailable;
+    if (isAvailable) this.#parts.log.info('webhooks are delivered again');
+    else this.#parts.log.warn({ err }, 'webhooks cannot be delivered; retrying until they can');
+  }
+}
+
+function namesOf(
+  outcome: Exclude<PostOutcome, { kind: 'aborted' }>,
+): Omit<Attempt, 'message' | 'attemptedMs' | 'durationMs'> {
+  if (outcome.kind === 'failed') return { outcome: outcome.reason, httpStatus: null, answer: '' };
+  const { status, answer } = outcome;
+  const isDelivered = status >= 200 && status < 300;
+  return { outcome: isDelivered ? 'delivered' : 'http_error', httpStatus: status, answer };
+}

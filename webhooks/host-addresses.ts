@@ -1,0 +1,18 @@
+/** Looks host names up in DNS. Not through the system's resolver: that one blocks a thread, and knows names of this machine. */
+import { Resolver } from 'node:dns/promises';
+import type { Resolve } from './post.ts';
+
+const timeoutMs = 2_000;
+const tries = 2;
+
+/** @param servers `address` or `address:port`; empty for the system's. */
+export function resolveWith(servers: readonly string[]): Resolve {
+  return async (host) => {
+    const resolver = new Resolver({ timeout: timeoutMs, tries });
+    if (servers.length > 0) resolver.setServers(servers);
+    const found = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)]);
+    const addresses = found.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []));
+    if (addresses.length === 0) throw new Error(`${host} has no address`);
+    return addresses;
+  };
+}

@@ -1,0 +1,213 @@
+/**
+ * Messages in Postgres, and the only SQL of this room.
+ *
+ *   pending ──claim──▶ pending with a lease ──▶ delivered
+ *      ▲                    │        └────────▶ failed (after the last attempt, or when the endpoint is gone)
+ *      └──── later, or when the lease has ended ┘
+ *
+ * Several processes share the work: a claimed message has a lease, and whatever a process that dies has claimed is
+ * delivered by another one when the lease has ended. So a message is delivered at least once.
+ */
+import { DAY_MS } from '#common/durations.ts';
+import type { Postgres, Queries } from '#common/stores/postgres.ts';
+import type { DisabledReason } from '#common/webhooks/webhook-events.ts';
+
+/** Longer than an attempt may take, with what is written afterwards. */
+export const leaseMs = 60_000;
+/** Messages that are delivered to one endpoint at a time, by all processes together (two may exceed it for a moment). */
+const perEndpointMax = 5;
+/** To one that fails, so that it holds no connections that others need. */
+const perFailingEndpointMax = 1;
+/** To all endpoints of one organization. */
+const perOrganizationMax = 20;
+/** Messages and attempts are kept for this time, pending messages too. */
+export const keptMs = 30 * DAY_MS;
+/** Pending messages of one endpoint, beyond which it is disabled. */
+const pendingMax = 100_000;
+const rowsAtOnce = 5_000;
+
+export interface ClaimedMessage {
+  readonly id: string;
+  readonly endpoint_id: string;
+  readonly organization_id: string;
+  readonly type: string;
+  readonly occurred_at: Date;
+  readonly data: Readonly<Record<string, unknown>>;
+  readonly tries: number;
+  readonly lease: string;
+  readonly url: string;
+  readonly secret_ciphertext: string;
+  readonly previous_secret_ciphertext: string | null;
+  readonly previous_secret_until: Date | null;
+}
+
+export interface Attempt {
+  readonly message: ClaimedMessage;
+  readonly attemptedMs: number;
+  readonly durationMs: number;
+  readonly outcome: string;
+  readonly httpStatus: number | null;
+  readonly answer: string;
+}
+
+/** Of each endpoint its oldest messages, in turns: with few free places, every organization gets the first of its own before one gets a second. */
+const claim = `
+  WITH free AS (
+    SELECT e.id, e.organization_id,
+           CASE WHEN e.failing_since IS NULL THEN ${perEndpointMax} ELSE ${perFailingEndpointMax} END
+             - (SELECT count(*) FROM webhook_messages l WHERE l.endpoint_id = e.id AND l.lease IS NOT NULL AND l.due_at > $1) AS places
+      FROM webhook_endpoints e WHERE e.disabled_at IS NULL
+  ), due AS (
+    SELECT d.id, f.organization_id, d.due_at FROM free f CROSS JOIN LATERAL (
+      SELECT m.id, m.due_at FROM webhook_messages m
+       WHERE m.endpoint_id = f.id AND m.status = 'pending' AND m.due_at <= $1
+       ORDER BY m.due_at LIMIT greatest(f.places, 0) FOR UPDATE SKIP LOCKED) AS d
+  ), busy AS (
+    SELECT organization_id, count(*) AS leased FROM webhook_messages WHERE lease IS NOT NULL AND due_at > $1 GROUP BY organization_id
+  ), turns AS (
+    SELECT id, due_at, coalesce(leased, 0) + row_number() OVER (PARTITION BY organization_id ORDER BY due_at, id) AS turn
+      FROM due LEFT JOIN busy USING (organization_id)
+  )
+  UPDATE webhook_messages m SET lease = $2, due_at = $3
+    FROM (SELECT id FROM turns WHERE turn <= ${perOrganizationMax} ORDER BY turn, due_at LIMIT $4) AS t, webhook_endpoints e
+   WHERE m.id = t.id AND e.id = m.endpoint_id
+  RETURNING m.id, m.endpoint_id, m.organization_id, m.type, m.occurred_at, m.data, m.tries, m.lease,
+            e.url, e.secret_ciphertext, e.previous_secret_ciphertext, e.previous_secret_until`;
+
+const noteAttempt = `
+  INSERT INTO webhook_attempts (endpoint_id, organization_id, message_id, type, url, attempted_at, duration_ms, outcome, http_status, answer)
+  SELECT id, organization_id, $2, $3, $4, $5, $6, $7, $8, $9 FROM webhook_endpoints WHERE id = $1`;
+
+export class MessageStore {
+  readonly #db: Postgres;
+
+  constructor(db: Postgres) {
+    this.#db = db;
+  }
+
+  /** Leases up to `max` messages that are due. */
+  claim(nowMs: number, lease: string, max: number): Promise<ClaimedMessage[]> {
+    const values = [new Date(nowMs), lease, new Date(nowMs + leaseMs), max];
+    return this.#db.query<ClaimedMessage>(claim, values, 'claim_webhooks');
+  }
+
+  /** Gives a message back whose attempt was aborted. */
+  async release({ id, lease }: ClaimedMessage, nowMs: number): Promise<void> {
+    await this.#db.execute(
+      'UPDATE webhook_messages SET lease = NULL, due_at = $3 WHERE id = $1 AND lease = $2',
+      [id, lease, new Date(nowMs)],
+      'release_webhook',
+    );
+  }
+
+  async delivered(attempt: Attempt): Promise<void> {
+    const { id, lease, endpoint_id } = attempt.message;
+    await this.#db.transaction(async (queries) => {
+      await keepAttempt(queries, attempt);
+      await queries.execute(
+        `UPDATE webhook_messages SET status = 'delivered', tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`,
+        [id, lease],
+        'webhook_delivered',
+      );
+      await queries.execute(
+        'UPDATE webhook_endpoints SET failing_since = NULL WHERE id = $1 AND failing_since IS NOT NULL',
+        [endpoint_id],
+        'webhook_succeeds',
+      );
+    });
+  }
+
+  /**
+   * @param retryMs when the next attempt begins; null: there is none.
+   * @returns since when the endpoint fails; undefined if it was deleted meanwhile.
+   */
+  failed(attempt: Attempt, nowMs: number, retryMs: number | null): Promise<number | undefined> {
+    const { id, lease, endpoint_id } = attempt.message;
+    return this.#db.transaction(async (queries) => {
+      await keepAttempt(queries, attempt);
+      await queries.execute(
+        `UPDATE webhook_messages SET status = CASE WHEN $3::timestamptz IS NULL THEN 'failed' ELSE 'pending' END,
+                due_at = coalesce($3, due_at), tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`,
+        [id, lease, retryMs === null ? null : new Date(retryMs)],
+        'webhook_failed',
+      );
+      const [row] = await queries.query<{ failing_since: Date }>(
+        'UPDATE webhook_endpoints SET failing_since = coalesce(failing_since, $2) WHERE id = $1 RETURNING failing_since',
+        [endpoint_id, new Date(nowMs)],
+        'webhook_fails',
+      );
+      return row?.failing_since.getTime();
+    });
+  }
+
+  /** Disables an endpoint and owes the notice to the other endpoints of its organization. @returns whether it was enabled. */
+  disable(endpointId: string, reason: DisabledReason, nowMs: number): Promise<boolean> {
+    return this.#db.transaction(async (queries) => {
+      const [disabled] = await queries.query<{ id: string; url: string; organization_id: string }>(
+        `UPDATE webhook_endpoints SET disabled_at = $2, disabled_reason = $3, updated_at = $2
+          WHERE id = $1 AND disabled_at IS NULL RETURNING id, url, organization_id`,
+        [endpointId, new Date(nowMs), reason],
+      );
+      if (!disabled) return false;
+      const { id, url, organization_id } = disabled;
+      await queries.execute(
+        `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, due_at)
+         SELECT signpost_webhook_message_id(id, gen_random_uuid()::text), id, organization_id, 'endpoint.disabled', $2, $3, $2
+           FROM webhook_endpoints WHERE organization_id = $1 AND disabled_at IS NULL AND 'endpoint.disabled' = ANY (events)`,
+        [organization_id, new Date(nowMs), JSON.stringify({ id, url, reason })],
+      );
+      return true;
+    });
+  }
+
+  /** Endpoints with too many pending messages. */
+  async overfull(max = pendingMax): Promise<string[]> {
+    const rows = await this.#db.query<{ endpoint_id: string }>(
+      `SELECT endpoint_id FROM webhook_messages WHERE status = 'pending' GROUP BY endpoint_id HAVING count(*) > $1`,
+      [max],
+    );
+    return rows.map(({ endpoint_id }) => endpoint_id);
+  }
+
+  /** Fails what waits for an endpoint that is disabled for its backlog, so that enabling it does not disable it again. */
+  failBacklogs(): Promise<number> {
+    return this.#db.execute(
+      `UPDATE webhook_messages SET status = 'failed', lease = NULL WHERE id IN (
+         SELECT m.id FROM webhook_messages m JOIN webhook_endpoints e ON e.id = m.endpoint_id
+          WHERE m.status = 'pending' AND e.disabled_reason = 'backlog' LIMIT ${rowsAtOnce} FOR UPDATE OF m SKIP LOCKED)`,
+    );
+  }
+
+  /** By the clock of Postgres: that of one process, if it is wrong, must delete nothing. @returns the number of rows. */
+  async deleteOld(): Promise<number> {
+    let deleted = 0;
+    for (const table of ['webhook_messages', 'webhook_attempts']) {
+      deleted += await this.#db.execute(
+        `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE created_at < now() - interval '${keptMs} milliseconds'
+           ORDER BY created_at LIMIT ${rowsAtOnce} FOR UPDATE SKIP LOCKED)`,
+      );
+    }
+    return deleted;
+  }
+
+  /** What waits for enabled endpoints, and since when the oldest of it is due. One that fails delays only its own messages. */
+  async backlog(nowMs: number): Promise<{ readonly pending: number; readonly overdueMs: number }> {
+    const [row] = await this.#db.query<{ pending: number; oldest: Date | null }>(
+      `SELECT count(*) AS pending, min(m.due_at) FILTER (WHERE e.failing_since IS NULL) AS oldest FROM webhook_messages m
+         JOIN webhook_endpoints e ON e.id = m.endpoint_id AND e.disabled_at IS NULL WHERE m.status = 'pending'`,
+    );
+    const oldest = row?.oldest?.getTime() ?? nowMs;
+    return { pending: row?.pending ?? 0, overdueMs: Math.max(0, nowMs - oldest) };
+  }
+}
+
+/** Of a deleted endpoint nothing is kept. */
+async function keepAttempt(queries: Queries, attempt: Attempt): Promise<void> {
+  const { message, attemptedMs, durationMs, outcome, httpStatus, answer } = attempt;
+  const { endpoint_id, id, type, url } = message;
+  await queries.execute(
+    noteAttempt,
+    [endpoint_id, id, type, url, new Date(attemptedMs), durationMs, outcome, httpStatus, answer],
+    'note_webhook_attempt',
+  );
+}

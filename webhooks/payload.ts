@@ -1,0 +1,38 @@
+/** The body of a message: the same bytes at each attempt. */
+import { type LinkRow, linkAnswer, linkSchema } from '#common/links/link.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
+import { PAYLOAD_VERSION } from '#common/webhooks/webhook-events.ts';
+
+export interface MessageContent {
+  readonly type: string;
+  readonly organization_id: string;
+  readonly occurred_at: Date;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export function payloadOf(message: MessageContent, shortUrl: ShortUrl): string {
+  const { type, organization_id, occurred_at, data } = message;
+  return JSON.stringify({
+    type,
+    version: PAYLOAD_VERSION,
+    timestamp: occurred_at.toISOString(),
+    organization_id,
+    data: type.startsWith('link.') ? linkData(data, shortUrl) : data,
+  });
+}
+
+/** A link as the API returns it, from the row as a trigger wrote it. */
+function linkData(row: Readonly<Record<string, unknown>>, shortUrl: ShortUrl): object {
+  const time = (name: string) => new Date(String(row[name]));
+  const answer = linkAnswer(
+    {
+      ...(row as unknown as LinkRow),
+      expires_at: row['expires_at'] === null ? null : time('expires_at'),
+      created_at: time('created_at'),
+      updated_at: time('updated_at'),
+    },
+    shortUrl,
+  );
+  const documented = Object.keys(linkSchema.properties);
+  return Object.fromEntries(Object.entries(answer).filter(([name]) => documented.includes(name)));
+}

@@ -1,0 +1,153 @@
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { generate } from 'selfsigned';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { ReachableAddresses } from '#common/reachable-addresses.ts';
+import { type PostParts, post } from './post.ts';
+import { type Receiver, receiverForTest } from './testing/receiver.ts';
+
+/** Stands for a public address; 127.0.0.1 is inside. */
+const outside = '127.0.0.2';
+let receiver: Receiver;
+let inside: Receiver;
+let asked: string[];
+
+beforeAll(async () => {
+  [receiver, inside] = await onePort();
+});
+beforeEach(() => {
+  receiver.received.length = 0;
+  receiver.answer = (response) => response.writeHead(204).end();
+  asked = [];
+});
+afterAll(async () => {
+  expect(inside.received).toEqual([]);
+  await Promise.all([receiver.stop(), inside.stop()]);
+});
+
+/** Two receivers on one port; another program may have it on the second address. */
+async function onePort(): Promise<[Receiver, Receiver]> {
+  for (let tries = 1; ; tries++) {
+    const first = await receiverForTest(outside);
+    try {
+      return [first, await receiverForTest('127.0.0.1', first.port)];
+    } catch (error) {
+      await first.stop();
+      if (tries === 10) throw error;
+    }
+  }
+}
+
+function send(url: string, answers: readonly string[] = [outside], more: Partial<PostParts> = {}) {
+  const parts: PostParts = {
+    resolve: async (host) => {
+      asked.push(host);
+      return answers;
+    },
+    reachable: new ReachableAddresses([outside]),
+    timeLimitMs: 2_000,
+    ...more,
+  };
+  return post({ url, headers: {}, body: '{}', signal: new AbortController().signal }, parts);
+}
+
+const named = () => `http://hooks.example:${receiver.port}/hook`;
+
+test('a name that changes its address between look-up and connection leads only to an address that was judged', async () => {
+  let turn = 0;
+  const reached: string[] = [];
+  for (let n = 0; n < 6; n++) {
+    const outcome = await send(named(), [], {
+      resolve: async (host) => {
+        asked.push(host);
+        turn += 1;
+        return turn % 2 === 1 ? [outside] : ['127.0.0.1'];
+      },
+    });
+    reached.push(outcome.kind === 'failed' ? outcome.reason : outcome.kind);
+  }
+  expect(reached).toEqual(Array.from({ length: 6 }, (_, n) => (n % 2 === 0 ? 'answered' : 'address_not_allowed')));
+  // One look-up for each connection: the address that was judged is the one that is used.
+  expect(asked).toHaveLength(6);
+  expect(receiver.received).toHaveLength(3);
+  expect(inside.received).toEqual([]);
+});
+
+test('of several addresses only the allowed ones are tried', async () => {
+  expect((await send(named(), ['127.0.0.1', '::1', outside])).kind).toBe('answered');
+  expect(await send(named(), ['127.0.0.1', '::1', '10.0.0.1'])).toEqual({
+    kind: 'failed',
+    reason: 'address_not_allowed',
+  });
+});
+
+test.each([
+  ...['127.0.0.1', '2130706433', '0x7f.1', '0177.0.0.1', '127.1', '0.0.0.0', '0'],
+  ...['[::1]', '[::ffff:127.0.0.1]', '[::ffff:7f00:1]', '[64:ff9b::7f00:1]', '[::]'],
+])('the address %s in a URL is judged without a look-up', async (host) => {
+  expect(await send(`http://${host}:${inside.port}/`)).toEqual({ kind: 'failed', reason: 'address_not_allowed' });
+  expect(asked).toEqual([]);
+});
+
+test.each(['localhost', 'LOCALHOST.', '127.0.0.1.nip.io'])(
+  'the name %s is judged by what it resolves to',
+  async (host) => {
+    const outcome = await send(`http://${host}:${inside.port}/`, ['127.0.0.1']);
+    expect(outcome).toEqual({ kind: 'failed', reason: 'address_not_allowed' });
+    expect(asked).toHaveLength(1);
+  },
+);
+
+test.each([301, 302, 303, 307, 308])('a %i is not followed', async (status) => {
+  receiver.answer = (response) => response.writeHead(status, { location: inside.url }).end('elsewhere');
+  expect(await send(named())).toMatchObject({ kind: 'answered', status, answer: 'elsewhere' });
+  expect(inside.received).toEqual([]);
+});
+
+test('every request has a connection of its own, and asks for the name again', async () => {
+  for (let n = 0; n < 3; n++) await send(named());
+  expect(receiver.received.map(({ headers }) => headers.connection)).toEqual(['close', 'close', 'close']);
+  expect(asked).toHaveLength(3);
+});
+
+test('a name without an address, a refused connection and an answer that is not HTTP have reasons of their own', async () => {
+  const nowhere = { resolve: () => Promise.reject(new Error('NXDOMAIN')) };
+  expect(await send(named(), [], nowhere)).toEqual({ kind: 'failed', reason: 'name_not_resolved' });
+  expect(await send(`http://${outside}:9/`)).toEqual({ kind: 'failed', reason: 'connection_failed' });
+  expect(await send(named().replace('http:', 'https:'))).toEqual({ kind: 'failed', reason: 'tls_failed' });
+  receiver.answer = (response) => response.socket?.end('nonsense');
+  expect(await send(named())).toEqual({ kind: 'failed', reason: 'connection_failed' });
+  receiver.answer = (response) => response.writeHead(200, { x: 'x'.repeat(100_000) }).end();
+  expect(await send(named())).toEqual({ kind: 'failed', reason: 'connection_failed' });
+});
+
+test('a certificate that no authority has signed is refused before anything is sent', async () => {
+  const pems = await generate([{ name: 'commonName', value: 'hooks.example' }], { keySize: 2048 });
+  let requests = 0;
+  const server = createHttpsServer({ key: pems.private, cert: pems.cert }, (_, response) => {
+    requests += 1;
+    response.end();
+  });
+  await new Promise<void>((listening) => server.listen(0, outside, listening));
+  try {
+    const { port } = server.address() as AddressInfo;
+    expect(await send(`https://hooks.example:${port}/`)).toEqual({ kind: 'failed', reason: 'tls_failed' });
+    expect(requests).toBe(0);
+  } finally {
+    await new Promise((closed) => server.close(closed));
+  }
+});
+
+test('an answer whose body never ends counts by its status, and a NUL in it is replaced', async () => {
+  receiver.answer = (response) => response.writeHead(200).write('a\0b');
+  expect(await send(named(), [outside], { timeLimitMs: 300 })).toMatchObject({
+    kind: 'answered',
+    status: 200,
+    answer: 'a\ufffdb',
+  });
+});
+
+test('a look-up that never ends is cut off at the time limit', async () => {
+  const never = { resolve: () => new Promise<never>(() => undefined), timeLimitMs: 100 };
+  expect(await send(named(), [], never)).toEqual({ kind: 'failed', reason: 'timeout' });
+});

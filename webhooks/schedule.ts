@@ -1,0 +1,39 @@
+/** When the next attempt to deliver a message begins. */
+import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '#common/durations.ts';
+
+/** The waits after each failed attempt, as the Standard Webhooks specification suggests them. After the last wait comes the last attempt. */
+export const retryDelaysMs: readonly number[] = [
+  5 * SECOND_MS,
+  5 * MINUTE_MS,
+  30 * MINUTE_MS,
+  2 * HOUR_MS,
+  5 * HOUR_MS,
+  10 * HOUR_MS,
+  14 * HOUR_MS,
+  20 * HOUR_MS,
+  24 * HOUR_MS,
+];
+
+/** An endpoint without any success for so long is disabled. */
+export const failingMsMax = 5 * DAY_MS;
+
+/** A receiver can't postpone a message for longer. */
+const retryAfterMsMax = DAY_MS;
+
+/**
+ * @param tries attempts that have failed, including the last.
+ * @param retryAfter the header of the last answer; it can only lengthen the wait.
+ * @returns null after the last attempt.
+ */
+export function retryDelayMs(tries: number, retryAfter: string, nowMs: number): number | null {
+  const delay = retryDelaysMs[tries - 1];
+  if (delay === undefined) return null;
+  return Math.max(delay, Math.min(retryAfterMs(retryAfter, nowMs), retryAfterMsMax));
+}
+
+/** RFC 9110, 10.2.3: seconds, or a date. 0 if it is neither. */
+function retryAfterMs(text: string, nowMs: number): number {
+  if (/^\d{1,10}$/.test(text)) return Number(text) * SECOND_MS;
+  const time = Date.parse(text);
+  return Number.isNaN(time) ? 0 : Math.max(0, time - nowMs);
+}

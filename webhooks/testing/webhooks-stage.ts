@@ -1,0 +1,128 @@
+/** Deliveries on a real Postgres, as the process's own role, with a clock that a test drives. */
+import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts';
+import { newId } from '#common/ids.ts';
+import { ReachableAddresses } from '#common/reachable-addresses.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { newWebhookSecret, webhookSecretContext } from '#common/webhooks/webhook-secret.ts';
+import { postgresForTest } from '#testing/servers.ts';
+import { Chores } from '#webhooks/chores.ts';
+import { Deliveries, type DeliveryParts } from '#webhooks/deliveries.ts';
+import { MessageStore } from '#webhooks/message-store.ts';
+
+export interface EndpointForTest {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly secret: string;
+}
+
+interface MessageOfTest {
+  readonly id: string;
+  readonly status: string;
+  readonly tries: number;
+  readonly due_at: Date;
+  readonly lease: string | null;
+}
+
+export interface WebhooksStage {
+  /** As the owner. */
+  readonly db: Postgres;
+  readonly encryption: Encryption;
+  nowMs: number;
+  newOrganization(): Promise<string>;
+  endpoint(
+    url: string,
+    more?: { organizationId?: string; events?: string[]; appIds?: string[] },
+  ): Promise<EndpointForTest>;
+  /** Owes messages to an endpoint. @returns their ids, in the order of their claims. */
+  owe(endpoint: EndpointForTest, count?: number, type?: string): Promise<string[]>;
+  /** A process of its own. */
+  process(parts?: Partial<DeliveryParts>): Deliveries;
+  /** Delivers everything that is due, by one process. */
+  deliverAll(by?: Deliveries): Promise<void>;
+  /** Claims messages and sends nothing. */
+  claimOnly(max: number): Promise<string[]>;
+  chores(pendingMax?: number): Promise<void>;
+  message(id: string): Promise<MessageOfTest | undefined>;
+  endpointRow(id: string): Promise<{ disabled_reason: string | null; failing_since: Date | null } | undefined>;
+  outcomes(endpoint: EndpointForTest): Promise<string[]>;
+  stop(): Promise<void>;
+}
+
+const quiet = { warn: () => undefined, info: () => undefined };
+
+export async function webhooksStage(): Promise<WebhooksStage> {
+  const postgres = await postgresForTest();
+  const db = new Postgres({ url: postgres.url, name: 'test' });
+  const own = new Postgres({ url: postgres.urlAs('signpost_webhooks'), name: 'webhooks-test' });
+  const encryption = new Encryption(parseSecretKeys(newSecretKey('test')));
+  const store = new MessageStore(own);
+  const stage: WebhooksStage = {
+    db,
+    encryption,
+    nowMs: Date.now(),
+    newOrganization: async () => {
+      const id = newId('org', Date.now());
+      await db.execute('INSERT INTO organizations (id, name) VALUES ($1, $1)', [id]);
+      return id;
+    },
+    endpoint: async (url, { organizationId, events = ['link.created'], appIds } = {}) => {
+      const id = newId('whk', stage.nowMs);
+      const organization_id = organizationId ?? (await stage.newOrganization());
+      const secret = newWebhookSecret();
+      await db.execute(
+        `INSERT INTO webhook_endpoints (id, organization_id, url, events, app_ids, secret_ciphertext, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, now(), now())`,
+        [id, organization_id, url, events, appIds ?? null, encryption.encrypt(secret, webhookSecretContext(id))],
+      );
+      return { id, organization_id, secret };
+    },
+    owe: async (endpoint, count = 1, type = 'endpoint.test') => {
+      const rows = await db.query<{ id: string }>(
+        `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data, due_at)
+         SELECT signpost_webhook_message_id($1, gen_random_uuid()::text), $1, $2, $3, $4, jsonb_build_object('n', n), $4::timestamptz - interval '1 ms' * ($5 - n)
+           FROM generate_series(1, $5::int) AS n RETURNING id, due_at`,
+        [endpoint.id, endpoint.organization_id, type, new Date(stage.nowMs), count],
+      );
+      return rows.map(({ id }) => id);
+    },
+    process: (parts = {}) =>
+      new Deliveries({
+        store,
+        encryption,
+        shortUrl: (host, code) => `https://${host}/${code}`,
+        resolve: () => Promise.reject(new Error('no names in this test')),
+        reachable: new ReachableAddresses(['127.0.0.1']),
+        clock: () => stage.nowMs,
+        log: quiet,
+        ...parts,
+      }),
+    deliverAll: async (by = stage.process()) => {
+      while ((await by.claim()) > 0) await by.settled();
+    },
+    claimOnly: async (max) => (await store.claim(stage.nowMs, 'test', max)).map(({ id }) => id),
+    chores: (pendingMax) =>
+      new Chores({
+        store,
+        clock: () => stage.nowMs,
+        log: quiet,
+        ...(pendingMax === undefined ? {} : { pendingMax }),
+      }).look(),
+    message: async (id) => {
+      const sql = 'SELECT id, status, tries, due_at, lease FROM webhook_messages WHERE id = $1';
+      return (await db.query<MessageOfTest>(sql, [id]))[0];
+    },
+    endpointRow: async (id) => {
+      const sql = 'SELECT disabled_reason, failing_since FROM webhook_endpoints WHERE id = $1';
+      return (await db.query<{ disabled_reason: string | null; failing_since: Date | null }>(sql, [id]))[0];
+    },
+    outcomes: async (endpoint) => {
+      const sql = 'SELECT outcome FROM webhook_attempts WHERE endpoint_id = $1 ORDER BY id';
+      return (await db.query<{ outcome: string }>(sql, [endpoint.id])).map(({ outcome }) => outcome);
+    },
+    stop: async () => {
+      await Promise.all([db.close(), own.close()]);
+      await postgres.stop();
+    },
+  };
+  return stage;
+}
