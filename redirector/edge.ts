@@ -15,19 +15,22 @@ import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
 import type { QueryFilter } from '#common/links/query-filter.ts';
 import { codeOfPath } from '#common/links/short-code.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
+import { textHeaders } from '#common/redirect/answer-headers.ts';
+import { androidAssociation, appleAssociation } from '#common/redirect/association.ts';
+import { redirectOf } from '#common/redirect/destination.ts';
+import { Devices, type VisitorDevice } from '#common/redirect/device.ts';
+import type { PageReason } from '#common/redirect/page.ts';
+import { LinkPlan, rootDestinationOf } from '#common/redirect/plan.ts';
+import type { TapPage } from '#common/redirect/tap-page.ts';
+import { opensTapPage } from '#common/redirect/visit-answer.ts';
+import { type Visitor, wantsJson } from '#common/redirect/visitor.ts';
 import { type ResponseOptions, sendPage, sendRedirect, sendRefusal, sendText } from './answer.ts';
-import { androidAssociation, appleAssociation } from './association.ts';
 import { Counters } from './counters.ts';
-import { redirectOf } from './destination.ts';
-import { Devices, isBot, type VisitorDevice } from './device.ts';
 import { KnownLinks } from './known-links.ts';
-import type { PageReason } from './page.ts';
-import { LinkPlan, rootDestinationOf } from './plan.ts';
 import type { SignalBeacon } from './signal-beacon.ts';
 import type { SignalTokens } from './signal-token.ts';
-import type { TapPage } from './tap-page.ts';
 import { Visit, type VisitState } from './visit.ts';
-import { isAmbiguous, isHost, readVisitor, requestHostOf, type Visitor, wantsJson } from './visitor.ts';
+import { isAmbiguous, isHost, readVisitor, requestHostOf } from './visitor.ts';
 
 export interface EdgeOptions {
   readonly cache: LinkCache;
@@ -108,7 +111,8 @@ export class Edge {
     if (path === '/robots.txt' || path === '/favicon.ico') {
       this.counters.answers.static++;
       if (path === '/robots.txt') {
-        sendText(res, '200 OK', 'text/plain', robots, manner, { 'Cache-Control': 'public, max-age=86400' });
+        const headers = textHeaders('text/plain', { 'Cache-Control': 'public, max-age=86400' });
+        sendText(res, '200 OK', robots, manner, headers);
       } else {
         res.writeStatus('204 No Content').writeHeader('Cache-Control', 'public, max-age=86400');
         res.writeHeader('X-Content-Type-Options', 'nosniff');
@@ -195,7 +199,7 @@ export class Edge {
     clickId: string,
   ): string | null {
     const accepted = typeof accept === 'string' ? accept : accept.getHeader('accept');
-    if (is_prefetch || !accepted.includes('text/html') || isBot(device, user_agent)) return null;
+    if (!opensTapPage(accepted, is_prefetch, device, user_agent)) return null;
     // Signals that match nothing are not requested.
     const token = privacy_mode === 'no_ip' || hours === 0 ? '' : this.#tokens.sign(clickId, hours);
     return tap.html({ clickId, query, user_agent, language, token, shortUrl: this.#shortUrl });
@@ -254,7 +258,8 @@ export class Edge {
       return;
     }
     this.counters.answers.association++;
-    sendText(res, '200 OK', 'application/json', json, manner, { 'Cache-Control': 'public, max-age=60' });
+    const headers = textHeaders('application/json', { 'Cache-Control': 'public, max-age=60' });
+    sendText(res, '200 OK', json, manner, headers);
   }
 
   #refuse(res: HttpResponse, reason: PageReason, manner: ResponseOptions): void {

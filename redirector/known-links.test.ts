@@ -3,9 +3,9 @@ import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
 import type { LinkCache } from '#common/links/link-cache.ts';
 import type { LinkSnapshot } from '#common/links/link-snapshot.ts';
-import { Devices, visitorDeviceOf } from './device.ts';
+import { Devices, visitorDeviceOf } from '#common/redirect/device.ts';
+import { testApp, testLink } from '#common/testing/link-snapshots.ts';
 import { KnownLinks } from './known-links.ts';
-import { testApp, testLink } from './testing/snapshots.ts';
 
 setFlagsFromString('--expose-gc');
 const collectGarbage: () => void = runInNewContext('gc');

@@ -3,7 +3,7 @@ import type { LinkCache } from '#common/links/link-cache.ts';
 import { type LinkedApp, type LinkSnapshot, linkKey } from '#common/links/link-snapshot.ts';
 import { codeOfPath, pathOfCode } from '#common/links/short-code.ts';
 import type { CachedSnapshot } from '#common/links/snapshot-cache.ts';
-import { LinkPlan } from './plan.ts';
+import { LinkPlan } from '#common/redirect/plan.ts';
 import { isHostHeader, requestHostOf } from './visitor.ts';
 
 interface KnownLink {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { wantsJson } from './visitor.ts';
+import { wantsJson } from '#common/redirect/visitor.ts';
 
 test.each<[string, boolean]>([
   ['application/json', true],

@@ -1,18 +1,8 @@
 /** The fields of a request, read before the handler returns: uWebSockets.js then invalidates the request. */
 import type { TrustedProxies } from '#common/http/peer.ts';
 import type { HttpRequest, HttpResponse } from '#common/http/uws.ts';
-import { inOnePiece } from './one-piece.ts';
-
-export interface Visitor {
-  readonly ip: string;
-  readonly user_agent: string;
-  readonly language: string;
-  /** Scheme and host. */
-  readonly referrer: string;
-  /** Without its question mark. */
-  readonly query: string;
-  readonly is_prefetch: boolean;
-}
+import { inOnePiece } from '#common/redirect/one-piece.ts';
+import type { Visitor } from '#common/redirect/visitor.ts';
 
 export function readVisitor(req: HttpRequest, res: HttpResponse, proxies: TrustedProxies | null): Visitor {
   const ip = socketAddress(res);
@@ -114,25 +104,6 @@ export function isHostHeader(header: string): boolean {
 /** Names that can be a short-link host; anything else is not worth a look-up. */
 export function isHost(host: string): boolean {
   return host.length <= 253 && /^[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?$/.test(host);
-}
-
-/** Whether JSON is preferred to a page: of equal weights (RFC 9110 section 12.5.1) the one that is named first. */
-export function wantsJson(accept: string): boolean {
-  if (!/json/i.test(accept)) return false;
-  let json = 0;
-  let page = 0;
-  let isJsonFirst = false;
-  for (const range of accept.toLowerCase().split(',')) {
-    const [type = '', ...parameters] = range.split(';').map((part) => part.trim());
-    const weight = Number(parameters.find((one) => one.startsWith('q='))?.slice(2) ?? 1);
-    if (type === 'application/json') {
-      if (page === 0) isJsonFirst = true;
-      json = Math.max(json, weight || 0);
-    } else if (type === 'text/html' || type === 'application/xhtml+xml') {
-      page = Math.max(page, weight || 0);
-    }
-  }
-  return json > page || (json > 0 && json === page && isJsonFirst);
 }
 
 /**

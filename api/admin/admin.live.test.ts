@@ -7,6 +7,7 @@ import { newSecretKey, parseSecretKeys } from '#common/encryption.ts';
 import { newId } from '#common/ids.ts';
 import { childEnvironment } from '#common/process/config.ts';
 import { Postgres } from '#common/stores/postgres.ts';
+import { Rows } from '#redirector/testing/running-edge.ts';
 import { postgresForTest, type TestDatabase } from '#testing/servers.ts';
 import {
   type AdminParts,
@@ -55,6 +56,24 @@ async function passwordHash(email: string): Promise<string> {
   ]);
   return row?.password_hash ?? '';
 }
+
+test('explain says where a short link leads, as the redirector decides it', async () => {
+  const rows = new Rows(database.url);
+  await rows.begin();
+  const app = await rows.app({ host: 'go.shop.example', fallback_url: 'https://shop.example/' });
+  await rows.link(app, { short_code: 'summer' });
+  await rows.db.close();
+  const { code, stdout, stderr } = await admin(['explain', 'go.shop.example/summer?k=1', '--user-agent', 'curl/8']);
+  expect([code, stderr]).toEqual([0, '']);
+  expect(stdout).toContain("the app's fallback_url decides");
+  expect(stdout).toContain('HTTP 302\n');
+  expect(stdout).toContain('\nLocation: https://shop.example/?k=1\n');
+  const unknown = await admin(['explain', 'https://go.shop.example/winter', '--user-agent', 'curl/8']);
+  expect([unknown.code, unknown.stderr]).toEqual([
+    1,
+    'there is no link go.shop.example/winter: it is answered with 404\n',
+  ]);
+});
 
 test('a script creates a user with flags and a password on standard input', async () => {
   const args = ['create-user', '--email', 'Ada@Example.com', '--organization', 'Engines', '--name', 'Ada'];

@@ -15,6 +15,7 @@ import {
   resetPassword,
 } from './accounts.ts';
 import type { AdminContext } from './admin-context.ts';
+import { addExplainCommand } from './explain.ts';
 import { addHostCommands } from './host-commands.ts';
 import { addMachineCommands } from './machine-commands.ts';
 import { passwordRule } from './password-strength.ts';
@@ -37,6 +38,7 @@ export function adminProgram(context: AdminContext): Command {
   addOrganizationCommands(program, context);
   addRemovalCommands(program, context);
   addHostCommands(program, context);
+  addExplainCommand(program, context);
   addSecondFactorCommands(program, context);
   addMachineCommands(program, context);
   addSecretCommands(program, context);

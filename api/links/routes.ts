@@ -5,6 +5,7 @@ import { bulkDeleteLinks, bulkUpdateLinks } from './bulk-change.ts';
 import { bulkCreateLinks } from './bulk-create.ts';
 import { createLinkRoute } from './create.ts';
 import { deleteLinkRoute } from './delete.ts';
+import { explainLinkRoute } from './explain.ts';
 import { listLinks } from './list.ts';
 import { lookUpLink } from './lookup.ts';
 import { qr } from './qr.ts';
@@ -25,6 +26,7 @@ export const linkRoutes: readonly Route<ApiDeps>[] = [
   readLinkRoute,
   updateLinkRoute,
   deleteLinkRoute,
+  explainLinkRoute,
   qr,
   listTags,
 ];

@@ -31,6 +31,8 @@ export interface Member {
 
 export interface ApiForTest {
   readonly url: string;
+  /** As the owner. */
+  readonly databaseUrl: string;
   /** As the owner; the API itself has the rights of its role. */
   readonly db: Postgres;
   readonly redis: Redis;
@@ -103,6 +105,7 @@ export async function apiForTest(
   const tokens = new AccessTokens(parseSecretKeys(config.SECRET_KEY), clock);
   return {
     url,
+    databaseUrl: postgres.url,
     db,
     redis,
     redisServer,

@@ -5,6 +5,9 @@
 import { ClickHouse } from '#clickhouse/client.ts';
 import { newId } from '#common/ids.ts';
 import { encodeFrame, readFrame } from '#common/log/frame.ts';
+import { Devices } from '#common/redirect/device.ts';
+import { LinkPlan } from '#common/redirect/plan.ts';
+import { testApp, testLink } from '#common/testing/link-snapshots.ts';
 import { Attribution } from '#ingest/attribution/attribution.ts';
 import { ClickHouseRecords } from '#ingest/attribution/clickhouse-records.ts';
 import { InstallLookup } from '#ingest/attribution/install-lookup.ts';
@@ -13,9 +16,6 @@ import { openCountryDatabase } from '#ingest/country-database.ts';
 import { Enrichment } from '#ingest/enrichment.ts';
 import type { LogFrame } from '#ingest/formed-batch.ts';
 import { Visitors } from '#ingest/visitors.ts';
-import { Devices } from '#redirector/device.ts';
-import { LinkPlan } from '#redirector/plan.ts';
-import { testApp, testLink } from '#redirector/testing/snapshots.ts';
 
 const [rounds = 6] = process.argv.slice(2).map(Number);
 const [framesPerRound, clicksPerFrame] = [250, 40];

@@ -34,6 +34,7 @@ export interface GuardedRoute {
   readonly path: string;
   readonly caller: CallerKind;
   readonly scope?: KeyScope | null;
+  readonly isRead?: boolean;
   readonly limit: LimitClass;
 }
 
@@ -137,6 +138,7 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
       path: route.path,
       caller: route.caller,
       scope: route.scope ?? null,
+      isRead: route.isRead ?? false,
       limit: route.limit,
     },
     isOutage: mount.isOutage ?? (() => false),

@@ -64,6 +64,8 @@ interface RouteBase {
   readonly caller: CallerKind;
   /** The scope with which a server key may call the route; null for none. Every route for users states it. */
   readonly scope?: KeyScope | null;
+  /** It changes nothing although it is no GET: viewers may call it. */
+  readonly isRead?: true;
   readonly limit: LimitClass;
   readonly summary: string;
   readonly description?: string;

@@ -67,7 +67,8 @@ function partsOf(key: string): [host: string, shortCode: string] {
   return [key.slice(0, slash), key.slice(slash + 1)];
 }
 
-const linkColumns = `l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
+/** The columns of a snapshot, from `links l`. */
+export const linkSnapshotColumns = `l.id, l.app_id, l.short_code, l.campaign, l.archived, l.title,
        l.ios_url, l.android_url, l.fallback_url,
        l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
        l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page`;
@@ -76,17 +77,24 @@ const appsOfKeys = `unnest($1::text[], $2::text[]) AS k(host, code)
 
 /** By the code of the link itself, or by another one that it has. */
 const linksByKey = `
-SELECT k.host, k.code, ${linkColumns} FROM ${appsOfKeys}
+SELECT k.host, k.code, ${linkSnapshotColumns} FROM ${appsOfKeys}
   JOIN links l ON l.app_id = a.id AND l.short_code = k.code AND l.deleted_at IS NULL
 UNION ALL
-SELECT k.host, k.code, ${linkColumns} FROM ${appsOfKeys}
+SELECT k.host, k.code, ${linkSnapshotColumns} FROM ${appsOfKeys}
   JOIN link_codes c ON c.app_id = a.id AND c.code = k.code
   JOIN links l ON l.id = c.link_id AND l.deleted_at IS NULL`;
 
-interface LinkRow extends Omit<LinkSnapshot, 'expires_at'> {
+export interface LinkSnapshotRow extends Omit<LinkSnapshot, 'expires_at'> {
+  readonly expires_at: Date | null;
+}
+
+export function linkSnapshotOf(row: LinkSnapshotRow): LinkSnapshot {
+  return { ...row, expires_at: row.expires_at === null ? null : new Date(row.expires_at).getTime() };
+}
+
+interface LinkRow extends LinkSnapshotRow {
   readonly host: string;
   readonly code: string;
-  readonly expires_at: Date | null;
 }
 
 /**
@@ -100,18 +108,20 @@ export async function readLinks(db: LinkDatabase, keys: readonly string[]): Prom
     parts.map(([host]) => host),
     parts.map(([, code]) => code),
   ])) {
-    const expires_at = row.expires_at === null ? null : new Date(row.expires_at).getTime();
-    found.set(linkKey(host, code), { ...row, expires_at });
+    found.set(linkKey(host, code), linkSnapshotOf(row));
   }
   return found;
 }
 
+/** The columns of a snapshot, from `apps`. */
+export const linkedAppColumns = 'id, organization_id, host, ios, android, fallback_url, settings';
+
 const appsByHost = `
-SELECT id, organization_id, host, ios, android, fallback_url, settings
+SELECT ${linkedAppColumns}
   FROM apps
  WHERE host = ANY($1::text[]) AND deleted_at IS NULL AND host_verified_at IS NOT NULL`;
 
-interface AppRow {
+export interface LinkedAppRow {
   readonly id: string;
   readonly organization_id: string;
   readonly host: string;
@@ -124,11 +134,11 @@ interface AppRow {
 /** Apps by host, but not deleted ones and those with an unverified host. */
 export async function readApps(db: LinkDatabase, hosts: readonly string[]): Promise<Map<string, LinkedApp>> {
   const found = new Map<string, LinkedApp>();
-  for (const row of await db.query<AppRow>(appsByHost, [hosts])) found.set(row.host, appOf(row));
+  for (const row of await db.query<LinkedAppRow>(appsByHost, [hosts])) found.set(row.host, linkedAppOf(row));
   return found;
 }
 
-function appOf(row: AppRow): LinkedApp {
+export function linkedAppOf(row: LinkedAppRow): LinkedApp {
   const { ios, android, settings } = row;
   const fingerprints = android?.['sha256_cert_fingerprints'];
   return {

@@ -11,6 +11,8 @@ import { type Credential, World } from './fuzz/world.ts';
 import { login, Stack } from './stack.ts';
 
 const REQUESTS_MAX = 700;
+/** A POST that only reads. */
+const explain = '/links/{id}/explain';
 const AT_ONCE = 20;
 const limits = {
   RATE_LIMIT_AUTH: '60',
@@ -147,6 +149,7 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'PATCH', `/links/${link['id']}`, {
     body: { campaign: 'c', expires_at: '2030-01-01T00:00:00Z' },
   });
+  await expectStatus(200, 'POST', `/links/${link['id']}/explain`, { body: { user_agent: 'curl/8', installed: true } });
   for (const format of ['svg', 'png']) await expectStatus(200, 'GET', `/links/${link['id']}/qr?format=${format}`);
   await expectStatus(200, 'GET', `/links/${link['id']}/stats`);
   const figures = [
@@ -225,6 +228,7 @@ test('every operation refuses the wrong caller as described', async () => {
           ...(path.startsWith('/links') && body ? { body: { path: '/x' } } : {}),
           ...(path === '/apps/{id}' && body ? { body: { name: 'x' } } : {}),
           ...(path === '/apps/{id}/rotate-key' ? { body: {} } : {}),
+          ...(path === explain ? { body: { user_agent: 'x' } } : {}),
         });
     }
   }
@@ -236,11 +240,12 @@ test('every operation with an id answers 404 for one that is unknown or malforme
       const [known, kind] = path.startsWith('/apps')
         ? ['{{app:0}}', 'app']
         : ['{{link:0}}', path.startsWith('/keys') ? 'key' : 'lnk'];
-      const body = method === 'PATCH' ? { body: path.startsWith('/apps') ? { name: 'x' } : { path: '/x' } } : {};
+      const patch = { body: path.startsWith('/apps') ? { name: 'x' } : { path: '/x' } };
+      const body = method === 'PATCH' ? patch : path === explain ? { body: { user_agent: 'x' } } : {};
       for (const id of [`${kind}_01j9z3k4m5n6p7q8r9s0t1v2w3`, 'x', '%00', '%zz', '..%2f']) {
         await expectStatus(404, method, path.replace('{id}', id), body);
       }
-      if (method !== 'GET')
+      if (method !== 'GET' && path !== explain)
         await expectStatus(403, method, path.replace('{id}', known ?? ''), { ...body, credential: 'viewer' });
     }
   }

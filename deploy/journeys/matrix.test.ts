@@ -116,6 +116,7 @@ const rows: readonly Row[] = [
   { endpoint: 'PATCH /links/{id}', statuses: write(), id: 'link', body: () => ({ title: 'Renamed' }) },
   { endpoint: 'DELETE /links/{id}', statuses: write(), id: 'link' },
   { endpoint: 'GET /links/{id}/qr', statuses: read(), id: 'link' },
+  { endpoint: 'POST /links/{id}/explain', statuses: read(), id: 'link', body: () => ({ user_agent: 'curl/8' }) },
   { endpoint: 'GET /links/{id}/stats', statuses: read(), id: 'link' },
   { endpoint: 'GET /analytics/overview', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /analytics/timeseries', statuses: read(), query: 'app_id={app}' },

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { type Destination, destinationOf, expiredDestinationOf, locationOf } from './destination.ts';
+import { testApp, testLink } from '#common/testing/link-snapshots.ts';
+import { destinationOf, expiredDestinationOf, locationOf } from './destination.ts';
 import type { Platform } from './device.ts';
-import { testApp, testLink } from './testing/snapshots.ts';
 
 const app = {
   ...testApp,
@@ -13,6 +13,7 @@ const app = {
 const all = { ios_url: 'https://i.example/x', android_url: 'https://a.example/x', fallback_url: 'https://w.example/x' };
 const appStore = 'https://apps.apple.com/app/id123';
 const play = 'https://play.google.com/store/apps/details?id=com.example.app&referrer=click_id%3Dclk_1';
+const leadsTo = (...given: Parameters<typeof destinationOf>) => destinationOf(...given)?.destination ?? null;
 const none = { ios: null, android: null, fallback_url: null };
 
 test.each<[Platform, Partial<typeof testLink>, Partial<typeof testApp>, string, string | null]>([
@@ -90,12 +91,12 @@ test.each<[Platform, Partial<typeof testLink>, Partial<typeof testApp>, string, 
   ['other', { fallback_url: 'https://w.example/x#p', utm_source: 'x' }, {}, '', 'https://w.example/x?utm_source=x#p'],
   ['other', { fallback_url: 'https://w.example/x#p' }, {}, 'a=b', 'https://w.example/x?a=b#p'],
 ])('%s with link %j and app %j requested with %j leads to %s', (platform, link, changes, query, expected) => {
-  const destination = destinationOf({ ...testLink, ...link }, { ...app, ...changes }, platform);
+  const destination = leadsTo({ ...testLink, ...link }, { ...app, ...changes }, platform);
   expect(destination && locationOf(destination, query, 'clk_1')).toBe(expected);
 });
 
 test('without a click the Play referrer has no click id', () => {
-  const destination = destinationOf({ ...testLink, utm_source: 'x' }, app, 'android');
+  const destination = leadsTo({ ...testLink, utm_source: 'x' }, app, 'android');
   expect(destination && locationOf(destination, '', '')).toBe(
     'https://play.google.com/store/apps/details?id=com.example.app&referrer=utm_source%3Dx',
   );
@@ -137,7 +138,7 @@ test('whatever is in the link, the app and the query, a Location is one line of 
           android: { ...app.android, package_name: name },
           fallback_url: url,
         };
-        const destination: Destination | null = destinationOf(oneLink, oneApp, platform);
+        const destination = leadsTo(oneLink, oneApp, platform);
         if (destination === null) return;
         const location = locationOf(destination, oneQuery, 'clk_1');
         expect(location).toMatch(/^https:[\x21-\x7e]+$/);
@@ -158,7 +159,20 @@ test.each([
 ])(
   'the fields of a link are added to %s where its own query, or its fragment, leaves room for them',
   (fallback_url, expected) => {
-    const destination = destinationOf({ ...testLink, fallback_url, utm_source: 'x' }, app, 'other');
+    const destination = leadsTo({ ...testLink, fallback_url, utm_source: 'x' }, app, 'other');
     expect(destination && locationOf(destination, '', '')).toBe(expected);
   },
 );
+
+test.each<[Platform, Partial<typeof testLink>, Partial<typeof testApp>, string | undefined]>([
+  ['ios', all, {}, 'link.ios_url'],
+  ['ios', {}, {}, 'app.ios.app_store_id'],
+  ['android', all, {}, 'link.android_url'],
+  ['android', {}, {}, 'app.android.package_name'],
+  ['ios', all, { ios: null }, 'link.ios_url'],
+  ['android', { fallback_url: all.fallback_url }, { android: null }, 'link.fallback_url'],
+  ['other', {}, {}, 'app.fallback_url'],
+  ['other', {}, none, undefined],
+])('on %s, a link with %j of an app with %j is decided by %s', (platform, link, changes, rule) => {
+  expect(destinationOf({ ...testLink, ...link }, { ...app, ...changes }, platform)?.rule).toBe(rule);
+});

@@ -1,12 +1,12 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { testApp, testLink } from '#common/testing/link-snapshots.ts';
 import { visitorDeviceOf } from './device.ts';
 import { LinkPlan } from './plan.ts';
 import { PAGE_BYTES_MAX, type TapPage } from './tap-page.ts';
 import { tapScript } from './tap-page-assets.ts';
 import { tapLanguages, tapTextsFor } from './tap-page-texts.ts';
-import { testApp, testLink } from './testing/snapshots.ts';
 
 const iphone =
   'Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1';

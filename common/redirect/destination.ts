@@ -13,7 +13,7 @@
  */
 import { UTM_FIELDS, type UtmTexts, utmFrom } from '#common/campaign-fields.ts';
 import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
-import { redirectHead } from './answer.ts';
+import { redirectHead } from './answer-headers.ts';
 import type { Platform } from './device.ts';
 
 /**
@@ -51,16 +51,45 @@ export function effectiveUtm(own: UtmTexts, query: string): UtmTexts {
   return utmFrom((name) => given.get(name)?.replaceAll('\0', '') ?? own[name]);
 }
 
-export function destinationOf(link: LinkSnapshot, app: LinkedApp, platform: Platform): Destination | null {
+/** The field of a link or an app that decides where a visit leads. */
+export type DestinationRule =
+  | 'link.ios_url'
+  | 'app.ios.app_store_id'
+  | 'link.android_url'
+  | 'app.android.package_name'
+  | 'link.fallback_url'
+  | 'app.fallback_url';
+
+export interface RuledDestination {
+  readonly rule: DestinationRule;
+  readonly destination: Destination;
+}
+
+export function destinationOf(link: LinkSnapshot, app: LinkedApp, platform: Platform): RuledDestination | null {
   const utm = utmOf(link);
   switch (platform) {
     case 'ios':
-      return webDestination(link.ios_url, utm) ?? appStorePage(app) ?? destinationOf(link, app, 'other');
+      return (
+        by('link.ios_url', webDestination(link.ios_url, utm)) ??
+        by('app.ios.app_store_id', appStorePage(app)) ??
+        destinationOf(link, app, 'other')
+      );
     case 'android':
-      return webDestination(link.android_url, utm) ?? playPage(app, utm) ?? destinationOf(link, app, 'other');
+      return (
+        by('link.android_url', webDestination(link.android_url, utm)) ??
+        by('app.android.package_name', playPage(app, utm)) ??
+        destinationOf(link, app, 'other')
+      );
     case 'other':
-      return webDestination(link.fallback_url, utm) ?? webDestination(app.fallback_url, utm);
+      return (
+        by('link.fallback_url', webDestination(link.fallback_url, utm)) ??
+        by('app.fallback_url', webDestination(app.fallback_url, utm))
+      );
   }
+}
+
+function by(rule: DestinationRule, destination: Destination | null): RuledDestination | null {
+  return destination === null ? null : { rule, destination };
 }
 
 /** The destination of an expired link: its expired_url only. */

@@ -15,6 +15,7 @@ import {
 import type { Click } from '#common/log/record.ts';
 import {
   type Destination,
+  type DestinationRule,
   destinationOf,
   effectiveUtm,
   expiredDestinationOf,
@@ -27,7 +28,16 @@ import { hasPreview, previewPage } from './page.ts';
 import { TapPage } from './tap-page.ts';
 import type { Visitor } from './visitor.ts';
 
-export type RedirectDecision =
+/** What decides: a field of the link or the app; `none`: there is no destination. */
+export type RedirectRule =
+  | DestinationRule
+  | 'link.archived'
+  | 'link.expires_at'
+  | 'link.expired_url'
+  | 'link.og'
+  | 'none';
+
+export type RedirectDecision = { readonly rule: RedirectRule } & (
   | {
       readonly kind: 'redirect' | 'expired';
       readonly destination: Destination;
@@ -36,7 +46,8 @@ export type RedirectDecision =
     }
   | { readonly kind: 'preview'; readonly html: string }
   | { readonly kind: 'not_found' }
-  | { readonly kind: 'gone' };
+  | { readonly kind: 'gone' }
+);
 
 /** What every click of a link has in common. */
 type ConstantFields = Omit<ClickLinkFields, keyof UtmTexts> & Pick<Click, 'trigger'>;
@@ -60,8 +71,9 @@ function timeText(ms: number): string {
   return timeJson;
 }
 
-const notFound: RedirectDecision = { kind: 'not_found' };
-const gone: RedirectDecision = { kind: 'gone' };
+const archived: RedirectDecision = { kind: 'not_found', rule: 'link.archived' };
+const leadsNowhere: RedirectDecision = { kind: 'not_found', rule: 'none' };
+const gone: RedirectDecision = { kind: 'gone', rule: 'link.expires_at' };
 
 export class LinkPlan {
   readonly app: LinkedApp;
@@ -92,7 +104,7 @@ export class LinkPlan {
     this.#constantJson = linkFieldsJson({ ...this.#constant, ...this.#utm }) + triggerJson(this.#constant.trigger);
     this.#isArchived = link.archived;
     this.#expiresMs = link.expires_at ?? Number.POSITIVE_INFINITY;
-    this.#preview = hasPreview(link) ? { kind: 'preview', html: previewPage(link, app) } : null;
+    this.#preview = hasPreview(link) ? { kind: 'preview', rule: 'link.og', html: previewPage(link, app) } : null;
   }
 
   /** Prepares the plan for repeated use, which makes each use cheaper. */
@@ -102,7 +114,7 @@ export class LinkPlan {
   }
 
   decide(device: VisitorDevice, nowMs: number): RedirectDecision {
-    if (this.#isArchived) return notFound;
+    if (this.#isArchived) return archived;
     if (nowMs >= this.#expiresMs) return this.#expired();
     if (device.isPreviewCrawler && this.#preview !== null) return this.#preview;
     switch (device.platform) {
@@ -120,14 +132,15 @@ export class LinkPlan {
 
   #expired(): RedirectDecision {
     const destination = expiredDestinationOf(this.link);
-    return destination === null ? gone : { kind: 'expired', destination, tap: null };
+    return destination === null ? gone : { kind: 'expired', rule: 'link.expired_url', destination, tap: null };
   }
 
   #decisionOn(platform: Platform): RedirectDecision {
-    const destination = destinationOf(this.link, this.app, platform);
-    if (destination === null) return notFound;
+    const found = destinationOf(this.link, this.app, platform);
+    if (found === null) return leadsNowhere;
+    const { rule, destination } = found;
     const tap = platform === 'other' ? null : TapPage.of(this.link, this.app, platform, destination);
-    return { kind: 'redirect', destination, tap };
+    return { kind: 'redirect', rule, destination, tap };
   }
 
   /** The record of a visit, as `clickJson` writes it. */

@@ -1,0 +1,271 @@
+/**
+ * Why a link leads a visitor where it does. The decision is the redirector's own (common/redirect); here it is put into
+ * words, with what the association files say and what a match would need.
+ */
+import type { AppSettings } from '#common/links/app-snapshot.ts';
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import { pathOfCode } from '#common/links/short-code.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
+import { androidAssociation, appleAssociation } from '#common/redirect/association.ts';
+import type { RedirectRule } from '#common/redirect/plan.ts';
+import { imaginedAnswer, refusalAnswer, type VisitAnswer } from '#common/redirect/visit-answer.ts';
+
+/** What the explanation is about. */
+export interface ExplainedLink {
+  readonly app: LinkedApp;
+  readonly link: LinkSnapshot;
+  readonly settings: Pick<AppSettings, 'attribution_window_hours' | 'probabilistic_window_hours' | 'min_confidence'>;
+  /** Whether the app's host is proven, so that redirectors serve it. */
+  readonly isHostVerified: boolean;
+}
+
+export interface ExplainedVisit {
+  readonly user_agent: string;
+  readonly language?: string;
+  readonly country?: string;
+  /** Whether the app is on the device. */
+  readonly installed?: boolean;
+  readonly accept?: string;
+  /** Query parameters of the visit, without the question mark. */
+  readonly query?: string;
+}
+
+/** As browsers send it. */
+const browserAccept = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8';
+/** In place of the id that a real click gets. */
+export const PLACEHOLDER_CLICK_ID = `clk_${'0'.repeat(26)}`;
+
+export type ExplainedRule = RedirectRule | 'host_not_verified';
+
+export interface AssociationExplanation {
+  readonly file: string | null;
+  readonly status: number | null;
+  /** The phone opens the app instead of the link, where the app is installed and supports it. */
+  readonly opens_app: boolean;
+}
+
+export interface MatchExplanation {
+  readonly possible: boolean;
+  readonly certain_by: readonly ('url' | 'click_id' | 'install_referrer' | 'clipboard_url')[];
+  readonly by_signals_hours: number;
+}
+
+export interface LinkExplanation {
+  readonly url: string;
+  readonly platform: 'ios' | 'android' | 'other';
+  readonly is_bot: boolean;
+  readonly outcome: VisitAnswer['outcome'];
+  readonly rule: ExplainedRule;
+  readonly status: number;
+  readonly location: string | null;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly association: AssociationExplanation;
+  readonly match: MatchExplanation;
+  readonly sentences: readonly string[];
+}
+
+export function explainLink(
+  explained: ExplainedLink,
+  visit: ExplainedVisit,
+  nowMs: number,
+  shortUrl: ShortUrl,
+): LinkExplanation {
+  const { app, link } = explained;
+  const answer = answerOf(explained, visit, nowMs, shortUrl);
+  const association = associationOf(app, answer.device.platform, pathOfCode(link.short_code));
+  const match = matchOf(explained, answer, association);
+  return {
+    url: shortUrl(app.host, link.short_code),
+    platform: answer.device.platform,
+    is_bot: answer.isBot,
+    outcome: answer.outcome,
+    rule: answer.rule,
+    status: answer.status,
+    location: answer.headers['Location'] ?? null,
+    headers: answer.headers,
+    association,
+    match,
+    sentences: [
+      visitorSentence(answer),
+      ruleSentences[answer.rule],
+      outcomeSentence(answer),
+      ...ignoredSentences(visit),
+      associationSentence(app, answer, association, visit.installed),
+      ...matchSentences(explained, answer, match),
+    ],
+  };
+}
+
+type Answer = Omit<VisitAnswer, 'rule'> & { readonly rule: ExplainedRule };
+
+function answerOf(
+  { app, link, isHostVerified }: ExplainedLink,
+  { user_agent, language = '', accept = browserAccept, query = '' }: ExplainedVisit,
+  nowMs: number,
+  shortUrl: ShortUrl,
+): Answer {
+  const visit = { user_agent, language, accept, query, clickId: PLACEHOLDER_CLICK_ID };
+  const answer = imaginedAnswer({ app, link }, visit, nowMs, shortUrl);
+  return isHostVerified ? answer : { ...answer, rule: 'host_not_verified', ...refusalAnswer('not_found', accept) };
+}
+
+function associationOf(app: LinkedApp, platform: Answer['device']['platform'], path: string): AssociationExplanation {
+  if (platform === 'other') return { file: null, status: null, opens_app: false };
+  const isIos = platform === 'ios';
+  const json = isIos ? appleAssociation(app) : androidAssociation(app);
+  return {
+    file: isIos ? '/.well-known/apple-app-site-association' : '/.well-known/assetlinks.json',
+    status: json === null ? 404 : 200,
+    // Android's file is about the whole host.
+    opens_app: json !== null && (!isIos || listsPath(json, path)),
+  };
+}
+
+/** Whether Apple's file gives a path to the app: the first component that fits decides. */
+function listsPath(json: string, path: string): boolean {
+  const { applinks } = JSON.parse(json) as {
+    applinks: { details: { components: { '/': string; exclude?: boolean }[] }[] };
+  };
+  for (const { components } of applinks.details) {
+    const first = components.find((one) => isLike(path, one['/']));
+    if (first !== undefined) return first.exclude !== true;
+  }
+  return false;
+}
+
+/** `*` stands for any text. */
+function isLike(path: string, pattern: string): boolean {
+  const parts = pattern.split('*').map((part) => part.replaceAll(/[.+?^${}()|[\]\\]/g, '\\$&'));
+  return new RegExp(`^${parts.join('.*')}$`, 's').test(path);
+}
+
+function matchOf(
+  { app, settings }: ExplainedLink,
+  { device, isBot, outcome }: Answer,
+  association: AssociationExplanation,
+): MatchExplanation {
+  const { platform } = device;
+  const hasApp = platform !== 'other' && app[platform] !== null;
+  const isClick = !isBot && (outcome === 'redirect' || outcome === 'tap_page' || outcome === 'expired');
+  if (!hasApp || !isClick) return { possible: false, certain_by: [], by_signals_hours: 0 };
+  const certain: MatchExplanation['certain_by'] = [
+    ...(association.opens_app ? (['url'] as const) : []),
+    'click_id',
+    ...(platform === 'android' ? (['install_referrer'] as const) : []),
+    ...(platform === 'ios' && outcome === 'tap_page' ? (['clipboard_url'] as const) : []),
+  ];
+  const hours = app.privacy_mode === 'no_ip' ? 0 : settings.probabilistic_window_hours;
+  return { possible: true, certain_by: certain, by_signals_hours: hours };
+}
+
+const platformNames = {
+  ios: 'an iPhone or iPad',
+  android: 'an Android device',
+  other: 'a desktop, or a device without a known store',
+};
+
+function visitorSentence({ device, isBot }: Answer): string {
+  const what = `The user agent is that of ${platformNames[device.platform]}`;
+  if (device.isPreviewCrawler)
+    return `${what}, and of a program that shows previews of links: its visit is counted as a bot's.`;
+  return isBot ? `${what}, and of a bot: its visit is not counted as a person's click.` : `${what}.`;
+}
+
+const ruleSentences: Readonly<Record<ExplainedRule, string>> = {
+  host_not_verified: "The app's host is not verified yet, so redirectors do not serve it.",
+  'link.archived': 'The link is archived, so it is answered like an unknown one.',
+  'link.expires_at': 'The link has expired, and has no expired_url.',
+  'link.expired_url': 'The link has expired, and its expired_url decides.',
+  'link.og': 'The link has og_* fields, which preview crawlers get as a page.',
+  'link.ios_url': "The link's ios_url decides.",
+  'app.ios.app_store_id': "The link has no ios_url, so the App Store page of the app's ios.app_store_id decides.",
+  'link.android_url': "The link's android_url decides.",
+  'app.android.package_name':
+    "The link has no android_url, so the Google Play page of the app's android.package_name decides.",
+  'link.fallback_url': "No destination is specific to this platform, so the link's fallback_url decides.",
+  'app.fallback_url': "Neither this platform nor the link has a destination, so the app's fallback_url decides.",
+  none: 'Neither the link nor its app has a destination for this platform.',
+};
+
+function outcomeSentence({ outcome, status, headers }: Answer): string {
+  switch (outcome) {
+    case 'redirect':
+    case 'expired':
+      return `The answer is ${status} to ${headers['Location']}.`;
+    case 'tap_page':
+      return 'The answer is a page with one button to the store (the tap page), because the link or its app has it switched on and this is a browser.';
+    case 'preview':
+      return 'The answer is a page with the Open Graph and Twitter tags of the link.';
+    case 'gone':
+      return 'The answer is 410: the link has expired.';
+    case 'not_found':
+      return 'The answer is 404.';
+  }
+}
+
+function ignoredSentences({ country, language }: ExplainedVisit): string[] {
+  return [
+    ...(country === undefined
+      ? []
+      : ['The country is recorded with the click; it does not change where the link leads.']),
+    ...(language === undefined
+      ? []
+      : ['The language is recorded, and chooses the words of a tap page; it does not change where the link leads.']),
+  ];
+}
+
+function associationSentence(
+  app: LinkedApp,
+  { device }: Answer,
+  { file, status, opens_app }: AssociationExplanation,
+  installed: boolean | undefined,
+): string {
+  if (file === null) return 'No association file matters on this platform.';
+  const isIos = device.platform === 'ios';
+  if (status !== 200) {
+    const needed = isIos
+      ? 'ios.team_id and ios.bundle_id'
+      : 'android.package_name and android.sha256_cert_fingerprints';
+    return `${file} is a 404, because the app lacks ${needed}: the phone never opens the app by itself.`;
+  }
+  if (!opens_app) return `${file} does not list this path: the phone does not open the app by itself.`;
+  const opened = `${isIos ? 'iOS' : 'Android'} opens the app itself, without a visit, where a person taps the link in another app that allows it`;
+  if (installed === false)
+    return `${file} lists this path, but the app is not installed, so the browser visits the link.`;
+  const condition = installed === true ? '' : 'If the app is installed, ';
+  const by = isIos ? `${app.ios?.team_id}.${app.ios?.bundle_id}` : (app.android?.package_name ?? '');
+  return `${file} gives this path to ${by}. ${condition}${opened}; typed into a browser, or in most in-app browsers, the link is visited as described here.`;
+}
+
+function matchSentences(
+  { app, settings }: ExplainedLink,
+  { device, isBot, outcome }: Answer,
+  match: MatchExplanation,
+): string[] {
+  if (!match.possible) {
+    if (isBot) return ['No device is matched to a visit of a bot.'];
+    if (outcome === 'not_found' || outcome === 'gone')
+      return ['No click is recorded, so no device can be matched to it.'];
+    if (device.platform === 'other') return ['Devices are matched to visits on phones and tablets only.'];
+    return [`The app has no ${device.platform} settings, so no device is matched to this visit.`];
+  }
+  const hours = `${settings.attribution_window_hours} hours`;
+  const certain = [...match.certain_by].map((one) => evidenceSentences[one]);
+  const signals =
+    match.by_signals_hours > 0
+      ? `Without that, a device is matched by its signals if it asks within ${match.by_signals_hours} hours from the same address, and scores at least ${settings.min_confidence}.`
+      : app.privacy_mode === 'no_ip'
+        ? 'Without that, it is not matched: the app records no addresses (privacy_mode no_ip).'
+        : 'Without that, it is not matched: probabilistic_window_hours of the app is 0.';
+  return [
+    `A device is matched to this click for certain, within ${hours}, if its app sends ${certain.join(', or ')}.`,
+    signals,
+  ];
+}
+
+const evidenceSentences: Readonly<Record<MatchExplanation['certain_by'][number], string>> = {
+  url: 'the link that opened it (url)',
+  click_id: "the click's id (click_id)",
+  install_referrer: 'the install referrer of Google Play, which carries the id (install_referrer)',
+  clipboard_url: 'the link that the tap page put on the clipboard (clipboard_url)',
+};

@@ -1,0 +1,125 @@
+import { Type } from 'typebox';
+import { absent, tenantOf } from '#api/access.ts';
+import { readExplainedLink } from '#api/explained-link.ts';
+import { type ExplainedRule, explainLink, type LinkExplanation, PLACEHOLDER_CLICK_ID } from '#api/link-explanation.ts';
+import { route } from '#api/route.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import { linkExample } from '#common/links/link.ts';
+import { linkParams } from './read.ts';
+
+const rules: readonly ExplainedRule[] = [
+  ...(['link.ios_url', 'link.android_url', 'link.fallback_url', 'app.fallback_url'] as const),
+  ...(['app.ios.app_store_id', 'app.android.package_name', 'link.expired_url', 'link.expires_at'] as const),
+  ...(['link.archived', 'link.og', 'host_not_verified', 'none'] as const),
+];
+const outcomes: readonly LinkExplanation['outcome'][] = [
+  ...(['redirect', 'tap_page', 'preview', 'expired', 'gone', 'not_found'] as const),
+];
+const evidence: readonly LinkExplanation['match']['certain_by'][number][] = [
+  ...(['url', 'click_id', 'install_referrer', 'clipboard_url'] as const),
+];
+
+function choiceOf<T extends string>(values: readonly T[], description: string) {
+  return Type.Unsafe<T>({ type: 'string', enum: [...values], description });
+}
+
+const body = Type.Object(
+  {
+    user_agent: Type.String({ maxLength: 2_048, description: 'Of the visitor. Empty: a visitor who sends none.' }),
+    language: Type.Optional(Type.String({ maxLength: 256, description: 'The Accept-Language header.' })),
+    country: Type.Optional(Type.String({ maxLength: 64, description: 'It changes nothing, and the answer says so.' })),
+    installed: Type.Optional(Type.Boolean({ description: 'Whether the app is on the device.' })),
+    accept: Type.Optional(
+      Type.String({ maxLength: 256, description: 'The Accept header; default: that of a browser.' }),
+    ),
+    query: Type.Optional(
+      Type.String({
+        maxLength: 2_048,
+        pattern: '^[^?#]',
+        description: 'Query parameters of the visit, without the question mark.',
+      }),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+const explanation = Type.Object(
+  {
+    url: Type.String(),
+    platform: choiceOf(['ios', 'android', 'other'] as const, 'What decides the destination; other includes desktops.'),
+    is_bot: Type.Boolean(),
+    outcome: choiceOf(outcomes, 'What the visitor gets.'),
+    rule: choiceOf(rules, 'The field that decides.'),
+    status: Type.Integer(),
+    location: Type.Union([Type.String(), Type.Null()], {
+      description: `Where the visitor is sent. ${PLACEHOLDER_CLICK_ID} stands for the id that a real click gets.`,
+    }),
+    headers: Type.Unsafe<Record<string, string>>({
+      ...{ type: 'object', description: 'Of the answer.', additionalProperties: { type: 'string' } },
+    }),
+    association: Type.Object({
+      file: Type.Union([Type.String(), Type.Null()], { description: 'The file that the platform reads on this host.' }),
+      status: Type.Union([Type.Integer(), Type.Null()]),
+      opens_app: Type.Boolean({ description: 'Whether it gives the link to the app, if that is installed.' }),
+    }),
+    match: Type.Object({
+      possible: Type.Boolean({ description: 'Whether a device can be matched to the click of such a visit.' }),
+      certain_by: Type.Array(choiceOf(evidence, 'Evidence that the app can send.')),
+      by_signals_hours: Type.Integer({ description: 'How long a device is matched without evidence; 0: never.' }),
+    }),
+    sentences: Type.Array(Type.String(), { description: 'The same in words.' }),
+  },
+  { title: 'LinkExplanation' },
+);
+
+export const explainLinkRoute = route({
+  method: 'POST',
+  path: '/links/{id}/explain',
+  operationId: 'explainLink',
+  caller: 'user',
+  scope: 'links:read',
+  isRead: true,
+  limit: 'general',
+  tag: 'Links',
+  summary: 'Explain where a link leads a visitor, and why',
+  description:
+    'Decided by the code of the redirector itself, for a visit that does not happen: nothing is recorded. A changed link is explained as it is now; redirectors follow within a second.',
+  params: linkParams,
+  body,
+  bodyExample: {
+    user_agent: 'Mozilla/5.0 (Linux; Android 14; Pixel 8) AppleWebKit/537.36 Chrome/126.0 Mobile Safari/537.36',
+    installed: false,
+  },
+  answers: {
+    200: {
+      description: 'The explanation.',
+      schema: explanation,
+      example: {
+        url: linkExample.url,
+        platform: 'other',
+        is_bot: false,
+        outcome: 'redirect',
+        rule: 'link.fallback_url',
+        status: 302,
+        location: 'https://www.example.com/sale?utm_source=newsletter',
+        headers: {
+          Location: 'https://www.example.com/sale?utm_source=newsletter',
+          'Cache-Control': 'private, no-store',
+        },
+        association: { file: null, status: null, opens_app: false },
+        match: { possible: false, certain_by: [], by_signals_hours: 0 },
+        sentences: ["No destination is specific to this platform, so the link's fallback_url decides."],
+      },
+    },
+  },
+  async handle({ tenancy, clock, shortUrl }, { caller, params, body: visit }) {
+    const explained = await tenancy.within(
+      tenantOf(caller),
+      async (tenant) =>
+        (await readExplainedLink(async (sql, values) => tenant.query(sql, values), params.id)) ??
+        absent(tenant, 'link', params.id),
+    );
+    if (explained instanceof Rejection) return explained;
+    return { status: 200, body: explainLink(explained, visit, clock(), shortUrl) };
+  },
+});

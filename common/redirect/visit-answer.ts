@@ -1,0 +1,85 @@
+/** What a visit is answered with, as the redirector sends it and as the API explains it: one decision, made here. */
+import type { LinkedApp, LinkSnapshot } from '#common/links/link-snapshot.ts';
+import type { ShortUrl } from '#common/links/short-url.ts';
+import { type AnswerHeaders, pageHeaders, refusalHeaders } from './answer-headers.ts';
+import { redirectOf } from './destination.ts';
+import { isBot, type VisitorDevice, visitorDeviceOf } from './device.ts';
+import { type PageReason, refusals } from './page.ts';
+import { LinkPlan, type RedirectDecision, type RedirectRule } from './plan.ts';
+import { wantsJson } from './visitor.ts';
+
+/** Whether a visitor is shown the tap page of a link that has one, and not redirected. */
+export function opensTapPage(accept: string, isPrefetch: boolean, device: VisitorDevice, userAgent: string): boolean {
+  return !isPrefetch && accept.includes('text/html') && !isBot(device, userAgent);
+}
+
+/** A GET of a link by someone who does not prefetch. */
+export interface ImaginedVisit {
+  readonly user_agent: string;
+  readonly accept: string;
+  /** The Accept-Language header. */
+  readonly language: string;
+  /** Without its question mark. */
+  readonly query: string;
+  /** Stands for the id of the click that the visit would be. */
+  readonly clickId: string;
+}
+
+export interface VisitAnswer {
+  readonly device: VisitorDevice;
+  readonly isBot: boolean;
+  readonly outcome: RedirectDecision['kind'] | 'tap_page';
+  readonly rule: RedirectRule;
+  readonly status: number;
+  readonly headers: AnswerHeaders;
+}
+
+/** The answer to a visit that does not happen. @param shortUrl of the redirector's settings. */
+export function imaginedAnswer(
+  { app, link }: { readonly app: LinkedApp; readonly link: LinkSnapshot },
+  visit: ImaginedVisit,
+  nowMs: number,
+  shortUrl: ShortUrl,
+): VisitAnswer {
+  const device = visitorDeviceOf(visit.user_agent);
+  const decision = new LinkPlan(app, link).decide(device, nowMs);
+  const { rule } = decision;
+  const about = { device, isBot: isBot(device, visit.user_agent), rule };
+  switch (decision.kind) {
+    case 'not_found':
+    case 'gone':
+      return { ...about, ...refusalAnswer(decision.kind, visit.accept) };
+    case 'preview':
+      return { ...about, outcome: 'preview', status: 200, headers: pageHeaders() };
+    case 'redirect':
+    case 'expired': {
+      const { tap, destination } = decision;
+      const { user_agent, accept, language, query, clickId } = visit;
+      const isShown =
+        tap !== null &&
+        opensTapPage(accept, false, device, user_agent) &&
+        tap.html({ clickId, query, user_agent, language, token: '', shortUrl }) !== null;
+      if (isShown) return { ...about, outcome: 'tap_page', status: 200, headers: pageHeaders(tap.policy) };
+      return { ...about, outcome: decision.kind, ...headOf(redirectOf(destination, query, clickId)) };
+    }
+  }
+}
+
+/** The answer to a visit of a link that is not served. */
+export function refusalAnswer(
+  reason: Extract<PageReason, 'not_found' | 'gone'>,
+  accept: string,
+): Pick<VisitAnswer, 'outcome' | 'status' | 'headers'> {
+  return {
+    outcome: reason,
+    status: Number.parseInt(refusals[reason].status, 10),
+    headers: refusalHeaders(reason, wantsJson(accept)),
+  };
+}
+
+/** Status and headers of a redirect as it is sent: the status line with the constant headers. */
+function headOf(redirect: string): Pick<VisitAnswer, 'status' | 'headers'> {
+  const [status = '', ...lines] = redirect.split('\r\n');
+  const headers = Object.fromEntries(lines.map((line) => line.split(/: (.*)/s, 2)));
+  return { status: Number.parseInt(status, 10), headers };
+}
