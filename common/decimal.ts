@@ -20,3 +20,14 @@ export function decimalText(value: bigint): string {
 export function addDecimals(a: string, b: string): string {
   return decimalText(scaled(a) + scaled(b));
 }
+
+/** The quotient to nine places, rounded to the nearest, halves away from zero. @param by a positive whole number. */
+export function divided(decimal: string, by: number): string {
+  return decimalText(quotient(scaled(decimal), BigInt(by)));
+}
+
+/** Rounded to the nearest whole number, halves away from zero. @param by positive. */
+export function quotient(value: bigint, by: bigint): bigint {
+  const half = value < 0n ? -by : by;
+  return (2n * value + half) / (2n * by);
+}

@@ -34,6 +34,14 @@ export interface Totals extends Metrics {
   organic_installs: number;
 }
 
+export const amountSchema = Type.Object(
+  {
+    currency: Type.String({ description: 'ISO 4217.' }),
+    amount: Type.String({ description: 'An exact decimal.' }),
+  },
+  { title: 'Amount' },
+);
+
 export const metricsFields = {
   clicks: Type.Integer(),
   unique_clicks: Type.Integer({
@@ -54,15 +62,7 @@ export const metricsFields = {
   conversions: Type.Integer(),
   conversion_rate: Type.Number({ description: 'Attributed installs divided by clicks; 0 if there are no clicks.' }),
   event_conversion_rate: Type.Number({ description: 'Conversions divided by clicks; 0 if there are no clicks.' }),
-  revenue: Type.Array(
-    Type.Object(
-      {
-        currency: Type.String({ description: 'ISO 4217.' }),
-        amount: Type.String({ description: 'An exact decimal.' }),
-      },
-      { title: 'Amount' },
-    ),
-  ),
+  revenue: Type.Array(amountSchema),
 };
 
 export const totalsFields = {

@@ -1,0 +1,199 @@
+/** Retention, revenue by age and funnels against a plain calculation over the same records. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { memberOf, type Stage, startStage, storeTenant } from '#api/testing/analytics-stage.ts';
+import { makeDeviceRecords, storeDeviceRecords } from '#api/testing/device-records.ts';
+import {
+  type FunnelCase,
+  isInstall,
+  type LtvCase,
+  PlainDevices,
+  type RetentionCase,
+  zone,
+} from '#api/testing/plain-devices.ts';
+import { makeTenant, type Tenant } from '#api/testing/records.ts';
+import { DAY_MS } from '#common/durations.ts';
+import { seededRandom } from '#common/seeded-random.ts';
+
+const nowMs = Date.parse('2026-04-10T12:34:56.789Z');
+const range: readonly [number, number] = [nowMs - 70 * DAY_MS, nowMs - 1_500];
+const mine = makeTenant(2, 4, nowMs);
+const foreign = makeTenant(1, 2, nowMs);
+const random = seededRandom(31);
+const plain = new PlainDevices(makeDeviceRecords(random, mine, 6_000, range), range[1]);
+const asked = { start: '2026-02-05', end: '2026-04-05', timezone: zone.name };
+
+let stage: Stage;
+beforeAll(async () => {
+  stage = await startStage(nowMs);
+  for (const tenant of [mine, foreign]) await storeTenant(stage.db, tenant);
+  await storeDeviceRecords(stage.clickhouse, plain.records, 'mine');
+  await storeDeviceRecords(stage.clickhouse, makeDeviceRecords(random, foreign, 1_000, range), 'foreign');
+});
+afterAll(() => stage.stop());
+
+async function answerTo(tenant: Tenant, path: string, parameters: Record<string, string | undefined>) {
+  const given = Object.entries({ ...asked, ...parameters }).filter(([, value]) => value !== undefined);
+  const query = new URLSearchParams(Object.fromEntries(given) as Record<string, string>);
+  const { status, body } = await stage.get(memberOf(tenant.organization_id), `${path}?${query}`);
+  expect(status, `${path} ${JSON.stringify(body)}`).toBe(200);
+  const within: readonly [number, number] = [Date.parse(body.start), Date.parse(body.end)];
+  return { body, within };
+}
+
+async function overviewOf(tenant: Tenant, country: string | undefined) {
+  return (await answerTo(tenant, '/analytics/overview', { country })).body.totals;
+}
+
+interface CohortAnswer {
+  start: string;
+  group?: string | null;
+  is_rest?: boolean;
+  installs: number;
+  days: { day: number; installs: number; retained: number; rate: number | null }[];
+}
+
+async function compareRetention(tenant: Tenant, plain: PlainDevices, one: RetentionCase): Promise<void> {
+  const days = [0, 1, 2, 7, 14, 30];
+  const { cohort, mode, group_by, return_event, filter: country } = one;
+  const own = { days: days.join(','), cohort, mode, group_by, return_event, country };
+  const { body, within } = await answerTo(tenant, '/analytics/retention', own);
+  const data: CohortAnswer[] = body.data;
+  const got = data
+    .filter((row) => row.installs > 0)
+    .map((row) => [
+      `${Date.parse(row.start)} ${row.group ?? ''}`,
+      { installs: row.installs, days: row.days.map(({ installs, retained }) => [installs, retained]) },
+    ]);
+  expect(got.length).toBeGreaterThan(0);
+  expect(Object.fromEntries(got)).toEqual(Object.fromEntries(plain.retention(one, within, days)));
+  for (const { installs, retained, rate } of data.flatMap((row) => row.days))
+    expect(rate).toBe(installs === 0 ? null : retained / installs);
+  const { installs } = await overviewOf(tenant, country);
+  expect(data.reduce((sum, row) => sum + row.installs, 0)).toBe(installs);
+}
+
+interface LtvAnswer {
+  start: string;
+  group?: string | null;
+  is_rest?: boolean;
+  days: {
+    day: number;
+    installs: number;
+    revenue: { currency: string; amount: string }[];
+    per_install: { currency: string; amount: string }[];
+  }[];
+}
+
+async function compareLtv(tenant: Tenant, plain: PlainDevices, one: LtvCase): Promise<void> {
+  const days = [0, 1, 7, 30];
+  const { body, within } = await answerTo(tenant, '/analytics/ltv', { ...one, days: days.join(',') });
+  const data: LtvAnswer[] = body.data;
+  const shown = new Set(data.filter((row) => !row.is_rest).map((row) => row.group ?? ''));
+  const cells = plain.revenue(one, within, days, shown);
+  let compared = 0;
+  for (const row of data) {
+    for (const { day, installs, revenue, per_install } of row.days) {
+      const amounts = cells.get(`${Date.parse(row.start)} ${row.group ?? ''} ${day}`) ?? new Map<string, number>();
+      const wanted = [...amounts].filter(([, amount]) => amount !== 0).sort(([a], [b]) => (a < b ? -1 : 1));
+      expect(revenue).toEqual(wanted.map(([currency, amount]) => ({ currency, amount: String(amount / 1000) })));
+      for (const [at, [, amount]] of wanted.entries())
+        expect(Number(per_install[at]?.amount)).toBeCloseTo(amount / 1000 / installs, 6);
+      compared += wanted.length;
+    }
+  }
+  expect(compared).toBeGreaterThan(10);
+}
+
+interface StepAnswer {
+  count: number;
+}
+
+async function compareFunnel(tenant: Tenant, plain: PlainDevices, one: FunnelCase): Promise<void> {
+  const { from, events, hours, group_by, filter: country } = one;
+  const own = { from, events: events.join(','), window_hours: String(hours), group_by, country };
+  const { body, within } = await answerTo(tenant, '/analytics/funnel', own);
+  const countsIn = (steps: StepAnswer[]) => steps.map(({ count }) => count);
+  const { group_by: _, ...whole } = one;
+  expect(countsIn(body.steps)).toEqual(plain.funnel(whole, within).get(''));
+  expect(body.steps.at(-1).count).toBeGreaterThan(0);
+  const groups: { group: string | null; steps: StepAnswer[] }[] = body.groups;
+  if (group_by) {
+    expect(new Map(groups.map((row) => [row.group ?? '', countsIn(row.steps)]))).toEqual(plain.funnel(one, within));
+  }
+  const { clicks, installs } = await overviewOf(tenant, country);
+  expect(body.steps[0].count).toBe(from === 'click' ? clicks : installs);
+}
+
+const retentionCases: readonly RetentionCase[] = [
+  { cohort: 'week', mode: 'on_day' },
+  { cohort: 'day', mode: 'unbounded', filter: 'DE' },
+  { cohort: 'month', mode: 'on_day', group_by: 'campaign' },
+  { cohort: 'all', mode: 'unbounded', group_by: 'link_id' },
+  { cohort: 'week', mode: 'unbounded', return_event: 'purchase' },
+  { cohort: 'all', mode: 'on_day', return_event: "o'brien" },
+];
+const ltvCases: readonly LtvCase[] = [{ cohort: 'week' }, { cohort: 'all', group_by: 'country' }];
+const funnelCases: readonly FunnelCase[] = [
+  { from: 'click', events: ['opened', 'purchase'], hours: 24 * 30 },
+  { from: 'click', events: ['purchase', 'purchase', "o'brien"], hours: 24 * 60, group_by: 'campaign' },
+  { from: 'click', events: [], hours: 1, filter: 'DE' },
+  { from: 'install', events: ['signed up', 'opened'], hours: 24 * 14, group_by: 'app_id' },
+  { from: 'install', events: ['opened'], hours: 24, filter: 'FR' },
+];
+
+test.each(retentionCases)('retention is what a plain calculation gives, with the installs of the overview: %o', (one) =>
+  compareRetention(mine, plain, one),
+);
+
+test.each(ltvCases)('revenue by age is what a plain calculation gives: %o', (one) => compareLtv(mine, plain, one));
+
+test.each(funnelCases)(
+  'a funnel is what a plain calculation gives, and begins with the figure of the overview: %o',
+  (one) => compareFunnel(mine, plain, one),
+);
+
+test('all of them are exact over a million records', { tags: ['slow'], timeout: 600_000 }, async () => {
+  const tenant = makeTenant(2, 4, nowMs);
+  await storeTenant(stage.db, tenant);
+  const many = new PlainDevices(makeDeviceRecords(seededRandom(32), tenant, 1_000_000, range), range[1]);
+  await storeDeviceRecords(stage.clickhouse, many.records, 'many');
+  for (const one of retentionCases) await compareRetention(tenant, many, one);
+  for (const one of ltvCases) await compareLtv(tenant, many, one);
+  for (const one of funnelCases) await compareFunnel(tenant, many, one);
+});
+
+test('cohorts have the ten largest groups, and all others as other', async () => {
+  const { body } = await answerTo(mine, '/analytics/retention', { cohort: 'all', group_by: 'country', days: '1' });
+  const within = plain.records.installs.filter(
+    (one) => isInstall(one) && one.time >= Date.parse(body.start) && one.time < Date.parse(body.end),
+  );
+  expect(body.data.length).toBe(11);
+  expect(body.data[10]).toMatchObject({ group: 'other', is_rest: true });
+  expect(body.data.reduce((sum: number, row: CohortAnswer) => sum + row.installs, 0)).toBe(within.length);
+});
+
+test.each(['/analytics/retention', '/analytics/ltv', '/analytics/funnel'])(
+  '%s shows nothing of another organization',
+  async (path) => {
+    const caller = memberOf(mine.organization_id);
+    expect((await stage.get(caller, `${path}?organization_id=${foreign.organization_id}`)).status).toBe(403);
+    expect((await stage.get(caller, `${path}?app_id=${foreign.apps[0]?.id}`)).status).toBe(403);
+    const { body } = await stage.get(memberOf(), `${path}?interval=90d`);
+    expect(path.endsWith('funnel') ? body.steps[0].count : body.data[0].installs).toBe(0);
+  },
+);
+
+test.each([
+  ['/analytics/retention?days=1,x', 'days'],
+  ['/analytics/retention?days=731', 'days'],
+  [`/analytics/retention?days=${'1,'.repeat(32)}1`, 'days'],
+  ['/analytics/retention?cohort=year', 'cohort'],
+  ['/analytics/retention?cohort=day&start=2020-01-01&end=2026-01-01', 'cohort'],
+  ['/analytics/retention?return_event=-a', 'return_event'],
+  [`/analytics/funnel?events=${'a,'.repeat(8)}a`, 'events'],
+  ['/analytics/funnel?events=a,,b', 'events'],
+  ['/analytics/funnel?window_hours=0', 'window_hours'],
+])('%s is a 400 that names the parameter', async (path, field) => {
+  const { status, body } = await stage.get(memberOf(mine.organization_id), path);
+  expect([status, body.error?.details?.field]).toEqual([400, field]);
+});
