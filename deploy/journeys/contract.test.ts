@@ -154,7 +154,7 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'GET', `/links/${link['id']}/stats`);
   const figures = [
     ...['overview', 'timeseries?group_by=platform', 'top-links', 'top-campaigns', 'match-quality'],
-    ...['breakdown?by=tag', 'page?previous=true'],
+    ...['breakdown?by=tag', 'page?previous=true', 'retention?group_by=platform', 'ltv', 'funnel?events=a'],
   ];
   for (const figure of figures) await expectStatus(200, 'GET', `/analytics/${figure}`);
   await expectStatus(200, 'GET', '/matches?limit=1');
