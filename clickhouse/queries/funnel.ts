@@ -3,6 +3,7 @@
  * entrance. The entrances themselves are counted as everywhere else (topValues, figureParts).
  */
 import { isInstall } from '#clickhouse/rollups.ts';
+import { deviceOf } from './cohorts.ts';
 import {
   type FilterColumn,
   groupOf,
@@ -60,45 +61,40 @@ export function funnelSteps(scope: Scope, funnel: Funnel): Question {
 
 /** Each entrance that got to an install, with the time at which each step was reached, 0 if it was not. */
 function withSteps(scope: Scope, { events }: Funnel, entries: string): string {
+  const placeOf = (name: string) => events.indexOf(name);
   const times = [...new Set(events)].map(
-    (name) =>
-      `groupArrayIf(at, name = {names:Array(String)}[${events.indexOf(name) + 1}]) AS times_${events.indexOf(name)}`,
+    (name) => `groupArrayIf(at, name = {names:Array(String)}[${placeOf(name) + 1}]) AS times_${placeOf(name)}`,
   );
   const steps = events.map((name, no) => {
     const before = no === 0 ? 'installed' : `reached_${no - 1}`;
     // One event is not two steps.
     const isLater = events[no - 1] === name ? '>' : '>=';
-    return `if(${before} = 0, 0, arrayMin(arrayFilter(t -> t ${isLater} ${before} AND t <= entered + {window_ms:Int64}, times_${events.indexOf(name)}))) AS reached_${no}`;
+    return `if(${before} = 0, 0, arrayMin(arrayFilter(t -> t ${isLater} ${before} AND t <= entered + {window_ms:Int64}, times_${placeOf(name)}))) AS reached_${no}`;
   });
   // An event that got its link later is stored twice at the same time, which makes no difference here.
-  return `SELECT grp, ${steps.join(', ')} FROM (
-  SELECT grp, entered, installed, app_id, install_id, ${times.join(', ')}
-  FROM (${entries}) AS i LEFT JOIN (
-    SELECT app_id, install_id, name, toUnixTimestamp64Milli(time) AS at FROM events
-    WHERE ${tenantOf(scope, 'events')} AND ${recent} AND sign = 1 AND install_id != '' AND name IN {names:Array(String)}
-  ) AS e USING (app_id, install_id)
-  GROUP BY grp, entered, installed, app_id, install_id)`;
+  return `SELECT grp, ${steps.join(', ')} FROM (${entries}) AS i LEFT JOIN (
+  SELECT device, ${times.join(', ')} FROM (
+    SELECT ${deviceOf}, name, toUnixTimestamp64Milli(time) AS at FROM events
+    WHERE ${tenantOf(scope, 'events')} AND ${recent} AND sign = 1 AND install_id != '' AND name IN {names:Array(String)})
+  GROUP BY device) AS e USING (device)`;
 }
 
 function installEntries(scope: Scope, funnel: Funnel): string {
-  return `SELECT ${group('installs', funnel)} AS grp, toUnixTimestamp64Milli(time) AS entered, toUnixTimestamp64Milli(time) AS installed, app_id, install_id
+  return `SELECT ${group('installs', funnel)} AS grp, toUnixTimestamp64Milli(time) AS entered, toUnixTimestamp64Milli(time) AS installed, ${deviceOf}
 FROM installs WHERE ${tenantCondition(scope, 'installs')} AND ${rawTimeCondition(scope)} AND ${isInstall} AND install_id != ''`;
 }
 
 /** Clicks that led to an install within the time, with the first one. */
 function clickEntries(scope: Scope, funnel: Funnel): string {
   const bots = scope.include_bots ? '' : ' AND NOT is_bot';
-  return `SELECT grp, entered, min(at) AS installed, argMin(app_id, at) AS app_id, argMin(install_id, at) AS install_id FROM (
-  SELECT click_id, ${group('clicks', funnel)} AS grp, toUnixTimestamp64Milli(time) AS entered
-  FROM clicks WHERE ${tenantCondition(scope, 'clicks')} AND ${rawTimeCondition(scope)}${bots} AND click_id IN (${claimed(scope, 'click_id')})
-) AS c INNER JOIN (${claimed(scope, 'click_id, app_id, install_id, toUnixTimestamp64Milli(time) AS at')}) AS i USING (click_id)
-WHERE at >= entered AND at <= entered + {window_ms:Int64}
-GROUP BY grp, entered, click_id`;
-}
-
-/** Installs with a click. */
-function claimed(scope: Scope, columns: string): string {
-  return `SELECT ${columns} FROM installs WHERE ${tenantOf(scope, 'installs')} AND ${recent} AND ${isInstall} AND click_id != ''`;
+  return `SELECT grp, entered, first.1 AS installed, first.2 AS device FROM (
+  SELECT grp, entered, arrayFirst(one -> one.1 >= entered AND one.1 <= entered + {window_ms:Int64}, found) AS first FROM (
+    SELECT click_id, ${group('clicks', funnel)} AS grp, toUnixTimestamp64Milli(time) AS entered
+    FROM clicks WHERE ${tenantCondition(scope, 'clicks')} AND ${rawTimeCondition(scope)}${bots} AND click_id != ''
+  ) AS c INNER JOIN (
+    SELECT click_id, arraySort(groupArray((toUnixTimestamp64Milli(time), sipHash128(app_id, install_id)))) AS found FROM installs
+    WHERE ${tenantOf(scope, 'installs')} AND ${recent} AND ${isInstall} AND click_id != '' GROUP BY click_id
+  ) AS i USING (click_id)) WHERE installed > 0`;
 }
 
 function group(kind: 'clicks' | 'installs', { groupBy, top }: Funnel): string {
