@@ -40,10 +40,11 @@ test('the messages that docs/troubleshooting.md explains are those of the code',
     [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, text]) => text ?? ''),
   );
   expect(quoted.length).toBeGreaterThan(4);
-  const files = ['deploy/local', 'clickhouse', 'common/http'].flatMap((folder) =>
-    readdirSync(folder)
-      .filter((name) => name.endsWith('.ts'))
-      .map((name) => readFileSync(join(folder, name), 'utf8')),
+  const files = ['deploy/local', 'clickhouse', 'common/http', 'common/process', 'ingest', 'publisher'].flatMap(
+    (folder) =>
+      readdirSync(folder)
+        .filter((name) => name.endsWith('.ts'))
+        .map((name) => readFileSync(join(folder, name), 'utf8')),
   );
   const isSaid = (text: string) => {
     const parts = text
