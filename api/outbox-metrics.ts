@@ -6,7 +6,7 @@ import type { Outbox } from './outbox.ts';
 export function exposeOutbox(registry: Registry, outbox: Outbox): void {
   exposeCounter(
     registry,
-    'api_changes_total',
+    'signpost_api_changes_total',
     'Changes of links and apps, by whether the caches received them.',
     ['outcome'],
     (set) => {
@@ -16,12 +16,12 @@ export function exposeOutbox(registry: Registry, outbox: Outbox): void {
   );
   exposeCounter(
     registry,
-    'api_change_failures_total',
+    'signpost_api_change_failures_total',
     'Failed attempts to deliver changes to the redirectors.',
     [],
     (set) => set({}, outbox.counters.failures),
   );
-  exposeGauge(registry, 'api_changes_behind', '1 while changes cannot be sent to the redirectors.', () =>
+  exposeGauge(registry, 'signpost_api_changes_behind', '1 while changes cannot be sent to the redirectors.', () =>
     outbox.isBehind ? 1 : 0,
   );
 }

@@ -49,6 +49,7 @@ function commandsOf(page: string): Command[] {
     [...section.matchAll(/^ *```sh\n([\s\S]*?)^ *```$/gm)].flatMap(([, block = '']) =>
       block
         .replaceAll(/<<'(\w+)'\n[\s\S]*?\n\1$/gm, '')
+        .replaceAll(/\\\n\s*/g, '')
         .split('\n')
         .filter((line) => line.trim() !== '' && !line.trim().startsWith('#'))
         .map((line) => ({ page, line: line.trim(), section })),

@@ -127,7 +127,7 @@ test('every process is a command of signpost and gets only settings that it read
 });
 
 test('every process finds all settings that it requires', { tags: ['slow'], timeout: 120_000 }, () => {
-  for (const role of ['publisher', 'redirector', 'gateway', 'api', 'ingest']) {
+  for (const role of ['publisher', 'redirector', 'gateway', 'api', 'ingest', 'webhooks']) {
     const container = containers.find(({ args }) => args[0] === role);
     if (!container) throw new Error(`no container runs ${role}`);
     const env = { PATH: process.env['PATH'] ?? '', ...environmentOf(container) };
@@ -183,7 +183,11 @@ test('every probe asks a path that exists, and no outage of a store takes a proc
       expect(probe?.httpGet?.path, container.name).toBe('/healthz');
       expect(names).toContain(probe?.httpGet?.port);
     }
-    const ready = { publisher: undefined, ingest: { httpGet: { path: '/readyz', port: 'metrics' } } };
+    const ready = {
+      publisher: undefined,
+      webhooks: undefined,
+      ingest: { httpGet: { path: '/readyz', port: 'metrics' } },
+    };
     const expected =
       args[0] && args[0] in ready ? ready[args[0] as keyof typeof ready] : { tcpSocket: { port: 'http' } };
     if (expected) expect(readinessProbe).toMatchObject(expected);

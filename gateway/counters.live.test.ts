@@ -22,20 +22,20 @@ test('/metrics counts matches by type, installs and events by outcome, and what 
     .split('\n');
   expect(shown).toEqual(
     expect.arrayContaining([
-      'gateway_matches_total{match_type="url"} 1',
-      'gateway_matches_total{match_type="none"} 2',
-      'gateway_matches_total{match_type="probabilistic"} 0',
-      'gateway_opens_total{trigger="deep_link"} 1',
-      'gateway_opens_total{trigger="reengagement"} 0',
-      'gateway_installs_total{outcome="organic"} 1',
-      'gateway_installs_total{outcome="duplicates"} 1',
-      'gateway_events_total{outcome="accepted"} 1',
-      'gateway_events_total{outcome="duplicates"} 1',
-      'gateway_events_total{outcome="rejected"} 1',
-      'gateway_event_batches_refused_total{} 0',
+      'signpost_gateway_matches_total{match_type="url"} 1',
+      'signpost_gateway_matches_total{match_type="none"} 2',
+      'signpost_gateway_matches_total{match_type="probabilistic"} 0',
+      'signpost_gateway_opens_total{trigger="deep_link"} 1',
+      'signpost_gateway_opens_total{trigger="reengagement"} 0',
+      'signpost_gateway_installs_total{outcome="organic"} 1',
+      'signpost_gateway_installs_total{outcome="duplicates"} 1',
+      'signpost_gateway_events_total{outcome="accepted"} 1',
+      'signpost_gateway_events_total{outcome="duplicates"} 1',
+      'signpost_gateway_events_total{outcome="rejected"} 1',
+      'signpost_gateway_event_batches_refused_total{} 0',
       // One click, one opening, one install, one event and three matches.
-      'gateway_journal_total{what="records"} 7',
+      'signpost_gateway_journal_total{what="records"} 7',
     ]),
   );
-  expect(shown.some((line) => /^gateway_journal_bytes\{\} [1-9]/.test(line))).toBe(true);
+  expect(shown.some((line) => /^signpost_gateway_journal_bytes\{\} [1-9]/.test(line))).toBe(true);
 });

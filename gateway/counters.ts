@@ -24,40 +24,53 @@ export interface GatewayCounters {
 /** Registers the counters; their values are read at scrape time. */
 export function exposeGateway(registry: Registry, counters: GatewayCounters, journal: Journal): void {
   const counter = exposeCounter.bind(null, registry);
-  counter('gateway_matches_total', 'Matches by type.', ['match_type'], (set) => {
+  counter('signpost_gateway_matches_total', 'Matches by type.', ['match_type'], (set) => {
     const { ambiguous: _, ...types } = counters.matches;
     for (const [match_type, count] of Object.entries(types)) set({ match_type }, count);
   });
-  counter('gateway_opens_total', 'App openings by a link, by evidence.', ['trigger'], (set) => {
+  counter('signpost_gateway_opens_total', 'App openings by a link, by evidence.', ['trigger'], (set) => {
     for (const [trigger, count] of Object.entries(counters.opens)) set({ trigger }, count);
   });
-  counter('gateway_click_lookups_total', 'Named clicks that were looked up in ClickHouse.', ['outcome'], (set) => {
-    for (const [outcome, count] of Object.entries(counters.lookups)) set({ outcome }, count);
-  });
-  counter('gateway_matches_ambiguous_total', 'Matches refused because several links were equally likely.', [], (set) =>
-    set({}, counters.matches.ambiguous),
+  counter(
+    'signpost_gateway_click_lookups_total',
+    'Named clicks that were looked up in ClickHouse.',
+    ['outcome'],
+    (set) => {
+      for (const [outcome, count] of Object.entries(counters.lookups)) set({ outcome }, count);
+    },
   );
-  counter('gateway_installs_total', 'Installs by outcome.', ['outcome'], (set) => {
+  counter(
+    'signpost_gateway_matches_ambiguous_total',
+    'Matches refused because several links were equally likely.',
+    [],
+    (set) => set({}, counters.matches.ambiguous),
+  );
+  counter('signpost_gateway_installs_total', 'Installs by outcome.', ['outcome'], (set) => {
     for (const [outcome, count] of Object.entries(counters.installs)) set({ outcome }, count);
   });
-  counter('gateway_events_total', 'Events by outcome.', ['outcome'], (set) => {
+  counter('signpost_gateway_events_total', 'Events by outcome.', ['outcome'], (set) => {
     const { refused_batches: _, ...outcomes } = counters.events;
     for (const [outcome, count] of Object.entries(outcomes)) set({ outcome }, count);
   });
   counter(
-    'gateway_event_batches_refused_total',
+    'signpost_gateway_event_batches_refused_total',
     'Batches refused as a whole because nothing can be stored.',
     [],
     (set) => set({}, counters.events.refused_batches),
   );
-  counter('gateway_events_refused_total', 'Rejected events by reason.', ['reason'], (set) => {
+  counter('signpost_gateway_events_refused_total', 'Rejected events by reason.', ['reason'], (set) => {
     for (const [reason, count] of counters.refusals) set({ reason }, count);
   });
-  counter('gateway_foreign_calls_total', "Items from other services' clients that are not events.", ['call'], (set) => {
-    for (const [call, count] of Object.entries(counters.foreign)) set({ call }, count);
-  });
-  counter('gateway_key_lookups_total', 'API key checks by the store that answered.', ['by'], (set) => {
+  counter(
+    'signpost_gateway_foreign_calls_total',
+    "Items from other services' clients that are not events.",
+    ['call'],
+    (set) => {
+      for (const [call, count] of Object.entries(counters.foreign)) set({ call }, count);
+    },
+  );
+  counter('signpost_gateway_key_lookups_total', 'API key checks by the store that answered.', ['by'], (set) => {
     for (const [by, count] of Object.entries(counters.keys)) set({ by }, count);
   });
-  exposeJournal(registry, 'gateway', journal);
+  exposeJournal(registry, 'signpost_gateway', journal);
 }

@@ -25,7 +25,7 @@ if (lock === undefined) {
 let ingest: Ingest | undefined;
 
 new Counter({
-  name: 'ingest_sink_total',
+  name: 'signpost_ingest_sink_total',
   help: 'What the sink has done since the start of the process, by what.',
   labelNames: ['what'],
   registers: [metrics],
@@ -39,7 +39,7 @@ new Counter({
   },
 });
 new Counter({
-  name: 'ingest_recent_clicks_total',
+  name: 'signpost_ingest_recent_clicks_total',
   help: 'What the feed of recent clicks to Redis has done since the start of the process, by what.',
   labelNames: ['what'],
   registers: [metrics],
@@ -49,7 +49,7 @@ new Counter({
   },
 });
 new Counter({
-  name: 'ingest_step_seconds_total',
+  name: 'signpost_ingest_step_seconds_total',
   help: 'Time spent in each step of enrichment.',
   labelNames: ['step'],
   registers: [metrics],
@@ -60,7 +60,7 @@ new Counter({
 });
 exposeCounter(
   metrics,
-  'ingest_click_lines_total',
+  'signpost_ingest_click_lines_total',
   'Lines of clicks; those parsed as JSON cost several times as much.',
   ['what'],
   (set) => {
@@ -68,7 +68,7 @@ exposeCounter(
   },
 );
 new Gauge({
-  name: 'ingest_waiting_bytes',
+  name: 'signpost_ingest_waiting_bytes',
   help: 'Bytes of frames that wait for their batch.',
   registers: [metrics],
   collect() {
@@ -76,18 +76,24 @@ new Gauge({
   },
 });
 
-exposeCounter(metrics, 'ingest_log_total', 'What was done to keep room in the log, by what.', ['what'], (set) => {
-  for (const [what, count] of Object.entries(ingest?.logRoom.counters ?? {})) set({ what }, count);
-});
-exposeGauge(metrics, 'ingest_log_bytes', 'Bytes in the log.', () => ingest?.logRoom.fill?.bytes ?? 0);
+exposeCounter(
+  metrics,
+  'signpost_ingest_log_total',
+  'What was done to keep room in the log, by what.',
+  ['what'],
+  (set) => {
+    for (const [what, count] of Object.entries(ingest?.logRoom.counters ?? {})) set({ what }, count);
+  },
+);
+exposeGauge(metrics, 'signpost_ingest_log_bytes', 'Bytes in the log.', () => ingest?.logRoom.fill?.bytes ?? 0);
 exposeGauge(
   metrics,
-  'ingest_log_bytes_max',
+  'signpost_ingest_log_bytes_max',
   'Bytes at which the log accepts no more.',
   () => ingest?.logRoom.fill?.bytesMax ?? 0,
 );
 new Gauge({
-  name: 'ingest_partitions',
+  name: 'signpost_ingest_partitions',
   help: 'Partitions of the log that this process owns.',
   registers: [metrics],
   collect() {
@@ -95,7 +101,7 @@ new Gauge({
   },
 });
 new Gauge({
-  name: 'ingest_members',
+  name: 'signpost_ingest_members',
   help: 'Living ingests, as this process sees them; one_owner is 1 while a single one owns all partitions.',
   labelNames: ['what'],
   registers: [metrics],
@@ -106,7 +112,7 @@ new Gauge({
   },
 });
 new Gauge({
-  name: 'ingest_redis_memory_policy_is_safe',
+  name: 'signpost_ingest_redis_memory_policy_is_safe',
   help: '0 while the maxmemory-policy of Redis would do harm once it is full.',
   registers: [metrics],
   collect() {

@@ -67,7 +67,7 @@ function publisherOn(nats: Nats): Publisher {
 function expose(publisher: Publisher): void {
   for (const name of Object.keys(publisher.counters) as (keyof typeof publisher.counters)[]) {
     new Counter({
-      name: `publisher_${name}_total`,
+      name: `signpost_publisher_${name}_total`,
       help: `Since the start of the process: ${name.replaceAll('_', ' ')}.`,
       registers: [metrics],
       collect() {
@@ -84,7 +84,7 @@ function expose(publisher: Publisher): void {
   };
   for (const [name, read] of Object.entries(gauges)) {
     new Gauge({
-      name: `publisher_${name}`,
+      name: `signpost_publisher_${name}`,
       help: `Now: ${name.replaceAll('_', ' ')}.`,
       registers: [metrics],
       collect() {

@@ -61,33 +61,40 @@ export interface Counted {
 export function exposeCounters(registry: Registry, { counters, cache, journal, beacon, waiting }: Counted): void {
   const counter = exposeCounter.bind(null, registry);
   const gauge = exposeGauge.bind(null, registry);
-  counter('redirector_answers_total', 'Answers by kind.', ['kind'], (set) => {
+  counter('signpost_redirector_answers_total', 'Answers by kind.', ['kind'], (set) => {
     for (const kind of answerKinds) set({ kind }, counters.answers[kind]);
   });
-  counter('redirector_tap_signals_total', 'Signals from tap pages, by outcome.', ['outcome'], (set) => {
+  counter('signpost_redirector_tap_signals_total', 'Signals from tap pages, by outcome.', ['outcome'], (set) => {
     for (const outcome of beaconOutcomes) set({ outcome }, beacon.counters[outcome]);
   });
-  counter('redirector_clicks_not_recorded_total', 'Clicks answered without a record.', [], (set) =>
+  counter('signpost_redirector_clicks_not_recorded_total', 'Clicks answered without a record.', [], (set) =>
     set({}, counters.not_recorded),
   );
-  counter('redirector_aborted_total', 'Visitors that disconnected before their answer.', [], (set) =>
+  counter('signpost_redirector_aborted_total', 'Visitors that disconnected before their answer.', [], (set) =>
     set({}, counters.aborted),
   );
-  counter('redirector_lookups_total', 'Look-ups by kind and by the source that answered.', ['of', 'by'], (set) => {
-    for (const [of, one] of [
-      ['link', cache.links],
-      ['app', cache.apps],
-    ] as const) {
-      for (const [by, count] of Object.entries(one.counters)) set({ of, by }, count);
-    }
-  });
-  exposeJournal(registry, 'redirector', journal);
-  gauge('redirector_cached_links', 'Links in memory.', () => cache.links.size);
-  gauge('redirector_waiting_requests', 'Requests that wait for the journal or a look-up.', waiting);
+  counter(
+    'signpost_redirector_lookups_total',
+    'Look-ups by kind and by the source that answered.',
+    ['of', 'by'],
+    (set) => {
+      for (const [of, one] of [
+        ['link', cache.links],
+        ['app', cache.apps],
+      ] as const) {
+        for (const [by, count] of Object.entries(one.counters)) set({ of, by }, count);
+      }
+    },
+  );
+  exposeJournal(registry, 'signpost_redirector', journal);
+  gauge('signpost_redirector_cached_links', 'Links in memory.', () => cache.links.size);
+  gauge('signpost_redirector_waiting_requests', 'Requests that wait for the journal or a look-up.', waiting);
   gauge(
-    'redirector_waiting_lookups',
+    'signpost_redirector_waiting_lookups',
     'Look-ups that wait for a store.',
     () => cache.links.waiting + cache.apps.waiting,
   );
-  gauge('redirector_changes_heard', '1 while link changes arrive immediately.', () => (cache.isSubscribed ? 1 : 0));
+  gauge('signpost_redirector_changes_heard', '1 while link changes arrive immediately.', () =>
+    cache.isSubscribed ? 1 : 0,
+  );
 }

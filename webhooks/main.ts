@@ -31,19 +31,32 @@ const deliveries = new Deliveries({
 });
 const chores = new Chores({ store, clock: systemClock, log });
 
-exposeCounter(metrics, 'webhooks_attempts_total', 'Attempts to deliver a message, by outcome.', ['outcome'], (set) => {
-  for (const [outcome, count] of deliveries.attempts) set({ outcome }, count);
-});
-exposeCounter(metrics, 'webhooks_disabled_total', 'Endpoints that were disabled because they failed.', [], (set) =>
-  set({}, deliveries.disabled),
+exposeCounter(
+  metrics,
+  'signpost_webhooks_attempts_total',
+  'Attempts to deliver a message, by outcome.',
+  ['outcome'],
+  (set) => {
+    for (const [outcome, count] of deliveries.attempts) set({ outcome }, count);
+  },
 );
-exposeGauge(metrics, 'webhooks_under_way', 'Attempts that are under way.', () => deliveries.underWay);
-exposeGauge(metrics, 'webhooks_pending', 'Messages that wait for enabled endpoints; counted once a minute.', () =>
-  Math.round(chores.backlog.pending),
+exposeCounter(
+  metrics,
+  'signpost_webhooks_disabled_total',
+  'Endpoints that were disabled because they failed.',
+  [],
+  (set) => set({}, deliveries.disabled),
+);
+exposeGauge(metrics, 'signpost_webhooks_under_way', 'Attempts that are under way.', () => deliveries.underWay);
+exposeGauge(
+  metrics,
+  'signpost_webhooks_pending',
+  'Messages that wait for enabled endpoints; counted once a minute.',
+  () => Math.round(chores.backlog.pending),
 );
 exposeGauge(
   metrics,
-  'webhooks_overdue_seconds',
+  'signpost_webhooks_overdue_seconds',
   'For how long the oldest message of an endpoint that does not fail has been due; measured once a minute.',
   () => chores.backlog.overdueMs / 1000,
 );

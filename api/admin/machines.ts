@@ -43,7 +43,7 @@ export async function retireMachine(db: Postgres, name: string, isGivenUp: boole
     if (living !== undefined) return refused(`the ingest ${living.name} runs: stop the processes of ${name} first`);
     if (known !== undefined && known.silent_seconds < silentSeconds) {
       return refused(
-        `${name} reported ${known.silent_seconds} seconds ago: stop its edges, wait until publisher_uncommitted_seconds is near 0, then stop its publisher`,
+        `${name} reported ${known.silent_seconds} seconds ago: stop its edges, wait until signpost_publisher_uncommitted_seconds is near 0, then stop its publisher`,
       );
     }
     const behindMs = known?.behind_ms ?? 0;

@@ -27,7 +27,7 @@ afterAll(async () => {
 });
 
 async function figuresOf(metrics: Registry): Promise<Record<string, number>> {
-  const values = (await metrics.getSingleMetric('audit_faults')?.get())?.values ?? [];
+  const values = (await metrics.getSingleMetric('signpost_audit_faults')?.get())?.values ?? [];
   return Object.fromEntries(values.map((one) => [String(one.labels['what']), one.value]));
 }
 
@@ -39,7 +39,7 @@ test('the last closed hour is audited, and its faults are metrics', async () => 
   const audit = new HourlyAudit({ clickhouse: client, turns: turnsOf('a'), metrics, log, clock: () => nowMs });
   expect(await audit.look()).toBe(Date.parse('2026-04-10T13:10:00Z'));
   expect(await figuresOf(metrics)).toEqual({ lost: 1, duplicated: 0, rollup_difference: 0 });
-  const [audited] = (await metrics.getSingleMetric('audit_to_seconds')?.get())?.values ?? [];
+  const [audited] = (await metrics.getSingleMetric('signpost_audit_to_seconds')?.get())?.values ?? [];
   expect(audited?.value).toBe(Date.parse('2026-04-10T12:00:00Z') / 1000);
 });
 

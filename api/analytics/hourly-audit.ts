@@ -41,14 +41,14 @@ export class HourlyAudit implements Part {
     this.#parts = parts;
     const registers = [parts.metrics];
     this.#gauge = new Gauge({
-      name: 'audit_faults',
+      name: 'signpost_audit_faults',
       help: 'In the last closed hour: lost clicks (at least), duplicate records, rollup cells that differ. All must be 0.',
       labelNames: ['what'],
       registers,
     });
     this.#auditedTo = new Gauge({
-      name: 'audit_to_seconds',
-      help: 'End of the hour that audit_faults is about, seconds since 1970; 0 before the first.',
+      name: 'signpost_audit_to_seconds',
+      help: 'End of the hour that signpost_audit_faults is about, seconds since 1970; 0 before the first.',
       registers,
     });
   }

@@ -136,20 +136,20 @@ test('files that do not match are reported once and not used, until they match',
   expect(lines).toMatchObject([
     { level: 'error', fields: { reason: expect.stringContaining('not the private key') as string } },
   ]);
-  expect(await metric('tls_certificate_refused')).toBe(1);
+  expect(await metric('signpost_tls_certificate_refused')).toBe(1);
   rmSync(place('one.key'));
   minute();
   expect(lines).toHaveLength(2);
   write('one', 'new');
   minute();
   expect((await ask(port)).certificate).toBe('new');
-  expect(await metric('tls_certificate_refused')).toBe(0);
-  expect(await metric('tls_certificate_ends_seconds')).toBeGreaterThan(Date.now() / 1000);
+  expect(await metric('signpost_tls_certificate_refused')).toBe(0);
+  expect(await metric('signpost_tls_certificate_ends_seconds')).toBeGreaterThan(Date.now() / 1000);
   write('one', 'old', 'new');
   minute();
   write('one', 'new');
   minute();
-  expect(await metric('tls_certificate_refused')).toBe(0);
+  expect(await metric('signpost_tls_certificate_refused')).toBe(0);
 });
 
 test('the certificate is the one for the name asked for, and every name has all routes, also after a change', async () => {

@@ -19,11 +19,11 @@ test('requests are a histogram by route and status, in seconds', async () => {
         .at(-1),
     );
   const of = (more: string, status = '200') => `route="GET /links",status="${status}"${more},process="api"}`;
-  const bucket = (le: string) => value(`http_request_seconds_bucket{${of(`,le="${le}"`)}`);
+  const bucket = (le: string) => value(`signpost_http_request_seconds_bucket{${of(`,le="${le}"`)}`);
   expect(['0.001', '0.002', '0.005', '0.05', '10', '+Inf'].map(bucket)).toEqual([2, 2, 3, 4, 4, 5]);
-  expect(value(`http_request_seconds_count{${of('')}`)).toBe(5);
-  expect(value(`http_request_seconds_sum{${of('')}`)).toBeCloseTo(20.044);
-  expect(value(`http_request_seconds_count{${of('', '404')}`)).toBe(1);
-  expect(value(`http_request_seconds_count{${of('', 'aborted')}`)).toBe(1);
-  expect(text).toContain('# TYPE http_request_seconds histogram');
+  expect(value(`signpost_http_request_seconds_count{${of('')}`)).toBe(5);
+  expect(value(`signpost_http_request_seconds_sum{${of('')}`)).toBeCloseTo(20.044);
+  expect(value(`signpost_http_request_seconds_count{${of('', '404')}`)).toBe(1);
+  expect(value(`signpost_http_request_seconds_count{${of('', 'aborted')}`)).toBe(1);
+  expect(text).toContain('# TYPE signpost_http_request_seconds histogram');
 });

@@ -38,9 +38,9 @@ export class RequestTimes {
     times.sumMs += Math.max(0, ms);
   }
 
-  /** `http_request_seconds{route,status}` */
+  /** `signpost_http_request_seconds{route,status}` */
   expose(registry: Registry): void {
-    const name = 'http_request_seconds';
+    const name = 'signpost_http_request_seconds';
     const metric = {
       name,
       help: 'Requests by route and status, and how long they took.',

@@ -59,13 +59,13 @@ export class CertificateWatch implements Part {
   expose(registry: Registry): void {
     exposeGauge(
       registry,
-      'tls_certificate_ends_seconds',
+      'signpost_tls_certificate_ends_seconds',
       'Unix time at which the first of the served certificates ends.',
       () => Math.min(...this.certificates.map(({ endsMs }) => endsMs)) / 1_000,
     );
     exposeGauge(
       registry,
-      'tls_certificate_refused',
+      'signpost_tls_certificate_refused',
       '1 while the certificate files on disk cannot be used, and earlier ones are served.',
       () => (this.#isRefused ? 1 : 0),
     );

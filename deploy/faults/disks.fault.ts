@@ -29,7 +29,7 @@ describe.runIf(process.getuid?.() === 0)('a full disk', () => {
     await stage.stop();
   });
 
-  const notRecorded = () => stage.metric('redirector-0', 'redirector_clicks_not_recorded_total');
+  const notRecorded = () => stage.metric('redirector-0', 'signpost_redirector_clicks_not_recorded_total');
 
   test('a full journal disk does not disturb redirects and recovers without a restart; every recorded click is counted', async () => {
     const options = { name: 'full journal disk', seed, clicks: 5_000, notRecorded };

@@ -21,16 +21,19 @@ test("many times the log's capacity passes through it: everything is counted onc
   const largest = { log: 0, asOfAge: 0 };
   const options = { name: 'log full', seed, clicks: 0, clicksPerSecond: 5_000, eventSenders: 0 };
   const report = await runFault(stage, options, async ({ hit }) => {
-    const published = () => stage.metric('publisher', 'publisher_bytes_total');
+    const published = () => stage.metric('publisher', 'signpost_publisher_bytes_total');
     const bytesMin = (await published()) + megabytes * 1e6;
     for (let bytes = 0; bytes < bytesMin; bytes = await published()) {
-      largest.log = Math.max(largest.log, await stage.metric('ingest', 'ingest_log_bytes{'));
-      largest.asOfAge = Math.max(largest.asOfAge, await stage.metric('publisher', 'publisher_uncommitted_seconds'));
+      largest.log = Math.max(largest.log, await stage.metric('ingest', 'signpost_ingest_log_bytes{'));
+      largest.asOfAge = Math.max(
+        largest.asOfAge,
+        await stage.metric('publisher', 'signpost_publisher_uncommitted_seconds'),
+      );
       await sleep(systemTime, sampleMs);
     }
     hit(`${megabytes} MB published`);
   });
-  const purged = await stage.metric('ingest', 'ingest_log_total', 'what="purged_messages"');
+  const purged = await stage.metric('ingest', 'signpost_ingest_log_total', 'what="purged_messages"');
   console.log({ logBytesMax, largest, purged });
   expect(report).toMatchObject(nothingWrong);
   expect(purged).toBeGreaterThan(0);

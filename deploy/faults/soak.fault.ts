@@ -67,8 +67,8 @@ test('an hour under load does not grow memory, open files, log or journals', asy
       for (const { name, pid } of stage.stack.parts) note(name, pid);
       for (const name of storeNames) note(`store ${name}`, stage.stores[name].pid);
       largest.journals = Math.max(largest.journals, bytesIn(join(stage.stack.dataDir, 'journal')));
-      largest.log = Math.max(largest.log, await stage.metric('ingest', 'ingest_log_bytes{'));
-      const uncommitted = await stage.metric('publisher', 'publisher_uncommitted_seconds');
+      largest.log = Math.max(largest.log, await stage.metric('ingest', 'signpost_ingest_log_bytes{'));
+      const uncommitted = await stage.metric('publisher', 'signpost_publisher_uncommitted_seconds');
       largest.uncommittedSeconds = Math.max(largest.uncommittedSeconds, uncommitted);
       if (at % (samplesPerMinute * 5) === 0) console.log(`minute ${at / samplesPerMinute}`, largest);
     }

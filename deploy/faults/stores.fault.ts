@@ -137,7 +137,7 @@ test('with all four stores down a served link redirects as fast as before, and n
   });
   expect(report).toMatchObject(nothingWrong);
   await expect
-    .poll(() => stage.metric('redirector-0', 'redirector_journal_bytes'), { timeout: 60_000, interval: 500 })
+    .poll(() => stage.metric('redirector-0', 'signpost_redirector_journal_bytes'), { timeout: 60_000, interval: 500 })
     .toBeLessThan(2 * 67_108_864);
 });
 

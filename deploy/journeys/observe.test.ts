@@ -73,8 +73,15 @@ async function shownMetrics(): Promise<Map<string, ShownMetric>> {
   return found;
 }
 
-test('docs/metrics.md lists every metric that a running installation shows (written with: vitest -u)', async () => {
-  const rows = [...(await shownMetrics())].sort(([a], [b]) => (a < b ? -1 : 1));
+test('docs/metrics.md lists every metric that a running installation shows; their names have one prefix and base units (written with: vitest -u)', async () => {
+  const shown = await shownMetrics();
+  // One prefix, and a counter ends with _total; seconds and bytes are the only units of time and size.
+  for (const [name, { type }] of shown) {
+    expect(name).toMatch(/^signpost_[a-z_]+$/);
+    expect(name).not.toMatch(/_(?:ms|milliseconds|us|kb|mb|gb)(?:_|$)/);
+    expect(name.endsWith('_total'), name).toBe(type === 'counter');
+  }
+  const rows = [...shown].sort(([a], [b]) => (a < b ? -1 : 1));
   const lines = rows.map(
     ([name, { type, help, processes }]) =>
       `| \`${name}\` | ${type} | ${[...processes].sort().join(', ')} | ${help.replaceAll('|', '\\|')} |`,

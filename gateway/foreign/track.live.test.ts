@@ -115,8 +115,8 @@ test('an event with an amount but no currency is rejected alone, listed, counted
   const kept = edge.lines('event').filter((line) => line.includes('"refused":') && line.includes(app_id));
   expect(JSON.parse(kept[0] ?? '')).toMatchObject({ message: 'must be an ISO 4217 code', excerpt: batch[0] });
   const metrics = await edge.metrics.metrics();
-  expect(metrics).toMatch(/gateway_events_refused_total\{[^}]*reason="bad_currency"[^}]*\} [2-9]/);
-  expect(metrics).toMatch(/gateway_foreign_calls_total\{[^}]*call="identify"[^}]*\} [1-9]/);
+  expect(metrics).toMatch(/signpost_gateway_events_refused_total\{[^}]*reason="bad_currency"[^}]*\} [2-9]/);
+  expect(metrics).toMatch(/signpost_gateway_foreign_calls_total\{[^}]*call="identify"[^}]*\} [1-9]/);
 });
 
 test('a batch without a valid event is answered 400 with each item named', async () => {
