@@ -1,9 +1,10 @@
 /** How an app reports an install, in the language of its platform. */
 import { useState } from 'react';
 import { CopyButton } from '#dashboard/parts/feedback.tsx';
+import { sdkSnippets } from '#dashboard/sdk-snippets.ts';
 import { t } from '#dashboard/texts/text.ts';
 
-const platforms = ['curl', 'Swift', 'Kotlin', 'JavaScript'] as const;
+const platforms = ['curl', 'Swift', 'Kotlin', 'React Native', 'Web', 'Node'] as const;
 type Platform = (typeof platforms)[number];
 
 const bodyOf = (platform: string) => `{"platform":"${platform}","install_id":"…"}`;
@@ -16,8 +17,12 @@ function codeOf(platform: Platform, url: string, key: string): string {
       return `var request = URLRequest(url: URL(string: "${url}/sdk/install")!)\nrequest.httpMethod = "POST"\nrequest.setValue("${key}", forHTTPHeaderField: "X-API-Key")\nrequest.setValue("application/json", forHTTPHeaderField: "Content-Type")\nrequest.httpBody = try JSONEncoder().encode(["platform": "ios", "install_id": installId])\nlet (data, _) = try await URLSession.shared.data(for: request)`;
     case 'Kotlin':
       return `val connection = URL("${url}/sdk/install").openConnection() as HttpURLConnection\nconnection.requestMethod = "POST"\nconnection.setRequestProperty("X-API-Key", "${key}")\nconnection.setRequestProperty("Content-Type", "application/json")\nconnection.doOutput = true\nconnection.outputStream.write("""${bodyOf('android')}""".toByteArray())`;
-    case 'JavaScript':
-      return `await fetch('${url}/sdk/install', {\n  method: 'POST',\n  headers: { 'X-API-Key': '${key}', 'Content-Type': 'application/json' },\n  body: JSON.stringify({ platform: 'web', install_id: installId }),\n});`;
+    case 'React Native':
+    case 'Web':
+    case 'Node':
+      return sdkSnippets[platform]
+        .replace('https://api.example.com', url.replace(/\/v1$/, ''))
+        .replace('lk_your_key', key);
   }
 }
 

@@ -14,6 +14,7 @@ import { loadConfig } from '#common/process/config.ts';
 import { packageRoot } from '#common/process/paths.ts';
 import { gatewayRoutes } from '#gateway/routes.ts';
 import { apiTypes } from './api-types.ts';
+import { sdkSnippets } from './sdk-snippets.ts';
 import { settingsPage } from './settings-page.ts';
 
 type Page = readonly [file: string, text: () => string | Promise<string>];
@@ -23,6 +24,7 @@ const pages: Page[] = [
   ['docs/scaling.md', scalingPage],
   ['docs/openapi.json', () => `${JSON.stringify(openapiDocument(), null, 2)}\n`],
   ['dashboard/api-types.d.ts', () => apiTypes(openapiDocument())],
+  ['dashboard/sdk-snippets.ts', sdkSnippets],
 ];
 
 /** Without the environment, so that the text is the same on every machine. */

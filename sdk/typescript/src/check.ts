@@ -1,15 +1,18 @@
 /** What a developer may have misconfigured, in sentences. Loaded only when asked for. */
-import { Connection } from './connection.ts';
-import { ServerClock } from './server-clock.ts';
-import type { Finding, Options, Platform } from './types.ts';
+import type { Connection } from './connection.ts';
+import type { ServerClock } from './server-clock.ts';
+import type { Finding, Options } from './types.ts';
 
 const linksMax = 10;
 
-export async function findings(options: Options, platform: Platform): Promise<readonly Finding[]> {
+export async function findings(
+  options: Options,
+  connection: Connection,
+  clock: ServerClock,
+): Promise<readonly Finding[]> {
   const { host, linkHosts = [], apiKey } = options;
-  const clock = new ServerClock(platform.now);
   // A batch without events is refused with 400 once the key was accepted.
-  const { reply, body } = await new Connection(platform, clock, options).ask('/sdk/events', { events: [] }, 'accepted');
+  const { reply, body } = await connection.ask('/sdk/events', { events: [] }, 'accepted');
   const found: Finding[] = [];
   const add = (part: Finding['part'], ok: boolean, text: string) => found.push({ part, ok, text });
   const isSignpost = reply !== null && typeof body['error'] === 'object';

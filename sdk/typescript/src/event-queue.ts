@@ -2,8 +2,8 @@
  * The events on the device, one key each, so that tabs can add without reading what others wrote. Batches that were
  * sent without an answer are in doubt: they are sent again as they were, and dropped before the server forgets their ids.
  */
-import { BATCH_BYTES_MAX, IN_DOUBT_MAX_MS, QUEUE_EVENTS_MAX } from './limits.ts';
-import type { Store } from './types.ts';
+import { BATCH_BYTES_MAX, CLOCK_BACK_MAX_MS, IN_DOUBT_MAX_MS, QUEUE_EVENTS_MAX } from './limits.ts';
+import type { Store } from './platform.ts';
 
 /** Events that were sent without an answer. */
 export interface Flight {
@@ -16,7 +16,7 @@ export interface Flight {
 export interface StoredEvent {
   readonly name: string;
   readonly event_id: string;
-  readonly timestamp: number;
+  timestamp: number;
   readonly [field: string]: unknown;
 }
 
@@ -41,66 +41,54 @@ export class EventQueue {
     return (await this.#store.keys()).filter((key) => key.startsWith('e')).sort();
   }
 
-  /** One at a time, so that the bound is counted once. @returns the key, or null if there was no room at all. */
-  add(event: StoredEvent): Promise<string | null> {
+  /** One at a time, so that the bound is counted once. @returns whether there was room. */
+  add(event: StoredEvent): Promise<boolean> {
     const added = this.#last.then(() => this.#add(event));
     this.#last = added.catch(() => undefined);
     return added;
   }
 
-  async #add(event: StoredEvent): Promise<string | null> {
+  async #add(event: StoredEvent): Promise<boolean> {
     const keys = await this.keys();
     const number = Number(keys.at(-1)?.slice(1, 13) ?? 0) + 1;
     const key = `e${String(number).padStart(12, '0')}-${event.event_id}`;
     const inFlight = (await this.flight())?.keys ?? [];
     const free = keys.filter((one) => !inFlight.includes(one));
-    let dropped = keys.length >= QUEUE_EVENTS_MAX ? free.splice(0, keys.length - QUEUE_EVENTS_MAX + 1) : [];
-    for (;;) {
-      if (dropped.length > 0) {
-        await this.#store.remove(dropped);
-        await this.#onDrop('full', dropped.length);
+    for (let excess = Math.max(0, keys.length + 1 - QUEUE_EVENTS_MAX); ; excess = 1) {
+      const oldest = free.splice(0, excess);
+      if (oldest.length > 0) {
+        await this.#onDrop('full', oldest.length);
+        await this.#store.remove(oldest);
       }
       try {
         await this.#store.set(key, JSON.stringify(event));
-        return key;
+        return true;
       } catch {
         // The device's storage is full.
-        dropped = free.splice(0, 1);
-        if (dropped.length === 0) break;
+        if (free.length > 0) continue;
+        await this.#onDrop('full', 1);
+        return false;
       }
     }
-    await this.#onDrop('full', 1);
-    return null;
   }
 
   async flight(): Promise<Flight | null> {
-    try {
-      return JSON.parse((await this.#store.get('flight')) ?? 'null');
-    } catch {
-      return null;
-    }
+    return JSON.parse((await this.#store.get('flight')) ?? 'null');
   }
 
   /** What to send next: what is in doubt, else the oldest events. Null if there is nothing. */
   async next(countMax: number, nowMs: number): Promise<EventBatch | null> {
-    const all = await this.keys();
-    let flight = await this.flight();
+    const flight = await this.flight();
+    const open = (await this.keys()).filter((key) => !flight || flight.keys.includes(key));
     // A clock that went back hides how long ago they were sent.
-    if (flight && (nowMs - flight.since >= IN_DOUBT_MAX_MS || nowMs < flight.last)) {
-      const lost = all.filter((key) => flight?.keys.includes(key));
-      await this.remove(lost, null);
-      await this.#onDrop('expired', lost.length);
+    const isOld = flight && (nowMs - flight.since >= IN_DOUBT_MAX_MS || nowMs < flight.last - CLOCK_BACK_MAX_MS);
+    if (isOld && open.length > 0) await this.#onDrop('expired', open.length);
+    if (isOld || (flight && open.length === 0)) {
+      await this.remove(open, null);
       return this.next(countMax, nowMs);
-    }
-    const open = flight ? all.filter((key) => flight?.keys.includes(key)) : all;
-    if (flight && open.length === 0) {
-      await this.land(null);
-      flight = null;
-      open.push(...all);
     }
     const keys: string[] = [];
     const events: StoredEvent[] = [];
-    const broken: string[] = [];
     // Room for the context.
     let bytes = 2_000;
     for (const key of open) {
@@ -112,10 +100,9 @@ export class EventQueue {
         events.push(JSON.parse(text));
         keys.push(key);
       } catch {
-        broken.push(key);
+        await this.#store.remove([key]);
       }
     }
-    if (broken.length > 0) await this.#store.remove(broken);
     return keys.length === 0 ? null : { keys, events, flight };
   }
 
@@ -135,25 +122,21 @@ export class EventQueue {
     await this.#store.set(key, JSON.stringify(event));
   }
 
-  /** Notes that the batch is being sent: from now on it is in doubt. */
-  async launch({ keys, flight }: EventBatch, nowMs: number): Promise<void> {
-    await this.#store.set(
-      'flight',
-      JSON.stringify({ keys: flight?.keys ?? keys, since: flight?.since ?? nowMs, last: nowMs }),
-    );
-  }
-
-  /** Goes back to what was in doubt before. */
-  async land(flight: Flight | null): Promise<void> {
-    if (flight) await this.#store.set('flight', JSON.stringify(flight));
-    else await this.#store.remove(['flight']);
+  /** Notes that events are in doubt, or that none are. */
+  async doubt(flight: Flight | null): Promise<void> {
+    if (!flight) return this.#store.remove(['flight']);
+    try {
+      await this.#store.set('flight', JSON.stringify(flight));
+    } catch {
+      // The device's storage is full. Sending makes room.
+    }
   }
 
   /** Removes events that have a final answer. */
   async remove(keys: readonly string[], flight: Flight | null): Promise<void> {
     const rest = flight?.keys.filter((key) => !keys.includes(key)) ?? [];
     await this.#store.remove(rest.length > 0 ? keys : [...keys, 'flight']);
-    if (flight && rest.length > 0) await this.land({ ...flight, keys: rest });
+    if (flight && rest.length > 0) await this.doubt({ ...flight, keys: rest });
   }
 }
 

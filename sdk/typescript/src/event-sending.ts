@@ -1,14 +1,15 @@
 /** Sends the queue in batches, and removes what has a final answer. */
-import type { Connection, Outcome } from './connection.ts';
+import type { Connection } from './connection.ts';
 import type { EventBatch, EventQueue, StoredEvent } from './event-queue.ts';
 import { BATCH_EVENTS_MAX } from './limits.ts';
+import type { Outcome } from './platform.ts';
 import type { ServerClock } from './server-clock.ts';
 
 export class EventSending {
   readonly #queue: EventQueue;
   readonly #connection: Connection;
   readonly #clock: ServerClock;
-  readonly #onRejected: (count: number) => Promise<void>;
+  readonly #onDrop: (reason: 'rejected', count: number) => Promise<void>;
   /** Halved by each 413. */
   #countMax = BATCH_EVENTS_MAX;
   /** Events that were tracked before the server's clock was known. */
@@ -18,12 +19,12 @@ export class EventSending {
     queue: EventQueue,
     connection: Connection,
     clock: ServerClock,
-    onRejected: (count: number) => Promise<void>,
+    onDrop: (reason: 'rejected', count: number) => Promise<void>,
   ) {
     this.#queue = queue;
     this.#connection = connection;
     this.#clock = clock;
-    this.#onRejected = onRejected;
+    this.#onDrop = onDrop;
   }
 
   async add(event: StoredEvent): Promise<void> {
@@ -31,46 +32,47 @@ export class EventSending {
     if ((await this.#queue.add(event)) && !isTimed) this.#untimed.add(event.event_id);
   }
 
-  /** @returns how long to wait before the next batch; null if there is none. */
-  async send(context: object, isCurrent: () => boolean, now: () => number): Promise<number | null> {
+  /** @returns the outcome of one batch; null if there is none, or the consent was withdrawn meanwhile. */
+  async send(context: object, isCurrent: () => boolean, now: () => number): Promise<Outcome | null> {
     const batch = await this.#queue.next(this.#countMax, now());
     if (!batch) return null;
-    const events = batch.flight ? batch.events : await this.#timed(batch);
-    await this.#queue.launch(batch, now());
+    const { keys, flight, events } = batch;
+    if (!flight) await this.#time(batch);
+    const since = flight?.since ?? now();
+    await this.#queue.doubt({ keys: flight?.keys ?? keys, since, last: now() });
     const outcome = await this.#connection.ask('/sdk/events', { events, context }, 'accepted');
-    // The consent was withdrawn meanwhile, and the queue is gone.
     if (!isCurrent()) return null;
     await this.#settle(batch, outcome);
-    return this.#connection.waitMs(outcome);
+    return outcome;
   }
 
-  /** With the server's time, as far as it is known by now. */
-  async #timed({ keys, events }: EventBatch): Promise<readonly StoredEvent[]> {
-    const timed: StoredEvent[] = [];
+  /** Gives the events the server's time, as far as it is known by now. A retry has to say the same, so it is stored. */
+  async #time({ keys, events }: EventBatch): Promise<void> {
+    const { offsetMs } = this.#clock;
     for (const [at, event] of events.entries()) {
-      const shift = this.#untimed.has(event.event_id) ? (this.#clock.offsetMs ?? 0) : 0;
+      const shift = this.#untimed.has(event.event_id) ? (offsetMs ?? 0) : 0;
       const timestamp = Math.min(event.timestamp + shift, this.#clock.now());
-      timed.push({ ...event, timestamp });
-      if (timestamp !== event.timestamp) await this.#queue.change(keys[at] ?? '', { ...event, timestamp });
+      if (timestamp !== event.timestamp) {
+        event.timestamp = timestamp;
+        await this.#queue.change(keys[at] ?? '', event);
+      }
+      if (offsetMs !== undefined) this.#untimed.delete(event.event_id);
     }
-    if (this.#clock.offsetMs !== undefined) for (const { event_id } of events) this.#untimed.delete(event_id);
-    return timed;
   }
 
   async #settle(batch: EventBatch, outcome: Outcome): Promise<void> {
     const { keys, flight } = batch;
     if (outcome.kind === 'in_doubt') return;
-    if (outcome.kind === 'declined') return this.#queue.land(flight);
-    if (outcome.reply?.status === 413 && keys.length > 1) {
-      this.#countMax = Math.ceil(keys.length / 2);
-      return this.#queue.land(flight);
-    }
+    const isTooLarge = outcome.reply?.status === 413 && keys.length > 1;
+    if (isTooLarge) this.#countMax = Math.ceil(keys.length / 2);
+    if (isTooLarge || outcome.kind === 'declined' || outcome.kind === 'hopeless') return this.#queue.doubt(flight);
     // Refused for its time by a clock that was just corrected: once more.
     const again = outcome.clockChanged ? refusedForTime(outcome) : [];
     const done = keys.filter((_, at) => !again.includes(at));
-    await this.#queue.remove(done, flight);
     const rejected = outcome.kind === 'ok' ? Number(outcome.body['rejected']) || 0 : keys.length;
-    if (rejected > again.length) await this.#onRejected(rejected - again.length);
+    // Counted first: a crash in between counts them twice rather than not at all.
+    if (rejected > again.length) await this.#onDrop('rejected', rejected - again.length);
+    await this.#queue.remove(done, flight);
   }
 }
 

@@ -24,3 +24,5 @@ export const UNTAKEN_LINKS_MAX = 10;
 export const UNTAKEN_LINK_MAX_MS = 24 * 3_600_000;
 /** The server's clock is known to a minute, the length of a rate limit's window. */
 export const CLOCK_TOLERANCE_MS = 90_000;
+/** Clocks are set back by less than this all the time; it is far less than what is left of the 24 hours. */
+export const CLOCK_BACK_MAX_MS = 60_000;

@@ -1,4 +1,4 @@
-/** Hands links to the app. Those that come before the first listener wait for it. */
+/** Hands links to the app. Those that come while nothing listens wait. */
 import { UNTAKEN_LINKS_MAX } from './limits.ts';
 import type { Link } from './types.ts';
 
@@ -18,7 +18,7 @@ export class LinkFeed implements AsyncIterable<Link> {
     const waiting = this.#untaken;
     this.#untaken = [];
     // After `onLink` has returned, so that the listener can use its result.
-    void Promise.resolve().then(() => {
+    queueMicrotask(() => {
       for (const link of waiting) this.deliver(link);
     });
     return () => this.#listeners.delete(listener);
@@ -29,7 +29,7 @@ export class LinkFeed implements AsyncIterable<Link> {
       this.#untaken = [...this.#untaken, link].slice(-UNTAKEN_LINKS_MAX);
       return;
     }
-    for (const listener of this.#listeners) {
+    for (const listener of [...this.#listeners]) {
       try {
         listener(link);
       } catch (error) {
@@ -39,21 +39,14 @@ export class LinkFeed implements AsyncIterable<Link> {
     this.#onTaken();
   }
 
+  /** Links that come while the reader is busy wait, unless something else listens. */
   async *[Symbol.asyncIterator](): AsyncGenerator<Link> {
-    const queue: Link[] = [];
-    let wake: () => void = () => undefined;
-    const stop = this.listen((link) => {
-      queue.push(link);
-      wake();
-    });
-    try {
-      for (;;) {
-        const link = queue.shift();
-        if (link) yield link;
-        else await new Promise<void>((resolve) => (wake = resolve));
-      }
-    } finally {
-      stop();
-    }
+    for (;;)
+      yield await new Promise<Link>((resolve) => {
+        const stop = this.listen((link) => {
+          stop();
+          resolve(link);
+        });
+      });
   }
 }

@@ -1,5 +1,5 @@
-/** Links: which URLs name one, what the server's answer says, and the long form that needs no server. */
-import type { CreatedLink, Link, NewLink } from './types.ts';
+/** Links: which URLs name one, what the server's answer says. */
+import type { Link } from './types.ts';
 
 export interface Evidence {
   readonly url?: string;
@@ -14,8 +14,9 @@ export function evidenceOf(url: string, hosts: readonly string[] | undefined): E
   const { host, path, query } = partsOf(url);
   const click_id = query.get('click_id');
   if (click_id) return { click_id };
-  const isShort = /^https?:/i.test(url) && /^\/[\w-]{3,64}\/?$/.test(path);
-  return isShort && (!hosts || hosts.includes(host)) ? { url } : null;
+  // Imported links may have any path; those that Signpost makes have one segment.
+  const isLink = hosts ? path.length > 1 && hosts.includes(host) : /^\/[\w-]{3,64}\/?$/.test(path);
+  return isLink && /^https?:/i.test(url) ? { url } : null;
 }
 
 /** Pasted text is evidence if it is a URL that names a click. */
@@ -59,12 +60,4 @@ function dataOf(text: string | undefined): Fields | null {
   } catch {
     return null;
   }
-}
-
-/** A link that works without having been created: the fallback link with the fields in its query. */
-export function longForm(fallback: string, { path, campaign, data }: NewLink): CreatedLink {
-  let url = `${fallback}${fallback.includes('?') ? '&' : '?'}sp_path=${encodeURIComponent(path)}`;
-  if (campaign) url += `&sp_campaign=${encodeURIComponent(campaign)}`;
-  if (data) url += `&sp_data=${encodeURIComponent(JSON.stringify(data))}`;
-  return { url, isLong: true };
 }

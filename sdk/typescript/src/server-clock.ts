@@ -14,9 +14,8 @@ export class ServerClock {
     return this.#now() + (this.offsetMs ?? 0);
   }
 
-  /** @returns whether the difference has changed, so that a refused time may be accepted now. */
-  learn(reset: string | null): boolean {
-    const resetMs = Number(reset) * 1_000;
+  /** @param resetMs 0 if the answer had none. @returns whether the difference has changed, so that a refused time may be accepted now. */
+  learn(resetMs: number): boolean {
     if (!resetMs) return false;
     const offset = resetMs - 30_000 - this.#now();
     const before = this.offsetMs ?? 0;

@@ -1,29 +1,14 @@
-/** What is kept on the device besides the queue. */
-import type { Consent, Dropped, Link, Store } from './types.ts';
-
-export interface State {
-  consent?: Consent;
-  /** The first match was answered. */
-  opened?: boolean;
-  installed?: boolean;
-  device_id?: string;
-  install_id?: string;
-  match_id?: string;
-  user_id?: string;
-  first_link?: Link;
-  last_link?: Link;
-  /** A deferred link that no listener took yet, and since when. */
-  untaken?: { link: Link; at: number };
-  /** Pages only: the click that led here, which their events name. */
-  click?: { link_id: string; click_id: string };
-  dropped?: Dropped;
-}
+/** Reads and writes what is kept on the device besides the queue. */
+import type { State } from './kept-state.ts';
+import type { Store } from './platform.ts';
 
 export async function loadState(store: Store): Promise<State> {
+  const text = (await store.get('state')) ?? '{}';
   try {
-    const state: unknown = JSON.parse((await store.get('state')) ?? '{}');
-    return typeof state === 'object' && state !== null ? state : {};
+    return JSON.parse(text) as State;
   } catch {
+    // Unreadable: everything starts over.
+    await store.remove(await store.keys());
     return {};
   }
 }

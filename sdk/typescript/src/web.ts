@@ -1,7 +1,7 @@
 /** Signpost for web pages. */
 import { browserStore } from './browser-store.ts';
 import { Client } from './client.ts';
-import { fetchSend, newId, timer } from './fetch-send.ts';
+import type { Platform } from './platform.ts';
 import type { Options, Signpost } from './types.ts';
 
 export type * from './types.ts';
@@ -9,35 +9,63 @@ export type * from './types.ts';
 /** One per page. */
 export function createSignpost(options: Options): Signpost {
   const name = `signpost:${options.apiKey.slice(-6)}:`;
+  const links = () => import('./link-work.ts');
   const client = new Client(options, {
     kind: 'page',
     store: browserStore(name),
-    send: fetchSend({ keepalive: true, isUnsent: () => !navigator.onLine }),
+    send,
     now: Date.now,
     random: Math.random,
     newId,
-    timer,
+    timer: setTimeout.bind(globalThis),
     exclusively: (work) =>
       navigator.locks
         ? navigator.locks.request(name, { ifAvailable: true }, async (lock) => {
             if (lock) await work();
-            return lock !== null;
+            return !!lock;
           })
         : work().then(() => true),
-    device: () => ({
-      platform: 'web',
-      language: navigator.language,
-      timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
-      screen_width: screen.width,
-      screen_height: screen.height,
-      sdk_name: 'web',
-      sdk_version: '0.1.0',
-    }),
+    device: () => ({ platform: 'web' }),
+    links,
   });
   // The last moment at which a page on a phone is sure to run.
   document.addEventListener('visibilitychange', () => {
-    if (document.visibilityState === 'hidden') void client.flush(true);
+    if (document.hidden) void client.flush(true);
   });
+  // The consent was withdrawn in another tab.
+  addEventListener('storage', ({ key, newValue }) => {
+    const { consent } = JSON.parse((key === `${name}state` && newValue) || '{}');
+    if (consent && consent !== 'all') void client.setConsent(consent);
+  });
+  // A long link is needed when nothing can be loaded any more.
+  if (options.fallbackLink) void links();
   if (location.search.includes('click_id=')) void client.open(location.href);
   return client;
+}
+
+const send: Platform['send'] = async (url, headers, body, timeoutMs) => {
+  if (!navigator.onLine) return 'unsent';
+  try {
+    const reply = await fetch(url, {
+      method: 'POST',
+      headers,
+      body,
+      // The request outlives its page.
+      keepalive: true,
+      credentials: 'omit',
+      // A redirected POST would become a GET.
+      redirect: 'manual',
+      signal: AbortSignal.timeout(timeoutMs),
+    });
+    const json: unknown = await reply.json().catch(() => null);
+    return { status: reply.status || 302, header: (name) => reply.headers.get(name), body: json };
+  } catch {
+    return 'lost';
+  }
+};
+
+/** Pages without HTTPS have no randomUUID. */
+function newId(kind: string): string {
+  const random = () => Math.random().toString(36).slice(2);
+  return `${kind}-${crypto.randomUUID?.() ?? random() + random()}`;
 }

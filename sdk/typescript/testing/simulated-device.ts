@@ -1,5 +1,7 @@
 /** A platform in memory for tests: its clock and timers are driven, its requests wait for an answer. */
-import type { Answer, DeviceFields, Platform, Store } from '#src/types.ts';
+import { FirstOpening } from '#src/first-open.ts';
+import * as linkWork from '#src/link-work.ts';
+import type { Answer, DeviceFields, Platform, Store } from '#src/platform.ts';
 
 interface Timer {
   readonly at: number;
@@ -65,19 +67,14 @@ export class SimulatedDevice {
         this.#ids.set(kind, number);
         return `${kind}-${number}`;
       },
-      timer: (delayMs, fire) => {
-        const timer = { at: this.#ticks + delayMs, fire };
-        this.#timers.push(timer);
-        return () => {
-          this.#timers = this.#timers.filter((one) => one !== timer);
-        };
-      },
+      timer: (fire, delayMs) => this.#timers.push({ at: this.#ticks + delayMs, fire }),
+      links: () => linkWork,
       exclusively: async (work) => {
         await work();
         return true;
       },
       device: () => this.#fields,
-      referrer: () => this.#referrer,
+      ...(this.#kind === 'device' ? { firstOpen: (host) => new FirstOpening(host, () => this.#referrer) } : {}),
     };
   }
 

@@ -1,5 +1,6 @@
 /** The format of the vectors, as sdk/vectors/README.md defines it. Only tests use it. */
-import type { DeviceFields, Options } from '#src/types.ts';
+import type { DeviceFields } from '#src/platform.ts';
+import type { Options } from '#src/types.ts';
 
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
 export type JsonObject = Readonly<Record<string, Json>>;
