@@ -5,6 +5,9 @@ import decodeQr from 'jsqr';
 import { Secret, TOTP } from 'otpauth';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, type TestContext, test } from 'vitest';
+import { newId } from '#common/ids.ts';
+import { matchJson } from '#common/log/match-record.ts';
+import { plainMatch } from '#common/testing/match-record.ts';
 import { skipWithout } from '#testing/skip.ts';
 import { logo, screensOf } from './testing/dashboard-screens.ts';
 import {
@@ -17,6 +20,7 @@ import {
   type Shop,
   startDashboard,
 } from './testing/dashboard-stage.ts';
+import { clickOf, eventOf } from './testing/live-stage.ts';
 
 let stage: DashboardStage;
 let owner: Person;
@@ -64,13 +68,18 @@ test('a new owner logs in, creates an app and a link, and sees the first click c
     fallback_url: 'https://www.example.com/bread?size=2',
   });
   await page.getByText('Waiting for the first tap').waitFor();
-  const isQrShown = await page
-    .getByRole('img', { name: 'QR code' })
-    .evaluate((image) => Reflect.get(image, 'naturalWidth') > 0);
-  expect(isQrShown).toBe(true);
+  const qr = page.getByRole('img', { name: 'QR code' });
+  await expect.poll(() => qr.evaluate((image) => Reflect.get(image, 'naturalWidth') > 0)).toBe(true);
 
-  await stage.click(person, link?.['app_id'] ?? '', link?.['id'] ?? '');
+  const place = {
+    organization_id: person.organization_id,
+    app_id: link?.['app_id'] ?? '',
+    link_id: link?.['id'] ?? '',
+  };
+  await stage.log.write('click', clickOf(place));
+  // The figures have it later.
   await page.getByText('We saw your tap').waitFor();
+  await stage.click(person, place.app_id, place.link_id);
   await page.getByRole('button', { name: 'Done' }).click();
   await nav(page, 'Overview').click();
   await expect.poll(() => page.getByLabel('Clicks', { exact: true }).textContent()).toBe('1');
@@ -317,6 +326,77 @@ test('the page about trust shows the audits and each refused record of one’s o
   await expect.poll(() => page.getByLabel('Refused', { exact: true }).textContent()).toBe('1');
   await page.getByText('bad_field').waitFor();
   expect(await page.locator('.days li.bad').count()).toBe(1);
+  await browser.close();
+});
+
+test('the overview asks the API three times, each further list once, and saves a list as a file', async (context) => {
+  inBrowser(context);
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  const asked: string[] = [];
+  page.on('request', (request) => {
+    const { pathname } = new URL(request.url());
+    if (pathname.startsWith('/v1/')) asked.push(pathname);
+  });
+  await page.reload();
+  await page.getByRole('button', { name: /^Germany/ }).waitFor();
+  await page.getByRole('button', { name: /^Spring sale/ }).waitFor();
+  expect(asked.sort()).toEqual(['/v1/analytics/page', '/v1/apps', '/v1/me']);
+  await page.getByRole('tab', { name: 'Browsers' }).click();
+  await page.getByRole('button', { name: /^Instagram/ }).click();
+  await expect.poll(() => new URL(page.url()).searchParams.get('browser')).toBe('Instagram');
+  const { body } = await owner.call('GET', '/analytics/overview?browser=Instagram&timezone=Europe/Berlin');
+  const shown = body.totals.clicks.toLocaleString('en-GB');
+  await expect.poll(() => page.getByLabel('Clicks', { exact: true }).textContent()).toBe(shown);
+  await page.keyboard.press('Escape');
+  const waits = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Save Countries as CSV' }).click();
+  const lines = readFileSync(await (await waits).path(), 'utf8').split('\r\n');
+  expect(lines[0]).toBe('\ufeffcountry,clicks,unique_clicks,installs,events,conversion_rate,revenue EUR');
+  expect(lines.some((line) => /^DE,\d+,/.test(line))).toBe(true);
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('records are on the screen as they arrive, and a row opens all that belongs to it', async (context) => {
+  inBrowser(context);
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  await page.goto(`${stage.origin}/debugger`);
+  await page.getByText('Waiting for records').waitFor();
+  const tail = page.getByRole('region', { name: 'Live' });
+  await page.getByText('live', { exact: true }).waitFor();
+  const place = { organization_id: owner.organization_id, app_id: shop.appId, link_id: shop.linkIds[0] ?? '' };
+  const click_id = newId('clk', Date.now());
+  const { organization_id, app_id } = place;
+  const matched = {
+    outcome: 'matched',
+    match_type: 'click_id',
+    confidence: 1,
+    click_id,
+    link_id: place.link_id,
+  } as const;
+  await stage.log.write('click', clickOf(place, { click_id }), clickOf(place));
+  await stage.log.write('match', matchJson(plainMatch(place, { ...matched, device_id: 'my-phone', time: Date.now() })));
+  await stage.log.write('event', eventOf({ organization_id, app_id }, 'my-phone'));
+  await tail.getByRole('button', { name: /^opened/ }).click();
+  const story = page.getByRole('dialog', { name: 'What belongs together' });
+  await story.waitFor();
+  expect(await story.locator('.tag').allTextContents()).toEqual(['Click', 'Match', 'Event']);
+  await page.keyboard.press('Escape');
+  expect(await tail.getByRole('row').count()).toBe(5);
+  await page.getByRole('button', { name: 'Click', exact: true }).click();
+  await expect.poll(() => tail.getByRole('row').count()).toBe(3);
+  await page.getByLabel('Device or link id').fill('my-phone');
+  await page.keyboard.press('Enter');
+  await page.getByText('Waiting for records').waitFor();
+  await page.getByText('live', { exact: true }).waitFor();
+  await stage.log.write(
+    'event',
+    eventOf({ organization_id, app_id }, 'other'),
+    eventOf({ organization_id, app_id }, 'my-phone'),
+  );
+  await tail.getByRole('button', { name: /my-phone/ }).waitFor();
+  expect(await tail.getByRole('row').count()).toBe(2);
+  expect(faults).toEqual([]);
   await browser.close();
 });
 

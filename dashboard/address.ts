@@ -12,24 +12,24 @@ export const filterNames = [
   'platform',
   'utm_source',
   'utm_medium',
+  'utm_campaign',
+  'referrer',
+  'browser',
+  'os',
+  'language',
+  'event_name',
+  'tag',
 ] as const;
 export type FilterName = (typeof filterNames)[number];
 
 export const ownZone = Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
 
 /** The query parameters of every analytics request of a screen. */
-export interface View {
+export interface View extends Readonly<Partial<Record<FilterName, string>>> {
   readonly interval?: Interval;
   readonly start?: string;
   readonly end?: string;
   readonly timezone: string;
-  readonly app_id?: string;
-  readonly link_id?: string;
-  readonly campaign?: string;
-  readonly country?: string;
-  readonly platform?: string;
-  readonly utm_source?: string;
-  readonly utm_medium?: string;
 }
 
 export type Change = Readonly<Record<string, string | null>>;

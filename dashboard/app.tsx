@@ -21,6 +21,9 @@ const MatchPage = screen(async () => ({ default: (await import('./screens/match-
 const Members = screen(async () => ({ default: (await import('./screens/members.tsx')).Members }));
 const Quality = screen(async () => ({ default: (await import('./screens/quality.tsx')).Quality }));
 const Trust = screen(async () => ({ default: (await import('./screens/trust.tsx')).Trust }));
+const Retention = screen(async () => ({ default: (await import('./screens/retention.tsx')).Retention }));
+const Funnel = screen(async () => ({ default: (await import('./screens/funnel.tsx')).Funnel }));
+const Ltv = screen(async () => ({ default: (await import('./screens/ltv.tsx')).Ltv }));
 const ServerKeys = screen(async () => ({ default: (await import('./screens/server-keys.tsx')).ServerKeys }));
 const Account = screen(async () => ({ default: (await import('./screens/account.tsx')).Account }));
 
@@ -64,6 +67,9 @@ export function App() {
               <Route path="/debugger" component={Debugger} />
               <Route path="/debugger/:id">{({ id }) => <MatchPage key={id} id={id} />}</Route>
               <Route path="/quality" component={Quality} />
+              <Route path="/retention" component={Retention} />
+              <Route path="/retention/funnel" component={Funnel} />
+              <Route path="/retention/revenue" component={Ltv} />
               <Route path="/trust" component={Trust} />
               <Route path="/members" component={Members} />
               <Route path="/members/keys" component={ServerKeys} />

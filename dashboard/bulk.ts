@@ -1,5 +1,6 @@
 /** Changes many links: chosen ones in batches, so that progress can be shown, or all that match a filter at once. */
-import { ApiFailure, type Body, call } from './api.ts';
+import { type Body, call } from './api.ts';
+import { patiently } from './patience.ts';
 
 export type SharedChanges = Body<'PATCH /links/bulk'>['changes'];
 export type LinkFilter = NonNullable<Body<'PATCH /links/bulk'>['filter']>;
@@ -9,8 +10,6 @@ export type BulkChange = SharedChanges | null;
 /** The API's own limit of a filter. */
 export const matchingMax = 10_000;
 const batchSize = 100;
-const triesMax = 4;
-const pauseMaxMs = 60_000;
 
 export interface BulkResult {
   readonly done: number;
@@ -59,18 +58,4 @@ async function sendBatch(which: { ids: string[] } | { filter: LinkFilter }, chan
   }
   const { updated, failed } = await call('PATCH /links/bulk', { body: { ...which, changes: change } });
   return { count: updated, failed };
-}
-
-/** Waits when the limit of requests is reached: every batch can be repeated. */
-async function patiently<T>(send: () => Promise<T>): Promise<T> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await send();
-    } catch (error) {
-      const isBusy = error instanceof ApiFailure && (error.status === 429 || error.status >= 500);
-      if (!isBusy || tries === triesMax) throw error;
-      const pauseMs = Math.min((error.retryAfterSeconds ?? tries) * 1_000, pauseMaxMs);
-      await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    }
-  }
 }

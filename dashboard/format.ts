@@ -46,6 +46,17 @@ export function country(code: string): string {
   }
 }
 
+const languages = new Intl.DisplayNames([locale], { type: 'language' });
+
+/** The name of a language code such as `de` or `pt-br`. */
+export function languageName(code: string): string {
+  try {
+    return languages.of(code) ?? code;
+  } catch {
+    return code;
+  }
+}
+
 export function date(
   iso: string,
   timeZone: string,

@@ -16,6 +16,7 @@ const places: readonly (readonly [path: string, text: TextKey, icon: IconName])[
   ['/', 'nav.overview', 'overview'],
   ['/links', 'nav.links', 'links'],
   ['/apps', 'nav.apps', 'apps'],
+  ['/retention', 'nav.retention', 'retention'],
   ['/debugger', 'nav.debugger', 'debugger'],
   ['/quality', 'nav.quality', 'quality'],
   ['/trust', 'nav.trust', 'trust'],

@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { agent, clickOf, LogForTest, type Place, StreamClient } from '#api/testing/live-stage.ts';
+import { agent, clickOf, eventOf, LogForTest, type Place, StreamClient } from '#api/testing/live-stage.ts';
 import { type ApiForTest, apiForTest, type Member } from '#api/testing/running-api.ts';
 import { newId } from '#common/ids.ts';
-import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { natsForTest, type TestServer } from '#testing/servers.ts';
 import { LiveFeed } from './live-feed.ts';
@@ -47,24 +46,6 @@ async function watch(query = '', token = owner.token, headers: Record<string, st
   const client = await StreamClient.open(`${api.url}/live${query}`, token, headers);
   clients.push(client);
   return client;
-}
-
-function eventOf({ organization_id, app_id }: Place, device_id: string): string {
-  const defaults = { device_id };
-  const origin = {
-    organization_id,
-    app_id,
-    received_at: Date.now(),
-    ip: '203.0.113.7',
-    privacy_mode: 'full_ip',
-    defaults,
-  };
-  const decision = { event_id: newId('evt', 1), time: Date.now(), revenue_amount: '', revenue_currency: '' };
-  return eventJson(
-    eventPrefix({ ...origin, privacy_mode: 'full_ip' }),
-    { ...decision, is_conversion: false, is_id_made: true, linkFields: '' },
-    JSON.stringify({ name: 'opened', user_id: 'ada', properties: { email: 'ada@example.com' } }),
-  );
 }
 
 const idsOf = (client: StreamClient, name: string) => client.of('click').map(({ data }) => data[name]);

@@ -10,6 +10,8 @@ import type { MatchCandidate } from '#common/log/match-record.ts';
 import { plainMatch } from '#common/testing/match-record.ts';
 import { findProgram } from '#deploy/local/programs.ts';
 import { SeededRandom } from '#testing/seeded-random.ts';
+import { natsForTest } from '#testing/servers.ts';
+import { LogForTest } from './live-stage.ts';
 import { fieldsOfPlace, pick, type Random, storeRecords, type TestRecord } from './records.ts';
 import { type ApiForTest, apiForTest, type Member } from './running-api.ts';
 
@@ -22,6 +24,8 @@ export interface Person extends Member {
 
 export interface DashboardStage {
   readonly api: ApiForTest;
+  /** What the live feed reads. */
+  readonly log: LogForTest;
   readonly origin: string;
   readonly browser: Browser;
   /** Someone who can log in, of a new organization or of the given one. */
@@ -44,7 +48,9 @@ export interface StagePage {
 export async function startDashboard(): Promise<DashboardStage> {
   const pages = DashboardFiles.load();
   if (!pages) throw new Error('dist/dashboard was not built');
-  const api = await apiForTest({}, undefined, pages);
+  const nats = await natsForTest();
+  const log = await LogForTest.of(nats.url);
+  const api = await apiForTest({ API_NATS_URL: nats.url }, undefined, pages);
   const origin = new URL(api.url).origin;
   const browser = await chromium.launch({
     executablePath: chromiumProgram ?? '',
@@ -79,6 +85,7 @@ export async function startDashboard(): Promise<DashboardStage> {
   };
   return {
     api,
+    log,
     origin,
     browser,
     page,
@@ -106,6 +113,8 @@ export async function startDashboard(): Promise<DashboardStage> {
     stop: async () => {
       await browser.close();
       await api.stop();
+      await log.close();
+      await nats.stop();
     },
   };
 }

@@ -2,6 +2,7 @@
 import { utmFrom } from '#common/campaign-fields.ts';
 import { newId } from '#common/ids.ts';
 import { clickJson } from '#common/log/click-line.ts';
+import { eventJson, eventPrefix } from '#common/log/event-record.ts';
 import { encodeFrame, frameHeaderBytes } from '#common/log/frame.ts';
 import { defaultInstallation } from '#common/log/log-names.ts';
 import { ensureLogStream } from '#common/log/log-stream.ts';
@@ -35,6 +36,24 @@ export function clickOf(place: Place, more: { click_id?: string; user_agent?: st
     is_preview: false,
     ...more,
   });
+}
+
+export function eventOf({ organization_id, app_id }: Omit<Place, 'link_id'>, device_id: string): string {
+  const defaults = { device_id };
+  const origin = {
+    organization_id,
+    app_id,
+    received_at: Date.now(),
+    ip: '203.0.113.7',
+    privacy_mode: 'full_ip',
+    defaults,
+  };
+  const decision = { event_id: newId('evt', 1), time: Date.now(), revenue_amount: '', revenue_currency: '' };
+  return eventJson(
+    eventPrefix({ ...origin, privacy_mode: 'full_ip' }),
+    { ...decision, is_conversion: false, is_id_made: true, linkFields: '' },
+    JSON.stringify({ name: 'opened', user_id: 'ada', properties: { email: 'ada@example.com' } }),
+  );
 }
 
 /** The log of a NATS server, with a stream that this makes. */

@@ -9,6 +9,7 @@ import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Choice } from '#dashboard/parts/fields.tsx';
 import { Pager } from '#dashboard/parts/pager.tsx';
 import { named, t } from '#dashboard/texts/text.ts';
+import { LiveTail } from './live-tail.tsx';
 
 type Match = Answer<'GET /matches'>['data'][number];
 type Outcome = NonNullable<Query<'GET /matches'>['outcome']>;
@@ -32,6 +33,7 @@ export function Debugger() {
   const { get, set } = useAddress();
   const { timezone } = useView();
   const offset = Math.max(0, Number(get('offset')) || 0);
+  const watched = get('device') ?? '';
   const query = {
     interval: '30d' as const,
     timezone,
@@ -39,7 +41,7 @@ export function Debugger() {
     offset,
     app_id: get('app_id') ?? undefined,
     outcome: outcomes.find((one) => one === get('outcome')),
-    device_id: get('device') ?? undefined,
+    ...(watched.startsWith('lnk_') ? { link_id: watched } : { device_id: watched || undefined }),
   };
   const matches = useQuery({
     queryKey: ['matches', query],
@@ -49,10 +51,9 @@ export function Debugger() {
   });
   const rows = matches.data?.data ?? [];
   return (
-    <div>
+    <div className="stack">
       <div className="head">
         <h1>{t('nav.debugger')}</h1>
-        <span className="small muted pulse">{t('debugger.live')}</span>
         <div className="row push">
           <input
             type="search"
@@ -64,22 +65,28 @@ export function Debugger() {
             }}
           />
           <AppChoice value={get('app_id') ?? null} onChange={(app_id) => set({ app_id, offset: null })} />
-          <Choice
-            label={t('debugger.outcome')}
-            isLabelHidden
-            value={query.outcome ?? ''}
-            options={[
-              ['', t('debugger.all')] as const,
-              ...outcomes.map((one) => [one, named('outcome', one)] as const),
-            ]}
-            onChange={(value) => set({ outcome: value || null, offset: null })}
-          />
         </div>
       </div>
-      <p className="muted lead">{t('debugger.text')}</p>
+      <LiveTail />
       {matches.isError && !matches.data ? <Failure error={matches.error} retry={() => void matches.refetch()} /> : null}
       {matches.data || matches.isPending ? (
         <section className="card">
+          <header>
+            <h2>{t('debugger.table')}</h2>
+            <div className="push">
+              <Choice
+                label={t('debugger.outcome')}
+                isLabelHidden
+                value={query.outcome ?? ''}
+                options={[
+                  ['', t('debugger.all')] as const,
+                  ...outcomes.map((one) => [one, named('outcome', one)] as const),
+                ]}
+                onChange={(value) => set({ outcome: value || null, offset: null })}
+              />
+            </div>
+          </header>
+          <p className="caption">{t('debugger.text')}</p>
           {matches.isPending ? <Loading lines={8} /> : null}
           {matches.data && rows.length === 0 ? (
             <Empty title={t('debugger.none')} text={t('debugger.none_text')} />
@@ -90,6 +97,9 @@ export function Debugger() {
           ) : null}
         </section>
       ) : null}
+      <p className="small">
+        <PageLink href="/trust">{t('debugger.refused')}</PageLink>
+      </p>
     </div>
   );
 }

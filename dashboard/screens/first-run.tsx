@@ -4,6 +4,7 @@ import { type ReactNode, useState } from 'react';
 import { Link as PageLink } from 'wouter';
 import { ApiFailure, call } from '#dashboard/api.ts';
 import { draftOf, newLinkOf, withScheme } from '#dashboard/link-draft.ts';
+import { useLive } from '#dashboard/live.ts';
 import { useCanWrite, useMe } from '#dashboard/me.ts';
 import { Empty, Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { Field } from '#dashboard/parts/fields.tsx';
@@ -72,9 +73,9 @@ function Steps({ appId, onApp, onEnd }: ReturnType<typeof useGuide>) {
     onSuccess: (made) => client.setQueryData(['first-link', appId], made),
   });
   const link = found.data ?? undefined;
-  const clicks = useFirstClick(link?.id);
-  const installs = useInstalls(app?.id, clicks > 0);
-  const now = appId === null ? 1 : !link ? 2 : clicks === 0 ? 3 : 4;
+  const isTapped = useFirstClick(link?.id);
+  const isInstalled = useInstall(app?.id, isTapped);
+  const now = appId === null ? 1 : !link ? 2 : !isTapped ? 3 : 4;
   if (appId !== null && found.isPending) return <Loading />;
   return (
     <ol className="card steps">
@@ -90,7 +91,7 @@ function Steps({ appId, onApp, onEnd }: ReturnType<typeof useGuide>) {
         <p className="muted">{t('first.tap_text')}</p>
         {link ? <TryLink link={link} /> : null}
       </Step>
-      <Step at={4} now={installs > 0 ? 5 : now} title={t('first.install')} seen={t('first.install_seen')}>
+      <Step at={4} now={isInstalled ? 5 : now} title={t('first.install')} seen={t('first.install_seen')}>
         <Snippet apiKey={app?.api_key ?? ''} />
         <p role="status" className="pulse">
           {t('first.install_waiting')}
@@ -198,12 +199,18 @@ function NewLink({ isBusy, error, onSubmit }: NewLinkProps) {
   );
 }
 
-function useInstalls(appId: string | undefined, isEnabled: boolean): number {
+function useInstall(appId: string | undefined, isEnabled: boolean): boolean {
+  const [seenId, setSeenId] = useState('');
   const found = useQuery({
     queryKey: ['first-install', appId],
     queryFn: () => call('GET /analytics/overview', { query: { app_id: appId, interval: 'all' } }),
-    enabled: isEnabled && appId !== undefined,
+    enabled: appId !== undefined && isEnabled,
+    staleTime: 0,
     refetchInterval: ({ state }) => ((state.data?.totals.installs ?? 0) > 0 ? false : lookMs),
   });
-  return found.data?.totals.installs ?? 0;
+  const isSeen = appId !== undefined && (seenId === appId || (found.data?.totals.installs ?? 0) > 0);
+  useLive(appId === undefined || !isEnabled || isSeen ? null : { app_id: appId }, ({ kind }) => {
+    if (kind === 'install') setSeenId(appId ?? '');
+  });
+  return isSeen;
 }

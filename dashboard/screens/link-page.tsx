@@ -20,6 +20,7 @@ import { named, t } from '#dashboard/texts/text.ts';
 import { LinkForm } from './link-form.tsx';
 import { qrOf } from './link-ready.tsx';
 import { LinkState } from './link-table.tsx';
+import { WhoSeesWhat } from './who-sees-what.tsx';
 import { pointsOf } from './overview-chart.tsx';
 
 /** With the drawing of codes, which few visits need. */
@@ -69,6 +70,7 @@ function Loaded({ link }: { readonly link: Link }) {
         {stats.data ? <Breakdown stats={stats.data} /> : <span />}
         <Details link={link} />
       </div>
+      <WhoSeesWhat link={link} />
     </div>
   );
 }

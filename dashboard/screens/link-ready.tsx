@@ -1,9 +1,11 @@
 /** After a link was created: how to try it, and whether the first tap has arrived. */
 import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
 import { Link as PageLink } from 'wouter';
 import { call, urlOf } from '#dashboard/api.ts';
 import { bare } from '#dashboard/format.ts';
 import type { Link } from '#dashboard/link-draft.ts';
+import { useLive } from '#dashboard/live.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { CopyButton } from '#dashboard/parts/feedback.tsx';
 import { t } from '#dashboard/texts/text.ts';
@@ -29,7 +31,7 @@ export function LinkReady({ link, onClose }: { readonly link: Link; readonly onC
 }
 
 export function TryLink({ link }: { readonly link: Link }) {
-  const clicks = useFirstClick(link.id);
+  const isTapped = useFirstClick(link.id);
   return (
     <>
       <div className="secret">
@@ -38,7 +40,7 @@ export function TryLink({ link }: { readonly link: Link }) {
       </div>
       <img className="qr" src={qrOf(link.id, 'svg')} width="168" height="168" alt={t('link.qr')} />
       <p role="status">
-        {clicks > 0 ? (
+        {isTapped ? (
           <span className="tag good">{t('tap.seen')}</span>
         ) : (
           <span className="pulse">{t('tap.waiting')}</span>
@@ -51,8 +53,9 @@ export function TryLink({ link }: { readonly link: Link }) {
 export const qrOf = (id: string, format: 'svg' | 'png', size?: number) =>
   urlOf('/links/{id}/qr', { id }, { format, size });
 
-/** The link's clicks; asked often until there is one. */
-export function useFirstClick(id: string | undefined): number {
+/** Whether the link was tapped: by the live feed, within a second; the figures are asked too, in case there is none. */
+export function useFirstClick(id: string | undefined): boolean {
+  const [seenId, setSeenId] = useState('');
   const found = useQuery({
     queryKey: ['first-click', id],
     queryFn: () => call('GET /analytics/overview', { query: { link_id: id, interval: 'all' } }),
@@ -60,5 +63,9 @@ export function useFirstClick(id: string | undefined): number {
     staleTime: 0,
     refetchInterval: ({ state }) => ((state.data?.totals.clicks ?? 0) > 0 ? false : lookMs),
   });
-  return found.data?.totals.clicks ?? 0;
+  const isSeen = id !== undefined && (seenId === id || (found.data?.totals.clicks ?? 0) > 0);
+  useLive(id === undefined || isSeen ? null : { link_id: id }, ({ kind, fields }) => {
+    if (kind === 'click' && fields['is_bot'] !== true) setSeenId(id ?? '');
+  });
+  return isSeen;
 }

@@ -3,49 +3,43 @@ import { useState } from 'react';
 import { useAddress, type View } from '#dashboard/address.ts';
 import { type Answer, call, type Query } from '#dashboard/api.ts';
 import { changeText, date } from '#dashboard/format.ts';
-import { axisFigure, figureOf, type MetricName, shownFigure } from '#dashboard/metrics.ts';
+import { axisFigure, type Figures, figureOf, type MetricName, shownFigure } from '#dashboard/metrics.ts';
 import { Chart, type Point } from '#dashboard/parts/chart.tsx';
-import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
+import { Loading } from '#dashboard/parts/feedback.tsx';
 import { refreshMs } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 
-type Overview = Answer<'GET /analytics/overview'>;
-type Series = Answer<'GET /analytics/timeseries'>;
+type Page = Answer<'GET /analytics/page'>;
 
 interface OverviewChartProps {
   readonly view: View;
   readonly metric: MetricName;
   readonly currency: string;
-  readonly overview: Overview | undefined;
+  /** Undefined while it is loading. */
+  readonly page: Page | undefined;
 }
 
-export function OverviewChart({ view, metric, currency, overview }: OverviewChartProps) {
+export function OverviewChart({ view, metric, currency, page }: OverviewChartProps) {
   const { get, set } = useAddress();
   const [isTable, setTable] = useState(false);
   const compares = get('compare') === '1';
-  const series = useSeries(view);
+  const { previous, granularity } = page ?? {};
   const before = useSeries(
     {
       ...view,
       interval: undefined,
-      start: overview?.previous.start,
-      end: overview?.previous.end,
-      granularity: granularityOf(series.data),
+      start: previous?.start,
+      end: previous?.end,
+      // The API answers with one of the values that it accepts.
+      granularity: granularity as Granularity | undefined,
     },
-    compares && overview !== undefined && series.data !== undefined,
+    compares && Boolean(previous),
   );
-  if (series.isError && !series.data) {
-    return (
-      <div className="inside">
-        <Failure error={series.error} retry={() => void series.refetch()} />
-      </div>
-    );
-  }
-  if (!series.data) return <Loading lines={6} />;
-  const points = pointsOf(series.data, metric, currency);
+  if (!page) return <Loading lines={6} />;
+  const points = pointsOf({ ...page, data: page.timeseries }, metric, currency);
   const earlier = compares && before.data ? pointsOf(before.data, metric, currency) : null;
   const format = (value: number) => shownFigure(value, metric, currency, false);
-  const summary = summaryOf(points, metric, overview, currency, format);
+  const summary = summaryOf(points, metric, page, currency, format);
   return (
     <figure>
       {isTable ? (
@@ -57,7 +51,7 @@ export function OverviewChart({ view, metric, currency, overview }: OverviewChar
           title={summary}
           format={format}
           axis={(value) => axisFigure(value, metric)}
-          isPartial={Date.parse(series.data.end) > Date.now()}
+          isPartial={Date.parse(page.end) > Date.now()}
         />
       )}
       <figcaption className="caption">
@@ -80,10 +74,7 @@ export function OverviewChart({ view, metric, currency, overview }: OverviewChar
 
 type Granularity = NonNullable<Query<'GET /analytics/timeseries'>['granularity']>;
 
-/** The API answers with one of the values that it accepts. */
-const granularityOf = (series: Series | undefined) => series?.granularity as Granularity | undefined;
-
-function useSeries(query: Query<'GET /analytics/timeseries'>, isEnabled = true) {
+function useSeries(query: Query<'GET /analytics/timeseries'>, isEnabled: boolean) {
   return useQuery({
     queryKey: ['timeseries', query],
     queryFn: () => call('GET /analytics/timeseries', { query }),
@@ -131,7 +122,11 @@ const styles: Readonly<Record<string, Intl.DateTimeFormatOptions>> = {
 };
 
 export function pointsOf(
-  { data, granularity, timezone }: Pick<Series, 'granularity' | 'timezone'> & { readonly data: Series['data'] },
+  {
+    data,
+    granularity,
+    timezone,
+  }: Pick<Page, 'granularity' | 'timezone'> & { readonly data: readonly (Figures & { readonly start: string })[] },
   metric: MetricName,
   currency: string,
 ): Point[] {
@@ -146,15 +141,15 @@ export function pointsOf(
 function summaryOf(
   points: readonly Point[],
   metric: MetricName,
-  overview: Overview | undefined,
+  { totals, change }: Page,
   currency: string,
   format: (value: number) => string,
 ): string {
   const best = points.reduce<Point | null>((top, one) => (one.value > (top?.value ?? 0) ? one : top), null);
   const name = t(`metric.${metric}`);
-  if (!overview || !best) return t('chart.nothing', { name });
-  const total = format(figureOf(overview.totals, metric, currency));
-  const ratio = metric === 'revenue' ? null : overview.change[metric];
+  if (!best) return t('chart.nothing', { name });
+  const total = format(figureOf(totals, metric, currency));
+  const ratio = metric === 'revenue' ? null : change?.[metric];
   const parts = { name, total, best: format(best.value), when: best.label };
   return ratio === null || ratio === undefined
     ? t('chart.summary', parts)

@@ -1,142 +1,169 @@
+/** What the figures come from: ranked values of a field, in cards of related fields. A click on a row filters. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import { type FilterName, useAddress, type View } from '#dashboard/address.ts';
-import { call } from '#dashboard/api.ts';
-import { bare, country } from '#dashboard/format.ts';
-import { type Figures, figureOf, type MetricName, shownFigure } from '#dashboard/metrics.ts';
+import { type FilterName, filterValue, useAddress, type View } from '#dashboard/address.ts';
+import { type Answer, call } from '#dashboard/api.ts';
+import { country, languageName } from '#dashboard/format.ts';
+import { figureOf, type MetricName, shownFigure } from '#dashboard/metrics.ts';
+import { CsvButton } from '#dashboard/parts/csv-button.tsx';
 import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
-import { type Rank, Ranks } from '#dashboard/parts/ranks.tsx';
+import { Ranks } from '#dashboard/parts/ranks.tsx';
 import { TabCard } from '#dashboard/parts/tabs.tsx';
 import { refreshMs } from '#dashboard/queries.ts';
 import { named, t } from '#dashboard/texts/text.ts';
 
-interface ListProps {
+export type Page = Answer<'GET /analytics/page'>;
+type Field = Exclude<FilterName, 'app_id'>;
+type Row = Answer<'GET /analytics/breakdown'>['data'][number];
+
+/** Cards by the name of their parameter in the address; the first field of each is shown at first. */
+const cards = {
+  by: ['link_id', 'campaign', 'tag'],
+  where: ['country', 'platform', 'os', 'language'],
+  from: ['referrer', 'browser'],
+  what: ['utm_source', 'utm_medium', 'utm_campaign', 'event_name'],
+} as const satisfies Record<string, readonly Field[]>;
+type CardName = keyof typeof cards;
+const cardNames = Object.keys(cards) as CardName[];
+
+const rowsMax = 8;
+const exportRowsMax = 2_000;
+
+type Get = (name: string) => string | null;
+
+const chosenIn = (card: CardName, get: Get): Field => cards[card].find((one) => one === get(card)) ?? cards[card][0];
+
+/** The fields that the cards show at first: asked for with the page itself. */
+export const fieldsShown = (get: Get): Field[] => cardNames.map((card) => chosenIn(card, get));
+
+/** Clicks have no event names, and installs no referrers: such a card shows the figure that its field has. */
+function metricFor(field: Field, wanted: MetricName): MetricName {
+  if (field === 'event_name') return wanted === 'revenue' ? 'revenue' : 'events';
+  if (field === 'referrer' || field === 'browser') return wanted === 'unique_clicks' ? 'unique_clicks' : 'clicks';
+  if (field === 'os' || field === 'language') return wanted === 'events' || wanted === 'revenue' ? 'clicks' : wanted;
+  return wanted;
+}
+
+/** How the page sorts a field if it is asked to sort by `metric`; clicks are its default, except for events. */
+const sortedBy = (field: Field, metric: MetricName): MetricName =>
+  metric === 'clicks' && field === 'event_name' ? 'events' : metric;
+
+export const sortOf = (metric: MetricName): MetricName | undefined => (metric === 'clicks' ? undefined : metric);
+
+interface ListsProps {
   readonly view: View;
   readonly metric: MetricName;
   readonly currency: string;
-  readonly pick: (name: FilterName) => (value: string) => void;
+  /** Undefined while it is loading. */
+  readonly page: Page | undefined;
 }
 
-const rowsMax = 8;
+export function OverviewLists(props: ListsProps) {
+  return (
+    <div className="grid2">
+      {cardNames.map((card) => (
+        <ListCard key={card} card={card} {...props} />
+      ))}
+    </div>
+  );
+}
 
-/** Links and campaigns. */
-export function Sources({ view, metric, currency, pick }: ListProps) {
+function ListCard({ card, view, metric: wanted, currency, page }: ListsProps & { readonly card: CardName }) {
   const { get, set } = useAddress();
-  const tab = get('by') === 'campaigns' ? ('campaigns' as const) : ('links' as const);
-  const query = { ...view, limit: rowsMax, sort_by: metric };
+  const field = chosenIn(card, get);
+  const metric = metricFor(field, wanted);
+  const ready = page?.breakdowns.find(({ by }) => by === field);
+  const isOfPage = ready !== undefined && sortedBy(field, wanted) === metric;
+  const query = { ...view, by: field, sort_by: metric };
   const found = useQuery({
-    queryKey: ['top', tab, query],
-    queryFn: async (): Promise<Rank[]> => {
-      if (tab === 'links') {
-        const { data } = await call('GET /analytics/top-links', { query });
-        return data.map((row) => ranked(row, row.link_id ?? '', row.url ? bare(row.url) : t('no_link'), row.title));
-      }
-      const { data } = await call('GET /analytics/top-campaigns', { query });
-      return data.map((row) => ranked(row, row.campaign, row.campaign));
-    },
+    queryKey: ['breakdown', query],
+    queryFn: async () => (await call('GET /analytics/breakdown', { query: { ...query, limit: rowsMax } })).data,
     placeholderData: keepPreviousData,
     refetchInterval: refreshMs,
+    enabled: page !== undefined && !isOfPage,
   });
-  const ranked = (row: Figures, key: string, label: string, title?: string | null): Rank => ({
-    key: key || 'none',
-    label: title ? (
-      <>
-        {title} <span className="muted small">{label}</span>
-      </>
-    ) : (
-      label
-    ),
-    value: figureOf(row, metric, currency),
-    shown: shownFigure(figureOf(row, metric, currency), metric, currency),
-    onPick: key === '' ? undefined : () => pick(tab === 'links' ? 'link_id' : 'campaign')(key),
-  });
+  const rows = isOfPage ? ready.data : found.data;
   return (
     <TabCard
-      tabs={[
-        ['links', t('list.links')],
-        ['campaigns', t('list.campaigns')],
-      ]}
-      chosen={tab}
-      onChoose={(name) => set({ by: name === 'links' ? null : name })}
-      aside={t(`metric.${metric}`)}
+      tabs={cards[card].map((name) => [name, t(`list.${name}`)] as const)}
+      chosen={field}
+      onChoose={(name) => set({ [card]: name === cards[card][0] ? null : name })}
+      aside={
+        <span className="row">
+          {t(`metric.${metric}`)}
+          <CsvButton
+            name={field}
+            label={t('export.list', { name: t(`list.${field}`) })}
+            columns={csvColumns(field, currency)}
+            rowsMax={exportRowsMax}
+            load={async (limit, offset) => {
+              const { data, pagination } = await call('GET /analytics/breakdown', {
+                query: { ...query, limit, offset },
+              });
+              return { rows: data, hasMore: pagination.has_more };
+            }}
+          />
+        </span>
+      }
     >
-      <Found {...found} />
+      <Found rows={rows} error={found.error} retry={() => void found.refetch()}>
+        {(some) => (
+          <Ranks
+            rows={some.slice(0, rowsMax).map((row) => {
+              const value = figureOf(row, metric, currency);
+              return {
+                key: row.value ?? '\0none',
+                label: labelOf(field, row),
+                value,
+                shown: shownFigure(value, metric, currency),
+                onPick: () => set({ [field]: row.value === null ? '' : filterValue(row.value) }),
+              };
+            })}
+          />
+        )}
+      </Found>
     </TabCard>
   );
 }
 
-/** Only counts can be added up over time; other figures show clicks here. */
-const additive = new Set<MetricName>(['clicks', 'installs', 'events', 'revenue']);
+function labelOf(field: Field, { value, label }: Row): string {
+  if (value === null) return field === 'link_id' ? t('no_link') : field === 'referrer' ? t('direct') : t('none');
+  if (label) return label;
+  if (field === 'country') return country(value);
+  if (field === 'language') return languageName(value);
+  return field === 'platform' ? named('platform', value) : value;
+}
 
-/** Countries and platforms. */
-export function Places({ view, metric: wanted, currency, pick }: ListProps) {
-  const { get, set } = useAddress();
-  const tab = get('where') === 'platform' ? ('platform' as const) : ('country' as const);
-  const metric = additive.has(wanted) ? wanted : 'clicks';
-  const query = { ...view, group_by: tab, granularity: 'month' } as const;
-  const found = useQuery({
-    queryKey: ['places', query, metric, currency],
-    queryFn: async (): Promise<Rank[]> => {
-      const { data } = await call('GET /analytics/timeseries', { query });
-      const sums = new Map<string, { value: number; isRest: boolean }>();
-      for (const row of data as readonly (Figures & Record<string, unknown>)[]) {
-        const key = typeof row[tab] === 'string' ? row[tab] : '';
-        const sum = sums.get(key) ?? { value: 0, isRest: row['is_rest'] === true };
-        sum.value += figureOf(row, metric, currency);
-        sums.set(key, sum);
-      }
-      return [...sums]
-        .filter(([, { value }]) => value > 0)
-        .sort(([, a], [, b]) => Number(a.isRest) - Number(b.isRest) || b.value - a.value)
-        .slice(0, rowsMax)
-        .map(([key, { value, isRest }]) => ({
-          key: isRest ? '\0rest' : key,
-          label: isRest
-            ? t('rest')
-            : key === ''
-              ? t('unknown')
-              : tab === 'country'
-                ? country(key)
-                : named('platform', key),
-          value,
-          shown: shownFigure(value, metric, currency),
-          onPick: isRest ? undefined : () => pick(tab)(key),
-        }));
-    },
-    placeholderData: keepPreviousData,
-    refetchInterval: refreshMs,
-  });
-  return (
-    <TabCard
-      tabs={[
-        ['country', t('list.countries')],
-        ['platform', t('list.platforms')],
-      ]}
-      chosen={tab}
-      onChoose={(name) => set({ where: name === 'country' ? null : name })}
-      aside={t(`metric.${metric}`)}
-    >
-      <Found {...found} />
-    </TabCard>
-  );
+const csvMetrics = ['clicks', 'unique_clicks', 'installs', 'events', 'conversion_rate'] as const;
+
+function csvColumns(
+  field: Field,
+  currency: string,
+): readonly (readonly [title: string, of: (row: Row) => string | number])[] {
+  return [
+    [field, (row) => row.value ?? ''],
+    ...(field === 'link_id' ? [['label', (row: Row) => row.label ?? ''] as const] : []),
+    ...csvMetrics.map((name) => [name, (row: Row) => row[name]] as const),
+    [`revenue ${currency}`.trim(), (row) => figureOf(row, 'revenue', currency)],
+  ];
 }
 
 interface FoundProps {
-  readonly data: readonly Rank[] | undefined;
+  readonly rows: readonly Row[] | undefined;
   readonly error: unknown;
-  readonly refetch: () => unknown;
+  readonly retry: () => void;
+  readonly children: (rows: readonly Row[]) => ReactNode;
 }
 
-function Found({ data, error, refetch }: FoundProps): ReactNode {
-  if (!data && error) {
+function Found({ rows, error, retry, children }: FoundProps): ReactNode {
+  if (!rows && error) {
     return (
       <div className="inside">
-        <Failure error={error} retry={() => void refetch()} />
+        <Failure error={error} retry={retry} />
       </div>
     );
   }
-  if (!data) return <Loading lines={6} />;
-  const rows = data.filter(({ value }) => value > 0);
+  if (!rows) return <Loading lines={6} />;
   if (rows.length === 0) return <p className="ranks none muted">{t('list.nothing')}</p>;
-  return <Ranks rows={rows} />;
+  return children(rows);
 }

@@ -3,9 +3,9 @@ import { changeText, money } from '#dashboard/format.ts';
 import { figureOf, type MetricName, metricNames, shownFigure } from '#dashboard/metrics.ts';
 import { t } from '#dashboard/texts/text.ts';
 
-type Overview = Answer<'GET /analytics/overview'>;
+type Page = Answer<'GET /analytics/page'>;
 
-interface TotalsProps extends Pick<Overview, 'totals' | 'change' | 'previous'> {
+interface TotalsProps extends Pick<Page, 'totals' | 'change' | 'previous'> {
   readonly currency: string;
   readonly chosen: MetricName;
   readonly onChoose: (metric: MetricName) => void;
@@ -13,13 +13,13 @@ interface TotalsProps extends Pick<Overview, 'totals' | 'change' | 'previous'> {
 
 export function Totals({ totals, change, previous, currency, chosen, onChoose }: TotalsProps) {
   const ratioOf = (metric: MetricName): number | null => {
-    if (metric !== 'revenue') return change[metric] ?? null;
-    return change.revenue.find((one) => one.currency === currency)?.ratio ?? null;
+    if (metric !== 'revenue') return change?.[metric] ?? null;
+    return change?.revenue.find((one) => one.currency === currency)?.ratio ?? null;
   };
   return (
     <div className="totals">
       {metricNames.map((metric) => {
-        const [value, was] = [figureOf(totals, metric, currency), figureOf(previous, metric, currency)];
+        const [value, was] = [figureOf(totals, metric, currency), previous ? figureOf(previous, metric, currency) : 0];
         const more = metric === 'revenue' ? totals.revenue.filter((one) => one.currency !== currency) : [];
         return (
           <div className="total" key={metric}>

@@ -1,6 +1,7 @@
 /** How the links are doing: totals, one chart, and what they come from. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { type FilterName, filterValue, useAddress, useView } from '#dashboard/address.ts';
+import { useState } from 'react';
+import { useAddress, useView } from '#dashboard/address.ts';
 import { call, urlOf } from '#dashboard/api.ts';
 import { ago, bare } from '#dashboard/format.ts';
 import { type MetricName, mainCurrency, metricNames } from '#dashboard/metrics.ts';
@@ -11,7 +12,7 @@ import { totalsMs, useApps } from '#dashboard/queries.ts';
 import { t } from '#dashboard/texts/text.ts';
 import { FirstRun, useGuide } from './first-run.tsx';
 import { OverviewChart } from './overview-chart.tsx';
-import { Places, Sources } from './overview-lists.tsx';
+import { fieldsShown, OverviewLists, sortOf } from './overview-lists.tsx';
 import { Totals } from './overview-totals.tsx';
 
 export function Overview() {
@@ -20,13 +21,17 @@ export function Overview() {
   const apps = useApps();
   const guide = useGuide();
   const metric: MetricName = metricNames.find((one) => one === get('metric')) ?? 'clicks';
-  const overview = useQuery({
-    queryKey: ['overview', view],
-    queryFn: () => call('GET /analytics/overview', { query: view }),
+  // One request for everything: other tabs of the lists are asked for when they are chosen.
+  const [fields] = useState(() => fieldsShown(get).join(','));
+  const query = { ...view, previous: true, breakdowns: fields, sort_by: sortOf(metric) };
+  const found = useQuery({
+    queryKey: ['page', query],
+    queryFn: () => call('GET /analytics/page', { query }),
     placeholderData: keepPreviousData,
     staleTime: 0,
     refetchInterval: totalsMs,
   });
+  const page = found.data;
   const link = useQuery({
     queryKey: ['link', view.link_id],
     queryFn: () => call('GET /links/{id}', { params: { id: view.link_id ?? '' } }),
@@ -34,11 +39,10 @@ export function Overview() {
   });
   const isGuided = apps.data?.data.some(({ id }) => id === guide.appId) === true;
   if (apps.data?.pagination.total === 0 || isGuided) return <FirstRun {...guide} />;
-  const pick = (name: FilterName) => (value: string) => set({ [name]: value === '' ? '' : filterValue(value) });
-  const currency = overview.data ? mainCurrency(overview.data.totals) : '';
+  const currency = page ? mainCurrency(page.totals) : '';
   const names = new Map((apps.data?.data ?? []).map((app) => [app.id, app.name]));
   if (link.data) names.set(link.data.id, bare(link.data.url));
-  const isQuiet = overview.data?.totals.clicks === 0 && !overview.isPlaceholderData;
+  const isQuiet = page?.totals.clicks === 0 && !found.isPlaceholderData;
   return (
     <div className="stack">
       <div className="head">
@@ -46,28 +50,24 @@ export function Overview() {
         {(apps.data?.data.length ?? 0) > 1 ? (
           <AppChoice value={get('app_id') ?? null} onChange={(app_id) => set({ app_id })} />
         ) : null}
-        <PeriodBar range={overview.data ?? null} zone={view.timezone} />
+        <PeriodBar range={page ?? null} zone={view.timezone} />
       </div>
       <FilterChips names={names} />
-      {overview.isError && !overview.data ? (
-        <Failure error={overview.error} retry={() => void overview.refetch()} />
-      ) : null}
+      {found.isError && !page ? <Failure error={found.error} retry={() => void found.refetch()} /> : null}
       <section className="card" aria-label={t('overview.figures')}>
-        {overview.data ? (
+        {page ? (
           <Totals
-            {...overview.data}
+            {...page}
             currency={currency}
             chosen={metric}
             onChoose={(name) => set({ metric: name === 'clicks' ? null : name })}
           />
-        ) : overview.isError ? null : (
+        ) : found.isError ? null : (
           <Loading lines={2} />
         )}
-        <OverviewChart view={view} metric={metric} currency={currency} overview={overview.data} />
+        {page || !found.isError ? <OverviewChart view={view} metric={metric} currency={currency} page={page} /> : null}
         <div className="caption">
-          {overview.data && overview.data.as_of > '1971' ? (
-            <span>{t('as_of', { time: ago(overview.data.as_of) })}</span>
-          ) : null}
+          {page && page.as_of > '1971' ? <span>{t('as_of', { time: ago(page.as_of) })}</span> : null}
           <span className="push">
             <a href={urlOf('/analytics/export', {}, { ...view, kind: 'clicks', format: 'csv' })} download>
               {t('export')}
@@ -76,10 +76,7 @@ export function Overview() {
         </div>
       </section>
       {isQuiet ? <p className="notice">{t('overview.quiet')}</p> : null}
-      <div className="grid2">
-        <Sources view={view} metric={metric} currency={currency} pick={pick} />
-        <Places view={view} metric={metric} currency={currency} pick={pick} />
-      </div>
+      <OverviewLists view={view} metric={metric} currency={currency} page={page} />
     </div>
   );
 }

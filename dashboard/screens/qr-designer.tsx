@@ -1,5 +1,6 @@
 /** Colors, logo and format of a link's QR code. The last colors are offered again: a series should look alike. */
 import { type ChangeEvent, useId, useState } from 'react';
+import { download } from '#dashboard/csv.ts';
 import { bare } from '#dashboard/format.ts';
 import { Dialog } from '#dashboard/parts/dialog.tsx';
 import { failureText, toast } from '#dashboard/parts/feedback.tsx';
@@ -133,15 +134,6 @@ function warningOf({ dark, light, margin }: QrDesign): TextKey | null {
   if (brightnessOf(dark) > brightnessOf(light)) return 'qr.inverted';
   if (contrastOf(dark, light) < contrastMin) return 'qr.pale';
   return margin < 2 ? 'qr.tight' : null;
-}
-
-function download(blob: Blob, name: string): void {
-  const url = URL.createObjectURL(blob);
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
 function Preview({ url, design }: { readonly url: string; readonly design: QrDesign }) {
