@@ -76,9 +76,12 @@ test('a new owner logs in, creates an app and a link, and sees the first click c
     app_id: link?.['app_id'] ?? '',
     link_id: link?.['id'] ?? '',
   };
-  await stage.log.write('click', clickOf(place));
-  // The figures have it later.
-  await page.getByText('We saw your tap').waitFor();
+  // The live feed shows it; the figures have it later.
+  const tap = async () => {
+    await stage.log.write('click', clickOf(place));
+    return await page.getByText('We saw your tap').count();
+  };
+  await expect.poll(tap).toBe(1);
   await stage.click(person, place.app_id, place.link_id);
   await page.getByRole('button', { name: 'Done' }).click();
   await nav(page, 'Overview').click();
@@ -396,6 +399,39 @@ test('records are on the screen as they arrive, and a row opens all that belongs
   );
   await tail.getByRole('button', { name: /my-phone/ }).waitFor();
   expect(await tail.getByRole('row').count()).toBe(2);
+  expect(faults).toEqual([]);
+  await browser.close();
+});
+
+test('a link’s page says where five kinds of devices get, and the funnel begins with the clicks of the overview', {
+  tags: ['slow'],
+}, async (context) => {
+  inBrowser(context);
+  const { page, context: browser, faults } = await stage.loggedIn(owner);
+  await page.goto(`${stage.origin}/links/${shop.linkIds[0]}`);
+  const seen = page.getByRole('region', { name: 'Who sees what' });
+  await expect.poll(() => seen.getByRole('row').count()).toBe(5);
+  await seen
+    .getByRole('row', { name: /iPhone/ })
+    .getByText(/apps\.apple\.com/)
+    .first()
+    .waitFor();
+  await seen
+    .getByRole('row', { name: /^Desktop/ })
+    .getByText('https://www.example.com/sale')
+    .first()
+    .waitFor();
+  await nav(page, 'Retention').click();
+  await page.getByRole('link', { name: 'Funnel' }).click();
+  const { body } = await owner.call('GET', '/analytics/overview?timezone=Europe/Berlin');
+  const first = page.locator('.funnel li').first();
+  await expect.poll(() => first.textContent()).toContain(body.totals.clicks.toLocaleString('en-GB'));
+  await page.getByLabel('Then these events').fill('purchase, refund');
+  await page.keyboard.press('Enter');
+  await expect.poll(() => new URL(page.url()).searchParams.get('steps')).toBe('purchase,refund');
+  await expect.poll(() => page.locator('.funnel li').count()).toBe(4);
+  await page.getByRole('link', { name: 'Revenue per install' }).click();
+  await page.getByRole('heading', { name: 'Revenue per install' }).waitFor();
   expect(faults).toEqual([]);
   await browser.close();
 });

@@ -67,6 +67,7 @@ export function screensOf(shop: Shop): readonly Screen[] {
         await page.goto(`${origin}/links/${shop.linkIds[0]}`);
         await page.getByRole('tab', { name: 'Browsers' }).waitFor();
         await page.locator('.ranks li').nth(3).waitFor();
+        await page.getByText('Android phone').waitFor();
       },
     },
     {
@@ -143,6 +144,30 @@ export function screensOf(shop: Shop): readonly Screen[] {
         await page.goto(`${origin}/debugger`);
         await page.locator('tbody a').first().click();
         await page.locator('.factors').first().waitFor();
+      },
+    },
+    {
+      name: 'retention',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/retention`);
+        await page.getByRole('table').or(page.getByText('Nothing in this period')).waitFor();
+      },
+    },
+    {
+      name: 'funnel',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/retention/funnel`);
+        await page.locator('.funnel li').nth(1).waitFor();
+      },
+    },
+    {
+      name: 'revenue',
+      isLong: true,
+      open: async (page, origin) => {
+        await page.goto(`${origin}/retention/revenue`);
+        await page.getByRole('table').or(page.getByText('Nothing in this period')).waitFor();
       },
     },
     {

@@ -27,7 +27,8 @@ const shades = 5;
 
 export function CohortTable({ label, cohorts, size, zone }: CohortTableProps) {
   const days = cohorts[0]?.cells.map(({ day }) => day) ?? [];
-  const style: Intl.DateTimeFormatOptions = size === 'month' ? { month: 'short', year: 'numeric' } : { dateStyle: 'medium' };
+  const style: Intl.DateTimeFormatOptions =
+    size === 'month' ? { month: 'short', year: 'numeric' } : { dateStyle: 'medium' };
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it
     <section className="scroll" tabIndex={0} aria-label={label}>

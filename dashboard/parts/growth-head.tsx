@@ -14,9 +14,7 @@ export function GrowthHead({ range }: { readonly range: { readonly start: string
     <>
       <div className="head">
         <h1>{t('nav.retention')}</h1>
-        {apps.length > 1 ? (
-          <AppChoice value={get('app_id') ?? null} onChange={(app_id) => set({ app_id })} />
-        ) : null}
+        {apps.length > 1 ? <AppChoice value={get('app_id') ?? null} onChange={(app_id) => set({ app_id })} /> : null}
         <PeriodBar range={range} zone={timezone} />
       </div>
       <GrowthTabs />

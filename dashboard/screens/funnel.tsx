@@ -61,6 +61,7 @@ export function Funnel() {
         ) : (
           <ol className="funnel inside" aria-busy={found.isPlaceholderData}>
             {steps.map((step, at) => (
+              // biome-ignore lint/suspicious/noArrayIndexKey: an event may be two steps
               <FunnelStep key={`${at} ${step.step}`} step={step} isFirst={at === 0} />
             ))}
           </ol>

@@ -20,8 +20,8 @@ import { named, t } from '#dashboard/texts/text.ts';
 import { LinkForm } from './link-form.tsx';
 import { qrOf } from './link-ready.tsx';
 import { LinkState } from './link-table.tsx';
-import { WhoSeesWhat } from './who-sees-what.tsx';
 import { pointsOf } from './overview-chart.tsx';
+import { WhoSeesWhat } from './who-sees-what.tsx';
 
 /** With the drawing of codes, which few visits need. */
 const QrDesigner = screen(async () => ({ default: (await import('./qr-designer.tsx')).QrDesigner }));

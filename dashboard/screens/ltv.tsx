@@ -21,7 +21,9 @@ export function Ltv() {
     placeholderData: keepPreviousData,
   });
   const rows = (found.data?.data ?? []).filter(({ installs }) => installs > 0);
-  const currencies = [...new Set(rows.flatMap(({ days }) => days.flatMap(({ revenue }) => revenue.map((one) => one.currency))))];
+  const currencies = [
+    ...new Set(rows.flatMap(({ days }) => days.flatMap(({ revenue }) => revenue.map((one) => one.currency)))),
+  ];
   const currency = currencies.find((one) => one === get('currency')) ?? currencies[0] ?? '';
   const amountOf = (amounts: readonly { readonly currency: string; readonly amount: string }[]) =>
     Number(amounts.find((one) => one.currency === currency)?.amount ?? 0);

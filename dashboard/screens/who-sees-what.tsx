@@ -2,8 +2,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, call } from '#dashboard/api.ts';
-import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import type { Link } from '#dashboard/link-draft.ts';
+import { Failure, Loading } from '#dashboard/parts/feedback.tsx';
 import { t } from '#dashboard/texts/text.ts';
 
 type Explanation = Answer<'POST /links/{id}/explain'>;
@@ -53,7 +53,7 @@ export function WhoSeesWhat({ link }: { readonly link: Link }) {
                 <tr key={device}>
                   <th className="nowrap">{t(`explain.${device}`)}</th>
                   <td>
-                    <Way way={one} />
+                    <Way way={one} opensApp={isInstalled && one.association.opens_app} />
                   </td>
                 </tr>
               ))}
@@ -75,14 +75,15 @@ function explained(id: string, installed: boolean): Promise<(readonly [Device, E
 }
 
 /** The API's sentences say why; they are in English, as its other messages are. */
-function Way({ way: { status, location, association, sentences } }: { readonly way: Explanation }) {
+function Way({ way, opensApp }: { readonly way: Explanation; readonly opensApp: boolean }) {
+  const { status, location, sentences } = way;
   return (
     <details>
       <summary className="row">
-        <span className={`tag ${association.opens_app || status < 400 ? 'good' : 'warn'}`}>
-          {association.opens_app ? t('explain.app') : status}
+        <span className={`tag ${opensApp || status < 400 ? 'good' : 'warn'}`}>
+          {opensApp ? t('explain.app') : status}
         </span>
-        <span className="cut">{association.opens_app ? t('explain.opens_app') : (location ?? t('explain.page'))}</span>
+        <span className="cut">{opensApp ? t('explain.opens_app') : (location ?? t('explain.page'))}</span>
       </summary>
       <ul className="sentences muted small">
         {sentences.map((sentence) => (
