@@ -365,7 +365,7 @@ test('records are on the screen as they arrive, and a row opens all that belongs
   const { page, context: browser, faults } = await stage.loggedIn(owner);
   await page.goto(`${stage.origin}/debugger`);
   await page.getByText('Waiting for records').waitFor();
-  const tail = page.getByRole('region', { name: 'Live' });
+  const tail = page.getByRole('region', { name: 'Records as they arrive' });
   await page.getByText('live', { exact: true }).waitFor();
   const place = { organization_id: owner.organization_id, app_id: shop.appId, link_id: shop.linkIds[0] ?? '' };
   const click_id = newId('clk', Date.now());

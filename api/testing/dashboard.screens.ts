@@ -2,9 +2,13 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { newId } from '#common/ids.ts';
+import { matchJson } from '#common/log/match-record.ts';
 import { packageRoot } from '#common/process/paths.ts';
+import { plainMatch } from '#common/testing/match-record.ts';
 import { screensOf } from './dashboard-screens.ts';
 import { type DashboardStage, openShop, type Person, type Shop, startDashboard } from './dashboard-stage.ts';
+import { clickOf, eventOf } from './live-stage.ts';
 
 const folder = join(packageRoot(), 'docs', 'dashboard');
 let stage: DashboardStage;
@@ -18,6 +22,24 @@ beforeAll(async () => {
   shop = await openShop(stage.api, owner);
 });
 afterAll(() => stage.stop());
+
+/** What happens while someone looks at the debugger. */
+async function writeLive(): Promise<void> {
+  const { organization_id } = owner;
+  const app_id = shop.appId;
+  const link_id = shop.linkIds[0] ?? '';
+  const place = { organization_id, app_id, link_id };
+  const click_id = newId('clk', Date.now());
+  const more = { outcome: 'matched', match_type: 'click_id', confidence: 1, click_id, link_id } as const;
+  await stage.log.write(
+    'click',
+    clickOf(place),
+    clickOf({ ...place, link_id: shop.linkIds[2] ?? '' }),
+    clickOf(place, { click_id }),
+  );
+  await stage.log.write('match', matchJson(plainMatch(place, { ...more, device_id: 'my-phone', time: Date.now() })));
+  await stage.log.write('event', eventOf({ organization_id, app_id }, 'my-phone'));
+}
 
 const sizes = {
   '1440': { width: 1440, height: 900 },
@@ -41,6 +63,11 @@ test.each([
       : await stage.loggedIn(by, options);
     if (screen.isAnonymous) await page.goto(stage.origin);
     await screen.open(page, stage.origin);
+    if (screen.name === 'debugger') {
+      await page.getByText('live', { exact: true }).waitFor();
+      await writeLive();
+      await page.getByRole('button', { name: /^opened/ }).waitFor();
+    }
     await page.screenshot({
       path: join(folder, `${screen.name}-${colorScheme}-${width}.png`),
       fullPage: screen.isLong,
