@@ -1,55 +1,66 @@
-/** `npm run bench -- <what> [options]`: each measurement prints a table; those with servers write bench/results/<what>.json. */
-const [what, ...args] = process.argv.slice(2);
+/**
+ * `npm run bench`: every measurement, small, and a page with charts. `npm run bench -- <what> [options]`: one of them, which prints
+ * a table; those with servers write bench/results/<what>.json. `npm run bench -- --against URL`: load on a deployed system.
+ */
+import { benchAll, quickFolder } from './all.ts';
+import { writeResultsInto } from './load/result-file.ts';
+import { writeReport } from './report-page.ts';
 
-switch (what) {
-  case 'redirect': {
-    const { benchRedirect } = await import('./load/redirect.ts');
-    await benchRedirect(args);
-    break;
-  }
-  case 'analytics': {
-    const { benchAnalytics } = await import('./load/analytics.ts');
-    await benchAnalytics(args);
-    break;
-  }
-  case 'path': {
-    const { benchPath } = await import('./load/path.ts');
-    await benchPath(args);
-    break;
-  }
-  case 'events': {
-    const { benchEvents } = await import('./load/events.ts');
-    await benchEvents(args);
-    break;
-  }
-  case 'match': {
-    const { benchMatch } = await import('./load/match.ts');
-    await benchMatch(args);
-    break;
-  }
-  case 'matching': {
-    const { benchMatching } = await import('./load/matching.ts');
-    benchMatching(args);
-    break;
-  }
-  case 'lists': {
-    const { benchLists } = await import('./load/lists.ts');
-    await benchLists(args);
-    break;
-  }
-  case 'scaling': {
-    const { printScaling } = await import('./scaling-page.ts');
-    printScaling(args);
-    break;
-  }
-  default:
-    console.error('npm run bench -- redirect [--links 1,10000,1000000] [--seconds 3] [--rounds 3]');
-    console.error('npm run bench -- analytics [--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]');
-    console.error('npm run bench -- path [--rates 5000,10000,20000] [--seconds 8] [--rounds 3]');
-    console.error('npm run bench -- events [--seconds 2] [--rounds 4]');
-    console.error('npm run bench -- match [--seconds 5] [--clicks 1000000]');
-    console.error('npm run bench -- matching [--installs 100000] [--seed 1] [--tap off,ios,mobile] [--strangers 50]');
-    console.error('npm run bench -- lists [--links 100000] [--requests 300]');
-    console.error('npm run bench -- scaling [--rate 10000,100000,1000000]   (calculated, runs nothing)');
-    process.exitCode = 1;
+type Bench = (args: string[]) => Promise<void> | void;
+
+const benches: Readonly<Record<string, readonly [options: string, load: () => Promise<Bench>]>> = {
+  all: ['[--only redirect,path,events,match,analytics,lists]', async () => benchAll],
+  redirect: [
+    '[--links 1,10000,1000000] [--seconds 3] [--rounds 3]',
+    async () => (await import('./load/redirect.ts')).benchRedirect,
+  ],
+  analytics: [
+    '[--clicks 1000000,10000000,100000000] [--rounds 200] [--keep folder]',
+    async () => (await import('./load/analytics.ts')).benchAnalytics,
+  ],
+  path: [
+    '[--rates 5000,10000,20000] [--seconds 8] [--rounds 3]',
+    async () => (await import('./load/path.ts')).benchPath,
+  ],
+  events: ['[--seconds 2] [--rounds 4]', async () => (await import('./load/events.ts')).benchEvents],
+  match: ['[--seconds 5] [--clicks 1000000]', async () => (await import('./load/match.ts')).benchMatch],
+  matching: [
+    '[--installs 100000] [--seed 1] [--tap off,ios,mobile] [--strangers 50]',
+    async () => (await import('./load/matching.ts')).benchMatching,
+  ],
+  lists: ['[--links 100000] [--requests 300]', async () => (await import('./load/lists.ts')).benchLists],
+  scaling: [
+    '[--rate 10000,100000,1000000]   calculated, runs nothing',
+    async () => (await import('./scaling-page.ts')).printScaling,
+  ],
+  page: ['the page with charts again, from the results that exist', async () => printPage],
+};
+
+function printPage(): void {
+  console.log(writeReport(quickFolder));
+}
+
+function printUsage(): void {
+  console.log('npm run bench            every measurement, small, with a page of charts');
+  for (const [name, [options]] of Object.entries(benches)) console.log(`npm run bench -- ${name} ${options}`);
+  console.log('npm run bench -- --against URL [--seconds 10] [--connections 64] [--rate N]');
+}
+
+const [what = 'all', ...args] = process.argv.slice(2);
+// For the processes of benchAll, whose small runs must not replace the results of whole ones.
+const into = args.indexOf('--into');
+if (into !== -1) writeResultsInto(args.splice(into, 2)[1] ?? quickFolder);
+const bench = Object.hasOwn(benches, what) ? benches[what] : undefined;
+
+if (what.startsWith('--against')) {
+  const { benchAgainst } = await import('./load/against.ts');
+  writeResultsInto(quickFolder);
+  await benchAgainst([what, ...args]);
+  printPage();
+} else if (bench) {
+  const run = await bench[1]();
+  await run(args);
+} else {
+  printUsage();
+  process.exitCode = what === '--help' ? 0 : 1;
 }

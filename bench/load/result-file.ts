@@ -4,9 +4,15 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '#common/process/paths.ts';
 
+let folder = join(packageRoot(), 'bench', 'results');
+
+/** Where results go from now on: quick runs must not replace those that the pages quote. */
+export function writeResultsInto(other: string): void {
+  folder = other;
+}
+
 /** Writes bench/results/<name>.json over the previous run's; its history is in git. */
 export function writeResult(name: string, figures: object): void {
-  const folder = join(packageRoot(), 'bench', 'results');
   mkdirSync(folder, { recursive: true });
   const load = readFileSync('/proc/loadavg', 'utf8').trim();
   const machine = { cpu: cpus()[0]?.model ?? '', cores: cpus().length, node: process.version, load_at_end: load };
