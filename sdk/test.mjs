@@ -4,7 +4,14 @@ import { existsSync } from 'node:fs';
 
 /** The command for each language; a new SDK adds its line. */
 const commands = {
-  typescript: ['node_modules/.bin/vitest', 'run', 'sdk/typescript', 'sdk/testing'],
+  typescript: [
+    'node_modules/.bin/vitest',
+    'run',
+    '--tags-filter=!slow',
+    'sdk/typescript',
+    'sdk/testing',
+    'deploy/journeys/install',
+  ],
 };
 
 const [language = '', ...more] = process.argv.slice(2);

@@ -23,13 +23,17 @@ export interface CrowdOptions {
 }
 
 export interface CrowdResult {
-  /** Names of events whose `track` had returned. */
-  readonly tracked: string[];
-  readonly dropped: number;
-  readonly queued: number;
+  readonly devices: readonly DeviceEnd[];
   readonly requests: Readonly<Record<Fate, number>>;
   readonly crashes: number;
   readonly jumps: number;
+}
+
+export interface DeviceEnd {
+  /** Names of events whose `track` had returned. */
+  readonly tracked: readonly string[];
+  readonly dropped: number;
+  readonly queued: number;
 }
 
 type Fate = 'good' | 'slow' | 'cut_before' | 'cut_after' | 'error' | 'offline';
@@ -62,9 +66,7 @@ export class DeviceCrowd {
     this.#isCalm = true;
     const ends = await Promise.all(crowd.map((device) => device.end()));
     return {
-      tracked: crowd.flatMap(({ tracked }) => tracked),
-      dropped: ends.reduce((sum, { dropped }) => sum + dropped, 0),
-      queued: ends.reduce((sum, { queued }) => sum + queued, 0),
+      devices: ends,
       requests: this.#requests,
       crashes: this.#crashes,
       jumps: this.#jumps,
@@ -135,7 +137,7 @@ class CrowdDevice {
   readonly #crowd: DeviceCrowd;
   readonly #name: string;
   readonly #texts = new Map<string, string>();
-  readonly tracked: string[] = [];
+  readonly #tracked: string[] = [];
   #clockMs = 0;
   #life = 0;
   #client: Client;
@@ -153,7 +155,7 @@ class CrowdDevice {
       const life = this.#life;
       const name = `${this.#name}-${n}`;
       const isTracked = this.#client.track(name, { properties: { n } }).then(
-        () => life === this.#life && this.tracked.push(name),
+        () => life === this.#life && this.#tracked.push(name),
         () => undefined,
       );
       // A dead process never returns from a call.
@@ -163,11 +165,11 @@ class CrowdDevice {
     }
   }
 
-  async end(): Promise<{ queued: number; dropped: number }> {
+  async end(): Promise<DeviceEnd> {
     for (let tries = 0; ; tries++) {
       const { queued, dropped } = await this.#client.flush();
       const sum = dropped.full + dropped.expired + dropped.rejected + dropped.consent;
-      if (queued === 0 || tries === 60) return { queued, dropped: sum };
+      if (queued === 0 || tries === 60) return { tracked: this.#tracked, queued, dropped: sum };
       await this.#crowd.sleep(10_000);
     }
   }

@@ -159,7 +159,7 @@ test('every event of 20 devices on bad connections is in the journal, or in a co
 
 test('every event of 1,000 devices on bad connections is in the journal, or in a counter of dropped events', {
   tags: ['slow'],
-  timeout: 900_000,
+  timeout: 1_500_000,
 }, async () => {
   // 1 takes the ten minutes that the devices live.
   await crowdOf(1_000, 600_000, Number(process.env['SDK_CROWD_SPEED'] ?? 10));
@@ -177,25 +177,23 @@ async function crowdOf(devices: number, durationMs: number, speed: number): Prom
     random,
     post: (path, body) => post(path, key, body),
   });
-  const { tracked, dropped, queued, requests, crashes, jumps } = await crowd.run();
-  const events = edge.events(app_id);
-  const names = events.map(({ name }) => name);
+  const { devices: ends, requests, crashes, jumps } = await crowd.run();
+  const names = edge.events(app_id).map(({ name }) => name);
   expect(new Set(names).size).toBe(names.length);
   const kept = new Set(names);
-  const missing = tracked.filter((name) => !kept.has(name));
-  expect({ queued, isCovered: missing.length <= dropped }).toEqual({ queued: 0, isCovered: true });
-  expect(tracked.length).toBeGreaterThan(devices);
-  expect(Math.min(...Object.values(requests), crashes, jumps)).toBeGreaterThan(0);
-  console.info(
-    JSON.stringify({
-      devices,
-      tracked: tracked.length,
-      kept: kept.size,
-      missing: missing.length,
-      dropped,
-      requests,
-      crashes,
-      jumps,
-    }),
-  );
+  const sums = { tracked: 0, missing: 0, dropped: 0 };
+  for (const { tracked, dropped, queued } of ends) {
+    const missing = tracked.filter((name) => !kept.has(name)).length;
+    expect({ queued, isCovered: missing <= dropped }).toEqual({ queued: 0, isCovered: true });
+    sums.tracked += tracked.length;
+    sums.missing += missing;
+    sums.dropped += dropped;
+  }
+  expect(sums.tracked).toBeGreaterThan(devices);
+  // A few devices may be lucky with one kind of trouble, but not with all.
+  const { good, ...troubles } = requests;
+  expect(good).toBeGreaterThan(0);
+  expect(Object.values(troubles).reduce((sum, one) => sum + one, 0)).toBeGreaterThan(0);
+  if (devices >= 1_000) expect(Math.min(...Object.values(troubles), crashes, jumps)).toBeGreaterThan(0);
+  console.info(JSON.stringify({ devices, ...sums, kept: kept.size, requests, crashes, jumps }));
 }
