@@ -18,6 +18,7 @@ import { Tenancy } from '#common/stores/tenancy.ts';
 import { asOfFrom } from './analytics/as-of.ts';
 import { auditsFrom } from './analytics/audit-turns.ts';
 import { analyticsParts } from './analytics/deps.ts';
+import { exchangeRatesFrom } from './analytics/exchange-rates.ts';
 import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
 import { authParts } from './auth/parts.ts';
@@ -86,6 +87,7 @@ export function apiParts(
       clickhouse,
       asOf: asOfFrom(db),
       auditsSince: auditsFrom(db),
+      exchangeRates: exchangeRatesFrom(db),
       retentionDays: config.RETENTION_DAYS,
     }),
     apiKeys: new ApiKeys(secrets),

@@ -5,9 +5,9 @@
 export const DECIMAL_PLACES = 9;
 
 /** @param decimal digits, perhaps with a minus before and a fraction behind: `-12.5`. */
-export function scaled(decimal: string): bigint {
+export function scaled(decimal: string, places = DECIMAL_PLACES): bigint {
   const [integer = '0', fraction = ''] = decimal.split('.');
-  return BigInt(integer + fraction.slice(0, DECIMAL_PLACES).padEnd(DECIMAL_PLACES, '0'));
+  return BigInt(integer + fraction.slice(0, places).padEnd(places, '0'));
 }
 
 /** Without superfluous zeros. */

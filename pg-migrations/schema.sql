@@ -155,6 +155,19 @@ CREATE TABLE public.browser_sessions (
   CONSTRAINT browser_sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES users(id) ON DELETE CASCADE
 );
 
+CREATE TABLE public.campaign_costs (
+  organization_id text NOT NULL,
+  day date NOT NULL,
+  campaign text NOT NULL,
+  currency text NOT NULL,
+  amount numeric(38,9) NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  CONSTRAINT campaign_costs_amount_check CHECK ((amount > (0)::numeric)),
+  CONSTRAINT campaign_costs_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+  CONSTRAINT campaign_costs_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT campaign_costs_pkey PRIMARY KEY (organization_id, day, campaign, currency)
+);
+
 CREATE TABLE public.claims (
   click_id text NOT NULL,
   app_id text NOT NULL,
@@ -173,6 +186,15 @@ CREATE TABLE public.device_aliases (
   previous_id text NOT NULL,
   made_at timestamp with time zone NOT NULL,
   CONSTRAINT device_aliases_pkey PRIMARY KEY (app_id, id, previous_id)
+);
+
+CREATE TABLE public.exchange_rates (
+  day date NOT NULL,
+  currency text NOT NULL,
+  rate numeric(38,15) NOT NULL,
+  CONSTRAINT exchange_rates_currency_check CHECK ((currency ~ '^[A-Z]{3}$'::text)),
+  CONSTRAINT exchange_rates_pkey PRIMARY KEY (day, currency),
+  CONSTRAINT exchange_rates_rate_check CHECK ((rate > (0)::numeric))
 );
 
 CREATE TABLE public.host_checks (
@@ -381,6 +403,19 @@ CREATE TABLE public.released_hosts (
   CONSTRAINT released_hosts_pkey PRIMARY KEY (host, organization_id)
 );
 
+CREATE TABLE public.saved_views (
+  id text NOT NULL,
+  organization_id text NOT NULL,
+  name text NOT NULL,
+  query jsonb NOT NULL,
+  created_by text,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  CONSTRAINT saved_views_created_by_fkey FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
+  CONSTRAINT saved_views_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT saved_views_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE public.server_keys (
   id text NOT NULL,
   organization_id text NOT NULL,
@@ -567,6 +602,10 @@ CREATE INDEX refresh_tokens_family ON public.refresh_tokens USING btree (family_
 CREATE UNIQUE INDEX refresh_tokens_token_hash_key ON public.refresh_tokens USING btree (token_hash);
 
 CREATE INDEX refresh_tokens_user ON public.refresh_tokens USING btree (user_id);
+
+CREATE INDEX saved_views_creator ON public.saved_views USING btree (created_by);
+
+CREATE INDEX saved_views_organization ON public.saved_views USING btree (organization_id, name, id);
 
 CREATE INDEX server_keys_creator ON public.server_keys USING btree (created_by);
 
@@ -932,6 +971,8 @@ CREATE TRIGGER links_updated AFTER UPDATE ON public.links REFERENCING OLD TABLE 
 
 ALTER TABLE public.apps ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.campaign_costs ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.host_checks ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.link_codes ENABLE ROW LEVEL SECURITY;
@@ -941,6 +982,8 @@ ALTER TABLE public.link_counts ENABLE ROW LEVEL SECURITY;
 ALTER TABLE public.link_tags ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.links ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.saved_views ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.server_keys ENABLE ROW LEVEL SECURITY;
 
@@ -953,6 +996,8 @@ ALTER TABLE public.webhook_messages ENABLE ROW LEVEL SECURITY;
 CREATE POLICY allowed_apps ON public.apps FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
 CREATE POLICY tenant ON public.apps FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY tenant ON public.campaign_costs FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.host_checks FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
@@ -973,6 +1018,8 @@ CREATE POLICY tenant ON public.link_tags FOR ALL TO signpost_api USING ((organiz
 CREATE POLICY allowed_apps ON public.links FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
 CREATE POLICY tenant ON public.links FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY tenant ON public.saved_views FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY tenant ON public.server_keys FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 

@@ -17,6 +17,7 @@ import {
   createUser,
   listAccounts,
 } from './accounts.ts';
+import { setExchangeRates } from './exchange-rates.ts';
 import { reencryptApiKeys } from './secret-rotation.ts';
 
 let database: TestDatabase;
@@ -276,4 +277,30 @@ test('after a secret rotation all API keys are unchanged and need only the new s
     expect(after.hash(key).equals(row?.api_key_hash ?? Buffer.alloc(0))).toBe(true);
   }
   expect(await reencryptApiKeys(parts.db, new ApiKeys(parseSecretKeys(printed)))).toBe(0);
+});
+
+test('rates of exchange are stored as a whole, replaced when repeated, and dropped after ten years', async () => {
+  await parts.db.execute("INSERT INTO exchange_rates (day, currency, rate) VALUES ('2001-01-31', 'EUR', 1)");
+  const text =
+    '\uFEFFday,currency,rate\r\n2026-01-31,EUR,1\n2026-01-31, USD, 0.9\n\n2026-02-01,USD,0.000000000000001\n';
+  for (const rates of [text, text.replace('0.9', '0.95')])
+    expect(await setExchangeRates(parts, rates)).toEqual({ kind: 'stored', rates: 3, days: 2 });
+  for (const [line, wrong] of [
+    '2026-02-30,EUR,1',
+    '2026-03-01,eur,1',
+    '2026-03-01,EUR,0.0',
+    '2026-03-01,EUR,-1',
+    'x',
+  ].entries()) {
+    const found = await setExchangeRates(parts, `${'2026-03-01,EUR,1\n'.repeat(line)}${wrong}`);
+    expect(found).toMatchObject({ kind: 'refused', message: expect.stringContaining(`line ${line + 1} `) });
+  }
+  expect((await setExchangeRates(parts, 'day,currency,rate\n')).kind).toBe('refused');
+  const stored =
+    'SELECT day::text, currency, trim_scale(rate)::text AS rate FROM exchange_rates ORDER BY day, currency';
+  expect(await parts.db.query(stored)).toEqual([
+    { day: '2026-01-31', currency: 'EUR', rate: '1' },
+    { day: '2026-01-31', currency: 'USD', rate: '0.95' },
+    { day: '2026-02-01', currency: 'USD', rate: '0.000000000000001' },
+  ]);
 });

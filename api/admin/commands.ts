@@ -20,6 +20,7 @@ import { addHostCommands } from './host-commands.ts';
 import { addMachineCommands } from './machine-commands.ts';
 import { passwordRule } from './password-strength.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
+import { addRateCommands } from './rate-commands.ts';
 import { addRemovalCommands } from './removal-commands.ts';
 import { addSecondFactorCommands } from './second-factor-commands.ts';
 import { reencryptApiKeys, reencryptSecondFactors, reencryptWebhookSecrets } from './secret-rotation.ts';
@@ -41,6 +42,7 @@ export function adminProgram(context: AdminContext): Command {
   addExplainCommand(program, context);
   addSecondFactorCommands(program, context);
   addMachineCommands(program, context);
+  addRateCommands(program, context);
   addSecretCommands(program, context);
   return program;
 }

@@ -92,6 +92,8 @@ export async function deleteOrganization(
     if (gone === 0) return refused(`there is no organization ${organization}`);
     await queries.execute('DELETE FROM memberships WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM server_keys WHERE organization_id = $1', [found.id]);
+    await queries.execute('DELETE FROM saved_views WHERE organization_id = $1', [found.id]);
+    await queries.execute('DELETE FROM campaign_costs WHERE organization_id = $1', [found.id]);
     await queries.execute('DELETE FROM webhook_endpoints WHERE organization_id = $1', [found.id]);
     const apps = await queries.execute(
       'UPDATE apps SET deleted_at = $2, updated_at = $2, version = version + 1 WHERE organization_id = $1 AND deleted_at IS NULL',

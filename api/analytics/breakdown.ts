@@ -7,6 +7,7 @@ import { isoTime } from '#common/clock.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { AnalyticsDeps } from './deps.ts';
+import { conversionField, conversionSchema, currencyQuery } from './exchange-rates.ts';
 import { withTags } from './link-tags.ts';
 import { exampleMetrics, type Metrics, metricsFields } from './metrics.ts';
 import { absentText, commonQuery, oneOf, querySchema } from './parameters.ts';
@@ -57,6 +58,7 @@ export const breakdown = route({
     ...pageQuery,
     by: oneOf(filterColumns, 'The field.'),
     sort_by: breakdownSort,
+    currency: currencyQuery,
   }),
   answers: {
     200: {
@@ -68,6 +70,7 @@ export const breakdown = route({
           end: Type.String(),
           timezone: Type.String(),
           ...listSchema(breakdownRow).properties,
+          conversion: Type.Optional(conversionSchema),
           as_of: Type.String(),
         },
         { title: 'Breakdown' },
@@ -101,6 +104,7 @@ export const breakdown = route({
         timezone: period.zone.name,
         data: rows,
         pagination: { total, limit: page.limit, offset: page.offset, has_more: page.offset + rows.length < total },
+        ...conversionField(asked.conversion),
         as_of: isoTime(asOf),
       },
     };

@@ -7,6 +7,7 @@ import type { ShortUrl } from '#common/links/short-url.ts';
 import type { Tenancy } from '#common/stores/tenancy.ts';
 import type { AuditedHour } from './audit-turns.ts';
 import { CountKeyedCache } from './count-keyed-cache.ts';
+import type { ExchangeRates } from './exchange-rates.ts';
 import type { Amount } from './metrics.ts';
 
 /** Caches of results. */
@@ -28,6 +29,7 @@ export interface AnalyticsParts {
   readonly asOf: () => Promise<number>;
   /** The hours since a time (epoch ms) that were audited, oldest first. */
   readonly auditsSince: (sinceMs: number) => Promise<readonly AuditedHour[]>;
+  readonly exchangeRates: ExchangeRates;
   /** Age in days beyond which records are dropped: nothing older is shown, even if it still exists. */
   readonly retentionDays: number;
   readonly kept: FigureCaches;

@@ -82,6 +82,7 @@ interface LtvAnswer {
     installs: number;
     revenue: { currency: string; amount: string }[];
     per_install: { currency: string; amount: string }[];
+    roas: { currency: string; ratio: number }[] | null;
   }[];
 }
 
@@ -104,6 +105,85 @@ async function compareLtv(tenant: Tenant, plain: PlainDevices, one: LtvCase): Pr
   }
   expect(compared).toBeGreaterThan(10);
 }
+
+test('revenue is converted at the uploaded rates, which the answer names, and costs make a return of it', async () => {
+  const [spring, other] = ['spring', 'summer'];
+  await stage.db.execute(
+    `INSERT INTO exchange_rates (day, currency, rate) VALUES
+     ('2026-03-20', 'EUR', 1), ('2026-03-20', 'USD', 0.9), ('2026-04-01', 'USD', 0.8125), ('2026-04-06', 'USD', 7), ('2026-02-20', 'JPY', 0.006)
+     ON CONFLICT DO NOTHING`,
+  );
+  await stage.db.execute(
+    `INSERT INTO campaign_costs (organization_id, day, campaign, currency, amount, updated_at) VALUES
+     ($1, '2026-02-05', 'spring', 'EUR', 100.5, now()), ($1, '2026-03-20', 'spring', 'USD', 10, now()),
+     ($1, '2026-04-05', 'spring', 'EUR', 1, now()), ($1, '2026-04-06', 'spring', 'EUR', 1000, now()),
+     ($1, '2026-02-04', 'spring', 'EUR', 1000, now()), ($1, '2026-03-01', 'unknown', 'EUR', 7, now()),
+     ($2, '2026-03-01', 'spring', 'EUR', 1000, now()) ON CONFLICT DO NOTHING`,
+    [mine.organization_id, foreign.organization_id],
+  );
+  const parameters = { cohort: 'all', group_by: 'campaign', days: '1,3', currency: 'EUR' };
+  const { body, within } = await answerTo(mine, '/analytics/ltv', parameters);
+  const data: (LtvAnswer & { cost: object[] })[] = body.data;
+  expect(body.conversion).toEqual({
+    currency: 'EUR',
+    rates: [{ currency: 'USD', day: '2026-04-01', rate: '0.8125' }],
+    missing: ['JPY'],
+  });
+  const cells = plain.revenue({ cohort: 'all', group_by: 'campaign' }, within, [1, 3], new Set([spring, other]));
+  const row = data.find(({ group }) => group === spring);
+  const amounts = cells.get(`${within[0]} ${spring} 1`);
+  const euros = ((amounts?.get('EUR') ?? 0) + (amounts?.get('USD') ?? 0) * 0.8125) / 1000;
+  expect(row?.cost).toEqual([{ currency: 'EUR', amount: '109.625' }]);
+  expect(Number(row?.days[0]?.revenue.find(({ currency }) => currency === 'EUR')?.amount)).toBeCloseTo(euros, 6);
+  expect(row?.days[0]?.revenue.map(({ currency }) => currency)).toEqual(['EUR', 'JPY']);
+  expect(row?.days[0]?.roas).toEqual([{ currency: 'EUR', ratio: expect.closeTo(euros / 109.625, 5) }]);
+  // A campaign that cost something and brought nothing.
+  expect(data.find(({ group }) => group === 'unknown')).toMatchObject({ installs: 0, cost: [{ amount: '7' }] });
+  const whole = (await answerTo(mine, '/analytics/ltv', { cohort: 'all', days: '1' })).body.data[0];
+  expect(whole.cost).toEqual([
+    { currency: 'EUR', amount: '108.5' },
+    { currency: 'USD', amount: '10' },
+  ]);
+  for (const narrowed of [{ country: 'DE' }, { group_by: 'country' }])
+    expect((await answerTo(mine, '/analytics/ltv', { cohort: 'all', ...narrowed })).body.data[0].cost).toBeNull();
+});
+
+test('every figure with revenue is converted alike', async () => {
+  await stage.db.execute(
+    "INSERT INTO exchange_rates (day, currency, rate) VALUES ('2026-03-20', 'EUR', 1), ('2026-04-01', 'USD', 0.8125) ON CONFLICT DO NOTHING",
+  );
+  const revenue = async (path: string, of: (body: never) => { currency: string; amount: string }[], more: object) => {
+    const { body } = await answerTo(mine, path, { currency: 'EUR', ...more });
+    expect(body.conversion.currency).toBe('EUR');
+    return of(body as never).reduce((sum, { currency, amount }) => sum + (currency === 'EUR' ? Number(amount) : 0), 0);
+  };
+  type Rows = { data: { revenue: { currency: string; amount: string }[] }[] };
+  type Page = { totals: Rows['data'][0]; previous: object; timeseries: Rows['data']; breakdowns: Rows[] };
+  const rows = ({ data }: Rows) => data.flatMap((row) => row.revenue);
+  const wanted = await revenue('/analytics/overview', (body: Page) => body.totals.revenue, {});
+  const plainAmounts = (await answerTo(mine, '/analytics/overview', {})).body.totals.revenue;
+  const amountIn = (code: string) =>
+    Number(plainAmounts.find(({ currency }: { currency: string }) => currency === code)?.amount);
+  expect(wanted).toBeCloseTo(amountIn('EUR') + amountIn('USD') * 0.8125, 6);
+  const found = [
+    await revenue('/analytics/timeseries', rows, {}),
+    await revenue('/analytics/timeseries', rows, { group_by: 'country' }),
+    await revenue('/analytics/breakdown', rows, { by: 'campaign' }),
+    await revenue('/analytics/page', (body: Page) => body.totals.revenue, { previous: 'true' }),
+    await revenue('/analytics/page', (body: Page) => body.totals.revenue, {}),
+    await revenue('/analytics/page', (body: Page) => rows({ data: body.timeseries }), {}),
+    await revenue('/analytics/page', (body: Page) => rows(body.breakdowns[0] as Rows), { breakdowns: 'platform' }),
+  ];
+  for (const sum of found) expect(sum).toBeCloseTo(wanted, 6);
+  const caller = memberOf(mine.organization_id);
+  for (const [currency, field] of [
+    ['GBP', 'currency'],
+    ['eur', 'currency'],
+  ]) {
+    const { status, body } = await stage.get(caller, `/analytics/overview?currency=${currency}`);
+    expect([status, body.error?.details?.field]).toEqual([400, field]);
+  }
+});
 
 interface StepAnswer {
   count: number;

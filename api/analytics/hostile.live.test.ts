@@ -36,7 +36,7 @@ const endpoints = [
   `/links/${app?.links[0]?.id}/stats`,
 ];
 const parameters =
-  'start end interval timezone app_id link_id campaign platform country utm_source utm_medium referrer event_name tag by breakdowns cohort days mode return_event events from window_hours include_bots organization_id granularity group_by sort_by limit offset kind format cursor'.split(
+  'start end interval timezone app_id link_id campaign platform country utm_source utm_medium referrer event_name tag by breakdowns currency cohort days mode return_event events from window_hours include_bots organization_id granularity group_by sort_by limit offset kind format cursor'.split(
     ' ',
   );
 const attacks = [

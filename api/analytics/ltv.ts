@@ -5,9 +5,11 @@ import { isoTime } from '#common/clock.ts';
 import { divided } from '#common/decimal.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
+import { costOf, costsOf, returnOn, sizesOfCosts } from './campaign-costs.ts';
 import { cohortFields, cohortQuery, cohortsOf, dayFields, planCohorts } from './cohorts.ts';
 import type { AnalyticsDeps } from './deps.ts';
-import { type Amount, amountSchema, byCurrency } from './metrics.ts';
+import { conversionField, conversionSchema, currencyQuery } from './exchange-rates.ts';
+import { type Amount, amountSchema, byCurrency, type ShowAmounts } from './metrics.ts';
 import { querySchema } from './parameters.ts';
 import { readQuestion } from './question.ts';
 
@@ -19,9 +21,21 @@ const ltvDay = Type.Object(
     ...dayFields,
     revenue: Type.Array(amountSchema, { description: 'Of these installs, from the install to the end of this day.' }),
     per_install: Type.Array(amountSchema, { description: 'revenue / installs, to nine decimal places.' }),
+    roas: Type.Union(
+      [Type.Array(Type.Object({ currency: Type.String(), ratio: Type.Number() }, { title: 'Roas' })), Type.Null()],
+      {
+        description:
+          'revenue / cost, for each currency of the cost; null while an install of the cohort has not completed the day, and without costs.',
+      },
+    ),
   },
   { title: 'LtvDay' },
 );
+
+const costSchema = Type.Union([Type.Array(amountSchema), Type.Null()], {
+  description:
+    'Costs of the campaigns on the days of the cohort; null if they cannot be divided like the installs: with a group other than campaign, a filter other than campaign and organization, or a server key for some apps.',
+});
 
 export const ltv = route({
   method: 'GET',
@@ -34,7 +48,7 @@ export const ltv = route({
   summary: 'Get revenue by the age of installs',
   description:
     'Installs of the range in cohorts, and their cumulative revenue up to each age. An install counts for a day once it has completed it. Filters and groups are about the installs.',
-  query: querySchema(cohortQuery(daysDefault)),
+  query: querySchema({ ...cohortQuery(daysDefault), currency: currencyQuery }),
   answers: {
     200: {
       description: 'The cohorts in chronological order.',
@@ -44,7 +58,10 @@ export const ltv = route({
           end: Type.String(),
           timezone: Type.String(),
           cohort: Type.String(),
-          data: Type.Array(Type.Object({ ...cohortFields, days: Type.Array(ltvDay) }, { title: 'LtvCohort' })),
+          data: Type.Array(
+            Type.Object({ ...cohortFields, cost: costSchema, days: Type.Array(ltvDay) }, { title: 'LtvCohort' }),
+          ),
+          conversion: Type.Optional(conversionSchema),
           as_of: Type.String(),
         },
         { title: 'Ltv' },
@@ -58,12 +75,14 @@ export const ltv = route({
           {
             start: '2026-10-05T00:00:00.000Z',
             installs: 84,
+            cost: [{ currency: 'EUR', amount: '300' }],
             days: [
               {
                 day: 30,
                 installs: 84,
                 revenue: [{ currency: 'EUR', amount: '420' }],
                 per_install: [{ currency: 'EUR', amount: '5' }],
+                roas: [{ currency: 'EUR', ratio: 1.4 }],
               },
             ],
           },
@@ -80,17 +99,15 @@ export const ltv = route({
     const { asked, cohorts } = plan;
     const rows = await asked.queries.rows<RevenueRow>(revenueByAge(asked.scope, cohorts));
     if (rows instanceof Rejection) return rows;
-    const figuresOf = ({ eligible }: SizeRow, found: readonly RevenueRow[]) => ({
-      days: cohorts.days.map((day, at) => {
-        const installs = eligible[at] ?? 0;
-        const revenue: Amount[] = found
-          .map((row) => ({ currency: row.currency, amount: row.revenue[at] ?? '0' }))
-          .filter(({ amount }) => amount !== '0')
-          .sort(byCurrency);
-        const per_install = revenue.map(({ currency, amount }) => ({ currency, amount: divided(amount, installs) }));
-        return { day, installs, revenue, per_install: installs === 0 ? [] : per_install };
-      }),
-    });
+    const costs = await costsOf(asked, cohorts);
+    const show = asked.conversion?.convert ?? ((amounts: readonly Amount[]) => amounts);
+    const figuresOf = (size: SizeRow, found: readonly RevenueRow[]) => {
+      const cost = costOf(costs, size);
+      const shownCost = cost && show(cost);
+      const days = cohorts.days.map((day, at) => ageOf(size, found, { day, at }, { cost: shownCost, show }));
+      return { cost: shownCost, days };
+    };
+    const sizes = [...plan.sizes, ...sizesOfCosts(costs, plan.sizes, cohorts.days)];
     return {
       status: 200,
       body: {
@@ -98,9 +115,27 @@ export const ltv = route({
         end: isoTime(asked.period.end_ms),
         timezone: asked.period.zone.name,
         cohort: plan.span,
-        data: cohortsOf(plan, rows, figuresOf),
+        data: cohortsOf({ ...plan, sizes }, rows, figuresOf),
+        ...conversionField(asked.conversion),
         as_of: isoTime(plan.asOfMs),
       },
     };
   },
 });
+
+function ageOf(
+  { installs: all, eligible }: SizeRow,
+  found: readonly RevenueRow[],
+  { day, at }: { readonly day: number; readonly at: number },
+  { cost, show }: { readonly cost: readonly Amount[] | null; readonly show: ShowAmounts },
+): object {
+  const installs = eligible[at] ?? 0;
+  const amounts = found
+    .map((row) => ({ currency: row.currency, amount: row.revenue[at] ?? '0' }))
+    .filter(({ amount }) => amount !== '0')
+    .sort(byCurrency);
+  const revenue = show(amounts);
+  const per_install = revenue.map(({ currency, amount }) => ({ currency, amount: divided(amount, installs) }));
+  const roas = cost !== null && cost.length > 0 && installs === all ? returnOn(cost, revenue) : null;
+  return { day, installs, revenue, per_install: installs === 0 ? [] : per_install, roas };
+}

@@ -2,7 +2,7 @@
 import { Type } from 'typebox';
 import type { RankedRow } from '#clickhouse/queries/ranking.ts';
 import type { FigureRow } from '#clickhouse/queries/series.ts';
-import { addDecimals, scaled } from '#common/decimal.ts';
+import { addDecimals, quotient, scaled } from '#common/decimal.ts';
 
 export interface Amount {
   /** ISO 4217. */
@@ -92,8 +92,12 @@ function rate(part: number, clicks: number): number {
   return clicks === 0 ? 0 : part / clicks;
 }
 
+/** How amounts are shown, given those of each currency. */
+export type ShowAmounts = (amounts: readonly Amount[]) => readonly Amount[];
+const asStored: ShowAmounts = (amounts) => amounts;
+
 /** Combines the rows of one bucket and group. */
-export function totalsOf(rows: readonly FigureRow[]): Totals {
+export function totalsOf(rows: readonly FigureRow[], show: ShowAmounts = asStored): Totals {
   const amounts = new Map<string, string>();
   const totals: Totals = {
     clicks: 0,
@@ -130,7 +134,7 @@ export function totalsOf(rows: readonly FigureRow[]): Totals {
   totals.attributed_installs = totals.installs - totals.organic_installs;
   totals.conversion_rate = rate(totals.attributed_installs, totals.clicks);
   totals.event_conversion_rate = rate(totals.conversions, totals.clicks);
-  totals.revenue = [...amounts].map(([currency, amount]) => ({ currency, amount })).sort(byCurrency);
+  totals.revenue = show([...amounts].map(([currency, amount]) => ({ currency, amount })).sort(byCurrency));
   return totals;
 }
 
@@ -139,8 +143,8 @@ function atMost(clicks: number, uniqueClicks: number): number {
   return clicks === 0 ? uniqueClicks : Math.min(clicks, uniqueClicks);
 }
 
-export function metricsOf(rows: readonly FigureRow[]): Metrics {
-  const { bot_clicks: _bots, organic_installs: _organic, ...metrics } = totalsOf(rows);
+export function metricsOf(rows: readonly FigureRow[], show?: ShowAmounts): Metrics {
+  const { bot_clicks: _bots, organic_installs: _organic, ...metrics } = totalsOf(rows, show);
   return metrics;
 }
 
@@ -192,6 +196,11 @@ export function changeOf(now: Totals, before: Totals): Change {
       ratio: decimalRatio(amountIn(now, currency), amountIn(before, currency)),
     })),
   };
+}
+
+/** One amount as a share of another one that is not 0, rounded to six places. */
+export function decimalShare(part: string, whole: string): number {
+  return Number(quotient(scaled(part) * ratioScale, scaled(whole))) / Number(ratioScale);
 }
 
 const ratioScale = 1_000_000n;

@@ -5,6 +5,7 @@ import { isoTime } from '#common/clock.ts';
 import { Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import type { AnalyticsDeps } from './deps.ts';
+import { conversionField, conversionSchema, currencyQuery } from './exchange-rates.ts';
 import { bySlot, changeOf, exampleMetrics, type Totals, totalsFields, totalsOf, totalsSchema } from './metrics.ts';
 import { commonQuery, querySchema } from './parameters.ts';
 import { previousOf } from './period.ts';
@@ -38,7 +39,7 @@ export const exampleComparison = {
 
 /** Totals of the period and of the one before, and the change. */
 export async function comparison(
-  { period, scope, queries }: AnalyticsQuestion,
+  { period, scope, queries, conversion }: AnalyticsQuestion,
   deps: AnalyticsDeps,
 ): Promise<{ totals: Totals; previous: object; change: object } | Rejection> {
   const before = previousOf(period, deps.clock());
@@ -48,7 +49,7 @@ export async function comparison(
   const rows = await queries.together<FigureRow>(series(both, slots, { withBots: true }));
   if (rows instanceof Rejection) return rows;
   const groups = bySlot(rows);
-  const of = (ms: number) => totalsOf(groups.get(slotOf(ms)) ?? []);
+  const of = (ms: number) => totalsOf(groups.get(slotOf(ms)) ?? [], conversion?.convert);
   const [previous, totals] = [of(before.start_ms), of(period.start_ms)];
   return {
     totals,
@@ -69,7 +70,7 @@ export const overview = route({
   description:
     'Totals of the period and of the previous period, and the change between them. If the period has not ended, the previous ' +
     'period is counted to the same point in time (to date), to the quarter of an hour.',
-  query: querySchema(commonQuery),
+  query: querySchema({ ...commonQuery, currency: currencyQuery }),
   answers: {
     200: {
       description: 'The statistics. They include every record accepted up to `as_of`.',
@@ -81,6 +82,7 @@ export const overview = route({
           totals: totalsSchema,
           previous: previousSchema,
           change: changeSchema,
+          conversion: Type.Optional(conversionSchema),
           as_of: Type.String(),
         },
         { title: 'Overview' },
@@ -108,6 +110,7 @@ export const overview = route({
         end: isoTime(period.end_ms),
         timezone: period.zone.name,
         ...compared,
+        ...conversionField(asked.conversion),
         as_of: isoTime(asOf),
       },
     };

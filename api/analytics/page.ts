@@ -10,6 +10,7 @@ import { routesOf } from '#common/http/route.ts';
 import { type BreakdownPage, breakdownPage, breakdownRow, breakdownSort, exampleBreakdownRow } from './breakdown.ts';
 import { granularities } from './buckets.ts';
 import type { AnalyticsDeps } from './deps.ts';
+import { conversionField, conversionSchema, currencyQuery } from './exchange-rates.ts';
 import { exampleMetrics, metricsFields, totalsOf, totalsSchema } from './metrics.ts';
 import { changeSchema, comparison, exampleComparison, previousSchema } from './overview.ts';
 import { commonQuery, oneOf, querySchema } from './parameters.ts';
@@ -48,6 +49,7 @@ export const analyticsPage = route({
       }),
     ),
     sort_by: breakdownSort,
+    currency: currencyQuery,
   }),
   answers: {
     200: {
@@ -75,6 +77,7 @@ export const analyticsPage = route({
             ),
             { description: 'In the requested order.' },
           ),
+          conversion: Type.Optional(conversionSchema),
           as_of: Type.String(),
         },
         { title: 'AnalyticsPage' },
@@ -122,6 +125,7 @@ export const analyticsPage = route({
           total: breakdowns[at]?.total ?? 0,
           data: breakdowns[at]?.rows ?? [],
         })),
+        ...conversionField(asked.conversion),
         as_of: isoTime(asOf),
       },
     };
@@ -137,9 +141,11 @@ function fieldsOf(text: string): readonly FilterColumn[] | Rejection {
   return fields.length > breakdownsMax ? invalid('breakdowns', `accepts at most ${breakdownsMax} fields`) : fields;
 }
 
-async function totalsAlone({ scope, queries }: AnalyticsQuestion): Promise<object | Rejection> {
+async function totalsAlone({ scope, queries, conversion }: AnalyticsQuestion): Promise<object | Rejection> {
   const rows = await queries.together<FigureRow>(series(scope, [scope.start_ms], { withBots: true }));
-  return rows instanceof Rejection ? rows : { totals: totalsOf(rows), previous: null, change: null };
+  return rows instanceof Rejection
+    ? rows
+    : { totals: totalsOf(rows, conversion?.convert), previous: null, change: null };
 }
 
 async function breakdownsOf(

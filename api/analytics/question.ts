@@ -7,6 +7,7 @@ import { DAY_MS } from '#common/durations.ts';
 import { forbidden, Rejection } from '#common/http/rejection.ts';
 import { QueryRunner } from './ask.ts';
 import type { AnalyticsDeps, FigureCaches } from './deps.ts';
+import { Conversion } from './exchange-rates.ts';
 import { linksOfTags } from './link-tags.ts';
 import { type CommonQuery, readFilters } from './parameters.ts';
 import { type Period, periodOf } from './period.ts';
@@ -18,6 +19,8 @@ export interface AnalyticsQuestion {
   readonly queries: QueryRunner;
   readonly visible: VisibleLinks;
   readonly kept: FigureCaches;
+  /** Only if amounts are asked for in one currency. */
+  readonly conversion?: Conversion;
 }
 
 /** The scope of another period than the requested one. Nothing beyond the retention is shown. */
@@ -37,7 +40,7 @@ export function oldestShownMs({ clock, analytics }: AnalyticsDeps): number {
 export async function readQuestion(
   deps: AnalyticsDeps,
   caller: UserCaller,
-  query: CommonQuery,
+  query: CommonQuery & { readonly currency?: string },
 ): Promise<AnalyticsQuestion | Rejection> {
   const mine = caller.memberships.map((membership) => membership.organization_id);
   if (query.organization_id !== undefined && !mine.includes(query.organization_id)) {
@@ -70,7 +73,7 @@ export async function finishQuestion(
   deps: AnalyticsDeps,
   known: {
     readonly caller: UserCaller;
-    readonly query: CommonQuery;
+    readonly query: CommonQuery & { readonly currency?: string };
     readonly filters: Filters;
     readonly organization_ids: readonly string[];
     readonly visible: VisibleLinks;
@@ -92,5 +95,10 @@ export async function finishQuestion(
     return first === 0 ? 0 : Math.max(first, oldestShownMs(deps));
   });
   if (period instanceof Rejection) return period;
-  return { period, scope: scopeWithin(bare, period, deps), queries, visible, kept: deps.analytics.kept };
+  const { currency } = query;
+  const conversion = currency && (await Conversion.to(currency, period.end_ms, deps.analytics.exchangeRates));
+  if (conversion instanceof Rejection) return conversion;
+  const scope = scopeWithin(bare, period, deps);
+  const { kept } = deps.analytics;
+  return { period, scope, queries, visible, kept, ...(conversion ? { conversion } : {}) };
 }

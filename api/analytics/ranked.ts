@@ -49,9 +49,10 @@ export async function rankedPage<Beside>(
   if (uniques instanceof Rejection) return uniques;
   if (revenue instanceof Rejection) return revenue;
   if (found instanceof Rejection) return found;
+  const show = asked.conversion?.convert ?? ((amounts: readonly Amount[]) => amounts);
   const rows = order.rows.map((row) => ({
     id: row.id,
-    metrics: metricsOfRanked(row, uniques.get(row.id) ?? 0, revenue.get(row.id) ?? []),
+    metrics: metricsOfRanked(row, uniques.get(row.id) ?? 0, show(revenue.get(row.id) ?? [])),
   }));
   return { rows, total: order.total, beside: found };
 }

@@ -7,8 +7,9 @@ import { invalid, Rejection } from '#common/http/rejection.ts';
 import { routesOf } from '#common/http/route.ts';
 import { bucketStarts, bucketsMax, type Granularity, granularities, granularityFor } from './buckets.ts';
 import type { AnalyticsDeps } from './deps.ts';
+import { conversionField, conversionSchema, currencyQuery } from './exchange-rates.ts';
 import { withTags } from './link-tags.ts';
-import { bySlot, exampleMetrics, type Metrics, metricsFields, metricsOf } from './metrics.ts';
+import { bySlot, exampleMetrics, type Metrics, metricsFields, metricsOf, type ShowAmounts } from './metrics.ts';
 import { absentText, commonQuery, oneOf, querySchema } from './parameters.ts';
 import type { Period } from './period.ts';
 import { type AnalyticsQuestion, readQuestion } from './question.ts';
@@ -33,9 +34,13 @@ export function bucketsOf(period: Period, wanted: Granularity | undefined): Buck
 }
 
 /** One element for each bucket, in order, including empty ones. */
-export function seriesOf(starts: readonly number[], rows: readonly FigureRow[]): ({ start: string } & Metrics)[] {
+export function seriesOf(
+  starts: readonly number[],
+  rows: readonly FigureRow[],
+  show?: ShowAmounts,
+): ({ start: string } & Metrics)[] {
   const groups = bySlot(rows);
-  return starts.map((start) => ({ start: isoTime(start), ...metricsOf(groups.get(slotOf(start)) ?? []) }));
+  return starts.map((start) => ({ start: isoTime(start), ...metricsOf(groups.get(slotOf(start)) ?? [], show) }));
 }
 
 const group = Type.Optional(Type.Union([Type.String(), Type.Null()]));
@@ -66,6 +71,7 @@ export const timeseries = route({
   query: querySchema({
     ...commonQuery,
     granularity: Type.Optional(oneOf(granularities, 'Default: chosen to fit the range.')),
+    currency: currencyQuery,
     group_by: Type.Optional(oneOf(filterColumns, 'Splits each bucket by this field.')),
   }),
   answers: {
@@ -78,6 +84,7 @@ export const timeseries = route({
           timezone: Type.String(),
           granularity: Type.String(),
           data: Type.Array(groupedBucket),
+          conversion: Type.Optional(conversionSchema),
           as_of: Type.String(),
         },
         { title: 'Timeseries' },
@@ -108,6 +115,7 @@ export const timeseries = route({
         timezone: asked.period.zone.name,
         granularity: buckets.granularity,
         data,
+        ...conversionField(asked.conversion),
         as_of: isoTime(asOf),
       },
     };
@@ -115,11 +123,11 @@ export const timeseries = route({
 });
 
 export async function plain(
-  { scope, queries }: AnalyticsQuestion,
+  { scope, queries, conversion }: AnalyticsQuestion,
   { starts }: Buckets,
 ): Promise<unknown[] | Rejection> {
   const rows = await queries.together<FigureRow>(series(scope, starts));
-  return rows instanceof Rejection ? rows : seriesOf(starts, rows);
+  return rows instanceof Rejection ? rows : seriesOf(starts, rows, conversion?.convert);
 }
 
 async function grouped(
@@ -139,7 +147,10 @@ async function grouped(
     if (group) group.push(row);
     else groups.set(key, [row]);
   }
-  const lines = [...groups].map(([key, its]) => ({ name: nameOf(by, key), buckets: seriesOf(starts, its) }));
+  const lines = [...groups].map(([key, its]) => ({
+    name: nameOf(by, key),
+    buckets: seriesOf(starts, its, question.conversion?.convert),
+  }));
   return starts.flatMap((_, at) =>
     lines.flatMap(({ name, buckets }) => {
       const bucket = buckets[at];

@@ -19,6 +19,13 @@ export interface LinkFace {
   readonly deleted: boolean;
 }
 
+export interface DayCost {
+  readonly day: string;
+  readonly campaign: string;
+  readonly currency: string;
+  readonly amount: string;
+}
+
 const faces = `
   SELECT l.id, l.organization_id, l.app_id, l.short_code, a.host, l.path, l.title, l.campaign,
          (l.deleted_at IS NOT NULL OR a.deleted_at IS NOT NULL) AS deleted
@@ -56,6 +63,13 @@ export class VisibleLinks {
     const sql = `SELECT link_id, array_agg(tag ORDER BY tag) AS tags FROM link_tags
       WHERE organization_id = ANY ($1) AND ($2::text[] IS NULL OR tag = ANY ($2)) GROUP BY link_id LIMIT $3`;
     return this.#tenancy.within(this.#scope, (tenant) => tenant.query(sql, [tags && [...tags], max]));
+  }
+
+  /** What campaigns of the caller's organizations cost, from one day to another. */
+  costs(firstDay: string, lastDay: string): Promise<DayCost[]> {
+    const sql = `SELECT day::text, campaign, currency, trim_scale(sum(amount))::text AS amount FROM campaign_costs
+      WHERE organization_id = ANY ($1) AND day >= $2 AND day <= $3 GROUP BY day, campaign, currency`;
+    return this.#tenancy.within(this.#scope, (tenant) => tenant.query<DayCost>(sql, [firstDay, lastDay]));
   }
 
   /** Null if every id belongs to the caller; otherwise 403 for an id of another organization, or 404. */

@@ -50,6 +50,7 @@ async function newKey(scopes: readonly KeyScope[], more: object = {}, member = o
   };
 }
 
+const aView = { name: 'View', query: {} };
 const without = (scope: KeyScope) =>
   keyScopes.filter((one) => one !== scope && one !== scope.replace(':read', ':write'));
 const userRoutes = apiRoutes.filter((route): route is Route<ApiDeps> => route.caller === 'user');
@@ -88,6 +89,17 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'GET /analytics/retention': async () => [`/analytics/retention?app_id=${app.id}`, 200],
   'GET /analytics/ltv': async () => [`/analytics/ltv?app_id=${app.id}`, 200],
   'GET /analytics/funnel': async () => [`/analytics/funnel?app_id=${app.id}`, 200],
+  'GET /costs': async () => ['/costs', 200],
+  'POST /costs': async () => [
+    '/costs',
+    200,
+    { costs: [{ campaign: 'c', day: '2026-11-20', amount: '1', currency: 'EUR' }] },
+  ],
+  'GET /views': async () => ['/views', 200],
+  'POST /views': async () => ['/views', 201, { name: 'By a key', query: {} }],
+  'GET /views/{view_id}': async () => [`/views/${(await make('/views', aView)).id}`, 200],
+  'PATCH /views/{view_id}': async () => [`/views/${(await make('/views', aView)).id}`, 200, { name: 'Renamed' }],
+  'DELETE /views/{view_id}': async () => [`/views/${(await make('/views', aView)).id}`, 200],
   'GET /analytics/page': async () => [`/analytics/page?app_id=${app.id}`, 200],
   'GET /analytics/export': async () => [`/analytics/export?organization_id=${owner.organization_id}`, 200],
   'GET /matches': async () => [`/matches?app_id=${app.id}`, 200],

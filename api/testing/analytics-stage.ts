@@ -1,6 +1,7 @@
 /** The analytics endpoints over real stores, called through their own validation but without a socket. */
 import { auditsFrom } from '#api/analytics/audit-turns.ts';
 import { analyticsParts } from '#api/analytics/deps.ts';
+import { exchangeRatesFrom } from '#api/analytics/exchange-rates.ts';
 import { analyticsRoutes } from '#api/analytics/routes.ts';
 import type { UserCaller } from '#api/route.ts';
 import { ClickHouse, type Settings } from '#clickhouse/client.ts';
@@ -51,7 +52,13 @@ export async function startStage(nowMs: number, retentionDays = 36_500, limits: 
   const asOfMs = nowMs - 1_500;
   const tenancy = new Tenancy(db);
   const again = (clickhouse = reader): Ask => {
-    const parts = analyticsParts({ clickhouse, asOf: async () => asOfMs, auditsSince: auditsFrom(db), retentionDays });
+    const parts = analyticsParts({
+      clickhouse,
+      asOf: async () => asOfMs,
+      auditsSince: auditsFrom(db),
+      exchangeRates: exchangeRatesFrom(db),
+      retentionDays,
+    });
     const routes = mountRoutes({
       routes: analyticsRoutes,
       deps: {

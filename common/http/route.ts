@@ -16,6 +16,7 @@ export const keyScopes = [
   'apps:read',
   'apps:write',
   'analytics:read',
+  'analytics:write',
   'webhooks',
 ] as const;
 export type KeyScope = (typeof keyScopes)[number];

@@ -156,6 +156,13 @@ test('every operation succeeds as described', async () => {
     ...['overview', 'timeseries?group_by=platform', 'top-links', 'top-campaigns', 'match-quality'],
     ...['breakdown?by=tag', 'page?previous=true', 'retention?group_by=platform', 'ltv', 'funnel?events=a'],
   ];
+  const view = await expectStatus(201, 'POST', '/views', { body: { name: 'Contract', query: { interval: '7d' } } });
+  for (const path of ['/views', `/views/${view['id']}`]) await expectStatus(200, 'GET', path);
+  await expectStatus(200, 'PATCH', `/views/${view['id']}`, { body: { name: 'Renamed' } });
+  await expectStatus(200, 'DELETE', `/views/${view['id']}`);
+  const cost = { campaign: 'c', day: '2026-11-20', amount: '1.5', currency: 'EUR' };
+  await expectStatus(200, 'POST', '/costs', { body: { costs: [cost] } });
+  await expectStatus(200, 'GET', '/costs?campaign=c');
   for (const figure of figures) await expectStatus(200, 'GET', `/analytics/${figure}`);
   await expectStatus(200, 'GET', '/matches?limit=1');
   await expectStatus(200, 'GET', '/live?seconds=0');

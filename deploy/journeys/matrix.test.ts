@@ -127,6 +127,24 @@ const rows: readonly Row[] = [
   { endpoint: 'GET /analytics/retention', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /analytics/ltv', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /analytics/funnel', statuses: read(), query: 'events=opened&app_id={app}' },
+  { endpoint: 'GET /costs', statuses: read(), query: 'organization_id={organization}' },
+  {
+    endpoint: 'POST /costs',
+    statuses: write(200),
+    body: () => ({
+      organization_id: organization,
+      costs: [{ campaign: 'spring', day: '2026-11-20', amount: '12.5', currency: 'EUR' }],
+    }),
+  },
+  { endpoint: 'GET /views', statuses: read(), query: 'organization_id={organization}' },
+  {
+    endpoint: 'POST /views',
+    statuses: write(201),
+    body: () => ({ organization_id: organization, name: 'Made', query: { interval: '7d' } }),
+  },
+  { endpoint: 'GET /views/{view_id}', statuses: read() },
+  { endpoint: 'PATCH /views/{view_id}', statuses: write(), body: () => ({ name: 'Renamed' }) },
+  { endpoint: 'DELETE /views/{view_id}', statuses: write() },
   { endpoint: 'GET /analytics/match-quality', statuses: read(), query: 'app_id={app}' },
   { endpoint: 'GET /trust', statuses: own(200) },
   { endpoint: 'GET /matches', statuses: read(), query: 'app_id={app}' },
@@ -239,6 +257,10 @@ async function pathOf(row: Row): Promise<string> {
     // An organization has at most fifty.
     const isFresh = row.endpoint.startsWith('DELETE');
     path = path.replace('{id}', isFresh ? (await makeWebhook(headers.owner)).id : webhook.id);
+  }
+  if (path.includes('{view_id}')) {
+    const wanted = { name: 'Fresh', query: {}, organization_id: organization };
+    path = path.replace('{view_id}', (await make<{ id: string }>('/views', wanted, headers.owner)).id);
   }
   path = path.replace('{match_id}', matchId).replace('{app_id}', app.id).replace('{external_id}', `fresh-${made++}`);
   const query = row.query?.replace('{app}', app.id).replace('{organization}', organization);

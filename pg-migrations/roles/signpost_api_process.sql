@@ -14,6 +14,8 @@ GRANT UPDATE (changed_at) ON outbox TO signpost_api_process;
 GRANT SELECT, UPDATE ON host_checks TO signpost_api_process;
 GRANT SELECT (id, organization_id) ON webhook_endpoints TO signpost_api_process;
 GRANT SELECT (id, host, host_verified_at, deleted_at), UPDATE (host_verified_at) ON apps TO signpost_api_process;
+GRANT SELECT (id, organization_id) ON saved_views TO signpost_api_process;
+GRANT SELECT ON exchange_rates TO signpost_api_process;
 GRANT SELECT ON ingest.progress TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE, DELETE ON hourly_audits TO signpost_api_process;
 DO $$
@@ -40,6 +42,10 @@ BEGIN
   -- An endpoint is looked up before its organization is known.
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'webhook_endpoints' AND policyname = 'api_process') THEN
     CREATE POLICY api_process ON webhook_endpoints FOR SELECT TO signpost_api_process USING (true);
+  END IF;
+  -- A view is looked up before its organization is known.
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'saved_views' AND policyname = 'api_process') THEN
+    CREATE POLICY api_process ON saved_views FOR SELECT TO signpost_api_process USING (true);
   END IF;
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'apps' AND policyname = 'api_process_read') THEN
     CREATE POLICY api_process_read ON apps FOR SELECT TO signpost_api_process USING (true);
