@@ -74,6 +74,7 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'PATCH /links/{id}': async () => [`/links/${link.id}`, 200, { title: 'By a key' }],
   'DELETE /links/{id}': async () => [`/links/${(await make('/links', { app_id: app.id, path: '/d' })).id}`, 200],
   'GET /links/{id}/qr': async () => [`/links/${link.id}/qr`, 200],
+  'POST /links/{id}/explain': async () => [`/links/${link.id}/explain`, 200, { user_agent: 'curl/8' }],
   'GET /links/{id}/stats': async () => [`/links/${link.id}/stats`, 200],
   'GET /apps': async () => [`/apps?organization_id=${owner.organization_id}`, 200],
   'POST /apps': async () => ['/apps', 201, { name: 'New', organization_id: owner.organization_id }],
