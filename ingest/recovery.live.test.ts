@@ -1,12 +1,26 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { Postgres } from '#common/stores/postgres.ts';
+import { FanOut } from '#webhooks/fan-out.ts';
+import { clicksIn } from '#webhooks/stored-clicks.ts';
 import { failpointNames } from './failpoints.ts';
-import { PipelineHarness } from './testing/pipeline-harness.ts';
+import { PipelineHarness, testOrganizationId } from './testing/pipeline-harness.ts';
 
 let way: PipelineHarness;
+let postgres: Postgres;
 beforeAll(async () => {
   way = await PipelineHarness.start();
+  postgres = new Postgres({ url: way.postgres.url, name: 'test', connectionsMax: 2 });
+  await postgres.execute('INSERT INTO organizations (id, name) VALUES ($1, $1)', [testOrganizationId]);
+  await postgres.execute(
+    `INSERT INTO webhook_endpoints (id, organization_id, url, events, secret_ciphertext, created_at, updated_at)
+     VALUES ('whk_1', $1, 'https://hooks.example.com/', '{click.batch}', '', now(), now())`,
+    [testOrganizationId],
+  );
 });
-afterAll(() => way.stop());
+afterAll(async () => {
+  await postgres.close();
+  await way.stop();
+});
 afterEach(() => way.stopIngests());
 
 const patience = { timeout: 25_000, interval: 200 };
@@ -68,4 +82,16 @@ test('ingest stops at once at any moment of its start or recovery', async () => 
   const last = way.ingest();
   await expect.poll(() => way.figures(), patience).toEqual(way.wanted);
   await last.stop();
+});
+
+test('after all these kills, every click is owed to a webhook once', async () => {
+  const quiet = { warn: () => undefined, info: () => undefined, error: () => undefined };
+  const fanOut = new FanOut({ db: postgres, clickhouse: way.client, log: quiet });
+  while ((await fanOut.pass()) > 0);
+  expect(await postgres.query('SELECT FROM webhook_batches')).toEqual([]);
+  const messages = await postgres.query<{ data: Record<string, unknown> }>('SELECT data FROM webhook_messages');
+  const read = clicksIn(way.client);
+  const clicks = await Promise.all(messages.map(({ data }) => read(testOrganizationId, data)));
+  const ids = (clicks.flat() as { click_id: string }[]).map(({ click_id }) => click_id);
+  expect([ids.length, new Set(ids).size]).toEqual([way.kept, way.kept]);
 });

@@ -488,6 +488,16 @@ CREATE TABLE public.webhook_attempts (
   CONSTRAINT webhook_attempts_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.webhook_batches (
+  log_partition integer NOT NULL,
+  batch_no bigint NOT NULL,
+  batch_no_to bigint NOT NULL,
+  parts jsonb NOT NULL,
+  owed_at timestamp with time zone NOT NULL DEFAULT now(),
+  due_at timestamp with time zone NOT NULL DEFAULT now(),
+  CONSTRAINT webhook_batches_pkey PRIMARY KEY (log_partition, batch_no)
+);
+
 CREATE TABLE public.webhook_endpoints (
   id text NOT NULL,
   organization_id text NOT NULL,
@@ -504,12 +514,14 @@ CREATE TABLE public.webhook_endpoints (
   failing_since timestamp with time zone,
   disabled_at timestamp with time zone,
   disabled_reason text,
+  event_names text[],
   CONSTRAINT webhook_endpoints_app_ids_check CHECK ((cardinality(app_ids) > 0)),
   CONSTRAINT webhook_endpoints_check CHECK (((disabled_at IS NULL) = (disabled_reason IS NULL))),
   CONSTRAINT webhook_endpoints_check1 CHECK (((previous_secret_ciphertext IS NULL) = (previous_secret_until IS NULL))),
   CONSTRAINT webhook_endpoints_created_by_fkey FOREIGN KEY (created_by) REFERENCES users(id) ON DELETE SET NULL,
   CONSTRAINT webhook_endpoints_description_check CHECK ((char_length(description) <= 300)),
   CONSTRAINT webhook_endpoints_disabled_reason_check CHECK ((disabled_reason = ANY (ARRAY['requested'::text, 'gone'::text, 'failing'::text, 'backlog'::text]))),
+  CONSTRAINT webhook_endpoints_event_names_check CHECK ((cardinality(event_names) > 0)),
   CONSTRAINT webhook_endpoints_events_check CHECK ((cardinality(events) > 0)),
   CONSTRAINT webhook_endpoints_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT webhook_endpoints_pkey PRIMARY KEY (id),
@@ -856,6 +868,22 @@ CREATE OR REPLACE FUNCTION public.signpost_organizations()
 AS $function$ SELECT string_to_array(current_setting('signpost.organization_ids', true), ',') $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_owe_batches()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  IF signpost_records_are_owed() THEN
+    INSERT INTO webhook_batches (log_partition, batch_no, batch_no_to, parts)
+      SELECT partition, batch_no, batch_no, parts FROM gone WHERE batch_no > 0
+      ON CONFLICT DO NOTHING;
+  END IF;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_owe_changed_links()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -899,6 +927,22 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_owe_lost_batches()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  IF signpost_records_are_owed() THEN
+    INSERT INTO webhook_batches AS known (log_partition, batch_no, batch_no_to, parts)
+      SELECT NEW.partition, NEW.batch_no, last_batch_no, '[]' FROM ingest.last_batch WHERE partition = NEW.partition
+      ON CONFLICT (log_partition, batch_no) DO UPDATE SET parts = '[]', batch_no_to = greatest(known.batch_no_to, excluded.batch_no_to);
+  END IF;
+  RETURN NULL;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_owner_of_app(wanted text)
  RETURNS text
  LANGUAGE sql
@@ -914,6 +958,15 @@ CREATE OR REPLACE FUNCTION public.signpost_owner_of_link(wanted text)
  SET search_path TO 'public'
 AS $function$ SELECT l.organization_id FROM links l JOIN apps a ON a.id = l.app_id
       WHERE l.id = wanted AND l.deleted_at IS NULL AND a.deleted_at IS NULL $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_records_are_owed()
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$ SELECT EXISTS (SELECT FROM webhook_endpoints WHERE disabled_at IS NULL AND events && ARRAY[
+       'click.batch', 'install.recorded', 'install.attributed', 'event.recorded', 'conversion.recorded', 'match.refused']) $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_refuse_deleted_organization()
@@ -944,6 +997,10 @@ CREATE OR REPLACE FUNCTION public.signpost_webhook_message_id(endpoint text, fac
  IMMUTABLE PARALLEL SAFE
 AS $function$ SELECT 'msg_' || left(encode(sha256(convert_to(endpoint || ' ' || fact, 'UTF8')), 'hex'), 32) $function$
 ;
+
+CREATE TRIGGER batches_owed AFTER DELETE ON ingest.batch REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION signpost_owe_batches();
+
+CREATE CONSTRAINT TRIGGER lost_batches_owed AFTER INSERT ON ingest.batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (new.is_partial) EXECUTE FUNCTION signpost_owe_lost_batches();
 
 CREATE TRIGGER apps_change_noted AFTER UPDATE ON public.apps FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION signpost_note_app_change();
 

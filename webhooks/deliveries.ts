@@ -3,7 +3,7 @@
  *
  * Bounds: `concurrentMax` requests at a time, each for `timeLimitMs`; `message-store.ts` limits what one endpoint and one
  * organization get of them. A message whose attempt could not be noted, because Postgres is unavailable, is delivered
- * again when its lease has ended.
+ * again when its lease has ended; so is one whose clicks could not be read, because ClickHouse is unavailable.
  */
 import { randomUUID } from 'node:crypto';
 import { setMaxListeners } from 'node:events';
@@ -17,6 +17,7 @@ import { payloadOf } from './payload.ts';
 import { type PostOutcome, type PostParts, post } from './post.ts';
 import { failingMsMax, retryDelayMs } from './schedule.ts';
 import { signedHeaders } from './signature.ts';
+import type { ReadClicks } from './stored-clicks.ts';
 
 const concurrentMax = 200;
 const lookMs = 500;
@@ -28,6 +29,7 @@ export interface DeliveryParts extends Pick<PostParts, 'resolve' | 'reachable'> 
   readonly store: MessageStore;
   readonly encryption: Encryption;
   readonly shortUrl: ShortUrl;
+  readonly readClicks: ReadClicks;
   readonly clock: Clock;
   readonly log: Pick<Log, 'warn' | 'info'>;
   /** Replaced in tests. */
@@ -115,8 +117,8 @@ export class Deliveries {
     }
   }
 
-  #send(message: ClaimedMessage, nowMs: number): Promise<PostOutcome> {
-    const { encryption, shortUrl, resolve, reachable } = this.#parts;
+  async #send(message: ClaimedMessage, nowMs: number): Promise<SendOutcome> {
+    const { encryption, shortUrl, readClicks, resolve, reachable } = this.#parts;
     const { id, endpoint_id, previous_secret_ciphertext: previous, previous_secret_until: until } = message;
     const secretOf = (sealed: string) => encryption.decrypt(sealed, webhookSecretContext(endpoint_id));
     const isPreviousValid = previous !== null && until !== null && until.getTime() > nowMs;
@@ -125,24 +127,26 @@ export class Deliveries {
       secrets = [message.secret_ciphertext, ...(isPreviousValid ? [previous] : [])].map(secretOf);
     } catch (err) {
       this.#parts.log.warn({ err, endpoint_id }, 'the secret of a webhook endpoint cannot be decrypted');
-      return Promise.resolve({ kind: 'failed', reason: 'secret_unreadable' });
+      return { kind: 'failed', reason: 'secret_unreadable' };
     }
-    const body = payloadOf(message, shortUrl);
+    const body = await payloadOf(message, shortUrl, readClicks);
+    if (body === null) return { kind: 'gone' };
     const headers = {
       'content-type': 'application/json',
       'user-agent': 'Signpost-Webhooks/1',
       ...signedHeaders(id, nowMs, body, secrets),
     };
-    return post(
+    return await post(
       { url: message.url, headers, body, signal: this.#aborting.signal },
       { resolve, reachable, timeLimitMs: this.#parts.timeLimitMs ?? timeLimitMs },
     );
   }
 
-  async #settle(attempt: Attempt, outcome: PostOutcome): Promise<void> {
+  async #settle(attempt: Attempt, outcome: SendOutcome): Promise<void> {
     const { clock, store } = this.#parts;
     this.attempts.set(attempt.outcome, (this.attempts.get(attempt.outcome) ?? 0) + 1);
     if (attempt.outcome === 'delivered') return await store.delivered(attempt);
+    if (outcome.kind === 'gone') return await store.abandoned(attempt);
     const nowMs = clock();
     const isGone = attempt.httpStatus === 410;
     const retryAfter = outcome.kind === 'answered' ? outcome.retryAfter : '';
@@ -168,9 +172,12 @@ export class Deliveries {
   }
 }
 
-function namesOf(
-  outcome: Exclude<PostOutcome, { kind: 'aborted' }>,
-): Omit<Attempt, 'message' | 'attemptedMs' | 'durationMs'> {
+/** `gone`: there is nothing to send any more. */
+type SendOutcome = PostOutcome | { readonly kind: 'gone' };
+type Names = Pick<Attempt, 'outcome' | 'httpStatus' | 'answer'>;
+
+function namesOf(outcome: Exclude<SendOutcome, { kind: 'aborted' }>): Names {
+  if (outcome.kind === 'gone') return { outcome: 'payload_gone', httpStatus: null, answer: '' };
   if (outcome.kind === 'failed') return { outcome: outcome.reason, httpStatus: null, answer: '' };
   const { status, answer } = outcome;
   const isDelivered = status >= 200 && status < 300;

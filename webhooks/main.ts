@@ -1,29 +1,41 @@
 /** Delivers webhooks. Any number of these processes share the work. */
+import { ClickHouse } from '#clickhouse/client.ts';
 import { systemClock } from '#common/clock.ts';
 import { Encryption, parseSecretKeys } from '#common/encryption.ts';
 import { shortUrlWith } from '#common/links/short-url.ts';
 import { processConfig } from '#common/process/config.ts';
 import { Lifecycle } from '#common/process/lifecycle.ts';
 import { createLog, createMetrics, exposeCounter, exposeGauge, telemetryPart } from '#common/process/telemetry.ts';
+import { urlsIn } from '#common/process/url-list.ts';
 import { ReachableAddresses } from '#common/reachable-addresses.ts';
 import { Postgres } from '#common/stores/postgres.ts';
 import { Chores } from './chores.ts';
 import { Deliveries } from './deliveries.ts';
+import { FanOut } from './fan-out.ts';
 import { resolveWith } from './host-addresses.ts';
 import { MessageStore } from './message-store.ts';
+import { clicksIn } from './stored-clicks.ts';
 
-const config = processConfig('webhooks', [['WEBHOOKS_DATABASE_URL', 'DATABASE_URL'], 'SECRET_KEY']);
+/** Limits of one query. */
+const readLimits = { executionSecondsMax: 10, rowsToReadMax: 100_000_000, resultRowsMax: 200_000 } as const;
+
+const config = processConfig('webhooks', [['WEBHOOKS_DATABASE_URL', 'DATABASE_URL'], 'CLICKHOUSE_URL', 'SECRET_KEY']);
 const name = config.INSTANCE || 'webhooks-0';
 const log = createLog('webhooks', config);
 const metrics = createMetrics('webhooks');
 
 const url = config.WEBHOOKS_DATABASE_URL || config.DATABASE_URL;
 const db = new Postgres({ url, name, onError: (err) => log.warn({ err }, 'Postgres is unavailable') });
+// Only the first of several servers: ingest inserts there, and another one may not have the rows yet.
+const [first = ''] = urlsIn(config.CLICKHOUSE_URL);
+const clickhouse = new ClickHouse({ url: first, reads: readLimits, requestTimeoutMs: 15_000 });
 const store = new MessageStore(db);
+const fanOut = new FanOut({ db, clickhouse, log });
 const deliveries = new Deliveries({
   store,
   encryption: new Encryption(parseSecretKeys(config.SECRET_KEY)),
   shortUrl: shortUrlWith(config),
+  readClicks: clicksIn(clickhouse),
   resolve: resolveWith(config.DNS_SERVERS),
   reachable: new ReachableAddresses(config.WEBHOOK_ALLOWED_NETWORKS),
   clock: systemClock,
@@ -39,6 +51,20 @@ exposeCounter(
   (set) => {
     for (const [outcome, count] of deliveries.attempts) set({ outcome }, count);
   },
+);
+exposeCounter(
+  metrics,
+  'signpost_webhooks_batches_total',
+  'Batches of records that were turned into messages.',
+  [],
+  (set) => set({}, fanOut.counters.batches),
+);
+exposeCounter(
+  metrics,
+  'signpost_webhooks_postponed_batches_total',
+  'Batches of records that could not be turned into messages, and are tried again.',
+  [],
+  (set) => set({}, fanOut.counters.postponed),
 );
 exposeCounter(
   metrics,
@@ -63,7 +89,9 @@ exposeGauge(
 
 await new Lifecycle({ log }).run([
   { name: 'postgres', stop: () => db.close() },
+  { name: 'clickhouse', stop: () => clickhouse.close() },
   chores,
-  telemetryPart(config, metrics, { postgres: () => db.isReady() }),
+  telemetryPart(config, metrics, { postgres: () => db.isReady(), clickhouse: () => clickhouse.isReachable() }),
+  fanOut,
   deliveries,
 ]);

@@ -117,6 +117,16 @@ export class MessageStore {
     });
   }
 
+  /** Of a message of which nothing is left to send. It says nothing about its endpoint. */
+  abandoned(attempt: Attempt): Promise<void> {
+    const { id, lease } = attempt.message;
+    return this.#db.transaction(async (queries) => {
+      await keepAttempt(queries, attempt);
+      const sql = `UPDATE webhook_messages SET status = 'failed', tries = tries + 1, lease = NULL WHERE id = $1 AND lease = $2`;
+      await queries.execute(sql, [id, lease], 'webhook_abandoned');
+    });
+  }
+
   /**
    * @param retryMs when the next attempt begins; null: there is none.
    * @returns since when the endpoint fails; undefined if it was deleted meanwhile.
@@ -181,6 +191,9 @@ export class MessageStore {
   /** By the clock of Postgres: that of one process, if it is wrong, must delete nothing. @returns the number of rows. */
   async deleteOld(): Promise<number> {
     let deleted = 0;
+    deleted += await this.#db.execute(
+      `DELETE FROM webhook_batches WHERE owed_at < now() - interval '${keptMs} milliseconds'`,
+    );
     for (const table of ['webhook_messages', 'webhook_attempts']) {
       deleted += await this.#db.execute(
         `DELETE FROM ${table} WHERE id IN (SELECT id FROM ${table} WHERE created_at < now() - interval '${keptMs} milliseconds'

@@ -2,6 +2,7 @@
 import { type LinkRow, linkAnswer, linkSchema } from '#common/links/link.ts';
 import type { ShortUrl } from '#common/links/short-url.ts';
 import { PAYLOAD_VERSION } from '#common/webhooks/webhook-events.ts';
+import type { ReadClicks } from './stored-clicks.ts';
 
 export interface MessageContent {
   readonly type: string;
@@ -10,15 +11,33 @@ export interface MessageContent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-export function payloadOf(message: MessageContent, shortUrl: ShortUrl): string {
-  const { type, organization_id, occurred_at, data } = message;
+/** @returns null if what it reports is not stored any more. @throws ClickHouseFailure */
+export async function payloadOf(
+  message: MessageContent,
+  shortUrl: ShortUrl,
+  readClicks: ReadClicks,
+): Promise<string | null> {
+  const { type, organization_id, occurred_at } = message;
+  const data = await dataOf(message, shortUrl, readClicks);
+  if (data === null) return null;
   return JSON.stringify({
     type,
     version: PAYLOAD_VERSION,
     timestamp: occurred_at.toISOString(),
     organization_id,
-    data: type.startsWith('link.') ? linkData(data, shortUrl) : data,
+    data,
   });
+}
+
+async function dataOf(
+  { type, organization_id, data }: MessageContent,
+  shortUrl: ShortUrl,
+  readClicks: ReadClicks,
+): Promise<object | null> {
+  if (type.startsWith('link.')) return linkData(data, shortUrl);
+  if (type !== 'click.batch') return data;
+  const clicks = await readClicks(organization_id, data);
+  return clicks.length === 0 ? null : { clicks };
 }
 
 /** A link as the API returns it, from the row as a trigger wrote it. */

@@ -8,7 +8,7 @@ import { installNames, matchKeys, type Person } from './erase-person.ts';
 import { AdminError } from './questions.ts';
 
 /** Tables that contain ids of people. */
-const tables = ['install_names', 'install_answers', 'claims', 'device_aliases'] as const;
+const tables = ['install_names', 'install_answers', 'claims', 'device_aliases', 'webhook_messages'] as const;
 /** A larger table is not rewritten, because its writers would block for too long. */
 const rewriteBytesMax = 1_073_741_824;
 
@@ -28,6 +28,11 @@ export async function eraseInPostgres(db: Queries, appIds: readonly string[], pe
   await db.execute(
     `DELETE FROM device_aliases WHERE app_id = ANY ($1) AND ($2::text[] IS NULL OR id = ANY ($2) OR previous_id = ANY ($2))`,
     [appIds, named],
+  );
+  await db.execute(
+    `DELETE FROM webhook_messages WHERE data ->> 'app_id' = ANY ($1) AND type NOT LIKE 'link.%' AND ($2::text[] IS NULL
+       OR data ->> 'install_id' = ANY ($2) OR data ->> 'device_id' = ANY ($3) OR data ->> 'user_id' = ANY ($3))`,
+    [appIds, installs, named],
   );
   return await db.execute(
     `DELETE FROM install_answers WHERE app_id = ANY ($1) AND ($2::text[] IS NULL OR install_id = ANY ($2))`,

@@ -12,6 +12,8 @@ import {
   endpointColumns,
   endpointExample,
   endpointWithSecretSchema,
+  eventNamesFault,
+  eventNamesSchema,
   eventsSchema,
   secretExample,
   urlSchema,
@@ -21,8 +23,8 @@ import { refuseApps } from './endpoint-apps.ts';
 const ENDPOINTS_MAX = 50;
 
 const insertion = `
-  INSERT INTO webhook_endpoints (id, organization_id, url, description, events, app_ids, secret_ciphertext, created_by, created_at, updated_at)
-  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $9 FROM unnest($1::text[]) AS o (id)
+  INSERT INTO webhook_endpoints (id, organization_id, url, description, events, event_names, app_ids, secret_ciphertext, created_by, created_at, updated_at)
+  SELECT $2, o.id, $3, $4, $5, $6, $7, $8, $9, $10, $10 FROM unnest($1::text[]) AS o (id)
    WHERE (SELECT count(*) FROM webhook_endpoints k WHERE k.organization_id = o.id) < ${ENDPOINTS_MAX}
   RETURNING ${endpointColumns}`;
 
@@ -44,11 +46,16 @@ export const createWebhook = route({
       url: urlSchema,
       description: Type.Optional(descriptionSchema),
       events: eventsSchema,
+      event_names: Type.Optional(eventNamesSchema),
       app_ids: Type.Optional(appIdsSchema),
     },
     { additionalProperties: false, title: 'NewWebhook' },
   ),
-  bodyExample: { url: endpointExample.url, events: endpointExample.events, description: endpointExample.description },
+  bodyExample: {
+    url: endpointExample.url,
+    events: endpointExample.events,
+    event_names: endpointExample.event_names,
+  },
   answers: {
     201: {
       description: 'The new webhook, with its secret.',
@@ -59,9 +66,10 @@ export const createWebhook = route({
   async handle({ db, tenancy, clock, webhooks }, { caller, body }) {
     const organizationId = await chooseOrganization(db, caller, body.organization_id);
     if (organizationId instanceof Rejection) return organizationId;
-    const refused = refuseWrite(caller, organizationId) ?? webhooks.refuseUrl(body.url);
+    const { url, events, event_names = null, description = '', app_ids = null } = body;
+    const refused =
+      refuseWrite(caller, organizationId) ?? webhooks.refuseUrl(url) ?? eventNamesFault(events, event_names);
     if (refused) return refused;
-    const { url, events, description = '', app_ids = null } = body;
     const nowMs = clock();
     const id = newId('whk', nowMs);
     const secret = newWebhookSecret();
@@ -71,7 +79,7 @@ export const createWebhook = route({
     return tenancy.within(tenantOf(caller, [organizationId]), async (tenant) => {
       const denied = await refuseApps(tenant, caller, app_ids);
       if (denied) return denied;
-      const values = [id, url, description, events, app_ids, sealed, creator, new Date(nowMs)];
+      const values = [id, url, description, events, event_names, app_ids, sealed, creator, new Date(nowMs)];
       const [row] = await tenant.query<EndpointRow>(insertion, values);
       if (!row) return invalid('body', `the organization has ${ENDPOINTS_MAX} webhooks already: delete one first`);
       return { status: 201, body: { ...endpointAnswer(row, nowMs), secret } };

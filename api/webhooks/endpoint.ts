@@ -3,7 +3,7 @@ import { Type } from 'typebox';
 import { refuseWrite, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import type { UserCaller } from '#api/route.ts';
-import { forbidden, notFound, Rejection } from '#common/http/rejection.ts';
+import { forbidden, invalid, notFound, Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
 import { nullable } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';
@@ -20,6 +20,7 @@ export interface EndpointRow {
   readonly url: string;
   readonly description: string;
   readonly events: readonly WebhookEventType[];
+  readonly event_names: readonly string[] | null;
   readonly app_ids: readonly string[] | null;
   readonly created_by: string | null;
   readonly created_at: Date;
@@ -30,7 +31,7 @@ export interface EndpointRow {
   readonly disabled_reason: DisabledReason | null;
 }
 
-export const endpointColumns = `id, organization_id, url, description, events, app_ids, created_by, created_at, updated_at,
+export const endpointColumns = `id, organization_id, url, description, events, event_names, app_ids, created_by, created_at, updated_at,
   previous_secret_until, failing_since, disabled_at, disabled_reason`;
 
 export function endpointAnswer(row: EndpointRow, nowMs: number): object {
@@ -102,12 +103,31 @@ const appIds = Type.Array(Type.String(), {
 });
 export const appIdsSchema = nullable(appIds);
 
+export const eventNamesSchema = nullable(
+  Type.Array(Type.String({ minLength: 1, maxLength: 128 }), {
+    minItems: 1,
+    maxItems: 100,
+    uniqueItems: true,
+    description: 'The names of the events that are sent as event.recorded; required with that type.',
+  }),
+);
+
+/** Null if it names events just when it gets events by name. */
+export function eventNamesFault(events: readonly string[], names: readonly string[] | null): Rejection | null {
+  if (events.includes('event.recorded') === (names !== null)) return null;
+  return invalid(
+    'event_names',
+    names === null ? 'is required with event.recorded' : 'is only used with event.recorded',
+  );
+}
+
 const fields = {
   id: Type.String(),
   organization_id: Type.String(),
   url: Type.String(),
   description: Type.String(),
   events: eventsSchema,
+  event_names: eventNamesSchema,
   app_ids: appIdsSchema,
   enabled: Type.Boolean(),
   disabled_reason: nullable(
@@ -143,7 +163,8 @@ export const endpointExample = {
   organization_id: 'org_01j9z3k4m5n6p7q8r9s0t1v2w3',
   url: 'https://hooks.example.com/signpost',
   description: 'Warehouse',
-  events: ['link.created', 'link.deleted'],
+  events: ['link.created', 'event.recorded'],
+  event_names: ['purchase'],
   app_ids: null,
   enabled: true,
   disabled_reason: null,

@@ -9,6 +9,8 @@ import {
   endpointExample,
   endpointParams,
   endpointSchema,
+  eventNamesFault,
+  eventNamesSchema,
   eventsSchema,
   urlSchema,
   withEndpoint,
@@ -17,7 +19,7 @@ import { refuseApps } from './endpoint-apps.ts';
 
 /** A value that does not change keeps when and why the endpoint was disabled. */
 const change = `
-  UPDATE webhook_endpoints SET updated_at = $3, url = $4, description = $5, events = $6, app_ids = $7,
+  UPDATE webhook_endpoints SET updated_at = $3, url = $4, description = $5, events = $6, event_names = $9, app_ids = $7,
          disabled_at = CASE WHEN $8 THEN NULL ELSE coalesce(disabled_at, $3) END,
          disabled_reason = CASE WHEN $8 THEN NULL ELSE coalesce(disabled_reason, 'requested') END,
          failing_since = CASE WHEN $8 AND disabled_at IS NULL THEN failing_since END
@@ -40,6 +42,7 @@ export const updateWebhook = route({
       url: Type.Optional(urlSchema),
       description: Type.Optional(descriptionSchema),
       events: Type.Optional(eventsSchema),
+      event_names: Type.Optional(eventNamesSchema),
       app_ids: Type.Optional(appIdsSchema),
       enabled: Type.Optional(Type.Boolean()),
     },
@@ -55,8 +58,10 @@ export const updateWebhook = route({
       const denied = body.app_ids === undefined ? null : await refuseApps(tenant, caller, body.app_ids);
       if (denied) return denied;
       const isEnabled = body.enabled ?? before.disabled_at === null;
-      const { url, description, events, app_ids } = after;
-      const values = [params.id, new Date(deps.clock()), url, description, events, app_ids, isEnabled];
+      const { url, description, events, event_names, app_ids } = after;
+      const fault = eventNamesFault(events, event_names);
+      if (fault) return fault;
+      const values = [params.id, new Date(deps.clock()), url, description, events, app_ids, isEnabled, event_names];
       const [row] = await tenant.query<EndpointRow>(change, values);
       return { status: 200, body: endpointAnswer(row ?? before, deps.clock()) };
     });

@@ -127,6 +127,8 @@ test.each([
   ['no events', { events: [] }, 'events'],
   ['an unknown event', { events: ['link.tapped'] }, 'events[0]'],
   ['an event that is sent on request only', { events: ['endpoint.test'] }, 'events[0]'],
+  ['events without their names', { events: ['event.recorded'] }, 'event_names'],
+  ['names without events', { event_names: ['purchase'] }, 'event_names'],
   ['no apps', { app_ids: [] }, 'app_ids'],
   ['an unknown field', { secret: 'mine' }, 'secret'],
 ])('%s is a 400 that names the field', async (_, fields, field) => {

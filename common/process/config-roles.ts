@@ -78,7 +78,7 @@ export const settingsOfRole = {
     ...everyProcess,
     ...webhooks,
     ...shortLinks,
-    ...(['WEBHOOKS_DATABASE_URL', 'DATABASE_URL', 'SECRET_KEY', 'DNS_SERVERS'] as const),
+    ...(['WEBHOOKS_DATABASE_URL', 'DATABASE_URL', 'CLICKHOUSE_URL', 'SECRET_KEY', 'DNS_SERVERS'] as const),
   ],
 } as const satisfies Record<string, readonly SettingName[]>;
 

@@ -1,6 +1,17 @@
 /** The catalogue of webhooks: what an endpoint may subscribe to, and what the payload of each is. */
 import { type TSchema, Type } from 'typebox';
 import { linkExample, linkSchema } from '#common/links/link.ts';
+import type { NoMatchReason } from '#common/match/rules.ts';
+import {
+  clicksExample,
+  clicksPayload,
+  eventExample,
+  eventPayload,
+  installExample,
+  installPayload,
+  matchExample,
+  matchPayload,
+} from './record-payloads.ts';
 
 /** Of every payload. A change that old receivers would not understand gets a higher one. */
 export const PAYLOAD_VERSION = 1;
@@ -25,8 +36,17 @@ export const webhookFailures = [
   'secret_unreadable',
 ] as const;
 export type WebhookFailure = (typeof webhookFailures)[number];
-/** How an attempt ended; `http_error`: with an answer other than 2xx. */
-export const attemptOutcomes = ['delivered', 'http_error', ...webhookFailures] as const;
+/** How an attempt ended; `http_error`: with an answer other than 2xx; `payload_gone`: its clicks are not stored any more. */
+export const attemptOutcomes = ['delivered', 'http_error', 'payload_gone', ...webhookFailures] as const;
+
+/** Of a `click.batch`: more are several messages. */
+export const CLICKS_MAX = 500;
+
+/** Outcomes of a match that are reported as refused: a click or link was named, or clicks were compared, and none was given. */
+export const refusedOutcomes = [
+  ...(['low_confidence', 'ambiguous', 'click_unknown', 'click_pending', 'click_claimed', 'click_expired'] as const),
+  'link_unknown',
+] as const satisfies readonly NoMatchReason[];
 
 const link = { data: linkSchema, example: linkExample };
 
@@ -34,6 +54,37 @@ export const webhookEvents = {
   'link.created': { about: 'A link was created.', ...link },
   'link.updated': { about: 'A link was changed. The payload has its new values.', ...link },
   'link.deleted': { about: 'A link was deleted. The payload has its last values.', ...link },
+  'click.batch': {
+    about: 'Up to 500 clicks were recorded, bots included. A busy app gets several in a second.',
+    data: clicksPayload,
+    example: clicksExample,
+  },
+  'install.recorded': {
+    about: 'An app was installed. Openings of an installed app are no installs.',
+    data: installPayload,
+    example: installExample,
+  },
+  'install.attributed': {
+    about: 'An app was installed because of a link.',
+    data: installPayload,
+    example: installExample,
+  },
+  'event.recorded': {
+    about: 'An event with one of the names in event_names was recorded.',
+    data: eventPayload,
+    example: eventExample,
+  },
+  'conversion.recorded': {
+    about: 'An event was recorded that counts as a conversion.',
+    data: eventPayload,
+    example: eventExample,
+  },
+  'match.refused': {
+    about:
+      'An app asked which link it was installed from, and there were clicks, but none that is certain or likely enough.',
+    data: matchPayload,
+    example: matchExample,
+  },
   'endpoint.disabled': {
     about: 'Another webhook endpoint of the organization was disabled, because its deliveries failed.',
     data: Type.Object({

@@ -99,6 +99,7 @@ const installs = ['SELECT * FROM install_answers', 'SELECT * FROM install_names'
 const webhooks = [
   'SELECT secret_ciphertext FROM webhook_endpoints',
   'SELECT * FROM webhook_messages',
+  'SELECT * FROM webhook_batches',
   'DELETE FROM webhook_attempts',
 ];
 

@@ -94,6 +94,7 @@ export function processPlans(config: Config, facts: LaunchFacts): ProcessPlan[] 
     DATA_DIR: facts.dataDir,
     DATABASE_URL: '',
     WEBHOOKS_DATABASE_URL: database.webhooks,
+    CLICKHOUSE_URL: clickhouse.reader,
     SECRET_KEY: facts.secretKey,
     ...localLinks(config),
   };

@@ -35,7 +35,7 @@ SELECT sql FROM (
        WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
       UNION ALL
       SELECT 2, row_number() OVER (ORDER BY c.conname)::int, format('CONSTRAINT %I %s', c.conname, pg_get_constraintdef(c.oid))
-        FROM pg_constraint c WHERE c.conrelid = t.oid AND c.contype <> 'n'
+        FROM pg_constraint c WHERE c.conrelid = t.oid AND c.contype NOT IN ('n', 't')
     ) AS lines)) AS sql FROM tables t
   UNION ALL
   SELECT 2, t.name || i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid) || ';'

@@ -28,6 +28,8 @@ import {
 } from '#testing/servers.ts';
 
 const [organization_id, app_id, link_id] = [newId('org', 1), newId('app', 1), newId('lnk', 1)];
+/** Whose clicks they are. */
+export const testOrganizationId = organization_id;
 
 export function testClick(time: number, privacy_mode: Click['privacy_mode'] = 'anonymize_ip'): string {
   return clickJson({

@@ -3,6 +3,7 @@ GRANT USAGE ON SCHEMA public TO signpost_webhooks;
 GRANT SELECT, UPDATE (failing_since, disabled_at, disabled_reason, updated_at) ON webhook_endpoints TO signpost_webhooks;
 GRANT SELECT, INSERT, UPDATE, DELETE ON webhook_messages TO signpost_webhooks;
 GRANT SELECT, INSERT, DELETE ON webhook_attempts TO signpost_webhooks;
+GRANT SELECT, INSERT, UPDATE, DELETE ON webhook_batches TO signpost_webhooks;
 -- Rows are locked before they are deleted, which requires the privilege to update one column.
 GRANT UPDATE (created_at) ON webhook_attempts TO signpost_webhooks;
 DO $$

@@ -26,12 +26,14 @@ interface MessageOfTest {
 export interface WebhooksStage {
   /** As the owner. */
   readonly db: Postgres;
+  /** As the process's role. */
+  readonly ownUrl: string;
   readonly encryption: Encryption;
   nowMs: number;
   newOrganization(): Promise<string>;
   endpoint(
     url: string,
-    more?: { organizationId?: string; events?: string[]; appIds?: string[] },
+    more?: { organizationId?: string; events?: string[]; appIds?: string[]; eventNames?: string[] },
   ): Promise<EndpointForTest>;
   /** Owes messages to an endpoint. @returns their ids, in the order of their claims. */
   owe(endpoint: EndpointForTest, count?: number, type?: string): Promise<string[]>;
@@ -58,6 +60,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
   const store = new MessageStore(own);
   const stage: WebhooksStage = {
     db,
+    ownUrl: postgres.urlAs('signpost_webhooks'),
     encryption,
     nowMs: Date.now(),
     newOrganization: async () => {
@@ -65,14 +68,22 @@ export async function webhooksStage(): Promise<WebhooksStage> {
       await db.execute('INSERT INTO organizations (id, name) VALUES ($1, $1)', [id]);
       return id;
     },
-    endpoint: async (url, { organizationId, events = ['link.created'], appIds } = {}) => {
+    endpoint: async (url, { organizationId, events = ['link.created'], appIds, eventNames } = {}) => {
       const id = newId('whk', stage.nowMs);
       const organization_id = organizationId ?? (await stage.newOrganization());
       const secret = newWebhookSecret();
       await db.execute(
-        `INSERT INTO webhook_endpoints (id, organization_id, url, events, app_ids, secret_ciphertext, created_at, updated_at)
-         VALUES ($1, $2, $3, $4, $5, $6, now(), now())`,
-        [id, organization_id, url, events, appIds ?? null, encryption.encrypt(secret, webhookSecretContext(id))],
+        `INSERT INTO webhook_endpoints (id, organization_id, url, events, app_ids, secret_ciphertext, event_names, created_at, updated_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, now(), now())`,
+        [
+          id,
+          organization_id,
+          url,
+          events,
+          appIds ?? null,
+          encryption.encrypt(secret, webhookSecretContext(id)),
+          eventNames ?? null,
+        ],
       );
       return { id, organization_id, secret };
     },
@@ -89,6 +100,7 @@ export async function webhooksStage(): Promise<WebhooksStage> {
       new Deliveries({
         store,
         encryption,
+        readClicks: () => Promise.reject(new Error('no clicks in this test')),
         shortUrl: (host, code) => `https://${host}/${code}`,
         resolve: () => Promise.reject(new Error('no names in this test')),
         reachable: new ReachableAddresses(['127.0.0.1']),

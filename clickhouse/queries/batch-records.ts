@@ -1,0 +1,116 @@
+/** The records of one batch that tenants are told about by webhooks. An erased person's records have no id. */
+import { isInstall } from '#clickhouse/rollups.ts';
+import type { Question } from './scope.ts';
+
+/** A batch of ingest, and when its rows of a table happened. */
+export interface BatchPlace {
+  readonly log_partition: number;
+  readonly batch_no: number;
+  /** Epoch milliseconds, both inclusive. */
+  readonly from_ms: number;
+  readonly to_ms: number;
+}
+
+const campaign = ['campaign', 'utm_source', 'utm_medium', 'utm_campaign', 'utm_term', 'utm_content'] as const;
+const device = ['platform', 'os', 'os_version', 'device_model'] as const;
+
+/** What a webhook says of a record, its id first. Addresses and user agents stay here. */
+export const webhookColumns = {
+  clicks: [
+    ...(['click_id', 'app_id', 'link_id', 'time', ...device, 'browser', 'language', 'country'] as const),
+    ...(['referrer_host', ...campaign, 'trigger', 'is_bot', 'bot_reason'] as const),
+  ],
+  installs: [
+    ...(['install_id', 'app_id', 'link_id', 'click_id', 'time', 'installed_at', 'device_id', 'user_id'] as const),
+    ...(['match_id', 'match_type', 'match_guaranteed', 'confidence', 'attributed', 'trigger', ...device] as const),
+    ...(['app_version', 'sdk_name', 'sdk_version', 'language', 'country', ...campaign, 'properties'] as const),
+  ],
+  events: [
+    ...(['event_id', 'app_id', 'name', 'time', 'received_at', 'install_id', 'device_id', 'user_id'] as const),
+    ...(['session_id', 'link_id', 'click_id', 'platform', 'country', ...campaign] as const),
+    ...(['revenue_amount', 'revenue_currency', 'is_conversion', 'properties'] as const),
+  ],
+  matches: [
+    ...(['match_id', 'app_id', 'time', 'platform', 'device_id', 'install_id', 'outcome'] as const),
+    ...(['confidence', 'competing_links'] as const),
+  ],
+} as const;
+
+export type WebhookTable = keyof typeof webhookColumns;
+
+/** Times in ISO 8601, amounts as exact text. */
+export const webhookSettings = { date_time_output_format: 'iso', output_format_json_quote_decimals: 1 } as const;
+
+const ofBatch = `log_partition = {log_partition:UInt16} AND batch_no = {batch_no:UInt64}
+  AND time >= fromUnixTimestamp64Milli({from_ms:Int64}, 'UTC') AND time <= fromUnixTimestamp64Milli({to_ms:Int64}, 'UTC')`;
+
+/** The numbers of the batches of a partition in a range, for batches that Postgres does not know. */
+export function batchesBetween(log_partition: number, from: number, to: number): Question {
+  const tables = Object.keys(webhookColumns).map(
+    (table) =>
+      `SELECT DISTINCT batch_no FROM ${table} WHERE log_partition = {log_partition:UInt16} AND batch_no BETWEEN {from:UInt64} AND {to:UInt64}`,
+  );
+  return {
+    sql: `SELECT DISTINCT batch_no FROM (${tables.join(' UNION ALL ')}) ORDER BY batch_no`,
+    params: { log_partition, from, to },
+  };
+}
+
+/** How many clicks each app of these organizations has in a batch. */
+export function clicksOfBatch(organization_ids: readonly string[], place: BatchPlace): Question {
+  return {
+    sql: `SELECT organization_id, app_id, count() AS clicks, toUnixTimestamp64Milli(max(time)) AS time_ms FROM clicks
+WHERE organization_id IN {organization_ids:Array(String)} AND ${ofBatch} AND click_id != ''
+GROUP BY organization_id, app_id`,
+    params: { organization_ids, ...place },
+  };
+}
+
+/** Some clicks of a batch, always in the same order. @param app_ids null: of every app. */
+export function clicksOfPart(
+  organization_id: string,
+  app_ids: readonly string[] | null,
+  place: BatchPlace,
+  limit: number,
+  offset: number,
+): Question {
+  const apps = app_ids === null ? '' : ' AND app_id IN {app_ids:Array(String)}';
+  return {
+    sql: `SELECT ${webhookColumns.clicks.join(', ')} FROM clicks
+WHERE organization_id = {organization_id:String}${apps} AND ${ofBatch} AND click_id != ''
+ORDER BY producer_id, frame_no, idx LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
+    params: { organization_id, app_ids: app_ids ?? [], limit, offset, ...place },
+  };
+}
+
+/** Which rows of a table are records of their own, and not openings, reversals or later attributions of one. */
+const isRecord: Record<Exclude<WebhookTable, 'clicks'>, string> = {
+  installs: `install_id != '' AND ${isInstall}`,
+  events: "event_id != '' AND sign = 1 AND NOT is_learned",
+  matches: "match_id != '' AND outcome IN {outcomes:Array(String)}",
+};
+
+export interface RecordFilter {
+  readonly organization_ids: readonly string[];
+  /** Of events: those with these names, and conversions if `hasConversions`. */
+  readonly names: readonly string[];
+  readonly hasConversions: boolean;
+  /** Of matches. */
+  readonly outcomes: readonly string[];
+}
+
+/** Installs, events or matches of a batch, with the place of each in the log. */
+export function recordsOfBatch(
+  table: Exclude<WebhookTable, 'clicks'>,
+  { organization_ids, names, hasConversions, outcomes }: RecordFilter,
+  place: BatchPlace,
+): Question {
+  const wanted =
+    table === 'events' ? ` AND (name IN {names:Array(String)}${hasConversions ? ' OR is_conversion' : ''})` : '';
+  return {
+    sql: `SELECT organization_id, ${webhookColumns[table].join(', ')}, toUnixTimestamp64Milli(time) AS time_ms, producer_id, frame_no, idx
+FROM ${table} WHERE organization_id IN {organization_ids:Array(String)} AND ${ofBatch} AND ${isRecord[table]}${wanted}
+ORDER BY producer_id, frame_no, idx`,
+    params: { organization_ids, names, outcomes, ...place },
+  };
+}

@@ -1,0 +1,283 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { ClickHouse } from '#clickhouse/client.ts';
+import { webhookColumns } from '#clickhouse/queries/batch-records.ts';
+import { Postgres } from '#common/stores/postgres.ts';
+import { clicksPayload, eventPayload, installPayload, matchPayload } from '#common/webhooks/record-payloads.ts';
+import { clickhouseForTest, type TestDatabase } from '#testing/servers.ts';
+import { FanOut } from './fan-out.ts';
+import { clicksIn } from './stored-clicks.ts';
+import { type Receiver, receiverForTest } from './testing/receiver.ts';
+import { type EndpointForTest, type WebhooksStage, webhooksStage } from './testing/webhooks-stage.ts';
+
+let stage: WebhooksStage;
+let database: TestDatabase;
+let clickhouse: ClickHouse;
+let own: Postgres;
+let receiver: Receiver;
+let errors: unknown[];
+let batchNo = 0;
+const url = 'https://hooks.example.com/';
+const timeMs = Date.parse('2026-11-20T10:00:00Z');
+
+beforeAll(async () => {
+  [stage, database, receiver] = await Promise.all([webhooksStage(), clickhouseForTest(), receiverForTest()]);
+  clickhouse = new ClickHouse({ url: database.url });
+  own = new Postgres({ url: stage.ownUrl, name: 'fan-out-test' });
+});
+beforeEach(async () => {
+  await stage.db.execute('DELETE FROM webhook_endpoints');
+  stage.nowMs = Date.now();
+  errors = [];
+});
+afterEach(() => expect(errors).toEqual([]));
+afterAll(async () => {
+  await Promise.all([clickhouse.close(), own.close(), receiver.stop()]);
+  await Promise.all([stage.stop(), database.stop()]);
+});
+
+const fanOut = (reads = clickhouse) =>
+  new FanOut({
+    db: own,
+    clickhouse: reads,
+    log: { warn: () => undefined, info: () => undefined, error: (fields: unknown) => void errors.push(fields) },
+  });
+
+/** Rows of a batch, as ingest stores them, each a record of its own. */
+async function store(table: string, rows: readonly object[], batch_no: number): Promise<void> {
+  const place = { time: '2026-11-20 10:00:00.000', log_partition: 3, batch_no, producer_id: 'p1', frame_no: batch_no };
+  const lines = rows.map((row, idx) => JSON.stringify({ ...place, idx, ...row })).join('\n');
+  const names = Object.keys({ ...place, idx: 0, ...Object.assign({}, ...rows) });
+  const insertion = { token: `${table} ${batch_no}`, format: 'JSONEachRow', columns: names } as const;
+  expect(await clickhouse.insert(table, Buffer.from(lines), insertion)).toMatchObject({ kind: 'written' });
+}
+
+/** As ingest does: begun, stored, and deleted with its marks. */
+async function commit(batch_no: number, ...tables: string[]): Promise<void> {
+  const parts = tables.map((table) => ({ table, partition: '202611', rows: 1, time_from: timeMs, time_to: timeMs }));
+  await stage.db.execute(
+    'INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time) VALUES (3, $1, 1, $2, $3, 1)',
+    [batch_no, '[]', JSON.stringify(parts)],
+  );
+  await stage.db.execute('DELETE FROM ingest.batch WHERE partition = 3 AND batch_no = ANY ($1)', [[batch_no]]);
+}
+
+async function owed(endpoint: EndpointForTest): Promise<{ id: string; type: string; data: Record<string, unknown> }[]> {
+  return stage.db.query(
+    'SELECT id, type, data FROM webhook_messages WHERE endpoint_id = $1 ORDER BY type, data::text',
+    [endpoint.id],
+  );
+}
+
+const waiting = async () => (await stage.db.query('SELECT FROM webhook_batches')).length;
+
+test('what the catalogue describes is what is selected', () => {
+  const names = (schema: object) => Object.keys((schema as { properties: object }).properties);
+  const click = (clicksPayload.properties.clicks as unknown as { items: object }).items;
+  expect(names(click)).toEqual([...webhookColumns.clicks]);
+  expect(names(installPayload)).toEqual([...webhookColumns.installs]);
+  expect(names(eventPayload)).toEqual([...webhookColumns.events]);
+  expect(names(matchPayload)).toEqual([...webhookColumns.matches]);
+});
+
+test('no batch is owed while no endpoint wants records', async () => {
+  await stage.endpoint(url, { events: ['link.created', 'endpoint.disabled'] });
+  const disabled = await stage.endpoint(url, { events: ['click.batch'] });
+  await stage.db.execute("UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'gone' WHERE id = $1", [
+    disabled.id,
+  ]);
+  await commit(++batchNo, 'clicks', 'events');
+  expect(await waiting()).toBe(0);
+});
+
+test('every record is owed once to each endpoint that wants it, and to no other tenant or app', async () => {
+  const events = ['install.recorded', 'install.attributed', 'event.recorded', 'conversion.recorded', 'match.refused'];
+  const all = await stage.endpoint(url, { events, eventNames: ['purchase'] });
+  const { organization_id: organizationId } = all;
+  const oneApp = await stage.endpoint(url, { organizationId, events: ['install.recorded'], appIds: ['app_2'] });
+  const attributed = await stage.endpoint(url, { organizationId, events: ['install.attributed'] });
+  const foreign = await stage.endpoint(url, { events, eventNames: ['purchase'] });
+  const at = { organization_id: organizationId, app_id: 'app_1' };
+  const no = ++batchNo;
+  await store(
+    'installs',
+    [
+      { ...at, install_id: 'ins_1', attributed: true, link_id: 'lnk_1', properties: '{"a":"\\u0000x\\ud800"}' },
+      { ...at, install_id: 'ins_2', attributed: false, app_id: 'app_2' },
+      // An opening, and one of an erased person.
+      { ...at, install_id: 'ins_3', attributed: true, trigger: 'reengagement' },
+      { ...at, install_id: '', attributed: true },
+    ],
+    no,
+  );
+  await store(
+    'events',
+    [
+      { ...at, event_id: 'e1', name: 'purchase', is_conversion: true, revenue_amount: '12.5', revenue_currency: 'EUR' },
+      { ...at, event_id: 'e2', name: 'opened', is_conversion: false },
+      { ...at, event_id: 'e3', name: 'purchase', sign: -1 },
+      { ...at, event_id: 'e3', name: 'purchase', is_learned: true },
+    ],
+    no,
+  );
+  await store(
+    'matches',
+    [
+      { ...at, match_id: 'm1', outcome: 'ambiguous' },
+      { ...at, match_id: 'm2', outcome: 'matched' },
+    ],
+    no,
+  );
+  await commit(no, 'installs', 'events', 'matches');
+  expect(await fanOut().pass()).toBe(1);
+  const facts = async (endpoint: EndpointForTest) =>
+    (await owed(endpoint)).map(({ type, data }) => [type, data['install_id'] || data['event_id'] || data['match_id']]);
+  expect(await facts(all)).toEqual([
+    ['conversion.recorded', 'e1'],
+    ['event.recorded', 'e1'],
+    ['install.attributed', 'ins_1'],
+    ['install.recorded', 'ins_1'],
+    ['install.recorded', 'ins_2'],
+    ['match.refused', 'm1'],
+  ]);
+  expect(await facts(oneApp)).toEqual([['install.recorded', 'ins_2']]);
+  expect(await facts(attributed)).toEqual([['install.attributed', 'ins_1']]);
+  expect(await facts(foreign)).toEqual([]);
+  const [conversion] = await owed(all);
+  expect(conversion?.data).toMatchObject({
+    app_id: 'app_1',
+    name: 'purchase',
+    time: '2026-11-20T10:00:00.000Z',
+    revenue_amount: '12.5',
+    is_conversion: true,
+    properties: {},
+  });
+  expect(conversion?.data).not.toHaveProperty('organization_id');
+  expect((await owed(attributed))[0]?.data['properties']).toEqual({ a: '\ufffdx\ufffd' });
+  // Owed again, as after a restore, they are the same messages.
+  const before = await owed(all);
+  await commit(no, 'installs', 'events', 'matches');
+  expect(await fanOut().pass()).toBe(1);
+  expect(await owed(all)).toEqual(before);
+});
+
+test('clicks are owed 500 at a time, and read when they are sent', async () => {
+  const endpoint = await stage.endpoint(receiver.url, { events: ['click.batch'], appIds: ['app_1', 'app_2'] });
+  const { organization_id } = endpoint;
+  const no = ++batchNo;
+  const clicks = Array.from({ length: 1_203 }, (_, n) => ({
+    organization_id,
+    app_id: `app_${1 + (n % 3)}`,
+    click_id: `clk_${n}`,
+    link_id: 'lnk_1',
+    ip: '192.0.2.0',
+  }));
+  await store('clicks', clicks, no);
+  await commit(no, 'clicks');
+  expect(await fanOut().pass()).toBe(1);
+  expect((await owed(endpoint)).map(({ data }) => data['part'])).toEqual([0, 1]);
+  stage.nowMs = Date.now() + 1_000;
+  await stage.deliverAll(stage.process({ readClicks: clicksIn(clickhouse) }));
+  const sent = receiver.received.map(
+    ({ body }) => JSON.parse(body).data.clicks as { click_id: string; app_id: string }[],
+  );
+  expect(sent.map((one) => one.length).sort()).toEqual([302, 500]);
+  const wanted = clicks.filter(({ app_id }) => app_id !== 'app_3').map(({ click_id }) => click_id);
+  expect(
+    sent
+      .flat()
+      .map(({ click_id }) => click_id)
+      .sort(),
+  ).toEqual(wanted.sort());
+  expect(Object.keys(sent[0]?.[0] ?? {})).toEqual([...webhookColumns.clicks]);
+  // What is not stored any more is not sent.
+  await stage.db.execute(
+    "UPDATE webhook_messages SET status = 'pending', due_at = now(), data = data || '{\"batch_no\":0}' WHERE endpoint_id = $1",
+    [endpoint.id],
+  );
+  await stage.deliverAll(stage.process({ readClicks: clicksIn(clickhouse) }));
+  expect(receiver.received).toHaveLength(2);
+  expect((await stage.outcomes(endpoint)).sort()).toEqual(['delivered', 'delivered', 'payload_gone', 'payload_gone']);
+  expect(await stage.endpointRow(endpoint.id)).toMatchObject({ disabled_reason: null, failing_since: null });
+});
+
+test('a process that dies in the middle of a batch, and several at once, owe each record once', async () => {
+  const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
+  const { organization_id } = endpoint;
+  const numbers = Array.from({ length: 12 }, () => ++batchNo);
+  for (const no of numbers) {
+    await store('installs', [{ organization_id, app_id: 'app_1', install_id: `ins_of_${no}` }], no);
+    await commit(no, 'installs');
+  }
+  // Its query is not answered before its connection to Postgres ends, as with the process.
+  let noteAsked: () => void = () => undefined;
+  let noteEnded: (error: Error) => void = () => undefined;
+  const asked = new Promise<void>((done) => {
+    noteAsked = done;
+  });
+  const ended = new Promise<never>((_, fail) => {
+    noteEnded = fail;
+  });
+  const query = () => {
+    noteAsked();
+    return ended;
+  };
+  const hanging = { query } as unknown as ClickHouse;
+  const dying = fanOut(hanging).pass();
+  await asked;
+  await stage.db.query(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'fan-out-test' AND state = 'idle in transaction'",
+  );
+  await expect
+    .poll(async () => {
+      await Promise.all([fanOut().pass(), fanOut().pass(), fanOut().pass()]);
+      return waiting();
+    })
+    .toBe(0);
+  noteEnded(new Error('the process has ended'));
+  await dying;
+  errors.length = 0;
+  const ids = (await owed(endpoint)).map(({ data }) => data['install_id']);
+  expect(ids.sort()).toEqual(numbers.map((no) => `ins_of_${no}`).sort());
+});
+
+test('after Postgres has lost commits, the records of all batches that it does not know are owed again', async () => {
+  const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
+  const { organization_id } = endpoint;
+  const numbers = [++batchNo, ++batchNo, ++batchNo];
+  for (const no of numbers)
+    await store('installs', [{ organization_id, app_id: 'app_1', install_id: `ins_${no}` }], no);
+  await stage.db.transaction(async (queries) => {
+    await queries.execute(
+      "INSERT INTO ingest.batch (partition, batch_no, epoch, frames, parts, stream_time, is_partial) VALUES (3, $1, 1, '[]', '[]', 0, true)",
+      [numbers[0]],
+    );
+    await queries.execute('INSERT INTO ingest.last_batch VALUES (3, $1)', [numbers[2]]);
+  });
+  await fanOut().pass();
+  expect((await owed(endpoint)).map(({ data }) => data['install_id'])).toEqual(numbers.map((no) => `ins_${no}`));
+  // Its frames have come again.
+  await stage.db.execute('DELETE FROM ingest.batch');
+  await fanOut().pass();
+  expect(await owed(endpoint)).toHaveLength(3);
+  expect(await waiting()).toBe(0);
+});
+
+test('a batch that cannot be read is postponed, and holds up no other', async () => {
+  const endpoint = await stage.endpoint(url, { events: ['install.recorded'] });
+  const [bad, good] = [++batchNo, ++batchNo];
+  await store(
+    'installs',
+    [{ organization_id: endpoint.organization_id, app_id: 'app_1', install_id: 'ins_good' }],
+    good,
+  );
+  await commit(bad, 'installs');
+  await commit(good, 'installs');
+  await stage.db.execute(
+    'UPDATE webhook_batches SET parts = \'[{"table":"installs","time_from":"x"}]\' WHERE batch_no = $1',
+    [bad],
+  );
+  expect(await fanOut().pass()).toBe(2);
+  expect(await owed(endpoint)).toHaveLength(1);
+  expect([await waiting(), errors.splice(0).length]).toEqual([1, 1]);
+  await stage.db.execute('DELETE FROM webhook_batches');
+});

@@ -1,0 +1,179 @@
+/** Which messages the records of a batch owe to which endpoints. */
+import type { ClickHouse } from '#clickhouse/client.ts';
+import {
+  type BatchPlace,
+  clicksOfBatch,
+  recordsOfBatch,
+  type WebhookTable,
+  webhookSettings,
+} from '#clickhouse/queries/batch-records.ts';
+import { isObject } from '#common/json-object.ts';
+import { CLICKS_MAX, refusedOutcomes, type WebhookEventType } from '#common/webhooks/webhook-events.ts';
+
+export interface Subscriber {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly app_ids: readonly string[] | null;
+  readonly events: readonly WebhookEventType[];
+  readonly event_names: readonly string[] | null;
+}
+
+/** As ingest keeps it. */
+export interface BatchPart {
+  readonly table: string;
+  readonly time_from: number;
+  readonly time_to: number;
+}
+
+export interface OwedMessage {
+  readonly endpoint_id: string;
+  readonly organization_id: string;
+  readonly type: WebhookEventType;
+  /** With the endpoint it makes the id of the message: the same record is the same message. */
+  readonly fact: string;
+  readonly occurred_ms: number;
+  readonly data: object;
+}
+
+interface Batch {
+  readonly log_partition: number;
+  readonly batch_no: number;
+  /** Empty if they are not known. */
+  readonly parts: readonly BatchPart[];
+}
+
+const eventsOf: Record<WebhookTable, readonly WebhookEventType[]> = {
+  clicks: ['click.batch'],
+  installs: ['install.recorded', 'install.attributed'],
+  events: ['event.recorded', 'conversion.recorded'],
+  matches: ['match.refused'],
+};
+const tables = Object.keys(eventsOf) as WebhookTable[];
+/** The year 2200: later than any record. */
+const END_MS = 7_258_118_400_000;
+
+/** @throws ClickHouseFailure */
+export async function owedByBatch(
+  clickhouse: ClickHouse,
+  batch: Batch,
+  subscribers: readonly Subscriber[],
+): Promise<OwedMessage[]> {
+  const messages: OwedMessage[] = [];
+  for (const table of tables) {
+    const wanting = subscribers.filter(({ events }) => eventsOf[table].some((one) => events.includes(one)));
+    const place = placeOf(batch, table);
+    if (wanting.length === 0 || place === null) continue;
+    messages.push(
+      ...(table === 'clicks'
+        ? await owedClicks(clickhouse, place, wanting)
+        : await owedRecords(clickhouse, table, place, wanting)),
+    );
+  }
+  return messages;
+}
+
+/** Null if the batch has no rows of the table. */
+function placeOf({ log_partition, batch_no, parts }: Batch, table: WebhookTable): BatchPlace | null {
+  if (parts.length === 0) return { log_partition, batch_no, from_ms: 0, to_ms: END_MS };
+  const own = parts.filter((part) => part.table === table);
+  if (own.length === 0) return null;
+  const from_ms = Math.min(...own.map(({ time_from }) => time_from));
+  return { log_partition, batch_no, from_ms, to_ms: Math.max(...own.map(({ time_to }) => time_to)) };
+}
+
+const idsOf = (subscribers: readonly Subscriber[]) => [...new Set(subscribers.map((one) => one.organization_id))];
+
+const wants = ({ organization_id, app_ids }: Subscriber, row: { organization_id: string; app_id: string }) =>
+  organization_id === row.organization_id && (app_ids === null || app_ids.includes(row.app_id));
+
+interface ClickCount {
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly clicks: number;
+  readonly time_ms: number;
+}
+
+/** Only where the clicks are: they are read when the message is sent. */
+async function owedClicks(
+  clickhouse: ClickHouse,
+  place: BatchPlace,
+  subscribers: readonly Subscriber[],
+): Promise<OwedMessage[]> {
+  const { sql, params } = clicksOfBatch(idsOf(subscribers), place);
+  const counts = await clickhouse.query<ClickCount>(sql, params);
+  return subscribers.flatMap((subscriber) => {
+    const own = counts.filter((count) => wants(subscriber, count));
+    const clicks = own.reduce((sum, count) => sum + count.clicks, 0);
+    const occurred_ms = Math.max(0, ...own.map(({ time_ms }) => time_ms));
+    return Array.from({ length: Math.ceil(clicks / CLICKS_MAX) }, (_, part): OwedMessage => {
+      const { id: endpoint_id, organization_id, app_ids } = subscriber;
+      const fact = `click.batch ${place.log_partition} ${place.batch_no} ${part}`;
+      return {
+        endpoint_id,
+        organization_id,
+        type: 'click.batch',
+        fact,
+        occurred_ms,
+        data: { ...place, app_ids, part },
+      };
+    });
+  });
+}
+
+interface RecordRow extends Readonly<Record<string, unknown>> {
+  readonly organization_id: string;
+  readonly app_id: string;
+  readonly time_ms: number;
+  readonly producer_id: string;
+  readonly frame_no: number;
+  readonly idx: number;
+}
+
+async function owedRecords(
+  clickhouse: ClickHouse,
+  table: Exclude<WebhookTable, 'clicks'>,
+  place: BatchPlace,
+  subscribers: readonly Subscriber[],
+): Promise<OwedMessage[]> {
+  const names = new Set(
+    subscribers.flatMap(({ events, event_names }) => (events.includes('event.recorded') ? (event_names ?? []) : [])),
+  );
+  const filter = {
+    organization_ids: idsOf(subscribers),
+    names: [...names],
+    hasConversions: subscribers.some(({ events }) => events.includes('conversion.recorded')),
+    outcomes: refusedOutcomes,
+  };
+  const { sql, params } = recordsOfBatch(table, filter, place);
+  const rows = await clickhouse.query<RecordRow>(sql, params, webhookSettings);
+  return rows.flatMap((row) => {
+    const { organization_id, time_ms, producer_id, frame_no, idx, ...fields } = row;
+    const data = 'properties' in fields ? { ...fields, properties: propertiesOf(fields['properties']) } : fields;
+    return subscribers
+      .filter((subscriber) => wants(subscriber, row))
+      .flatMap((subscriber) =>
+        eventsOf[table]
+          .filter((type) => subscriber.events.includes(type) && isFact(type, row, subscriber))
+          .map((type): OwedMessage => {
+            const fact = `${type} ${producer_id} ${frame_no} ${idx}`;
+            return { endpoint_id: subscriber.id, organization_id, type, fact, occurred_ms: time_ms, data };
+          }),
+      );
+  });
+}
+
+function isFact(type: WebhookEventType, row: RecordRow, { event_names }: Subscriber): boolean {
+  if (type === 'install.attributed') return row['attributed'] === true;
+  if (type === 'conversion.recorded') return row['is_conversion'] === true;
+  if (type === 'event.recorded') return event_names?.includes(String(row['name'])) === true;
+  return true;
+}
+
+function propertiesOf(text: unknown): object {
+  try {
+    const value: unknown = JSON.parse(String(text));
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,24 @@
+/** Reads the clicks of a `click.batch`, whose message only says where they are. */
+import type { ClickHouse } from '#clickhouse/client.ts';
+import { type BatchPlace, clicksOfPart, webhookSettings } from '#clickhouse/queries/batch-records.ts';
+import { CLICKS_MAX } from '#common/webhooks/webhook-events.ts';
+
+/** What `owed-messages.ts` keeps of them. */
+interface ClickBatch extends BatchPlace {
+  readonly app_ids: readonly string[] | null;
+  readonly part: number;
+}
+
+/** @throws ClickHouseFailure */
+export type ReadClicks = (
+  organizationId: string,
+  data: Readonly<Record<string, unknown>>,
+) => Promise<readonly object[]>;
+
+export function clicksIn(clickhouse: ClickHouse): ReadClicks {
+  return (organizationId, data) => {
+    const { app_ids, part, ...place } = data as unknown as ClickBatch;
+    const { sql, params } = clicksOfPart(organizationId, app_ids, place, CLICKS_MAX, part * CLICKS_MAX);
+    return clickhouse.query<object>(sql, params, webhookSettings);
+  };
+}
