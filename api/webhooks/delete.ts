@@ -4,7 +4,7 @@ import { endpointExample, endpointParams, withEndpoint } from './endpoint.ts';
 
 export const deleteWebhook = route({
   method: 'DELETE',
-  path: '/webhooks/{id}',
+  path: '/webhooks/{webhook_id}',
   operationId: 'deleteWebhook',
   caller: 'user',
   scope: 'webhooks',
@@ -21,8 +21,10 @@ export const deleteWebhook = route({
     },
   },
   handle: (deps, { caller, params }) =>
-    withEndpoint(deps, caller, params.id, false, async (tenant) => {
-      await tenant.query('DELETE FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2', [params.id]);
-      return { status: 200, body: { id: params.id, deleted: true } };
+    withEndpoint(deps, caller, params.webhook_id, false, async (tenant) => {
+      await tenant.query('DELETE FROM webhook_endpoints WHERE organization_id = ANY ($1) AND id = $2', [
+        params.webhook_id,
+      ]);
+      return { status: 200, body: { id: params.webhook_id, deleted: true } };
     }),
 });

@@ -156,7 +156,9 @@ export const endpointWithSecretSchema = Type.Object(
   },
   { title: 'WebhookEndpointWithSecret' },
 );
-export const endpointParams = Type.Object({ id: Type.String({ examples: ['whk_01j9z3k4m5n6p7q8r9s0t1v2w3'] }) });
+export const endpointParams = Type.Object({
+  webhook_id: Type.String({ examples: ['whk_01j9z3k4m5n6p7q8r9s0t1v2w3'] }),
+});
 
 export const endpointExample = {
   id: 'whk_01j9z3k4m5n6p7q8r9s0t1v2w3',

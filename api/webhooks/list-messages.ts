@@ -24,7 +24,7 @@ const limited = `At most the newest ${COUNTED_MAX}.`;
 
 export const listWebhookMessages = route({
   method: 'GET',
-  path: '/webhooks/{id}/messages',
+  path: '/webhooks/{webhook_id}/messages',
   operationId: 'listWebhookMessages',
   caller: 'user',
   scope: 'webhooks',
@@ -42,9 +42,9 @@ export const listWebhookMessages = route({
     },
   },
   handle: (deps, { caller, params, query }) =>
-    withEndpoint(deps, caller, params.id, true, async (tenant) => {
+    withEndpoint(deps, caller, params.webhook_id, true, async (tenant) => {
       const page = pageOf(query);
-      const values = [params.id, query.status ?? null];
+      const values = [params.webhook_id, query.status ?? null];
       const [counted] = await tenant.query<{ total: number }>(counting(ofMessages), values);
       const columns = 'id, type, status, tries, data, occurred_at, created_at, due_at';
       const rows = await tenant.query<MessageRow>(`SELECT ${columns} ${ofMessages} LIMIT $4 OFFSET $5`, [
@@ -58,7 +58,7 @@ export const listWebhookMessages = route({
 
 export const listWebhookAttempts = route({
   method: 'GET',
-  path: '/webhooks/{id}/attempts',
+  path: '/webhooks/{webhook_id}/attempts',
   operationId: 'listWebhookAttempts',
   caller: 'user',
   scope: 'webhooks',
@@ -76,9 +76,9 @@ export const listWebhookAttempts = route({
     },
   },
   handle: (deps, { caller, params, query }) =>
-    withEndpoint(deps, caller, params.id, true, async (tenant) => {
+    withEndpoint(deps, caller, params.webhook_id, true, async (tenant) => {
       const page = pageOf(query);
-      const values = [params.id, query.message_id ?? null];
+      const values = [params.webhook_id, query.message_id ?? null];
       const [counted] = await tenant.query<{ total: number }>(counting(ofAttempts), values);
       const columns = 'message_id, type, url, outcome, http_status, answer, duration_ms, attempted_at';
       const rows = await tenant.query<AttemptRow>(`SELECT ${columns} ${ofAttempts} LIMIT $4 OFFSET $5`, [

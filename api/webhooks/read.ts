@@ -4,7 +4,7 @@ import { endpointAnswer, endpointExample, endpointParams, endpointSchema, findEn
 
 export const readWebhook = route({
   method: 'GET',
-  path: '/webhooks/{id}',
+  path: '/webhooks/{webhook_id}',
   operationId: 'getWebhook',
   caller: 'user',
   scope: 'webhooks',
@@ -14,7 +14,7 @@ export const readWebhook = route({
   params: endpointParams,
   answers: { 200: { description: 'The webhook.', schema: endpointSchema, example: endpointExample } },
   async handle(deps, { caller, params }) {
-    const endpoint = await findEndpoint(deps, caller, params.id, true);
+    const endpoint = await findEndpoint(deps, caller, params.webhook_id, true);
     return endpoint instanceof Rejection ? endpoint : { status: 200, body: endpointAnswer(endpoint, deps.clock()) };
   },
 });

@@ -20,7 +20,7 @@ const many = `${again} AND id IN (
 
 export const replayWebhook = route({
   method: 'POST',
-  path: '/webhooks/{id}/replay',
+  path: '/webhooks/{webhook_id}/replay',
   operationId: 'replayWebhook',
   caller: 'user',
   scope: 'webhooks',
@@ -47,14 +47,14 @@ export const replayWebhook = route({
     },
   },
   handle: (deps, { caller, params, body }) =>
-    withEndpoint(deps, caller, params.id, false, async (tenant) => {
+    withEndpoint(deps, caller, params.webhook_id, false, async (tenant) => {
       const { message_id, from, to, status = null } = body;
       const now = new Date(deps.clock());
       if ((message_id === undefined) === (from === undefined)) {
         return invalid('body', 'must have either message_id or from');
       }
       if (message_id !== undefined) {
-        const found = await tenant.query(one, [params.id, now, message_id]);
+        const found = await tenant.query(one, [params.webhook_id, now, message_id]);
         if (found.length === 0)
           return notFound(`This webhook has no message such as ${messageExample.id} with this id.`);
         return { status: 202, body: { replayed: 1, has_more: false } };
@@ -63,7 +63,7 @@ export const replayWebhook = route({
         if (time !== undefined && !isStorableTime(time)) return invalid(name, 'is out of range');
       }
       const range = [new Date(from ?? 0), to === undefined ? now : new Date(to), status];
-      const rows = await tenant.query(many, [params.id, now, ...range]);
+      const rows = await tenant.query(many, [params.webhook_id, now, ...range]);
       return { status: 202, body: { replayed: rows.length, has_more: rows.length === REPLAYED_MAX } };
     }),
 });

@@ -23,7 +23,7 @@ const rotate = `
 
 export const rotateWebhookSecret = route({
   method: 'POST',
-  path: '/webhooks/{id}/rotate-secret',
+  path: '/webhooks/{webhook_id}/rotate-secret',
   operationId: 'rotateWebhookSecret',
   caller: 'user',
   scope: 'webhooks',
@@ -54,13 +54,13 @@ export const rotateWebhookSecret = route({
     },
   },
   handle: (deps, { caller, params, body }) =>
-    withEndpoint(deps, caller, params.id, false, async (tenant, before) => {
+    withEndpoint(deps, caller, params.webhook_id, false, async (tenant, before) => {
       const nowMs = deps.clock();
       const overlapMs = (body.overlap_hours ?? OVERLAP_HOURS) * HOUR_MS;
       const secret = newWebhookSecret();
-      const sealed = deps.webhooks.encryption.encrypt(secret, webhookSecretContext(params.id));
+      const sealed = deps.webhooks.encryption.encrypt(secret, webhookSecretContext(params.webhook_id));
       const until = overlapMs === 0 ? null : new Date(nowMs + overlapMs);
-      const [row] = await tenant.query<EndpointRow>(rotate, [params.id, sealed, until, new Date(nowMs)]);
+      const [row] = await tenant.query<EndpointRow>(rotate, [params.webhook_id, sealed, until, new Date(nowMs)]);
       return { status: 200, body: { ...endpointAnswer(row ?? before, nowMs), secret } };
     }),
 });

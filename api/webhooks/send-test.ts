@@ -12,7 +12,7 @@ const insertion = `
 
 export const testWebhook = route({
   method: 'POST',
-  path: '/webhooks/{id}/test',
+  path: '/webhooks/{webhook_id}/test',
   operationId: 'testWebhook',
   caller: 'user',
   scope: 'webhooks',
@@ -29,10 +29,10 @@ export const testWebhook = route({
     },
   },
   handle: (deps, { caller, params }) =>
-    withEndpoint(deps, caller, params.id, false, async (tenant, endpoint) => {
+    withEndpoint(deps, caller, params.webhook_id, false, async (tenant, endpoint) => {
       if (endpoint.disabled_at !== null) return invalid('id', 'the webhook is disabled: enable it first');
-      const data = JSON.stringify({ endpoint_id: params.id });
-      const rows = await tenant.query<{ id: string }>(insertion, [params.id, new Date(deps.clock()), data]);
+      const data = JSON.stringify({ endpoint_id: params.webhook_id });
+      const rows = await tenant.query<{ id: string }>(insertion, [params.webhook_id, new Date(deps.clock()), data]);
       return { status: 202, body: { message_id: rows[0]?.id } };
     }),
 });

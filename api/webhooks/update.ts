@@ -27,7 +27,7 @@ const change = `
 
 export const updateWebhook = route({
   method: 'PATCH',
-  path: '/webhooks/{id}',
+  path: '/webhooks/{webhook_id}',
   operationId: 'updateWebhook',
   caller: 'user',
   scope: 'webhooks',
@@ -53,7 +53,7 @@ export const updateWebhook = route({
   async handle(deps, { caller, params, body }) {
     const refused = body.url === undefined ? null : deps.webhooks.refuseUrl(body.url);
     if (refused) return refused;
-    return withEndpoint(deps, caller, params.id, false, async (tenant, before) => {
+    return withEndpoint(deps, caller, params.webhook_id, false, async (tenant, before) => {
       const after = { ...before, ...body };
       const denied = body.app_ids === undefined ? null : await refuseApps(tenant, caller, body.app_ids);
       if (denied) return denied;
@@ -61,7 +61,16 @@ export const updateWebhook = route({
       const { url, description, events, event_names, app_ids } = after;
       const fault = eventNamesFault(events, event_names);
       if (fault) return fault;
-      const values = [params.id, new Date(deps.clock()), url, description, events, app_ids, isEnabled, event_names];
+      const values = [
+        params.webhook_id,
+        new Date(deps.clock()),
+        url,
+        description,
+        events,
+        app_ids,
+        isEnabled,
+        event_names,
+      ];
       const [row] = await tenant.query<EndpointRow>(change, values);
       return { status: 200, body: endpointAnswer(row ?? before, deps.clock()) };
     });

@@ -95,6 +95,20 @@ async function expectStatus(status: number, method: string, target: string, more
   return answer.body;
 }
 
+async function webhooksSucceed(): Promise<void> {
+  const endpoint = { url: 'https://hooks.invalid/', events: ['link.created'] };
+  const { id } = await expectStatus(201, 'POST', '/webhooks', { body: endpoint });
+  await expectStatus(200, 'GET', '/webhooks?limit=1');
+  await expectStatus(200, 'GET', `/webhooks/${id}`);
+  await expectStatus(200, 'PATCH', `/webhooks/${id}`, { body: { description: 'Renamed' } });
+  await expectStatus(200, 'POST', `/webhooks/${id}/rotate-secret`, { body: {} });
+  await expectStatus(202, 'POST', `/webhooks/${id}/test`);
+  await expectStatus(200, 'GET', `/webhooks/${id}/messages?limit=1`);
+  await expectStatus(200, 'GET', `/webhooks/${id}/attempts?limit=1`);
+  await expectStatus(202, 'POST', `/webhooks/${id}/replay`, { body: { from: '2026-01-15T09:30:00Z' } });
+  await expectStatus(200, 'DELETE', `/webhooks/${id}`);
+}
+
 test('every operation succeeds as described', async () => {
   const pair = await expectStatus(200, 'POST', '/auth/login', { body: login });
   const next = await expectStatus(200, 'POST', '/auth/refresh', { body: { refresh_token: pair['refresh_token'] } });
@@ -129,6 +143,7 @@ test('every operation succeeds as described', async () => {
   const key = await expectStatus(201, 'POST', '/keys', { body: { name: 'Contract', scopes: ['links:read'] } });
   await expectStatus(200, 'GET', '/keys?limit=1');
   await expectStatus(200, 'DELETE', `/keys/${key['id']}`);
+  await webhooksSucceed();
   const link = await expectStatus(201, 'POST', '/links', {
     body: { app_id: app['id'], path: '/a', tags: ['t'], data: { a: 1 } },
   });

@@ -77,15 +77,20 @@ const rows: readonly Row[] = [
   { endpoint: 'DELETE /keys/{id}', statuses: manage(200), id: 'key' },
   { endpoint: 'GET /webhooks', statuses: read(), query: 'organization_id={organization}' },
   { endpoint: 'POST /webhooks', statuses: write(201), body: () => newWebhook() },
-  { endpoint: 'GET /webhooks/{id}', statuses: read(), id: 'webhook' },
-  { endpoint: 'PATCH /webhooks/{id}', statuses: write(), id: 'webhook', body: () => ({ description: 'Renamed' }) },
-  { endpoint: 'DELETE /webhooks/{id}', statuses: write(), id: 'webhook' },
-  { endpoint: 'POST /webhooks/{id}/rotate-secret', statuses: write(), id: 'webhook', body: () => ({}) },
-  { endpoint: 'POST /webhooks/{id}/test', statuses: write(202), id: 'webhook' },
-  { endpoint: 'GET /webhooks/{id}/messages', statuses: read(), id: 'webhook' },
-  { endpoint: 'GET /webhooks/{id}/attempts', statuses: read(), id: 'webhook' },
+  { endpoint: 'GET /webhooks/{webhook_id}', statuses: read(), id: 'webhook' },
   {
-    endpoint: 'POST /webhooks/{id}/replay',
+    endpoint: 'PATCH /webhooks/{webhook_id}',
+    statuses: write(),
+    id: 'webhook',
+    body: () => ({ description: 'Renamed' }),
+  },
+  { endpoint: 'DELETE /webhooks/{webhook_id}', statuses: write(), id: 'webhook' },
+  { endpoint: 'POST /webhooks/{webhook_id}/rotate-secret', statuses: write(), id: 'webhook', body: () => ({}) },
+  { endpoint: 'POST /webhooks/{webhook_id}/test', statuses: write(202), id: 'webhook' },
+  { endpoint: 'GET /webhooks/{webhook_id}/messages', statuses: read(), id: 'webhook' },
+  { endpoint: 'GET /webhooks/{webhook_id}/attempts', statuses: read(), id: 'webhook' },
+  {
+    endpoint: 'POST /webhooks/{webhook_id}/replay',
     statuses: write(202),
     id: 'webhook',
     body: () => ({ from: '2026-01-15T09:30:00Z' }),
@@ -256,7 +261,7 @@ async function pathOf(row: Row): Promise<string> {
   if (row.id === 'webhook') {
     // An organization has at most fifty.
     const isFresh = row.endpoint.startsWith('DELETE');
-    path = path.replace('{id}', isFresh ? (await makeWebhook(headers.owner)).id : webhook.id);
+    path = path.replace('{webhook_id}', isFresh ? (await makeWebhook(headers.owner)).id : webhook.id);
   }
   if (path.includes('{view_id}')) {
     const wanted = { name: 'Fresh', query: {}, organization_id: organization };
