@@ -18,7 +18,15 @@ type Key = Answer<'GET /keys'>['data'][number];
 type Scope = Body<'POST /keys'>['scopes'][number];
 
 const pageSize = 50;
-const scopes = ['links:read', 'links:write', 'apps:read', 'apps:write', 'analytics:read'] as const;
+const scopes = [
+  'links:read',
+  'links:write',
+  'apps:read',
+  'apps:write',
+  'analytics:read',
+  'analytics:write',
+  'webhooks',
+] as const satisfies readonly Scope[];
 
 export function ServerKeys() {
   const { get, set } = useAddress();
