@@ -1,0 +1,7 @@
+package android.content.res;
+
+public class Resources {
+    public native Configuration getConfiguration();
+
+    public native android.util.DisplayMetrics getDisplayMetrics();
+}

@@ -1,0 +1,5 @@
+package com.android.installreferrer.api;
+
+public class ReferrerDetails {
+    public native String getInstallReferrer();
+}
