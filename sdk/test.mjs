@@ -5,6 +5,7 @@ import { existsSync } from 'node:fs';
 /** The command for each language; a new SDK adds its line. */
 const commands = {
   kotlin: ['sdk/kotlin/test.mjs'],
+  swift: ['sdk/swift/test.mjs'],
   typescript: [
     'node_modules/.bin/vitest',
     'run',
