@@ -18,6 +18,7 @@ export interface Operation {
   readonly pathParameters: readonly Parameter[];
   readonly queryParameters: readonly Parameter[];
   readonly bodySchema: Schema | null;
+  readonly isBodyRequired: boolean;
   readonly bodyExample: unknown;
   /** By status: content type → a check, null if the content is not JSON. */
   readonly answers: ReadonlyMap<number, ReadonlyMap<string, ValidateFunction | null>>;
@@ -60,6 +61,7 @@ export class Description {
       path,
       pathParameters: of('path'),
       queryParameters: of('query'),
+      isBodyRequired: asSchema(operation['requestBody'])['required'] !== false,
       bodySchema: body['schema'] === undefined ? null : asSchema(body['schema']),
       bodyExample: body['example'],
       answers: new Map(
