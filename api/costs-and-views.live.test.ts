@@ -148,3 +148,16 @@ test('an organization has at most 500 views', async () => {
   const answer = await member.call('POST', '/views', { name: 'one more', query: {} });
   expect([answer.status, answer.body.error?.details.field]).toEqual([400, 'body']);
 });
+
+test('the API may read costs and exchange rates, and changes no rate', async () => {
+  await api.db.execute(
+    "INSERT INTO exchange_rates (day, currency, rate) VALUES (now()::date, 'EUR', 1) ON CONFLICT DO NOTHING",
+  );
+  for (const path of ['overview', 'ltv', 'page', 'breakdown?by=campaign']) {
+    const { status, body } = await owner.call('GET', `/analytics/${path}${path.includes('?') ? '&' : '?'}currency=EUR`);
+    expect([status, body.conversion], path).toEqual([200, { currency: 'EUR', rates: [], missing: [] }]);
+  }
+  const rights =
+    "SELECT has_table_privilege('signpost_api_process', 'exchange_rates', 'INSERT, UPDATE, DELETE') AS can";
+  expect(await api.db.query(rights)).toEqual([{ can: false }]);
+});
