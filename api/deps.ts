@@ -58,5 +58,7 @@ export interface ApiDeps {
   readonly rightsNow: (route: GuardedRoute, header: (name: string) => string) => Promise<string | null>;
   readonly hosts: HostRules;
   readonly shortUrl: ShortUrl;
+  /** Without a slash at its end. */
+  readonly dashboardUrl: string;
   readonly webhooks: { readonly refuseUrl: UrlRule; readonly encryption: Encryption };
 }

@@ -21,6 +21,7 @@ import { analyticsParts } from './analytics/deps.ts';
 import { exchangeRatesFrom } from './analytics/exchange-rates.ts';
 import { hostRules } from './apps/host.ts';
 import { HostChecks } from './apps/host-checks.ts';
+import { auditTrail } from './audit-trail.ts';
 import { authParts } from './auth/parts.ts';
 import { rankByClicks } from './click-ranking.ts';
 import type { ApiDeps } from './deps.ts';
@@ -100,13 +101,14 @@ export function apiParts(
     rightsNow: rightsNow(guardParts),
     hosts: hostRules(config),
     shortUrl: shortUrlWith(config),
+    dashboardUrl: aboutApi(config).serverUrl.replace(/\/v1$/, ''),
     webhooks: { refuseUrl: urlRuleWith(config), encryption },
   };
   const deliverChanges = () => outbox.tell();
   const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, deliverChanges });
   const { once } = new Idempotency(db, encryption, clock);
   return {
-    mount: { routes: apiRoutes, deps, guard, isOutage, once },
+    mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: auditTrail(db, clock) },
     guard,
     about: aboutApi(config),
     outbox,

@@ -145,6 +145,20 @@ CREATE TABLE public.apps (
   CONSTRAINT apps_pkey PRIMARY KEY (id)
 );
 
+CREATE TABLE public.audit_log (
+  id bigint NOT NULL,
+  organization_id text NOT NULL,
+  at timestamp with time zone NOT NULL,
+  actor_id text NOT NULL,
+  actor_name text NOT NULL,
+  action text NOT NULL,
+  target_id text NOT NULL,
+  fields text[] NOT NULL,
+  address text NOT NULL,
+  request_id text NOT NULL,
+  CONSTRAINT audit_log_pkey PRIMARY KEY (id)
+);
+
 CREATE TABLE public.browser_sessions (
   id text NOT NULL,
   user_id text NOT NULL,
@@ -246,6 +260,22 @@ CREATE TABLE public.install_names (
   install_id text NOT NULL,
   CONSTRAINT install_names_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
   CONSTRAINT install_names_pkey PRIMARY KEY (app_id, name)
+);
+
+CREATE TABLE public.invitations (
+  id text NOT NULL,
+  organization_id text NOT NULL,
+  email text NOT NULL,
+  role text NOT NULL,
+  token_hash bytea NOT NULL,
+  invited_by text NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  expires_at timestamp with time zone NOT NULL,
+  CONSTRAINT invitations_email_check CHECK ((email = lower(email))),
+  CONSTRAINT invitations_invited_by_fkey FOREIGN KEY (invited_by) REFERENCES users(id) ON DELETE CASCADE,
+  CONSTRAINT invitations_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id) ON DELETE CASCADE,
+  CONSTRAINT invitations_pkey PRIMARY KEY (id),
+  CONSTRAINT invitations_role_check CHECK ((role = ANY (ARRAY['owner'::text, 'member'::text, 'viewer'::text])))
 );
 
 CREATE TABLE public.link_codes (
@@ -559,6 +589,10 @@ CREATE UNIQUE INDEX apps_host_key ON public.apps USING btree (host) WHERE ((dele
 
 CREATE INDEX apps_host_of_deleted ON public.apps USING btree (host) WHERE (deleted_at IS NOT NULL);
 
+CREATE INDEX audit_log_organization ON public.audit_log USING btree (organization_id, id);
+
+CREATE INDEX audit_log_time ON public.audit_log USING btree (at);
+
 CREATE INDEX browser_sessions_expiry ON public.browser_sessions USING btree (expires_at);
 
 CREATE UNIQUE INDEX browser_sessions_token_hash_key ON public.browser_sessions USING btree (token_hash);
@@ -584,6 +618,14 @@ CREATE INDEX install_answers_by_time ON public.install_answers USING btree (crea
 CREATE UNIQUE INDEX install_answers_click_id_key ON public.install_answers USING btree (click_id) WHERE (click_id IS NOT NULL);
 
 CREATE INDEX install_names_by_install ON public.install_names USING btree (app_id, install_id);
+
+CREATE UNIQUE INDEX invitations_email_key ON public.invitations USING btree (organization_id, email);
+
+CREATE INDEX invitations_expiry ON public.invitations USING btree (expires_at);
+
+CREATE INDEX invitations_inviter ON public.invitations USING btree (invited_by);
+
+CREATE UNIQUE INDEX invitations_token_hash_key ON public.invitations USING btree (token_hash);
 
 CREATE INDEX link_codes_link ON public.link_codes USING btree (link_id);
 
@@ -647,11 +689,54 @@ CREATE INDEX webhook_messages_leased ON public.webhook_messages USING btree (end
 
 CREATE INDEX webhook_messages_newest ON public.webhook_messages USING btree (endpoint_id, created_at DESC, id DESC);
 
+CREATE OR REPLACE FUNCTION public.signpost_accept_invitation(hash bytea, at timestamp with time zone, account text, new_account text, full_name text, new_hash text)
+ RETURNS TABLE(outcome text, joined_user text, joined_organization text, joined_role text)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+DECLARE
+  invited record;
+  invitee text := account;
+BEGIN
+  PERFORM FROM invitations WHERE token_hash = hash FOR UPDATE;
+  SELECT * INTO invited FROM signpost_invitation_of(hash, at);
+  IF NOT FOUND THEN RETURN QUERY SELECT 'absent', '', '', ''; RETURN; END IF;
+  IF account IS NULL THEN
+    invitee := new_account;
+    INSERT INTO users (id, email, name, password_hash) VALUES (new_account, invited.email, full_name, new_hash)
+      ON CONFLICT (email) WHERE deleted_at IS NULL DO NOTHING;
+    IF NOT FOUND THEN RETURN QUERY SELECT 'account_exists', '', '', ''; RETURN; END IF;
+  ELSE
+    PERFORM FROM users WHERE id = account AND email = invited.email AND deleted_at IS NULL AND disabled_at IS NULL;
+    IF NOT FOUND THEN RETURN QUERY SELECT 'other_account', '', '', ''; RETURN; END IF;
+  END IF;
+  INSERT INTO memberships (user_id, organization_id, role) VALUES (invitee, invited.organization_id, invited.role)
+    ON CONFLICT (user_id, organization_id) DO NOTHING;
+  DELETE FROM invitations WHERE token_hash = hash;
+  RETURN QUERY SELECT 'done', invitee, m.organization_id, m.role FROM memberships m
+    WHERE m.user_id = invitee AND m.organization_id = invited.organization_id;
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_apps()
  RETURNS text[]
  LANGUAGE sql
  STABLE PARALLEL SAFE
 AS $function$ SELECT string_to_array(nullif(current_setting('signpost.app_ids', true), ''), ',') $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_change_password(account text, present_hash text, new_hash text)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  UPDATE users SET password_hash = new_hash
+   WHERE id = account AND password_hash = present_hash AND deleted_at IS NULL AND disabled_at IS NULL;
+  RETURN FOUND;
+END $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_count_links_inserted()
@@ -699,6 +784,15 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_has_other_owner(member text, organization text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT EXISTS (SELECT FROM public.memberships m JOIN public.users u ON u.id = m.user_id
+    WHERE m.organization_id = organization AND m.user_id <> member AND m.role = 'owner' AND u.deleted_at IS NULL AND u.disabled_at IS NULL) $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_host_is_taken(wanted text, mine text, app text)
  RETURNS boolean
  LANGUAGE sql
@@ -708,6 +802,27 @@ AS $function$ SELECT EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at
          OR EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NULL AND host_verified_at IS NULL AND organization_id = mine AND id IS DISTINCT FROM app)
          OR EXISTS (SELECT FROM apps WHERE host = wanted AND deleted_at IS NOT NULL AND host_verified_at IS NOT NULL AND organization_id <> mine)
          OR EXISTS (SELECT FROM released_hosts WHERE host = wanted AND organization_id <> mine) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_invitation_of(hash bytea, at timestamp with time zone)
+ RETURNS TABLE(id text, organization_id text, organization_name text, email text, role text, has_account boolean)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+  SELECT i.id, i.organization_id, o.name, i.email, i.role,
+         EXISTS (SELECT FROM users u WHERE u.email = i.email AND u.deleted_at IS NULL)
+    FROM invitations i JOIN organizations o ON o.id = i.organization_id AND o.deleted_at IS NULL
+   WHERE i.token_hash = hash AND i.expires_at > at AND signpost_is_owner(i.invited_by, i.organization_id) $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_is_owner(actor text, organization text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  SELECT EXISTS (SELECT FROM public.memberships m JOIN public.users u ON u.id = m.user_id
+    WHERE m.organization_id = organization AND m.user_id = actor AND m.role = 'owner' AND u.deleted_at IS NULL AND u.disabled_at IS NULL) $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_keep_code()
@@ -984,11 +1099,80 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_remove_member(actor text, organization text, member text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+DECLARE
+  current_role_of_member text;
+BEGIN
+  PERFORM FROM organizations WHERE id = organization AND deleted_at IS NULL FOR UPDATE;
+  IF NOT FOUND OR NOT (actor = member OR signpost_is_owner(actor, organization)) THEN RETURN 'forbidden'; END IF;
+  SELECT role INTO current_role_of_member FROM memberships WHERE organization_id = organization AND user_id = member;
+  IF NOT FOUND THEN RETURN 'absent'; END IF;
+  IF current_role_of_member = 'owner' AND NOT signpost_has_other_owner(member, organization) THEN RETURN 'last_owner'; END IF;
+  DELETE FROM memberships WHERE organization_id = organization AND user_id = member;
+  RETURN 'done';
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_rename_organization(actor text, organization text, wanted text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+BEGIN
+  IF NOT signpost_is_owner(actor, organization) THEN RETURN 'forbidden'; END IF;
+  UPDATE organizations SET name = wanted WHERE id = organization AND deleted_at IS NULL;
+  RETURN CASE WHEN FOUND THEN 'done' ELSE 'absent' END;
+END $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_set_role(actor text, organization text, member text, wanted text)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+DECLARE
+  current_role_of_member text;
+BEGIN
+  PERFORM FROM organizations WHERE id = organization AND deleted_at IS NULL FOR UPDATE;
+  IF NOT FOUND OR NOT signpost_is_owner(actor, organization) THEN RETURN 'forbidden'; END IF;
+  SELECT role INTO current_role_of_member FROM memberships WHERE organization_id = organization AND user_id = member;
+  IF NOT FOUND THEN RETURN 'absent'; END IF;
+  IF current_role_of_member = 'owner' AND wanted <> 'owner' AND NOT signpost_has_other_owner(member, organization) THEN
+    RETURN 'last_owner';
+  END IF;
+  UPDATE memberships SET role = wanted WHERE organization_id = organization AND user_id = member;
+  RETURN 'done';
+END $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_stored_code(settings jsonb, code text)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE
 AS $function$ SELECT (CASE WHEN settings ->> 'codes_ignore_case' = 'true' THEN lower(code COLLATE "C") ELSE code END) COLLATE "default" $function$
+;
+
+CREATE OR REPLACE FUNCTION public.signpost_trim_audit_log(rows_max integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$
+DECLARE
+  trimmed integer;
+BEGIN
+  DELETE FROM audit_log WHERE id IN (
+    SELECT id FROM audit_log WHERE at < now() - interval '1 year' ORDER BY at LIMIT rows_max FOR UPDATE SKIP LOCKED);
+  GET DIAGNOSTICS trimmed = ROW_COUNT;
+  RETURN trimmed;
+END $function$
 ;
 
 CREATE OR REPLACE FUNCTION public.signpost_webhook_message_id(endpoint text, fact text)

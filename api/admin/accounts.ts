@@ -1,12 +1,12 @@
 /** Administration of users and organizations. Refusals are returned as values. */
 import { hashPassword, PASSWORD_LENGTH } from '#api/auth/password.ts';
 import { endSessions } from '#api/auth/sessions.ts';
+import { passwordRule } from '#api/password-strength.ts';
 import type { Role } from '#api/route.ts';
 import type { Clock } from '#common/clock.ts';
 import { isId, newId } from '#common/ids.ts';
 import type { Postgres, Queries } from '#common/stores/postgres.ts';
 import { lastOwner, lockUser, noUser, ownedAlone } from './owners.ts';
-import { passwordRule } from './password-strength.ts';
 import { type Refused, refused } from './refusal.ts';
 
 export interface AdminParts {

@@ -1,6 +1,7 @@
 /** The commands of `npm run admin`: options, questions, and one line of output each. */
 import { randomBytes } from 'node:crypto';
 import { Command, Option } from 'commander';
+import { passwordRule } from '#api/password-strength.ts';
 import type { Role } from '#api/route.ts';
 import { ApiKeys } from '#common/api-key.ts';
 import { Encryption, newSecretKey, parseSecretKeys } from '#common/encryption.ts';
@@ -18,7 +19,6 @@ import type { AdminContext } from './admin-context.ts';
 import { addExplainCommand } from './explain.ts';
 import { addHostCommands } from './host-commands.ts';
 import { addMachineCommands } from './machine-commands.ts';
-import { passwordRule } from './password-strength.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRateCommands } from './rate-commands.ts';
 import { addRemovalCommands } from './removal-commands.ts';

@@ -53,6 +53,17 @@ export class PasswordCheck {
     this.#decoy = hashPassword(randomBytes(32).toString('base64url'));
   }
 
+  /** The hash of a new password, in turn like the comparisons; null if too many wait. */
+  async hash(password: string, ip: string): Promise<string | null> {
+    const place = await this.#queue.enter(limitNetworks(ip).at(-1)?.subject ?? ip, patienceMs);
+    if (place === null) return null;
+    try {
+      return await hashPassword(password);
+    } finally {
+      place.leave();
+    }
+  }
+
   /**
    * @param phc the stored hash, or null if the account does not exist. @param ip key of the queue: the address, or the
    * widest network that one IPv6 customer has.

@@ -1,4 +1,6 @@
 import type { Route } from '#common/http/route.ts';
+import { changePassword } from './change-password.ts';
+import { acceptInvitation, acceptOwnInvitation, lookUpInvitation } from './invitations.ts';
 import { login } from './login.ts';
 import { logout } from './logout.ts';
 import { oauthCallback } from './oauth-callback.ts';
@@ -24,3 +26,5 @@ export const authRoutes: readonly Route<AuthDeps>[] = [
 ];
 
 export const sessionRoutes = [listSessions, deleteSession];
+
+export const peopleRoutes = [lookUpInvitation, acceptInvitation, acceptOwnInvitation, changePassword];

@@ -33,6 +33,7 @@ export const deleteKey = route({
     await tenancy.within(allApps([key.organization_id]), (tenant) =>
       tenant.query('DELETE FROM server_keys WHERE organization_id = ANY ($1) AND id = $2', [params.id]),
     );
-    return { status: 200, body: { id: params.id, deleted: true } };
+    const { organization_id } = key;
+    return { status: 200, body: { id: params.id, deleted: true }, changed: { organization_id } };
   },
 });

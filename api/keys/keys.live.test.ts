@@ -60,6 +60,7 @@ const nameOf = ({ method, path }: Route<ApiDeps>) => `${method} ${path}`;
 const requests: Readonly<Record<string, () => Promise<[path: string, status: number, body?: object]>>> = {
   'GET /links': async () => [`/links?app_id=${app.id}`, 200],
   'GET /links/lookup': async () => [`/links/lookup?app_id=${app.id}&external_id=known`, 200],
+  'GET /links/availability': async () => [`/links/availability?app_id=${app.id}&short_code=free`, 200],
   'GET /tags': async () => [`/tags?app_id=${app.id}`, 200],
   'POST /links': async () => ['/links', 201, { app_id: app.id, path: '/k' }],
   'POST /links/bulk': async () => ['/links/bulk', 200, { links: [{ app_id: app.id, path: '/k' }] }],
@@ -74,8 +75,10 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'PATCH /links/{id}': async () => [`/links/${link.id}`, 200, { title: 'By a key' }],
   'DELETE /links/{id}': async () => [`/links/${(await make('/links', { app_id: app.id, path: '/d' })).id}`, 200],
   'GET /links/{id}/qr': async () => [`/links/${link.id}/qr`, 200],
-  'POST /links/{id}/explain': async () => [`/links/${link.id}/explain`, 200, { user_agent: 'curl/8' }],
   'GET /links/{id}/stats': async () => [`/links/${link.id}/stats`, 200],
+  'POST /links/{id}/explain': async () => [`/links/${link.id}/explain`, 200, { user_agent: 'curl/8' }],
+  // There is no log here; a caller without access does not get that far.
+  'GET /live': async () => [`/live?app_id=${app.id}&seconds=0`, 500],
   'GET /apps': async () => [`/apps?organization_id=${owner.organization_id}`, 200],
   'POST /apps': async () => ['/apps', 201, { name: 'New', organization_id: owner.organization_id }],
   'GET /apps/{id}': async () => [`/apps/${app.id}`, 200],

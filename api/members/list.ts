@@ -7,6 +7,7 @@ import { type Role, route } from '#api/route.ts';
 import { forbidden, notFound } from '#common/http/rejection.ts';
 import type { Route } from '#common/http/route.ts';
 import { isId } from '#common/ids.ts';
+import { removeMember, updateMember } from './change.ts';
 
 interface Row {
   readonly user_id: string;
@@ -82,4 +83,4 @@ const listMembers = route({
   },
 });
 
-export const memberRoutes: readonly Route<ApiDeps>[] = [listMembers];
+export const memberRoutes: readonly Route<ApiDeps>[] = [listMembers, updateMember, removeMember];

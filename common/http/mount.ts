@@ -60,8 +60,12 @@ export type Once = (
   handle: () => Promise<Answer | Rejection>,
 ) => Promise<Answer | Rejection>;
 
+/** Notes what a request has changed. */
+export type Trail = (operationId: string, request: Request, answer: Answer) => Promise<void>;
+
 export interface Mount<Deps> {
   readonly once?: Once;
+  readonly trail?: Trail;
   readonly routes: readonly Route<Deps>[];
   readonly deps: Deps;
   readonly guard: Guard;
@@ -120,7 +124,12 @@ function mountRoute<Deps>(route: Route<Deps>, mount: Mount<Deps>): MountedRoute 
       receivedMs: incoming.receivedMs,
     };
     // The validators above ensure this; the types were erased when the route was added to the list.
-    const handle = async () => route.handle(mount.deps, request as Request<never, never, never, never>);
+    const handle = async () => {
+      const answer = await route.handle(mount.deps, request as Request<never, never, never, never>);
+      const isChange = route.method !== 'GET' && !route.isRead && !(answer instanceof Rejection) && answer.status < 300;
+      if (isChange) await mount.trail?.(route.operationId, request, answer);
+      return answer;
+    };
     return mount.once && route.method === 'POST' ? mount.once(name, request, handle) : handle();
   };
 

@@ -40,7 +40,13 @@ export interface Request<Caller = unknown, Params = unknown, Query = unknown, Bo
 }
 
 export type Answer =
-  | { readonly status: number; readonly body: unknown; readonly headers?: Readonly<Record<string, string>> }
+  | {
+      readonly status: number;
+      readonly body: unknown;
+      readonly headers?: Readonly<Record<string, string>>;
+      /** For the audit log, where the request does not say it. Not sent. */
+      readonly changed?: { readonly organization_id: string; readonly target_id?: string };
+    }
   | {
       readonly status: number;
       readonly contentType: string;

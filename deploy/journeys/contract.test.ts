@@ -15,7 +15,7 @@ const REQUESTS_MAX = 700;
 const explain = '/links/{id}/explain';
 const AT_ONCE = 20;
 const limits = {
-  RATE_LIMIT_AUTH: '60',
+  RATE_LIMIT_AUTH: '90',
   RATE_LIMIT_LINKS: '60',
   RATE_LIMIT_MATCH: '60',
   RATE_LIMIT_EVENTS: '60',
@@ -109,6 +109,35 @@ async function webhooksSucceed(): Promise<void> {
   await expectStatus(200, 'DELETE', `/webhooks/${id}`);
 }
 
+async function peopleSucceed(): Promise<void> {
+  const invite = async (email: string) =>
+    expectStatus(201, 'POST', '/invitations', { body: { email, role: 'viewer' } });
+  const me = await expectStatus(200, 'GET', '/me');
+  const [{ id } = { id: '' }] = me['organizations'] as { id: string }[];
+  await expectStatus(200, 'PATCH', `/organizations/${id}`, { body: { name: 'Renamed' } });
+  const { token } = await invite('grace@example.com');
+  await expectStatus(200, 'GET', '/invitations?limit=1');
+  await expectStatus(200, 'POST', '/auth/invitations/look-up', { body: { token } });
+  const password = 'seven unrelated heavy words';
+  const grace = await expectStatus(201, 'POST', '/auth/invitations/accept', { body: { token, password } });
+  const pair = await expectStatus(200, 'POST', '/auth/login', { body: { email: 'grace@example.com', password } });
+  const asGrace: Ask = { credential: 'none', headers: { authorization: `Bearer ${pair['access_token']}` } };
+  const change = { present_password: password, new_password: 'eight unrelated heavy words' };
+  await expectStatus(200, 'POST', '/me/password', { ...asGrace, body: change });
+  await expectStatus(200, 'PATCH', `/members/${grace['user_id']}`, { body: { role: 'member' } });
+  await expectStatus(200, 'DELETE', `/members/${grace['user_id']}`);
+  await expectStatus(200, 'DELETE', `/invitations/${(await invite('ada@example.com'))['id']}`);
+  const foreign = await expectStatus(200, 'GET', '/me', { credential: 'foreign' });
+  const { email } = foreign['user'] as { email: string };
+  const own = await invite(email);
+  const joined = await expectStatus(200, 'POST', '/me/invitations', {
+    body: { token: own['token'] },
+    credential: 'foreign',
+  });
+  await expectStatus(200, 'DELETE', `/members/${joined['user_id']}`);
+  await expectStatus(200, 'GET', '/audit-log?limit=1');
+}
+
 test('every operation succeeds as described', async () => {
   const pair = await expectStatus(200, 'POST', '/auth/login', { body: login });
   const next = await expectStatus(200, 'POST', '/auth/refresh', { body: { refresh_token: pair['refresh_token'] } });
@@ -134,6 +163,7 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'POST', '/me/totp/disable', { body: { totp_code: next30s } });
   for (const page of ['/openapi.json', '/docs', '/docs/swagger-ui.css', '/version'])
     await expectStatus(200, 'GET', page);
+  await peopleSucceed();
   const ios = { bundle_id: 'com.example.app', team_id: 'ABCDE12345', app_store_id: '123456', uri_scheme: 'myapp' };
   const app = await expectStatus(201, 'POST', '/apps', { body: { name: 'Contract', ios } });
   await expectStatus(200, 'GET', `/apps/${app['id']}`);

@@ -58,6 +58,37 @@ const rows: readonly Row[] = [
   { endpoint: 'POST /me/totp/confirm', statuses: own(400), body: () => ({ totp_code: 'none' }) },
   { endpoint: 'POST /me/totp/disable', statuses: own(404), body: () => ({ totp_code: 'none' }) },
   { endpoint: 'GET /members', statuses: read(), query: 'organization_id={organization}' },
+  {
+    endpoint: 'PATCH /members/{user_id}',
+    statuses: manage(404),
+    body: () => ({ role: 'viewer', organization_id: organization }),
+  },
+  { endpoint: 'DELETE /members/{user_id}', statuses: manage(404), query: 'organization_id={organization}' },
+  {
+    endpoint: 'POST /invitations',
+    statuses: manage(201),
+    body: () => ({ email: 'grace@example.com', role: 'viewer', organization_id: organization }),
+  },
+  { endpoint: 'GET /invitations', statuses: manage(200), query: 'organization_id={organization}' },
+  { endpoint: 'DELETE /invitations/{invitation_id}', statuses: [401, 401, 401, 401, 403, 404, 404, 404, 403] },
+  { endpoint: 'POST /auth/invitations/look-up', statuses: open(404), body: () => ({ token: 'unknown' }) },
+  {
+    endpoint: 'POST /auth/invitations/accept',
+    statuses: open(404),
+    body: () => ({ token: 'unknown', password: 'seven unrelated heavy words' }),
+  },
+  { endpoint: 'POST /me/invitations', statuses: own(404), body: () => ({ token: 'unknown' }) },
+  {
+    endpoint: 'POST /me/password',
+    statuses: own(400),
+    body: () => ({ present_password: 'wrong', new_password: 'seven unrelated heavy words' }),
+  },
+  {
+    endpoint: 'PATCH /organizations/{organization_id}',
+    statuses: manage(200),
+    body: () => ({ name: 'My organization' }),
+  },
+  { endpoint: 'GET /audit-log', statuses: manage(200), query: 'organization_id={organization}' },
   { endpoint: 'GET /apps', statuses: read(), query: 'organization_id={organization}' },
   {
     endpoint: 'POST /apps',
@@ -268,6 +299,8 @@ async function pathOf(row: Row): Promise<string> {
     path = path.replace('{view_id}', (await make<{ id: string }>('/views', wanted, headers.owner)).id);
   }
   path = path.replace('{match_id}', matchId).replace('{app_id}', app.id).replace('{external_id}', `fresh-${made++}`);
+  path = path.replace('{user_id}', 'usr_unknown').replace('{invitation_id}', 'inv_unknown');
+  path = path.replace('{organization_id}', organization);
   const query = row.query?.replace('{app}', app.id).replace('{organization}', organization);
   return `${path.replace('{provider}', 'google').replace('{file}', 'swagger-ui.css')}${query ? `?${query}` : ''}`;
 }

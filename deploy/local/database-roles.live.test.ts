@@ -80,6 +80,9 @@ const everybody = [
 ];
 
 const accounts = [
+  'SELECT * FROM invitations',
+  'SELECT * FROM audit_log',
+  "SELECT signpost_set_role('usr_1', 'org_1', 'usr_1', 'owner')",
   'SELECT password_hash FROM users',
   'SELECT * FROM refresh_tokens',
   'SELECT * FROM browser_sessions',
@@ -141,6 +144,10 @@ const refused: Record<ProcessRoleName, readonly string[]> = {
     "UPDATE users SET email = 'mine@example.com'",
     "INSERT INTO users (id, email, password_hash) VALUES ('usr_2', 'eve@example.com', 'mine')",
     'UPDATE organizations SET requires_totp = false',
+    "UPDATE organizations SET name = 'mine'",
+    'UPDATE audit_log SET actor_id = $$$$',
+    'DELETE FROM audit_log',
+    'SELECT signpost_trim_audit_log(1)',
     'SET ROLE signpost_gateway',
   ],
 };

@@ -1,6 +1,6 @@
 /**
- * Deletes installs that exceed the retention of their rows in ClickHouse, and aliases that no attribution window
- * reaches, a few at a time. Every SDK edge does it; two at the same time take different rows. A device that returns
+ * Deletes installs that exceed the retention of their rows in ClickHouse, aliases that no attribution window reaches,
+ * and what is older than a year in the audit log, a few at a time. Every SDK edge does it; two at the same time take different rows. A device that returns
  * later is a new install.
  */
 import type { Clock } from '#common/clock.ts';
@@ -68,6 +68,13 @@ export class InstallRetention implements Part {
     );
   }
 
+  /** Deletes the oldest rows of the audit log beyond a year. @returns how many. @throws PostgresUnavailable */
+  async stepAuditLog(rowsMax = stepInstallsMax): Promise<number> {
+    const sql = 'SELECT signpost_trim_audit_log($1) AS trimmed';
+    const [row] = await this.#parts.db.query<{ trimmed: number }>(sql, [rowsMax]);
+    return row?.trimmed ?? 0;
+  }
+
   #wait(ms: number): void {
     if (this.#isStopped) return;
     this.#timer = setTimeout(() => {
@@ -78,7 +85,7 @@ export class InstallRetention implements Part {
 
   async #look(): Promise<void> {
     try {
-      const forgotten = Math.max(await this.step(), await this.stepAliases());
+      const forgotten = Math.max(await this.step(), await this.stepAliases(), await this.stepAuditLog());
       this.#wait(forgotten === stepInstallsMax ? stepPauseMs : lookMs);
     } catch (error) {
       if (!(error instanceof PostgresUnavailable)) throw error;

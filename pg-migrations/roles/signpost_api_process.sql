@@ -1,10 +1,19 @@
--- The API logs users in and out, and becomes signpost_api for the rows of a tenant. It changes no password and no
--- membership, and deletes no account: an administrator does that, as the owner.
+-- The API logs users in and out, and becomes signpost_api for the rows of a tenant. It changes passwords, memberships and
+-- names of organizations only by functions that keep their rules, and deletes no account: an administrator does that, as
+-- the owner.
 GRANT USAGE ON SCHEMA public, ingest TO signpost_api_process;
 GRANT SELECT ON users, memberships, organizations TO signpost_api_process;
 GRANT INSERT (id, email, name) ON users TO signpost_api_process;
 GRANT UPDATE (not_before) ON users TO signpost_api_process;
 GRANT INSERT ON memberships, organizations TO signpost_api_process;
+GRANT SELECT, INSERT, DELETE ON invitations TO signpost_api_process;
+-- Rows are locked before they are deleted, which requires the privilege to update one column.
+GRANT UPDATE (created_at) ON invitations TO signpost_api_process;
+GRANT SELECT, INSERT ON audit_log TO signpost_api_process;
+GRANT EXECUTE ON FUNCTION signpost_set_role(text, text, text, text), signpost_remove_member(text, text, text),
+  signpost_rename_organization(text, text, text), signpost_change_password(text, text, text),
+  signpost_invitation_of(bytea, timestamptz), signpost_accept_invitation(bytea, timestamptz, text, text, text, text)
+  TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE, DELETE ON refresh_tokens, browser_sessions, idempotency_keys, oauth_states, user_totp, recovery_codes TO signpost_api_process;
 GRANT SELECT, UPDATE (last_used_at) ON server_keys TO signpost_api_process;
 GRANT SELECT, INSERT, UPDATE ON user_identities TO signpost_api_process;

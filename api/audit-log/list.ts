@@ -1,0 +1,98 @@
+import { Type } from 'typebox';
+import { managedOrganizations } from '#api/access.ts';
+import type { ApiDeps } from '#api/deps.ts';
+import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
+import { route } from '#api/route.ts';
+import { Rejection } from '#common/http/rejection.ts';
+import type { Route } from '#common/http/route.ts';
+
+interface Row {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly at: Date;
+  readonly actor_id: string;
+  readonly actor_name: string;
+  readonly action: string;
+  readonly target_id: string;
+  readonly fields: readonly string[];
+  readonly address: string;
+  readonly request_id: string;
+}
+
+const from = `FROM audit_log WHERE organization_id = ANY ($1) AND ($2::text IS NULL OR actor_id = $2)
+  AND ($3::text IS NULL OR action = $3) AND ($4::text IS NULL OR target_id = $4)`;
+const columns = 'id, organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id';
+const page = `SELECT ${columns} ${from} ORDER BY id DESC LIMIT $5 OFFSET $6`;
+
+const example = {
+  id: '4711',
+  organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4',
+  at: '2026-01-15T09:30:00.000Z',
+  actor_id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3',
+  actor_name: 'ada@example.com',
+  action: 'updateMember',
+  target_id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y5',
+  fields: ['role'],
+  address: '203.0.113.7',
+  request_id: 'req_01kzg3v5k2e4z9n7q8w6r5t4y6',
+};
+
+const listAuditLog = route({
+  method: 'GET',
+  path: '/audit-log',
+  operationId: 'listAuditLog',
+  caller: 'user',
+  scope: null,
+  limit: 'general',
+  tag: 'Audit log',
+  summary: 'List changes',
+  description:
+    'What people and server keys changed through the API within a year, newest first: who, what, when, from where. Only owners may read it. Values are not recorded, only the names of the fields. Changes by SDKs and by `npm run admin` are not in it.',
+  query: Type.Object(
+    {
+      ...pageQuery,
+      organization_id: Type.Optional(Type.String({ description: 'Default: all organizations that you own.' })),
+      actor_id: Type.Optional(Type.String({ maxLength: 64, description: 'Of a user or a server key.' })),
+      action: Type.Optional(Type.String({ maxLength: 64, description: 'An operationId of this description.' })),
+      target_id: Type.Optional(Type.String({ maxLength: 200 })),
+    },
+    { additionalProperties: false },
+  ),
+  answers: {
+    200: {
+      description: 'A page of changes.',
+      schema: listSchema(
+        Type.Object(
+          {
+            id: Type.String(),
+            organization_id: Type.String(),
+            at: Type.String({ format: 'date-time' }),
+            actor_id: Type.String(),
+            actor_name: Type.String({
+              description: 'The e-mail address, or the name of the server key, at that time.',
+            }),
+            action: Type.String({ description: 'The operationId.' }),
+            target_id: Type.String({ description: 'Empty if there is no single one.' }),
+            fields: Type.Array(Type.String(), { description: 'Names of the fields that were sent.' }),
+            address: Type.String(),
+            request_id: Type.String({ description: 'The X-Request-Id of the answer.' }),
+          },
+          { title: 'AuditEntry' },
+        ),
+      ),
+      example: { data: [example], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
+    },
+  },
+  async handle({ db }, { caller, query }) {
+    const organizations = await managedOrganizations(db, caller, query.organization_id);
+    if (organizations instanceof Rejection) return organizations;
+    const { limit, offset } = pageOf(query);
+    const values = [organizations, query.actor_id ?? null, query.action ?? null, query.target_id ?? null];
+    const [counted] = await db.query<{ total: number }>(`SELECT count(*) AS total ${from}`, values, 'audit_log_count');
+    const rows = await db.query<Row>(page, [...values, limit, offset], 'audit_log_page');
+    const data = rows.map((row) => ({ ...row, id: String(row.id), at: row.at.toISOString() }));
+    return listAnswer(data, Number(counted?.total ?? 0), { limit, offset });
+  },
+});
+
+export const auditLogRoutes: readonly Route<ApiDeps>[] = [listAuditLog];

@@ -1,0 +1,71 @@
+/**
+ * Notes in the audit log what a request has changed: who, what, when, from where. Values are not noted, because they may
+ * be secrets. The row is written after the change is committed, before it is answered: a process that dies in between
+ * leaves no row, and an answer of 500 says that there may be none.
+ */
+import type { Clock } from '#common/clock.ts';
+import type { Trail } from '#common/http/mount.ts';
+import { isId } from '#common/ids.ts';
+import { isObject } from '#common/json-object.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
+import { organizationsOf } from './access.ts';
+import type { UserCaller } from './route.ts';
+
+/** Fields whose names are noted of one request. */
+const FIELDS_MAX = 50;
+const TEXT_MAX = 200;
+
+const insertion = `
+  INSERT INTO audit_log (organization_id, at, actor_id, actor_name, action, target_id, fields, address, request_id)
+  SELECT o.id, $2, $3, coalesce((SELECT email FROM users WHERE id = $3), (SELECT name FROM server_keys WHERE id = $3), ''),
+         $4, $5, $6, $7, $8 FROM unnest($1::text[]) AS o (id)`;
+
+export function auditTrail(db: Postgres, clock: Clock): Trail {
+  return async (operationId, request, answer) => {
+    const caller = request.caller as UserCaller | null;
+    const body = isObject(request.body) ? request.body : {};
+    const params = isObject(request.params) ? request.params : {};
+    const query = isObject(request.query) ? request.query : {};
+    const result = 'body' in answer && isObject(answer.body) ? answer.body : {};
+    const changed = 'body' in answer ? answer.changed : undefined;
+    // Without a caller it is a login, or someone who has just joined.
+    const actor = caller?.user_id ?? changed?.target_id;
+    if (actor === undefined) return;
+    const named = [body.organization_id, query.organization_id, result.organization_id];
+    const known = changed?.organization_id ?? named.find((one) => typeof one === 'string');
+    const ids = [params.id, result.id, params.app_id, body.app_id].filter((one) => typeof one === 'string');
+    const organizations = typeof known === 'string' ? [known] : await organizationsFor(db, caller, ids);
+    const target = changed?.target_id ?? ids[0] ?? '';
+    await db.execute(
+      insertion,
+      [
+        organizations,
+        new Date(clock()),
+        actor,
+        operationId,
+        target.slice(0, TEXT_MAX),
+        Object.keys(body).slice(0, FIELDS_MAX),
+        request.ip,
+        request.id,
+      ],
+      'audit_log',
+    );
+  };
+}
+
+/** The organization of the app or link; without one, a change can concern each of the caller's. */
+async function organizationsFor(
+  db: Postgres,
+  caller: UserCaller | null,
+  ids: readonly string[],
+): Promise<readonly string[]> {
+  const own = caller === null ? [] : organizationsOf(caller);
+  if (own.length < 2) return own;
+  for (const id of ids) {
+    const kind = isId('app', id) ? 'app' : isId('lnk', id) ? 'link' : null;
+    if (kind === null) continue;
+    const [row] = await db.query<{ owner: string | null }>(`SELECT signpost_owner_of_${kind}($1) AS owner`, [id]);
+    if (row?.owner) return [row.owner];
+  }
+  return own;
+}

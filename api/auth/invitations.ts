@@ -1,0 +1,167 @@
+/** Accepting an invitation: with a new account, or with the account that the caller is logged in to. */
+import { Type } from 'typebox';
+import { passwordRule } from '#api/password-strength.ts';
+import { hashOfInvitation } from '#api/people.ts';
+import type { Role, UserCaller } from '#api/route.ts';
+import type { Clock } from '#common/clock.ts';
+import { forbidden, invalid, notFound, Rejection, rateLimited } from '#common/http/rejection.ts';
+import { type Answer, routesOf } from '#common/http/route.ts';
+import { newId } from '#common/ids.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
+import { type AuthParts, tag } from './parts.ts';
+
+export interface PeopleDeps {
+  readonly auth: AuthParts;
+  readonly db: Postgres;
+  readonly clock: Clock;
+}
+
+const publicRoute = routesOf<PeopleDeps, null>();
+const route = routesOf<PeopleDeps, UserCaller>();
+
+const token = Type.String({ minLength: 1, maxLength: 256, description: 'From the link of the invitation.' });
+const roleSchema = Type.Unsafe<Role>({ type: 'string', enum: ['owner', 'member', 'viewer'] });
+const joined = {
+  description: 'A member of the organization, or already one before: then with the earlier role.',
+  schema: Type.Object({ user_id: Type.String(), organization_id: Type.String(), role: roleSchema }),
+  example: {
+    user_id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3',
+    organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4',
+    role: 'member',
+  },
+} as const;
+const exampleToken = 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA';
+const gone = () => notFound('There is no such invitation: it was used, withdrawn, or has expired.');
+
+interface Found {
+  readonly organization_id: string;
+  readonly organization_name: string;
+  readonly email: string;
+  readonly role: Role;
+  readonly has_account: boolean;
+}
+
+async function invitationOf({ db, clock }: PeopleDeps, given: string): Promise<Found | null> {
+  const sql = `SELECT organization_id, organization_name, email, role, has_account FROM signpost_invitation_of($1, $2)`;
+  const [found] = await db.query<Found>(sql, [hashOfInvitation(given), new Date(clock())], 'invitation_of');
+  return found ?? null;
+}
+
+export const lookUpInvitation = publicRoute({
+  method: 'POST',
+  path: '/auth/invitations/look-up',
+  operationId: 'lookUpInvitation',
+  caller: 'public',
+  limit: 'auth',
+  tag,
+  summary: 'Show an invitation to the person who has its link',
+  body: Type.Object({ token }, { additionalProperties: false }),
+  bodyExample: { token: exampleToken },
+  answers: {
+    200: {
+      description: 'The invitation.',
+      schema: Type.Object({
+        organization_name: Type.String(),
+        email: Type.String(),
+        role: roleSchema,
+        has_account: Type.Boolean({ description: 'Whether this address has an account, which then has to accept.' }),
+      }),
+      example: { organization_name: 'Example', email: 'grace@example.com', role: 'member', has_account: false },
+    },
+  },
+  async handle(deps, { body }) {
+    const found = await invitationOf(deps, body.token);
+    if (!found) return gone();
+    const { organization_id: _, ...shown } = found;
+    return { status: 200, body: shown };
+  },
+});
+
+export const acceptInvitation = publicRoute({
+  method: 'POST',
+  path: '/auth/invitations/accept',
+  operationId: 'acceptInvitation',
+  caller: 'public',
+  limit: 'auth',
+  tag,
+  summary: 'Accept an invitation with a new account',
+  description:
+    'Creates the account with the invited address. If the address has an account (details.reason account_exists), log in to it and use POST /me/invitations. The token works once. Then log in as usual; an organization may require a second factor first.',
+  body: Type.Object(
+    {
+      token,
+      name: Type.Optional(Type.String({ maxLength: 200 })),
+      password: Type.String({
+        minLength: 1,
+        maxLength: 1024,
+        description: 'At least 12 characters that are hard to guess.',
+      }),
+    },
+    { additionalProperties: false },
+  ),
+  bodyExample: { token: exampleToken, name: 'Grace', password: 'seven unrelated heavy words' },
+  answers: { 201: joined },
+  async handle(deps, { body, ip }) {
+    const found = await invitationOf(deps, body.token);
+    if (!found) return gone();
+    if (found.has_account) return accountExists();
+    const weakness = (await passwordRule())(body.password, [found.email, body.name ?? '', found.organization_name]);
+    if (weakness !== null) return invalid('password', weakness);
+    const hash = await deps.auth.passwords.hash(body.password, ip);
+    if (hash === null) return rateLimited(2);
+    const answer = await accept(deps, body.token, null, [body.name?.trim() ?? '', hash]);
+    return answer instanceof Rejection ? answer : { ...answer, status: 201 };
+  },
+});
+
+export const acceptOwnInvitation = route({
+  method: 'POST',
+  path: '/me/invitations',
+  operationId: 'acceptOwnInvitation',
+  caller: 'user',
+  scope: null,
+  limit: 'general',
+  tag,
+  summary: 'Accept an invitation with your account',
+  description: 'The invitation must be for the address of your account. The token works once.',
+  body: Type.Object({ token }, { additionalProperties: false }),
+  bodyExample: { token: exampleToken },
+  answers: { 200: joined },
+  handle: (deps, { caller, body }) => accept(deps, body.token, caller.user_id, ['', '']),
+});
+
+const accountExists = () => forbidden('This address has an account: log in to it and accept there.', 'account_exists');
+
+interface Outcome {
+  readonly outcome: 'done' | 'absent' | 'account_exists' | 'other_account';
+  readonly joined_user: string;
+  readonly joined_organization: string;
+  readonly joined_role: Role;
+}
+
+async function accept(
+  { db, clock }: PeopleDeps,
+  given: string,
+  account: string | null,
+  [name, hash]: readonly [name: string, hash: string],
+): Promise<Answer | Rejection> {
+  const nowMs = clock();
+  const [row] = await db.query<Outcome>(
+    'SELECT * FROM signpost_accept_invitation($1, $2, $3, $4, $5, $6)',
+    [hashOfInvitation(given), new Date(nowMs), account, newId('usr', nowMs), name, hash],
+    'invitation_accept',
+  );
+  switch (row?.outcome) {
+    case 'done': {
+      const { joined_user: user_id, joined_organization: organization_id, joined_role: role } = row;
+      const changed = { organization_id, target_id: user_id };
+      return { status: 200, body: { user_id, organization_id, role }, changed };
+    }
+    case 'account_exists':
+      return accountExists();
+    case 'other_account':
+      return forbidden('This invitation is for another address than that of your account.', 'other_account');
+    default:
+      return gone();
+  }
+}

@@ -1,0 +1,166 @@
+/** Invitations by owners: made, listed, withdrawn. They are accepted at api/auth/invitations.ts. */
+import { Type } from 'typebox';
+import { chooseOrganization, managedOrganizations, refuseManaging } from '#api/access.ts';
+import type { ApiDeps } from '#api/deps.ts';
+import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
+import { newInvitationToken } from '#api/people.ts';
+import { route } from '#api/route.ts';
+import { invalid, notFound, Rejection } from '#common/http/rejection.ts';
+import type { Route } from '#common/http/route.ts';
+import { newId } from '#common/ids.ts';
+import {
+  INVITATION_MS,
+  type InvitationRow,
+  invitationAnswer,
+  invitationColumns,
+  invitationExample,
+  invitationFields,
+} from './invitation.ts';
+
+/** Open invitations of one organization. */
+const INVITATIONS_MAX = 100;
+/** Expired rows that one invitation deletes: more than it adds. */
+const PURGED_MAX = 20;
+const shared = { caller: 'user', scope: null, limit: 'general', tag: 'Members' } as const;
+
+const insertion = `
+  WITH expired AS (DELETE FROM invitations WHERE id IN (
+    SELECT id FROM invitations WHERE expires_at <= $7 ORDER BY expires_at LIMIT ${PURGED_MAX} FOR UPDATE SKIP LOCKED))
+  INSERT INTO invitations (id, organization_id, email, role, token_hash, invited_by, created_at, expires_at)
+  SELECT $1, $2, $3, $4, $5, $6, $7, $8
+   WHERE (SELECT count(*) FROM invitations WHERE organization_id = $2 AND expires_at > $7) < ${INVITATIONS_MAX}
+  RETURNING ${invitationColumns}`;
+const isMember = `SELECT FROM memberships m JOIN users u ON u.id = m.user_id
+  WHERE m.organization_id = $1 AND u.email = $2 AND u.deleted_at IS NULL`;
+
+const createInvitation = route({
+  ...shared,
+  method: 'POST',
+  path: '/invitations',
+  operationId: 'createInvitation',
+  summary: 'Invite a person',
+  description:
+    'The answer has the link, once: send it to the person yourself. It works once, for 7 days, as long as you are an owner. A new invitation of the same address replaces the earlier one. Only owners can invite.',
+  body: Type.Object(
+    {
+      organization_id: Type.Optional(
+        Type.String({ description: 'Optional for a user who belongs to exactly one organization.' }),
+      ),
+      email: Type.String({ format: 'email', maxLength: 320 }),
+      role: invitationFields.role,
+    },
+    { additionalProperties: false, title: 'NewInvitation' },
+  ),
+  bodyExample: { email: invitationExample.email, role: 'member' },
+  answers: {
+    201: {
+      description: 'The invitation.',
+      schema: Type.Object(
+        {
+          ...invitationFields,
+          token: Type.String({
+            description: 'For POST /auth/invitations/accept and POST /me/invitations. Shown once.',
+          }),
+          url: Type.String({ description: 'The link to send: a page of the dashboard.' }),
+        },
+        { title: 'CreatedInvitation' },
+      ),
+      example: {
+        ...invitationExample,
+        token: 'Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA',
+        url: 'https://links.example.com/invitation#Zk3n0Vb2yJ8m4m0rYF2o9tq1xQb7n3uK5s6a0cWdEgA',
+      },
+    },
+  },
+  async handle({ db, clock, dashboardUrl }, { caller, body }) {
+    const organizationId = await chooseOrganization(db, caller, body.organization_id);
+    if (organizationId instanceof Rejection) return organizationId;
+    const denied = refuseManaging(caller, organizationId);
+    if (denied) return denied;
+    const email = body.email.trim().toLowerCase();
+    const members = await db.query(isMember, [organizationId, email]);
+    if (members.length > 0) return invalid('email', 'is already a member of the organization');
+    const { token, hash } = newInvitationToken();
+    const nowMs = clock();
+    const times = [new Date(nowMs), new Date(nowMs + INVITATION_MS)];
+    const values = [newId('inv', nowMs), organizationId, email, body.role, hash, caller.user_id, ...times];
+    // In two statements, because one statement would not see its own deletion of the earlier invitation.
+    const row = await db.transaction(async (queries) => {
+      await queries.execute('DELETE FROM invitations WHERE organization_id = $1 AND email = $2', [
+        organizationId,
+        email,
+      ]);
+      const [made] = await queries.query<InvitationRow>(insertion, values);
+      return made;
+    });
+    if (!row) return invalid('body', `the organization has ${INVITATIONS_MAX} open invitations: withdraw one first`);
+    const answer = { ...invitationAnswer(row), token, url: `${dashboardUrl}/invitation#${token}` };
+    return { status: 201, body: answer, changed: { organization_id: organizationId, target_id: row.id } };
+  },
+});
+
+const from = 'FROM invitations WHERE organization_id = ANY ($1) AND expires_at > $2';
+
+const listInvitations = route({
+  ...shared,
+  method: 'GET',
+  path: '/invitations',
+  operationId: 'listInvitations',
+  summary: 'List open invitations',
+  description: 'Those that were neither accepted nor withdrawn and have not expired, newest first. Only for owners.',
+  query: Type.Object({ ...pageQuery, organization_id: Type.Optional(Type.String()) }, { additionalProperties: false }),
+  answers: {
+    200: {
+      description: 'A page of invitations.',
+      schema: listSchema(Type.Object(invitationFields, { title: 'Invitation' })),
+      example: { data: [invitationExample], pagination: { total: 1, limit: 50, offset: 0, has_more: false } },
+    },
+  },
+  async handle({ db, clock }, { caller, query }) {
+    const organizations = await managedOrganizations(db, caller, query.organization_id);
+    if (organizations instanceof Rejection) return organizations;
+    const { limit, offset } = pageOf(query);
+    const values = [organizations, new Date(clock())];
+    const [counted] = await db.query<{ total: number }>(
+      `SELECT count(*) AS total ${from}`,
+      values,
+      'invitations_count',
+    );
+    const sql = `SELECT ${invitationColumns} ${from} ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`;
+    const rows = await db.query<InvitationRow>(sql, [...values, limit, offset], 'invitations_page');
+    return listAnswer(rows.map(invitationAnswer), Number(counted?.total ?? 0), { limit, offset });
+  },
+});
+
+const deleteInvitation = route({
+  ...shared,
+  method: 'DELETE',
+  path: '/invitations/{invitation_id}',
+  operationId: 'deleteInvitation',
+  summary: 'Withdraw an invitation',
+  description: 'Its link stops working at once. Only for owners.',
+  params: Type.Object({ invitation_id: Type.String({ examples: [invitationExample.id] }) }),
+  answers: {
+    200: {
+      description: 'The invitation is withdrawn.',
+      schema: Type.Object({ id: Type.String(), deleted: Type.Literal(true) }),
+      example: { id: invitationExample.id, deleted: true },
+    },
+  },
+  async handle({ db }, { caller, params }) {
+    const id = params.invitation_id;
+    const sql = 'SELECT organization_id FROM invitations WHERE id = $1';
+    const [found] = await db.query<{ organization_id: string }>(sql, [id]);
+    if (!found) return notFound('There is no invitation with this id.');
+    const denied = refuseManaging(caller, found.organization_id);
+    if (denied) return denied;
+    await db.execute('DELETE FROM invitations WHERE id = $1', [id]);
+    return {
+      status: 200,
+      body: { id, deleted: true },
+      changed: { organization_id: found.organization_id, target_id: id },
+    };
+  },
+});
+
+export const invitationRoutes: readonly Route<ApiDeps>[] = [createInvitation, listInvitations, deleteInvitation];

@@ -1,0 +1,75 @@
+/** Changes a member's role, and removes members. The rules are in Postgres: pg-migrations/0770_people.sql. */
+import { Type } from 'typebox';
+import { chooseOrganization, refuseOrganization } from '#api/access.ts';
+import { peopleRejection } from '#api/people.ts';
+import { type Role, route } from '#api/route.ts';
+import { Rejection } from '#common/http/rejection.ts';
+
+export const roleSchema = Type.Unsafe<Role>({ type: 'string', enum: ['owner', 'member', 'viewer'] });
+const params = Type.Object({ user_id: Type.String({ examples: ['usr_01kzg3v5k2e4z9n7q8w6r5t4y3'] }) });
+const organization_id = Type.Optional(
+  Type.String({ description: 'Optional for a user who belongs to exactly one organization.' }),
+);
+const example = { user_id: 'usr_01kzg3v5k2e4z9n7q8w6r5t4y3', organization_id: 'org_01kzg3v5k2e4z9n7q8w6r5t4y4' };
+const shared = { caller: 'user', scope: null, limit: 'general', tag: 'Members', params } as const;
+
+export const updateMember = route({
+  ...shared,
+  method: 'PATCH',
+  path: '/members/{user_id}',
+  operationId: 'updateMember',
+  summary: 'Change a member’s role',
+  description:
+    'Takes effect with the next request of that person. Only owners can do this; the last owner who can log in keeps the role.',
+  body: Type.Object({ organization_id, role: roleSchema }, { additionalProperties: false }),
+  bodyExample: { role: 'viewer' },
+  answers: {
+    200: {
+      description: 'The role is changed.',
+      schema: Type.Object({ user_id: Type.String(), organization_id: Type.String(), role: roleSchema }),
+      example: { ...example, role: 'viewer' },
+    },
+  },
+  async handle({ db }, { caller, params: { user_id }, body }) {
+    const organizationId = await chooseOrganization(db, caller, body.organization_id);
+    if (organizationId instanceof Rejection) return organizationId;
+    const sql = 'SELECT signpost_set_role($1, $2, $3, $4) AS outcome';
+    const values = [caller.user_id, organizationId, user_id, body.role];
+    const [row] = await db.query<{ outcome: string }>(sql, values, 'member_role');
+    const rejection = peopleRejection(row?.outcome);
+    if (rejection) return rejection;
+    const answer = { user_id, organization_id: organizationId, role: body.role };
+    return { status: 200, body: answer, changed: { organization_id: organizationId, target_id: user_id } };
+  },
+});
+
+export const removeMember = route({
+  ...shared,
+  method: 'DELETE',
+  path: '/members/{user_id}',
+  operationId: 'removeMember',
+  summary: 'Remove a member, or leave',
+  description:
+    'The person loses access with their next request; what they created stays. Owners can remove anyone, and everyone can leave, except the last owner who can log in.',
+  query: Type.Object({ organization_id }, { additionalProperties: false }),
+  answers: {
+    200: {
+      description: 'The person is no member any more.',
+      schema: Type.Object({ user_id: Type.String(), organization_id: Type.String(), deleted: Type.Literal(true) }),
+      example: { ...example, deleted: true },
+    },
+  },
+  async handle({ db }, { caller, params: { user_id }, query }) {
+    const asked = query.organization_id;
+    const refused = asked === undefined ? null : await refuseOrganization(db, caller, asked);
+    if (refused) return refused;
+    const organizationId = await chooseOrganization(db, caller, asked);
+    if (organizationId instanceof Rejection) return organizationId;
+    const sql = 'SELECT signpost_remove_member($1, $2, $3) AS outcome';
+    const [row] = await db.query<{ outcome: string }>(sql, [caller.user_id, organizationId, user_id], 'member_remove');
+    const rejection = peopleRejection(row?.outcome);
+    if (rejection) return rejection;
+    const answer = { user_id, organization_id: organizationId, deleted: true };
+    return { status: 200, body: answer, changed: { organization_id: organizationId, target_id: user_id } };
+  },
+});
