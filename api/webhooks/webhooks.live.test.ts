@@ -1,4 +1,6 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { personOf } from '#api/admin/erase-person.ts';
+import { eraseInPostgres } from '#api/admin/erase-stores.ts';
 import { reencryptWebhookSecrets } from '#api/admin/secret-rotation.ts';
 import { type ApiForTest, apiForTest, type Member, type Reply } from '#api/testing/running-api.ts';
 import { HOUR_MS } from '#common/durations.ts';
@@ -304,6 +306,27 @@ test('attempts are listed newest first, and for one message', async () => {
   expect(await outcomes('')).toEqual([3, ['delivered', 'timeout', 'http_error']]);
   expect(await outcomes('?message_id=msg_1')).toEqual([2, ['delivered', 'http_error']]);
   expect(await outcomes('?limit=1&offset=1')).toEqual([3, ['timeout']]);
+});
+
+test('erasing a person deletes the messages about them, and no others', async () => {
+  const endpoint = await newWebhook({ app_ids: [app.id] });
+  const add = (id: string, type: string, data: object) =>
+    api.db.execute(
+      `INSERT INTO webhook_messages (id, endpoint_id, organization_id, type, occurred_at, data) VALUES ($1, $2, $3, $4, now(), $5)`,
+      [id, endpoint.id, owner.organization_id, type, JSON.stringify({ app_id: app.id, ...data })],
+    );
+  await add('msg_a', 'install.recorded', { install_id: 'ins_1', device_id: 'd9' });
+  await add('msg_b', 'event.recorded', { install_id: '', device_id: 'd1', user_id: 'u2' });
+  await add('msg_c', 'conversion.recorded', { install_id: '', device_id: '', user_id: 'u1' });
+  await add('msg_d', 'event.recorded', { app_id: other.id, device_id: 'd1' });
+  await add('msg_e', 'event.recorded', { install_id: 'ins_2', device_id: 'd2', user_id: '' });
+  await add('msg_f', 'click.batch', { part: 0 });
+  const person = personOf({ device: ['d1'], install: ['ins_1'], user: ['u1'] });
+  await eraseInPostgres(api.db, [app.id], person);
+  const left = async () => (await owed(endpoint.id)).map((one) => (one as unknown as { id: string }).id).sort();
+  expect(await left()).toEqual(['msg_d', 'msg_e', 'msg_f']);
+  await eraseInPostgres(api.db, [app.id], null);
+  expect(await left()).toEqual(['msg_d']);
 });
 
 test('an organization has at most fifty webhooks', async () => {
