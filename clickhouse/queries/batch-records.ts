@@ -1,4 +1,4 @@
-/** The records of one batch that tenants are told about by webhooks. An erased person's records have no id. */
+/** The records of one batch that webhooks report to tenants. An erased person's records have no id. */
 import { isInstall } from '#clickhouse/rollups.ts';
 import type { Question } from './scope.ts';
 
