@@ -56,6 +56,8 @@ export interface ApiDeps {
   readonly live: LiveFeed;
   /** `rightsOf` the caller of a request that is still being answered; null once it would be rejected. */
   readonly rightsNow: (route: GuardedRoute, header: (name: string) => string) => Promise<string | null>;
+  /** Has this process look for imports to work on. */
+  readonly wakeImports: () => void;
   readonly hosts: HostRules;
   readonly shortUrl: ShortUrl;
   /** Without a slash at its end. */

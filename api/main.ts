@@ -46,6 +46,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'redis', start: () => redis.connect(), stop: () => redis.close() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
+  api.imports,
   telemetryPart(
     config,
     metrics,

@@ -28,6 +28,7 @@ import type { ApiDeps } from './deps.ts';
 import type { About } from './docs/openapi.ts';
 import { apiGuard, rightsNow } from './guard.ts';
 import { Idempotency } from './idempotency.ts';
+import { ImportWorker } from './imports/import-worker.ts';
 import { countLinks } from './link-counts.ts';
 import { LiveFeed } from './live/live-feed.ts';
 import { Outbox } from './outbox.ts';
@@ -53,6 +54,8 @@ export interface ApiParts {
   readonly hostChecks: HostChecks;
   /** Stopped before the server, which waits for its streams. */
   readonly live: LiveFeed;
+  /** Started after `outbox`, stopped before it. */
+  readonly imports: ImportWorker;
 }
 
 /** Limits of one query of the dashboard. */
@@ -99,6 +102,7 @@ export function apiParts(
     countLinks: (scope, links, figures) => countLinks(deps, scope, links, figures),
     live,
     rightsNow: rightsNow(guardParts),
+    wakeImports: () => imports.wake(),
     hosts: hostRules(config),
     shortUrl: shortUrlWith(config),
     dashboardUrl: aboutApi(config).serverUrl.replace(/\/v1$/, ''),
@@ -106,6 +110,7 @@ export function apiParts(
   };
   const deliverChanges = () => outbox.tell();
   const hostChecks = new HostChecks({ db, clock, log, dnsServers: config.DNS_SERVERS, deliverChanges });
+  const imports = new ImportWorker({ db, tenancy: deps.tenancy, clock, log, deliverChanges });
   const { once } = new Idempotency(db, encryption, clock);
   return {
     mount: { routes: apiRoutes, deps, guard, isOutage, once, trail: auditTrail(db, clock) },
@@ -114,6 +119,7 @@ export function apiParts(
     outbox,
     hostChecks,
     live,
+    imports,
   };
 }
 

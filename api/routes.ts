@@ -7,6 +7,7 @@ import { authRoutes, peopleRoutes, sessionRoutes } from './auth/routes.ts';
 import { costRoutes } from './costs/routes.ts';
 import type { ApiDeps } from './deps.ts';
 import { invitationRoutes } from './invitations/routes.ts';
+import { importRoutes } from './imports/routes.ts';
 import { keyRoutes } from './keys/routes.ts';
 import { linkRoutes } from './links/routes.ts';
 import { liveRoutes } from './live/watch.ts';
@@ -27,6 +28,7 @@ export const apiRoutes: readonly Route<ApiDeps>[] = [
   ...auditLogRoutes,
   ...linkRoutes,
   ...appRoutes,
+  ...importRoutes,
   ...keyRoutes,
   ...analyticsRoutes,
   ...costRoutes,

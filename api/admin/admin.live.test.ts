@@ -1,4 +1,7 @@
 import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { verifyPassword } from '#api/auth/password.ts';
 import { ApiKeys, newApiKey } from '#common/api-key.ts';
@@ -303,4 +306,47 @@ test('rates of exchange are stored as a whole, replaced when repeated, and dropp
     { day: '2026-01-31', currency: 'USD', rate: '0.95' },
     { day: '2026-02-01', currency: 'USD', rate: '0.000000000000001' },
   ]);
+});
+
+test('a file of links is looked at, imported and taken back from the command line', async () => {
+  const { db } = parts;
+  const [organization, app] = [newId('org', 1), newId('app', 1)];
+  await db.execute(`INSERT INTO organizations (id, name) VALUES ($1, 'Import')`, [organization]);
+  await db.execute(
+    `INSERT INTO apps (id, organization_id, name, host, settings, api_key_ciphertext, api_key_hash, api_key_preview, created_at, updated_at, host_verified_at)
+     VALUES ($1, $2, 'Import', 'go.import.example', '{}', 'x', 'import', 'x', now(), now(), now())`,
+    [app, organization],
+  );
+  const folder = mkdtempSync(join(tmpdir(), 'signpost-import-'));
+  const file = join(folder, 'links.csv');
+  writeFileSync(file, 'Slug;Where to\na.b;https://e.example/1\nc;http://e.example/2\nhealthz;https://e.example/3\n');
+  const links = async () => (await db.query('SELECT FROM links WHERE app_id = $1', [app])).length;
+  const args = ['import', '--app', app, '--source', 'csv', '--file', file, '--column', 'destination=Where to'];
+
+  const looked = await admin(args);
+  expect([looked.code, looked.stderr]).toEqual([0, '']);
+  expect(looked.stdout).toContain('new: 1, same: 0, conflict: 0, unsupported: 2');
+  expect(looked.stdout).toContain('line 4: unsupported: code: is reserved');
+  expect(await links()).toBe(0);
+  const id = /--confirm (imp_\w+)/.exec(looked.stdout)?.[1] ?? '';
+  expect(await admin(['import', '--confirm', id])).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('1 links imported'),
+  });
+  expect(await links()).toBe(1);
+  // In one go, and the link that is here already is no other.
+  expect((await admin([...args, '--upgrade-http', '--confirm'])).stdout).toContain('new: 1, same: 1');
+  expect(await links()).toBe(2);
+  expect((await admin(['import', '--undo', id])).stdout).toContain('1 links removed, 0 kept');
+  expect(await links()).toBe(1);
+  for (const [wrong, message] of [
+    [['import', '--app', app, '--file', file, '--source', 'x'], '--source must be one of'],
+    [['import', '--app', 'app_x', '--file', file, '--source', 'csv'], 'there is no app app_x'],
+    [['import', '--undo', id], 'is undone, not imported'],
+    [args.slice(0, -2), 'cannot be read: No column has the destination'],
+  ] as const) {
+    const run = await admin([...wrong]);
+    expect([run.code, run.stderr]).toEqual([1, expect.stringContaining(message)]);
+  }
+  rmSync(folder, { recursive: true });
 });

@@ -18,6 +18,7 @@ import {
 import type { AdminContext } from './admin-context.ts';
 import { addExplainCommand } from './explain.ts';
 import { addHostCommands } from './host-commands.ts';
+import { addImportCommand } from './import-command.ts';
 import { addMachineCommands } from './machine-commands.ts';
 import { AdminError, ask, askPassword, choose, done } from './questions.ts';
 import { addRateCommands } from './rate-commands.ts';
@@ -40,6 +41,7 @@ export function adminProgram(context: AdminContext): Command {
   addRemovalCommands(program, context);
   addHostCommands(program, context);
   addExplainCommand(program, context);
+  addImportCommand(program, context);
   addSecondFactorCommands(program, context);
   addMachineCommands(program, context);
   addRateCommands(program, context);

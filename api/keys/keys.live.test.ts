@@ -54,6 +54,12 @@ const aView = { name: 'View', query: {} };
 const without = (scope: KeyScope) =>
   keyScopes.filter((one) => one !== scope && one !== scope.replace(':read', ':write'));
 const userRoutes = apiRoutes.filter((route): route is Route<ApiDeps> => route.caller === 'user');
+async function newImport(): Promise<string> {
+  // Unfinished ones are limited.
+  await api.db.execute('DELETE FROM imports');
+  return (await make('/imports', { app_id: app.id, source: 'csv' })).id;
+}
+
 const nameOf = ({ method, path }: Route<ApiDeps>) => `${method} ${path}`;
 
 /** A valid request for each endpoint that a key may call, on `app` and `link` or on new ones, and the status it gets. */
@@ -79,6 +85,16 @@ const requests: Readonly<Record<string, () => Promise<[path: string, status: num
   'POST /links/{id}/explain': async () => [`/links/${link.id}/explain`, 200, { user_agent: 'curl/8' }],
   // There is no log here; a caller without access does not get that far.
   'GET /live': async () => [`/live?app_id=${app.id}&seconds=0`, 500],
+  'GET /imports': async () => [`/imports?app_id=${app.id}`, 200],
+  'POST /imports': async () => ['/imports', 201, { app_id: app.id, source: 'csv' }],
+  'GET /imports/{import_id}': async () => [`/imports/${await newImport()}`, 200],
+  // No body, so no part: what matters is that the key is let through.
+  'PUT /imports/{import_id}/parts/{number}': async () => [`/imports/${await newImport()}/parts/1`, 400],
+  'POST /imports/{import_id}/check': async () => [`/imports/${await newImport()}/check`, 400, {}],
+  'GET /imports/{import_id}/rows': async () => [`/imports/${await newImport()}/rows`, 200],
+  'POST /imports/{import_id}/confirm': async () => [`/imports/${await newImport()}/confirm`, 400, {}],
+  'POST /imports/{import_id}/undo': async () => [`/imports/${await newImport()}/undo`, 400, {}],
+  'DELETE /imports/{import_id}': async () => [`/imports/${await newImport()}`, 200],
   'GET /apps': async () => [`/apps?organization_id=${owner.organization_id}`, 200],
   'POST /apps': async () => ['/apps', 201, { name: 'New', organization_id: owner.organization_id }],
   'GET /apps/{id}': async () => [`/apps/${app.id}`, 200],

@@ -17,11 +17,12 @@ export interface BatchItem {
 
 const columns = linkFieldNames.join(', ');
 const types = { archived: 'boolean', data: 'jsonb', tags: 'text[]', expires_at: 'timestamptz' } as const;
-const typed = linkFieldNames.map((name) => `${name} ${Reflect.get(types, name) ?? 'text'}`).join(', ');
+/** The fields of a link as columns of `jsonb_to_recordset`. */
+export const typedLinkFields = linkFieldNames.map((name) => `${name} ${Reflect.get(types, name) ?? 'text'}`).join(', ');
 
 /** In the order of their unique names, so that two batches with the same links wait for each other only one way. */
 const insertion = `
-  WITH given AS (SELECT * FROM jsonb_to_recordset($2::jsonb) AS g (id text, app_id text, ${typed})),
+  WITH given AS (SELECT * FROM jsonb_to_recordset($2::jsonb) AS g (id text, app_id text, ${typedLinkFields})),
        l AS (INSERT INTO links (id, organization_id, app_id, source, created_at, updated_at, ${columns})
              SELECT g.id, a.organization_id, a.id, 'dashboard', $3, $3, ${linkFieldNames.map((name) => `g.${name}`).join(', ')}
                FROM given g JOIN apps a ON a.id = g.app_id AND a.organization_id = ANY ($1) AND a.deleted_at IS NULL
@@ -87,7 +88,11 @@ async function insert(
   const rows = items.map(({ at, owner, fields }) => {
     const id = newId('lnk', nowMs);
     ids.set(id, at);
-    return { id, app_id: owner.app_id, ...stored({ ...fields, short_code: fields.short_code ?? newShortCode() }) };
+    return {
+      id,
+      app_id: owner.app_id,
+      ...storedFields({ ...fields, short_code: fields.short_code ?? newShortCode() }),
+    };
   });
   const created = await tenancy.within(organizationsOfItems(items), (tenant) =>
     tenant.query<LinkRow>(insertion, [JSON.stringify(rows), new Date(nowMs)]),
@@ -96,7 +101,8 @@ async function insert(
   return items.filter(({ at }) => !outcomes.has(at));
 }
 
-function stored(fields: LinkToCreate): Record<string, unknown> {
+/** The fields as those columns take them. */
+export function storedFields(fields: LinkToCreate): Record<string, unknown> {
   const values = linkFieldNames.map((name) => [name, storedValue(name, fields[name])]);
   return { ...Object.fromEntries(values), archived: fields.archived ?? false, data: fields.data ?? {} };
 }

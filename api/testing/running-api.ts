@@ -1,6 +1,7 @@
 /** The API on real servers, with as many organizations and users as a test needs. */
 import type { HostChecks } from '#api/apps/host-checks.ts';
 import type { LiveFeed } from '#api/live/live-feed.ts';
+import type { ImportWorker } from '#api/imports/import-worker.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import type { Role } from '#api/route.ts';
 import { ClickHouse } from '#clickhouse/client.ts';
@@ -42,6 +43,8 @@ export interface ApiForTest {
   /** Checks hosts only when a test triggers it. */
   readonly hostChecks: HostChecks;
   readonly live: LiveFeed;
+  /** Works on imports only when a test triggers it. */
+  readonly imports: ImportWorker;
   /** The API's clock; `advance` moves it. */
   advance(ms: number): void;
   /** A user of a new organization, or of the given one. */
@@ -113,6 +116,7 @@ export async function apiForTest(
     secretKey,
     hostChecks: api.hostChecks,
     live: api.live,
+    imports: api.imports,
     advance: (ms) => {
       aheadMs += ms;
     },

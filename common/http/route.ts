@@ -18,6 +18,7 @@ export const keyScopes = [
   'analytics:read',
   'analytics:write',
   'webhooks',
+  'import',
 ] as const;
 export type KeyScope = (typeof keyScopes)[number];
 /** Every request is charged to exactly one of these. */

@@ -15,7 +15,7 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly other_codes: readonly string[];
   readonly path: string;
   readonly campaign: string | null;
-  readonly source: 'dashboard' | 'sdk';
+  readonly source: 'dashboard' | 'sdk' | 'import';
   readonly archived: boolean;
   readonly title: string | null;
   readonly data: Readonly<Record<string, unknown>>;
@@ -30,6 +30,7 @@ export interface LinkRow extends Readonly<Record<UtmField, string | null>> {
   readonly expires_at: Date | null;
   readonly expired_url: string | null;
   readonly tap_page: TapPageMode | null;
+  readonly clicks_before: number | null;
   readonly created_at: Date;
   readonly updated_at: Date;
 }
@@ -39,7 +40,7 @@ export const linkColumns = `l.id, l.organization_id, l.app_id, a.host, l.short_c
   ARRAY(SELECT c.code FROM link_codes c WHERE c.link_id = l.id ORDER BY c.code) AS other_codes, l.path, l.campaign, l.source, l.archived,
   l.title, l.data, l.tags, l.external_id, l.ios_url, l.android_url, l.fallback_url,
   l.utm_source, l.utm_medium, l.utm_campaign, l.utm_term, l.utm_content,
-  l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.created_at, l.updated_at`;
+  l.og_title, l.og_description, l.og_image_url, l.expires_at, l.expired_url, l.tap_page, l.clicks_before, l.created_at, l.updated_at`;
 
 /** For each app of `apps a`: the link that has a code, its own or another, as `h.link_id`. @param code an SQL expression. */
 export function linkWithCode(code: string): string {
@@ -68,7 +69,7 @@ export const linkSchema = Type.Object(
     id: Type.String(),
     app_id: Type.String(),
     url: Type.String(),
-    source: Type.Union([Type.Literal('dashboard'), Type.Literal('sdk')]),
+    source: Type.Union([Type.Literal('dashboard'), Type.Literal('sdk'), Type.Literal('import')]),
     ...linkFields,
     short_code: Type.String({
       description: 'An imported code may have up to 190 characters, also / . ~ and beyond ASCII.',
@@ -79,6 +80,12 @@ export const linkSchema = Type.Object(
     data: Type.Object({}, { additionalProperties: true }),
     tags: Type.Array(Type.String()),
     expires_at: nullable(time),
+    clicks_before: nullable(
+      Type.Integer({
+        description:
+          'Clicks that another service had counted when the link was imported. No other figure contains them.',
+      }),
+    ),
     created_at: time,
     updated_at: time,
   },
@@ -113,6 +120,7 @@ export const linkExample = {
   expires_at: null,
   expired_url: null,
   tap_page: null,
+  clicks_before: null,
   created_at: '2026-01-15T09:30:00.000Z',
   updated_at: '2026-01-15T09:30:00.000Z',
 };

@@ -42,17 +42,15 @@ export function isOrdinaryCode(code: string): boolean {
 export function codeOfPath(path: string): string | null {
   if (ordinaryPath.test(path)) return path.slice(1);
   if (path.length > PATH_CHARACTERS_MAX) return null;
-  const decoded = decodedOnce(path.slice(1));
-  if (decoded === null) return null;
-  const code = decoded.normalize('NFC');
-  return importedCodeFault(code) === null ? code : null;
+  const code = decodedCode(path.slice(1));
+  return code !== null && importedCodeFault(code) === null ? code : null;
 }
 
-/** Null if the escapes are malformed or not UTF-8. */
-function decodedOnce(text: string): string | null {
-  if (!text.includes('%')) return text;
+/** A code in its stored form, not yet checked; null if its escapes are malformed or not UTF-8. */
+export function decodedCode(text: string): string | null {
+  if (!text.includes('%')) return text.normalize('NFC');
   try {
-    return decodeURIComponent(text);
+    return decodeURIComponent(text).normalize('NFC');
   } catch {
     return null;
   }

@@ -79,6 +79,7 @@ await new Lifecycle({ log, drainMs: drainMs + 5_000 }).run([
   { name: 'link cache', start: () => cache.start(), stop: () => cache.stop() },
   { name: 'outbox', start: () => api.outbox.start(), stop: () => api.outbox.stop() },
   api.hostChecks,
+  api.imports,
   new HourlyAudit({ clickhouse, turns: new PostgresAuditTurns(apiDb, randomUUID()), metrics, log, clock: systemClock }),
   new InstallRetention({ db: gatewayDb, retentionDays: config.RETENTION_DAYS, clock: systemClock, log }),
   telemetryPart(

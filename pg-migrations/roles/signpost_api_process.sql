@@ -22,6 +22,7 @@ GRANT SELECT, DELETE ON outbox TO signpost_api_process;
 GRANT UPDATE (changed_at) ON outbox TO signpost_api_process;
 GRANT SELECT, UPDATE ON host_checks TO signpost_api_process;
 GRANT SELECT (id, organization_id) ON webhook_endpoints TO signpost_api_process;
+GRANT SELECT, UPDATE (worker, worker_until), DELETE ON imports TO signpost_api_process;
 GRANT SELECT (id, host, host_verified_at, deleted_at), UPDATE (host_verified_at) ON apps TO signpost_api_process;
 GRANT SELECT (id, organization_id) ON saved_views TO signpost_api_process;
 GRANT SELECT ON exchange_rates TO signpost_api_process;
@@ -43,6 +44,10 @@ DO $$
 BEGIN
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'host_checks' AND policyname = 'api_process') THEN
     CREATE POLICY api_process ON host_checks TO signpost_api_process USING (true);
+  END IF;
+  -- The next import to work on, and those that are too old, are looked up across all tenants.
+  IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'imports' AND policyname = 'api_process') THEN
+    CREATE POLICY api_process ON imports TO signpost_api_process USING (true);
   END IF;
   -- A key is looked up before its organization is known.
   IF NOT EXISTS (SELECT FROM pg_policies WHERE schemaname = 'public' AND tablename = 'server_keys' AND policyname = 'api_process') THEN

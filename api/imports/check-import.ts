@@ -1,0 +1,119 @@
+/** The dry run: reads the file from where it stopped, and stores what importing each row would do. */
+import { bytesBefore, CsvFault, type CsvRecord, csvRecords, delimiterOf } from './csv-records.ts';
+import { IMPORT_ROWS_MAX, type ImportCounts, importOutcomes } from './import.ts';
+import { layoutOf } from './import-columns.ts';
+import type { ImportApp, ReadOptions } from './import-row.ts';
+import type { ImportRun } from './import-run.ts';
+import { readRow } from './link-reader.ts';
+import { type DecidedRow, decideRows } from './row-outcomes.ts';
+
+const chunkRows = 500;
+
+const appOf = `
+  SELECT id, organization_id, host, coalesce(settings ->> 'codes_ignore_case', '') = 'true' AS ignores_case,
+         ios ->> 'bundle_id' AS bundle_id, ios ->> 'app_store_id' AS app_store_id, android ->> 'package_name' AS package_name
+    FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL`;
+const store = `
+  INSERT INTO import_rows (import_id, organization_id, app_id, number, line, outcome, codes, field, reason, message, link, link_id)
+  SELECT $2, a.organization_id, a.id, r.number, r.line, r.outcome, r.codes, r.field, r.reason, r.message, r.link, r.link_id
+    FROM apps a CROSS JOIN jsonb_to_recordset($4::jsonb) AS r (number integer, line integer, outcome text, codes text[], field text,
+         reason text, message text, link jsonb, link_id text)
+   WHERE a.organization_id = ANY ($1) AND a.id = $3`;
+
+export async function checkImport(run: ImportRun): Promise<void> {
+  const app = await importApp(run);
+  await readLayout(run);
+  const { layout } = run.row;
+  if (layout === null) throw new CsvFault('The file is empty.');
+  const { source, options, bytes_read, lines_read } = run.row;
+  const reading = { source, layout, app, hosts: options.hosts, upgradesHttp: options.upgrade_http };
+  const from = { bytes: bytes_read, line: lines_read };
+  let records: CsvRecord[] = [];
+  for await (const record of csvRecords(bytesOf(run, bytesBefore(from)), from, layout.delimiter)) {
+    records.push(record);
+    if (records.length < chunkRows) continue;
+    await storeRows(run, reading, records);
+    records = [];
+    if (run.isStopped) return;
+  }
+  if (records.length > 0) await storeRows(run, reading, records);
+  await run.chunk(async (tenant) => {
+    await tenant.query('DELETE FROM import_parts WHERE organization_id = ANY ($1) AND import_id = $2', [run.row.id]);
+    return { state: 'checked', bytes_read: run.row.bytes };
+  });
+}
+
+async function importApp(run: ImportRun): Promise<ImportApp> {
+  const [app] = await run.within((tenant) => tenant.query<ImportApp>(appOf, [run.row.app_id]));
+  if (!app) throw new CsvFault('The app was deleted.');
+  return app;
+}
+
+/** From the first record, which is the header unless it is data. */
+async function readLayout(run: ImportRun): Promise<void> {
+  if (run.row.layout !== null) return;
+  const start = { bytes: 0, line: 0 };
+  let firstLine = '';
+  for await (const piece of bytesOf(run, 0)) {
+    firstLine =
+      Buffer.from(piece.subarray(0, 65_536))
+        .toString()
+        .split(/[\r\n]/, 1)[0] ?? '';
+    break;
+  }
+  const delimiter = delimiterOf(firstLine);
+  for await (const record of csvRecords(bytesOf(run, 0), start, delimiter)) {
+    const layout = layoutOf(run.row.source, record.cells, run.row.options.columns);
+    if (typeof layout === 'string') throw new CsvFault(layout);
+    const read = layout.hasHeader ? { bytes_read: record.bytes, lines_read: record.line } : {};
+    await run.chunk(async () => ({ layout: { ...layout, delimiter }, ...read }));
+    return;
+  }
+}
+
+/** The bytes of the uploaded file from a position on, one part at a time. */
+async function* bytesOf(run: ImportRun, from: number): AsyncGenerator<Uint8Array> {
+  const sizes = await run.within((tenant) =>
+    tenant.query<{ number: number; size: number }>(
+      'SELECT number, octet_length(bytes) AS size FROM import_parts WHERE organization_id = ANY ($1) AND import_id = $2 ORDER BY number',
+      [run.row.id],
+    ),
+  );
+  let start = 0;
+  for (const { number, size } of sizes) {
+    const skipped = Math.max(0, from - start);
+    start += size;
+    if (skipped >= size) continue;
+    const [part] = await run.within((tenant) =>
+      tenant.query<{ bytes: Buffer }>(
+        'SELECT bytes FROM import_parts WHERE organization_id = ANY ($1) AND import_id = $2 AND number = $3',
+        [run.row.id, number],
+      ),
+    );
+    if (part) yield part.bytes.subarray(skipped);
+  }
+}
+
+function storeRows(run: ImportRun, reading: Omit<ReadOptions, 'nowMs'>, records: readonly CsvRecord[]): Promise<void> {
+  const first = run.row.rows_read + 1;
+  if (first + records.length - 1 > IMPORT_ROWS_MAX)
+    throw new CsvFault(`The file has more than ${IMPORT_ROWS_MAX} rows.`);
+  const options = { ...reading, nowMs: run.nowMs };
+  const rows = records.map(({ cells, line }, at) => ({ number: first + at, line, link: readRow(cells, options) }));
+  const last = records.at(-1);
+  if (!last) throw new Error('a chunk has no rows');
+  return run.chunk(async (tenant) => {
+    const decided = await decideRows(tenant, reading.app, run.row.id, rows);
+    await tenant.query(store, [run.row.id, reading.app.id, JSON.stringify(decided)]);
+    return {
+      bytes_read: last.bytes,
+      lines_read: last.line,
+      rows_read: first + records.length - 1,
+      added: countsOf(decided),
+    };
+  });
+}
+
+function countsOf(rows: readonly DecidedRow[]): ImportCounts {
+  return Object.fromEntries(importOutcomes.map((one) => [one, rows.filter(({ outcome }) => outcome === one).length]));
+}

@@ -1,0 +1,100 @@
+import { Type } from 'typebox';
+import { refuseWrite, tenantOf } from '#api/access.ts';
+import { findOwner } from '#api/links/create.ts';
+import { route } from '#api/route.ts';
+import { invalid, Rejection } from '#common/http/rejection.ts';
+import { newId } from '#common/ids.ts';
+import { hostOf } from '#common/links/web-address.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
+import {
+  columnsSchema,
+  type ImportOptions,
+  type ImportRow,
+  importAnswer,
+  importColumns,
+  importExample,
+  importSchema,
+  sourceSchema,
+} from './import.ts';
+import { firebaseFields, type ImportSource, importFields } from './import-columns.ts';
+
+/** Of one organization, unfinished ones. */
+const OPEN_MAX = 20;
+const HOSTS_MAX = 20;
+
+const insertion = `
+  INSERT INTO imports (id, organization_id, app_id, source, options, created_by, created_at, updated_at)
+  SELECT $2, a.organization_id, a.id, $4, $5, $6, $7, $7 FROM apps a
+   WHERE a.organization_id = ANY ($1) AND a.id = $3 AND a.deleted_at IS NULL
+     AND (SELECT count(*) FROM imports i WHERE i.organization_id = a.organization_id AND i.state NOT IN ('imported', 'undone', 'failed')) < ${OPEN_MAX}
+  RETURNING ${importColumns}`;
+
+export const createImport = route({
+  method: 'POST',
+  path: '/imports',
+  operationId: 'createImport',
+  caller: 'user',
+  scope: 'import',
+  limit: 'general',
+  tag: 'Imports',
+  summary: 'Begin an import of links',
+  description:
+    'Then upload the file with PUT /imports/{import_id}/parts/{number}, read it with POST /imports/{import_id}/check, look at the report, and import it with POST /imports/{import_id}/confirm. Nothing becomes a link before that.',
+  body: Type.Object(
+    {
+      app_id: Type.Optional(Type.String({ description: 'Optional for a user with access to exactly one app.' })),
+      source: sourceSchema,
+      hosts: Type.Optional(
+        Type.Array(Type.String({ minLength: 1, maxLength: 253 }), {
+          maxItems: HOSTS_MAX,
+          description:
+            'Hosts of the file whose codes become codes of the app’s host. Rows of other hosts than these and the app’s are unsupported.',
+        }),
+      ),
+      columns: Type.Optional(columnsSchema),
+      upgrade_http: Type.Optional(
+        Type.Boolean({ description: 'Write https into destinations with http. Otherwise they are unsupported.' }),
+      ),
+    },
+    { additionalProperties: false, title: 'NewImport' },
+  ),
+  bodyFaults: ({ columns, hosts }) => [
+    ...Object.keys(typeof columns === 'object' && columns !== null ? columns : {})
+      .filter((name) => ![...importFields, ...firebaseFields].some((one) => one === name))
+      .map((name) => ({ field: `columns.${name}`, message: 'is not a field that imports read' })),
+    ...(Array.isArray(hosts) ? hosts : []).flatMap((host, at) =>
+      typeof host === 'string' && hostOf(host) === null
+        ? [{ field: `hosts[${at}]`, message: 'must be a host name such as go.example.com' }]
+        : [],
+    ),
+  ],
+  bodyExample: { app_id: importExample.app_id, source: 'bitly', columns: { title: 'Name' }, upgrade_http: true },
+  answers: { 201: { description: 'The new import.', schema: importSchema, example: importExample } },
+  async handle(deps, { caller, body }) {
+    const owner = await findOwner(deps.tenancy, caller, body.app_id);
+    if (owner instanceof Rejection) return owner;
+    const denied = refuseWrite(caller, owner.organization_id);
+    if (denied) return denied;
+    const { source, hosts = [], columns = {}, upgrade_http = false } = body;
+    const options = { hosts: [...new Set(hosts.map((host) => hostOf(host) ?? ''))], columns, upgrade_http };
+    const row = await deps.tenancy.within(tenantOf(caller, [owner.organization_id]), (tenant) =>
+      insertImport(tenant, owner.app_id, source, options, caller.user_id, deps.clock()),
+    );
+    if (!row) return invalid('body', `the organization has ${OPEN_MAX} unfinished imports: delete one first`);
+    return { status: 201, body: importAnswer(row) };
+  },
+});
+
+/** Undefined if the organization has too many unfinished ones. */
+export async function insertImport(
+  tenant: TenantQueries,
+  appId: string,
+  source: ImportSource,
+  options: ImportOptions,
+  createdBy: string,
+  nowMs: number,
+): Promise<ImportRow | undefined> {
+  const values = [source, JSON.stringify(options), createdBy, new Date(nowMs)];
+  const [row] = await tenant.query<ImportRow>(insertion, [newId('imp', nowMs), appId, ...values]);
+  return row;
+}

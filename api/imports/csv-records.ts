@@ -1,0 +1,95 @@
+/** The records of a CSV file that comes in pieces, with the position after each, from which reading can begin again. */
+import { pipeline, Readable } from 'node:stream';
+import { CsvError, parse } from 'csv-parse';
+
+/** A longer record is no line of a link list, but a quotation mark that is never closed. */
+const RECORD_BYTES_MAX = 65_536;
+const delimiters = [',', ';', '\t'] as const;
+export type Delimiter = (typeof delimiters)[number];
+
+export interface CsvRecord {
+  readonly cells: readonly string[];
+  /** Bytes of the file up to the end of this record. */
+  readonly bytes: number;
+  /** The line on which it ends, from 1. */
+  readonly line: number;
+}
+
+export interface CsvPosition {
+  readonly bytes: number;
+  readonly line: number;
+}
+
+/** The file cannot be read as CSV. The message is for its owner. */
+export class CsvFault extends Error {}
+
+/** The separator that the first line has most of, outside of quotation marks. */
+export function delimiterOf(firstLine: string): Delimiter {
+  const bare = firstLine.replaceAll(/"[^"]*"/g, '');
+  const counts = delimiters.map((one) => bare.split(one).length);
+  return delimiters[counts.indexOf(Math.max(...counts))] ?? ',';
+}
+
+/**
+ * @param pieces the bytes of the file from `bytesBefore(from)` on.
+ * @throws CsvFault if the file is not CSV.
+ */
+export async function* csvRecords(
+  pieces: AsyncIterable<Uint8Array>,
+  from: CsvPosition,
+  delimiter: Delimiter,
+): AsyncGenerator<CsvRecord> {
+  const skipped = { bytes: 0 };
+  const parser = parse({
+    delimiter,
+    bom: from.bytes === 0,
+    info: true,
+    max_record_size: RECORD_BYTES_MAX,
+    relax_column_count: true,
+    relax_quotes: true,
+    skip_empty_lines: true,
+  });
+  // Ends both streams when either fails or is not read any further; the reader below gets the error.
+  pipeline(Readable.from(fromRecord(pieces, from, skipped), { objectMode: false }), parser, () => undefined);
+  try {
+    for await (const { record, info } of parser as AsyncIterable<{
+      record: string[];
+      info: { bytes: number; lines: number };
+    }>)
+      yield { cells: record, bytes: from.bytes + skipped.bytes + info.bytes, line: from.line + info.lines };
+  } catch (error) {
+    if (error instanceof CsvError) throw new CsvFault(error.message);
+    throw error;
+  }
+}
+
+/** Where the pieces have to begin: the byte before says whether the position is behind the end of a line. */
+export function bytesBefore({ bytes }: CsvPosition): number {
+  return Math.max(0, bytes - 1);
+}
+
+/** After a quoted field, a record's position is before its line's end, which was counted already. */
+async function* fromRecord(
+  pieces: AsyncIterable<Uint8Array>,
+  from: CsvPosition,
+  skipped: { bytes: number },
+): AsyncGenerator<Uint8Array> {
+  let before = from.bytes === 0 ? 'read' : '';
+  for await (const piece of pieces) {
+    let rest = piece;
+    while (before !== 'read' && rest.length > 0) {
+      const byte = rest[0] === 10 || rest[0] === 13 ? 'end' : 'text';
+      if (before === '') before = byte === 'end' ? 'read' : 'open';
+      else if (byte === 'text') break;
+      else {
+        skipped.bytes++;
+        if (rest[0] === 10) before = 'read';
+      }
+      rest = rest.subarray(1);
+    }
+    if (rest.length > 0) {
+      before = 'read';
+      yield rest;
+    }
+  }
+}

@@ -1,0 +1,59 @@
+/** What a row of a file becomes: a link to import, or a fault. */
+import type { LinkToCreate } from '#common/links/link-fields.ts';
+import type { ImportField, ImportSource, Layout } from './import-columns.ts';
+
+/** The app that gets the links. */
+export interface ImportApp {
+  readonly id: string;
+  readonly organization_id: string;
+  readonly host: string;
+  readonly ignores_case: boolean;
+  readonly bundle_id: string | null;
+  readonly app_store_id: string | null;
+  readonly package_name: string | null;
+}
+
+export interface ReadOptions {
+  readonly source: ImportSource;
+  readonly layout: Layout;
+  readonly app: ImportApp;
+  /** Hosts whose codes become the app's, besides its own. */
+  readonly hosts: readonly string[];
+  /** Whether destinations with http get https; otherwise they are unsupported. */
+  readonly upgradesHttp: boolean;
+  readonly nowMs: number;
+}
+
+/** A link to import, in the form that is stored with its row. */
+export interface ImportedLink {
+  /** Its own code first. */
+  readonly codes: readonly string[];
+  readonly fields: Omit<LinkToCreate, 'short_code'>;
+  /** ISO 8601; null for a file without the date. */
+  readonly created_at: string | null;
+  readonly clicks_before: number | null;
+}
+
+export const rowReasons = [
+  ...['not_text', 'bad_code', 'other_host', 'too_many', 'password', 'max_clicks', 'not_yet', 'bad_time', 'other_app'],
+  ...['no_destination', 'invalid', 'repeated', 'taken', 'differs', 'deleted'],
+] as const;
+export type RowReason = (typeof rowReasons)[number];
+
+/** Why a row cannot be imported, or which link has what it wants. */
+export interface RowFault {
+  readonly field: string;
+  readonly reason: RowReason;
+  readonly message: string;
+}
+
+/** The text of a column, without space around it; empty if the file has no such column. */
+export type CellOf = (field: ImportField) => string;
+
+export function fault(field: string, reason: RowReason, message: string): RowFault {
+  return { field, reason, message };
+}
+
+export function isFault(value: object): value is RowFault {
+  return 'reason' in value;
+}

@@ -1,0 +1,77 @@
+/** The work on one import, chunk by chunk: each checks that the import is still this process's, and moves its position. */
+import type { Clock } from '#common/clock.ts';
+import type { Log } from '#common/process/telemetry.ts';
+import type { Postgres } from '#common/stores/postgres.ts';
+import { allApps, type Tenancy, type TenantQueries } from '#common/stores/tenancy.ts';
+import { type ImportCounts, type ImportRow, importColumns } from './import.ts';
+
+/** Longer than a chunk takes: if the working process dies, another one takes over after this time. */
+export const leaseSeconds = 60;
+
+/** What a chunk changes in its import. */
+export type Progress = Partial<
+  Pick<ImportRow, 'state' | 'problem' | 'bytes_read' | 'lines_read' | 'rows_read' | 'layout' | 'rows_done'>
+> & { readonly added?: ImportCounts };
+
+/** Another process has the import now, or it is gone: this one must not touch it again. */
+export class NotOurs extends Error {}
+
+export interface ImportWorkerParts {
+  readonly db: Postgres;
+  readonly tenancy: Tenancy;
+  readonly clock: Clock;
+  readonly log: Pick<Log, 'warn'>;
+  readonly deliverChanges: () => Promise<boolean>;
+}
+
+export class ImportRun {
+  readonly #parts: ImportWorkerParts;
+  readonly #worker: string;
+  readonly #isStopped: () => boolean;
+  row: ImportRow;
+
+  constructor(parts: ImportWorkerParts, worker: string, isStopped: () => boolean, row: ImportRow) {
+    this.#parts = parts;
+    this.#worker = worker;
+    this.#isStopped = isStopped;
+    this.row = row;
+  }
+
+  get isStopped(): boolean {
+    return this.#isStopped();
+  }
+
+  get nowMs(): number {
+    return this.#parts.clock();
+  }
+
+  within<T>(work: (tenant: TenantQueries) => Promise<T>): Promise<T> {
+    return this.#parts.tenancy.within(allApps([this.row.organization_id]), work);
+  }
+
+  /** One transaction: what `work` does, and the progress that it returns. */
+  async chunk(work: (tenant: TenantQueries) => Promise<Progress>): Promise<void> {
+    this.row = await this.within(async (tenant) => {
+      const [before] = await tenant.query<{ counts: ImportCounts }>(
+        `SELECT counts FROM imports WHERE organization_id = ANY ($1) AND id = $2 AND worker = $3 AND state = $4 FOR UPDATE`,
+        [this.row.id, this.#worker, this.row.state],
+      );
+      if (!before) throw new NotOurs();
+      const { added = {}, ...progress } = await work(tenant);
+      const counts: Record<string, number> = { ...before.counts };
+      for (const [name, count] of Object.entries(added)) counts[name] = (counts[name] ?? 0) + count;
+      const { state, problem, bytes_read, lines_read, rows_read, layout, rows_done } = { ...this.row, ...progress };
+      const [after] = await tenant.query<ImportRow>(
+        `UPDATE imports SET state = $3, problem = $4, bytes_read = $5, lines_read = $6, rows_read = $7, layout = $8, rows_done = $9,
+                counts = $10, updated_at = $11, worker_until = now() + make_interval(secs => ${leaseSeconds})
+          WHERE organization_id = ANY ($1) AND id = $2 RETURNING ${importColumns}`,
+        [
+          ...[this.row.id, state, problem, bytes_read, lines_read, rows_read],
+          ...[layout === null ? null : JSON.stringify(layout), rows_done, JSON.stringify(counts), new Date(this.nowMs)],
+        ],
+      );
+      if (!after) throw new NotOurs();
+      return after;
+    });
+  }
+}

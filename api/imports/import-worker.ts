@@ -1,0 +1,104 @@
+/**
+ * Does the work of imports: reads files, creates links and takes them back, in chunks. One chunk is one transaction, which also
+ * moves the import's position, so a process that ends at any moment repeats nothing and leaves nothing out.
+ *
+ * One process works on an import: it holds it until `worker_until`, and every chunk requires that it still does.
+ * Bounds: one import at a time per process, `chunkRows` rows per transaction; `import.ts` bounds the file.
+ */
+import { randomUUID } from 'node:crypto';
+import { PostgresUnavailable } from '#common/stores/postgres.ts';
+import { checkImport } from './check-import.ts';
+import { CsvFault } from './csv-records.ts';
+import { type ImportRow, importColumns } from './import.ts';
+import { createImported, removeImported } from './import-chunks.ts';
+import { ImportRun, type ImportWorkerParts, leaseSeconds, NotOurs } from './import-run.ts';
+
+const lookMs = 2_000;
+/** Imports that nobody finished, and finished ones with their reports. A link that was imported stays. */
+const unfinishedDays = 7;
+const finishedDays = 90;
+const expiredMax = 5;
+
+const take = `
+  UPDATE imports SET worker = $1, worker_until = now() + make_interval(secs => ${leaseSeconds})
+   WHERE id = (SELECT id FROM imports
+                WHERE state IN ('checking', 'importing', 'undoing') AND (worker_until IS NULL OR worker_until < now() OR worker = $1)
+                  AND ($2::text IS NULL OR id = $2)
+                ORDER BY updated_at LIMIT 1 FOR UPDATE SKIP LOCKED)
+  RETURNING ${importColumns}`;
+const giveBack = 'UPDATE imports SET worker = NULL, worker_until = NULL WHERE id = $1 AND worker = $2';
+const expire = `
+  DELETE FROM imports WHERE id IN (
+    SELECT id FROM imports WHERE updated_at < now() - make_interval(days => ${unfinishedDays})
+       AND (state IN ('uploading', 'checked', 'failed')
+            OR (state IN ('imported', 'undone') AND updated_at < now() - make_interval(days => ${finishedDays})))
+     ORDER BY updated_at LIMIT ${expiredMax})`;
+
+export class ImportWorker {
+  readonly name = 'imports';
+  readonly #parts: ImportWorkerParts;
+  readonly #worker = randomUUID();
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void> | undefined;
+  #isStopped = false;
+
+  constructor(parts: ImportWorkerParts) {
+    this.#parts = parts;
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => this.wake(), lookMs).unref();
+    this.wake();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    clearInterval(this.#timer);
+    await this.#running;
+  }
+
+  /** Looks for work now, if it is not at work already. */
+  wake(): void {
+    if (this.#timer === undefined || this.#isStopped) return;
+    this.#running ??= this.look().finally(() => {
+      this.#running = undefined;
+    });
+  }
+
+  /** Works until nothing is left to do. Never rejects. */
+  async look(): Promise<void> {
+    try {
+      while (!this.#isStopped && (await this.work()));
+      if (!this.#isStopped) await this.#parts.db.execute(expire, [], 'expire_imports');
+    } catch (err) {
+      this.#parts.log.warn({ err }, 'an import cannot go on at the moment; trying again');
+    }
+  }
+
+  /**
+   * Works on one import, or on the one with this id, until its state changes.
+   * @param isStopped ends the work after a chunk.
+   * @returns false if there is none.
+   */
+  async work(id: string | null = null, isStopped = () => this.#isStopped): Promise<boolean> {
+    const { db, deliverChanges } = this.#parts;
+    const [row] = await db.query<ImportRow>(take, [this.#worker, id], 'take_import');
+    if (!row) return false;
+    const run = new ImportRun(this.#parts, this.#worker, isStopped, row);
+    try {
+      if (row.state === 'checking') await checkImport(run);
+      else if (row.state === 'importing') await createImported(run);
+      else await removeImported(run, deliverChanges);
+    } catch (error) {
+      if (error instanceof NotOurs) return true;
+      if (error instanceof CsvFault)
+        await run.chunk(async () => ({ state: 'failed', problem: error.message.slice(0, 2_000) }));
+      // Held until the lease ends, so that a fault of our own is not repeated at once.
+      else if (error instanceof PostgresUnavailable)
+        await db.execute(giveBack, [row.id, this.#worker]).catch(() => undefined);
+      if (!(error instanceof CsvFault)) throw error;
+    }
+    if (!isStopped()) await db.execute(giveBack, [row.id, this.#worker]);
+    return true;
+  }
+}

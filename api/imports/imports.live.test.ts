@@ -1,0 +1,419 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { type ExportedLink, exportedLink, exportFile } from '#api/testing/export-files.ts';
+import { type ApiForTest, apiForTest, type Member, type Reply } from '#api/testing/running-api.ts';
+import { systemClock } from '#common/clock.ts';
+import { newId } from '#common/ids.ts';
+import { linkExample } from '#common/links/link.ts';
+import { Tenancy } from '#common/stores/tenancy.ts';
+import { type ImportSource, importSources } from './import-columns.ts';
+import { ImportWorker } from './import-worker.ts';
+
+let api: ApiForTest;
+let owner: Member;
+let stranger: Member;
+let apps = 0;
+
+beforeAll(async () => {
+  api = await apiForTest();
+  [owner, stranger] = [await api.member(), await api.member()];
+});
+afterEach(() => expect(api.failures.splice(0)).toEqual([]));
+afterAll(() => api.stop());
+
+interface App {
+  readonly id: string;
+  readonly host: string;
+}
+
+async function newApp(settings: object = {}): Promise<App> {
+  const ids = {
+    ios: { bundle_id: 'com.example.shop', app_store_id: '123456789' },
+    android: { package_name: 'com.example.shop' },
+  };
+  const { body } = await owner.call('POST', '/apps', { name: `Import ${++apps}`, ...ids, settings });
+  return body;
+}
+
+async function uploaded(
+  app: App,
+  source: ImportSource,
+  text: string | readonly string[],
+  more: object = {},
+): Promise<string> {
+  const made = await owner.call('POST', '/imports', { app_id: app.id, source, ...more });
+  expect([made.status, made.body.error]).toEqual([201, undefined]);
+  for (const [at, part] of (typeof text === 'string' ? [text] : text).entries()) {
+    const sent = await upload(made.body.id, at + 1, part);
+    expect([sent.status, sent.body.error]).toEqual([200, undefined]);
+  }
+  return made.body.id;
+}
+
+function upload(id: string, number: number | string, text: string | Uint8Array, member = owner): Promise<Reply> {
+  return send(`/imports/${id}/parts/${number}`, text, member);
+}
+
+async function send(path: string, body: string | Uint8Array, member: Member): Promise<Reply> {
+  const headers = { authorization: `Bearer ${member.token}`, 'content-type': 'text/csv', 'x-forwarded-proto': 'https' };
+  const reply = await fetch(api.url + path, { method: 'PUT', headers, body: Buffer.from(body) });
+  return { status: reply.status, body: await reply.json(), headers: reply.headers };
+}
+
+/** Takes the step and does the work that it begins. */
+async function step(id: string, name: 'check' | 'confirm' | 'undo') {
+  const begun = await owner.call('POST', `/imports/${id}/${name}`, {});
+  expect([begun.status, begun.body.error]).toEqual([200, undefined]);
+  while (await api.imports.work(id));
+  return (await owner.call('GET', `/imports/${id}`)).body;
+}
+
+const rowsOf = async (id: string, query = '') => (await owner.call('GET', `/imports/${id}/rows?${query}`)).body.data;
+const linksOf = async (app: App) =>
+  (await api.db.query<{ n: number }>('SELECT count(*) AS n FROM links WHERE app_id = $1', [app.id]))[0]?.n;
+
+/** For files whose columns have names of their own. */
+const ownColumns = { columns: { destination: 'Where to', created_at: 'Made', clicks: 4 } };
+
+async function importAll(source: ImportSource, count: number): Promise<void> {
+  const app = await newApp();
+  const links = Array.from({ length: count }, (_, n) => exportedLink(n + 1));
+  const more = source === 'csv' ? ownColumns : {};
+  const id = await uploaded(app, source, exportFile(source, app.host, links), more);
+  expect(await step(id, 'check')).toMatchObject({
+    state: 'checked',
+    problem: null,
+    rows: { new: count, same: 0, conflict: 0, unsupported: 0 },
+  });
+  expect(await linksOf(app)).toBe(0);
+  expect(await step(id, 'confirm')).toMatchObject({ state: 'imported', results: { created: count, taken: 0 } });
+  const found = (await owner.call('GET', `/links?app_id=${app.id}&limit=100`)).body;
+  expect(found.pagination.total).toBe(count);
+  const link = links.at(-1) as ExportedLink;
+  // Lists are in the order of creation, and each link was created when it was created there.
+  expect(found.data[0]).toMatchObject({
+    short_code: link.code,
+    url: `https://${app.host}/${link.code.split('/').map(encodeURIComponent).join('/')}`,
+    created_at: link.created.toISOString(),
+    source: 'import',
+    clicks_before: source === 'firebase' ? null : link.clicks,
+  });
+  // A second import of the same file finds every link as it is.
+  const again = await uploaded(app, source, exportFile(source, app.host, links), more);
+  expect(await step(again, 'check')).toMatchObject({ rows: { new: 0, same: count, conflict: 0, unsupported: 0 } });
+  expect(await step(again, 'confirm')).toMatchObject({ state: 'imported', results: { created: 0 } });
+  expect(await linksOf(app)).toBe(count);
+  expect(await step(id, 'undo')).toMatchObject({
+    state: 'undone',
+    results: { created: count, removed: count, kept: 0 },
+  });
+  expect(await linksOf(app)).toBe(0);
+}
+
+test.each(importSources)('a file of %s is imported once, found as it is the second time, and taken back', (source) =>
+  importAll(source, 40),
+);
+
+test.each(importSources)(
+  'a file of %s with 1,000 links is imported once, found as it is the second time, and taken back',
+  { timeout: 120_000, tags: ['slow'] },
+  (source) => importAll(source, 1_000),
+);
+
+test('a dry run reports every row with its line, field and reason, page by page', async () => {
+  const app = await newApp();
+  const taken = (await owner.call('POST', '/links', { app_id: app.id, path: '/x', short_code: 'taken' })).body.id;
+  const gone = (await owner.call('POST', '/links', { app_id: app.id, path: '/x', short_code: 'gone' })).body.id;
+  await owner.call('DELETE', `/links/${gone}`);
+  const text = [
+    'code,destination,title',
+    'fresh,https://e.example/1,"two\nlines"',
+    '',
+    'fresh,https://e.example/1,"two\nlines"',
+    'fresh,https://e.example/2,',
+    'taken,https://e.example/3,',
+    'gone,https://e.example/4,',
+    'bad code,https://e.example/5,',
+    'http,http://e.example/6,',
+  ].join('\n');
+  const id = await uploaded(app, 'csv', text);
+  expect(await step(id, 'check')).toMatchObject({ rows: { new: 1, same: 1, conflict: 3, unsupported: 2 } });
+  const rows = await rowsOf(id);
+  const short = rows.map(({ line, outcome, field, reason, link_id }: Record<string, unknown>) => [
+    line,
+    outcome,
+    field,
+    reason,
+    link_id,
+  ]);
+  expect(short).toEqual([
+    [3, 'new', null, null, null],
+    [6, 'same', 'code', 'repeated', null],
+    [7, 'conflict', 'code', 'repeated', null],
+    [8, 'conflict', 'path', 'differs', taken],
+    [9, 'conflict', 'code', 'deleted', gone],
+    [10, 'unsupported', 'code', 'bad_code', null],
+    [11, 'unsupported', 'url', 'invalid', null],
+  ]);
+  const pages: unknown[] = [];
+  for (let cursor: string | null = ''; cursor !== null; ) {
+    const page: Reply = await owner.call('GET', `/imports/${id}/rows?limit=2&cursor=${cursor}`);
+    pages.push(...page.body.data);
+    cursor = page.body.next_cursor;
+  }
+  expect(pages).toEqual(rows);
+  expect((await rowsOf(id, 'outcome=conflict')).map(({ line }: { line: number }) => line)).toEqual([7, 8, 9]);
+});
+
+test('a file may be cut anywhere, and a part may be sent again', async () => {
+  const app = await newApp();
+  const text = exportFile(
+    'shlink',
+    app.host,
+    Array.from({ length: 30 }, (_, n) => exportedLink(n + 1)),
+  );
+  const bytes = Buffer.from(text);
+  const id = await uploaded(app, 'shlink', []);
+  // In the middle of a byte order mark, of characters, and of quoted fields.
+  const cuts = [0, 1, 2, 60, 61, ...Array.from({ length: 40 }, (_, n) => 200 + n * 97)].filter(
+    (at) => at < bytes.length,
+  );
+  for (const [at, from] of cuts.entries()) await upload(id, at + 1, bytes.subarray(from, cuts[at + 1] ?? bytes.length));
+  await upload(id, 1, bytes.subarray(0, 1));
+  expect(await step(id, 'check')).toMatchObject({
+    rows: { new: 30, unsupported: 0 },
+    progress: { bytes: bytes.length, rows_read: 30 },
+  });
+});
+
+/** Another process, which ends after a number of chunks without a word. */
+async function workThenDie(id: string, chunks: number): Promise<void> {
+  const { db } = api;
+  const parts = { db, tenancy: new Tenancy(db), clock: systemClock, log: { warn: () => undefined } };
+  const worker = new ImportWorker({ ...parts, deliverChanges: async () => true });
+  let done = 0;
+  await worker.work(id, () => ++done >= chunks);
+  await db.execute(`UPDATE imports SET worker_until = now() - interval '1 second' WHERE id = $1`, [id]);
+}
+
+test('a process that ends at any chunk of any step leaves nothing out and does nothing twice', async () => {
+  const app = await newApp();
+  const count = 1_700;
+  const links = Array.from({ length: count }, (_, n) => exportedLink(n + 1));
+  const bytes = Buffer.from(exportFile('bitly', app.host, links));
+  const id = await uploaded(app, 'bitly', []);
+  for (let n = 0; n < 4; n++) {
+    const part = bytes.subarray(Math.floor((n * bytes.length) / 4), Math.floor(((n + 1) * bytes.length) / 4));
+    expect((await upload(id, n + 1, part)).status).toBe(200);
+  }
+  const state = async () => (await owner.call('GET', `/imports/${id}`)).body;
+  for (const [name, done, figures] of [
+    ['check', 'checked', { rows: { new: count, same: 0, conflict: 0, unsupported: 0 } }],
+    ['confirm', 'imported', { results: { created: count, taken: 0 } }],
+    ['undo', 'undone', { results: { created: count, removed: count, kept: 0 } }],
+  ] as const) {
+    await owner.call('POST', `/imports/${id}/${name}`, {});
+    for (let deaths = 0; (await state()).state !== done; deaths++) {
+      expect(deaths).toBeLessThan(20);
+      await workThenDie(id, 1 + (deaths % 2));
+    }
+    expect(await state()).toMatchObject(figures);
+    const lines = await api.db.query<{ line: number }>(
+      'SELECT line FROM import_rows WHERE import_id = $1 ORDER BY number',
+      [id],
+    );
+    expect(lines.map(({ line }) => line)).toEqual(Array.from({ length: count }, (_, n) => n + 2));
+    expect(await linksOf(app)).toBe(name === 'confirm' ? count : 0);
+  }
+});
+
+test('two processes never work on one import, and one that lost it writes nothing more', async () => {
+  const app = await newApp();
+  const links = Array.from({ length: 1_200 }, (_, n) => exportedLink(n + 1));
+  const id = await uploaded(app, 'dub', exportFile('dub', app.host, links));
+  await owner.call('POST', `/imports/${id}/check`, {});
+  const { db } = api;
+  const parts = { db, tenancy: new Tenancy(db), clock: systemClock, log: { warn: () => undefined } };
+  const [first, second] = [0, 1].map(() => new ImportWorker({ ...parts, deliverChanges: async () => true }));
+  let isTaken = false;
+  await first?.work(id, () => {
+    // Between two of its chunks, its lease ends and another process finishes the import.
+    if (!isTaken) {
+      isTaken = true;
+      stolen = db
+        .execute(`UPDATE imports SET worker_until = now() - interval '1 second' WHERE id = $1`, [id])
+        .then(() => second?.work(id));
+    }
+    return false;
+  });
+  await stolen;
+  expect((await owner.call('GET', `/imports/${id}`)).body).toMatchObject({
+    state: 'checked',
+    rows: { new: 1_200, same: 0, conflict: 0, unsupported: 0 },
+    progress: { rows_read: 1_200 },
+  });
+});
+let stolen: Promise<unknown> | undefined;
+
+test('undo removes what the import created and nobody changed, and its codes can be imported again', async () => {
+  const app = await newApp();
+  const text =
+    'code,other codes,destination\na,a2|a3,https://e.example/1\nb,,https://e.example/2\nc,,https://e.example/3\n';
+  const id = await uploaded(app, 'csv', text);
+  await step(id, 'check');
+  await step(id, 'confirm');
+  const [a, b, c] = await rowsOf(id);
+  expect((await owner.call('GET', `/links/${a.link_id}`)).body.other_codes).toEqual(['a2', 'a3']);
+  await owner.call('PATCH', `/links/${b.link_id}`, { title: 'Changed' });
+  await owner.call('DELETE', `/links/${c.link_id}`);
+  await api.db.execute('DELETE FROM outbox');
+  expect(await step(id, 'undo')).toMatchObject({ state: 'undone', results: { created: 3, removed: 1, kept: 2 } });
+  expect((await owner.call('GET', `/links/${a.link_id}`)).status).toBe(404);
+  expect((await owner.call('GET', `/links/${b.link_id}`)).body.title).toBe('Changed');
+  expect((await owner.call('GET', `/links?app_id=${app.id}`)).body.pagination.total).toBe(1);
+  const again = await uploaded(app, 'csv', text);
+  await step(again, 'check');
+  const outcomes = (await rowsOf(again)).map(({ outcome, reason }: Record<string, unknown>) => [outcome, reason]);
+  expect(outcomes).toEqual([
+    ['new', null],
+    // Its title is not in the file.
+    ['same', null],
+    ['conflict', 'deleted'],
+  ]);
+  expect(await step(again, 'confirm')).toMatchObject({ results: { created: 1 } });
+});
+
+test('a code that is taken between the dry run and the import is not imported, and the report says so', async () => {
+  const app = await newApp();
+  const id = await uploaded(
+    app,
+    'csv',
+    'code,other codes,destination\nxyz,,https://e.example/1\nabc,def,https://e.example/2\n',
+  );
+  await step(id, 'check');
+  for (const short_code of ['xyz', 'def'])
+    await owner.call('POST', '/links', { app_id: app.id, path: '/x', short_code });
+  expect(await step(id, 'confirm')).toMatchObject({ results: { created: 1, taken: 1 } });
+  expect(await rowsOf(id)).toMatchObject([
+    { result: 'conflict', field: 'code', reason: 'taken', link_id: null },
+    { result: 'created', field: 'other_codes', reason: 'taken', link_id: expect.stringMatching(/^lnk_/) },
+  ]);
+});
+
+test('imported totals are shown with the link and in no figure', async () => {
+  const app = await newApp();
+  const id = await uploaded(app, 'csv', 'code,destination,clicks\nabc,https://e.example/1,"12,345"\n');
+  await step(id, 'check');
+  await step(id, 'confirm');
+  const [link] = (await owner.call('GET', `/links?app_id=${app.id}&include=clicks`)).body.data;
+  expect([link.clicks_before, link.clicks]).toEqual([12_345, 0]);
+  expect((await owner.call('GET', `/analytics/overview?app_id=${app.id}`)).body.totals.clicks).toBe(0);
+});
+
+test.each([
+  ['nothing of a link', 'a,b\n1,2\n', 'short URL'],
+  ['a quotation mark that is never closed', `code,destination\n"${'x'.repeat(70_000)}`, 'Max Record Size'],
+  ['only a header', '', 'empty'],
+])('a file with %s is refused with its problem', async (_, text, problem) => {
+  const id = await uploaded(await newApp(), 'csv', text === '' ? '\n' : text);
+  const { state, problem: found } = await step(id, 'check');
+  expect([state, found]).toEqual(['failed', expect.stringContaining(problem)]);
+});
+
+test('steps happen in their order, and repeating one changes nothing', async () => {
+  const app = await newApp();
+  const id = await uploaded(app, 'csv', []);
+  const call = (name: string) => owner.call('POST', `/imports/${id}/${name}`, {});
+  expect((await call('check')).body.error.details.field).toBe('parts');
+  expect((await call('confirm')).status).toBe(400);
+  await upload(id, 2, 'code,destination\n');
+  expect((await call('check')).body.error.details.field).toBe('parts');
+  for (const number of ['0', '01', 'x', '1001']) expect((await upload(id, number, 'x')).status, number).toBe(400);
+  expect((await upload(id, 1, '')).status).toBe(400);
+  expect((await upload(id, 1, Buffer.alloc(4_194_305))).status).toBe(400);
+  await upload(id, 1, '\n');
+  await upload(id, 2, 'code,destination\na,https://e.example/\n');
+  expect(await step(id, 'check')).toMatchObject({ state: 'checked' });
+  expect((await call('check')).body.state).toBe('checked');
+  expect((await upload(id, 1, 'x')).status).toBe(400);
+  expect((await call('undo')).status).toBe(400);
+  await step(id, 'confirm');
+  expect((await call('confirm')).body.state).toBe('imported');
+  await step(id, 'undo');
+  expect((await call('undo')).body.state).toBe('undone');
+  expect((await owner.call('DELETE', `/imports/${id}`)).body).toEqual({ id, deleted: true });
+  expect((await owner.call('GET', `/imports/${id}`)).status).toBe(404);
+});
+
+test('no import is visible or usable from outside of its organization, and viewers only read', async () => {
+  const app = await newApp();
+  const id = await uploaded(app, 'csv', 'code,destination\na,https://e.example/\n');
+  const viewer = await api.member('viewer', owner.organization_id);
+  for (const [method, path] of [
+    ['GET', `/imports/${id}`],
+    ['GET', `/imports/${id}/rows`],
+    ['POST', `/imports/${id}/check`],
+    ['POST', `/imports/${id}/confirm`],
+    ['POST', `/imports/${id}/undo`],
+    ['DELETE', `/imports/${id}`],
+  ] as const) {
+    const ask = async (member: Member, at: string) =>
+      (await member.call(method, at, method === 'POST' ? {} : undefined)).status;
+    expect(await ask(stranger, path), path).toBe(403);
+    expect(await ask(viewer, path), path).toBe(method === 'GET' ? 200 : 403);
+    for (const unknown of [newId('imp', 1), 'x', linkExample.id])
+      expect(await ask(owner, path.replace(id, unknown)), path).toBe(404);
+  }
+  expect((await upload(id, 1, 'x', stranger)).status).toBe(403);
+  expect((await upload(id, 1, 'x', viewer)).status).toBe(403);
+  for (const member of [stranger, viewer])
+    expect((await member.call('POST', '/imports', { app_id: app.id, source: 'csv' })).status).toBe(403);
+  expect((await stranger.call('GET', '/imports')).body.data).toEqual([]);
+  expect((await stranger.call('GET', `/imports?app_id=${app.id}`)).status).toBe(403);
+  expect((await viewer.call('GET', `/imports?app_id=${app.id}`)).body.data).toHaveLength(1);
+});
+
+test('imports that nobody finishes are deleted after a week, and finished ones after 90 days', async () => {
+  const app = await newApp();
+  const ids: string[] = [];
+  for (const days of [6, 8]) {
+    const id = await uploaded(app, 'csv', 'code,destination\n');
+    ids.push(id);
+    await api.db.execute(`UPDATE imports SET updated_at = now() - make_interval(days => $2) WHERE id = $1`, [id, days]);
+  }
+  for (const days of [89, 91]) {
+    const id = await uploaded(app, 'csv', `code,destination\nkept-${days},https://e.example/\n`);
+    await step(id, 'check');
+    await step(id, 'confirm');
+    ids.push(id);
+    await api.db.execute(`UPDATE imports SET updated_at = now() - make_interval(days => $2) WHERE id = $1`, [id, days]);
+  }
+  await api.imports.look();
+  const left = await Promise.all(ids.map(async (id) => (await owner.call('GET', `/imports/${id}`)).status));
+  expect(left).toEqual([200, 404, 200, 404]);
+  expect(await linksOf(app)).toBe(2);
+});
+
+test('a file of 100,000 links is imported and taken back in minutes', {
+  timeout: 600_000,
+  tags: ['slow'],
+}, async () => {
+  const app = await newApp();
+  const count = 100_000;
+  const links = Array.from({ length: count }, (_, n) => exportedLink(n + 1));
+  const bytes = Buffer.from(exportFile('dub', app.host, links));
+  const id = await uploaded(app, 'dub', []);
+  for (let n = 0, from = 0; from < bytes.length; n++, from += 4_000_000)
+    expect((await upload(id, n + 1, bytes.subarray(from, from + 4_000_000))).status).toBe(200);
+  const seconds: Record<string, number> = {};
+  for (const name of ['check', 'confirm', 'undo'] as const) {
+    const startMs = performance.now();
+    await step(id, name);
+    seconds[name] = Math.round((performance.now() - startMs) / 100) / 10;
+  }
+  const { rows, results } = (await owner.call('GET', `/imports/${id}`)).body;
+  console.log(`100,000 links, ${bytes.length} bytes, seconds: ${JSON.stringify(seconds)}`);
+  expect([rows, results]).toEqual([
+    { new: count, same: 0, conflict: 0, unsupported: 0 },
+    { created: count, taken: 0, removed: count, kept: 0 },
+  ]);
+});

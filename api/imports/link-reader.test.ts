@@ -1,0 +1,173 @@
+import { expect, test } from 'vitest';
+import { exportedLink, exportFormats } from '#api/testing/export-files.ts';
+import { type ColumnChoice, type ImportSource, importSources, layoutOf } from './import-columns.ts';
+import { isFault, type ReadOptions } from './import-row.ts';
+import { timeOf, wordsOf } from './import-values.ts';
+import { readRow } from './link-reader.ts';
+
+const host = 'go.example.com';
+const app = {
+  id: 'app_1',
+  organization_id: 'org_1',
+  host,
+  ignores_case: false,
+  bundle_id: 'com.example.shop',
+  app_store_id: '123456789',
+  package_name: 'com.example.shop',
+};
+
+function optionsFor(source: ImportSource, header: readonly string[], columns: ColumnChoice = {}): ReadOptions {
+  const layout = layoutOf(source, header, columns);
+  if (typeof layout === 'string') throw new Error(layout);
+  return { source, layout, app, hosts: [], upgradesHttp: false, nowMs: Date.UTC(2026, 0, 1) };
+}
+
+/** A row of a plain file with these columns. */
+function read(row: Readonly<Record<string, string>>, more: Partial<ReadOptions> = {}) {
+  return readRow(Object.values(row), { ...optionsFor('csv', Object.keys(row)), ...more });
+}
+
+test.each(importSources)('a row of %s keeps its code, destination, date, total and state', (source) => {
+  const exported = exportedLink(70);
+  const { header, row } = exportFormats[source];
+  const cells = row(exported, host).map(String);
+  const first = header.length > 0 ? header : cells;
+  const choice: ColumnChoice = source === 'csv' ? { destination: 'where to', created_at: 3, clicks: 'Taps' } : {};
+  const options = optionsFor(source, first, choice);
+  expect(options.layout.hasHeader).toBe(header.length > 0);
+  const link = readRow(cells, options);
+  if (isFault(link)) throw new Error(`${link.field} ${link.message}`);
+  expect(link.codes[0]).toBe(exported.code);
+  expect(link.created_at).toBe(exported.created.toISOString());
+  expect(link.clicks_before).toBe(source === 'firebase' ? null : exported.clicks);
+  const { fields } = link;
+  expect(fields.android_url).toBe(source === 'firebase' ? undefined : exported.destination);
+  expect(fields.fallback_url).toBe(exported.destination + (source === 'firebase' ? '&desktop=1' : ''));
+  if (header.some((name) => /archived|deleted|banned/i.test(name))) expect(fields.archived).toBe(true);
+  if (header.some((name) => /tags/i.test(name))) expect(fields.tags).toEqual(exported.tags);
+  if (header.some((name) => /title|description|name/i.test(name))) expect(fields.title).toBe(exported.title);
+});
+
+test('a Firebase link goes to the stores of its app, and keeps every parameter', () => {
+  const { header, row } = exportFormats.firebase;
+  const link = readRow(row(exportedLink(1), host).map(String), optionsFor('firebase', header));
+  expect(link).toMatchObject({
+    fields: {
+      path: new URL(exportedLink(1).destination).pathname + new URL(exportedLink(1).destination).search,
+      og_title: 'Product "1", übersicht; new',
+      utm_source: 'mail',
+      tap_page: 'off',
+      data: { firebase: { amv: '12', imv: '2.1', ius: 'shop' } },
+    },
+  });
+  expect(Object.keys((link as { fields: object }).fields)).not.toContain('ios_url');
+  // The same file without its header.
+  expect(
+    readRow(row(exportedLink(1), host).map(String), optionsFor('firebase', row(exportedLink(1), host).map(String))),
+  ).toEqual(link);
+});
+
+test('a Firebase link without an app opens its deep link, and its own fallbacks where it has them', () => {
+  const header = ['Short link', 'link', 'apn', 'afl', 'ibi', 'ifl'];
+  const of = (...cells: string[]) =>
+    readRow([`https://${host}/a`, 'https://e.example/x', ...cells], optionsFor('firebase', header));
+  expect(of('', '', '', '')).toMatchObject({
+    fields: { ios_url: 'https://e.example/x', android_url: 'https://e.example/x', fallback_url: 'https://e.example/x' },
+  });
+  expect(of('com.example.shop', 'https://a.example/', 'com.example.shop', 'https://i.example/')).toMatchObject({
+    fields: { ios_url: 'https://i.example/', android_url: 'https://a.example/', fallback_url: 'https://e.example/x' },
+  });
+  expect(of('com.other', '', '', '')).toMatchObject({ field: 'apn', reason: 'other_app' });
+  expect(of('', '', 'com.other', '')).toMatchObject({ field: 'ibi', reason: 'other_app' });
+});
+
+test('what else a Branch link has reaches the app, and a Bitly link has all its codes', () => {
+  const branch = exportFormats.branch;
+  const link = readRow(branch.row(exportedLink(2), host).map(String), optionsFor('branch', branch.header));
+  expect(link).toMatchObject({ fields: { path: 'products/6', campaign: 'spring', data: { product_id: '6' } } });
+  const bitly = exportFormats.bitly;
+  const cells = bitly.row(exportedLink(2), host).map(String);
+  expect(readRow(cells, optionsFor('bitly', bitly.header))).toMatchObject({ codes: ['Code.2', 'custom-6'] });
+  cells[6] = '["https://bit.ly/other-host", "custom-7"]';
+  expect(readRow(cells, optionsFor('bitly', bitly.header))).toMatchObject({ codes: ['Code.2', 'custom-7'] });
+});
+
+const good = { code: 'a', destination: 'https://e.example/' };
+
+test.each([
+  ['an empty code', { ...good, code: '' }, 'code', 'bad_code'],
+  ['a code with a space', { ...good, code: 'a b' }, 'code', 'bad_code'],
+  ['a code that is reserved', { ...good, code: '.well-known/assetlinks.json' }, 'code', 'bad_code'],
+  ['a code that is no UTF-8', { ...good, code: 'a%ff' }, 'code', 'bad_code'],
+  ['a host of another', { ...good, host: 'bit.ly' }, 'host', 'other_host'],
+  [
+    'a short URL of another host',
+    { short_url: 'https://bit.ly/a', destination: 'https://e.example/' },
+    'short_url',
+    'other_host',
+  ],
+  ['no destination', { ...good, destination: '' }, 'destination', 'no_destination'],
+  ['a destination that is no URL', { ...good, destination: 'example.com' }, 'url', 'invalid'],
+  ['a destination with http', { ...good, destination: 'http://e.example/' }, 'url', 'invalid'],
+  ['a destination in an app', { ...good, destination: 'shop://x' }, 'url', 'invalid'],
+  ['a script', { ...good, destination: 'javascript:alert(1)' }, 'url', 'invalid'],
+  ['a date that can be two', { ...good, created_at: '03/04/2024' }, 'created_at', 'bad_time'],
+  ['a date in the future', { ...good, created_at: '2030-01-01' }, 'created_at', 'bad_time'],
+  ['a password', { ...good, password: 'yes' }, 'password', 'password'],
+  ['a maximum of clicks', { ...good, max_clicks: '5' }, 'max_clicks', 'max_clicks'],
+  ['a beginning in the future', { ...good, valid_since: '2030-01-01' }, 'starts_at', 'not_yet'],
+  ['bytes that are no text', { ...good, title: 'a\ufffd' }, 'row', 'not_text'],
+  ['a campaign that is too long', { ...good, campaign: 'x'.repeat(256) }, 'campaign', 'invalid'],
+])('%s is unsupported, and the report says which field', (_, row, field, reason) => {
+  expect(read(row)).toMatchObject({ field, reason });
+});
+
+test('an import can take over codes of other hosts, fold their case, and write https', () => {
+  const row = { short_url: 'http://old.example/Été/A?x#y', destination: 'http://e.example/' };
+  expect(read(row, { hosts: ['old.example'], upgradesHttp: true, app: { ...app, ignores_case: true } })).toMatchObject({
+    codes: ['Été/a'],
+    fields: { fallback_url: 'https://e.example/' },
+  });
+});
+
+test.each([
+  ['2024-01-31', '2024-01-31T00:00:00.000Z'],
+  ['2024-01-31 09:30:00', '2024-01-31T09:30:00.000Z'],
+  ['2024-01-31 09:30:00.123456+00', '2024-01-31T09:30:00.123Z'],
+  ['2024-01-31T09:30:00+0200', '2024-01-31T07:30:00.000Z'],
+  ['2024-01-31T09:30:00-05:00', '2024-01-31T14:30:00.000Z'],
+  ['2024-01-31 09:30:00 UTC', '2024-01-31T09:30:00.000Z'],
+  ['1706693400', '2024-01-31T09:30:00.000Z'],
+  ['1706693400000', '2024-01-31T09:30:00.000Z'],
+  ['Wed, 31 Jan 2024 09:30:00 GMT', '2024-01-31T09:30:00.000Z'],
+  ['31/01/2024', null],
+  ['2024-13-01', null],
+  ['2024-01-31 09:30 CEST', null],
+  ['yesterday', null],
+  ['0', null],
+])('the time %s is read as %s', (text, iso) => {
+  const ms = timeOf(text);
+  expect(ms === null ? null : new Date(ms).toISOString()).toBe(iso);
+});
+
+test.each([
+  ['a|b', ['a', 'b']],
+  ['a, b', ['a', 'b']],
+  ['a;b,c', ['a', 'b,c']],
+  ['["a", "b,c"]', ['a', 'b,c']],
+  ['[{"id":1,"name":"a"}]', ['a']],
+  ['[draft]', ['[draft]']],
+  ['', []],
+])('the list %s is read as its words', (text, words) => {
+  expect(wordsOf(text)).toEqual(words);
+});
+
+test.each([
+  ['csv', ['a', 'b'], {}, 'short URL'],
+  ['csv', ['code', 'b'], {}, 'destination'],
+  ['csv', ['code', 'b'], { destination: 'c' }, 'no column c'],
+  ['csv', ['code', 'b'], { destination: 3 }, 'no column 3'],
+  ['firebase', ['Short link', 'b'], {}, 'columns.link'],
+] as const)('a file of %s with the columns %s is refused with what is missing', (source, header, choice, message) => {
+  expect(layoutOf(source, header, choice)).toContain(message);
+});

@@ -1,0 +1,146 @@
+/** Reads one row of a file as a link of the app, or says which field prevents it. Pure: what stands in stores is not looked at. */
+import { domainToASCII } from 'node:url';
+import { UTM_FIELDS } from '#common/campaign-fields.ts';
+import { bodyValidator } from '#common/http/validation.ts';
+import { type NewLink, newLinkBody, newLinkFaults, withDestination } from '#common/links/link-fields.ts';
+import { decodedCode, importedCodeFault, lowerCode } from '#common/links/short-code.ts';
+import { hostOf } from '#common/links/web-address.ts';
+import { firebaseLink } from './firebase-link.ts';
+import { type CellOf, fault, type ImportedLink, isFault, type ReadOptions, type RowFault } from './import-row.ts';
+import { isYes, timeOf, wordsOf } from './import-values.ts';
+
+const TITLE_CHARACTERS_MAX = 300;
+const OTHER_CODES_MAX = 20;
+const addresses: ReadonlySet<string> = new Set([
+  ...['destination', 'link', 'ios_url', 'android_url', 'ifl', 'afl', 'ofl', 'expired_url', 'og_image_url'],
+]);
+const checkLink = bodyValidator(newLinkBody);
+
+export function readRow(cells: readonly string[], options: ReadOptions): ImportedLink | RowFault {
+  const { layout } = options;
+  const cell: CellOf = (field) => {
+    const text = cells[layout.columns[field] ?? -1]?.trim() ?? '';
+    return options.upgradesHttp && addresses.has(field) ? text.replace(/^http:\/\//i, 'https://') : text;
+  };
+  if (cells.some((text) => text.includes('\ufffd') || text.includes('\0')))
+    return fault('row', 'not_text', 'is not UTF-8, or contains NUL');
+  const codes = codesOf(cell, options);
+  if (isFault(codes)) return codes;
+  const unsupported = unsupportedFeature(cell, options.nowMs);
+  if (unsupported) return unsupported;
+  const given = options.source === 'firebase' ? firebaseLink(cell, options.app) : plainLink(cell, cells, options);
+  if (isFault(given)) return given;
+  const dated = datesOf(cell, options.nowMs);
+  if (isFault(dated)) return dated;
+  const body = { ...present(sharedFields(cell)), ...present(given), ...present({ expires_at: dated.expires_at }) };
+  const refused = checkLink(body, newLinkFaults(body));
+  const [first] = refused?.errors ?? [];
+  if (first) return fault(first.field, 'invalid', first.message);
+  // What the check above let pass.
+  const { path = '/', ...fields } = withDestination(body as NewLink);
+  const clicks = Number(cell('clicks').replaceAll(/[\s,_]/g, ''));
+  return {
+    codes: codes.codes,
+    fields: { ...fields, path },
+    created_at: dated.created_at,
+    clicks_before: cell('clicks') !== '' && Number.isSafeInteger(clicks) && clicks >= 0 ? clicks : null,
+  };
+}
+
+function codesOf(cell: CellOf, { app, hosts }: ReadOptions): { readonly codes: string[] } | RowFault {
+  const known = new Set([app.host, ...hosts]);
+  const own = cell('short_url') === '' ? cell('code') : cell('short_url');
+  const others = wordsOf(cell('other_codes'));
+  if (others.length > OTHER_CODES_MAX)
+    return fault('other_codes', 'too_many', `has more than ${OTHER_CODES_MAX} codes`);
+  const codes: string[] = [];
+  const given = [[own, cell('short_url') === '' ? 'code' : 'short_url'], ...others.map((one) => [one, 'other_codes'])];
+  for (const [text = '', field = ''] of given) {
+    const [host, path] = field === 'code' ? [cell('host'), text] : partsOfUrl(text, field, cell('host'));
+    const name = hostOf(host) ?? domainToASCII(host);
+    if (host !== '' && !known.has(name)) {
+      // Another host of the same link does not prevent it.
+      if (field === 'other_codes') continue;
+      return fault(field === 'code' ? 'host' : field, 'other_host', `is on ${name || host}, not on ${app.host}`);
+    }
+    const code = decodedCode(path.replace(/^\//, '').replace(/\/$/, ''));
+    if (code === null) return fault(field, 'bad_code', 'is not encoded as UTF-8');
+    const problem = importedCodeFault(code);
+    if (problem !== null) return fault(field, 'bad_code', problem);
+    codes.push(app.ignores_case ? lowerCode(code) : code);
+  }
+  return { codes: [...new Set(codes)] };
+}
+
+/** Host and path of a short URL, which services also write without its scheme. A bare word is a code. */
+function partsOfUrl(text: string, field: string, host: string): [host: string, path: string] {
+  if (field === 'other_codes' && !/[./]/.test(text)) return [host, text];
+  const [, name = '', path = ''] = /^(?:https?:)?(?:\/\/)?([^/?#]*)([^?#]*)/i.exec(text) ?? [];
+  return [name.replace(/:\d+$/, ''), path];
+}
+
+/** What the link does there and cannot do here: without it, it would lead where it should not. */
+function unsupportedFeature(cell: CellOf, nowMs: number): RowFault | null {
+  if (cell('password') !== '' && isYes(cell('password')) !== false)
+    return fault('password', 'password', 'links with a password cannot be imported');
+  if (Number(cell('max_clicks')) > 0)
+    return fault('max_clicks', 'max_clicks', 'links with a maximum of clicks cannot be imported');
+  const starts = timeOf(cell('starts_at'));
+  if (starts !== null && starts > nowMs) return fault('starts_at', 'not_yet', 'the link is not active yet');
+  return null;
+}
+
+function datesOf(
+  cell: CellOf,
+  nowMs: number,
+): { readonly created_at: string | null; readonly expires_at: string | null } | RowFault {
+  const times: Partial<Record<'created_at' | 'expires_at', string>> = {};
+  for (const field of ['created_at', 'expires_at'] as const) {
+    if (cell(field) === '') continue;
+    const ms = timeOf(cell(field));
+    if (ms === null) return fault(field, 'bad_time', 'is not a time that can be read without doubt: use ISO 8601');
+    if (field === 'created_at' && ms > nowMs) return fault(field, 'bad_time', 'is in the future');
+    times[field] = new Date(ms).toISOString();
+  }
+  return { created_at: times.created_at ?? null, expires_at: times.expires_at ?? null };
+}
+
+type Fields = Record<string, unknown>;
+
+function sharedFields(cell: CellOf): Fields {
+  const tags = [...new Set(wordsOf(cell('tags')))];
+  const archived = isYes(cell('archived'));
+  return {
+    title: [...cell('title')].slice(0, TITLE_CHARACTERS_MAX).join(''),
+    tags: tags.length > 0 ? tags : null,
+    archived: archived === true ? true : null,
+    campaign: cell('campaign'),
+    external_id: cell('external_id'),
+    expired_url: cell('expired_url'),
+    og_title: cell('og_title'),
+    og_description: cell('og_description'),
+    og_image_url: cell('og_image_url'),
+    ...Object.fromEntries(UTM_FIELDS.map((name) => [name, cell(name)])),
+  };
+}
+
+function plainLink(cell: CellOf, cells: readonly string[], { source, layout }: ReadOptions): Fields | RowFault {
+  if (cell('destination') === '') return fault('destination', 'no_destination', 'is empty');
+  const link = {
+    url: cell('destination'),
+    path: cell('path'),
+    ios_url: cell('ios_url'),
+    android_url: cell('android_url'),
+  };
+  // Branch hands whatever else a link has to the app.
+  if (source !== 'branch') return link;
+  const data = Object.entries(layout.others).map(([at, name]) => [name, cells[Number(at)]?.trim() ?? '']);
+  const kept = data.filter(([, text]) => text !== '');
+  return kept.length > 0 ? { ...link, data: Object.fromEntries(kept) } : link;
+}
+
+function present(fields: Fields): Fields {
+  return Object.fromEntries(
+    Object.entries(fields).filter(([, value]) => value !== '' && value !== null && value !== undefined),
+  );
+}

@@ -1,0 +1,140 @@
+/** What importing a row would do, compared with the app's links and with earlier rows of the file. */
+import { isDeepStrictEqual } from 'node:util';
+import { linkWithCode } from '#common/links/link.ts';
+import { linkFieldNames, storedValue } from '#common/links/link-fields.ts';
+import type { TenantQueries } from '#common/stores/tenancy.ts';
+import type { ImportOutcome } from './import.ts';
+import { fault, type ImportApp, type ImportedLink, isFault, type RowFault } from './import-row.ts';
+
+export interface ReadRow {
+  /** From 1, without the header. */
+  readonly number: number;
+  readonly line: number;
+  readonly link: ImportedLink | RowFault;
+}
+
+/** A row of `import_rows`. */
+export interface DecidedRow extends Partial<RowFault> {
+  readonly number: number;
+  readonly line: number;
+  readonly outcome: ImportOutcome;
+  readonly codes: readonly string[];
+  readonly link?: ImportedLink;
+  readonly link_id?: string;
+}
+
+interface Holder extends Readonly<Record<string, unknown>> {
+  readonly code: string;
+  readonly id: string;
+  readonly is_deleted: boolean;
+}
+
+const fields = linkFieldNames.map((name) => `l.${name}`).join(', ');
+const holders = `
+  SELECT w.code, l.id, l.deleted_at IS NOT NULL AS is_deleted, ${fields}
+    FROM apps a CROSS JOIN unnest($3::text[]) AS w (code) CROSS JOIN ${linkWithCode('w.code')} JOIN links l ON l.id = h.link_id
+   WHERE a.organization_id = ANY ($1) AND a.id = $2`;
+const externalIds = `SELECT external_id, id FROM links
+  WHERE organization_id = ANY ($1) AND app_id = $2 AND external_id = ANY ($3) AND deleted_at IS NULL`;
+const earlierRows = `SELECT line, codes, link FROM import_rows
+  WHERE organization_id = ANY ($1) AND import_id = $2 AND outcome = 'new' AND codes && $3::text[]`;
+
+interface Earlier {
+  readonly line: number;
+  readonly codes: readonly string[];
+  readonly link: ImportedLink;
+}
+
+interface Known {
+  readonly byCode: ReadonlyMap<string, Holder>;
+  readonly byExternalId: ReadonlyMap<string, string>;
+  /** Grows with the rows of this chunk. */
+  readonly earlier: Map<string, Earlier>;
+}
+
+export async function decideRows(
+  tenant: TenantQueries,
+  app: ImportApp,
+  importId: string,
+  rows: readonly ReadRow[],
+): Promise<DecidedRow[]> {
+  const links = rows.flatMap(({ link }) => (isFault(link) ? [] : [link]));
+  const codes = links.flatMap((link) => link.codes);
+  const ids = links.flatMap(({ fields }) => fields.external_id ?? []);
+  const held = await tenant.query<Holder>(holders, [app.id, codes]);
+  const external = await tenant.query<{ external_id: string; id: string }>(externalIds, [app.id, ids]);
+  const before = await tenant.query<Earlier>(earlierRows, [importId, codes]);
+  const known: Known = {
+    byCode: new Map(held.map((holder) => [holder.code, holder])),
+    byExternalId: new Map(external.map(({ external_id, id }) => [external_id, id])),
+    earlier: new Map(before.flatMap((row) => row.codes.map((code) => [code, row]))),
+  };
+  return rows.map((row) => decided(row, known));
+}
+
+function decided({ number, line, link }: ReadRow, known: Known): DecidedRow {
+  if (isFault(link)) return { number, line, outcome: 'unsupported', codes: [], ...link };
+  const base = { number, line, codes: link.codes };
+  const [code = ''] = link.codes;
+  const earlier = link.codes.map((one) => known.earlier.get(one)).find((one) => one !== undefined);
+  if (earlier) {
+    const isSame = isDeepStrictEqual(plain(earlier.link), plain(link));
+    return {
+      ...base,
+      outcome: isSame ? 'same' : 'conflict',
+      ...fault('code', 'repeated', `line ${earlier.line} has the code already`),
+    };
+  }
+  const holder = known.byCode.get(code);
+  const others = link.codes.map((one) => known.byCode.get(one)).filter((one) => one !== undefined);
+  if (holder) return { ...base, ...comparison(link, holder, others) };
+  const [other] = others;
+  if (other) return { ...base, outcome: 'conflict', link_id: other.id, ...takenCode(other) };
+  const external = known.byExternalId.get(link.fields.external_id ?? '');
+  if (external !== undefined)
+    return { ...base, outcome: 'conflict', link_id: external, ...fault('external_id', 'taken', 'another link has it') };
+  for (const one of link.codes) known.earlier.set(one, { line, codes: link.codes, link });
+  return { ...base, outcome: 'new', link };
+}
+
+/** As it reads back from jsonb. */
+function plain(link: ImportedLink): unknown {
+  return JSON.parse(JSON.stringify(link));
+}
+
+function takenCode({ code, is_deleted }: Holder): RowFault {
+  return is_deleted
+    ? fault('code', 'deleted', `${code} belongs to a deleted link, and codes are not used again`)
+    : fault('code', 'taken', `another link has ${code}`);
+}
+
+/** The row is the same link if all that the file says of it is as it is here. Its counts and dates may differ. */
+function comparison(
+  link: ImportedLink,
+  holder: Holder,
+  others: readonly Holder[],
+): Pick<DecidedRow, 'outcome' | 'link_id'> & Partial<RowFault> {
+  const link_id = holder.id;
+  if (holder.is_deleted) return { outcome: 'conflict', link_id, ...takenCode(holder) };
+  if (others.length < link.codes.length || others.some(({ id }) => id !== holder.id))
+    return { outcome: 'conflict', link_id, ...fault('other_codes', 'differs', 'the link has other codes here') };
+  const given: Partial<Record<string, unknown>> = link.fields;
+  const differing = linkFieldNames.find(
+    (name) =>
+      given[name] !== undefined && !isDeepStrictEqual(written(holder[name]), written(readBack(name, given[name]))),
+  );
+  if (differing !== undefined) {
+    const message = 'the link with this code has another value';
+    return { outcome: 'conflict', link_id, ...fault(differing, 'differs', message) };
+  }
+  return { outcome: 'same', link_id };
+}
+
+function readBack(field: (typeof linkFieldNames)[number], value: unknown): unknown {
+  return field === 'data' ? (value ?? {}) : storedValue(field, value);
+}
+
+/** Times as text, and everything as JSON keeps it. */
+function written(value: unknown): unknown {
+  return value === undefined ? null : JSON.parse(JSON.stringify(value));
+}
