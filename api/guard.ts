@@ -159,7 +159,8 @@ async function keyCaller(
     if (!allows(scopes, scope))
       return { rejection: forbidden(`This server key lacks the scope ${scope}.`, 'scope_missing') };
     // An app's API key is shown to members, so a key that may only read is a viewer.
-    const isWriter = scope.endsWith(':write') || scope === 'webhooks' || scopes.includes('apps:write');
+    const isWriter =
+      scope.endsWith(':write') || ['webhooks', 'import'].includes(scope) || scopes.includes('apps:write');
     const memberships = [{ organization_id, role: isWriter ? 'member' : 'viewer' } as const];
     return { caller: { kind: 'user', user_id: id, memberships, key: { app_ids } } };
   } catch (error) {

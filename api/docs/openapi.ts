@@ -88,7 +88,14 @@ function operation(route: DocumentedRoute, about: About): object {
         ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
         : []),
     ],
-    ...(content ? { requestBody: { required: isRequired(route), content: { 'application/json': content } } } : {}),
+    ...(content
+      ? {
+          requestBody: {
+            required: isRequired(route),
+            content: { [route.bodyContentType ?? 'application/json']: content },
+          },
+        }
+      : {}),
     responses: { ...successes(route), ...failures(route) },
     'x-rate-limit': {
       class: route.limit,

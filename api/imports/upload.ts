@@ -40,6 +40,10 @@ export const uploadImportPart = route({
     number: Type.String({ pattern: '^[1-9][0-9]{0,3}$', examples: ['1'] }),
   }),
   bodyMode: 'raw',
+  bodyContentType: 'text/csv',
+  body: Type.String(),
+  bodyExample:
+    'link,long_url,created_at\nhttps://go.example.com/summer,https://www.example.com/sale,2021-05-06T07:08:09+0000\n',
   bodyBytesMax: IMPORT_PART_BYTES_MAX,
   answers: { 200: { description: 'The import.', schema: importSchema, example: importExample } },
   async handle(deps, { caller, params, rawBody }) {

@@ -1,7 +1,7 @@
 /** The API on real servers, with as many organizations and users as a test needs. */
 import type { HostChecks } from '#api/apps/host-checks.ts';
-import type { LiveFeed } from '#api/live/live-feed.ts';
 import type { ImportWorker } from '#api/imports/import-worker.ts';
+import type { LiveFeed } from '#api/live/live-feed.ts';
 import { apiParts, readLimits } from '#api/parts.ts';
 import type { Role } from '#api/route.ts';
 import { ClickHouse } from '#clickhouse/client.ts';

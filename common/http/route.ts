@@ -102,6 +102,8 @@ interface RouteBase {
       }
     >
   >;
+  /** Of a raw body that is not JSON. */
+  readonly bodyContentType?: string;
   readonly bodyExample?: unknown;
   /** The key may also be the user name of Basic authentication, or in the body, as other services' clients send it. */
   readonly takesForeignKeys?: boolean;

@@ -138,6 +138,21 @@ async function peopleSucceed(): Promise<void> {
   await expectStatus(200, 'GET', '/audit-log?limit=1');
 }
 
+/** Uploads, checks, confirms and takes back a file of one link. */
+async function importAFile(app_id: string): Promise<void> {
+  const { id } = await expectStatus(201, 'POST', '/imports', { body: { app_id, source: 'csv' } });
+  const body = 'code,destination\nprinted.1,https://e.example/\n';
+  await expectStatus(200, 'PUT', `/imports/${id}/parts/1`, { body, headers: { 'content-type': 'text/csv' } });
+  for (const [step, state] of Object.entries({ check: 'checked', confirm: 'imported', undo: 'undone' })) {
+    await expectStatus(200, 'POST', `/imports/${id}/${step}`);
+    const stateNow = async () => (await expectStatus(200, 'GET', `/imports/${id}`))['state'];
+    await expect.poll(stateNow, { timeout: 30_000 }).toBe(state);
+  }
+  await expectStatus(200, 'GET', '/imports?limit=1');
+  await expectStatus(200, 'GET', `/imports/${id}/rows?outcome=new&limit=1`);
+  await expectStatus(200, 'DELETE', `/imports/${id}`);
+}
+
 test('every operation succeeds as described', async () => {
   const pair = await expectStatus(200, 'POST', '/auth/login', { body: login });
   const next = await expectStatus(200, 'POST', '/auth/refresh', { body: { refresh_token: pair['refresh_token'] } });
@@ -174,6 +189,7 @@ test('every operation succeeds as described', async () => {
   await expectStatus(200, 'GET', '/keys?limit=1');
   await expectStatus(200, 'DELETE', `/keys/${key['id']}`);
   await webhooksSucceed();
+  await importAFile(String(app['id']));
   const link = await expectStatus(201, 'POST', '/links', {
     body: { app_id: app['id'], path: '/a', tags: ['t'], data: { a: 1 } },
   });

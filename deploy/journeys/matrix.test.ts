@@ -99,6 +99,16 @@ const rows: readonly Row[] = [
   { endpoint: 'PATCH /apps/{id}', statuses: write(), id: 'app', body: () => ({ name: 'Renamed' }) },
   { endpoint: 'DELETE /apps/{id}', statuses: write(), id: 'app' },
   { endpoint: 'POST /apps/{id}/rotate-key', statuses: write(), id: 'app' },
+  { endpoint: 'GET /imports', statuses: read(), query: 'app_id={app}' },
+  { endpoint: 'POST /imports', statuses: write(201), body: () => ({ app_id: app.id, source: 'csv' }) },
+  // Of an import that does not exist; api/imports/imports.live.test.ts has the others.
+  { endpoint: 'GET /imports/{import_id}', statuses: own(404) },
+  { endpoint: 'PUT /imports/{import_id}/parts/{number}', statuses: own(400) },
+  { endpoint: 'POST /imports/{import_id}/check', statuses: own(404), body: () => ({}) },
+  { endpoint: 'GET /imports/{import_id}/rows', statuses: own(404) },
+  { endpoint: 'POST /imports/{import_id}/confirm', statuses: own(404), body: () => ({}) },
+  { endpoint: 'POST /imports/{import_id}/undo', statuses: own(404), body: () => ({}) },
+  { endpoint: 'DELETE /imports/{import_id}', statuses: own(404) },
   { endpoint: 'GET /keys', statuses: manage(200), query: 'organization_id={organization}' },
   {
     endpoint: 'POST /keys',
