@@ -19,7 +19,7 @@ import {
 import { firebaseFields, type ImportSource, importFields } from './import-columns.ts';
 
 /** Of one organization, unfinished ones. */
-const OPEN_MAX = 20;
+const OPEN_MAX = 10;
 const HOSTS_MAX = 20;
 
 const insertion = `

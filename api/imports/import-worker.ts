@@ -22,7 +22,7 @@ const expiredMax = 5;
 const take = `
   UPDATE imports SET worker = $1, worker_until = now() + make_interval(secs => ${leaseSeconds})
    WHERE id = (SELECT id FROM imports
-                WHERE state IN ('checking', 'importing', 'undoing') AND (worker_until IS NULL OR worker_until < now() OR worker = $1)
+                WHERE state IN ('checking', 'importing', 'undoing') AND (worker_until IS NULL OR worker_until < now())
                   AND ($2::text IS NULL OR id = $2)
                 ORDER BY updated_at LIMIT 1 FOR UPDATE SKIP LOCKED)
   RETURNING ${importColumns}`;
@@ -77,7 +77,7 @@ export class ImportWorker {
 
   /**
    * Works on one import, or on the one with this id, until its state changes.
-   * @param isStopped ends the work after a chunk.
+   * @param isStopped ends the work after a chunk; another process goes on when the lease ends.
    * @returns false if there is none.
    */
   async work(id: string | null = null, isStopped = () => this.#isStopped): Promise<boolean> {
@@ -98,7 +98,7 @@ export class ImportWorker {
         await db.execute(giveBack, [row.id, this.#worker]).catch(() => undefined);
       if (!(error instanceof CsvFault)) throw error;
     }
-    if (!isStopped()) await db.execute(giveBack, [row.id, this.#worker]);
+    if (this.#isStopped || !isStopped()) await db.execute(giveBack, [row.id, this.#worker]);
     return true;
   }
 }
