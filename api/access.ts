@@ -4,8 +4,9 @@
  */
 import { forbidden, invalid, notFound, type Rejection } from '#common/http/rejection.ts';
 import { isId } from '#common/ids.ts';
+import type { LinkOwner } from '#common/links/link-creation.ts';
 import type { Queries } from '#common/stores/postgres.ts';
-import type { TenantQueries, TenantScope } from '#common/stores/tenancy.ts';
+import type { Tenancy, TenantQueries, TenantScope } from '#common/stores/tenancy.ts';
 import type { UserCaller } from './route.ts';
 
 /** Ids of every organization to which the caller belongs. */
@@ -93,4 +94,29 @@ export async function absent(tenant: TenantQueries, kind: 'app' | 'link', id: st
   return forbidden(
     isOurs ? `This server key may not use this ${kind}.` : `This ${kind} belongs to another organization.`,
   );
+}
+
+/** Null if the filter names no app, or one that the caller can access. */
+export async function refuseApp(tenant: TenantQueries, appId: string | undefined): Promise<Rejection | null> {
+  if (appId === undefined) return null;
+  const sql = 'SELECT id FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL';
+  const [app] = await tenant.query(sql, [appId]);
+  return app ? null : absent(tenant, 'app', appId);
+}
+
+const anyOfMine = `SELECT id AS app_id, organization_id FROM apps
+  WHERE organization_id = ANY ($1) AND deleted_at IS NULL AND ($2::text IS NULL OR id = $2) LIMIT 2`;
+
+/** The requested app, or the only one that the caller can see. */
+export function findOwner(
+  tenancy: Tenancy,
+  caller: UserCaller,
+  appId: string | undefined,
+): Promise<LinkOwner | Rejection> {
+  return tenancy.within(tenantOf(caller), async (tenant) => {
+    const [app, another] = await tenant.query<LinkOwner>(anyOfMine, [appId ?? null]);
+    if (appId !== undefined) return app ?? absent(tenant, 'app', appId);
+    if (!app) return invalid('app_id', 'is required: there is no app yet');
+    return another ? invalid('app_id', 'is required: there is more than one app') : app;
+  });
 }

@@ -11,7 +11,7 @@ import {
   importOutcomes,
   workingStates,
 } from '#api/imports/import.ts';
-import { type ColumnChoice, type ImportSource, importSources } from '#api/imports/import-columns.ts';
+import { type ColumnChoice, importSources } from '#api/imports/import-columns.ts';
 import { ImportWorker } from '#api/imports/import-worker.ts';
 import { beginStep } from '#api/imports/steps.ts';
 import { storePart } from '#api/imports/upload.ts';
@@ -90,7 +90,7 @@ class ImportCommand {
     const within = <T>(work: (tenant: TenantQueries) => Promise<T>) =>
       this.#tenancy.within(allApps([owner.organization_id]), work);
     const nowMs = this.#parts.clock();
-    const row = await within((tenant) => insertImport(tenant, app, source as ImportSource, options, 'admin', nowMs));
+    const row = await within((tenant) => insertImport(tenant, app, source, options, 'admin', nowMs));
     if (!row)
       throw new AdminError('the organization has too many unfinished imports: delete one with DELETE /imports/{id}');
     let number = 0;

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { refuseWrite, tenantOf } from '#api/access.ts';
-import { findOwner } from '#api/links/create.ts';
+import { findOwner, refuseWrite, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';

@@ -1,5 +1,5 @@
 /** Creates the links of an import, and takes them back. */
-import { storedFields, typedLinkFields } from '#api/links/link-batch.ts';
+import { storedFields, typedLinkFields } from '#api/link-records.ts';
 import { newId } from '#common/ids.ts';
 import { linkFieldNames } from '#common/links/link-fields.ts';
 import type { TenantQueries } from '#common/stores/tenancy.ts';

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { refuseWrite, tenantOf } from '#api/access.ts';
-import { refuseApp } from '#api/links/list.ts';
+import { refuseApp, refuseWrite, tenantOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';

@@ -1,6 +1,6 @@
 /** Changes or deletes many links, named by their ids or by a filter. */
 import { type Static, Type } from 'typebox';
-import { onlyViewing, tenantOf } from '#api/access.ts';
+import { onlyViewing, refuseApp, tenantOf } from '#api/access.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { readFilter } from '#api/value-filter.ts';
 import type { Clock } from '#common/clock.ts';
@@ -16,7 +16,6 @@ import {
   TAGS_MAX,
 } from '#common/links/link-fields.ts';
 import type { Tenancy, TenantQueries } from '#common/stores/tenancy.ts';
-import { refuseApp } from './list.ts';
 import { matchingIds } from './selection.ts';
 
 const IDS_MAX = 1_000;

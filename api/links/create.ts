@@ -1,6 +1,6 @@
-import { absent, refuseWrite, tenantOf } from '#api/access.ts';
+import { findOwner, refuseWrite } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
-import { route, type UserCaller } from '#api/route.ts';
+import { route } from '#api/route.ts';
 import { invalid, Rejection, taken } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkExample, linkSchema, linkWithCode } from '#common/links/link.ts';
 import { createLink, type LinkOwner } from '#common/links/link-creation.ts';
@@ -86,21 +86,4 @@ export async function holderOf(
     tenant.query<{ id: string }>(sql, [owner.app_id, value]),
   );
   return holder?.id ?? null;
-}
-
-const anyOfMine = `SELECT id AS app_id, organization_id FROM apps
-  WHERE organization_id = ANY ($1) AND deleted_at IS NULL AND ($2::text IS NULL OR id = $2) LIMIT 2`;
-
-/** The requested app, or the only one that the caller can see. */
-export function findOwner(
-  tenancy: Tenancy,
-  caller: UserCaller,
-  appId: string | undefined,
-): Promise<LinkOwner | Rejection> {
-  return tenancy.within(tenantOf(caller), async (tenant) => {
-    const [app, another] = await tenant.query<LinkOwner>(anyOfMine, [appId ?? null]);
-    if (appId !== undefined) return app ?? absent(tenant, 'app', appId);
-    if (!app) return invalid('app_id', 'is required: there is no app yet');
-    return another ? invalid('app_id', 'is required: there is more than one app') : app;
-  });
 }

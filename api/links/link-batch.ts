@@ -1,10 +1,11 @@
 /** Creates many links with one statement. Each is created or refused on its own. */
+import { storedFields, typedLinkFields } from '#api/link-records.ts';
 import type { Clock } from '#common/clock.ts';
 import { type Rejection, taken } from '#common/http/rejection.ts';
 import { newId } from '#common/ids.ts';
 import { type LinkRow, linkColumns, linkWithCode } from '#common/links/link.ts';
 import { type LinkOwner, newShortCode } from '#common/links/link-creation.ts';
-import { type LinkToCreate, linkFieldNames, storedValue } from '#common/links/link-fields.ts';
+import { type LinkToCreate, linkFieldNames } from '#common/links/link-fields.ts';
 import { allApps, type Tenancy } from '#common/stores/tenancy.ts';
 
 /** Random codes that are taken are replaced this often: see link-creation.ts. */
@@ -16,10 +17,6 @@ export interface BatchItem {
 }
 
 const columns = linkFieldNames.join(', ');
-const types = { archived: 'boolean', data: 'jsonb', tags: 'text[]', expires_at: 'timestamptz' } as const;
-/** The fields of a link as columns of `jsonb_to_recordset`. */
-export const typedLinkFields = linkFieldNames.map((name) => `${name} ${Reflect.get(types, name) ?? 'text'}`).join(', ');
-
 /** In the order of their unique names, so that two batches with the same links wait for each other only one way. */
 const insertion = `
   WITH given AS (SELECT * FROM jsonb_to_recordset($2::jsonb) AS g (id text, app_id text, ${typedLinkFields})),
@@ -99,12 +96,6 @@ async function insert(
   );
   for (const row of created) outcomes.set(ids.get(row.id) ?? -1, row);
   return items.filter(({ at }) => !outcomes.has(at));
-}
-
-/** The fields as those columns take them. */
-export function storedFields(fields: LinkToCreate): Record<string, unknown> {
-  const values = linkFieldNames.map((name) => [name, storedValue(name, fields[name])]);
-  return { ...Object.fromEntries(values), archived: fields.archived ?? false, data: fields.data ?? {} };
 }
 
 /** Why items could not be inserted, by their position. An item that repeats an earlier one of the batch finds that one. */

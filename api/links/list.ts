@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { absent, organizationsOf, tenantOf } from '#api/access.ts';
+import { organizationsOf, refuseApp, tenantOf } from '#api/access.ts';
 import { type LinkFigure, linkFigures } from '#api/deps.ts';
 import { pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
@@ -7,7 +7,6 @@ import { readFilter } from '#api/value-filter.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { linkAnswer, linkExample, linkSchema } from '#common/links/link.ts';
 import { isStorableTime, nullable } from '#common/links/link-fields.ts';
-import type { TenantQueries } from '#common/stores/tenancy.ts';
 import { cursorOf, readCursor } from './cursor.ts';
 import { linksByClicks, timedPage } from './selection.ts';
 
@@ -148,13 +147,6 @@ export const listLinks = route({
     };
   },
 });
-
-export async function refuseApp(tenant: TenantQueries, appId: string | undefined): Promise<Rejection | null> {
-  if (appId === undefined) return null;
-  const sql = 'SELECT id FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL';
-  const [app] = await tenant.query(sql, [appId]);
-  return app ? null : absent(tenant, 'app', appId);
-}
 
 type TimeName = 'created_after' | 'created_before';
 

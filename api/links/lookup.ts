@@ -1,11 +1,10 @@
 import { Type } from 'typebox';
-import { tenantOf } from '#api/access.ts';
+import { refuseApp, tenantOf } from '#api/access.ts';
 import { route } from '#api/route.ts';
 import { invalid, notFound, Rejection } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema, linkWithCode } from '#common/links/link.ts';
 import { codeOfPath, IMPORTED_CODE_CHARACTERS_MAX } from '#common/links/short-code.ts';
 import { hostOf } from '#common/links/web-address.ts';
-import { refuseApp } from './list.ts';
 
 const query = Type.Object(
   {

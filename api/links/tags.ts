@@ -1,8 +1,7 @@
 import { Type } from 'typebox';
-import { tenantOf } from '#api/access.ts';
+import { refuseApp, tenantOf } from '#api/access.ts';
 import { listAnswer, listSchema, pageOf, pageQuery } from '#api/listing.ts';
 import { route } from '#api/route.ts';
-import { refuseApp } from './list.ts';
 
 const tagged = `FROM link_tags t JOIN apps a ON a.id = t.app_id
   WHERE t.organization_id = ANY ($1) AND a.deleted_at IS NULL AND ($2::text IS NULL OR t.app_id = $2)`;

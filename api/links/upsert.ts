@@ -1,12 +1,12 @@
 import { Type } from 'typebox';
-import { refuseWrite, tenantOf } from '#api/access.ts';
+import { findOwner, refuseWrite, tenantOf } from '#api/access.ts';
 import type { ApiDeps } from '#api/deps.ts';
 import { route, type UserCaller } from '#api/route.ts';
 import { invalid, Rejection } from '#common/http/rejection.ts';
 import { type LinkRow, linkAnswer, linkColumns, linkExample, linkSchema } from '#common/links/link.ts';
 import { linkFaults, upsertedLinkBody, withDestination } from '#common/links/link-fields.ts';
 import { urlFaults } from '#common/links/web-address.ts';
-import { createOrRefuse, findOwner } from './create.ts';
+import { createOrRefuse } from './create.ts';
 import { changeLink } from './update.ts';
 
 /** Another request may create or delete the link between two steps; that often in a row is a fault. */
