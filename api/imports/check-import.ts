@@ -63,6 +63,7 @@ async function readLayout(run: ImportRun): Promise<void> {
   }
   const delimiter = delimiterOf(firstLine);
   for await (const record of csvRecords(bytesOf(run, 0), start, delimiter)) {
+    if (record.cells.some((cell) => /[\0\ufffd]/.test(cell))) throw new CsvFault('The first line is no text in UTF-8.');
     const layout = layoutOf(run.row.source, record.cells, run.row.options.columns);
     if (typeof layout === 'string') throw new CsvFault(layout);
     const read = layout.hasHeader ? { bytes_read: record.bytes, lines_read: record.line } : {};

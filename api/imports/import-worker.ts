@@ -19,6 +19,8 @@ const unfinishedDays = 7;
 const finishedDays = 90;
 const expiredMax = 5;
 
+const ownFault = 'The file could not be read because of a fault of this service; its log says more.';
+
 const take = `
   UPDATE imports SET worker = $1, worker_until = now() + make_interval(secs => ${leaseSeconds})
    WHERE id = (SELECT id FROM imports
@@ -91,9 +93,10 @@ export class ImportWorker {
       else await removeImported(run, deliverChanges);
     } catch (error) {
       if (error instanceof NotOurs) return true;
-      if (error instanceof CsvFault)
-        await run.chunk(async () => ({ state: 'failed', problem: error.message.slice(0, 2_000) }));
-      // Held until the lease ends, so that a fault of our own is not repeated at once.
+      // A dry run that fails for a fault of our own would fail again; other work is held until the lease ends.
+      const problem = error instanceof CsvFault ? error.message.slice(0, 2_000).replaceAll('\0', '') : ownFault;
+      if (error instanceof CsvFault || (row.state === 'checking' && !(error instanceof PostgresUnavailable)))
+        await run.chunk(async () => ({ state: 'failed', problem }));
       else if (error instanceof PostgresUnavailable)
         await db.execute(giveBack, [row.id, this.#worker]).catch(() => undefined);
       if (!(error instanceof CsvFault)) throw error;

@@ -313,6 +313,7 @@ test.each([
   ['nothing of a link', 'a,b\n1,2\n', 'short URL'],
   ['a quotation mark that is never closed', `code,destination\n"${'x'.repeat(70_000)}`, 'Max Record Size'],
   ['only a header', '', 'empty'],
+  ['a header that is no text', 'co\0de,destination\n1,2\n', 'UTF-8'],
 ])('a file with %s is refused with its problem', async (_, text, problem) => {
   const id = await uploaded(await newApp(), 'csv', text === '' ? '\n' : text);
   const { state, problem: found } = await step(id, 'check');
