@@ -5,7 +5,20 @@
  */
 import { randomFillSync } from 'node:crypto';
 
-export type IdPrefix = 'usr' | 'org' | 'app' | 'lnk' | 'clk' | 'ins' | 'mat' | 'evt' | 'key' | 'viw' | 'whk' | 'inv' | 'imp';
+export type IdPrefix =
+  | 'usr'
+  | 'org'
+  | 'app'
+  | 'lnk'
+  | 'clk'
+  | 'ins'
+  | 'mat'
+  | 'evt'
+  | 'key'
+  | 'viw'
+  | 'whk'
+  | 'inv'
+  | 'imp';
 
 const alphabet = '0123456789abcdefghjkmnpqrstvwxyz';
 const digitOf = new Map([...alphabet].map((character, value) => [character, value]));

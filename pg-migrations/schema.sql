@@ -242,6 +242,64 @@ CREATE TABLE public.idempotency_keys (
   CONSTRAINT idempotency_keys_pkey PRIMARY KEY (caller, key)
 );
 
+CREATE TABLE public.import_parts (
+  import_id text NOT NULL,
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  number integer NOT NULL,
+  bytes bytea NOT NULL,
+  CONSTRAINT import_parts_import_id_fkey FOREIGN KEY (import_id) REFERENCES imports(id) ON DELETE CASCADE,
+  CONSTRAINT import_parts_pkey PRIMARY KEY (import_id, number)
+);
+
+CREATE TABLE public.import_rows (
+  import_id text NOT NULL,
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  number integer NOT NULL,
+  line integer NOT NULL,
+  outcome text NOT NULL,
+  codes text[] NOT NULL,
+  field text,
+  reason text,
+  message text,
+  link jsonb,
+  link_id text,
+  stored_at timestamp with time zone,
+  result text,
+  CONSTRAINT import_rows_import_id_fkey FOREIGN KEY (import_id) REFERENCES imports(id) ON DELETE CASCADE,
+  CONSTRAINT import_rows_outcome_check CHECK ((outcome = ANY (ARRAY['new'::text, 'same'::text, 'conflict'::text, 'unsupported'::text]))),
+  CONSTRAINT import_rows_pkey PRIMARY KEY (import_id, number),
+  CONSTRAINT import_rows_result_check CHECK ((result = ANY (ARRAY['created'::text, 'conflict'::text, 'removed'::text, 'kept'::text])))
+);
+
+CREATE TABLE public.imports (
+  id text NOT NULL,
+  organization_id text NOT NULL,
+  app_id text NOT NULL,
+  source text NOT NULL,
+  options jsonb NOT NULL,
+  state text NOT NULL DEFAULT 'uploading'::text,
+  problem text,
+  created_by text NOT NULL,
+  created_at timestamp with time zone NOT NULL,
+  updated_at timestamp with time zone NOT NULL,
+  bytes bigint NOT NULL DEFAULT 0,
+  parts integer NOT NULL DEFAULT 0,
+  counts jsonb NOT NULL DEFAULT '{}'::jsonb,
+  bytes_read bigint NOT NULL DEFAULT 0,
+  lines_read integer NOT NULL DEFAULT 0,
+  rows_read integer NOT NULL DEFAULT 0,
+  layout jsonb,
+  rows_done integer NOT NULL DEFAULT 0,
+  worker text,
+  worker_until timestamp with time zone,
+  CONSTRAINT imports_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  CONSTRAINT imports_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
+  CONSTRAINT imports_pkey PRIMARY KEY (id),
+  CONSTRAINT imports_state_check CHECK ((state = ANY (ARRAY['uploading'::text, 'checking'::text, 'checked'::text, 'failed'::text, 'importing'::text, 'imported'::text, 'undoing'::text, 'undone'::text])))
+);
+
 CREATE TABLE public.install_answers (
   app_id text NOT NULL,
   install_id text NOT NULL,
@@ -341,11 +399,13 @@ CREATE TABLE public.links (
   updated_at timestamp with time zone NOT NULL,
   deleted_at timestamp with time zone,
   tap_page text,
+  clicks_before bigint,
   CONSTRAINT links_app_id_fkey FOREIGN KEY (app_id) REFERENCES apps(id),
+  CONSTRAINT links_clicks_before_check CHECK ((clicks_before >= 0)),
   CONSTRAINT links_organization_id_fkey FOREIGN KEY (organization_id) REFERENCES organizations(id),
   CONSTRAINT links_pkey PRIMARY KEY (id),
   CONSTRAINT links_short_code_check CHECK (((char_length(short_code) >= 1) AND (char_length(short_code) <= 190))),
-  CONSTRAINT links_source_check CHECK ((source = ANY (ARRAY['dashboard'::text, 'sdk'::text]))),
+  CONSTRAINT links_source_check CHECK ((source = ANY (ARRAY['dashboard'::text, 'sdk'::text, 'import'::text]))),
   CONSTRAINT links_tap_page_check CHECK ((tap_page = ANY (ARRAY['off'::text, 'ios'::text, 'mobile'::text])))
 );
 
@@ -612,6 +672,16 @@ CREATE INDEX device_aliases_previous ON public.device_aliases USING btree (app_i
 CREATE INDEX host_checks_due ON public.host_checks USING btree (due_at);
 
 CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (expires_at);
+
+CREATE INDEX import_rows_codes ON public.import_rows USING gin (codes) WHERE (outcome = 'new'::text);
+
+CREATE INDEX import_rows_outcome ON public.import_rows USING btree (import_id, outcome, number);
+
+CREATE INDEX imports_by_age ON public.imports USING btree (updated_at);
+
+CREATE INDEX imports_by_organization ON public.imports USING btree (organization_id, created_at DESC, id DESC);
+
+CREATE INDEX imports_due ON public.imports USING btree (updated_at) WHERE (state = ANY (ARRAY['checking'::text, 'importing'::text, 'undoing'::text]));
 
 CREATE INDEX install_answers_by_time ON public.install_answers USING btree (created_at);
 
@@ -1099,6 +1169,16 @@ BEGIN
 END $function$
 ;
 
+CREATE OR REPLACE FUNCTION public.signpost_remove_imported(of_import text, wanted text[])
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public'
+AS $function$ DELETE FROM links l USING import_rows r
+      WHERE l.id = ANY (wanted) AND l.deleted_at IS NOT NULL AND l.source = 'import' AND l.organization_id = ANY (signpost_organizations())
+        AND r.import_id = of_import AND r.link_id = l.id AND r.result = 'created' AND r.organization_id = l.organization_id $function$
+;
+
 CREATE OR REPLACE FUNCTION public.signpost_remove_member(actor text, organization text, member text)
  RETURNS text
  LANGUAGE plpgsql
@@ -1216,6 +1296,12 @@ ALTER TABLE public.campaign_costs ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.host_checks ENABLE ROW LEVEL SECURITY;
 
+ALTER TABLE public.import_parts ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.import_rows ENABLE ROW LEVEL SECURITY;
+
+ALTER TABLE public.imports ENABLE ROW LEVEL SECURITY;
+
 ALTER TABLE public.link_codes ENABLE ROW LEVEL SECURITY;
 
 ALTER TABLE public.link_counts ENABLE ROW LEVEL SECURITY;
@@ -1243,6 +1329,18 @@ CREATE POLICY tenant ON public.campaign_costs FOR ALL TO signpost_api USING ((or
 CREATE POLICY allowed_apps ON public.host_checks FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
 CREATE POLICY tenant ON public.host_checks FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.import_parts FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.import_parts FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.import_rows FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.import_rows FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
+
+CREATE POLICY allowed_apps ON public.imports FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
+
+CREATE POLICY tenant ON public.imports FOR ALL TO signpost_api USING ((organization_id = ANY (( SELECT signpost_organizations() AS signpost_organizations)::text[])));
 
 CREATE POLICY allowed_apps ON public.link_codes FOR ALL TO signpost_api USING (((( SELECT signpost_apps() AS signpost_apps) IS NULL) OR (app_id = ANY (( SELECT signpost_apps() AS signpost_apps)::text[]))));
 
