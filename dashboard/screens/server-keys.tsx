@@ -25,6 +25,7 @@ const scopes = [
   'apps:write',
   'analytics:read',
   'analytics:write',
+  'import',
   'webhooks',
 ] as const satisfies readonly Scope[];
 
