@@ -25,7 +25,7 @@ interface Row {
 const open = (status: number) => [...Array.from({ length: 8 }, () => status), 403];
 const read = (foreign = 403) => [401, 401, 401, 401, 200, 200, 200, foreign, 403];
 const own = (status: number) => [401, 401, 401, 401, status, status, status, status, 403];
-const write = (status = 200) => [401, 401, 401, 401, 403, status, status, 403, 403];
+const write = (status = 200, foreign = 403) => [401, 401, 401, 401, 403, status, status, foreign, 403];
 const manage = (status: number) => [401, 401, 401, 401, 403, 403, status, 403, 403];
 const sdk = (status: number) => [...Array.from({ length: 8 }, () => 401), status];
 
@@ -103,12 +103,12 @@ const rows: readonly Row[] = [
   { endpoint: 'POST /imports', statuses: write(201), body: () => ({ app_id: app.id, source: 'csv' }) },
   // Of an import that does not exist; api/imports/imports.live.test.ts has the others.
   { endpoint: 'GET /imports/{import_id}', statuses: own(404) },
-  { endpoint: 'PUT /imports/{import_id}/parts/{number}', statuses: own(400) },
-  { endpoint: 'POST /imports/{import_id}/check', statuses: own(404), body: () => ({}) },
+  { endpoint: 'PUT /imports/{import_id}/parts/{number}', statuses: write(400, 400) },
+  { endpoint: 'POST /imports/{import_id}/check', statuses: write(404, 404), body: () => ({}) },
   { endpoint: 'GET /imports/{import_id}/rows', statuses: own(404) },
-  { endpoint: 'POST /imports/{import_id}/confirm', statuses: own(404), body: () => ({}) },
-  { endpoint: 'POST /imports/{import_id}/undo', statuses: own(404), body: () => ({}) },
-  { endpoint: 'DELETE /imports/{import_id}', statuses: own(404) },
+  { endpoint: 'POST /imports/{import_id}/confirm', statuses: write(404, 404), body: () => ({}) },
+  { endpoint: 'POST /imports/{import_id}/undo', statuses: write(404, 404), body: () => ({}) },
+  { endpoint: 'DELETE /imports/{import_id}', statuses: write(404, 404) },
   { endpoint: 'GET /keys', statuses: manage(200), query: 'organization_id={organization}' },
   {
     endpoint: 'POST /keys',

@@ -3,6 +3,7 @@ import { Client } from '#sdk/typescript/src/client.ts';
 import { fetchSend } from '#sdk/typescript/src/fetch-send.ts';
 import { FileStore } from '#sdk/typescript/src/file-store.ts';
 import { FirstOpening } from '#sdk/typescript/src/first-open.ts';
+import { FIRST_OPEN_WAIT_MS } from '#sdk/typescript/src/limits.ts';
 import * as links from '#sdk/typescript/src/link-work.ts';
 
 const [host = '', apiKey = '', file = '', ...names] = process.argv.slice(2);
@@ -27,7 +28,8 @@ const client = new Client(
 );
 client.onLink((link) => console.log(JSON.stringify({ link })));
 for (const name of names) await client.track(name);
-// The first match and the install come before the events.
+// The client's own timer is the earlier one: the first match and the install come before the events.
+await new Promise((resolve) => setTimeout(resolve, FIRST_OPEN_WAIT_MS));
 for (;;) {
   const { queued } = await client.flush();
   if (queued === 0) break;
