@@ -7,28 +7,15 @@ import { t } from '#dashboard/texts/text.ts';
 const platforms = ['curl', 'Swift', 'Kotlin', 'React Native', 'Web', 'Node'] as const;
 type Platform = (typeof platforms)[number];
 
-const bodyOf = (platform: string) => `{"platform":"${platform}","install_id":"…"}`;
-
-function codeOf(platform: Platform, url: string, key: string): string {
-  switch (platform) {
-    case 'curl':
-      return `curl ${url}/sdk/install \\\n  -H 'X-API-Key: ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '{"platform":"ios","install_id":"test-1"}'`;
-    case 'Swift':
-      return `var request = URLRequest(url: URL(string: "${url}/sdk/install")!)\nrequest.httpMethod = "POST"\nrequest.setValue("${key}", forHTTPHeaderField: "X-API-Key")\nrequest.setValue("application/json", forHTTPHeaderField: "Content-Type")\nrequest.httpBody = try JSONEncoder().encode(["platform": "ios", "install_id": installId])\nlet (data, _) = try await URLSession.shared.data(for: request)`;
-    case 'Kotlin':
-      return `val connection = URL("${url}/sdk/install").openConnection() as HttpURLConnection\nconnection.requestMethod = "POST"\nconnection.setRequestProperty("X-API-Key", "${key}")\nconnection.setRequestProperty("Content-Type", "application/json")\nconnection.doOutput = true\nconnection.outputStream.write("""${bodyOf('android')}""".toByteArray())`;
-    case 'React Native':
-    case 'Web':
-    case 'Node':
-      return sdkSnippets[platform]
-        .replace('https://api.example.com', url.replace(/\/v1$/, ''))
-        .replace('lk_your_key', key);
-  }
+function codeOf(platform: Platform, origin: string, key: string): string {
+  if (platform === 'curl')
+    return `curl ${origin}/v1/sdk/install \\\n  -H 'X-API-Key: ${key}' \\\n  -H 'Content-Type: application/json' \\\n  -d '{"platform":"ios","install_id":"test-1"}'`;
+  return sdkSnippets[platform].replace('https://api.example.com', origin).replace('lk_your_key', key);
 }
 
 export function Snippet({ apiKey }: { readonly apiKey: string }) {
   const [platform, setPlatform] = useState<Platform>('curl');
-  const code = codeOf(platform, `${location.origin}/v1`, apiKey || 'lk_…');
+  const code = codeOf(platform, location.origin, apiKey || 'lk_…');
   return (
     <>
       <p className="muted">{t('sdk.text')}</p>
