@@ -68,6 +68,8 @@ CREATE TABLE import_rows (
   PRIMARY KEY (import_id, number)
 );
 CREATE INDEX import_rows_outcome ON import_rows (import_id, outcome, number);
+-- An undo goes from its links to their rows.
+CREATE INDEX import_rows_link ON import_rows (link_id) WHERE link_id IS NOT NULL;
 CREATE INDEX import_rows_codes ON import_rows USING gin (codes) WHERE outcome = 'new';
 
 ALTER TABLE imports ENABLE ROW LEVEL SECURITY;

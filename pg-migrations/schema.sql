@@ -675,6 +675,8 @@ CREATE INDEX idempotency_keys_expiry ON public.idempotency_keys USING btree (exp
 
 CREATE INDEX import_rows_codes ON public.import_rows USING gin (codes) WHERE (outcome = 'new'::text);
 
+CREATE INDEX import_rows_link ON public.import_rows USING btree (link_id) WHERE (link_id IS NOT NULL);
+
 CREATE INDEX import_rows_outcome ON public.import_rows USING btree (import_id, outcome, number);
 
 CREATE INDEX imports_by_age ON public.imports USING btree (updated_at);
