@@ -10,7 +10,7 @@ const chunkRows = 500;
 
 const nextRows = `SELECT number, link FROM import_rows
   WHERE organization_id = ANY ($1) AND import_id = $2 AND outcome = 'new' AND number > $3 ORDER BY number LIMIT ${chunkRows}`;
-/** Whoever adds further codes locks the app first: pg-migrations, link codes. */
+/** A statement that adds further codes locks the app first: pg-migrations, link codes. */
 const lockApp =
   'SELECT id FROM apps WHERE organization_id = ANY ($1) AND id = $2 AND deleted_at IS NULL FOR NO KEY UPDATE';
 const insertion = `

@@ -14,7 +14,7 @@ import { createImported, removeImported } from './import-chunks.ts';
 import { ImportRun, type ImportWorkerParts, leaseSeconds, NotOurs } from './import-run.ts';
 
 const lookMs = 2_000;
-/** Imports that nobody finished, and finished ones with their reports. A link that was imported stays. */
+/** Unfinished imports, and finished ones with their reports. A link that was imported stays. */
 const unfinishedDays = 7;
 const finishedDays = 90;
 const expiredMax = 5;

@@ -254,7 +254,7 @@ test('two processes never work on one import, and one that lost it writes nothin
 });
 let stolen: Promise<unknown> | undefined;
 
-test('undo removes what the import created and nobody changed, and its codes can be imported again', async () => {
+test('undo removes what the import created if it is unchanged, and its codes can be imported again', async () => {
   const app = await newApp();
   const text =
     'code,other codes,destination\na,a2|a3,https://e.example/1\nb,,https://e.example/2\nc,,https://e.example/3\n';
@@ -373,7 +373,7 @@ test('no import is visible or usable from outside of its organization, and viewe
   expect((await viewer.call('GET', `/imports?app_id=${app.id}`)).body.data).toHaveLength(1);
 });
 
-test('imports that nobody finishes are deleted after a week, and finished ones after 90 days', async () => {
+test('unfinished imports are deleted after a week, and finished ones after 90 days', async () => {
   const app = await newApp();
   const ids: string[] = [];
   for (const days of [6, 8]) {
